@@ -1,0 +1,70 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Private to this collection: the attributes and the options that its modules share.
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    # What a module says about itself; it adds `support` to the first three.
+    DOCUMENTATION = r"""
+options: {}
+attributes:
+  check_mode:
+    description: Can run in check mode and returns the plan and the changed status, without changing anything.
+  diff_mode:
+    description: Returns what is and what would be, for each thing it changes, when in diff mode.
+  idempotent:
+    description: Changes nothing when run again with the same options.
+  platform:
+    description: Operating systems that the module runs on.
+    support: full
+    platforms: linux
+"""
+
+    # The whole of it for modules that only read.
+    INFO_MODULE = r"""
+options: {}
+attributes:
+  check_mode:
+    description: Can run in check mode and returns the plan and the changed status, without changing anything.
+    support: full
+    details:
+      - This action does not change anything.
+  diff_mode:
+    description: Returns what is and what would be, for each thing it changes, when in diff mode.
+    support: N/A
+    details:
+      - This action does not change anything.
+  idempotent:
+    description: Changes nothing when run again with the same options.
+    support: full
+    details:
+      - This action does not change anything.
+  platform:
+    description: Operating systems that the module runs on.
+    support: full
+    platforms: linux
+"""
+
+    # What modules share that keep state: STATE_OPTIONS of module_utils/_ansible/run.py.
+    STATE_DIR = r"""
+options:
+  state_dir:
+    description:
+      - Directory that holds the record of everything this module made, and the files of what it runs.
+      - What is in the record and no longer asked for is removed.
+    type: path
+    required: true
+"""
+
+    EVENTS = r"""
+options:
+  events:
+    description:
+      - File to which progress is appended, a JSON object on each line, so that a long run can be followed.
+      - The default is C(events.jsonl) in the directory of the state, for a module that has one.
+    type: path
+"""

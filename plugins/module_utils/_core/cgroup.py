@@ -1,0 +1,230 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A cgroup with limits for one node instance or one control plane: its services and all its pods are inside.
+
+Without systemd it is a directory in every hierarchy; under systemd it is a slice unit of the same name. Removing it
+ends every process inside, which are ours by being there.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import asdict, dataclass
+from typing import Optional
+
+from .errors import HostError
+from .host import Host
+from .kinds import fields
+from .plan import ABSENT, Resource, Value
+from .service import UNIT_DIRECTORY, cgroup_hierarchies, slice_unit
+
+_PERIOD_MICROSECONDS = 100_000
+_PAGE_BYTES = 4096  # the kernel rounds memory limits down to pages
+_CONTROLLERS = ("cpuset", "cpu", "io", "memory", "hugetlb", "pids")  # what a kubelet asks of its cgroupRoot
+_KILL_SECONDS = 10
+
+
+@dataclass(frozen=True)
+class Limits:
+    """None is no limit."""
+
+    cpu_millis: Optional[int] = None
+    memory_bytes: Optional[int] = None
+    pids: Optional[int] = None
+
+
+def cgroup(name: str, limits: Limits, *, group: str) -> Resource:
+    memory = limits.memory_bytes
+    value: dict[str, Value] = asdict(limits)
+    value["memory_bytes"] = None if memory is None else memory - memory % _PAGE_BYTES
+    return Resource(kind="cgroup", target=name, value=value, title=f"cgroup {name}", group=group)
+
+
+class CgroupKind:
+    """Value: the fields of `Limits`."""
+
+    def read(self, host: Host, target: str) -> Value:
+        if host.is_systemd():
+            return _read_slice(host, target)
+        roots = cgroup_hierarchies(host)
+        lacking = [root for root in roots if host.stat(os.path.join(root, target)) is None]
+        if lacking:
+            return ABSENT if lacking == roots else {"lacking_in": lacking}
+        return {name: limit.read(host, roots, target) for name, limit in _LIMITS.items()}
+
+    def write(self, host: Host, target: str, after: Value, before: Value) -> None:
+        if not fields(after).keys() >= _LIMITS.keys():  # what a removal asks for: there never was a whole one
+            self.remove(host, target, before)
+            return
+        if host.is_systemd():
+            _write_slice(host, target, after)
+            return
+        roots = cgroup_hierarchies(host)
+        for root in roots:
+            path = os.path.join(root, target)
+            host.make_directory(path)
+            _make_usable(host, root, path, only=len(roots) == 1)
+        for name, limit in _LIMITS.items():
+            limit.write(host, roots, target, fields(after)[name])
+
+    def remove(self, host: Host, target: str, before: Value) -> None:
+        if host.is_systemd():
+            # Its answer is of no use: a unit that is not loaded yet counts as a failure there.
+            host.run(["systemctl", "stop", slice_unit(target)], timeout=120, check=False)
+            host.remove(_slice_path(target))
+            host.run(["systemctl", "daemon-reload"], timeout=60)
+            return
+        roots = cgroup_hierarchies(host)
+        end_processes(host, target)
+        for root in roots:
+            for path in reversed(_tree(host, os.path.join(root, target))):
+                host.remove_directory(path)
+
+
+CGROUP_KINDS = {"cgroup": CgroupKind()}
+
+
+def end_processes(host: Host, name: str) -> None:
+    """KILL every process in the cgroup and below it, until none is left."""
+    roots = cgroup_hierarchies(host)
+    deadline = host.monotonic() + _KILL_SECONDS
+    while True:
+        left = {pid for root in roots for pid in processes(host, os.path.join(root, name))}
+        if not left:
+            return
+        if host.monotonic() > deadline:
+            raise HostError(
+                f"processes of cgroup {name} do not end: {', '.join(map(str, sorted(left)))}",
+                id="core-processes-stay",
+                remedy="see what they wait for: cat /proc/PID/stack; then run the same command again",
+                page="docs/errors.md",
+            )
+        for pid in left:
+            host.kill(pid, signal.SIGKILL)
+        host.sleep(0.05)
+
+
+def processes(host: Host, path: str) -> list[int]:
+    """The pids in the cgroup directory `path` and below it, in ascending order."""
+    found: set[int] = set()
+    for directory in _tree(host, path):
+        lines = (host.read(os.path.join(directory, "cgroup.procs")) or b"").split()
+        found.update(int(line) for line in lines)
+    return sorted(found)
+
+
+def _tree(host: Host, path: str) -> list[str]:
+    """`path` and the directories below it, parents first; empty when it is absent."""
+    found = host.stat(path)
+    if found is None or found.kind != "directory":
+        return []
+    below = [os.path.join(path, name) for name in host.listdir(path)]
+    return [path, *(deeper for child in below for deeper in _tree(host, child))]
+
+
+def _make_usable(host: Host, root: str, path: str, *, only: bool) -> None:
+    """What a new group lacks before a process may enter it or a kubelet may divide it.
+
+    Beside v1 hierarchies (`only` is false) the one of v2 gives nothing to divide.
+    """
+    if host.stat(os.path.join(path, "cpuset.mems")) and host.stat(os.path.join(path, "cgroup.clone_children")):
+        # cgroup v1: an empty cpuset admits nobody; children copy ours.
+        for name in ("cpuset.cpus", "cpuset.mems"):
+            host.poke(os.path.join(path, name), (host.read(os.path.join(root, name)) or b"").decode())
+        host.poke(os.path.join(path, "cgroup.clone_children"), "1")
+    if only and host.stat(os.path.join(root, "cgroup.subtree_control")):
+        present = (host.read(os.path.join(root, "cgroup.controllers")) or b"").decode().split()
+        enable = " ".join(f"+{name}" for name in _CONTROLLERS if name in present)
+        for directory in (root, path):
+            host.poke(os.path.join(directory, "cgroup.subtree_control"), enable)
+
+
+@dataclass(frozen=True)
+class _Limit:
+    """One limit in the files of cgroup v1 and v2. `scale` turns the value into the unit of v1's file."""
+
+    controller: str
+    v1: str
+    v2: str
+    scale: int = 1
+
+    def read(self, host: Host, roots: list[str], name: str) -> Optional[int]:
+        path, is_v1 = self._path(host, roots, name)
+        if path is None:
+            return None
+        text = (host.read(path) or b"max").decode().split()[0]
+        # v1 shows "no limit" as -1, or for memory as the largest number of whole pages.
+        if text in ("max", "-1") or int(text) >= 2**63 - _PAGE_BYTES:
+            return None
+        return int(text) // self.scale
+
+    def write(self, host: Host, roots: list[str], name: str, value: Value) -> None:
+        path, is_v1 = self._path(host, roots, name)
+        if path is None:
+            if value is None:
+                return
+            raise HostError(
+                f"this kernel has no cgroup controller {self.controller}",
+                id="core-no-controller",
+                remedy=f"boot a kernel with it (cgroup_enable={self.controller}), or set no limit of that kind",
+                page="docs/errors.md",
+            )
+        unlimited = "-1" if is_v1 and self.controller != "pids" else "max"
+        host.poke(path, unlimited if value is None else str(int(str(value)) * self.scale))
+
+    def _path(self, host: Host, roots: list[str], name: str) -> tuple[Optional[str], bool]:
+        for root in roots:
+            for file, is_v1 in ((self.v1, True), (self.v2, False)):
+                path = os.path.join(root, name, file)
+                if host.stat(path):
+                    return path, is_v1
+        return None, False
+
+
+_LIMITS = {
+    "cpu_millis": _Limit(controller="cpu", v1="cpu.cfs_quota_us", v2="cpu.max", scale=_PERIOD_MICROSECONDS // 1000),
+    "memory_bytes": _Limit(controller="memory", v1="memory.limit_in_bytes", v2="memory.max"),
+    "pids": _Limit(controller="pids", v1="pids.max", v2="pids.max"),
+}
+
+_SLICE_MARK = "# ballast: slice"
+_SLICE_KEYS = {"cpu_millis": "CPUQuota", "memory_bytes": "MemoryMax", "pids": "TasksMax"}
+
+
+def _slice_path(name: str) -> str:
+    return os.path.join(UNIT_DIRECTORY, slice_unit(name))
+
+
+def _slice_text(value: Value) -> str:
+    limits = fields(value)
+    shown = {
+        "cpu_millis": f"{int(str(limits['cpu_millis'])) / 10:g}%" if limits["cpu_millis"] is not None else "",
+        "memory_bytes": str(limits["memory_bytes"]) if limits["memory_bytes"] is not None else "infinity",
+        "pids": str(limits["pids"]) if limits["pids"] is not None else "infinity",
+    }
+    rows = [f"{_SLICE_KEYS[name]}={text}" for name, text in shown.items()]
+    return "\n".join([_SLICE_MARK, "[Slice]", *rows]) + "\n"
+
+
+def _read_slice(host: Host, name: str) -> Value:
+    text = (host.read(_slice_path(name)) or b"").decode()
+    if not text.startswith(_SLICE_MARK):
+        return ABSENT
+    if host.run(["systemctl", "is-active", slice_unit(name)], timeout=30, check=False).status != 0:
+        return {"active": False}
+    rows = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    quota, memory, pids = (rows[key] for key in _SLICE_KEYS.values())
+    return {
+        "cpu_millis": round(float(quota.rstrip("%")) * 10) if quota else None,
+        "memory_bytes": None if memory == "infinity" else int(memory),
+        "pids": None if pids == "infinity" else int(pids),
+    }
+
+
+def _write_slice(host: Host, name: str, value: Value) -> None:
+    host.write(_slice_path(name), _slice_text(value).encode())
+    host.run(["systemctl", "daemon-reload"], timeout=60)
+    host.run(["systemctl", "start", slice_unit(name)], timeout=60)

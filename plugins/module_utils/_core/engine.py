@@ -1,0 +1,216 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The one shape of a feature: observe, plan, apply, verify.
+
+A feature says what should be as a list of resources (`resources`, pure) and hands in a table of kinds. Everything
+else follows from the shape: check mode stops after `plan`, a second run has an empty plan, a removal is the plan
+for nothing wanted.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from .errors import BallastError, Bug, HostError
+from .events import Progress
+from .host import Host
+from .kinds import Kind
+from .ledger import Ledger, ledger_path
+from .plan import ABSENT, Plan, Policy, Resource, State, Step, Value, as_json, plan_resources
+
+
+class Desired(Protocol):
+    @property
+    def state_dir(self) -> str:
+        """Where the ledger of this feature on this machine lies."""
+
+
+D = TypeVar("D", bound=Desired)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What verify found wrong. A blocking one is a failed step."""
+
+    id: str
+    subject: str
+    text: str
+    remedy: str
+    blocking: bool = True
+
+
+@dataclass(frozen=True)
+class Result:
+    done: tuple[Step, ...]
+    findings: tuple[Finding, ...]
+
+
+class ResourceEngine(Generic[D]):
+    """Base of every feature's engine."""
+
+    name: str
+    kinds: Mapping[str, Kind]
+    policy: Policy = Policy.KEEP
+
+    def resources(self, desired: D) -> list[Resource]:
+        """What should be, in the order of making; empty for `state: absent`. Pure."""
+        raise NotImplementedError
+
+    def require(self, desired: D, host: Host) -> None:
+        """Raise, before the first step, when something is missing that this feature does not make itself.
+
+        Not asked in check mode, where an earlier feature may not have made it yet.
+        """
+
+    def verify(self, desired: D, host: Host, progress: Progress) -> list[Finding]:
+        """Ask the real thing whether it is as desired; wait for it where it needs time."""
+        raise NotImplementedError
+
+    def preview(self, desired: D) -> dict[str, object]:
+        """The part of `report` that is known beforehand: what check mode returns, so that later tasks can be planned."""
+        return {}
+
+    def report(self, desired: D, host: Host) -> dict[str, object]:
+        """What the module returns beside the common keys; the whole of what its `_info` twin returns."""
+        raise NotImplementedError
+
+    def observe(self, desired: D, host: Host) -> State:
+        ledger = Ledger(ledger_path(desired.state_dir), host=host, kinds=self.kinds)
+        keys = {record.key for record in ledger.recorded} | {wanted.key for wanted in self.resources(desired)}
+        values = {(kind, target): self._read(kind, target, host) for kind, target in sorted(keys)}
+        return State(recorded=ledger.recorded, values=values)
+
+    def plan(self, desired: D, state: State) -> Plan:
+        return plan_resources(self.resources(desired), state, policy=self.policy)
+
+    def apply(self, plan: Plan, desired: D, host: Host, progress: Progress) -> tuple[Step, ...]:
+        """Do the steps in order; answers those done. On failure: with KEEP they stay, with UNDO they are undone.
+
+        `state_dir` belongs to the engine: made when absent, and removed with the ledger when nothing of ours is left.
+        """
+        if not plan.steps and not self._left_open(desired, host):
+            return ()
+        if host.stat(desired.state_dir) is None:  # its mode is not ours to set when somebody made it
+            host.make_directory(desired.state_dir)
+        with host.lock(_lock_path(desired)):
+            ledger = Ledger(ledger_path(desired.state_dir), host=host, kinds=self.kinds)
+            undone = plan.steps != () and self._undo_killed_run(ledger, host, progress)
+            if undone or ledger.recorded != plan.based_on:
+                # The machine changed since it was observed: a killed run was undone, or another run came in between.
+                plan = self.plan(desired, self.observe(desired, host))
+            if plan.steps:
+                ledger.begin(plan.policy)
+                self._do(plan, ledger, desired, host, progress)
+            self._close(ledger, desired, host)
+        return plan.steps
+
+    def _left_open(self, desired: D, host: Host) -> bool:
+        """Whether a run was killed after its last step, or before its first, or while it cleaned up."""
+        ledger = Ledger(ledger_path(desired.state_dir), host=host, kinds=self.kinds)
+        if ledger.recorded:
+            return ledger.open
+        names = host.listdir(desired.state_dir)
+        if {os.path.basename(ledger.path), "lock"} & set(names):
+            return True
+        return not names and not self.resources(desired) and host.stat(desired.state_dir) is not None
+
+    def _close(self, ledger: Ledger, desired: D, host: Host) -> None:
+        """The run is over. With nothing of ours left, neither ledger nor lock nor an empty directory stays."""
+        if ledger.recorded:
+            if ledger.open:
+                ledger.end()
+            return
+        ledger.forget_file()
+        if host.listdir(desired.state_dir) == ["lock"]:
+            host.remove_tree(desired.state_dir)
+        else:
+            host.remove(_lock_path(desired))
+
+    def _do(self, plan: Plan, ledger: Ledger, desired: D, host: Host, progress: Progress) -> None:
+        begun: list[Step] = []
+        try:
+            for step in plan.steps:
+                if step.group and (not begun or begun[-1].group != step.group):
+                    progress.started(step.group, f"{step.verb} {step.title}")
+                begun.append(step)
+                ledger.doing(step)
+                self._make(step.kind, step.target, host, after=step.after, before=step.before)
+                ledger.done(step)
+        except (Exception, KeyboardInterrupt) as error:
+            failed = begun[-1]
+            where = f"in step {len(begun)} of {len(plan.steps)}, {failed.verb} {failed.title}"
+            fate = "what was done stays; run it again to go on"
+            if plan.policy is Policy.UNDO:
+                left = self._undo(tuple(begun), ledger, host, progress)
+                fate = f"undone: {len(begun) - len(left)} of {len(begun)} steps; left: {'; '.join(left) or 'nothing'}"
+                if not left:
+                    with suppress(HostError):  # on a full disk the next run closes it
+                        self._close(ledger, desired, host)
+            progress.failed(failed.group or failed.title, where)
+            if isinstance(error, KeyboardInterrupt):
+                raise HostError(f"interrupted {where}; {fate}", id="core-interrupted") from error
+            if isinstance(error, BallastError):
+                error.text = f"{error.text}\n  step:  {where}; {fate}"
+            raise
+
+    def _undo_killed_run(self, ledger: Ledger, host: Host, progress: Progress) -> bool:
+        """Undo what a killed run with the policy UNDO began. Whether there was anything of the kind."""
+        run = ledger.unfinished
+        if run.policy is not Policy.UNDO or not run.steps:
+            return False
+        left = self._undo(run.steps, ledger, host, progress)
+        if left:
+            raise HostError(
+                f"an earlier run was killed and {len(left)} of its steps cannot be undone",
+                id="core-undo",
+                found="\n".join(left),
+                remedy="see to what stands in the way, then run the same command again",
+                page="docs/errors.md",
+            )
+        ledger.end()
+        return True
+
+    def _undo(self, steps: tuple[Step, ...], ledger: Ledger, host: Host, progress: Progress) -> list[str]:
+        """Undo the steps, newest first, each even when another cannot be undone; answers those that could not, and why.
+
+        The last may be done in part: it is undone from what is there.
+        """
+        left = []
+        for step in reversed(steps):
+            try:
+                current = self._read(step.kind, step.target, host)
+                self._make(step.kind, step.target, host, after=step.before, before=current)
+            except Exception as error:
+                left.append(f"{step.title}: {error.text if isinstance(error, BallastError) else repr(error)}")
+                continue
+            with suppress(HostError):  # on a full disk: the next run undoes it again, which then does nothing
+                ledger.undone(step)
+            progress.undone(step.group or step.title, step.title)
+        return left
+
+    def _read(self, kind: str, target: str, host: Host) -> Value:
+        return as_json(self._kind(kind).read(host, target))
+
+    def _kind(self, kind: str) -> Kind:
+        handler = self.kinds.get(kind)
+        if handler is None:
+            raise Bug(f"{self.name} has no kind {kind!r}", id="core-kind")
+        return handler
+
+    def _make(self, kind: str, target: str, host: Host, *, after: Value, before: Value) -> None:
+        if after == before:
+            return
+        if after == ABSENT:
+            self._kind(kind).remove(host, target, before)
+        else:
+            self._kind(kind).write(host, target, after, before)
+
+
+def _lock_path(desired: Desired) -> str:
+    return os.path.join(desired.state_dir, "lock")

@@ -1,0 +1,462 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Supervised services: systemd units where PID 1 is systemd, else runit, whose `runsvdir` we start ourselves.
+
+A service's resource has the target `SV_DIR/NAME`: under runit that is its directory, under systemd the unit is
+`NAME.service`. The value is the whole definition, kept in `SV_DIR/NAME/ballast.json`, so that any change of it, and of
+the files that `config_digest` stands for, restarts the service. It is removed before a change and written after it: a
+service without it is one that a killed run left half changed.
+
+Under runit one supervisor serves one SV_DIR. It starts all that lies there at once, but looks for additions only
+every 5 seconds; so services are written first, and the supervisor's resource follows them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, Optional
+
+from .errors import HostError, Unavailable, UserError
+from .host import PATH, Host
+from .kinds import Kind, fields
+from .plan import ABSENT, Resource, Value
+
+UNIT_DIRECTORY = "/etc/systemd/system"
+_STOP_SECONDS = 20  # a kube-apiserver with open watches needs its grace period
+_MARK = "# ballast: "  # a unit file that does not begin with it is not ours
+_NAME = re.compile(r"[A-Za-z0-9_.-]+", re.ASCII)
+_PROGRAM = re.compile(r"/[A-Za-z0-9/_.+:,@~ -]+", re.ASCII)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Service:
+    name: str  # "ballast-lab-n1-kubelet"
+    argv: tuple[str, ...]  # argv[0] is an absolute path
+    log: str  # file that its output is appended to
+    cgroup: str  # its own leaf, without the hierarchy: "ballast-lab-n1/kubelet"; under systemd the slice is its parent
+    config_digest: str = ""
+    env: tuple[tuple[str, str], ...] = ()
+    netns: Optional[str] = None  # path of a network namespace
+    mountns: Optional[str] = None  # path of a mount namespace
+    keep_children: bool = False  # containerd: its shims live on when it ends
+
+    def __post_init__(self) -> None:
+        """Refuse what a unit file or env(1) cannot carry; everything else is quoted."""
+        parent, _slash, leaf = self.cgroup.partition("/")
+        paths = [path for path in (self.log, self.netns, self.mountns) if path is not None]
+        faults = [
+            *([] if _NAME.fullmatch(self.name) else [f"name {self.name!r}"]),
+            *([] if self.argv and _PROGRAM.fullmatch(self.argv[0]) else [f"program {self.argv[:1]!r}"]),
+            *([] if _NAME.fullmatch(parent) and _NAME.fullmatch(leaf) else [f"cgroup {self.cgroup!r}"]),
+            *(f"variable {name!r}" for name, _text in self.env if not _VARIABLE.fullmatch(name)),
+            *(f"path {path!r}" for path in paths if not path.startswith("/") or not path.isprintable()),
+            *(f"text {text!r}" for text in (*self.argv, *(text for _name, text in self.env)) if "\0" in text),
+        ]
+        if faults:
+            raise UserError(
+                f"service {self.name}: {', '.join(faults)} cannot be used in a service",
+                id="core-service-text",
+                remedy="use paths and names of letters, digits and / _ . -",
+                page="docs/errors.md",
+            )
+
+    def as_value(self, *, running: bool = True) -> dict[str, Value]:
+        # Through JSON, so that it compares equal with what is read back.
+        value: dict[str, Value] = json.loads(json.dumps(asdict(self)))
+        return {**value, "running": running}
+
+    @staticmethod
+    def from_value(value: Value) -> Service:
+        found: dict[str, Any] = {name: part for name, part in fields(value).items() if name != "running"}
+        found["argv"] = tuple(found["argv"])
+        found["env"] = tuple((name, text) for name, text in found["env"])
+        return Service(**found)
+
+
+def service(sv_dir: str, wanted: Service, *, running: bool, group: str) -> Resource:
+    return Resource(
+        kind="service",
+        target=os.path.join(sv_dir, wanted.name),
+        value=wanted.as_value(running=running),
+        title=f"service {wanted.name}",
+        group=group,
+    )
+
+
+def supervisor(sv_dir: str, *, group: str) -> Resource:
+    """Follows the services of `sv_dir`. Under systemd it always holds."""
+    return Resource(
+        kind="supervisor", target=sv_dir, value={"running": True}, title=f"supervisor of {sv_dir}", group=group
+    )
+
+
+class ServiceKind:
+    """Value: `Service.as_value()`."""
+
+    def read(self, host: Host, target: str) -> Value:
+        return _backend(host).read(host, target)
+
+    def write(self, host: Host, target: str, after: Value, before: Value) -> None:
+        if after == _incomplete(target):  # what an undo or a removal may ask for: there never was a whole one
+            self.remove(host, target, before)
+            return
+        wanted = Service.from_value(after)
+        known = before != ABSENT and Service.from_value(before) == wanted
+        log_directory = os.path.dirname(wanted.log)
+        if host.stat(log_directory) is None:
+            host.make_directory(log_directory, mode=0o750)
+        _backend(host).write(host, target, wanted, running=bool(fields(after)["running"]), definition_known=known)
+
+    def remove(self, host: Host, target: str, before: Value) -> None:
+        _backend(host).remove(host, target)
+
+
+class SupervisorKind:
+    """Value: `{"running": true}`."""
+
+    def read(self, host: Host, target: str) -> Value:
+        if host.is_systemd() or supervisor_pid(host, target):
+            return {"running": True}
+        left = _unrecorded_supervisor(host, target) or host.stat(_pid_path(target))
+        return {"running": False} if left else ABSENT
+
+    def write(self, host: Host, target: str, after: Value, before: Value) -> None:
+        if host.is_systemd():
+            return
+        if not fields(after)["running"]:  # what a removal asks for where a part was there before the first run
+            self.remove(host, target, before)
+            return
+        if host.which("runsvdir") is None:
+            raise Unavailable("runsvdir")
+        if host.stat(target) is None:
+            host.make_directory(target)
+        pid = _unrecorded_supervisor(host, target)
+        if pid is None:
+            _end_runsv(host, target)
+            # runsvdir waits while the directory was changed within the current second, to see all of one change.
+            host.run(["touch", "--date=-10 seconds", target], timeout=10)
+            pid = host.spawn(["runsvdir", "-P", target], log=_log_path(target))
+        host.write(_pid_path(target), f"{pid}\n".encode())
+        for path in _service_directories(host, target):
+            if not host.stat(os.path.join(path, "down")):
+                _wait_for_state(host, path, "run")
+
+    def remove(self, host: Host, target: str, before: Value) -> None:
+        pid = supervisor_pid(host, target) or _unrecorded_supervisor(host, target)
+        if pid is not None:
+            # runsvdir(8): on HUP it sends TERM to each runsv, which ends its service, and then ends itself.
+            host.kill(pid, signal.SIGHUP)
+            _wait_for(host, lambda: not _serves(host, pid, target), f"supervisor of {target}")
+        _end_runsv(host, target)
+        host.remove(_log_path(target))
+        host.remove(_pid_path(target))
+
+
+SERVICE_KINDS: dict[str, Kind] = {"service": ServiceKind(), "supervisor": SupervisorKind()}
+
+
+def service_pid(host: Host, target: str) -> Optional[int]:
+    """The pid of a running service, None when it is down."""
+    return _backend(host).pid(host, target)
+
+
+def supervisor_pid(host: Host, sv_dir: str) -> Optional[int]:
+    """The pid of our runsvdir, if it lives and its command line says that it serves `sv_dir`."""
+    recorded = (host.read(_pid_path(sv_dir)) or b"").strip()
+    return int(recorded) if recorded.isdigit() and _serves(host, int(recorded), sv_dir) else None
+
+
+def _unrecorded_supervisor(host: Host, sv_dir: str) -> Optional[int]:
+    """The runsvdir that a run started and was killed before it could record it."""
+    pids = (int(name) for name in host.listdir("/proc") if name.isdigit())
+    return next((pid for pid in pids if _serves(host, pid, sv_dir)), None)
+
+
+def _serves(host: Host, pid: int, sv_dir: str) -> bool:
+    command = (host.read(f"/proc/{pid}/cmdline") or b"").split(b"\0")
+    return os.path.basename(command[0]) == b"runsvdir" and sv_dir.encode() in command
+
+
+def _service_directories(host: Host, sv_dir: str) -> list[str]:
+    paths = [os.path.join(sv_dir, name) for name in host.listdir(sv_dir)]
+    return [path for path in paths if host.stat(os.path.join(path, "run"))]
+
+
+def _end_runsv(host: Host, sv_dir: str) -> None:
+    """End each runsv, which outlives its runsvdir, and its service; remove the states that they leave, which would
+    say "run" for ever."""
+    supervised = [path for path in _service_directories(host, sv_dir) if host.stat(os.path.join(path, "supervise"))]
+    if supervised:
+        # Its answer is of no use: one whose runsv has ended already counts as a failure there.
+        argv = ["sv", "-w", str(_STOP_SECONDS), "force-shutdown", *supervised]
+        host.run(argv, timeout=3 * _STOP_SECONDS, check=False)
+    for path in supervised:
+        host.remove_tree(os.path.join(path, "supervise"))
+
+
+def _log_path(sv_dir: str) -> str:
+    return f"{sv_dir}.log"
+
+
+def _pid_path(sv_dir: str) -> str:
+    # Beside the directory: runsvdir would take an entry inside it for a service.
+    return f"{sv_dir}.pid"
+
+
+class _Runit:
+    def read(self, host: Host, target: str) -> Value:
+        data = host.read(_definition_path(target))
+        if data is None:
+            return _incomplete(target) if host.stat(target) else ABSENT
+        value: dict[str, Value] = json.loads(data)
+        if host.read(os.path.join(target, "run")) != _run_script(host, Service.from_value(value)).encode():
+            return _incomplete(target)  # edited, or written by another version of ours
+        return {**value, "running": self._runs(host, target)}
+
+    def write(self, host: Host, target: str, wanted: Service, *, running: bool, definition_known: bool) -> None:
+        supervised = supervisor_pid(host, os.path.dirname(target)) is not None
+        if not definition_known:
+            host.make_directory(target)
+            host.remove(_definition_path(target))
+            host.write(os.path.join(target, "run"), _run_script(host, wanted).encode(), mode=0o755)
+        if running:
+            host.remove(os.path.join(target, "down"))
+        else:
+            host.write(os.path.join(target, "down"), b"")
+        if supervised:
+            _wait_for(host, lambda: host.stat(os.path.join(target, "supervise", "ok")) is not None, wanted.name)
+            if not running or not definition_known:
+                self._stop(host, target)
+            if running:
+                host.run(["sv", "up", target], timeout=_STOP_SECONDS)
+                _wait_for_state(host, target, "run")
+        _write_definition(host, target, wanted)
+
+    def remove(self, host: Host, target: str) -> None:
+        if host.stat(target) is None:
+            return
+        host.remove(_definition_path(target))
+        if host.stat(os.path.join(target, "supervise")):
+            # A runsvdir starts a runsv anew that ended: with `down` it does not start the service.
+            host.write(os.path.join(target, "down"), b"")
+            argv = ["sv", "-w", str(_STOP_SECONDS), "force-shutdown", target]
+            host.run(argv, timeout=2 * _STOP_SECONDS, check=False)
+        host.remove_tree(target)
+
+    def pid(self, host: Host, target: str) -> Optional[int]:
+        data = (host.read(os.path.join(target, "supervise", "pid")) or b"").strip()
+        # What runsv wrote stays when it is killed: believed only while it is supervised.
+        return int(data) if data.isdigit() and self._runs(host, target) else None
+
+    def _runs(self, host: Host, target: str) -> bool:
+        return supervisor_pid(host, os.path.dirname(target)) is not None and _runit_state(host, target) == "run"
+
+    def _stop(self, host: Host, target: str) -> None:
+        # force-stop: TERM, and KILL after the wait.
+        host.run(["sv", "-w", str(_STOP_SECONDS), "force-stop", target], timeout=2 * _STOP_SECONDS, check=False)
+
+
+class _Systemd:
+    def read(self, host: Host, target: str) -> Value:
+        unit, data = host.read(self._path(target)), host.read(_definition_path(target))
+        if unit is not None and not unit.startswith(_MARK.encode()):
+            raise HostError(
+                f"{self._path(target)} is not ours",
+                id="core-unit-taken",
+                found="a unit file without our mark in its first line",
+                remedy="use another name, or remove that unit",
+                page="docs/errors.md",
+            )
+        if unit is None or data is None:
+            return _incomplete(target) if unit or host.stat(target) else ABSENT
+        value: dict[str, Value] = json.loads(data)
+        if unit != _unit(Service.from_value(value)).encode():
+            return _incomplete(target)  # edited, or written by another version of ours
+        return {**value, "running": self._show(host, target)["ActiveState"] == "active"}
+
+    def write(self, host: Host, target: str, wanted: Service, *, running: bool, definition_known: bool) -> None:
+        name = os.path.basename(target)
+        if not definition_known:
+            host.make_directory(target)
+            host.remove(_definition_path(target))
+            host.write(self._path(target), _unit(wanted).encode())
+            host.run(["systemctl", "daemon-reload"], timeout=60)
+        if running:
+            host.run(["systemctl", "enable", name], timeout=60)
+            host.run(["systemctl", "start" if definition_known else "restart", name], timeout=3 * _STOP_SECONDS)
+        else:
+            host.run(["systemctl", "disable", "--now", name], timeout=3 * _STOP_SECONDS)
+        _write_definition(host, target, wanted)
+
+    def remove(self, host: Host, target: str) -> None:
+        name = os.path.basename(target)
+        # Its answer is of no use: a unit that is not loaded counts as a failure there.
+        host.run(["systemctl", "disable", "--now", name], timeout=3 * _STOP_SECONDS, check=False)
+        state = self._show(host, target)["ActiveState"]
+        if state not in ("inactive", "failed"):
+            raise HostError(
+                f"{name} does not stop",
+                id="core-supervisor",
+                found=f"its state is {state}",
+                remedy=f"see why: systemctl status {name}; then run the same command again",
+                page="docs/errors.md",
+            )
+        if state == "failed":
+            host.run(["systemctl", "reset-failed", name], timeout=60, check=False)
+        host.remove(self._path(target))
+        host.run(["systemctl", "daemon-reload"], timeout=60)
+        host.remove_tree(target)
+
+    def pid(self, host: Host, target: str) -> Optional[int]:
+        return int(self._show(host, target)["MainPID"]) or None
+
+    def _show(self, host: Host, target: str) -> dict[str, str]:
+        argv = ["systemctl", "show", "--property", "ActiveState,MainPID", os.path.basename(target)]
+        lines = host.run(argv, timeout=30).stdout.splitlines()
+        return dict(line.split("=", 1) for line in lines if "=" in line)
+
+    def _path(self, target: str) -> str:
+        return os.path.join(UNIT_DIRECTORY, f"{os.path.basename(target)}.service")
+
+
+def _definition_path(target: str) -> str:
+    return os.path.join(target, "ballast.json")
+
+
+def _write_definition(host: Host, target: str, wanted: Service) -> None:
+    definition = {name: part for name, part in wanted.as_value().items() if name != "running"}
+    host.write(_definition_path(target), json.dumps(definition).encode())
+
+
+def _incomplete(target: str) -> Value:
+    """The value of a service of which only a part is there: one that nobody asks for."""
+    nothing = Service(name=os.path.basename(target), argv=("/incomplete",), log="/dev/null", cgroup="none/none")
+    return nothing.as_value(running=False)
+
+
+def _backend(host: Host) -> _Runit | _Systemd:
+    return _Systemd() if host.is_systemd() else _Runit()
+
+
+def _runit_state(host: Host, target: str) -> str:
+    return (host.read(os.path.join(target, "supervise", "stat")) or b"").decode().strip()
+
+
+def _wait_for_state(host: Host, target: str, state: str) -> None:
+    _wait_for(host, lambda: _runit_state(host, target) == state, os.path.basename(target))
+
+
+def _wait_for(host: Host, holds: Callable[[], bool], name: str) -> None:
+    deadline = host.monotonic() + 2 * _STOP_SECONDS
+    while not holds():
+        if host.monotonic() > deadline:
+            raise HostError(
+                f"{name}: its supervisor did not do as asked within {2 * _STOP_SECONDS} seconds",
+                id="core-supervisor",
+                remedy="see the log of the service, and the log beside their directory",
+                page="docs/errors.md",
+            )
+        host.sleep(0.05)
+
+
+def _command(wanted: Service, *, by_systemd: bool) -> list[str]:
+    """The service's command, entering the namespaces that the supervisor does not enter for it."""
+    enter = []
+    if wanted.netns and not by_systemd:
+        enter.append(f"--net={wanted.netns}")
+    if wanted.mountns:
+        # With NetworkNamespacePath= systemd gives the unit a mount namespace of its own (for /sys), and the kernel copies
+        # no mount that holds a mount namespace into another one: there the file is empty. It is itself in PID 1's.
+        root = "/proc/1/root" if by_systemd and wanted.netns else ""
+        enter.append(f"--mount={root}{wanted.mountns}")
+    return [*(["/usr/bin/nsenter", *enter, "--"] if enter else []), *wanted.argv]
+
+
+def _run_script(host: Host, wanted: Service) -> str:
+    """runit's `run`. What a killed supervisor left of this service is ended first: the processes of its own cgroup
+    that run its own program."""
+    leaves = [os.path.join(root, wanted.cgroup) for root in cgroup_hierarchies(host)]
+    environment = [f"{name}={value}" for name, value in (("PATH", PATH), *wanted.env)]
+    command = ["/usr/bin/env", "-i", *environment, *_command(wanted, by_systemd=False)]
+    return f"""#!/bin/sh
+# ballast: {wanted.name}
+exec >>{shlex.quote(wanted.log)} 2>&1
+for pid in $(cat {shlex.quote(leaves[0])}/cgroup.procs 2>/dev/null); do
+  [ "$(readlink "/proc/$pid/exe")" = "$(readlink -f {shlex.quote(wanted.argv[0])})" ] && kill -KILL "$pid"
+done
+for leaf in {shlex.join(leaves)}; do
+  mkdir -p "$leaf" && echo $$ >"$leaf/cgroup.procs" || exit 1
+done
+ulimit -n "$(ulimit -Hn)"
+cd /
+exec {shlex.join(command)}
+"""
+
+
+def _unit(wanted: Service) -> str:
+    log, netns = _systemd_path(wanted.log), _systemd_path(wanted.netns or "")
+    lines = [
+        _MARK + wanted.name,
+        "[Unit]",
+        f"Description=ballast: {wanted.name}",
+        "StartLimitIntervalSec=0",
+        "[Service]",
+        f"ExecStart={' '.join(_systemd_word(word, of_command=True) for word in _command(wanted, by_systemd=True))}",
+        *(f"Environment={_systemd_word(f'{name}={value}', of_command=False)}" for name, value in wanted.env),
+        f"Slice={slice_unit(os.path.dirname(wanted.cgroup))}",
+        *([f"NetworkNamespacePath={netns}"] if wanted.netns else []),
+        f"KillMode={'process' if wanted.keep_children else 'control-group'}",
+        "Delegate=yes",
+        "Restart=always",
+        "RestartSec=1",
+        f"TimeoutStopSec={_STOP_SECONDS}",
+        "LimitNOFILE=1048576",
+        f"StandardOutput=append:{log}",
+        f"StandardError=append:{log}",
+        "[Install]",
+        "WantedBy=multi-user.target",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _systemd_word(word: str, *, of_command: bool) -> str:
+    """systemd.syntax(7): double quotes and escapes as in C. systemd.unit(5): % is doubled; systemd.service(5): in a
+    command, but not in Environment=, $ is doubled too."""
+    quoted = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    quoted = "".join(f"\\x{ord(sign):02x}" if ord(sign) < 0x20 or ord(sign) == 0x7F else sign for sign in quoted)
+    return f'"{quoted.replace("$", "$$") if of_command else quoted}"'
+
+
+def _systemd_path(path: str) -> str:
+    """For settings that take the rest of their line: nothing but % is special there."""
+    return path.replace("%", "%%")
+
+
+def slice_unit(cgroup: str) -> str:
+    """`ballast-lab-n1` is `ballast-lab-n1.slice`, which systemd nests in ballast.slice and ballast-lab.slice."""
+    return f"{cgroup}.slice"
+
+
+def cgroup_hierarchies(host: Host) -> list[str]:
+    """Mount points of the hierarchies that our cgroups are made in: those of v1, then that of v2, which runc uses too."""
+    mounts = (host.read("/proc/self/mounts") or b"").decode().splitlines()
+    found = [line.split() for line in mounts]
+    v1 = [row[1] for row in found if row[2] == "cgroup" and row[1].startswith("/sys/fs/cgroup/")]
+    v2 = [row[1] for row in found if row[2] == "cgroup2" and row[1].startswith("/sys/fs/cgroup")]
+    if not v1 and not v2:
+        raise HostError(
+            "no cgroup hierarchy is mounted under /sys/fs/cgroup",
+            id="core-no-cgroup",
+            remedy="mount cgroup2 there: mount -t cgroup2 none /sys/fs/cgroup",
+            page="docs/errors.md",
+        )
+    return sorted(v1) + v2

@@ -1,0 +1,289 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The run loop, with a small engine on a directory of this machine, as ansible starts a module."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Optional
+
+import pytest
+from ansible.module_utils.testing import patch_module_args
+
+from ansible_collections.ballast.kube.plugins.module_utils._ansible import run as loop
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine import Finding, ResourceEngine
+from ansible_collections.ballast.kube.plugins.module_utils._core.errors import HostError, Problems, UserError
+from ansible_collections.ballast.kube.plugins.module_utils._core.events import Progress
+from ansible_collections.ballast.kube.plugins.module_utils._core.host import Host
+from ansible_collections.ballast.kube.plugins.module_utils._core.kinds import BASE_KINDS, Kind, directory, file
+from ansible_collections.ballast.kube.plugins.module_utils._core.plan import Resource
+
+SPEC = {
+    **loop.STATE_OPTIONS,
+    "state": {"type": "str", "default": "present", "choices": ["present", "absent"]},
+    "content": {"type": "str", "default": "one"},
+    "key": {"type": "str", "default": "secret", "no_log": True},
+    "mood": {"type": "str", "default": ""},
+}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    state_dir: str
+    place: str
+    content: str
+    key: str
+    present: bool
+
+
+def desired(params: Mapping[str, Any]) -> Wanted:
+    if params["mood"] == "wrong":
+        raise Problems([UserError("content: bad", id="toy-one", remedy="good"), UserError("key: bad", id="toy-two")])
+    place = os.path.join(os.path.dirname(params["state_dir"]), "made")
+    return Wanted(params["state_dir"], place, params["content"], params["key"], params["state"] == "present")
+
+
+class Toy(ResourceEngine[Wanted]):
+    name = "toy"
+    kinds: Mapping[str, Kind] = BASE_KINDS
+    mood = ""
+    during: Optional[Callable[[], None]] = None
+
+    def resources(self, desired: Wanted) -> list[Resource]:
+        if not desired.present:
+            return []
+        return [
+            directory(desired.place, group="node n1"),
+            file(f"{desired.place}/a", desired.content, group="node n1"),
+            file(f"{desired.place}/b.key", desired.key, mode=0o600, group="node n1"),
+        ]
+
+    def require(self, desired: Wanted, host: Host) -> None:
+        if self.mood == "lacking":
+            raise HostError("no such tool", id="toy-lacks", found="nothing", remedy="install it")
+
+    def verify(self, desired: Wanted, host: Host, progress: Progress) -> list[Finding]:
+        if self.during is not None:
+            self.during()
+        if self.mood not in ("blocking", "warning"):
+            return []
+        return [
+            Finding(id="toy-found", subject="node n1", text="not well", remedy="look", blocking=self.mood == "blocking")
+        ]
+
+    def preview(self, desired: Wanted) -> dict[str, object]:
+        return {"place": desired.place}
+
+    def report(self, desired: Wanted, host: Host) -> dict[str, object]:
+        return {"place": desired.place, "there": host.stat(desired.place) is not None}
+
+
+class Ran:
+    def __init__(self, status: int, result: dict[str, Any]) -> None:
+        self.status, self.result = status, result
+
+    @property
+    def message(self) -> str:
+        return str(self.result["msg"])
+
+
+@pytest.fixture(autouse=True)
+def _handlers() -> Iterator[None]:
+    numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+    before = {number: signal.getsignal(number) for number in numbers}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def ran(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
+    # Other tests of this process import the controller's side, which would take the warnings.
+    monkeypatch.setattr("ansible.module_utils._internal.is_controller", False)
+
+    def run(start: Callable[[], None], **params: Any) -> Ran:
+        with patch_module_args({"state_dir": str(tmp_path / "state"), **params}), pytest.raises(SystemExit) as ended:
+            start()
+        printed = capsys.readouterr().out
+        return Ran(int(ended.value.code or 0), json.loads(printed))
+
+    return run
+
+
+def feature(mood: str = "", engine: Optional[Toy] = None) -> loop.Feature[Wanted]:
+    engine = engine or Toy()
+    engine.mood = mood
+    return loop.Feature(name="toy", spec=SPEC, desired=desired, engine=engine)
+
+
+def paths(top: Path) -> list[str]:
+    return sorted(str(path.relative_to(top)) for path in top.rglob("*"))
+
+
+def test_a_run_makes_what_is_wanted_and_the_second_does_nothing(ran: Callable[..., Ran], tmp_path: Path) -> None:
+    first = ran(lambda: loop.run(feature()))
+    assert first.status == 0
+    assert first.result["changed"] is True
+    assert [f"{step['verb']} {step['kind']}" for step in first.result["steps"]] == [
+        "make directory",
+        "make file",
+        "make file",
+    ]
+    assert set(first.result["steps"][0]) == {"kind", "verb", "title", "target"}
+    assert set(first.result["seconds"]) == {"observe", "plan", "apply", "verify"}
+    assert (first.result["findings"], first.result["there"]) == ([], True)
+    assert (tmp_path / "made/a").read_text() == "one"
+    before = {path: os.stat(tmp_path / path).st_mtime_ns for path in paths(tmp_path)}
+    second = ran(lambda: loop.run(feature()))
+    assert (second.result["changed"], second.result["steps"]) == (False, [])
+    assert {path: os.stat(tmp_path / path).st_mtime_ns for path in paths(tmp_path)} == before
+
+
+def test_check_mode_has_no_effect_and_tells_the_same_steps(ran: Callable[..., Ran], tmp_path: Path) -> None:
+    planned = ran(lambda: loop.run(feature("lacking")), _ansible_check_mode=True)
+    assert paths(tmp_path) == []
+    assert (planned.status, planned.result["changed"], planned.result["place"]) == (0, True, str(tmp_path / "made"))
+    done = ran(lambda: loop.run(feature()))
+    assert planned.result["steps"] == done.result["steps"]
+    assert ran(lambda: loop.run(feature()), _ansible_check_mode=True).result["changed"] is False
+
+
+def test_a_difference_shows_contents_but_not_those_of_private_files(ran: Callable[..., Ran]) -> None:
+    ran(lambda: loop.run(feature()))
+    found = ran(lambda: loop.run(feature()), _ansible_diff=True, content="two", key="renewed")
+    assert [(row["before"], row["after"]) for row in found.result["diff"]] == [
+        ("mode 0644\none", "mode 0644\ntwo"),
+        ("mode 0600\n(content not shown: only its owner may read it)\n",) * 2,
+    ]
+    assert "renewed" not in json.dumps(found.result["diff"])
+    made = ran(lambda: loop.run(feature()), _ansible_diff=True, state="absent").result["diff"]
+    assert [row["after"] for row in made] == ["", "", ""]
+    assert made[-1]["before"] == "mode: 493\n"
+    assert "diff" not in ran(lambda: loop.run(feature())).result
+
+
+def test_every_input_error_is_told_and_nothing_is_done(ran: Callable[..., Ran], tmp_path: Path) -> None:
+    found = ran(lambda: loop.run(feature()), mood="wrong")
+    assert found.status == 1
+    assert found.message == "content: bad\n  do:    good\n  id:    toy-one\nkey: bad\n  id:    toy-two"
+    assert found.result["failed"] is True
+    assert paths(tmp_path) == []
+
+
+def test_what_is_lacking_stops_the_run_before_any_effect(ran: Callable[..., Ran], tmp_path: Path) -> None:
+    found = ran(lambda: loop.run(feature("lacking")))
+    assert (found.status, found.result["id"]) == (1, "toy-lacks")
+    assert found.message == "no such tool\n  found: nothing\n  do:    install it\n  id:    toy-lacks"
+    assert paths(tmp_path) == []
+
+
+def test_a_blocking_finding_fails_the_run_and_keeps_what_was_done(ran: Callable[..., Ran], tmp_path: Path) -> None:
+    found = ran(lambda: loop.run(feature("blocking")))
+    assert found.status == 1
+    assert found.message == "node n1: not well\n  do:    look\n  id:    toy-found"
+    assert [row["id"] for row in found.result["findings"]] == ["toy-found"]
+    assert found.result["changed"] is True
+    assert len(found.result["steps"]) == 3
+    assert (tmp_path / "made/a").exists()
+
+
+def test_another_finding_is_a_warning(ran: Callable[..., Ran]) -> None:
+    found = ran(lambda: loop.run(feature("warning")))
+    assert found.status == 0
+    assert "node n1: not well" in str(found.result["warnings"])
+
+
+def test_a_step_that_fails_says_which_and_that_the_rest_stays(ran: Callable[..., Ran], tmp_path: Path) -> None:
+    (tmp_path / "made/a").mkdir(parents=True)
+    found = ran(lambda: loop.run(feature()))
+    assert (found.status, found.result["id"]) == (1, "core-not-a-file")
+    (tmp_path / "made/a").rmdir()
+
+    class Failing(type(BASE_KINDS["file"])):  # type: ignore[misc]
+        def write(self, host: Host, target: str, after: object, before: object) -> None:
+            raise HostError("no space", id="toy-full")
+
+    engine = Toy()
+    engine.kinds = {**BASE_KINDS, "file": Failing()}
+    found = ran(lambda: loop.run(feature(engine=engine)))
+    assert found.message.startswith("no space\n  step:  in step 1 of 2, make file ")
+    assert "what was done stays; run it again to go on" in found.message
+    assert ran(lambda: loop.run(feature())).status == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_an_interrupt_in_a_step_is_told_as_a_state(ran: Callable[..., Ran], number: signal.Signals) -> None:
+    class Interrupted(type(BASE_KINDS["file"])):  # type: ignore[misc]
+        def write(self, host: Host, target: str, after: object, before: object) -> None:
+            os.kill(os.getpid(), number)
+
+    engine = Toy()
+    engine.kinds = {**BASE_KINDS, "file": Interrupted()}
+    found = ran(lambda: loop.run(feature(engine=engine)))
+    assert (found.status, found.result["id"]) == (1, "core-interrupted")
+    assert "interrupted in step 2 of 3, make file" in found.message
+    again = ran(lambda: loop.run(feature()))
+    assert [step["kind"] for step in again.result["steps"]] == ["file", "file"], "the next run goes on"
+
+
+def test_an_interrupt_while_waiting_is_told_too(ran: Callable[..., Ran]) -> None:
+    engine = Toy()
+    engine.during = lambda: os.kill(os.getpid(), signal.SIGTERM)
+    found = ran(lambda: loop.run(feature(engine=engine)))
+    assert (found.status, found.result["id"]) == (1, "core-interrupted")
+    assert "run it again to go on" in found.message
+
+
+def test_progress_is_told_in_the_state_directory_or_where_it_is_asked_for(
+    ran: Callable[..., Ran], tmp_path: Path
+) -> None:
+    ran(lambda: loop.run(feature()))
+    rows = [json.loads(line) for line in (tmp_path / "state/events.jsonl").read_text().splitlines()]
+    assert [(row["kind"], row["feature"], row["subject"]) for row in rows] == [("started", "toy", "node n1")]
+    ran(lambda: loop.run(feature()), content="two", events=str(tmp_path / "other/events.jsonl"))
+    assert (tmp_path / "other/events.jsonl").read_text().count("\n") == 1
+    assert (tmp_path / "state/events.jsonl").read_text().count("\n") == 1
+
+
+def test_a_removal_leaves_nothing_not_even_its_events(ran: Callable[..., Ran], tmp_path: Path) -> None:
+    ran(lambda: loop.run(feature()))
+    found = ran(lambda: loop.run(feature()), state="absent")
+    assert [step["verb"] for step in found.result["steps"]] == ["remove", "remove", "remove"]
+    assert paths(tmp_path) == []
+    assert ran(lambda: loop.run(feature()), state="absent").result["changed"] is False
+    assert paths(tmp_path) == []
+
+
+def test_the_reading_twin_changes_nothing(ran: Callable[..., Ran], tmp_path: Path) -> None:
+    found = ran(lambda: loop.run_info(feature()))
+    assert (found.result["changed"], found.result["there"], set(found.result["seconds"])) == (False, False, {"report"})
+    assert paths(tmp_path) == []
+    assert ran(lambda: loop.run_info(feature()), mood="wrong").status == 1
+
+
+def read(host: Host, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    if params["mood"] == "lacking":
+        raise UserError("nothing there", id="toy-none")
+    host.make_directory(os.path.join(params["state_dir"], "acted"))
+    return {"mood": params["mood"]}
+
+
+def test_a_module_without_an_engine_reads_or_acts(ran: Callable[..., Ran], tmp_path: Path) -> None:
+    found = ran(lambda: loop.run_reading(SPEC, read), mood="fine")
+    assert (found.result["changed"], found.result["mood"]) == (False, "fine")
+    (tmp_path / "state/acted").rmdir()
+    planned = ran(lambda: loop.run_task(SPEC, read), _ansible_check_mode=True)
+    assert (planned.result["changed"], "mood" in planned.result) == (True, False)
+    assert not (tmp_path / "state/acted").exists()
+    assert ran(lambda: loop.run_task(SPEC, read), mood="fine").result["mood"] == "fine"
+    assert (tmp_path / "state/acted").exists()
+    for start in (loop.run_reading, loop.run_task):
+        failed = ran(lambda start=start: start(SPEC, read), mood="lacking")
+        assert (failed.status, failed.result["id"]) == (1, "toy-none")

@@ -1,0 +1,118 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pytest
+
+from ansible_collections.ballast.kube.plugins.module_utils._core.cgroup import (
+    CGROUP_KINDS,
+    CgroupKind,
+    Limits,
+    cgroup,
+    end_processes,
+    processes,
+)
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine import ResourceEngine
+from ansible_collections.ballast.kube.plugins.module_utils._core.errors import HostError
+from ansible_collections.ballast.kube.plugins.module_utils._core.kinds import Kind
+from ansible_collections.ballast.kube.plugins.module_utils._core.plan import Resource
+from tests.unit.cases import apply, check_kills
+from tests.unit.fake_supervisors import FakeSystemd
+from tests.unit.fakes import FakeHost
+
+NAME = "ballast-lab-n1"
+LIMITS = Limits(cpu_millis=1500, memory_bytes=512 * 2**20 + 5, pids=300)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    state_dir: str = "/var/lib/test"
+    rows: tuple[Resource, ...] = ()
+
+
+class Engine(ResourceEngine[Wanted]):
+    name = "test"
+    kinds: Mapping[str, Kind] = CGROUP_KINDS
+
+    def resources(self, desired: Wanted) -> list[Resource]:
+        return list(desired.rows)
+
+
+def machine(name: str) -> FakeHost:
+    host = FakeHost(systemd=name == "systemd")
+    host.given_cgroups(1 if name == "v1" else 2)
+    if name == "systemd":
+        FakeSystemd(host)
+    else:
+        # A v2 hierarchy has its controllers enabled on a machine where something has run before us.
+        given_control(host)
+    return host
+
+
+def given_control(host: FakeHost) -> None:
+    control = "/sys/fs/cgroup/cgroup.subtree_control"
+    if host.stat(control):
+        host.given(control, "cpu cpuset hugetlb io memory pids\n")
+
+
+KINDS = ["v1", "v2", "systemd"]
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("limits", [LIMITS, Limits()])
+def test_limits_read_back_as_they_were_asked_for(name: str, limits: Limits) -> None:
+    host, resource = machine(name), cgroup(NAME, limits, group="")
+    apply(Engine(), Wanted(rows=(resource,)), host)
+    assert CgroupKind().read(host, NAME) == resource.value
+    before = len(host.effects)
+    apply(Engine(), Wanted(rows=(resource,)), host)
+    assert host.effects[before:] == []
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_killed_at_any_effect_the_next_run_finishes_or_removes_it(name: str) -> None:
+    resource = cgroup(NAME, LIMITS, group="")
+    kills = check_kills(
+        Engine(),
+        lambda: machine(name),
+        Wanted(rows=(resource,)),
+        Wanted(),
+        lambda host: CgroupKind().read(host, NAME) == resource.value,
+    )
+    assert kills > 20
+
+
+def test_processes_inside_and_below_are_ended_and_no_others() -> None:
+    host = machine("v1")
+    CgroupKind().write(host, NAME, cgroup(NAME, LIMITS, group="").value, None)
+    inside, below, outside = (host.given_process([f"/bin/{n}"], ignores=[15]) for n in ("a", "b", "c"))
+    host.make_directory(f"/sys/fs/cgroup/cpu/{NAME}/pod")
+    host.poke(f"/sys/fs/cgroup/cpu/{NAME}/cgroup.procs", str(inside))
+    host.poke(f"/sys/fs/cgroup/cpu/{NAME}/pod/cgroup.procs", str(below))
+    assert processes(host, f"/sys/fs/cgroup/cpu/{NAME}") == [inside, below]
+    CgroupKind().remove(host, NAME, {})
+    assert list(host.processes) == [outside]
+    assert host.stat(f"/sys/fs/cgroup/cpu/{NAME}") is None
+
+
+def test_processes_that_do_not_end_are_named() -> None:
+    host = machine("v1")
+    CgroupKind().write(host, NAME, cgroup(NAME, LIMITS, group="").value, None)
+    stuck = host.given_process(["/bin/stuck"])
+    host.poke(f"/sys/fs/cgroup/cpu/{NAME}/cgroup.procs", str(stuck))
+    host.on_signal.append(lambda pid, process, number: True)
+    with pytest.raises(HostError) as caught:
+        end_processes(host, NAME)
+    assert caught.value.id == "core-processes-stay"
+    assert str(stuck) in caught.value.text
+
+
+def test_without_a_hierarchy_it_is_told_how_to_get_one() -> None:
+    with pytest.raises(HostError) as caught:
+        CgroupKind().read(FakeHost(), NAME)
+    assert caught.value.id == "core-no-cgroup"

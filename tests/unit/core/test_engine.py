@@ -1,0 +1,311 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pytest
+
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine import ResourceEngine
+from ansible_collections.ballast.kube.plugins.module_utils._core.errors import Bug, HostError
+from ansible_collections.ballast.kube.plugins.module_utils._core.events import Progress
+from ansible_collections.ballast.kube.plugins.module_utils._core.host import Host
+from ansible_collections.ballast.kube.plugins.module_utils._core.kinds import (
+    BASE_KINDS,
+    Kind,
+    directory,
+    file,
+    sysctl_minimum,
+)
+from ansible_collections.ballast.kube.plugins.module_utils._core.plan import Policy, Resource
+from tests.unit.cases import apply, check_kills, plan_of
+from tests.unit.fakes import FakeHost, Killed, ListSink
+
+STATE = "/var/lib/ballast/lab"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    state_dir: str = STATE
+    rows: tuple[Resource, ...] = ()
+
+
+class Engine(ResourceEngine[Wanted]):
+    name = "test"
+    kinds: Mapping[str, Kind] = BASE_KINDS
+
+    def __init__(self, policy: Policy = Policy.KEEP) -> None:
+        self.policy = policy
+
+    def resources(self, desired: Wanted) -> list[Resource]:
+        return list(desired.rows)
+
+
+ROWS = (
+    sysctl_minimum("fs.inotify.max_user_instances", 8192, holder="lab"),
+    directory("/srv/lab", mode=0o750, group="node n1"),
+    file("/srv/lab/a", "one\n", group="node n1"),
+    file("/etc/there", "ours\n", mode=0o600, group="node n2"),
+    Resource(kind="symlink", target="/srv/lab/link", value={"to": "a"}, title="link", group="node n2"),
+)
+
+
+def machine() -> FakeHost:
+    host = FakeHost(files={"/etc/there": "theirs\n"})
+    host.given_directory("/var/lib/ballast")
+    host.given_directory("/srv")
+    host.given("/run/ballast/sysctl/lock", "1", mode=0o600)
+    host.given("/run/ballast/sysctl/other.json", '{"original": 1, "raised_to": 2, "holders": {"else": 2}}')
+    host.given_sysctl("fs.inotify.max_user_instances", 128)
+    return host
+
+
+def holds(host: FakeHost) -> bool:
+    return (
+        host.text("/proc/sys/fs/inotify/max_user_instances") == "8192\n"
+        and host.mode("/srv/lab") == 0o750
+        and host.text("/srv/lab/a") == "one\n"
+        and host.text("/etc/there") == "ours\n"
+        and host.mode("/etc/there") == 0o600
+        and host.readlink("/srv/lab/link") == "a"
+    )
+
+
+@pytest.mark.parametrize("policy", list(Policy))
+def test_killed_at_any_effect_the_next_run_makes_or_removes_all_of_it(policy: Policy) -> None:
+    kills = check_kills(Engine(policy), machine, Wanted(rows=ROWS), Wanted(), holds)
+    assert kills > 60
+
+
+def test_a_second_run_has_no_effect_and_removal_puts_back_what_was_there() -> None:
+    host = machine()
+    given = host.snapshot()
+    apply(Engine(), Wanted(rows=ROWS), host)
+    assert holds(host)
+    before = len(host.effects)
+    apply(Engine(), Wanted(rows=ROWS), host)
+    assert host.effects[before:] == []
+    apply(Engine(), Wanted(), host)
+    assert host.snapshot() == given
+
+
+def test_what_was_there_is_put_back_after_several_changes() -> None:
+    host = machine()
+    for content in ("one", "two", "three"):
+        apply(Engine(), Wanted(rows=(file("/etc/there", content),)), host)
+    assert host.text("/etc/there") == "three"
+    apply(Engine(), Wanted(), host)
+    assert host.text("/etc/there") == "theirs\n"
+
+
+def test_a_directory_that_was_there_before_is_never_removed() -> None:
+    host = machine()
+    host.given("/srv/theirs/data", "precious")
+    given = host.snapshot()
+    apply(Engine(), Wanted(rows=(directory("/srv/theirs", mode=0o700),)), host)
+    assert host.mode("/srv/theirs") == 0o700
+    apply(Engine(), Wanted(), host)
+    assert host.snapshot() == given
+
+
+def test_only_the_difference_is_done() -> None:
+    host = machine()
+    apply(Engine(), Wanted(rows=ROWS), host)
+    plan = plan_of(Engine(), Wanted(rows=ROWS[:2] + (file("/srv/lab/a", "two\n"),)), host)
+    assert [f"{step.verb} {step.title}" for step in plan.steps] == [
+        "remove link",
+        "change file /etc/there",
+        "change file /srv/lab/a",
+    ]
+    assert [step.group for step in plan.steps] == ["node n2", "node n2", ""]
+
+
+def test_the_mode_of_a_state_directory_of_somebody_else_is_kept() -> None:
+    host = machine()
+    host.given_directory(STATE, mode=0o700)
+    apply(Engine(), Wanted(rows=ROWS), host)
+    assert host.mode(STATE) == 0o700
+
+
+@pytest.mark.parametrize("number", range(1, 12))
+def test_with_undo_a_failure_at_any_effect_leaves_the_machine_as_it_was(number: int) -> None:
+    host = machine()
+    given = host.snapshot()
+    host.fail_at(number, HostError("no", id="test-no"))
+    with pytest.raises(HostError) as caught:
+        apply(Engine(Policy.UNDO), Wanted(rows=ROWS[1:]), host)
+    assert caught.value.id == "test-no"
+    apply(Engine(Policy.UNDO), Wanted(), host)
+    assert host.snapshot() == given
+
+
+def test_with_undo_the_error_says_which_step_and_what_is_left() -> None:
+    host = machine()
+    given = host.snapshot()
+    plan = plan_of(Engine(Policy.UNDO), Wanted(rows=ROWS[1:]), host)
+    host.on_sleep.clear()
+    sink = ListSink()
+    host.fail_at(8, HostError("cannot write", id="test-no"))
+    with pytest.raises(HostError) as caught:
+        Engine(Policy.UNDO).apply(plan, Wanted(rows=ROWS[1:]), host, Progress(sink, feature="test"))
+    assert "in step 2 of 4, make file /srv/lab/a; undone: 2 of 2 steps; left: nothing" in str(caught.value)
+    assert [event.kind for event in sink.events] == ["started", "undone", "undone", "failed"]
+    assert host.snapshot() == given
+
+
+def test_with_keep_a_failure_leaves_what_was_done_and_the_next_run_goes_on() -> None:
+    host = machine()
+    host.fail_at(8, HostError("cannot write", id="test-no"))
+    with pytest.raises(HostError, match="what was done stays"):
+        apply(Engine(), Wanted(rows=ROWS[1:]), host)
+    assert host.stat("/srv/lab") is not None
+    plan = apply(Engine(), Wanted(rows=ROWS[1:]), host)
+    assert [step.target for step in plan.steps] == ["/srv/lab/a", "/etc/there", "/srv/lab/link"]
+
+
+@pytest.mark.parametrize("policy", list(Policy))
+def test_an_interruption_is_told_as_a_state(policy: Policy) -> None:
+    host = machine()
+    host.fail_at(8, KeyboardInterrupt())
+    with pytest.raises(HostError) as caught:
+        apply(Engine(policy), Wanted(rows=ROWS[1:]), host)
+    assert caught.value.id == "core-interrupted"
+    assert "in step 2 of 4" in str(caught.value)
+
+
+@pytest.mark.parametrize("policy", list(Policy))
+def test_a_full_disk_is_told_and_freed_space_is_enough_to_go_on(policy: Policy) -> None:
+    for number in range(len(ROWS)):
+        host = machine()
+        given = host.snapshot()
+        apply(Engine(policy), Wanted(rows=ROWS[:number]), host)
+        host.fill_disk()
+        with pytest.raises(HostError) as caught:
+            apply(Engine(policy), Wanted(rows=ROWS), host)
+        assert caught.value.id == "core-enospc"
+        host.empty_disk()
+        apply(Engine(policy), Wanted(rows=ROWS), host)
+        assert holds(host)
+        apply(Engine(policy), Wanted(), host)
+        assert host.snapshot() == given
+
+
+def test_a_disk_that_fills_up_in_the_middle_still_lets_a_node_be_put_back() -> None:
+    class Filling(type(BASE_KINDS["file"])):  # type: ignore[misc]
+        def write(self, host: Host, target: str, after: object, before: object) -> None:
+            if target == "/etc/there" and isinstance(host, FakeHost):
+                host.fill_disk()
+            super().write(host, target, after, before)
+
+    engine = Engine(Policy.UNDO)
+    engine.kinds = {**BASE_KINDS, "file": Filling()}
+    host = machine()
+    given = host.snapshot()
+    with pytest.raises(HostError, match="left: nothing"):
+        apply(engine, Wanted(rows=ROWS[1:]), host)
+    host.empty_disk()
+    apply(Engine(Policy.UNDO), Wanted(), host)
+    assert host.snapshot() == given
+
+
+def test_with_undo_a_fault_of_ours_is_undone_too() -> None:
+    class Faulty(type(BASE_KINDS["symlink"])):  # type: ignore[misc]
+        def write(self, host: Host, target: str, after: object, before: object) -> None:
+            raise ZeroDivisionError
+
+    engine = Engine(Policy.UNDO)
+    engine.kinds = {**BASE_KINDS, "symlink": Faulty()}
+    host = machine()
+    given = host.snapshot()
+    with pytest.raises(ZeroDivisionError):
+        apply(engine, Wanted(rows=ROWS[1:]), host)
+    assert host.snapshot() == given
+
+
+def test_what_cannot_be_undone_is_named_and_the_rest_is_undone() -> None:
+    class Stuck(type(BASE_KINDS["file"])):  # type: ignore[misc]
+        def remove(self, host: Host, target: str, before: object) -> None:
+            raise HostError("it is stuck", id="test-stuck")
+
+    engine = Engine(Policy.UNDO)
+    engine.kinds = {**BASE_KINDS, "file": Stuck()}
+    rows = (directory("/srv/one"), file("/srv/a", "x"), directory("/srv/two"), file("/absent/b", "y"))
+    host = machine()
+    with pytest.raises(HostError, match=r"undone: 3 of 4 steps; left: file /srv/a: it is stuck"):
+        apply(engine, Wanted(rows=rows), host)
+    assert host.stat("/srv/one") is None
+    assert host.stat("/srv/two") is None
+    with pytest.raises(HostError) as caught:
+        apply(engine, Wanted(rows=rows), host)
+    assert caught.value.id == "core-undo"
+
+
+def test_a_killed_run_with_undo_is_undone_before_the_next_one_plans() -> None:
+    host = machine()
+    host.fail_at(10)  # the first file is written, its "done" is not
+    with pytest.raises(Killed):
+        apply(Engine(Policy.UNDO), Wanted(rows=ROWS[1:]), host)
+    host.calm()
+    other = (file("/etc/other", "x"),)
+    apply(Engine(Policy.UNDO), Wanted(rows=other), host)
+    assert host.stat("/srv/lab") is None
+    apply(Engine(Policy.UNDO), Wanted(rows=ROWS[1:]), host)
+    assert host.text("/srv/lab/a") == "one\n"
+
+
+def test_a_plan_made_before_another_run_is_made_anew() -> None:
+    host = machine()
+    stale = plan_of(Engine(), Wanted(rows=ROWS), host)
+    apply(Engine(), Wanted(rows=ROWS), host)
+    before = len(host.effects)
+    done = Engine().apply(stale, Wanted(rows=ROWS), host, Progress(ListSink(), feature="test"))
+    assert done == ()
+    assert [effect.verb for effect in host.effects[before:]] == ["lock"]
+
+
+def test_another_run_at_work_is_an_error_at_once() -> None:
+    host = machine()
+    host.given_directory(STATE)
+    host.hold_lock(f"{STATE}/lock")
+    with pytest.raises(HostError) as caught:
+        apply(Engine(), Wanted(rows=ROWS), host)
+    assert caught.value.id == "core-locked"
+    assert host.effects == []
+
+
+def test_an_unknown_kind_and_a_resource_named_twice_are_faults_of_ours() -> None:
+    with pytest.raises(Bug) as caught:
+        plan_of(Engine(), Wanted(rows=(Resource(kind="new", target="x", value={}, title="x"),)), machine())
+    assert caught.value.id == "core-kind"
+    with pytest.raises(Bug) as caught:
+        plan_of(Engine(), Wanted(rows=(ROWS[1], ROWS[1])), machine())
+    assert caught.value.id == "core-resource-twice"
+    assert caught.value.found == "directory /srv/lab"
+
+
+def test_a_ledger_with_an_unknown_kind_is_refused_whole() -> None:
+    host = machine()
+    apply(Engine(), Wanted(rows=ROWS), host)
+    older = Engine()
+    older.kinds = {name: kind for name, kind in BASE_KINDS.items() if name != "symlink"}
+    before = len(host.effects)
+    with pytest.raises(HostError) as caught:
+        apply(older, Wanted(), host)
+    assert caught.value.id == "core-ledger"
+    assert "symlink" in caught.value.found
+    assert host.effects[before:] == []
+
+
+def test_progress_names_each_group_once() -> None:
+    host, sink = machine(), ListSink()
+    Engine().apply(
+        plan_of(Engine(), Wanted(rows=ROWS), host), Wanted(rows=ROWS), host, Progress(sink, feature="instance")
+    )
+    assert [(event.kind, event.subject) for event in sink.events] == [
+        ("started", "host settings"),
+        ("started", "node n1"),
+        ("started", "node n2"),
+    ]

@@ -1,0 +1,73 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The file tree of FakeHost: paths to nodes, symbolic links followed."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import Optional
+
+from ansible_collections.ballast.kube.plugins.module_utils._core.local import host_error
+from tests.unit.fake_parts import Node
+
+
+class FakePaths:
+    _nodes: dict[str, Node]
+    _kernel: dict[str, dict[str, str]]  # root: the files that each new directory under it has
+
+    def now(self) -> float:
+        raise NotImplementedError
+
+    def _resolve(self, path: str, *, depth: int = 0) -> str:
+        """The path with every symbolic link in it followed."""
+        assert path.startswith("/"), f"a path is absolute: {path!r}"
+        real = "/"
+        for part in os.path.normpath(path).split("/")[1:]:
+            real = os.path.join(real, part)
+            node = self._nodes.get(real)
+            if node is not None and node.kind == "symlink" and depth < 40:
+                real = self._resolve(os.path.join(os.path.dirname(real), node.data.decode()), depth=depth + 1)
+        return os.path.normpath(real)
+
+    def _find(self, path: str) -> Optional[Node]:
+        return self._nodes.get(self._resolve(path))
+
+    def _real_parent_or_none(self, path: str) -> Optional[str]:
+        assert path.startswith("/"), f"a path is absolute: {path!r}"
+        if path == "/":
+            return path
+        parent = self._resolve(os.path.dirname(path))
+        node = self._nodes.get(parent)
+        if node is None or node.kind != "directory":
+            return None
+        return os.path.join(parent, os.path.basename(path))
+
+    def _real_parent(self, verb: str, path: str) -> str:
+        self._need_parent(verb, path)
+        return self._real_parent_or_none(path) or path
+
+    def _need_parent(self, verb: str, path: str) -> None:
+        parent = self._find(os.path.dirname(path))
+        if parent is None:
+            raise host_error(verb, path, OSError(errno.ENOENT, os.strerror(errno.ENOENT)))
+        if parent.kind != "directory":
+            raise host_error(verb, path, OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)))
+
+    def _kernel_root(self, path: str) -> Optional[str]:
+        fits = [root for root in self._kernel if path.startswith(root + "/")]
+        return max(fits, key=len) if fits else None
+
+    def _make_directories(self, path: str) -> None:
+        if path in self._nodes:
+            return
+        self._make_directories(os.path.dirname(path))
+        self._nodes[path] = Node("directory", mode=0o755, mtime=self.now())
+        for name, content in self._kernel.get(self._kernel_root(path) or "", {}).items():
+            self._nodes[os.path.join(path, name)] = Node("file", data=content.encode())
+
+    def _is(self, path: str, kind: str) -> bool:
+        node = self._nodes.get(path)
+        return node is not None and node.kind == kind
