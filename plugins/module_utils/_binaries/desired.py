@@ -1,0 +1,377 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What an operator asks for, checked and resolved into lots.
+
+A lot is a directory of the cache: programs of one family that come from one source by one recipe. The recipe says all that decides the
+content, and nothing else (no paths, no times); its hash names the directory. So a change of version, Go toolchain, pinned modules or
+flags gives another directory, and everything that still refers to the old one keeps working.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Optional
+
+from .._core.errors import BallastError, Problems
+from .._core.host import Host, LocalHost
+from .._core.plan import Value
+from . import golang
+from .families import COMPONENTS, FAMILIES, VERSION, Component, Family, version_key
+from .messages import MESSAGES
+
+GO, RELEASE, PATH = SOURCES = ("go", "release", "path")
+
+
+@dataclass(frozen=True)
+class Lot:
+    """`origin` is where the content comes from (a folder or an address): it does not decide the content, so it is not in the recipe."""
+
+    family: Family
+    version: str  # empty for source path, where the programs say it themselves
+    source: str
+    recipe: Mapping[str, Value]
+    programs: tuple[str, ...]
+    origin: str
+
+    @property
+    def directory(self) -> str:
+        key = _digest(self.recipe)[:12]
+        parts = [self.family.name, self.version, "" if self.source == GO else self.source, key]
+        return "-".join(part for part in parts if part)
+
+    @property
+    def label(self) -> str:
+        return self.version or "of the given path"
+
+
+@dataclass(frozen=True)
+class Desired:
+    state_dir: str  # the cache directory: programs, sets and the record of them
+    present: bool
+    lots: tuple[Lot, ...] = ()
+    go: str = ""  # the go command, where a lot is built
+    go_caches: tuple[str, ...] = ()
+    checksums: Mapping[str, str] = field(default_factory=dict)
+    # May hold a proxy's password, so it stays out of messages and results.
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def path(self, lot: Lot, name: str) -> str:
+        return os.path.join(self.state_dir, lot.directory, name)
+
+    @property
+    def paths(self) -> dict[str, str]:
+        """Program to file, sorted by program."""
+        found = {name: self.path(lot, name) for lot in self.lots for name in lot.programs}
+        return dict(sorted(found.items()))
+
+    @property
+    def bin_dir(self) -> str:
+        """One stable directory with a link to each program. Its name changes exactly when a program does."""
+        return os.path.join(self.state_dir, "sets", _digest(self.paths)[:12])
+
+    @classmethod
+    def from_params(
+        cls, params: Mapping[str, Any], *, host: Optional[Host] = None, environ: Optional[Mapping[str, str]] = None
+    ) -> Desired:
+        """All errors of the request at once. Reads pinned modules, given directories and the Go version; changes nothing."""
+        cache = str(params["cache_dir"])
+        if not os.path.isabs(cache):
+            raise MESSAGES.error("binaries-not-absolute", option="cache_dir", path=cache)
+        if params.get("state") == "absent":
+            return cls(state_dir=cache, present=False)
+        choice = _Choice(params, host=host or LocalHost(), environ=os.environ if environ is None else environ)
+        return choice.desired(cache)
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class _Wish:
+    """One component with its source, before it is resolved."""
+
+    component: Component
+    family: Family
+    version: str
+    source: str
+    path: str
+    option: str  # where the request says so, for messages
+
+
+class _Choice:
+    """One request on its way to lots; collects the problems."""
+
+    def __init__(self, params: Mapping[str, Any], *, host: Host, environ: Mapping[str, str]) -> None:
+        self._params = params
+        self._host = host
+        self._environment = golang.environment(environ)
+        self._search = environ.get("PATH", "")
+        self._problems: list[BallastError] = []
+        self._go = ""
+        self._go_caches: tuple[str, ...] = ()
+        self._go_needs: list[str] = []  # of the lots that want a go command and found none
+
+    def desired(self, cache: str) -> Desired:
+        wishes = self._wishes()
+        checksums = self._checksums()
+        self._check_urls()
+        lots = self._lots(wishes)
+        if self._go_needs:
+            asked = self._params["go"]
+            needs = max(self._go_needs, key=golang.numbers)
+            self._problem("binaries-go-missing", found=f"nothing at {asked}" if asked else "", needs=needs)
+        Problems.raise_if(self._problems)
+        return Desired(
+            state_dir=cache,
+            present=True,
+            lots=tuple(lots),
+            go=self._go,
+            go_caches=self._go_caches,
+            checksums=checksums,
+            environment=self._environment,
+        )
+
+    def _problem(self, id: str, *, found: str = "", **fields: object) -> None:
+        self._problems.append(MESSAGES.error(id, found=found, **fields))
+
+    # Which components, and by which source.
+
+    def _wishes(self) -> list[_Wish]:
+        families = self._named(self._params["families"], option="families", what="family", known=FAMILIES)
+        asked = self._named(self._params["components"], option="components", what="component", known=COMPONENTS)
+        wishes: list[_Wish] = []
+        for name, entry in families.items():
+            version = entry.get("version") or (self._params["version"] if name == "kubernetes" else "")
+            base = _Wish(
+                component=FAMILIES[name].components[0],
+                family=FAMILIES[name],
+                version=version or FAMILIES[name].default_version,
+                source=entry.get("source") or self._params["source"],
+                path=entry.get("path") or self._params["path"] or "",
+                option=f"families[{name}]",
+            )
+            for component in base.family.components:
+                override = asked.get(component.name)
+                # What upstream does not publish is part of a release or of somebody's directory only if it is asked for.
+                standard = not component.optional and (component.released or base.source == GO)
+                if override is None and not standard:
+                    continue
+                wishes.append(_override(replace(base, component=component), override or {}))
+        for name, entry in families.items():
+            self._check_path(entry, option=f"families[{name}]", inherited=self._params["source"])
+        for name, entry in asked.items():
+            family = COMPONENTS[name].name
+            inherited = families.get(family, {}).get("source") or self._params["source"]
+            self._check_path(entry, option=f"components[{name}]", inherited=inherited)
+            if family not in families:
+                self._problem("binaries-family-not-chosen", option="components", name=name, family=family)
+        for wish in wishes:
+            self._check(wish)
+        return wishes
+
+    def _named(
+        self, entries: Iterable[Mapping[str, Any]], *, option: str, what: str, known: Iterable[str]
+    ) -> dict[str, Mapping[str, Any]]:
+        """The entries by name, in the order given; unknown and doubled names are problems."""
+        names = list(known)
+        found: dict[str, Mapping[str, Any]] = {}
+        for entry in entries:
+            name = str(entry["name"])
+            if name in found:
+                self._problem("binaries-named-twice", option=option, name=name)
+            elif name not in names:
+                near = difflib.get_close_matches(name, names, n=1)
+                nearest = f" (meant: {near[0]})" if near else ""
+                self._problem(
+                    "binaries-unknown-name",
+                    option=option,
+                    what=what,
+                    name=name,
+                    nearest=nearest,
+                    known=", ".join(names),
+                )
+            else:
+                found[name] = entry
+        return found
+
+    def _check_path(self, entry: Mapping[str, Any], *, option: str, inherited: str) -> None:
+        source = entry.get("source") or inherited
+        if entry.get("path") and source != PATH:
+            self._problem("binaries-path-unused", option=option, source=source)
+
+    def _check(self, wish: _Wish) -> None:
+        if wish.source == RELEASE and not wish.component.released:
+            self._problem("binaries-not-released", option=wish.option, name=wish.component.name)
+
+    def _checksums(self) -> dict[str, str]:
+        """By what is downloaded: a component of a family without archive, else the family."""
+        known = [
+            component.name
+            for family in FAMILIES.values()
+            if not family.release.archive
+            for component in family.components
+        ]
+        known += [family.name for family in FAMILIES.values() if family.release.archive]
+        checksums = {str(name): str(value).lower() for name, value in self._params["checksums"].items()}
+        for name, value in checksums.items():
+            if name not in known:
+                self._problem(
+                    "binaries-unknown-name",
+                    option="checksums",
+                    what="download",
+                    name=name,
+                    nearest="",
+                    known=", ".join(known),
+                )
+            if not re.fullmatch(r"[0-9a-f]{64}", value):
+                self._problem("binaries-checksum-form", option=f"checksums.{name}", value=value)
+        return checksums
+
+    def _check_urls(self) -> None:
+        for name, url in self._params["release_urls"].items():
+            if name not in FAMILIES:
+                self._problem(
+                    "binaries-unknown-name",
+                    option="release_urls",
+                    what="family",
+                    name=name,
+                    nearest="",
+                    known=", ".join(FAMILIES),
+                )
+            elif not re.match(r"https?://", str(url)):
+                self._problem(
+                    "binaries-url-form", option=f"release_urls.{name}", url=url, base=FAMILIES[name].release.base
+                )
+
+    # From components to lots.
+
+    def _lots(self, wishes: list[_Wish]) -> list[Lot]:
+        groups: dict[tuple[str, str, str], list[_Wish]] = {}
+        for wish in wishes:
+            groups.setdefault((wish.family.name, wish.source, wish.path if wish.source == PATH else ""), []).append(
+                wish
+            )
+        makers = {GO: self._from_go, RELEASE: self._from_release, PATH: self._from_path}
+        lots = [makers[source](group) for (_family, source, _path), group in groups.items()]
+        return [lot for lot in lots if lot is not None]
+
+    def _from_go(self, group: list[_Wish]) -> Optional[Lot]:
+        first = group[0]
+        root = self._params["toolchain_dir"] or ""
+        folder = os.path.join(root, first.family.name, first.version)
+        # A version is checked before it becomes part of a path.
+        known = os.path.isabs(root) and VERSION.fullmatch(first.version)
+        module, sums = (self._host.read(os.path.join(folder, name)) if known else None for name in ("go.mod", "go.sum"))
+        if module is None or sums is None:
+            self._no_module(first, root)
+            return None
+        toolchain = self._toolchain(first, folder=folder, module=module.decode())
+        if toolchain is None:
+            return None
+        recipe: dict[str, Value] = {
+            "source": GO,
+            "version": first.version,
+            "modules": hashlib.sha256(module + b"\0" + sums).hexdigest(),
+            "go": toolchain.version,
+            "platform": toolchain.platform,
+            "flags": golang.flags(first.family, first.version),
+        }
+        return _lot(group, recipe, origin=folder)
+
+    def _no_module(self, wish: _Wish, root: str) -> None:
+        if not os.path.isabs(root) or not self._host.listdir(root):
+            self._problem("binaries-no-toolchain", option="toolchain_dir", path=root or "an empty text")
+            return
+        folders = self._host.listdir(os.path.join(root, wish.family.name))
+        supported = sorted((name for name in folders if VERSION.fullmatch(name)), key=version_key)
+        self._problem(
+            "binaries-unknown-version",
+            option="version" if wish.family.name == "kubernetes" else f"{wish.option}.version",
+            family=wish.family.name,
+            version=wish.version,
+            supported=", ".join(supported) or "none",
+        )
+
+    def _toolchain(self, wish: _Wish, *, folder: str, module: str) -> Optional[golang.Toolchain]:
+        needs = golang.least_version(module)
+        self._go = self._go or golang.find(self._host, asked=self._params["go"] or "", search=self._search)
+        if not self._go:
+            self._go_needs.append(needs)
+            return None
+        toolchain = golang.describe(self._host, self._go, folder=folder, environment=self._environment)
+        self._go_caches = toolchain.caches
+        if golang.numbers(toolchain.version) < golang.numbers(needs):
+            self._problem(
+                "binaries-go-too-old",
+                found=f"{toolchain.version} at {self._go}",
+                family=wish.family.name,
+                version=wish.version,
+                needs=needs,
+            )
+            return None
+        return toolchain
+
+    def _from_release(self, group: list[_Wish]) -> Optional[Lot]:
+        first = group[0]
+        if not VERSION.fullmatch(first.version):
+            self._problem("binaries-version-form", option=f"{first.option}.version", version=first.version)
+            return None
+        base = str(self._params["release_urls"].get(first.family.name) or first.family.release.base).rstrip("/")
+        recipe: dict[str, Value] = {
+            "source": RELEASE,
+            "version": first.version,
+            "platform": f"linux/{golang.architecture()}",
+            "from": base,
+        }
+        return _lot(group, recipe, origin=base)
+
+    def _from_path(self, group: list[_Wish]) -> Optional[Lot]:
+        first = group[0]
+        if not first.path:
+            self._problem("binaries-path-absent", option=first.option)
+            return None
+        if not os.path.isabs(first.path):
+            self._problem("binaries-not-absolute", option=f"{first.option}.path", path=first.path)
+            return None
+        files = {
+            name: self._host.read(os.path.join(first.path, name)) for name in sorted(w.component.name for w in group)
+        }
+        missing = [name for name, data in files.items() if data is None]
+        if missing:
+            self._problem("binaries-path-missing", option=first.option, path=first.path, names=", ".join(missing))
+            return None
+        sums: dict[str, Value] = {name: hashlib.sha256(data or b"").hexdigest() for name, data in files.items()}
+        return replace(_lot(group, {"source": PATH, "files": sums}, origin=first.path), version="")
+
+
+def _override(wish: _Wish, entry: Mapping[str, Any]) -> _Wish:
+    """A component's own source and path win over those of its family."""
+    if not entry:
+        return wish
+    return replace(
+        wish,
+        source=entry.get("source") or wish.source,
+        path=entry.get("path") or wish.path,
+        option=f"components[{wish.component.name}]",
+    )
+
+
+def _lot(group: list[_Wish], recipe: Mapping[str, Value], *, origin: str) -> Lot:
+    first = group[0]
+    return Lot(
+        family=first.family,
+        version=first.version,
+        source=first.source,
+        recipe=recipe,
+        programs=tuple(wish.component.name for wish in group),
+        origin=origin,
+    )

@@ -1,0 +1,228 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The table of what can be provided: families of programs, and what is special about each.
+
+A family is one Go module and the programs that are built from it together. Each family has a Go module of its own under
+`files/toolchain/FAMILY/VERSION`, so that the dependencies of one never raise those of another: a newer `kube-openapi`, pulled in by
+an unrelated tool, is known to break the OpenAPI documents of an API server that still builds and starts.
+
+This module imports nothing of the project, so that `scripts/toolchain.py` reads the same table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Component:
+    """One program. `package` is its Go package; `version_args` make it print its version, empty when it has no such command."""
+
+    name: str
+    package: str
+    version_args: tuple[str, ...] = ("--version",)
+    optional: bool = False  # built only when it is asked for by name
+    released: bool = True  # part of the upstream release
+
+
+@dataclass(frozen=True)
+class Release:
+    """Where upstream publishes a family. `url` is one file per component, or one archive when `archive` is set.
+
+    Fields of the texts: base, version, arch, name. `checksum` names a file that holds the SHA-256 alone or as lines "hash  name".
+    `member` is the path of a component inside the archive.
+    """
+
+    base: str
+    url: str
+    checksum: str
+    archive: bool = False
+    member: str = ""
+
+    def __post_init__(self) -> None:
+        if self.archive != bool(self.member):
+            raise ValueError("an archive has members, and only an archive has")
+
+
+@dataclass(frozen=True)
+class Family:
+    """One Go module with its programs. `stamps` are linker -X variables; their values may use version, major and minor."""
+
+    name: str
+    module: str
+    components: tuple[Component, ...]
+    release: Release
+    default_version: str
+    build_bytes: int  # free disk space that a cold build needs, the Go build cache included
+    stamps: Mapping[str, str] = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+    staging: str = ""  # the prefix of the replacements in the module's own go.mod that a consumer has to repeat
+    shows: str = "{version}"  # what the version output of a stamped program must hold
+
+    def __post_init__(self) -> None:
+        names = [component.name for component in self.components]
+        if len(set(names)) != len(names):
+            raise ValueError(f"family {self.name} names a component twice")
+
+    def component(self, name: str) -> Component:
+        return next(component for component in self.components if component.name == name)
+
+    def stamp_flags(self, version: str) -> list[str]:
+        """The linker flags that stamp `version`, in a fixed order."""
+        major, minor = version.split(".")[:2]
+        return [
+            f"-X={key}={text.format(version=version, major=major, minor=minor)}"
+            for key, text in sorted(self.stamps.items())
+        ]
+
+
+def _kubernetes_stamps() -> dict[str, str]:
+    # Both packages are read: component-base answers /version and --version, client-go names the user agent.
+    # "+lab" is valid semantic versioning and says that this is no official build.
+    values = {
+        "gitVersion": "v{version}+lab",
+        "gitMajor": "{major}",
+        "gitMinor": "{minor}",
+        "gitTreeState": "clean",
+        # A real date would make each build differ; the epoch is parsed by everything that reads the field.
+        "buildDate": "1970-01-01T00:00:00Z",
+    }
+    packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+    return {f"{package}.{key}": text for package in packages for key, text in values.items()}
+
+
+_GIB = 1024**3
+_GITHUB = "https://github.com"
+_ETCD = "etcd-v{version}-linux-{arch}"
+
+FAMILIES: Mapping[str, Family] = {
+    family.name: family
+    for family in (
+        Family(
+            name="kubernetes",
+            module="k8s.io/kubernetes",
+            default_version="1.37.1",
+            components=(
+                Component(name="kube-apiserver", package="k8s.io/kubernetes/cmd/kube-apiserver"),
+                Component(name="kube-controller-manager", package="k8s.io/kubernetes/cmd/kube-controller-manager"),
+                Component(name="kube-scheduler", package="k8s.io/kubernetes/cmd/kube-scheduler"),
+                Component(name="kube-proxy", package="k8s.io/kubernetes/cmd/kube-proxy"),
+                Component(name="kubelet", package="k8s.io/kubernetes/cmd/kubelet"),
+                Component(
+                    name="kubectl", package="k8s.io/kubernetes/cmd/kubectl", version_args=("version", "--client")
+                ),
+                # KEP-4080's sample: an API server without pods and nodes. Upstream builds it for its tests only.
+                Component(
+                    name="generic-apiserver",
+                    package="k8s.io/kubernetes/pkg/controlplane/apiserver/samples/generic",
+                    released=False,
+                ),
+                Component(name="kubemark", package="k8s.io/kubernetes/cmd/kubemark", optional=True, released=False),
+            ),
+            release=Release(
+                base="https://dl.k8s.io",
+                url="{base}/release/v{version}/bin/linux/{arch}/{name}",
+                checksum="{base}/release/v{version}/bin/linux/{arch}/{name}.sha256",
+            ),
+            # Measured: 3.4 GB of build cache, 0.5 GB of programs, 1 GB of modules.
+            build_bytes=6 * _GIB,
+            stamps=_kubernetes_stamps(),
+            # hack/lib/golang.sh builds with these.
+            tags=("selinux", "notest", "grpcnotrace"),
+            staging="./staging/src/",
+            shows="v{version}+lab",
+        ),
+        Family(
+            name="etcd",
+            module="go.etcd.io/etcd/server/v3",
+            default_version="3.6.14",
+            components=(
+                Component(name="etcd", package="go.etcd.io/etcd/server/v3"),
+                Component(name="etcdctl", package="go.etcd.io/etcd/etcdctl/v3", version_args=("version",)),
+                Component(name="etcdutl", package="go.etcd.io/etcd/etcdutl/v3", version_args=("version",)),
+            ),
+            release=Release(
+                base=_GITHUB,
+                url=f"{{base}}/etcd-io/etcd/releases/download/v{{version}}/{_ETCD}.tar.gz",
+                checksum="{base}/etcd-io/etcd/releases/download/v{version}/SHA256SUMS",
+                archive=True,
+                member=f"{_ETCD}/{{name}}",
+            ),
+            build_bytes=_GIB,
+        ),
+        Family(
+            name="cni",
+            module="github.com/containernetworking/plugins",
+            default_version="1.9.1",
+            components=tuple(
+                Component(
+                    name=path.rsplit("/", maxsplit=1)[-1],
+                    package=f"github.com/containernetworking/plugins/plugins/{path}",
+                )
+                for path in ("main/bridge", "main/loopback", "main/ptp", "ipam/host-local", "meta/portmap")
+            ),
+            release=Release(
+                base=_GITHUB,
+                url="{base}/containernetworking/plugins/releases/download/v{version}/cni-plugins-linux-{arch}-v{version}.tgz",
+                checksum="{base}/containernetworking/plugins/releases/download/v{version}/cni-plugins-linux-{arch}-v{version}.tgz.sha256",
+                archive=True,
+                member="{name}",
+            ),
+            build_bytes=_GIB,
+            stamps={"github.com/containernetworking/plugins/pkg/utils/buildversion.BuildVersion": "v{version}"},
+        ),
+        Family(
+            name="containerd",
+            module="github.com/containerd/containerd/v2",
+            default_version="2.3.7",
+            components=(
+                Component(name="containerd", package="github.com/containerd/containerd/v2/cmd/containerd"),
+                Component(
+                    name="containerd-shim-runc-v2",
+                    package="github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
+                    version_args=("-v",),
+                ),
+                Component(name="ctr", package="github.com/containerd/containerd/v2/cmd/ctr"),
+            ),
+            release=Release(
+                base=_GITHUB,
+                url="{base}/containerd/containerd/releases/download/v{version}/containerd-{version}-linux-{arch}.tar.gz",
+                checksum="{base}/containerd/containerd/releases/download/v{version}/containerd-{version}-linux-{arch}.tar.gz.sha256sum",
+                archive=True,
+                member="bin/{name}",
+            ),
+            build_bytes=2 * _GIB,
+            stamps={"github.com/containerd/containerd/v2/version.Version": "v{version}"},
+        ),
+        Family(
+            name="cri-tools",
+            module="sigs.k8s.io/cri-tools",
+            default_version="1.36.0",
+            components=(Component(name="crictl", package="sigs.k8s.io/cri-tools/cmd/crictl"),),
+            release=Release(
+                base=_GITHUB,
+                url="{base}/kubernetes-sigs/cri-tools/releases/download/v{version}/crictl-v{version}-linux-{arch}.tar.gz",
+                checksum="{base}/kubernetes-sigs/cri-tools/releases/download/v{version}/crictl-v{version}-linux-{arch}.tar.gz.sha256",
+                archive=True,
+                member="{name}",
+            ),
+            build_bytes=_GIB,
+            stamps={"sigs.k8s.io/cri-tools/pkg/version.Version": "v{version}"},
+        ),
+    )
+}
+
+# The programs by name; a name belongs to one family.
+COMPONENTS: Mapping[str, Family] = {
+    component.name: family for family in FAMILIES.values() for component in family.components
+}
+
+VERSION = re.compile(r"\d+\.\d+\.\d+")
+
+
+def version_key(version: str) -> tuple[int, ...]:
+    """Sorts versions such as 1.9.1 and 1.10.0 by their numbers."""
+    return tuple(int(part) for part in version.split("."))

@@ -1,0 +1,131 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The Go command: where it is, what it is, and how a program is built from a pinned module."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .._core.errors import BallastError, CommandFailed
+from .._core.host import Host
+from .._core.plan import Value
+from .families import Family
+from .messages import MESSAGES
+
+# Where modules come from and where Go keeps them is the operator's to say; what decides the content of a program is ours, so GOFLAGS,
+# GOEXPERIMENT, GOAMD64 and the like are not passed on.
+_PASSED = (
+    "GOCACHE", "GOENV", "GOINSECURE", "GOMAXPROCS", "GOMODCACHE", "GONOPROXY", "GONOSUMDB", "GOPATH", "GOPRIVATE", "GOPROXY",
+    "GOSUMDB", "GOTMPDIR", "GOTOOLCHAIN", "HOME", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "SSL_CERT_DIR", "SSL_CERT_FILE", "TMPDIR",
+    "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "http_proxy", "https_proxy", "no_proxy",
+)  # fmt: skip
+_SET = {"CGO_ENABLED": "0", "GOFLAGS": "", "GOOS": "linux", "GOWORK": "off"}
+
+_BUILD_SECONDS = 3600  # the largest program takes 6 minutes on two cores with nothing cached
+_LIST_SECONDS = 1800  # fetches some hundred megabytes on the first run
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    version: str  # "go1.26.8"
+    platform: str  # "linux/amd64"
+    caches: tuple[str, ...]  # the directories that a build fills
+
+
+def environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables a go command gets from ours; HOME is needed for its caches."""
+    passed = {name: environ[name] for name in _PASSED if name in environ}
+    return {"HOME": os.path.expanduser("~"), **passed, **_SET}
+
+
+def find(host: Host, *, asked: str, search: str) -> str:
+    """The path of the go command, or an empty text. `search` is a PATH; sudo's often lacks the directory of Go's own installer."""
+    if os.path.isabs(asked):
+        return asked if host.stat(asked) else ""
+    for directory in [*search.split(":"), "/usr/local/go/bin", "/usr/lib/go/bin"]:
+        path = os.path.join(directory, asked or "go")
+        if os.path.isabs(path) and host.stat(path):
+            return path
+    return ""
+
+
+def describe(host: Host, go: str, *, folder: str, environment: Mapping[str, str]) -> Toolchain:
+    """Asked in the module's folder, where GOTOOLCHAIN=auto may choose a newer version than the installed one."""
+    names = ["GOVERSION", "GOOS", "GOARCH", "GOCACHE", "GOMODCACHE"]
+    told = json.loads(host.run([go, "env", "-json", *names], timeout=600, env=environment, cwd=folder).stdout)
+    return Toolchain(
+        version=str(told["GOVERSION"]),
+        platform=f"{told['GOOS']}/{told['GOARCH']}",
+        caches=(str(told["GOCACHE"]), str(told["GOMODCACHE"])),
+    )
+
+
+def least_version(module: str) -> str:
+    """What the go line of a go.mod asks for: "1.26.8"."""
+    match = re.search(r"^go (\S+)$", module, re.MULTILINE)
+    return match[1] if match else "1.0"
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """go1.26.8, 1.26 and go1.27rc1 as numbers that compare; a missing patch number is 0, a release candidate counts as its release."""
+    match = re.match(r"(?:go)?(\d+)\.(\d+)(?:\.(\d+))?", version)
+    return tuple(int(part or 0) for part in match.groups()) if match else (0, 0, 0)
+
+
+def architecture() -> str:
+    """This machine's, in the words of Go and of upstream's releases."""
+    machine = platform.machine()
+    return {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine)
+
+
+def flags(family: Family, version: str) -> list[Value]:
+    """Stripped and without paths or times, so that equal inputs give equal files."""
+    tags = [f"-tags={','.join(family.tags)}"] if family.tags else []
+    linker = " ".join(["-s", "-w", *family.stamp_flags(version)])
+    return ["-trimpath", "-buildvcs=false", "-mod=readonly", *tags, f"-ldflags={linker}"]
+
+
+def fetch(
+    host: Host, go: str, *, folder: str, package: str, name: str, version: str, environment: Mapping[str, str]
+) -> None:
+    """Fetch the modules that a package needs, checked against go.sum. Apart from the build, so that each failure gets its own remedy."""
+    argv = [go, "list", "-deps", "-mod=readonly", "-f", "{{.ImportPath}}", package]
+    try:
+        host.run(argv, timeout=_LIST_SECONDS, env=environment, cwd=folder)
+    except CommandFailed as error:
+        raise _failure(error, "binaries-modules", name=name, version=version) from error
+
+
+def build(
+    host: Host,
+    go: str,
+    *,
+    folder: str,
+    family: Family,
+    version: str,
+    name: str,
+    to: str,
+    environment: Mapping[str, str],
+) -> None:
+    """Build one program into the file `to`."""
+    package = family.component(name).package
+    argv = [go, "build", *(str(flag) for flag in flags(family, version)), "-o", to, package]
+    try:
+        host.run(argv, timeout=_BUILD_SECONDS, env=environment, cwd=folder)
+    except CommandFailed as error:
+        raise _failure(error, "binaries-build", name=name, version=version) from error
+
+
+def _failure(error: CommandFailed, id: str, **fields: str) -> BallastError:
+    if "no space left on device" in error.output:
+        id = "binaries-build-disk-full"
+    elif "signal: killed" in error.output:
+        id = "binaries-build-killed"
+    return MESSAGES.error(id, found=error.found, **fields)

@@ -1,0 +1,53 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The options of the modules; doc_fragments/_binaries.py says what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .desired import SOURCES
+from .families import FAMILIES
+
+_SOURCE: Mapping[str, Any] = {"type": "str", "choices": list(SOURCES)}
+
+READ: Mapping[str, Mapping[str, Any]] = {
+    "version": {"type": "str", "default": FAMILIES["kubernetes"].default_version},
+    "source": {**_SOURCE, "default": SOURCES[0]},
+    "path": {"type": "path"},
+    "families": {
+        "type": "list",
+        "elements": "dict",
+        "default": [{"name": name} for name in FAMILIES],
+        "options": {
+            "name": {"type": "str", "required": True},
+            "version": {"type": "str"},
+            "source": _SOURCE,
+            "path": {"type": "path"},
+        },
+    },
+    "components": {
+        "type": "list",
+        "elements": "dict",
+        "default": [],
+        "options": {
+            "name": {"type": "str", "required": True},
+            "source": _SOURCE,
+            "path": {"type": "path"},
+        },
+    },
+    "toolchain_dir": {"type": "path"},
+    "cache_dir": {"type": "path", "default": "/var/cache/ballast/binaries"},
+    "go": {"type": "str"},
+    "release_urls": {"type": "dict", "default": {}},
+    "checksums": {"type": "dict", "default": {}},
+}
+
+MAKE: Mapping[str, Mapping[str, Any]] = {
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    **READ,
+    "events": {"type": "path"},
+}

@@ -1,0 +1,138 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Write the pinned Go module of a family and version: files/toolchain/FAMILY/VERSION/{go.mod,go.sum}.
+
+    scripts/toolchain.py kubernetes 1.37.1
+    scripts/toolchain.py --check            # every committed folder would come out the same
+
+A module whose go.mod replaces parts of itself by folders (Kubernetes' staging modules) cannot be built from a module proxy unless its consumer
+repeats the replacements as versions. They are read here from the module's own go.mod, for v1.M.P as v0.M.P, and never kept by hand.
+The checksums come from `go list`, which resolves exactly the packages that the programs import, for every architecture that we build.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / ".build" / "collections"))  # `make env` lays it out
+
+from ansible_collections.ballast.kube.plugins.module_utils._binaries.families import (  # noqa: E402
+    FAMILIES,
+    VERSION,
+    Family,
+    version_key,
+)
+
+TOOLCHAIN = ROOT / "roles" / "kubernetes_binaries" / "files" / "toolchain"
+ARCHITECTURES = ("amd64", "arm64")
+
+
+def go(*arguments: str, cwd: Path, **environment: str) -> str:
+    """The output of a go command; its own words are shown when it fails."""
+    settings = {"GOWORK": "off", "CGO_ENABLED": "0", "GOOS": "linux", **environment}
+    done = subprocess.run(
+        ["go", *arguments], cwd=cwd, env={**os.environ, **settings}, stdout=subprocess.PIPE, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"go {' '.join(arguments)}: exit status {done.returncode}\n{done.stdout[-2000:]}")
+    return done.stdout
+
+
+def parse_staging(text: str, *, prefix: str) -> list[str]:
+    """The modules that a go.mod replaces by a folder below prefix, sorted; empty when it has none."""
+    found = []
+    for line in text.splitlines():
+        match = re.fullmatch(r"(?:replace\s+)?(\S+)\s+=>\s+(\S+)", line.strip())
+        if match and match[2].startswith(prefix):
+            found.append(match[1])
+    return sorted(found)
+
+
+def parse_go_line(text: str) -> str:
+    """The minimum Go version that a go.mod asks for."""
+    match = re.search(r"^go (\S+)$", text, re.MULTILINE)
+    if match is None:
+        raise SystemExit("the module's go.mod has no go line")
+    return match[1]
+
+
+def format_module(family: Family, version: str, *, upstream: str) -> str:
+    """The go.mod of our module before Go adds the indirect requirements."""
+    tools = "".join(f"\t{package}\n" for package in sorted(component.package for component in family.components))
+    # Programs of one family may come from several modules with one version (etcd, etcdctl); a component's module is its own or the family's.
+    modules = sorted({module_of(family, component.package) for component in family.components})
+    requires = "".join(f"\t{module} v{version}\n" for module in modules)
+    # The module's own Go line: it decides the GODEBUG defaults of the programs as well as the least toolchain.
+    text = f"module ballast.example/{family.name}\n\ngo {parse_go_line(upstream)}\n\ntool (\n{tools})\n\nrequire (\n{requires})\n"
+    staging = parse_staging(upstream, prefix=family.staging) if family.staging else []
+    if staging:
+        pinned = "v0." + version.split(".", 1)[1]
+        text += "\nreplace (\n" + "".join(f"\t{name} => {name} {pinned}\n" for name in staging) + ")\n"
+    return text
+
+
+def module_of(family: Family, package: str) -> str:
+    return family.module if package == family.module or package.startswith(family.module + "/") else package
+
+
+def build(family: Family, version: str) -> dict[str, bytes]:
+    """The two files, made from nothing in a temporary folder."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        described = json.loads(go("mod", "download", "-json", f"{family.module}@v{version}", cwd=folder))
+        upstream = Path(described["GoMod"]).read_text(encoding="utf-8")
+        (folder / "go.mod").write_text(format_module(family, version, upstream=upstream), encoding="utf-8")
+        packages = [component.package for component in family.components]
+        for architecture in ARCHITECTURES:
+            tags = ["-tags", ",".join(family.tags)] if family.tags else []
+            go("list", "-mod=mod", "-deps", *tags, *packages, cwd=folder, GOARCH=architecture)
+        return {file: (folder / file).read_bytes() for file in ("go.mod", "go.sum")}
+
+
+def committed() -> list[tuple[str, str]]:
+    """The families and versions that have a folder, oldest version first."""
+    pairs = [(path.parent.name, path.name) for path in TOOLCHAIN.glob("*/*") if path.is_dir()]
+    return sorted(pairs, key=lambda pair: (pair[0], version_key(pair[1])))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("family", nargs="?", choices=sorted(FAMILIES))
+    parser.add_argument("version", nargs="?")
+    parser.add_argument(
+        "--check", action="store_true", help="compare instead of writing; all committed folders when none is named"
+    )
+    arguments = parser.parse_args()
+    if arguments.version is not None and not VERSION.fullmatch(arguments.version):
+        parser.error(f"version {arguments.version} is not of the form 1.37.1")
+    if arguments.version is None and not arguments.check:
+        parser.error("name a family and a version")
+    pairs = [(arguments.family, arguments.version)] if arguments.version else committed()
+    differing = 0
+    for name, version in pairs:
+        folder = TOOLCHAIN / name / version
+        for file, content in build(FAMILIES[name], version).items():
+            path = folder / file
+            if path.exists() and path.read_bytes() == content:
+                continue
+            differing += 1
+            print(f"{'differs' if arguments.check else 'wrote'}: {path.relative_to(ROOT)}")
+            if not arguments.check:
+                folder.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+    if not differing:
+        print(f"unchanged: {len(pairs)} folders")
+    return 1 if arguments.check and differing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

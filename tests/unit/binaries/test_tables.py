@@ -1,0 +1,117 @@
+"""The tables of families, messages, options and pinned modules say the same thing."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ansible_collections.ballast.kube.plugins.module_utils._binaries.families import COMPONENTS, FAMILIES, version_key
+from ansible_collections.ballast.kube.plugins.module_utils._binaries.messages import MESSAGES
+from ansible_collections.ballast.kube.plugins.module_utils._binaries.spec import MAKE, READ
+from scripts.toolchain import format_module, parse_staging
+
+ROOT = Path(__file__).resolve().parents[3]
+ROLE = ROOT / "roles/kubernetes_binaries"
+TOOLCHAIN = ROLE / "files/toolchain"
+FOLDERS = sorted(path for path in TOOLCHAIN.glob("*/*") if path.is_dir())
+SOURCES = "".join(path.read_text() for path in (ROOT / "plugins/module_utils/_binaries").glob("*.py"))
+
+UPSTREAM = """module k8s.io/kubernetes
+
+go 1.26.0
+
+godebug default=go1.26
+
+require k8s.io/api v0.0.0
+
+replace (
+\tk8s.io/streaming => ./staging/src/k8s.io/streaming
+\tk8s.io/api => ./staging/src/k8s.io/api
+\texample.com/fork => example.com/other v1.2.3
+)
+"""
+
+
+def test_staging_modules_are_read_from_a_go_mod():
+    assert parse_staging(UPSTREAM, prefix="./staging/src/") == ["k8s.io/api", "k8s.io/streaming"]
+    assert parse_staging("module x\n\ngo 1.26.0\n", prefix="./staging/src/") == []
+    assert parse_staging("replace k8s.io/api => ./staging/src/k8s.io/api\n", prefix="./staging/src/") == ["k8s.io/api"]
+
+
+def test_a_module_repeats_the_replacements_as_versions():
+    text = format_module(FAMILIES["kubernetes"], "1.37.1", upstream=UPSTREAM)
+    assert "\ngo 1.26.0\n" in text
+    assert "\tk8s.io/kubernetes v1.37.1\n" in text
+    assert "\tk8s.io/streaming => k8s.io/streaming v0.37.1\n" in text
+    assert "fork" not in text
+    assert "staging" not in text
+
+
+def test_a_module_of_several_modules_requires_each():
+    text = format_module(FAMILIES["etcd"], "3.6.14", upstream="module go.etcd.io/etcd/server/v3\n\ngo 1.25.0\n")
+    assert text.count(" v3.6.14\n") == 3
+    assert "replace" not in text
+
+
+def test_every_default_version_is_pinned():
+    pinned = {(path.parent.name, path.name) for path in FOLDERS}
+    assert {(family.name, family.default_version) for family in FAMILIES.values()} <= pinned
+    assert {version for name, version in pinned if name == "kubernetes"} == {"1.35.8", "1.36.4", "1.37.1"}
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_a_folder_pins_its_family_and_version(folder):
+    family, module = FAMILIES[folder.parent.name], (folder / "go.mod").read_text()
+    assert re.search(rf"^(require |\t){re.escape(family.module)} v{re.escape(folder.name)}$", module, re.MULTILINE)
+    tools = set(re.findall(r"^(?:tool |\t)(\S+)$", module, re.MULTILINE))
+    assert {component.package for component in family.components} <= tools
+    replaced = re.findall(r"^\t(\S+) => (\S+) v(\S+)$", module, re.MULTILINE)
+    assert bool(replaced) == bool(family.staging)
+    assert {version for _old, _new, version in replaced} <= {"0." + folder.name.split(".", 1)[1]}
+    assert "=> ." not in module
+    assert f"{family.module} v{folder.name} h1:" in (folder / "go.sum").read_text()
+
+
+def test_a_program_belongs_to_one_family():
+    assert len(COMPONENTS) == sum(len(family.components) for family in FAMILIES.values())
+
+
+def test_versions_are_sorted_by_their_numbers():
+    assert sorted(["1.10.0", "1.9.1", "1.9.10"], key=version_key) == ["1.9.1", "1.9.10", "1.10.0"]
+
+
+def test_stamps_have_a_fixed_order_and_say_lab():
+    flags = FAMILIES["kubernetes"].stamp_flags("1.37.1")
+    assert flags == sorted(flags)
+    assert "-X=k8s.io/component-base/version.gitVersion=v1.37.1+lab" in flags
+    assert "-X=k8s.io/client-go/pkg/version.gitMinor=37" in flags
+
+
+def test_every_message_is_used_and_explained():
+    page = (ROOT / MESSAGES.page).read_text()
+    assert [id for id in MESSAGES.rows if SOURCES.count(f'"{id}"') < 2] == []
+    assert [id for id in MESSAGES.rows if f"### {id}\n" not in page] == []
+
+
+def test_documentation_and_options_agree():
+    fragment = importlib.import_module("ansible_collections.ballast.kube.plugins.doc_fragments._binaries")
+    documented = yaml.safe_load(fragment.ModuleDocFragment.DOCUMENTATION)["options"]
+    shown = {
+        name: {key: option.get(key) for key in ("type", "default", "choices")} for name, option in documented.items()
+    }
+    known = {name: {key: option.get(key) for key in ("type", "default", "choices")} for name, option in READ.items()}
+    assert shown == known
+
+
+def test_the_roles_variables_are_the_modules_options():
+    spec = yaml.safe_load((ROLE / "meta/argument_specs.yml").read_text())["argument_specs"]["main"]["options"]
+    defaults = yaml.safe_load((ROLE / "defaults/main.yml").read_text())
+    assert {name: option["default"] for name, option in spec.items()} == defaults
+    prefix = "kubernetes_binaries_"
+    assert {name[len(prefix) :] for name in spec} == set(MAKE) - {"toolchain_dir"}
+    for name in ("version", "source", "families", "components", "cache_dir", "state"):
+        assert defaults[prefix + name] == MAKE[name]["default"], name
