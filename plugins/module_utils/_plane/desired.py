@@ -1,0 +1,240 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a control plane should be: the options, checked all at once, as a value."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .._core.errors import BallastError, Problems
+from .._core.names import is_name, joined
+from .messages import MESSAGES
+
+PRESENT, STOPPED, ABSENT_STATE = "present", "stopped", "absent"
+PROFILES = ("full",)
+
+# option: default. All listen on `address`; the numbers are those that kubeadm uses.
+PORTS: dict[str, int] = {
+    "secure_port": 6443,
+    "etcd_client_port": 2379,
+    "etcd_peer_port": 2380,
+    "controller_manager_port": 10257,
+    "scheduler_port": 10259,
+}
+
+OLDEST_VERSION = (1, 34)  # AuthenticationConfiguration is apiserver.config.k8s.io/v1 from 1.34 on
+_REQUIRED = ("kubernetes_version", "bin_dir", "address")
+_VERSION = re.compile(r"v?(\d+)\.(\d+)\.(\d+)", re.ASCII)
+# Paths stand in command lines, unit files and scripts, and a blank separates the parts of some targets.
+_PATH = re.compile(r"/[-A-Za-z0-9._/]*", re.ASCII)
+_DOMAIN = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Node:
+    """A kubelet that gets credentials."""
+
+    name: str
+    addresses: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ControlPlane:
+    state: str
+    state_dir: str
+    name: str
+    profile: str
+    kubernetes_version: str  # "1.37.1"
+    bin_dir: str
+    address: str
+    ports: tuple[tuple[str, int], ...]  # as PORTS
+    service_cidr: str
+    pod_cidr: str
+    cluster_domain: str
+    extra_sans: tuple[str, ...]
+    nodes: tuple[Node, ...]
+    certificate_days: int
+    etcd_fsync: bool
+    kubeconfig: str
+
+    @classmethod
+    def from_params(cls, params: Mapping[str, Any]) -> ControlPlane:
+        """Problems, with every input error, when the parameters cannot be meant."""
+        Problems.raise_if(_problems(params))
+        state_dir = str(params["state_dir"]).rstrip("/")
+        return cls(
+            state=str(params["state"]),
+            state_dir=state_dir,
+            name=str(params["name"]),
+            profile=str(params["profile"]),
+            kubernetes_version=str(params["kubernetes_version"] or "").lstrip("v"),
+            bin_dir=str(params["bin_dir"] or "").rstrip("/"),
+            address=str(params["address"] or ""),
+            ports=tuple((option, int(params[option])) for option in PORTS),
+            service_cidr=str(params["service_cidr"]),
+            pod_cidr=str(params["pod_cidr"]),
+            cluster_domain=str(params["cluster_domain"]),
+            extra_sans=tuple(sorted(set(params["extra_sans"]))),
+            nodes=tuple(
+                Node(name=node["name"], addresses=tuple(sorted(set(node["addresses"])))) for node in params["nodes"]
+            ),
+            certificate_days=int(params["certificate_days"]),
+            etcd_fsync=bool(params["etcd_fsync"]),
+            kubeconfig=str(params["kubeconfig"] or os.path.join(state_dir, "admin.kubeconfig")),
+        )
+
+    def port(self, option: str) -> int:
+        return dict(self.ports)[option]
+
+    def at(self, *parts: str) -> str:
+        """A path in the state directory."""
+        return os.path.join(self.state_dir, *parts)
+
+    def pki(self, *parts: str) -> str:
+        return self.at("pki", *parts)
+
+    @property
+    def sv_dir(self) -> str:
+        return self.at("sv")
+
+    @property
+    def log_dir(self) -> str:
+        return self.at("log")
+
+    @property
+    def mark(self) -> str:
+        """`ballast-lab`, which begins every name that this control plane has on the machine."""
+        return joined(self.name)
+
+    @property
+    def cgroup(self) -> str:
+        # systemd reads each - as a level of nesting.
+        return joined(self.name.replace("-", "_"), "plane")
+
+    @property
+    def endpoint(self) -> str:
+        return f"https://{self.address}:{self.port('secure_port')}"
+
+    @property
+    def service_address(self) -> str:
+        """The address of the Service `kubernetes`, the first of the Service network."""
+        return str(ipaddress.IPv4Network(self.service_cidr)[1])
+
+
+def _problems(params: Mapping[str, Any]) -> list[BallastError]:
+    """What is wrong with the options, in the order of the documentation."""
+    found = _path_problems(params)
+    if params["state"] == ABSENT_STATE:
+        return found
+    found += [
+        MESSAGES.error("plane-option-missing", option=option, state=params["state"])
+        for option in _REQUIRED
+        if not params[option]
+    ]
+    if not is_name(str(params["name"])):
+        found.append(MESSAGES.error("plane-name", option="name", value=params["name"]))
+    found += _version_problems(params["kubernetes_version"])
+    if params["address"] and not _is_address(params["address"]):
+        found.append(MESSAGES.error("plane-address", option="address", value=params["address"]))
+    found += _port_problems(params)
+    found += _network_problems(params)
+    if not _DOMAIN.fullmatch(str(params["cluster_domain"])):
+        found.append(MESSAGES.error("plane-domain", option="cluster_domain", value=params["cluster_domain"]))
+    found += [
+        MESSAGES.error("plane-domain", option=f"extra_sans[{number}]", value=name)
+        for number, name in enumerate(params["extra_sans"])
+        if not _is_address(name) and not _DOMAIN.fullmatch(name)
+    ]
+    found += _node_problems(params["nodes"])
+    if not 1 <= int(params["certificate_days"]) <= 3650:
+        found.append(MESSAGES.error("plane-certificate-days", value=params["certificate_days"]))
+    return found
+
+
+def _path_problems(params: Mapping[str, Any]) -> list[BallastError]:
+    return [
+        MESSAGES.error("plane-path", option=option, value=params[option])
+        for option in ("state_dir", "bin_dir", "kubeconfig")
+        if params[option] and (not _PATH.fullmatch(params[option]) or ".." in params[option].split("/"))
+    ]
+
+
+def _version_problems(version: object) -> list[BallastError]:
+    if not version:
+        return []
+    match = _VERSION.fullmatch(str(version))
+    if match is None:
+        return [MESSAGES.error("plane-version", value=version)]
+    if (int(match[1]), int(match[2])) < OLDEST_VERSION:
+        return [MESSAGES.error("plane-version-too-old", value=version, oldest=".".join(map(str, OLDEST_VERSION)))]
+    return []
+
+
+def _port_problems(params: Mapping[str, Any]) -> list[BallastError]:
+    found: list[BallastError] = []
+    taken: dict[int, str] = {}
+    for option in PORTS:
+        port = int(params[option])
+        if not 1 <= port <= 65535:
+            found.append(MESSAGES.error("plane-port", option=option, value=port))
+        elif port in taken:
+            found.append(MESSAGES.error("plane-port-twice", option=option, value=port, other=taken[port]))
+        taken[port] = option
+    return found
+
+
+def _network_problems(params: Mapping[str, Any]) -> list[BallastError]:
+    found: list[BallastError] = []
+    networks: dict[str, ipaddress.IPv4Network] = {}
+    for option in ("service_cidr", "pod_cidr"):
+        try:
+            networks[option] = ipaddress.IPv4Network(params[option])
+        except ValueError:
+            found.append(MESSAGES.error("plane-cidr", option=option, value=params[option]))
+    service, pod = networks.get("service_cidr"), networks.get("pod_cidr")
+    if service and not 12 <= service.prefixlen <= 28:
+        found.append(MESSAGES.error("plane-cidr-size", value=service))
+    if service and pod and service.overlaps(pod):
+        found.append(
+            MESSAGES.error("plane-cidr-overlap", option="pod_cidr", value=pod, other=f"service_cidr {service}")
+        )
+    if params["address"] and _is_address(params["address"]):
+        address = ipaddress.IPv4Address(params["address"])
+        found += [
+            MESSAGES.error("plane-cidr-overlap", option=option, value=network, other=f"address {address}")
+            for option, network in networks.items()
+            if address in network
+        ]
+    return found
+
+
+def _node_problems(nodes: list[Mapping[str, Any]]) -> list[BallastError]:
+    found: list[BallastError] = []
+    names: set[str] = set()
+    for number, node in enumerate(nodes):
+        if not is_name(str(node["name"])):
+            found.append(MESSAGES.error("plane-name", option=f"nodes[{number}].name", value=node["name"]))
+        if node["name"] in names:
+            found.append(MESSAGES.error("plane-node-twice", value=node["name"]))
+        names.add(node["name"])
+        found += [
+            MESSAGES.error("plane-address", option=f"nodes[{number}].addresses", value=address)
+            for address in node["addresses"]
+            if not _is_address(address)
+        ]
+    return found
+
+
+def _is_address(text: object) -> bool:
+    try:
+        ipaddress.IPv4Address(text)
+    except ValueError:
+        return False
+    return True

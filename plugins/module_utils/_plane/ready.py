@@ -1,0 +1,149 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Waiting for a control plane, and for its end."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import Optional, Union
+
+from .._core.cgroup import processes
+from .._core.errors import PeerError, last_lines
+from .._core.events import Progress
+from .._core.host import Host
+from .._core.service import cgroup_hierarchies, service_pid
+from .._core.wait import Pending, Ready, wait
+from .._core.web import Response
+from .components import API_SERVER, CONTROLLER_MANAGER, ETCD, SCHEDULER
+from .messages import MESSAGES
+from .record import Record
+
+READY_SECONDS = 120  # a start takes about 3 s on an idle machine; the rest is for slow ones
+_STOP_SECONDS = 30
+_ENDS_ALLOWED = 3
+_TICKS_PER_SECOND = 100  # USER_HZ, which the kernel's interface to programs fixes (proc(5))
+_DEFAULT_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
+
+Answer = Union[Ready[None], Pending]
+
+
+def wait_for_api(host: Host, progress: Progress, record: Record) -> None:
+    """Until /readyz says yes. HostError at once when a service does not stay up, with the end of its log."""
+    watch = _Watch(host, record)
+    waited = False
+
+    def probe() -> Answer:
+        nonlocal waited
+        watch.look()
+        answer = _asked(lambda: record.ask_health(host, API_SERVER), "readyz")
+        waited = waited or isinstance(answer, Pending)
+        return answer
+
+    wait(host, progress, "API server", probe, deadline_seconds=READY_SECONDS, interval=0.05)
+    if waited:
+        _note_ready(host, record)
+
+
+def wait_for_plane(host: Host, progress: Progress, record: Record) -> None:
+    """Until every part says that it is well, and the controllers have made what every namespace has."""
+    wait_for_api(host, progress, record)
+    watch = _Watch(host, record)
+
+    def healthy(component: str) -> Answer:
+        watch.look()
+        return _asked(lambda: record.ask_health(host, component), "healthz")
+
+    for component in (ETCD, CONTROLLER_MANAGER, SCHEDULER):
+        wait(host, progress, component, partial(healthy, component), deadline_seconds=READY_SECONDS)
+
+    def account() -> Answer:
+        watch.look()
+        return _asked(lambda: record.ask(host, _DEFAULT_ACCOUNT), "ServiceAccount default")
+
+    wait(host, progress, "controllers", account, deadline_seconds=READY_SECONDS)
+
+
+def wait_for_end(host: Host, progress: Progress, group: str, *, log_dir: str) -> None:
+    """Until no process is left in the control plane's cgroup."""
+    if host.is_systemd():
+        return  # systemctl stop has waited
+    deadline = host.monotonic() + _STOP_SECONDS
+    while left := {pid for root in cgroup_hierarchies(host) for pid in processes(host, os.path.join(root, group))}:
+        if host.monotonic() > deadline:
+            found = f"processes {', '.join(map(str, sorted(left)))}"
+            raise MESSAGES.error("plane-processes-stay", seconds=_STOP_SECONDS, log_dir=log_dir, found=found)
+        progress.waiting("control plane", f"{len(left)} processes are ending")
+        host.sleep(0.2)
+
+
+def ready_seconds(host: Host, record: Record) -> Optional[float]:
+    """From the start of the API server's process to its first yes, of the last start that a run waited for."""
+    data = host.read(_ready_path(record))
+    return None if data is None else float(json.loads(data)["seconds"])
+
+
+def _asked(ask: Callable[[], Response], subject: str) -> Answer:
+    try:
+        answer = ask()
+    except PeerError as error:
+        return Pending(f"{subject}: {error.found or error.text}")
+    return Ready(None) if answer.status == 200 else Pending(f"{subject}: {_refusal(answer)}")
+
+
+def _refusal(answer: Response) -> str:
+    """What of an answer says why: the failing checks of a health page, else its status."""
+    lines = answer.body.decode(errors="replace").splitlines()
+    failing = [line[len("[-]") :].split(" ", 1)[0] for line in lines if line.startswith("[-]")]
+    return f"not yet: {', '.join(failing)}" if failing else f"status {answer.status}"
+
+
+def _ready_path(record: Record) -> str:
+    return os.path.join(record.state_dir, "log", "ready.json")
+
+
+def _note_ready(host: Host, record: Record) -> None:
+    pid = service_pid(host, record.member(API_SERVER).service)
+    age = None if pid is None else _age_seconds(host, pid)
+    if age is not None:
+        host.write(_ready_path(record), json.dumps({"seconds": round(age, 2)}).encode())
+
+
+def _age_seconds(host: Host, pid: int) -> Optional[float]:
+    """How long ago a process was started (proc(5): stat field 22, counted after the name, which may hold blanks)."""
+    uptime, stat = host.read("/proc/uptime"), host.read(f"/proc/{pid}/stat")
+    if uptime is None or stat is None:
+        return None
+    started = int(stat.rpartition(b")")[2].split()[19]) / _TICKS_PER_SECOND
+    return float(uptime.split()[0]) - started
+
+
+class _Watch:
+    """Counts how often a service's process has ended while somebody waited."""
+
+    def __init__(self, host: Host, record: Record) -> None:
+        self._host = host
+        self._record = record
+        self._pids: dict[str, set[int]] = {member.component: set() for member in record.members}
+        self._next_look = 0.0
+
+    def look(self) -> None:
+        """HostError when a service does not stay up."""
+        if self._host.monotonic() < self._next_look:
+            return
+        # Both supervisors start a service again after a second, so no process is missed.
+        self._next_look = self._host.monotonic() + 0.4
+        for member in self._record.members:
+            pid = service_pid(self._host, member.service)
+            seen = self._pids[member.component]
+            seen.update([] if pid is None else [pid])
+            if len(seen) > _ENDS_ALLOWED:
+                raise self._ended(member.component, times=len(seen) - 1, log=member.log)
+
+    def _ended(self, component: str, *, times: int, log: str) -> Exception:
+        text = (self._host.read(log) or b"").decode(errors="replace")
+        return MESSAGES.error("plane-service-ends", service=component, times=times, log=log, found=last_lines(text))

@@ -1,0 +1,118 @@
+"""A machine in memory that can carry a control plane, and requests for one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Optional
+
+from ansible_collections.ballast.kube.plugins.module_utils._core.events import NullSink, Progress
+from ansible_collections.ballast.kube.plugins.module_utils._core.plan import Plan, Step
+from ansible_collections.ballast.kube.plugins.module_utils._core.web import Response
+from ansible_collections.ballast.kube.plugins.module_utils._plane.components import COMPONENTS
+from ansible_collections.ballast.kube.plugins.module_utils._plane.desired import ControlPlane
+from ansible_collections.ballast.kube.plugins.module_utils._plane.engine import ENGINE
+from ansible_collections.ballast.kube.plugins.module_utils._plane.spec import MAKE
+from tests.unit.fake_supervisors import FakeRunit, FakeSystemd
+from tests.unit.fakes import FakeHost, json_answer
+
+STATE_DIR = "/var/lib/ballast/lab/plane"
+BIN_DIR = "/opt/kubernetes"
+ADDRESS = "10.97.1.1"
+ENDPOINT = f"https://{ADDRESS}:6443"
+PROGRESS = Progress(NullSink(), feature="plane")
+LINKS = [{"ifname": "ballast-lab", "addr_info": [{"local": ADDRESS}]}, {"ifname": "lo", "addr_info": []}]
+
+
+def params(**changes: Any) -> dict[str, Any]:
+    """The parameters as the module gets them: every option, with its default."""
+    return {
+        **{name: option.get("default") for name, option in MAKE.items()},
+        "state_dir": STATE_DIR,
+        "kubernetes_version": "1.37.1",
+        "bin_dir": BIN_DIR,
+        "address": ADDRESS,
+        "nodes": [{"name": "n1", "addresses": ["10.97.1.11"]}],
+        **changes,
+    }
+
+
+def desired(**changes: Any) -> ControlPlane:
+    return ControlPlane.from_params(params(**changes))
+
+
+class Api:
+    """The API server: answers while its service runs, and keeps what it is given. `version` is what it says it is."""
+
+    def __init__(self, host: FakeHost, running: Any) -> None:
+        self.objects: dict[str, dict[str, Any]] = {
+            "/api/v1/namespaces/default/serviceaccounts/default": {"kind": "ServiceAccount"}
+        }
+        self.version = "v1.37.1+lab"
+        self.failing = ""  # lines of /readyz
+        self._host, self._running = host, running
+        host.answer("https://", self._answer)
+        host.answer("https://", self._patch, method="PATCH")
+
+    def _answer(self, url: str, body: Optional[bytes]) -> Response:
+        if not self._running():
+            raise self._host_refuses(url)
+        path = "/" + url.split("/", 3)[3]
+        if path == "/readyz" and self.failing:
+            return Response(status=500, body=self.failing.encode())
+        if path in ("/readyz", "/healthz", "/health"):
+            return Response(status=200, body=b"ok")
+        if path == "/version":
+            return json_answer(200, {"gitVersion": self.version})
+        return json_answer(200, self.objects[path]) if path in self.objects else json_answer(404, {"kind": "Status"})
+
+    def _patch(self, url: str, body: Optional[bytes]) -> Response:
+        path = ("/" + url.split("/", 3)[3]).partition("?")[0]
+        self.objects[path] = {**json.loads(body or b""), "status": {}}
+        return json_answer(201, self.objects[path])
+
+    def _host_refuses(self, url: str) -> Exception:
+        from ansible_collections.ballast.kube.plugins.module_utils._core.web import no_answer_error
+
+        return no_answer_error("GET", url, ConnectionRefusedError(111, "Connection refused"))
+
+
+class Machine:
+    def __init__(self, *, systemd: bool = False, cgroups: int = 1) -> None:
+        self.host = FakeHost(systemd=systemd)
+        self.host.given_cgroups(cgroups)
+        self.supervisor = FakeSystemd(self.host) if systemd else FakeRunit(self.host)
+        self.host.on("ip", "-json", "-4", "address", "show", answer=json.dumps(LINKS), reads=True)
+        for component in COMPONENTS:
+            path = f"{BIN_DIR}/{component}"
+            self.host.given(path, "program", mode=0o755)
+            said = "etcd Version: 3.6.14\n" if component == "etcd" else "Kubernetes v1.37.1+lab\n"
+            self.host.on(path, "--version", answer=said, reads=True)
+        self.api = Api(self.host, self._serves)
+
+    def _serves(self) -> bool:
+        if isinstance(self.supervisor, FakeSystemd):
+            return "ballast-lab-kube-apiserver.service" in self.supervisor.active
+        return bool(self.host.read(f"{STATE_DIR}/sv/ballast-lab-kube-apiserver/supervise/pid"))
+
+    def plan(self, **changes: Any) -> Plan:
+        wanted = desired(**changes)
+        return ENGINE.plan(wanted, ENGINE.observe(wanted, self.host))
+
+    def run(self, **changes: Any) -> list[Step]:
+        """One run, to its end; the steps it took."""
+        wanted = desired(**changes)
+        plan = ENGINE.plan(wanted, ENGINE.observe(wanted, self.host))
+        ENGINE.apply(plan, wanted, self.host, PROGRESS)
+        assert ENGINE.verify(wanted, self.host, PROGRESS) == []
+        return list(plan.steps)
+
+
+def told(steps: Any) -> list[str]:
+    """Steps in short: `change certificate admin.crt`."""
+    return [f"{step.verb} {step.kind} {step.target.split(' ')[0].rpartition('/')[2]}" for step in steps]
+
+
+def flags(argv: tuple[str, ...]) -> Mapping[str, str]:
+    """The options of a command line."""
+    return dict(word.lstrip("-").split("=", 1) for word in argv[1:])
