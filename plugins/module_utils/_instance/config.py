@@ -1,0 +1,188 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The files of one instance: kubelet, kube-proxy, containerd and CNI configuration. Pure, byte-stable.
+
+JSON is written where YAML is read: it is YAML, and its form is fixed.
+"""
+
+from __future__ import annotations
+
+import json
+
+from .model import Desired, Instance
+
+SANDBOX_IMAGE = "ballast.local/pause:1"
+CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
+KUBELET_ROOT = "/var/lib/kubelet"
+KUBE_PROXY_HEALTH_PORT = 10256
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, indent=2, sort_keys=True) + "\n"
+
+
+def _toml(text: str) -> str:
+    """A basic string: quoted as in JSON, but characters beyond the basic plane as they are, and DEL escaped."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def kubeconfig(desired: Desired, pki: str, name: str) -> str:
+    """`name` is the stem of the client certificate's files in `pki`."""
+    return _json(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [
+                {"name": "lab", "cluster": {"server": desired.api_server, "certificate-authority": f"{pki}/ca.crt"}}
+            ],
+            "users": [
+                {"name": name, "user": {"client-certificate": f"{pki}/{name}.crt", "client-key": f"{pki}/{name}.key"}}
+            ],
+            "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": name}}],
+            "current-context": "lab",
+        }
+    )
+
+
+def kubelet(desired: Desired, instance: Instance, home: str) -> str:
+    systemd = desired.cgroup_driver == "systemd"
+    cgroup_root = f"/ballast/{desired.lab}/{instance.name}" if systemd else f"/{desired.cgroup(instance)}"
+    return _json(
+        {
+            "apiVersion": "kubelet.config.k8s.io/v1beta1",
+            "kind": "KubeletConfiguration",
+            "address": instance.address,
+            "authentication": {
+                "anonymous": {"enabled": False},
+                "webhook": {"enabled": True},
+                "x509": {"clientCAFile": f"{home}/pki/ca.crt"},
+            },
+            "authorization": {"mode": "Webhook"},
+            "cgroupDriver": desired.cgroup_driver,
+            "cgroupRoot": cgroup_root,
+            "clusterDomain": "cluster.local",
+            "containerRuntimeEndpoint": f"unix://{CONTAINERD_SOCKET}",
+            # All instances share one filesystem, and each would clean up for all of them (kind does the same).
+            "evictionHard": {
+                "imagefs.available": "0%",
+                "memory.available": "100Mi",
+                "nodefs.available": "0%",
+                "nodefs.inodesFree": "0%",
+            },
+            "imageGCHighThresholdPercent": 100,
+            "failCgroupV1": False,
+            "failSwapOn": False,
+            "podLogsDir": f"{home}/log/pods",
+            "registerWithTaints": [
+                {"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in instance.taints
+            ],
+            "tlsCertFile": f"{home}/pki/kubelet-serving.crt",
+            "tlsPrivateKeyFile": f"{home}/pki/kubelet-serving.key",
+            "volumePluginDir": f"{home}/volume-plugins",
+        }
+    )
+
+
+def kube_proxy(desired: Desired, instance: Instance, home: str) -> str:
+    return _json(
+        {
+            "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
+            "kind": "KubeProxyConfiguration",
+            "clientConnection": {"kubeconfig": f"{home}/etc/kube-proxy.kubeconfig"},
+            "clusterCIDR": desired.cluster_cidr,
+            # nf_conntrack_max belongs to the whole host: leave it alone.
+            "conntrack": {"maxPerCore": 0},
+            "healthzBindAddress": f"{instance.address}:{KUBE_PROXY_HEALTH_PORT}",
+            "hostnameOverride": instance.name,
+            "metricsBindAddress": "127.0.0.1:10249",
+            "mode": instance.proxy_backend,
+            "nodePortAddresses": ["primary"],
+        }
+    )
+
+
+def containerd(desired: Desired, instance: Instance, home: str) -> str:
+    """Version 3, for containerd 2."""
+    text = {
+        "root": f"{home}/containerd",
+        "opt": f"{home}/opt",
+        "cni": f"{home}/etc/cni",
+        "bin_dir": desired.bin_dir,
+        "sandbox": SANDBOX_IMAGE,
+        "binary": instance.runtime,
+        "socket": CONTAINERD_SOCKET,
+    }
+    quoted = {name: _toml(value) for name, value in text.items()}
+    return f"""version = 3
+root = {quoted["root"]}
+state = "/run/containerd"
+disabled_plugins = ["io.containerd.nri.v1.nri"]
+
+[grpc]
+address = {quoted["socket"]}
+
+[plugins."io.containerd.internal.v1.opt"]
+path = {quoted["opt"]}
+
+[plugins."io.containerd.cri.v1.images"]
+snapshotter = "overlayfs"
+
+[plugins."io.containerd.cri.v1.images".pinned_images]
+sandbox = {quoted["sandbox"]}
+
+[plugins."io.containerd.cri.v1.runtime"]
+restrict_oom_score_adj = true
+
+[plugins."io.containerd.cri.v1.runtime".cni]
+bin_dirs = [{quoted["bin_dir"]}]
+conf_dir = {quoted["cni"]}
+
+[plugins."io.containerd.cri.v1.runtime".containerd]
+default_runtime_name = "runc"
+
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
+BinaryName = {quoted["binary"]}
+SystemdCgroup = {"true" if desired.cgroup_driver == "systemd" else "false"}
+"""
+
+
+def cni(desired: Desired, instance: Instance) -> str:
+    """`ptp` routes every packet through the node's own stack, so that Service rules see both directions without the
+    host-wide module br_netfilter. Leases lie under /var/lib/cni, a tmpfs of the instance: they end with its pods."""
+    return _json(
+        {
+            "cniVersion": "1.0.0",
+            "name": desired.unit(instance),
+            "plugins": [
+                {
+                    "type": "ptp",
+                    "ipMasq": False,
+                    "ipam": {
+                        "type": "host-local",
+                        "ranges": [[{"subnet": instance.pod_cidr}]],
+                        "routes": [{"dst": "0.0.0.0/0"}],
+                    },
+                },
+                {"type": "portmap", "capabilities": {"portMappings": True}},
+            ],
+        }
+    )
+
+
+def kubelet_arguments(desired: Desired, instance: Instance, home: str) -> tuple[str, ...]:
+    labels = ",".join(f"{key}={value}" for key, value in instance.labels)
+    return (
+        f"{desired.bin_dir}/kubelet",
+        f"--config={home}/etc/kubelet.json",
+        f"--kubeconfig={home}/etc/kubelet.kubeconfig",
+        f"--hostname-override={instance.name}",
+        f"--node-ip={instance.address}",
+        f"--root-dir={KUBELET_ROOT}",
+        f"--cert-dir={home}/pki",
+        *([f"--node-labels={labels}"] if labels else []),
+    )

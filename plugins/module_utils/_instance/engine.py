@@ -1,0 +1,367 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Several kubelets on one host: what each needs, in the order of making, and whether it came true.
+
+    directories, keys, configuration     stay when an instance is stopped
+    cgroup                                limits; its removal ends every pod
+    network namespace, veth, route        the instance's own network
+    mount namespace                       its own content at paths that programs have fixed
+    services, their supervisor            containerd, kubelet, kube-proxy
+    images                                from archives, no registry needed
+
+`state: stopped` keeps what is recorded of the first line, so stopping is the removal of the others, newest first.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any, Optional
+
+from .._core.cgroup import CGROUP_KINDS, Limits, cgroup
+from .._core.engine import Finding, ResourceEngine
+from .._core.errors import BallastError, Problems, last_lines
+from .._core.events import Progress
+from .._core.host import Host
+from .._core.kinds import BASE_KINDS, Kind, digest, directory, file, sysctl_minimum
+from .._core.names import MARK
+from .._core.plan import Plan, Resource, State, plan_resources
+from .._core.service import SERVICE_KINDS, Service, service, service_pid, supervisor
+from .._core.shared import SHARED_KINDS, shared_directory
+from .._core.wait import Pending, Ready, wait
+from . import config
+from .images import ImageKind, image
+from .messages import MESSAGES
+from .model import CREDENTIALS, Desired, Instance
+from .mounts import MOUNT_KINDS, Mount
+from .network import NETNS_SYSCTLS, NETWORK_KINDS, mac_address, netns_path, route
+from .readings import (
+    NodeReading,
+    read_node,
+    read_proxy_health,
+    read_pss_bytes,
+    seconds_since_start,
+)
+from .restore import RESTORE_KINDS, restored
+
+SERVICES = ("containerd", "kubelet", "kube-proxy")
+BINARIES = (
+    *("containerd", "containerd-shim-runc-v2", "ctr", "kubelet", "kube-proxy"),
+    *("ptp", "host-local", "loopback", "portmap"),
+)
+# What a kubelet sets on the host when it starts (kubelet/cm setupKernelTunables), so that it is put back at the end.
+_KUBELET_SYSCTLS = {
+    "kernel.keys.root_maxbytes": 25_000_000,
+    "kernel.keys.root_maxkeys": 1_000_000,
+    "kernel.panic": 10,
+    "kernel.panic_on_oops": 1,
+    "vm.overcommit_memory": 1,
+}
+# Not namespaced, and too low for several kubelets (kind, "Known issues": too many open files).
+_INOTIFY_SYSCTLS = {"fs.inotify.max_user_instances": 8192, "fs.inotify.max_user_watches": 1_048_576}
+_MOUNT_POINTS = (config.KUBELET_ROOT, "/run/containerd", "/run/netns", "/var/lib/cni", "/var/log/containers")
+_RESTARTS_MAX = 3
+_KEPT_WHEN_STOPPED = ("directory", "file")
+
+
+class InstanceEngine(ResourceEngine[Desired]):
+    name = "instance"
+    kinds: Mapping[str, Kind] = {
+        **BASE_KINDS,
+        **CGROUP_KINDS,
+        **MOUNT_KINDS,
+        **NETWORK_KINDS,
+        **RESTORE_KINDS,
+        **SERVICE_KINDS,
+        **SHARED_KINDS,
+        "image": ImageKind(),
+    }
+
+    def resources(self, desired: Desired) -> list[Resource]:
+        if desired.state != "present" or not desired.instances:
+            return []
+        host_wide = self._host_resources(desired)
+        made = [*host_wide, *(part for one in desired.instances for part in self._instance_resources(desired, one))]
+        return made + (
+            restored(desired.state_dir, desired.lab, "nodes", made, after="network") if desired.at_boot else []
+        )
+
+    def plan(self, desired: Desired, state: State) -> Plan:
+        if desired.state != "stopped":
+            return super().plan(desired, state)
+        kept = [
+            Resource(kind=old.kind, target=old.target, value=state.values[old.key], title=old.title)
+            for old in state.recorded
+            if old.kind in _KEPT_WHEN_STOPPED
+        ]
+        return plan_resources(kept, state, policy=self.policy)
+
+    def require(self, desired: Desired, host: Host) -> None:
+        if desired.state != "present":
+            return
+        problems = [
+            MESSAGES.error("instance-no-credentials", path=f"instances.{one.name}", name=one.name)
+            for one in desired.instances
+            if one.name not in desired.credentials
+        ]
+        missing = [name for name in BINARIES if host.stat(os.path.join(desired.bin_dir, name)) is None]
+        if missing:
+            problems.append(MESSAGES.error("instance-no-binary", bin_dir=desired.bin_dir, missing=", ".join(missing)))
+        if host.stat(f"/sys/class/net/{desired.bridge}") is None:
+            problems.append(MESSAGES.error("instance-no-bridge", bridge=desired.bridge))
+        Problems.raise_if(problems)
+
+    def verify(self, desired: Desired, host: Host, progress: Progress) -> list[Finding]:
+        if desired.state != "present":
+            return []
+        start = host.monotonic()
+        findings = []
+        for instance in desired.instances:
+            left = max(1.0, desired.ready_seconds - (host.monotonic() - start))
+            try:
+                self._wait_until_ready(desired, instance, host, progress, deadline_seconds=left)
+                progress.done(_group(instance), "Ready")
+            except BallastError as error:
+                progress.failed(_group(instance), error.text)
+                text = error.text + (f" ({error.found})" if error.found else "")
+                findings.append(Finding(id=error.id, subject=_group(instance), text=text, remedy=error.remedy))
+        return findings
+
+    def preview(self, desired: Desired) -> dict[str, object]:
+        return {"instances": []}  # they are measured, not planned
+
+    def report(self, desired: Desired, host: Host) -> dict[str, object]:
+        running = desired.state == "present"
+        return {"instances": [_reading(desired, one, host) for one in desired.instances] if running else []}
+
+    def _host_resources(self, desired: Desired) -> list[Resource]:
+        # The directory above the instances' own; its ledger is in it.
+        below = [directory(os.path.join(desired.state_dir, one.name), group=_group(one)) for one in desired.instances]
+        holder = desired.state_dir
+        return [
+            *(sysctl_minimum(name, least, holder=holder) for name, least in sorted(_INOTIFY_SYSCTLS.items())),
+            *(sysctl_minimum(name, least, holder=holder) for name, least in sorted(_KUBELET_SYSCTLS.items())),
+            *(shared_directory(path, holder=holder, group="host settings") for path in _MOUNT_POINTS),
+            Resource(
+                kind="private-directory",
+                target=run_directory(desired.lab),
+                value={},
+                title=f"directory {run_directory(desired.lab)}",
+                group="host settings",
+            ),
+            *below,
+        ]
+
+    def _instance_resources(self, desired: Desired, instance: Instance) -> list[Resource]:
+        kept = _kept_resources(desired, instance)
+        restart_digest = digest(*(json.dumps(part.value, sort_keys=True) for part in kept if part.kind == "file"))
+        services = _services(desired, instance, restart_digest)
+        sv_dir = _sv_dir(desired, instance)
+        group = _group(instance)
+        mountns = mountns_path(desired.lab, instance.name)
+        return [
+            *kept,
+            cgroup(
+                desired.cgroup(instance),
+                Limits(cpu_millis=instance.cpu_millis, memory_bytes=instance.memory_bytes, pids=instance.pids),
+                group=group,
+            ),
+            *_network_resources(desired, instance),
+            _mount_namespace(desired, instance),
+            *(service(sv_dir, one, running=True, group=group) for one in services),
+            supervisor(sv_dir, group=group),
+            *(
+                image(mountns, os.path.join(desired.bin_dir, "ctr"), archive.path, name, image_digest, group=group)
+                for archive in desired.archives
+                for name, image_digest in archive.images
+            ),
+        ]
+
+    def _wait_until_ready(
+        self, desired: Desired, instance: Instance, host: Host, progress: Progress, *, deadline_seconds: float
+    ) -> None:
+        pids: dict[str, set[int]] = {name: set() for name in SERVICES}
+        lacks = "instance-not-ready"
+
+        def probe() -> Ready[None] | Pending:
+            nonlocal lacks
+            for name, seen in pids.items():
+                pid = service_pid(host, _service_target(desired, instance, name))
+                seen.update([pid] if pid else [])
+                if len(seen) > _RESTARTS_MAX:
+                    log = _log(desired, instance, name)
+                    found = last_lines((host.read(log) or b"").decode(errors="replace"), limit=5)
+                    times = len(seen) - 1
+                    raise MESSAGES.error("instance-service-fails", service=name, times=times, log=log, found=found)
+            node = read_node(desired, instance, host)
+            if not node.ready:
+                return Pending(node.reason)
+            kubelet = service_pid(host, _service_target(desired, instance, "kubelet"))
+            if kubelet is None or node.heartbeat < int(host.now() - seconds_since_start(host, kubelet)):
+                return Pending("condition Ready is from before the kubelet's start")
+            lacks = "instance-proxy"
+            health = read_proxy_health(instance, host)
+            return Ready(None) if not health else Pending(health)
+
+        try:
+            wait(host, progress, _group(instance), probe, deadline_seconds=deadline_seconds)
+        except BallastError as error:
+            if error.id != "core-wait-deadline":
+                raise
+            shown = {
+                "seconds": f"{desired.ready_seconds:.0f}",
+                "log": os.path.dirname(_log(desired, instance, "kubelet")),
+            }
+            raise MESSAGES.error(lacks, found=error.found, **shown) from error
+        _note_ready(desired, instance, host)
+
+
+ENGINE = InstanceEngine()
+
+
+def run_directory(lab: str) -> str:
+    return f"/run/{MARK}/{lab}"
+
+
+def mountns_path(lab: str, instance: str) -> str:
+    return f"{run_directory(lab)}/{instance}.mnt"
+
+
+def _group(instance: Instance) -> str:
+    return f"node {instance.name}"
+
+
+def _home(desired: Desired, instance: Instance) -> str:
+    return os.path.join(desired.state_dir, instance.name)
+
+
+def _sv_dir(desired: Desired, instance: Instance) -> str:
+    return os.path.join(_home(desired, instance), "sv")
+
+
+def _service_target(desired: Desired, instance: Instance, name: str) -> str:
+    return os.path.join(_sv_dir(desired, instance), desired.unit(instance, name))
+
+
+def _log(desired: Desired, instance: Instance, name: str) -> str:
+    return os.path.join(_home(desired, instance), "log", f"{name}.log")
+
+
+def _kept_resources(desired: Desired, instance: Instance) -> list[Resource]:
+    """Directories, keys and configuration."""
+    home, group = _home(desired, instance), _group(instance)
+    pki, etc = f"{home}/pki", f"{home}/etc"
+    keys = [
+        file(f"{pki}/{name}.{end}", desired.credential(instance, f"{name}.{end}"), mode=mode, group=group)
+        for name in CREDENTIALS
+        for end, mode in (("crt", 0o644), ("key", 0o600))
+    ]
+    modes = {"containerd": 0o700, "pki": 0o700}  # containerd sets its own so
+    names = ("pki", "etc", "etc/cni", "kubelet", "containerd", "log", "log/pods", "log/containers")
+    return [
+        *(directory(f"{home}/{name}", mode=modes.get(name, 0o755), group=group) for name in names),
+        file(f"{pki}/ca.crt", desired.ca, group=group),
+        *keys,
+        file(f"{etc}/kubelet.kubeconfig", config.kubeconfig(desired, pki, "kubelet"), group=group),
+        file(f"{etc}/kube-proxy.kubeconfig", config.kubeconfig(desired, pki, "kube-proxy"), group=group),
+        file(f"{etc}/kubelet.json", config.kubelet(desired, instance, home), group=group),
+        file(f"{etc}/kube-proxy.json", config.kube_proxy(desired, instance, home), group=group),
+        file(f"{etc}/containerd.toml", config.containerd(desired, instance, home), group=group),
+        file(f"{etc}/cni/10-ballast.conflist", config.cni(desired, instance), group=group),
+    ]
+
+
+def _network_resources(desired: Desired, instance: Instance) -> list[Resource]:
+    group, netns, link = _group(instance), desired.unit(instance), desired.link(instance)
+    veth = {
+        "bridge": desired.bridge,
+        "mac": mac_address(netns),
+        "address": f"{instance.address}/{desired.prefix_length}",
+        "gateway": desired.gateway_address,
+    }
+    return [
+        Resource(
+            kind="netns",
+            target=netns,
+            value={"sysctls": NETNS_SYSCTLS, "lo": True},
+            title=f"network namespace {netns}",
+            group=group,
+        ),
+        Resource(kind="veth", target=f"{link} {netns}", value=veth, title=f"veth {link}", group=group),
+        route(instance.pod_cidr, via=instance.address, group=group),
+    ]
+
+
+def _mount_namespace(desired: Desired, instance: Instance) -> Resource:
+    home = _home(desired, instance)
+    sources = {config.KUBELET_ROOT: f"{home}/kubelet", "/var/log/containers": f"{home}/log/containers"}
+    mounts = [Mount(target=path, source=sources.get(path, "")) for path in _MOUNT_POINTS]
+    target = mountns_path(desired.lab, instance.name)
+    return Resource(
+        kind="mountns",
+        target=target,
+        value={"mounts": [{"target": mount.target, "source": mount.source} for mount in mounts]},
+        title=f"mount namespace {target}",
+        group=_group(instance),
+    )
+
+
+def _services(desired: Desired, instance: Instance, config_digest: str) -> list[Service]:
+    home = _home(desired, instance)
+    commands = {
+        "containerd": (f"{desired.bin_dir}/containerd", f"--config={home}/etc/containerd.toml"),
+        "kubelet": config.kubelet_arguments(desired, instance, home),
+        "kube-proxy": (f"{desired.bin_dir}/kube-proxy", f"--config={home}/etc/kube-proxy.json"),
+    }
+    search = f"{desired.bin_dir}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    return [
+        Service(
+            name=desired.unit(instance, name),
+            argv=commands[name],
+            log=_log(desired, instance, name),
+            cgroup=f"{desired.cgroup(instance)}/{name}",
+            config_digest=config_digest,
+            env=(("PATH", search),),  # containerd finds its shim and the OCI runtime there
+            netns=netns_path(desired.unit(instance)),
+            mountns=mountns_path(desired.lab, instance.name),
+            keep_children=name == "containerd",
+        )
+        for name in SERVICES
+    ]
+
+
+def _note_ready(desired: Desired, instance: Instance, host: Host) -> None:
+    """Seconds from the kubelet's start to the first Ready of this start, noted beside it for later runs."""
+    path = os.path.join(_home(desired, instance), "ready.json")
+    pid = service_pid(host, _service_target(desired, instance, "kubelet"))
+    noted = json.loads(host.read(path) or b"{}")
+    if pid is not None and noted.get("pid") != pid:
+        seconds = round(seconds_since_start(host, pid), 1)
+        host.write(path, json.dumps({"pid": pid, "seconds": seconds}).encode())
+
+
+def _reading(desired: Desired, instance: Instance, host: Host) -> dict[str, Any]:
+    home = _home(desired, instance)
+    pids = {name: service_pid(host, _service_target(desired, instance, name)) for name in SERVICES}
+    noted: dict[str, Optional[float]] = json.loads(host.read(os.path.join(home, "ready.json")) or b"{}")
+    node: NodeReading = read_node(desired, instance, host)
+    return {
+        "name": instance.name,
+        "address": instance.address,
+        "pod_cidr": instance.pod_cidr,
+        "proxy_backend": instance.proxy_backend,
+        "ready": node.ready,
+        "reason": node.reason,
+        "kubelet_version": node.kubelet_version,
+        "container_runtime_version": node.container_runtime_version,
+        "ready_seconds": noted.get("seconds"),
+        "pids": pids,
+        "pss_bytes": read_pss_bytes(desired.cgroup(instance), desired.unit(instance), SERVICES, host),
+        "netns": netns_path(desired.unit(instance)),
+        "mountns": mountns_path(desired.lab, instance.name),
+        "home": home,
+        "logs": os.path.join(home, "log"),
+    }

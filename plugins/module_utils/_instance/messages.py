@@ -1,0 +1,117 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What can be wrong with node instances, in one table."""
+
+from __future__ import annotations
+
+from .._core.errors import HostError, Message, Messages, PeerError, UserError
+
+MESSAGES = Messages(
+    "docs/node-instances.md",
+    [
+        Message(
+            id="instance-name",
+            error=UserError,
+            text="{path}: {name!r} is not a node name; use up to 40 of a-z, 0-9 and -, beginning and ending with a letter or digit",
+            remedy="rename it",
+        ),
+        Message(
+            id="instance-twice",
+            error=UserError,
+            text="{path}: {value} is given to {first} already",
+            remedy="give each instance a name, an address and a pod CIDR of its own",
+        ),
+        Message(
+            id="instance-address",
+            error=UserError,
+            text="{path}: {value!r} is not {wanted}",
+            remedy="write it as in 10.97.0.11 or 10.128.1.0/24",
+        ),
+        Message(
+            id="instance-outside",
+            error=UserError,
+            text="{path}: {value} is not in {network}, which the bridge carries",
+            remedy="choose an address of that network",
+        ),
+        Message(
+            id="instance-label",
+            error=UserError,
+            text="{path}: {value!r} is not {wanted}",
+            remedy="see 'Labels and Selectors' and 'Taints and Tolerations' in the documentation of Kubernetes",
+        ),
+        Message(
+            id="instance-state-dir",
+            error=UserError,
+            text="state_dir: {value!r} is not an absolute path of at most {limit} letters, digits, and . _ - /",
+            remedy="choose a shorter one: paths of sockets below it may not pass 107 characters",
+        ),
+        Message(
+            id="instance-path",
+            error=UserError,
+            text="{path}: {value!r} is not an absolute path without blanks",
+            remedy="use a directory whose name has none",
+        ),
+        Message(
+            id="instance-link",
+            error=UserError,
+            text="{path}: {value!r} is not a link's name; use up to 15 of a-z, 0-9 and - . _",
+            remedy="choose a shorter or simpler one",
+        ),
+        Message(
+            id="instance-amount",
+            error=UserError,
+            text="{path}: {value!r} is not more than 0",
+            remedy="leave it out for no limit",
+        ),
+        Message(
+            id="instance-label-reserved",
+            error=UserError,
+            text="{path}: a kubelet may not give its own Node the label {key}",
+            remedy="use a key of another domain, or set it afterwards: kubectl label node",
+        ),
+        Message(
+            id="instance-containerd",
+            error=HostError,
+            text="containerd does not answer within {seconds} seconds",
+            remedy="read its log beside the instance's other logs",
+        ),
+        Message(
+            id="instance-no-credentials",
+            error=UserError,
+            text="{path}: no credentials for instance {name}",
+            remedy="let the role control_plane make them: add the node to control_plane_nodes",
+        ),
+        Message(
+            id="instance-no-binary",
+            error=HostError,
+            text="{bin_dir} lacks {missing}",
+            remedy="run the role kubernetes_binaries, or set bin_dir to a directory that has them",
+        ),
+        Message(
+            id="instance-no-bridge",
+            error=HostError,
+            text="there is no link {bridge} on this host",
+            remedy="run ballast.kube.instance_network first; the role node_instances does",
+        ),
+        Message(
+            id="instance-service-fails",
+            error=PeerError,
+            text="{service} does not stay up: it ended {times} times",
+            remedy="read its log: {log}",
+        ),
+        Message(
+            id="instance-not-ready",
+            error=PeerError,
+            text="its Node is not Ready within {seconds} seconds",
+            remedy="read the logs of its services in {log}",
+        ),
+        Message(
+            id="instance-proxy",
+            error=PeerError,
+            text="its kube-proxy is not healthy within {seconds} seconds",
+            remedy="read kube-proxy.log in {log}",
+        ),
+    ],
+)

@@ -1,0 +1,288 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a host's node instances should be, as frozen values, with every input error found in one go."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Optional
+
+from .._core.errors import BallastError, Problems
+from .._core.host import LocalHost
+from .._core.names import is_name, joined, link_name
+from .._core.quantity import parse_quantity
+from .messages import MESSAGES
+
+PROXY_BACKENDS = ("nftables", "iptables", "ipvs")
+RUNTIMES = ("runc", "crun")
+CREDENTIALS = ("kubelet", "kubelet-serving", "kube-proxy")  # each a NAME.crt and NAME.key
+_STATE_DIR_MAX = 60
+_PLAIN_PATH = re.compile(r"/[-A-Za-z0-9._/]+", re.ASCII)  # in unit files and mount tables without quoting
+_PATH = re.compile(r"/[^\s\x00-\x1f\x7f]*")
+_LABEL_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?", re.ASCII)
+_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?)?", re.ASCII)
+# Labels of Kubernetes that a kubelet may give its own Node; it ends with an error for any other
+# (k8s.io/kubelet/pkg/apis/well_known_labels.go).
+_KUBELET_LABELS = frozenset(
+    [
+        *("kubernetes.io/hostname", "kubernetes.io/os", "kubernetes.io/arch"),
+        *("beta.kubernetes.io/os", "beta.kubernetes.io/arch", "beta.kubernetes.io/instance-type"),
+        *("topology.kubernetes.io/zone", "topology.kubernetes.io/region", "node.kubernetes.io/instance-type"),
+        *("failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"),
+    ]
+)
+_KUBELET_DOMAINS = (".kubelet.kubernetes.io", ".node.kubernetes.io")
+TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+@dataclass(frozen=True)
+class Taint:
+    key: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True)
+class Instance:
+    name: str
+    address: str  # of its eth0, without the prefix's length
+    pod_cidr: str
+    labels: tuple[tuple[str, str], ...]
+    taints: tuple[Taint, ...]
+    cpu_millis: Optional[int]  # limits of its slice; None is no limit
+    memory_bytes: Optional[int]
+    pids: Optional[int]
+    proxy_backend: str
+    runtime: str
+
+
+@dataclass(frozen=True)
+class Archive:
+    """An image archive on the host, and the name and digest of each image in it."""
+
+    path: str
+    images: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Desired:
+    state: str  # "present", "stopped" or "absent"
+    state_dir: str
+    lab: str
+    instances: tuple[Instance, ...]
+    bridge: str
+    gateway: str  # "10.97.0.1/24": the bridge's address
+    api_server: str  # "https://10.97.0.1:6443"
+    cluster_cidr: str
+    bin_dir: str
+    kubernetes_version: str
+    cgroup_driver: str  # "systemd" or "cgroupfs"
+    ca: str  # PEM
+    credentials: Mapping[str, Mapping[str, str]]  # instance -> "kubelet.crt" -> PEM
+    archives: tuple[Archive, ...]
+    ready_seconds: float  # deadline for all instances to become Ready
+    at_boot: bool = False  # whether the host's systemd brings the instances back after a restart
+
+    @property
+    def gateway_address(self) -> str:
+        return self.gateway.split("/")[0]
+
+    @property
+    def prefix_length(self) -> str:
+        return self.gateway.split("/")[1]
+
+    def credential(self, instance: Instance, name: str) -> str:
+        """PEM text; empty while it has not been made, which only a plan may see."""
+        return self.credentials.get(instance.name, {}).get(name, "")
+
+    def unit(self, instance: Instance, *parts: str) -> str:
+        return joined(self.lab, instance.name, *parts)
+
+    def cgroup(self, instance: Instance) -> str:
+        """One level, named so that it is also the slice which a kubelet with the systemd driver makes of cgroupRoot."""
+        return "-".join(["ballast", *(part.replace("-", "_") for part in (self.lab, instance.name))])
+
+    def link(self, instance: Instance) -> str:
+        return link_name(self.lab, instance.name)
+
+
+def desired_from_params(params: Mapping[str, Any]) -> Desired:
+    """From the module's parameters, whose types the argument spec has checked. Raises every problem at once."""
+    problems: list[BallastError] = []
+    state_dir = params["state_dir"].rstrip("/")
+    if not _PLAIN_PATH.fullmatch(state_dir) or len(state_dir) > _STATE_DIR_MAX:
+        problems.append(MESSAGES.error("instance-state-dir", value=state_dir, limit=_STATE_DIR_MAX))
+    check_name(params["lab"], "lab", problems)
+    gateway = check_address(params["gateway"], "gateway", problems, interface=True) if params["gateway"] else None
+    if params["cluster_cidr"]:
+        check_network(params["cluster_cidr"], "cluster_cidr", problems)
+    paths = [("bin_dir", params["bin_dir"] or "/")]
+    paths += [(f"archives[{n}].path", row["path"]) for n, row in enumerate(params["archives"] or [])]
+    problems += [
+        MESSAGES.error("instance-path", path=path, value=text) for path, text in paths if not _PATH.fullmatch(text)
+    ]
+    rows = params["instances"] or []
+    instances = tuple(_instance(row, f"instances[{n}]", problems) for n, row in enumerate(rows))
+    _unique([(f"instances[{n}].name", i.name, i.name) for n, i in enumerate(instances)], problems)
+    addresses = [] if gateway is None else [("gateway", str(gateway.ip), "the bridge")]
+    addresses += [(f"instances[{n}].address", i.address, i.name) for n, i in enumerate(instances)]
+    _unique(addresses, problems)
+    networks = [] if gateway is None else [("gateway", str(gateway.network), "the bridge")]
+    networks += [(f"instances[{n}].pod_cidr", i.pod_cidr, i.name) for n, i in enumerate(instances)]
+    _disjoint(networks, problems)
+    if gateway is not None:
+        for number, instance in enumerate(instances):
+            _inside(instance.address, gateway, f"instances[{number}].address", problems)
+    credentials = {row["name"]: _credentials(row) for row in params["credentials"] or []}
+    Problems.raise_if(problems)
+    return Desired(
+        state=params["state"],
+        state_dir=state_dir,
+        lab=params["lab"],
+        instances=instances,
+        bridge=params["bridge"] or "",
+        gateway=params["gateway"] or "",
+        api_server=params["api_server"] or "",
+        cluster_cidr=params["cluster_cidr"] or "",
+        bin_dir=params["bin_dir"] or "",
+        kubernetes_version=params["kubernetes_version"] or "",
+        cgroup_driver=params["cgroup_driver"] or ("systemd" if LocalHost().is_systemd() else "cgroupfs"),
+        ca=params["ca"] or "",
+        credentials=credentials,
+        archives=tuple(
+            Archive(path=row["path"], images=tuple(sorted(row["images"].items()))) for row in params["archives"] or []
+        ),
+        ready_seconds=params["ready_seconds"],
+        at_boot=LocalHost().is_systemd(),
+    )
+
+
+def _credentials(row: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        f"{name}.{end}": row[f"{name.replace('-', '_')}_{option}"]
+        for name in CREDENTIALS
+        for end, option in (("crt", "certificate"), ("key", "key"))
+    }
+
+
+def _instance(row: Mapping[str, Any], path: str, problems: list[BallastError]) -> Instance:
+    check_name(row["name"], f"{path}.name", problems)
+    check_address(row["address"], f"{path}.address", problems, interface=False)
+    check_network(row["pod_cidr"], f"{path}.pod_cidr", problems)
+    labels = tuple(sorted((str(key), str(value)) for key, value in (row["labels"] or {}).items()))
+    for key, value in labels:
+        check_label(key, value, f"{path}.labels", problems)
+    taints = tuple(Taint(key=t["key"], value=t["value"] or "", effect=t["effect"]) for t in row["taints"] or [])
+    for taint in taints:
+        check_taint(taint.key, taint.value, f"{path}.taints", problems)
+    if row["pids"] is not None:
+        _positive(row["pids"], row["pids"], f"{path}.pids", problems)
+    return Instance(
+        name=row["name"],
+        address=row["address"],
+        pod_cidr=row["pod_cidr"],
+        labels=labels,
+        taints=taints,
+        cpu_millis=_amount(row["cpu"], f"{path}.cpu", problems, thousandths=True),
+        memory_bytes=_amount(row["memory"], f"{path}.memory", problems, thousandths=False),
+        pids=row["pids"],
+        proxy_backend=row["proxy_backend"],
+        runtime=row["runtime"],
+    )
+
+
+def _amount(text: Optional[str], path: str, problems: list[BallastError], *, thousandths: bool) -> Optional[int]:
+    if not text:
+        return None
+    try:
+        quantity = parse_quantity(text, path=path)
+    except BallastError as error:
+        problems.append(error)
+        return None
+    amount = quantity.thousandths if thousandths else quantity.whole
+    _positive(amount, text, path, problems)
+    return amount
+
+
+def _positive(amount: int, text: object, path: str, problems: list[BallastError]) -> None:
+    if amount <= 0:
+        problems.append(MESSAGES.error("instance-amount", path=path, value=text))
+
+
+def check_name(name: str, path: str, problems: list[BallastError]) -> None:
+    if not is_name(name):
+        problems.append(MESSAGES.error("instance-name", path=path, name=name))
+
+
+def check_label(key: str, value: str, path: str, problems: list[BallastError]) -> None:
+    """A label that a kubelet is to give its own Node."""
+    check_taint(key, value, path, problems)
+    domain = key.rpartition("/")[0]
+    if f".{domain}".endswith((".kubernetes.io", ".k8s.io")) and not (
+        key in _KUBELET_LABELS or f".{domain}".endswith(_KUBELET_DOMAINS)
+    ):
+        problems.append(MESSAGES.error("instance-label-reserved", path=path, key=key))
+
+
+def check_taint(key: str, value: str, path: str, problems: list[BallastError]) -> None:
+    if not _LABEL_KEY.fullmatch(key):
+        problems.append(MESSAGES.error("instance-label", path=path, value=key, wanted="a key such as example.org/disk"))
+    if not _LABEL_VALUE.fullmatch(value):
+        problems.append(MESSAGES.error("instance-label", path=f"{path}.{key}", value=value, wanted="a label's value"))
+
+
+def check_address(
+    text: str, path: str, problems: list[BallastError], *, interface: bool
+) -> Optional[ipaddress.IPv4Interface]:
+    try:
+        if interface and "/" not in text:
+            raise ValueError(text)
+        return ipaddress.IPv4Interface(text if interface else str(ipaddress.IPv4Address(text)))
+    except ValueError:
+        wanted = "an IPv4 address with the length of its network" if interface else "an IPv4 address"
+        problems.append(MESSAGES.error("instance-address", path=path, value=text, wanted=wanted))
+        return None
+
+
+def check_network(text: str, path: str, problems: list[BallastError]) -> None:
+    try:
+        ipaddress.IPv4Network(text)
+    except ValueError:
+        problems.append(MESSAGES.error("instance-address", path=path, value=text, wanted="an IPv4 network"))
+
+
+def _inside(text: str, gateway: ipaddress.IPv4Interface, path: str, problems: list[BallastError]) -> None:
+    try:
+        outside = ipaddress.IPv4Address(text) not in gateway.network
+    except ValueError:
+        return  # told by check_address
+    if outside:
+        problems.append(MESSAGES.error("instance-outside", path=path, value=text, network=gateway.network))
+
+
+def _unique(rows: Sequence[tuple[str, str, str]], problems: list[BallastError]) -> None:
+    """Rows of (path, value, owner): the second owner of a value is a problem."""
+    owners: dict[str, str] = {}
+    for path, value, owner in rows:
+        if value in owners:
+            problems.append(MESSAGES.error("instance-twice", path=path, value=value, first=owners[value]))
+        owners.setdefault(value, owner)
+
+
+def _disjoint(rows: Sequence[tuple[str, str, str]], problems: list[BallastError]) -> None:
+    """Rows of (path, network, owner): the second of two networks that overlap is a problem."""
+    earlier: list[tuple[ipaddress.IPv4Network, str]] = []
+    for path, value, owner in rows:
+        try:
+            network = ipaddress.IPv4Network(value)
+        except ValueError:
+            continue  # told by check_network
+        taken = [first for other, first in earlier if other.overlaps(network)]
+        if taken:
+            problems.append(MESSAGES.error("instance-twice", path=path, value=value, first=taken[0]))
+        earlier.append((network, owner))

@@ -1,0 +1,126 @@
+#!/usr/bin/python
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: instance_network
+short_description: The host's side of the network of node instances
+version_added: 0.1.0
+description:
+  - Makes the bridge that node instances are attached to, turns on forwarding, adds routes to the networks of other hosts, and lets the
+    lab's networks reach the world as this host, by an nftables table of its own.
+author:
+  - ballast.kube contributors (@ballast-kube)
+extends_documentation_fragment:
+  - ballast.kube._attributes
+  - ballast.kube._attributes.state_dir
+  - ballast.kube._attributes.events
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+options:
+  state:
+    description: V(absent) removes what is listed in O(state_dir).
+    type: str
+    default: present
+    choices: [present, absent]
+  lab:
+    description: Name that the nftables table bears, after C(ballast).
+    type: str
+    default: lab
+  bridge:
+    description: Name of the bridge, 15 characters at most.
+    type: str
+  address:
+    description: Address of the bridge with the length of its network, V(10.97.0.1/24).
+    type: str
+  inside:
+    description: Networks of nodes and pods. Packets from them to the world are masqueraded. None when empty.
+    type: list
+    elements: str
+    default: []
+  routes:
+    description: Routes to networks that other hosts carry.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      to:
+        description: The network.
+        type: str
+        required: true
+      via:
+        description: Address of the host that carries it.
+        type: str
+        required: true
+seealso:
+  - module: ballast.kube.kubelet_instance
+"""
+
+EXAMPLES = r"""
+- name: A bridge for node instances
+  ballast.kube.instance_network:
+    state_dir: /var/lib/ballast/lab/network
+    bridge: ballast-lab
+    address: 10.97.0.1/24
+    inside: [10.97.0.0/24, 10.128.0.0/16]
+    routes:
+      - to: 10.128.3.0/24
+        via: 10.97.0.201
+"""
+
+RETURN = r"""
+bridge:
+  description: The bridge.
+  returned: success
+  type: str
+address:
+  description: Its address.
+  returned: success
+  type: str
+steps:
+  description: What was done, or in check mode would be done, in order.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description: Kind of thing.
+      type: str
+    verb:
+      description: V(make), V(change) or V(remove).
+      type: str
+    title:
+      description: The thing, in words.
+      type: str
+    target:
+      description: What identifies it within its kind.
+      type: str
+findings:
+  description: What was found wrong afterwards.
+  returned: always
+  type: list
+  elements: dict
+seconds:
+  description: Time spent, by stage.
+  returned: always
+  type: dict
+"""
+
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import Feature, run
+from ansible_collections.ballast.kube.plugins.module_utils._instance.hostnet import ENGINE, REQUIRED_IF, SPEC, Desired
+
+
+def main():
+    run(Feature(name="network", spec=SPEC, desired=Desired.from_params, engine=ENGINE, required_if=REQUIRED_IF))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from ansible_collections.ballast.kube.plugins.module_utils._instance import config
+from ansible_collections.ballast.kube.plugins.module_utils._instance.model import Desired, Instance, Taint
+from tests.unit.instance import given as g
+
+try:
+    import tomllib
+except ImportError:  # Python 3.10 and older
+    tomllib = None  # type: ignore[assignment]
+
+GOLDEN = Path(__file__).parent / "golden"
+HOME = f"{g.STATE}/n1"
+
+
+def request(**changes: object) -> tuple[Desired, Instance]:
+    row = g.instance(
+        1,
+        labels={"example.org/disk": "ssd", "a": "b"},
+        taints=[{"key": "example.org/only", "value": None, "effect": "NoSchedule"}],
+    )
+    desired = g.desired(**{"instances": [row], **changes})
+    return desired, desired.instances[0]
+
+
+def texts(desired: Desired, instance: Instance) -> dict[str, str]:
+    return {
+        "kubeconfig.json": config.kubeconfig(desired, f"{HOME}/pki", "kubelet"),
+        "kubelet.json": config.kubelet(desired, instance, HOME),
+        "kube-proxy.json": config.kube_proxy(desired, instance, HOME),
+        "containerd.toml": config.containerd(desired, instance, HOME),
+        "cni.json": config.cni(desired, instance),
+        "kubelet-arguments.txt": "\n".join(config.kubelet_arguments(desired, instance, HOME)) + "\n",
+    }
+
+
+@pytest.mark.parametrize("name", sorted(texts(*request())))
+def test_files_are_as_they_were(name: str) -> None:
+    """With UPDATE_GOLDEN=1 the files are written anew; look at the difference."""
+    text, path = texts(*request())[name], GOLDEN / name
+    if os.environ.get("UPDATE_GOLDEN"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    assert path.read_text() == text
+
+
+def test_the_kubelets_cgroup_is_the_instances_for_either_driver() -> None:
+    desired, instance = request(cgroup_driver="systemd", lab="my-lab")
+    root = json.loads(config.kubelet(desired, instance, HOME))["cgroupRoot"]
+    # kubelet/cm ToSystemd: - in a part becomes _, parts are joined by -.
+    assert "-".join(part.replace("-", "_") for part in root.strip("/").split("/")) == desired.cgroup(instance)
+    desired, instance = request(lab="my-lab")
+    assert json.loads(config.kubelet(desired, instance, HOME))["cgroupRoot"] == f"/{desired.cgroup(instance)}"
+
+
+def test_nothing_that_belongs_to_the_host_is_set_by_an_instance() -> None:
+    desired, instance = request()
+    assert json.loads(config.kube_proxy(desired, instance, HOME))["conntrack"] == {"maxPerCore": 0}
+    kubelet = json.loads(config.kubelet(desired, instance, HOME))
+    assert kubelet["podLogsDir"].startswith(HOME)
+    assert kubelet["failCgroupV1"] is False
+    assert kubelet["authentication"]["anonymous"]["enabled"] is False
+    assert kubelet["authorization"]["mode"] == "Webhook"
+
+
+@example(text="\x7f")  # which JSON leaves as it is, and TOML refuses
+@example(text="\N{GRINNING FACE}")  # two escapes in JSON, one in TOML
+@given(text=st.text(st.characters(exclude_categories=["Cs"]), max_size=40))
+def test_any_text_survives_its_quoting(text: str) -> None:
+    hostile = Instance(
+        name=text,
+        address=text,
+        pod_cidr=text,
+        labels=(),
+        taints=(Taint(key=text, value=text, effect=text),),
+        cpu_millis=None,
+        memory_bytes=None,
+        pids=None,
+        proxy_backend=text,
+        runtime=text,
+    )
+    desired = Desired(**{**vars(g.desired()), "bin_dir": text, "api_server": text, "cluster_cidr": text})
+    found = texts(desired, hostile)
+    assert json.loads(found["cni.json"])["plugins"][0]["ipam"]["ranges"] == [[{"subnet": text}]]
+    assert json.loads(found["kubelet.json"])["registerWithTaints"] == [{"key": text, "value": text, "effect": text}]
+    assert json.loads(found["kube-proxy.json"])["mode"] == text
+    assert json.loads(found["kubeconfig.json"])["clusters"][0]["cluster"]["server"] == text
+    if tomllib is not None:
+        runtime = tomllib.loads(found["containerd.toml"])["plugins"]["io.containerd.cri.v1.runtime"]
+        assert runtime["cni"]["bin_dirs"] == [text]
+        assert runtime["containerd"]["runtimes"]["runc"]["options"]["BinaryName"] == text
+
+
+def test_containerd_uses_the_driver_of_the_kubelet() -> None:
+    for driver, wanted in (("systemd", "true"), ("cgroupfs", "false")):
+        assert f"SystemdCgroup = {wanted}\n" in config.containerd(*request(cgroup_driver=driver), HOME)

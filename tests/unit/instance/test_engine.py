@@ -1,0 +1,362 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, Problems
+from ansible_collections.ballast.kube.plugins.module_utils._core.events import NullSink, Progress
+from ansible_collections.ballast.kube.plugins.module_utils._core.web import Response
+from ansible_collections.ballast.kube.plugins.module_utils._instance.engine import ENGINE
+from ansible_collections.ballast.kube.plugins.module_utils._instance.model import Desired
+from tests.unit.cases import apply, check_kills, plan_of
+from tests.unit.fakes import FakeHost, json_answer
+from tests.unit.instance import given as g
+from tests.unit.instance.kernel import HERE, Kernel
+
+PROGRESS = Progress(NullSink(), feature="test")
+MACHINES = {"runit, cgroup v1": (1, False), "runit, cgroup v2": (2, False), "systemd": (2, True)}
+
+
+@pytest.fixture(params=list(MACHINES))
+def host(request: pytest.FixtureRequest) -> Kernel:
+    cgroups, systemd = MACHINES[request.param]
+    return g.machine(cgroups=cgroups, systemd=systemd)
+
+
+def runs(host: FakeHost, count: int = 1) -> bool:
+    """Everything that makes the instances, as somebody who looks at the machine would see it."""
+    assert isinstance(host, Kernel)
+    for number in range(1, count + 1):
+        inside, home = host.namespaces.get(f"ballast-lab-n{number}"), f"{g.STATE}/n{number}"
+        services = [process.argv[0] for process in host.processes.values() if f"lab-n{number}-" in process.argv[0]]
+        if (
+            inside is None
+            or inside.links["eth0"].addresses != [f"10.97.0.{10 + number}/24"]
+            or not inside.links["lo"].up
+            or inside.routes != {"default": "10.97.0.1"}
+            or inside.sysctls["net.ipv4.ip_forward"] != "1"
+            or host.namespaces[HERE].routes.get(f"10.128.{number}.0/24") != f"10.97.0.{10 + number}"
+            or len(services) != 3
+            or len(host.inner_mounts[f"/run/ballast/lab/n{number}.mnt"]) != 6
+            or host.mode(f"{home}/pki/kubelet.key") != 0o600
+            or "sha256:2222" not in host.text(f"{home}/containerd/images")
+        ):
+            return False
+    return True
+
+
+def test_a_machine_carries_instances_and_is_as_before_when_they_are_removed(host: Kernel) -> None:
+    before = host.snapshot()
+    plan = plan_of(ENGINE, g.desired(2), host)
+    assert len(plan.steps) > 70
+    assert host.effects == [], "observing and planning change nothing"
+    apply(ENGINE, g.desired(2), host)
+    assert runs(host, 2)
+    done = len(host.effects)
+    assert apply(ENGINE, g.desired(2), host).steps == ()
+    assert host.effects[done:] == []
+    apply(ENGINE, g.desired(2, state="absent", instances=None, credentials=None, archives=None), host)
+    assert host.snapshot() == before
+
+
+@pytest.mark.parametrize("name", list(MACHINES))
+def test_killed_at_any_effect_the_next_run_finishes_or_removes_it(name: str) -> None:
+    cgroups, systemd = MACHINES[name]
+    kills = check_kills(
+        ENGINE,
+        lambda: g.machine(cgroups=cgroups, systemd=systemd),
+        g.desired(),
+        g.desired(state="absent"),
+        runs,
+    )
+    assert kills > 400
+
+
+def test_one_instance_more_or_less_touches_no_other(host: Kernel) -> None:
+    apply(ENGINE, g.desired(2), host)
+    pids = {process.argv[0]: pid for pid, process in host.processes.items()}
+    more = plan_of(ENGINE, g.desired(3), host)
+    assert {step.group for step in more.steps} == {"node n3"}
+    apply(ENGINE, g.desired(3), host)
+    less = plan_of(ENGINE, g.desired(2), host)
+    assert {(step.group, step.verb) for step in less.steps} == {("node n3", "remove")}
+    apply(ENGINE, g.desired(2), host)
+    assert {process.argv[0]: pid for pid, process in host.processes.items()} == pids
+
+
+def test_removal_is_the_exact_reverse_of_making(host: Kernel) -> None:
+    made = apply(ENGINE, g.desired(2), host)
+    removed = plan_of(ENGINE, g.desired(2, state="absent"), host)
+    assert {step.after for step in removed.steps} == {None}
+    assert [step.key for step in removed.steps] == [step.key for step in reversed(made.steps)]
+
+
+def test_stopped_keeps_directories_and_files_and_starts_again_with_the_same(host: Kernel) -> None:
+    apply(ENGINE, g.desired(2), host)
+    files = {path: host.text(path) for path in host.paths(g.STATE) if path.endswith((".key", ".json", "images"))}
+    kept = {path: text for path, text in files.items() if "/sv/" not in path}
+    apply(ENGINE, g.desired(state="stopped", instances=None), host)
+    assert not runs(host)
+    assert host.processes == {}
+    assert set(host.namespaces) == {HERE}
+    assert host.namespaces[HERE].routes == {}
+    assert [path for path in host.paths("/sys/fs/cgroup") if "ballast" in path] == []
+    assert kept.items() <= {path: host.text(path) for path in kept}.items()
+    done = len(host.effects)
+    apply(ENGINE, g.desired(state="stopped", instances=None), host)
+    assert host.effects[done:] == []
+    apply(ENGINE, g.desired(2), host)
+    assert runs(host, 2)
+
+
+def test_after_a_restart_of_the_host_the_same_is_made_again() -> None:
+    host = g.machine()
+    apply(ENGINE, g.desired(), host)
+    restarted = g.machine()  # /run, /proc, /sys, links and processes are gone, the disk is not
+    for path in host.paths("/var/lib"):
+        if host.stat(path).kind == "directory":  # type: ignore[union-attr]
+            restarted.given_directory(path, mode=host.mode(path))
+        elif "/supervise/" not in path:
+            restarted.given(path, host.text(path), mode=host.mode(path))
+    apply(ENGINE, g.desired(), restarted)
+    assert runs(restarted)
+    apply(ENGINE, g.desired(state="absent"), restarted)
+    assert [path for path in restarted.paths("/run") if "lab" in path or "netns" in path] == []
+
+
+def test_a_changed_configuration_restarts_that_instance_alone(host: Kernel) -> None:
+    apply(ENGINE, g.desired(2), host)
+    rows = [g.instance(1), g.instance(2, proxy_backend="iptables")]
+    plan = plan_of(ENGINE, g.desired(2, instances=rows), host)
+    assert [step.title for step in plan.steps] == [
+        f"file {g.STATE}/n2/etc/kube-proxy.json",
+        *(f"service ballast-lab-n2-{name}" for name in ("containerd", "kubelet", "kube-proxy")),
+    ]
+
+
+def test_renewed_credentials_restart_the_services(host: Kernel) -> None:
+    apply(ENGINE, g.desired(), host)
+    renewed = {**g.credentials("n1"), "kubelet_key": "another"}
+    plan = plan_of(ENGINE, g.desired(credentials=[renewed]), host)
+    assert [step.kind for step in plan.steps] == ["file", "service", "service", "service"]
+
+
+def test_limits_are_changed_while_the_instance_runs(host: Kernel) -> None:
+    apply(ENGINE, g.desired(), host)
+    rows = [g.instance(1, cpu="1500m", memory="1Gi", pids=500)]
+    apply(ENGINE, g.desired(instances=rows), host)
+    if host.is_systemd():
+        unit = host.text("/etc/systemd/system/ballast-lab-n1.slice")
+        assert all(row in unit for row in ("CPUQuota=150%", "MemoryMax=1073741824", "TasksMax=500"))
+    else:
+        v1 = host.stat("/sys/fs/cgroup/cpu") is not None
+        found = host.text(
+            f"/sys/fs/cgroup/{'memory/' if v1 else ''}ballast-lab-n1/memory.{'limit_in_bytes' if v1 else 'max'}"
+        )
+        assert found == "1073741824\n"
+
+
+def test_pods_that_are_left_end_with_the_instance() -> None:
+    host = g.machine()
+    apply(ENGINE, g.desired(), host)
+    pid = host.given_process(["sleep"])
+    host.make_directory("/sys/fs/cgroup/ballast-lab-n1/kubepods")
+    host.poke("/sys/fs/cgroup/ballast-lab-n1/kubepods/cgroup.procs", str(pid))
+    apply(ENGINE, g.desired(state="absent"), host)
+    assert host.processes == {}
+    assert host.stat("/sys/fs/cgroup/ballast-lab-n1") is None
+
+
+@given(count=st.integers(min_value=1, max_value=6), driver=st.sampled_from(["systemd", "cgroupfs"]))
+def test_what_is_made_bears_our_mark_and_keeps_keys_to_its_owner(count: int, driver: str) -> None:
+    resources = ENGINE.resources(g.desired(count, cgroup_driver=driver))
+    assert len({resource.key for resource in resources}) == len(resources)
+    for resource in resources:
+        named = resource.target.split(" ")[0]
+        if resource.kind in ("directory", "file"):
+            assert named.startswith(f"{g.STATE}/")
+        elif resource.kind in ("service", "supervisor"):
+            assert named.startswith(f"{g.STATE}/")
+            assert resource.kind == "supervisor" or re.search(r"/ballast-[^/]+$", named)
+        elif resource.kind in ("netns", "veth", "cgroup"):
+            assert named.startswith("ballast")
+            assert resource.kind != "veth" or len(named) <= 15
+        elif resource.kind in ("mountns", "private-directory", "image"):
+            assert named.startswith("/run/ballast/")
+        else:
+            assert resource.kind in ("sysctl-minimum", "shared-directory", "route")
+
+
+def test_only_files_for_their_owner_hold_key_material() -> None:
+    secrets = [
+        text.strip() for row in g.params(2)["credentials"] for name, text in row.items() if name.endswith("_key")
+    ]
+    holders = [one for one in ENGINE.resources(g.desired(2)) if any(secret in str(one.value) for secret in secrets)]
+    assert len(holders) == len(secrets) == 6
+    assert {(one.kind, "'mode': 384" in str(one.value)) for one in holders} == {("file", True)}
+
+
+def test_two_labs_on_one_host_do_not_touch_each_other(host: Kernel) -> None:
+    host.given_bridge("ballast-two", "10.97.1.1/24")
+    two = {
+        "lab": "two",
+        "state_dir": "/var/lib/ballast/two/nodes",
+        "bridge": "ballast-two",
+        "gateway": "10.97.1.1/24",
+        "instances": [g.instance(1, address="10.97.1.11", pod_cidr="10.129.1.0/24")],
+    }
+    host.given_directory("/var/lib/ballast/two")
+    before = host.snapshot()
+    apply(ENGINE, g.desired(), host)
+    apply(ENGINE, g.desired(**two), host)
+    apply(ENGINE, g.desired(state="absent"), host)
+    assert "ballast-two-n1" in host.namespaces
+    assert len(host.processes) == 4  # three services and their supervisor, or their slice
+    apply(ENGINE, g.desired(**{**two, "state": "absent"}), host)
+    assert host.snapshot() == before
+
+
+def needs(desired: Desired, host: Kernel) -> list[str]:
+    try:
+        ENGINE.require(desired, host)
+    except Problems as problems:
+        return [problem.id for problem in problems.problems]
+    except BallastError as error:
+        return [error.id]
+    return []
+
+
+def test_everything_that_is_not_there_is_told_at_once() -> None:
+    host = Kernel()
+    assert needs(g.desired(2, credentials=[g.credentials("n2")]), host) == [
+        "instance-no-credentials",
+        "instance-no-binary",
+        "instance-no-bridge",
+    ]
+    assert host.effects == []
+    assert needs(g.desired(2), g.machine()) == []
+    assert needs(g.desired(state="absent"), host) == []
+
+
+def findings(host: Kernel, desired: Desired) -> list[tuple[str, str, str]]:
+    apply(ENGINE, desired, host)
+    return [(found.id, found.subject, found.text) for found in ENGINE.verify(desired, host, PROGRESS)]
+
+
+def test_an_instance_is_ready_when_its_node_and_its_proxy_say_so(host: Kernel) -> None:
+    g.answer_ready(host, 2)
+    host.given("/proc/uptime", "100.0 1.0\n")
+    assert findings(host, g.desired(2)) == []
+    report = ENGINE.report(g.desired(2), host)["instances"]
+    assert isinstance(report, list)
+    assert [(row["name"], row["ready"], row["kubelet_version"]) for row in report] == [
+        ("n1", True, "v1.37.1+lab"),
+        ("n2", True, "v1.37.1+lab"),
+    ]
+    assert set(report[0]["pids"]) == {"containerd", "kubelet", "kube-proxy"}
+    assert ENGINE.verify(g.desired(state="absent"), host, PROGRESS) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (json_answer(404, {}), "the kubelet has not registered its Node yet"),
+        (json_answer(403, {}), "the API answers 403 for its Node"),
+        (json_answer(200, g.node(ready="False", message="network plugin not ready")), "network plugin not ready"),
+        (json_answer(200, {}), "no condition Ready yet"),
+        (json_answer(200, g.node(heartbeat="2020-01-01T00:00:00Z")), "is from before the kubelet's start"),
+        (json_answer(200, g.node(heartbeat="yesterday")), "is from before the kubelet's start"),
+        (None, "Connection refused"),
+    ],
+)
+def test_a_node_that_does_not_become_ready_is_told_with_what_was_seen(answer: Response, told: str) -> None:
+    host = g.machine()
+    if answer is not None:
+        host.answer("https://10.97.0.1:6443/api/v1/nodes/n1", answer)
+    [(id, subject, text)] = findings(host, g.desired(ready_seconds=3.0))
+    assert (id, subject) == ("instance-not-ready", "node n1")
+    assert told in text
+
+
+def test_a_proxy_that_is_not_well_is_told_as_such() -> None:
+    host = g.machine()
+    host.answer("https://10.97.0.1:6443/api/v1/nodes/n1", json_answer(200, g.node()))
+    [(id, _subject, text)] = findings(host, g.desired(ready_seconds=3.0))
+    assert id == "instance-proxy"
+    assert "Connection refused" in text
+    host.answer("http://10.97.0.11:10256/healthz", Response(status=503, body=b""))
+    [(id, _subject, text)] = findings(host, g.desired(ready_seconds=3.0))
+    assert (id, "503" in text) == ("instance-proxy", True)
+
+
+def test_a_service_that_does_not_stay_up_ends_the_waiting_at_once() -> None:
+    host = g.machine()
+    apply(ENGINE, g.desired(), host)
+    path = next(path for path in host.paths(g.STATE) if path.endswith("n1-kubelet/supervise/pid"))
+    host.given(f"{g.STATE}/n1/log/kubelet.log", "it cannot\n")
+    host.on_sleep.append(lambda: host.given(path, f"{int(host.text(path)) + 1}\n"))
+    began = host.monotonic()
+    [found] = ENGINE.verify(g.desired(ready_seconds=180.0), host, PROGRESS)
+    assert found.id == "instance-service-fails"
+    assert "kubelet does not stay up" in found.text
+    assert "it cannot" in found.text
+    assert found.remedy.endswith("/n1/log/kubelet.log")
+    assert host.monotonic() - began < 5
+
+
+def test_containerd_that_does_not_answer_is_an_error() -> None:
+    host = g.machine()
+    host.supervisor.crashing.add("ballast-lab-n1-containerd")
+    with pytest.raises(BallastError) as caught:
+        apply(ENGINE, g.desired(), host)
+    assert caught.value.id in ("instance-containerd", "core-supervisor")
+
+
+def test_seconds_to_ready_are_noted_once_for_each_start() -> None:
+    host = g.machine()
+    g.answer_ready(host)
+    apply(ENGINE, g.desired(), host)
+    target = f"{g.STATE}/n1/sv/ballast-lab-n1-kubelet"
+    pid = int(host.text(f"{target}/supervise/pid"))
+    host.given("/proc/uptime", "100.0 1.0\n")
+    host.given(f"/proc/{pid}/stat", f"{pid} (kube let) S " + " ".join(["1"] * 18) + " 9750 1\n")
+    ENGINE.verify(g.desired(), host, PROGRESS)
+    noted = host.text(f"{g.STATE}/n1/ready.json")
+    assert noted == f'{{"pid": {pid}, "seconds": 2.5}}'
+    host.given("/proc/uptime", "900.0 1.0\n")
+    done = len(host.effects)
+    ENGINE.verify(g.desired(), host, PROGRESS)
+    assert host.effects[done:] == []
+    assert host.text(f"{g.STATE}/n1/ready.json") == noted
+
+
+def test_memory_is_that_of_the_services_and_their_shims() -> None:
+    host = g.machine()
+    apply(ENGINE, g.desired(), host)
+    for name, kib in (("containerd", 100), ("kubelet", 50)):
+        pid = host.given_process([name])
+        host.make_directory(f"/sys/fs/cgroup/ballast-lab-n1/{name}")
+        host.poke(f"/sys/fs/cgroup/ballast-lab-n1/{name}/cgroup.procs", str(pid))
+        host.given(f"/proc/{pid}/smaps_rollup", f"Rss: 900 kB\nPss:  {kib} kB\nPss_Anon: 7 kB\n")
+    pod = host.given_process(["pod"])
+    host.make_directory("/sys/fs/cgroup/ballast-lab-n1/kubepods")
+    host.poke("/sys/fs/cgroup/ballast-lab-n1/kubepods/cgroup.procs", str(pod))
+    host.given(f"/proc/{pod}/smaps_rollup", "Pss: 9999 kB\n")
+    report = ENGINE.report(g.desired(), host)["instances"]
+    assert isinstance(report, list)
+    assert report[0]["pss_bytes"] == 150 * 1024
+
+
+def test_a_plan_without_credentials_has_empty_keys_in_check_mode_only() -> None:
+    desired = g.desired(credentials=None)
+    assert desired.credential(desired.instances[0], "kubelet.key") == ""
+    assert replace(desired, state="absent").state == "absent"
+    assert ENGINE.preview(desired) == {"instances": []}

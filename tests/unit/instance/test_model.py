@@ -1,0 +1,143 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, Problems
+from ansible_collections.ballast.kube.plugins.module_utils._instance import hostnet
+from ansible_collections.ballast.kube.plugins.module_utils._instance.messages import MESSAGES
+from tests.unit.instance import given as g
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def faults(count: int = 1, **changes: Any) -> list[tuple[str, str]]:
+    """The id and the beginning, up to the colon, of every problem."""
+    try:
+        g.desired(count, **changes)
+    except Problems as problems:
+        return [(one.id, one.text.split(": ")[0]) for one in problems.problems]
+    except BallastError as error:
+        return [(error.id, error.text.split(": ")[0])]
+    return []
+
+
+def one(**changes: Any) -> dict[str, Any]:
+    return {"instances": [g.instance(1, **changes)]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({}, []),
+        ({"lab": "My Lab"}, [("instance-name", "lab")]),
+        ({"state_dir": "relative"}, [("instance-state-dir", "state_dir")]),
+        ({"state_dir": "/" + "x" * 60}, [("instance-state-dir", "state_dir")]),
+        ({"state_dir": "/var/my lab"}, [("instance-state-dir", "state_dir")]),
+        ({"gateway": "10.97.0.1"}, [("instance-address", "gateway")]),
+        ({"cluster_cidr": "10.128.0.1/16"}, [("instance-address", "cluster_cidr")]),
+        ({"bin_dir": "/opt/my programs"}, [("instance-path", "bin_dir")]),
+        ({"archives": [{"path": "/a b.tar", "images": {}}]}, [("instance-path", "archives[0].path")]),
+        (one(name="N1"), [("instance-name", "instances[0].name")]),
+        (one(name="n" * 41), [("instance-name", "instances[0].name")]),
+        (one(address="10.97.0.11/24"), [("instance-address", "instances[0].address")]),
+        (one(address="10.97.0.011"), [("instance-address", "instances[0].address")]),
+        (one(address="10.98.0.11"), [("instance-outside", "instances[0].address")]),
+        (one(address="10.97.0.1"), [("instance-twice", "instances[0].address")]),
+        (one(pod_cidr="10.128.1.7/24"), [("instance-address", "instances[0].pod_cidr")]),
+        (one(pod_cidr="10.97.0.128/25"), [("instance-twice", "instances[0].pod_cidr")]),
+        (one(labels={"-x": "y"}), [("instance-label", "instances[0].labels")]),
+        (one(labels={"x": "y z"}), [("instance-label", "instances[0].labels.x")]),
+        (one(labels={"node-role.kubernetes.io/x": ""}), [("instance-label-reserved", "instances[0].labels")]),
+        (one(labels={"k8s.io/x": ""}), [("instance-label-reserved", "instances[0].labels")]),
+        (one(labels={"notkubernetes.io/x": "", "topology.kubernetes.io/zone": "a", "node.kubernetes.io/x": ""}), []),
+        (
+            one(taints=[{"key": "a b", "value": None, "effect": "NoSchedule"}]),
+            [("instance-label", "instances[0].taints")],
+        ),
+        (one(taints=[{"key": "node.kubernetes.io/x", "value": "y", "effect": "NoSchedule"}]), []),
+        (one(cpu="two"), [("core-quantity", "instances[0].cpu")]),
+        (one(cpu="0"), [("instance-amount", "instances[0].cpu")]),
+        (one(memory="-1Gi"), [("instance-amount", "instances[0].memory")]),
+        (one(pids=0), [("instance-amount", "instances[0].pids")]),
+    ],
+)
+def test_a_fault_has_its_id_and_its_path(changes: dict[str, Any], found: list[tuple[str, str]]) -> None:
+    assert faults(**changes) == found
+
+
+@pytest.mark.parametrize(
+    ("second", "path"),
+    [
+        ({"name": "n1"}, "instances[1].name"),
+        ({"address": "10.97.0.11"}, "instances[1].address"),
+        ({"pod_cidr": "10.128.0.0/20"}, "instances[1].pod_cidr"),
+    ],
+)
+def test_what_two_instances_share_is_told_of_the_second(second: dict[str, Any], path: str) -> None:
+    assert faults(instances=[g.instance(1), g.instance(2, **second)]) == [("instance-twice", path)]
+
+
+def test_every_fault_is_told_at_once() -> None:
+    row = g.instance(1, name="_", address="x", pod_cidr="y", labels={"": ""}, cpu="z", memory="0", pids=-1)
+    found = {path for _id, path in faults(lab="", state_dir="x", gateway="x", bin_dir="b", instances=[row])}
+    parts = ("name", "address", "pod_cidr", "labels", "cpu", "memory", "pids")
+    assert found == {"state_dir", "lab", "gateway", "bin_dir", *(f"instances[0].{part}" for part in parts)}
+
+
+def test_amounts_are_exact() -> None:
+    [first] = g.desired(**one(cpu="1500m", memory="1.5Gi", pids=300)).instances
+    assert (first.cpu_millis, first.memory_bytes, first.pids) == (1500, 3 * 2**29, 300)
+    [first] = g.desired().instances
+    assert (first.cpu_millis, first.memory_bytes, first.pids) == (None, None, None)
+
+
+def network(**changes: Any) -> dict[str, Any]:
+    return {
+        **{name: option.get("default") for name, option in hostnet.SPEC.items()},
+        "state_dir": "/var/lib/ballast/lab/network",
+        "bridge": "ballast-lab",
+        "address": "10.97.0.1/24",
+        "inside": ["10.128.0.0/16", "10.97.0.0/24"],
+        "routes": [{"to": "10.98.0.0/28", "via": "10.97.0.201"}],
+        **changes,
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "id", "path"),
+    [
+        ({"address": "10.97.0.1"}, "instance-address", "address"),
+        ({"bridge": "ballast-of-my-lab"}, "instance-link", "bridge"),
+        ({"lab": "Lab"}, "instance-name", "lab"),
+        ({"inside": ["10.97.0.1/24"]}, "instance-address", "inside[0]"),
+        ({"routes": [{"to": "x", "via": "10.97.0.201"}]}, "instance-address", "routes[0].to"),
+        ({"routes": [{"to": "10.98.0.0/28", "via": "10.97.0.0/24"}]}, "instance-address", "routes[0].via"),
+    ],
+)
+def test_faults_of_the_host_network(changes: dict[str, Any], id: str, path: str) -> None:
+    with pytest.raises(BallastError) as caught:
+        hostnet.Desired.from_params(network(**changes))
+    assert caught.value.id == id
+    assert caught.value.text.startswith(f"{path}: ")
+
+
+def test_removing_the_host_network_needs_no_address() -> None:
+    assert hostnet.Desired.from_params(network(state="absent", bridge=None, address=None)).bridge == ""
+
+
+def test_every_id_of_the_table_is_raised_by_the_code_and_tried_by_a_test() -> None:
+    code = "".join(
+        path.read_text() for path in (ROOT / "plugins/module_utils/_instance").glob("*.py") if path.stem != "messages"
+    )
+    tests = "".join(path.read_text() for path in Path(__file__).parent.glob("*.py"))
+    assert [id for id in MESSAGES.rows if f'"{id}"' not in code] == []
+    assert [id for id in MESSAGES.rows if f'"{id}"' not in tests] == []
+    assert set(re.findall(r'"(instance-[a-z-]+)"', code)) == set(MESSAGES.rows)

@@ -1,0 +1,239 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Kinds of network objects and mounts: on output as iproute2 6.1 and nft 1.0.6 print it, and on the kernel in memory."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ansible_collections.ballast.kube.plugins.module_utils._core.kinds import Kind
+from ansible_collections.ballast.kube.plugins.module_utils._core.plan import ABSENT, Value
+from ansible_collections.ballast.kube.plugins.module_utils._instance import hostnet
+from ansible_collections.ballast.kube.plugins.module_utils._instance.images import ImageKind
+from ansible_collections.ballast.kube.plugins.module_utils._instance.mounts import MOUNT_KINDS
+from ansible_collections.ballast.kube.plugins.module_utils._instance.network import (
+    NETNS_SYSCTLS,
+    NETWORK_KINDS,
+    mac_address,
+)
+from tests.unit.cases import apply, check_kills
+from tests.unit.fakes import FakeHost
+from tests.unit.instance import given as g
+from tests.unit.instance.kernel import HERE, Kernel
+from tests.unit.instance.test_model import network
+
+BRIDGE = """[{"ifindex":22,"ifname":"ballast-lab","flags":["BROADCAST","MULTICAST","UP","LOWER_UP"],"mtu":1500,
+"qdisc":"noqueue","operstate":"UP","group":"default","txqlen":1000,"link_type":"ether","address":"2e:d8:53:7b:6a:0e",
+"broadcast":"ff:ff:ff:ff:ff:ff","promiscuity":0,"min_mtu":68,"max_mtu":65535,"linkinfo":{"info_kind":"bridge",
+"info_data":{"forward_delay":1500,"hello_time":200,"stp_state":0}},"num_tx_queues":1,"num_rx_queues":1,
+"addr_info":[{"family":"inet6","local":"fe80::1","prefixlen":64,"scope":"link"},
+{"family":"inet","local":"10.97.0.1","prefixlen":24,"scope":"global","label":"ballast-lab",
+"valid_life_time":4294967295,"preferred_life_time":4294967295}]}]"""
+OUTER = """[{"ifindex":25,"link_index":2,"ifname":"ballast-lab-n1","flags":["BROADCAST","MULTICAST","UP","LOWER_UP"],
+"mtu":1500,"qdisc":"noqueue","master":"ballast-lab","operstate":"UP","linkmode":"DEFAULT","group":"default",
+"txqlen":1000,"link_type":"ether","address":"ca:2c:09:3d:50:11","broadcast":"ff:ff:ff:ff:ff:ff","link_netns":"ballast-lab-n1"}]"""
+INNER = """[{"ifindex":2,"link_index":25,"ifname":"eth0","flags":["BROADCAST","MULTICAST","UP","LOWER_UP"],"mtu":1500,
+"qdisc":"noqueue","operstate":"UP","group":"default","txqlen":1000,"link_type":"ether","address":"02:4a:1c:70:06:aa",
+"broadcast":"ff:ff:ff:ff:ff:ff","link_netnsid":0,"addr_info":[{"family":"inet","local":"10.97.0.11","prefixlen":24,
+"scope":"global","label":"eth0","valid_life_time":4294967295,"preferred_life_time":4294967295}]}]"""
+DEFAULT = '[{"dst":"default","gateway":"10.97.0.1","dev":"eth0","flags":[]}]'
+TABLE = """table ip ballast-lab {
+\tcomment "ballast ballast-lab 10.128.0.0/16 10.97.0.0/24"
+\tchain postrouting {
+\t\ttype nat hook postrouting priority srcnat; policy accept;
+\t\tip saddr { 10.97.0.0/24, 10.128.0.0/16 } ip daddr != { 10.97.0.0/24, 10.128.0.0/16 } oifname != "ballast-lab" masquerade
+\t}
+}
+"""
+
+
+def test_a_bridge_is_read_as_ip_prints_it() -> None:
+    host = FakeHost()
+    host.on("ip", "-j", "-d", "addr", "show", "dev", "ballast-lab", answer=BRIDGE, reads=True)
+    host.on("ip", "-j", "-d", "addr", "show", "dev", "eth0", answer=INNER, reads=True)
+    host.on("ip", "-j", "-d", "addr", "show", "dev", "none", answer=1, reads=True)
+    kind = NETWORK_KINDS["bridge"]
+    assert kind.read(host, "ballast-lab") == {"address": "10.97.0.1/24", "up": True}
+    assert kind.read(host, "eth0") == ABSENT, "a link that is no bridge"
+    assert kind.read(host, "none") == ABSENT
+
+
+def test_a_veth_pair_is_read_as_ip_prints_it() -> None:
+    host, kind, target = FakeHost(), NETWORK_KINDS["veth"], "ballast-lab-n1 ballast-lab-n1"
+    inside = ("ip", "-j", "-n", "ballast-lab-n1")
+    host.on("ip", "-j", "link", "show", "dev", "ballast-lab-n1", answer=OUTER, reads=True)
+    host.on(*inside, "addr", "show", "dev", "eth0", answer=INNER, reads=True)
+    host.on(*inside, "route", "show", "default", answer=DEFAULT, reads=True)
+    whole = {"bridge": "ballast-lab", "mac": "02:4a:1c:70:06:aa", "address": "10.97.0.11/24", "gateway": "10.97.0.1"}
+    assert kind.read(host, target) == whole
+    host.on(*inside, "route", "show", "default", answer="[]", reads=True)
+    assert kind.read(host, target) == {**whole, "gateway": ""}
+    host.on(
+        *inside, "addr", "show", "dev", "eth0", answer=INNER.replace('"link_index":25', '"link_index":26'), reads=True
+    )
+    found = kind.read(host, target)
+    assert found == {"bridge": "ballast-lab", "mac": "", "address": "", "gateway": ""}, "the end of another pair"
+    host.on("ip", "-j", "link", "show", "dev", "ballast-lab-n1", answer=1, reads=True)
+    assert kind.read(host, target) == ABSENT
+
+
+def test_a_route_and_a_table_are_read_as_they_are_printed() -> None:
+    host = FakeHost()
+    host.on(
+        "ip",
+        "-j",
+        "route",
+        "show",
+        "exact",
+        answer='[{"dst":"10.128.1.0/24","gateway":"10.97.0.11","dev":"b"}]',
+        reads=True,
+    )
+    assert NETWORK_KINDS["route"].read(host, "10.128.1.0/24") == {"via": "10.97.0.11"}
+    host.on("ip", "-j", "route", "show", "exact", answer="[ ]", reads=True)
+    assert NETWORK_KINDS["route"].read(host, "10.128.1.0/24") == ABSENT
+    kind = NETWORK_KINDS["masquerade"]
+    host.on("nft", "list", "table", "ip", answer=TABLE, reads=True)
+    assert kind.read(host, "ballast-lab") == {"bridge": "ballast-lab", "inside": ["10.128.0.0/16", "10.97.0.0/24"]}
+    host.on("nft", "list", "table", "ip", answer=TABLE.replace("masquerade", "accept"), reads=True)
+    assert kind.read(host, "ballast-lab") == {"ruleset": "changed by another program"}
+    host.on("nft", "list", "table", "ip", answer=1, reads=True)
+    assert kind.read(host, "ballast-lab") == ABSENT
+
+
+VALUES: list[tuple[str, str, Value]] = [
+    ("bridge", "ballast-two", {"address": "10.97.1.1/24", "up": True}),
+    ("netns", "ballast-lab-n1", {"sysctls": NETNS_SYSCTLS, "lo": True}),
+    (
+        "veth",
+        "ballast-lab-n1 ballast-lab-n1",
+        {"bridge": "ballast-lab", "mac": "02:00:00:00:00:09", "address": "10.97.0.11/24", "gateway": "10.97.0.1"},
+    ),
+    ("route", "10.128.1.0/24", {"via": "10.97.0.11"}),
+    ("masquerade", "ballast-lab", {"bridge": "ballast-lab", "inside": ["10.128.0.0/16", "10.97.0.0/24"]}),
+    ("private-directory", "/run/ballast/lab", {}),
+    (
+        "mountns",
+        "/run/ballast/lab/n1.mnt",
+        {"mounts": [{"target": "/run", "source": ""}, {"target": "/etc", "source": "/srv"}]},
+    ),
+]
+KINDS: dict[str, Kind] = {**NETWORK_KINDS, **MOUNT_KINDS}
+
+
+@pytest.mark.parametrize(("name", "target", "value"), VALUES, ids=[row[0] for row in VALUES])
+def test_what_is_written_is_read_and_what_is_removed_is_gone(name: str, target: str, value: Value) -> None:
+    host = g.machine()
+    if name == "veth":
+        NETWORK_KINDS["netns"].write(host, "ballast-lab-n1", {"sysctls": NETNS_SYSCTLS}, ABSENT)
+    if name == "mountns":
+        MOUNT_KINDS["private-directory"].write(host, "/run/ballast/lab", {}, ABSENT)
+    before, kind = host.snapshot(), KINDS[name]
+    assert kind.read(host, target) == ABSENT
+    kind.write(host, target, value, ABSENT)
+    assert kind.read(host, target) == value
+    kind.write(host, target, value, {"something": "else"} if name != "netns" else {"sysctls": {}})
+    assert kind.read(host, target) == value, "written again over what is there"
+    kind.remove(host, target, value)
+    assert kind.read(host, target) == ABSENT
+    after = host.snapshot()
+    if name in ("netns", "private-directory"):  # their parents are of somebody else: the shared directory, the sysctls
+        after.pop("/run/netns", None)
+        after["/proc/self/mountinfo"] = before["/proc/self/mountinfo"]
+    assert after == before
+
+
+def test_a_namespace_without_its_loopback_link_is_not_done() -> None:
+    """A new namespace may take the settings from the host, and then has all of them before the link is up."""
+    host, kind = g.machine(), NETWORK_KINDS["netns"]
+    host.run(["ip", "netns", "add", "ballast-lab-n1"], timeout=1)
+    host.namespaces["ballast-lab-n1"].sysctls.update(NETNS_SYSCTLS)
+    assert kind.read(host, "ballast-lab-n1") == {"sysctls": NETNS_SYSCTLS, "lo": False}
+    kind.write(host, "ballast-lab-n1", {"sysctls": NETNS_SYSCTLS, "lo": True}, kind.read(host, "ballast-lab-n1"))
+    assert host.namespaces["ballast-lab-n1"].links["lo"].up
+
+
+def test_a_file_that_a_restart_left_is_no_namespace() -> None:
+    host, kind = g.machine(), NETWORK_KINDS["netns"]
+    host.given("/run/netns/ballast-lab-n1")
+    kind.write(host, "ballast-lab-n1", {"sysctls": NETNS_SYSCTLS, "lo": True}, kind.read(host, "ballast-lab-n1"))
+    assert kind.read(host, "ballast-lab-n1") == {"sysctls": NETNS_SYSCTLS, "lo": True}
+
+
+def test_a_half_made_mount_namespace_is_made_anew_and_can_be_removed() -> None:
+    host, kind, target = g.machine(), MOUNT_KINDS["mountns"], "/run/ballast/lab/n1.mnt"
+    MOUNT_KINDS["private-directory"].write(host, "/run/ballast/lab", {}, ABSENT)
+    value = {"mounts": [{"target": "/run", "source": ""}]}
+    kind.write(host, target, value, ABSENT)
+    host.remove(f"{target}.json")
+    assert kind.read(host, target) not in (ABSENT, value)
+    kind.write(host, target, value, kind.read(host, target))
+    assert host.inner_mounts[target] == [("--make-rshared", "/"), ("-t", "tmpfs", "-o", "mode=0755", "ballast", "/run")]
+    host.remove(f"{target}.json")
+    kind.remove(host, target, ABSENT)
+    assert kind.read(host, target) == ABSENT
+    assert target not in host.mounts
+
+
+def test_an_address_of_a_link_stays_the_same() -> None:
+    assert mac_address("ballast-lab-n1") == mac_address("ballast-lab-n1") != mac_address("ballast-lab-n2")
+    first = int(mac_address("ballast-lab-n1").split(":", maxsplit=1)[0], 16)
+    assert (first & 1, first & 2) == (0, 2), "for one station, locally administered"
+
+
+def test_an_archive_is_loaded_once_for_all_its_images() -> None:
+    host, kind = g.machine(), ImageKind()
+    host.given("/run/ballast/lab/n1.mnt")
+    target = f"/run/ballast/lab/n1.mnt /bin/ctr {g.ARCHIVE} "
+    assert kind.read(host, f"/run/ballast/lab/n2.mnt /bin/ctr {g.ARCHIVE} x") == ABSENT, "its instance is not there"
+    host.given_directory(f"{g.STATE}/n1/containerd")
+    host.inner_mounts["/run/ballast/lab/n1.mnt"] = []
+    host.given_process(["unit ballast-lab-n1-containerd.service"])
+    for name, digest in g.IMAGES.items():
+        kind.write(host, target + name, {"digest": digest}, kind.read(host, target + name))
+        assert kind.read(host, target + name) == {"digest": digest}
+    assert sum("import" in effect.target for effect in host.effects) == 1
+
+
+def test_a_containerd_that_never_answers_has_its_own_error() -> None:
+    host = g.machine()
+    host.given("/run/ballast/lab/n1.mnt")
+    host.inner_mounts["/run/ballast/lab/n1.mnt"] = []
+    with pytest.raises(Exception, match="does not answer within 60 seconds") as caught:
+        ImageKind().write(host, f"/run/ballast/lab/n1.mnt /bin/ctr {g.ARCHIVE} x", {"digest": "y"}, ABSENT)
+    assert caught.value.id == "instance-containerd"  # type: ignore[attr-defined]
+
+
+def holds(host: FakeHost) -> bool:
+    assert isinstance(host, Kernel)
+    bridge = host.namespaces[HERE].links.get("ballast-new")
+    return (
+        bridge is not None
+        and (bridge.up, bridge.addresses) == (True, ["10.97.0.1/24"])
+        and host.text("/proc/sys/net/ipv4/ip_forward") == "1\n"
+        and 'oifname != "ballast-new" masquerade' in host.tables.get("ballast-lab", "")
+        and host.namespaces[HERE].routes == {"10.98.0.0/28": "10.97.0.201"}
+    )
+
+
+def test_the_hosts_network_survives_a_kill_at_any_effect() -> None:
+    def machine() -> Kernel:
+        host = g.machine()
+        host.given_sysctl("net.ipv4.ip_forward", 0)
+        return host
+
+    want = hostnet.Desired.from_params(network(bridge="ballast-new"))
+    nothing = hostnet.Desired.from_params(network(bridge="ballast-new", state="absent"))
+    assert check_kills(hostnet.ENGINE, machine, want, nothing, holds) > 60
+    host = machine()
+    apply(hostnet.ENGINE, want, host)
+    done = len(host.effects)
+    apply(hostnet.ENGINE, want, host)
+    assert host.effects[done:] == []
+    more = hostnet.Desired.from_params(network(bridge="ballast-new", routes=[]))
+    assert [step.title for step in apply(hostnet.ENGINE, more, host).steps] == ["route to 10.98.0.0/28 via 10.97.0.201"]
+    assert json.dumps(hostnet.ENGINE.report(want, host)) == '{"bridge": "ballast-new", "address": "10.97.0.1/24"}'
+    assert hostnet.ENGINE.verify(want, host, None) == []  # type: ignore[arg-type]
