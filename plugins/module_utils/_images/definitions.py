@@ -1,0 +1,212 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What an image is made of, the images that the lab uses, and the request for an archive of some.
+
+A definition is data and holds no version unless one is asked for. Every path in an image is absolute; its parent
+directories come with it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Optional
+
+from .._core.errors import BallastError, Problems
+from .._core.plan import Value
+from .messages import MESSAGES
+
+# distribution/reference: domain, path, tag; always in full, since containerd completes no name on import.
+_PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+NAME = re.compile(
+    rf"(?:localhost|[a-z0-9][-a-z0-9]*(?:\.[a-z0-9][-a-z0-9]*)+)(?::[0-9]{{1,5}})?(?:/{_PART})+:[\w][-.\w]{{0,127}}",
+    re.ASCII,
+)
+# deb-control(5) Package, and the version that apt-get takes behind it.
+PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+(=[A-Za-z0-9.+~:-]+)?", re.ASCII)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+@dataclass(frozen=True)
+class File:
+    """A file from a package (`source`), or one with this `content` and mode 0644."""
+
+    path: str
+    source: Optional[str] = None
+    content: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class Link:
+    path: str
+    to: str
+
+
+@dataclass(frozen=True)
+class Image:
+    name: str
+    packages: tuple[str, ...] = ()
+    files: tuple[File, ...] = ()
+    links: tuple[Link, ...] = ()
+    entrypoint: tuple[str, ...] = ()
+    cmd: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+
+    def as_value(self) -> Value:
+        # Through JSON, so that it compares equal with what is read back.
+        value: Value = json.loads(json.dumps(asdict(self)))
+        return value
+
+
+# fmt: off
+# Applets for servers, clients and looking around, all of them in busybox-static of Debian 12 and 13.
+_APPLETS = (
+    "[", "arp", "arping", "ash", "awk", "base64", "basename", "cat", "chmod", "chown", "cp", "cut", "date", "dd",
+    "df", "diff", "dirname", "dmesg", "du", "echo", "env", "expr", "false", "find", "free", "grep", "gunzip",
+    "gzip", "head", "hexdump", "hostname", "httpd", "id", "ifconfig", "ip", "kill", "less", "link", "ln", "logger",
+    "ls", "md5sum", "mkdir", "mkfifo", "mknod", "mktemp", "more", "mount", "mv", "nc", "netstat", "nproc",
+    "nslookup", "od", "patch", "pidof", "ping", "ping6", "printf", "ps", "pwd", "readlink", "realpath", "rm",
+    "rmdir", "route", "sed", "seq", "setsid", "sh", "sha256sum", "sleep", "sort", "stat", "stty", "sync", "sysctl",
+    "tail", "tar", "tee", "telnet", "test", "time", "timeout", "top", "touch", "tr", "traceroute", "true",
+    "truncate", "uname", "uniq", "unlink", "uptime", "usleep", "vi", "watch", "wc", "wget", "which", "whoami",
+    "xargs", "yes",
+)
+# fmt: on
+
+PRESETS: Mapping[str, Image] = {
+    # catatonit -P sleeps until it is told to end, and ends at once when it is (catatonit(1)).
+    "pause": Image(
+        name="ballast.local/pause:1",
+        packages=("catatonit",),
+        files=(File(path="/pause", source="/usr/bin/catatonit"),),
+        entrypoint=("/pause", "-P"),
+    ),
+    # Server (httpd, nc) and client (wget, nc, nslookup) in one.
+    "busybox": Image(
+        name="ballast.local/busybox:1",
+        packages=("busybox-static",),
+        files=(
+            File(path="/bin/busybox", source="/usr/bin/busybox"),
+            File(path="/etc/passwd", content="root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"),
+            File(path="/etc/group", content="root:x:0:\nnobody:x:65534:\n"),
+        ),
+        links=tuple(Link(path=f"/bin/{applet}", to="busybox") for applet in _APPLETS),
+        entrypoint=("/bin/sh",),
+        env=(("PATH", "/bin"),),
+    ),
+}
+
+_FILE_SPEC: dict[str, dict[str, Any]] = {
+    "path": {"type": "str", "required": True},
+    "source": {"type": "str"},
+    "content": {"type": "str"},
+}
+_LINK_SPEC: dict[str, dict[str, Any]] = {
+    "path": {"type": "str", "required": True},
+    "to": {"type": "str", "required": True},
+}
+_DEFINITION_SPEC: dict[str, dict[str, Any]] = {
+    "name": {"type": "str", "required": True},
+    "packages": {"type": "list", "elements": "str", "default": []},
+    "files": {"type": "list", "elements": "dict", "options": _FILE_SPEC, "default": []},
+    "links": {"type": "list", "elements": "dict", "options": _LINK_SPEC, "default": []},
+    "entrypoint": {"type": "list", "elements": "str", "default": []},
+    "cmd": {"type": "list", "elements": "str", "default": []},
+    "env": {"type": "dict", "default": {}},
+}
+INFO_SPEC: dict[str, dict[str, Any]] = {"path": {"type": "path", "required": True}}
+SPEC: dict[str, dict[str, Any]] = {
+    **INFO_SPEC,
+    "images": {"type": "list", "elements": "str", "choices": sorted(PRESETS), "default": sorted(PRESETS)},
+    "definitions": {"type": "list", "elements": "dict", "options": _DEFINITION_SPEC, "default": []},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "events": {"type": "path"},
+}
+
+
+@dataclass(frozen=True)
+class Desired:
+    """An archive at `path` that holds these images, or no file there when there are none."""
+
+    path: str
+    images: tuple[Image, ...]
+
+    @property
+    def state_dir(self) -> str:
+        return os.path.dirname(self.path)
+
+    @classmethod
+    def from_params(cls, params: Mapping[str, Any]) -> Desired:
+        path = str(params["path"])
+        problems: list[BallastError] = []
+        if not path.startswith("/") or not path.endswith(".tar"):
+            problems.append(MESSAGES.error("image-path", path=path))
+        if params.get("state", "absent") == "absent":
+            Problems.raise_if(problems)
+            return cls(path=path, images=())
+        images = [PRESETS[name] for name in dict.fromkeys(params["images"])]
+        for number, definition in enumerate(params["definitions"]):
+            image = _image(definition)
+            problems += _problems_of(image, where=f"definitions[{number}]")
+            if image.name in {other.name for other in images}:
+                problems.append(
+                    MESSAGES.error("image-name-twice", where=f"definitions[{number}].name", name=image.name)
+                )
+            images.append(image)
+        if not images:
+            problems.append(MESSAGES.error("image-none", path=path))
+        Problems.raise_if(problems)
+        return cls(path=path, images=tuple(images))
+
+
+def _image(definition: Mapping[str, Any]) -> Image:
+    return Image(
+        name=definition["name"],
+        packages=tuple(definition["packages"]),
+        files=tuple(
+            File(path=file["path"], source=file.get("source"), content=file.get("content"))
+            for file in definition["files"]
+        ),
+        links=tuple(Link(path=link["path"], to=link["to"]) for link in definition["links"]),
+        entrypoint=tuple(definition["entrypoint"]),
+        cmd=tuple(definition["cmd"]),
+        env=tuple(sorted((str(name), str(value)) for name, value in definition["env"].items())),
+    )
+
+
+def _problems_of(image: Image, *, where: str) -> Iterator[BallastError]:
+    if not NAME.fullmatch(image.name):
+        yield MESSAGES.error("image-name", where=f"{where}.name", name=image.name)
+    for number, package in enumerate(image.packages):
+        if not PACKAGE.fullmatch(package):
+            yield MESSAGES.error("image-package", where=f"{where}.packages[{number}]", package=package)
+    for number, file in enumerate(image.files):
+        one = (file.source is None) != (file.content is None)
+        if not one or not is_plain(file.path) or not is_plain(file.source or file.path):
+            yield MESSAGES.error("image-file", where=f"{where}.files[{number}]")
+    for number, link in enumerate(image.links):
+        if not is_plain(link.path) or not link.to:
+            yield MESSAGES.error("image-file", where=f"{where}.links[{number}]")
+    paths = [file.path for file in image.files] + [link.path for link in image.links]
+    directories = {directory for path in paths for directory in parents(path)}
+    for path in sorted(path for path in set(paths) if paths.count(path) > 1 or path in directories):
+        yield MESSAGES.error("image-file-twice", where=where, path=path)
+    for name, _value in image.env:
+        if not _VARIABLE.fullmatch(name):
+            yield MESSAGES.error("image-env", where=f"{where}.env", name=name)
+
+
+def is_plain(path: str) -> bool:
+    """Whether `path` is absolute and leads nowhere but where it says."""
+    return path.startswith("/") and path != "/" and os.path.normpath(path) == path and "\0" not in path
+
+
+def parents(path: str) -> list[str]:
+    """The directories above an absolute path, outermost first, without the root: /a/b/c has /a and /a/b."""
+    parts = path.strip("/").split("/")[:-1]
+    return ["/" + "/".join(parts[: end + 1]) for end in range(len(parts))]

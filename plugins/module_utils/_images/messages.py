@@ -1,0 +1,100 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What can be wrong with an image archive or the request for one."""
+
+from __future__ import annotations
+
+from .._core.errors import HostError, Message, Messages, UserError
+
+MESSAGES = Messages(
+    "docs/images.md",
+    [
+        Message(
+            id="image-path",
+            error=UserError,
+            text="path: {path} is not the name of an image archive; use an absolute path that ends in .tar",
+            remedy="choose such a path; whatever file is there is replaced",
+        ),
+        Message(
+            id="image-none",
+            error=UserError,
+            text="images, definitions: nothing to put into {path}",
+            remedy="name at least one image",
+        ),
+        Message(
+            id="image-name",
+            error=UserError,
+            text="{where}: {name} is not a full image name such as registry.example/app:1",
+            remedy="write registry host, path and tag, in lower case",
+        ),
+        Message(
+            id="image-name-twice",
+            error=UserError,
+            text="{where}: {name} is the name of two images",
+            remedy="give each image a name of its own",
+        ),
+        Message(
+            id="image-package",
+            error=UserError,
+            text="{where}: {package} is not a Debian package name, with or without =VERSION",
+            remedy="write it as apt-get does: busybox-static or busybox-static=1:1.37.0-6",
+        ),
+        Message(
+            id="image-file",
+            error=UserError,
+            text="{where}: a file needs an absolute path, and either source, an absolute path, or content",
+            remedy="set path, and one of source and content",
+        ),
+        Message(
+            id="image-file-twice",
+            error=UserError,
+            text="{where}: {path} is given twice, or is also the directory of another file",
+            remedy="give each path once",
+        ),
+        Message(
+            id="image-env",
+            error=UserError,
+            text="{where}: {name} is not the name of an environment variable",
+            remedy="use letters, digits and _, not beginning with a digit",
+        ),
+        Message(
+            id="image-source-missing",
+            error=UserError,
+            text="image {image}: none of the packages {packages} has the file {source}",
+            remedy="see what they hold: dpkg-deb --contents PACKAGE.deb",
+        ),
+        Message(
+            id="image-fetch",
+            error=HostError,
+            text="package {package} could not be fetched",
+            remedy="refresh the package lists with apt-get update and see that the package exists: "
+            "apt-cache policy {name}",
+        ),
+        Message(
+            id="image-architecture",
+            error=HostError,
+            text="Debian architecture {architecture} has no known name for images",
+            remedy="build the archive on another machine",
+        ),
+        Message(
+            id="image-archive-missing",
+            error=UserError,
+            text="{path}: no such file",
+            remedy="give the path of an image archive, as docker save or the module image_archive write it",
+        ),
+        Message(
+            id="image-archive-damaged",
+            error=UserError,
+            text="{path}: not an image archive, or a damaged one",
+            remedy="write it again: docker save --output FILE.tar NAME:TAG",
+        ),
+        Message(
+            id="image-archive-unnamed",
+            error=UserError,
+            text="{path}: no image in it has a full name",
+            remedy="save it by name, not by id: docker save --output FILE.tar NAME:TAG",
+        ),
+    ],
+)

@@ -1,0 +1,110 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Files of Debian packages, without installing any: from the machine where a package is installed, else fetched.
+
+What is fetched is unpacked below a directory of the caller's. Nothing a package brings is run.
+"""
+
+from __future__ import annotations
+
+import os
+import urllib.parse
+from dataclasses import dataclass
+from typing import Optional
+
+from .._core.errors import CommandFailed
+from .._core.host import Host
+from .layout import FileEntry
+from .messages import MESSAGES
+
+_QUERY_SECONDS = 30
+_FETCH_SECONDS = 300
+_LINKS_MAX = 8
+
+# Debian's names of architectures, and Go's, which image configurations use (dpkg cputable; go tool dist list).
+_ARCHITECTURES = {
+    "amd64": "amd64",
+    "arm64": "arm64",
+    "armel": "arm",
+    "armhf": "arm",
+    "i386": "386",
+    "loong64": "loong64",
+    "mips64el": "mips64le",
+    "ppc64el": "ppc64le",
+    "riscv64": "riscv64",
+    "s390x": "s390x",
+}
+
+
+@dataclass(frozen=True)
+class Package:
+    name: str
+    version: str
+    root: str  # its file /usr/bin/x lies at root + /usr/bin/x
+    files: Optional[frozenset[str]]  # where the root holds other packages' files too: which are its own
+
+    @property
+    def label(self) -> str:
+        return f"{self.name}={self.version}"
+
+    def find(self, host: Host, path: str) -> Optional[FileEntry]:
+        """A regular file of the package, following links within it; None where it has none at `path`."""
+        for _step in range(_LINKS_MAX):
+            present = self._spelling(host, path)
+            if present is None:
+                return None
+            to = host.readlink(self.root + present)
+            if to is None:
+                found, data = host.stat(self.root + present), host.read(self.root + present)
+                if found is None or data is None:
+                    return None
+                return FileEntry(path=path, data=data, mode=found.mode & 0o755)
+            path = os.path.normpath(os.path.join(os.path.dirname(present), to))
+        return None
+
+    def _spelling(self, host: Host, path: str) -> Optional[str]:
+        """The path as the package spells it: before Debian 13 some leave out the /usr of /usr/bin/busybox."""
+        for candidate in (path, path[len("/usr") :] if path.startswith("/usr/") else f"/usr{path}"):
+            own = self.files is None or candidate in self.files
+            found = host.stat(self.root + candidate) if own else None
+            if found is not None and found.kind in ("file", "symlink"):
+                return candidate
+        return None
+
+
+def architecture(host: Host) -> str:
+    """Go's name of the architecture that packages here are for."""
+    name = host.run(["dpkg", "--print-architecture"], timeout=_QUERY_SECONDS).stdout.strip()
+    if name not in _ARCHITECTURES:
+        raise MESSAGES.error("image-architecture", architecture=name)
+    return _ARCHITECTURES[name]
+
+
+def provide(host: Host, wanted: str, *, directory: str) -> Package:
+    """The package NAME or NAME=VERSION. An installed one of that version is used where it stands."""
+    name, _equals, version = wanted.partition("=")
+    query = ["dpkg-query", "--show", "--showformat", "${db:Status-Status} ${Version}", name]
+    status, _blank, installed = host.run(query, timeout=_QUERY_SECONDS, check=False).stdout.partition(" ")
+    if status == "installed" and version in ("", installed):
+        files = host.run(["dpkg-query", "--listfiles", name], timeout=_QUERY_SECONDS).stdout.splitlines()
+        return Package(name=name, version=installed, root="", files=frozenset(files))
+    return _fetch(host, wanted, directory=os.path.join(directory, name))
+
+
+def _fetch(host: Host, wanted: str, *, directory: str) -> Package:
+    name = wanted.partition("=")[0]
+    root = os.path.join(directory, "root")
+    host.make_directory(root)
+    try:
+        host.run(["apt-get", "--quiet", "download", wanted], timeout=_FETCH_SECONDS, cwd=directory)
+    except CommandFailed as error:
+        raise MESSAGES.error("image-fetch", package=wanted, name=name, found=error.found) from error
+    fetched = [entry for entry in host.listdir(directory) if entry.endswith(".deb")]
+    if len(fetched) != 1:
+        raise MESSAGES.error("image-fetch", package=wanted, name=name, found=f"{len(fetched)} files after the download")
+    # NAME_VERSION_ARCHITECTURE.deb, the colon of a version as %3a.
+    version = urllib.parse.unquote(fetched[0].split("_")[1])
+    host.run(["dpkg-deb", "--extract", os.path.join(directory, fetched[0]), root], timeout=_FETCH_SECONDS)
+    return Package(name=name, version=version, root=root, files=None)

@@ -1,0 +1,318 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How each image is built, in a directory that is moved to its place when it is whole.
+
+The same input gives the same bytes: file systems get fixed identifiers and hash seeds, and one time stamp for
+everything. mke2fs copies the times of its source, which cannot all be set there, so debugfs sets them afterwards.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import lzma
+import os
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from .._core.host import Host
+from . import cpio, guest, uml_kernel
+from .messages import MESSAGES
+from .recipes import DISK_MIB, EPOCH, KEYRING, SUITE, UML_MODULES, Recipe
+
+_BUILD_SECONDS = 1800  # for one command; fetching Debian packages over a slow line takes longest
+_FEATURES_WITHOUT_JOURNAL = ("-O", "^has_journal")
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to build, with every input."""
+
+    recipe: Recipe
+    key: str
+    packages: tuple[str, ...]  # of the recipe and those asked for besides
+    mirror: str = ""  # empty: this machine's own, else the default of mmdebstrap
+    source: str = ""  # of a directory image
+
+
+_COMPILE_SECONDS = 5400  # of a kernel, on the slowest machine worth trying
+
+Builder = Callable[[Host, Order, str, str], "tuple[str, ...]"]
+
+
+def build(host: Host, order: Order, *, work: str, out: str) -> tuple[str, ...]:
+    """Fill `out` with the finished files, using the empty directory `work`. The packages inside, `name version`."""
+    return BUILDERS[order.recipe.build](host, order, work, out)
+
+
+def _build_root(host: Host, order: Order, work: str, out: str) -> tuple[str, ...]:
+    root = os.path.join(work, "root")
+    _bootstrap(host, order, root, variant="minbase")
+    packages = _installed(host, root)
+    for path in guest.EMPTIED:
+        for name in host.listdir(root + path):
+            _remove(host, os.path.join(root + path, name))
+    for path in guest.REMOVED:
+        host.remove(root + path)
+    for file in guest.FILES:
+        host.make_directory(os.path.dirname(root + file.path))
+        host.write(root + file.path, file.content.encode(), mode=file.mode)
+    for link in guest.LINKS:
+        host.make_directory(os.path.dirname(root + link.path))
+        host.symlink(root + link.path, link.to)
+    host.make_directory(root + guest.MODULES_MOUNT)
+    image = os.path.join(out, order.recipe.file)
+    _file_system(host, root, image, key=order.key, label="ballast-root", mib=DISK_MIB, options=("-J", "size=16"))
+    return packages
+
+
+def _build_directory(host: Host, order: Order, work: str, out: str) -> tuple[str, ...]:
+    stage = os.path.join(work, "stage")
+    host.make_directory(stage)
+    # Symbolic links become what they point to: in the guest their targets would not be there.
+    copy = ["cp", "--recursive", "--dereference", "--preserve=mode", f"{order.source}/.", f"{stage}/"]
+    host.run(copy, timeout=_BUILD_SECONDS)
+    _fitted_file_system(host, stage, os.path.join(out, order.recipe.file), key=order.key)
+    return ()
+
+
+def _build_uml_modules(host: Host, order: Order, work: str, out: str) -> tuple[str, ...]:
+    version = uml_version(host)
+    source = os.path.join(UML_MODULES, version)
+    if not host.listdir(source):
+        raise MESSAGES.error("image-kernel-missing", version=version, path=source)
+    stage = os.path.join(work, "stage")
+    host.make_directory(stage)
+    host.run(["cp", "--recursive", "--preserve=mode", source, f"{stage}/"], timeout=_BUILD_SECONDS)
+    _fitted_file_system(host, stage, os.path.join(out, order.recipe.file), key=order.key)
+    return ()
+
+
+def _build_cloud_kernel(host: Host, order: Order, work: str, out: str) -> tuple[str, ...]:
+    """`vmlinuz`, `initrd` and the image of the modules, from the packages themselves, which are not installed."""
+    root = os.path.join(work, "root")
+    _bootstrap(host, order, root, variant="extract")
+    modules = root + guest.MODULES_MOUNT
+    version = next(iter(host.listdir(modules)), "")
+    kernel = host.read(f"{root}/boot/vmlinuz-{version}")
+    busybox = host.read(f"{root}/usr/bin/busybox")
+    driver = host.read(f"{modules}/{version}/kernel/drivers/block/virtio_blk.ko.xz")
+    if kernel is None or busybox is None or driver is None:
+        raise MESSAGES.error("image-kernel-missing", version=version or "(none)", path=modules)
+    host.write(os.path.join(out, "vmlinuz"), kernel)
+    host.write(os.path.join(out, "initrd"), initrd(busybox, lzma.decompress(driver)))
+    if host.stat(f"{root}/lib") is None:  # depmod looks in /lib, which the package that merges it into /usr sets up
+        host.symlink(f"{root}/lib", "usr/lib")
+    # depmod's lists are made by a script of the package, which did not run.
+    host.run(["depmod", "--basedir", root, version], timeout=120)
+    stage = os.path.join(work, "stage")
+    host.make_directory(stage)
+    host.run(["mv", os.path.join(modules, version), f"{stage}/"], timeout=60)
+    _fitted_file_system(host, stage, os.path.join(out, order.recipe.file), key=order.key)
+    return (f"linux-image-cloud-amd64 {version}",)
+
+
+def _build_uml_kernel(host: Host, order: Order, work: str, out: str) -> tuple[str, ...]:
+    """`linux.uml` and the image of its modules, from Debian's source of the kernel."""
+    root = os.path.join(work, "root")
+    _bootstrap(host, order, root, variant="extract")
+    archive = f"{root}/usr/src/{uml_kernel.SOURCE_PACKAGE}.tar.xz"
+    host.run(["tar", "--extract", f"--file={archive}", f"--directory={work}"], timeout=_BUILD_SECONDS)
+    host.remove_tree(root)
+    tree = os.path.join(work, uml_kernel.SOURCE_PACKAGE)
+    stamp = {"KBUILD_BUILD_TIMESTAMP": f"@{EPOCH}", "KBUILD_BUILD_USER": "ballast", "KBUILD_BUILD_HOST": "ballast"}
+
+    def make(*words: str) -> str:
+        return host.run(["make", "ARCH=um", *words], timeout=_COMPILE_SECONDS, env=stamp, cwd=tree).stdout
+
+    make("x86_64_defconfig")
+    options = [word for name in uml_kernel.ENABLED for word in ("--enable", name)]
+    options += [word for name in uml_kernel.DISABLED for word in ("--disable", name)]
+    host.run([os.path.join(tree, "scripts/config"), *options], timeout=120, cwd=tree)
+    make("olddefconfig")
+    refused = uml_kernel.not_enabled((host.read(os.path.join(tree, ".config")) or b"").decode())
+    if refused:
+        raise MESSAGES.error("image-kernel-options", options=" ".join(refused), package=uml_kernel.SOURCE_PACKAGE)
+    processors = host.run(["nproc"], timeout=10).stdout.strip()
+    make(f"-j{processors}", "linux", "modules")
+    version = make("--silent", "kernelrelease").strip()
+    make("modules_install", f"INSTALL_MOD_PATH={root}")
+    host.run(["strip", "-o", os.path.join(out, "linux.uml"), os.path.join(tree, "linux")], timeout=120)
+    for link in ("build", "source"):  # into the tree, which is removed
+        host.remove(f"{root}/lib/modules/{version}/{link}")
+    _fitted_file_system(host, f"{root}/lib/modules", os.path.join(out, order.recipe.file), key=order.key)
+    return (f"{uml_kernel.SOURCE_PACKAGE} {version}",)
+
+
+def initrd(busybox: bytes, virtio_blk: bytes) -> bytes:
+    """A first root that loads the disk's driver, mounts the disk and goes on there. Pure."""
+    directories = ("bin", "dev", "proc", "root")
+    return cpio.archive(
+        [
+            *(cpio.Entry(path=name) for name in directories),
+            cpio.Entry(path="dev/console", mode=0o600, device=(5, 1)),
+            cpio.Entry(path="bin/busybox", data=busybox),
+            cpio.Entry(path="virtio_blk.ko", mode=0o644, data=virtio_blk),
+            cpio.Entry(path="init", data=_INIT.encode()),
+        ]
+    )
+
+
+_INIT = """\
+#!/bin/busybox sh
+busybox mount -t devtmpfs dev /dev
+busybox mount -t proc proc /proc
+busybox insmod /virtio_blk.ko
+init=/sbin/init mode=rw
+read -r cmdline </proc/cmdline
+for word in $cmdline; do
+  case $word in
+    init=*) init=${word#*=} ;;
+    ro) mode=ro ;;
+  esac
+done
+tries=0
+until [ -b /dev/vda ] || [ "$tries" = 50 ]; do
+  busybox sleep 0.1
+  tries=$((tries + 1))
+done
+busybox mount -t ext4 -o "$mode" /dev/vda /root || { echo "ballast: no root disk"; busybox poweroff -f; }
+busybox mount -o move /dev /root/dev
+busybox umount /proc
+exec busybox switch_root /root "$init"
+"""
+
+BUILDERS: Mapping[str, Builder] = {
+    "root": _build_root,
+    "directory": _build_directory,
+    "uml-modules": _build_uml_modules,
+    "cloud-kernel": _build_cloud_kernel,
+    "uml-kernel": _build_uml_kernel,
+}
+
+
+def content_of(host: Host, recipe: Recipe, source: str) -> str:
+    """What the key must say about inputs that lie on this machine."""
+    if recipe.build == "uml-modules":
+        return uml_version(host) if host.which("linux.uml") else "none"
+    if recipe.build == "directory":
+        return directory_content(host, source)
+    return ""
+
+
+def directory_content(host: Host, source: str) -> str:
+    """A digest over the names, modes and contents of the files in `source`, symbolic links followed."""
+    found = host.run(["find", "-L", source, "-type", "f", "-printf", "%P\\t%m\\n"], timeout=60, check=False)
+    rows = sorted(found.stdout.splitlines())
+    if found.status != 0 or not rows:
+        raise MESSAGES.error("image-source", found=found.stderr.strip(), path=source)
+    paths = [os.path.join(source, row.split("\t")[0]) for row in rows]
+    sums = host.run(["sha256sum", "--zero", "--", *paths], timeout=_BUILD_SECONDS).stdout.split("\0")
+    text = "\n".join(f"{row}\t{line.split(' ', 1)[0]}" for row, line in zip(rows, sums))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def uml_version(host: Host) -> str:
+    return host.run(["linux.uml", "--version"], timeout=10).stdout.strip()
+
+
+def debian_mirror(host: Host) -> str:
+    """The Debian mirror that this machine's own apt uses, or nothing."""
+    directory = "/etc/apt/sources.list.d"
+    paths = [os.path.join(directory, name) for name in host.listdir(directory) if name.endswith((".sources", ".list"))]
+    for path in ["/etc/apt/sources.list", *paths]:
+        for line in (host.read(path) or b"").decode(errors="replace").splitlines():
+            words = line.split()
+            if words and words[0] in ("deb", "URIs:"):
+                found = [word for word in words if "://" in word and word.rstrip("/").endswith("/debian")]
+                if found:
+                    return found[0]
+    return ""
+
+
+def _bootstrap(host: Host, order: Order, root: str, *, variant: str) -> None:
+    left_out = ("doc", "info", "locale", "man", "zoneinfo")
+    argv = [
+        "mmdebstrap",
+        f"--variant={variant}",
+        "--mode=root",
+        "--format=directory",
+        f"--keyring={KEYRING}",
+        f"--include={','.join(sorted(order.packages))}",
+        *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in left_out),
+        '--aptopt=Apt::Install-Recommends "false"',
+        '--aptopt=Acquire::Languages "none"',
+        *_proxy_options(host),
+        SUITE,
+        root,
+    ]
+    mirror = order.mirror or debian_mirror(host)
+    host.run([*argv, *([mirror] if mirror else [])], timeout=_BUILD_SECONDS, env={"SOURCE_DATE_EPOCH": str(EPOCH)})
+
+
+def _proxy_options(host: Host) -> list[str]:
+    """mmdebstrap reads nothing of this machine's apt settings; a proxy set there it needs."""
+    argv = ["apt-config", "dump", "--no-empty", "--format", "%f %v%n", "Acquire::http::Proxy", "Acquire::https::Proxy"]
+    found = host.run(argv, timeout=10, check=False).stdout if host.which("apt-config") else ""
+    rows = [line.split(" ", 1) for line in found.splitlines() if " " in line.strip()]
+    return [f'--aptopt={name} "{value}"' for name, value in rows]
+
+
+def _installed(host: Host, root: str) -> tuple[str, ...]:
+    argv = ["dpkg-query", f"--admindir={root}/var/lib/dpkg", "--show", "--showformat=${Package} ${Version}\\n"]
+    return tuple(sorted(host.run(argv, timeout=60).stdout.splitlines()))
+
+
+def _fitted_file_system(host: Host, source: str, image: str, *, key: str) -> None:
+    """A read-only disk, as small as its content allows."""
+    sizes = host.run(["find", source, "-printf", "%s\\n"], timeout=60).stdout.split()
+    blocks = sum(-(-int(size) // 4096) + 1 for size in sizes)
+    mib = blocks * 4096 * 105 // 100 // 2**20 + len(sizes) // 2000 + 8
+    _file_system(host, source, image, key=key, label="ballast-disk", mib=mib, options=_FEATURES_WITHOUT_JOURNAL)
+
+
+def _file_system(
+    host: Host, source: str, image: str, *, key: str, label: str, mib: int, options: tuple[str, ...]
+) -> None:
+    identifier, seed = (str(uuid.uuid5(uuid.NAMESPACE_OID, f"ballast {key} {part}")) for part in ("id", "seed"))
+    entries = len(host.run(["find", source, "-printf", "\\n"], timeout=60).stdout.splitlines())
+    argv = ["mke2fs", "-q", "-t", "ext4", "-b", "4096", "-I", "256", "-m", "0", "-L", label, "-U", identifier]
+    argv += ["-E", f"hash_seed={seed},lazy_itable_init=0,root_owner=0:0", *options, "-d", source]
+    if "-J" not in options:
+        argv += ["-N", str(entries + 64)]  # a disk that is never written needs no inodes to spare
+    env = {"E2FSPROGS_FAKE_TIME": str(EPOCH)}
+    host.run([*argv, image, f"{mib}M"], timeout=_BUILD_SECONDS, env=env)
+    # Inodes are given out one after the other; the first ten are the file system's own.
+    commands = [f"sif <{inode}> {name} @{EPOCH}" for inode in range(2, entries + 16) for name in _TIMES]
+    script = f"{image}.times"
+    host.write(script, ("\n".join(commands) + "\n").encode())
+    host.run(["debugfs", "-w", "-f", script, image], timeout=_BUILD_SECONDS, env=env)
+    host.remove(script)
+    host.run(["fallocate", "--dig-holes", image], timeout=_BUILD_SECONDS)  # mke2fs writes empty tables as zeros
+    host.run(["touch", "--no-create", f"--date=@{EPOCH}", image], timeout=10)
+    host.run(["e2fsck", "-f", "-n", image], timeout=_BUILD_SECONDS)
+
+
+_TIMES = ("atime", "ctime", "mtime")
+
+
+def _remove(host: Host, path: str) -> None:
+    found = host.stat(path)
+    if found is not None and found.kind == "directory":
+        host.remove_tree(path)
+    else:
+        host.remove(path)
+
+
+def require_tools(host: Host, tools: tuple[tuple[str, str], ...]) -> None:
+    """All that is missing, in one error. A tool with a slash is a file that must be there."""
+    missing = [row for row in tools if (host.stat(row[0]) if "/" in row[0] else host.which(row[0])) is None]
+    if missing:
+        error = MESSAGES.error(
+            "vm-tool-missing",
+            tools=", ".join(tool for tool, _package in missing),
+            packages=" ".join(sorted({package for _tool, package in missing})),
+        )
+        raise error

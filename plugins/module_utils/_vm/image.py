@@ -1,0 +1,255 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Engine of `lab_image`: disk images for virtual machines, in a cache, each under the key of all that it is made from.
+
+    CACHE_DIR/NAME/ledger.jsonl
+    CACHE_DIR/NAME/images/KEY/manifest.json   what was built, and of what
+    CACHE_DIR/NAME/images/KEY/root.img        the image; its time stamp is fixed, so that a change of it is seen
+
+An image of another key does not replace an older one, since the disks of existing machines are based on it. Removal
+takes all of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Optional
+
+from .._core.engine import Finding, ResourceEngine
+from .._core.errors import BallastError, Problems
+from .._core.events import Progress
+from .._core.host import Host
+from .._core.kinds import Kind, fields
+from .._core.names import is_name
+from .._core.plan import ABSENT, Plan, Resource, State, Step, Value, plan_resources
+from .build import Order, build, content_of, require_tools
+from .messages import MESSAGES
+from .recipes import EPOCH, RECIPES, Recipe
+from .sparse import image_digest
+
+CACHE_DIR = "/var/cache/ballast/vm"
+_PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+", re.ASCII)  # Debian policy 5.6.1
+_PATH = re.compile(r"/[A-Za-z0-9/._+@-]+", re.ASCII)
+_BUILD_FREE_MIB = 2048  # a root image and the directory that it is made of
+
+SPEC: Mapping[str, Mapping[str, Any]] = {
+    "state": {"type": "str", "default": "present", "choices": ["present", "absent"]},
+    "name": {"type": "str"},
+    "recipe": {"type": "str", "default": "debian-13", "choices": sorted(RECIPES)},
+    "source": {"type": "path"},
+    "packages": {"type": "list", "elements": "str", "default": []},
+    "mirror": {"type": "str"},
+    "cache_dir": {"type": "path", "default": CACHE_DIR},
+    "events": {"type": "path"},
+}
+
+
+@dataclass(frozen=True)
+class ImageDesired:
+    name: str
+    recipe: Recipe
+    cache_dir: str = CACHE_DIR
+    packages: tuple[str, ...] = ()  # beside those of the recipe
+    source: str = ""
+    mirror: str = ""
+    present: bool = True
+
+    @classmethod
+    def from_params(cls, params: Mapping[str, Any]) -> ImageDesired:
+        recipe = RECIPES[params["recipe"]]
+        name = params["name"] or recipe.name
+        problems: list[BallastError] = []
+        if not is_name(name):
+            problems.append(MESSAGES.error("vm-name", path="name", value=repr(name)))
+        if _PATH.fullmatch(params["cache_dir"]) is None:
+            problems.append(MESSAGES.error("vm-path", path="cache_dir", value=repr(params["cache_dir"])))
+        if recipe.build == "directory" and params["state"] == "present" and not params["source"]:
+            problems.append(MESSAGES.error("vm-required", path="source", when="recipe is directory"))
+        for package in params["packages"]:
+            if _PACKAGE.fullmatch(package) is None:
+                problems.append(MESSAGES.error("image-package-name", value=repr(package)))
+        Problems.raise_if(problems)
+        return cls(
+            name=name,
+            recipe=recipe,
+            cache_dir=params["cache_dir"],
+            packages=tuple(sorted(set(params["packages"]))),
+            source=params["source"] or "",
+            mirror=params["mirror"] or "",
+            present=params["state"] == "present",
+        )
+
+    @property
+    def state_dir(self) -> str:
+        return os.path.join(self.cache_dir, self.name)
+
+    @property
+    def images(self) -> str:
+        return os.path.join(self.state_dir, "images")
+
+    def order(self, host: Host) -> Order:
+        content = content_of(host, self.recipe, self.source)
+        packages = tuple(sorted({*self.recipe.packages, *self.packages}))
+        key = self.recipe.key(packages=packages, content=content)
+        return Order(recipe=self.recipe, key=key, packages=packages, mirror=self.mirror, source=self.source)
+
+    def path(self, key: str) -> str:
+        return os.path.join(self.images, key, self.recipe.file)
+
+
+@dataclass(frozen=True)
+class ImageState(State):
+    order: Optional[Order] = None
+
+
+class ImagesKind:
+    """`{key, recipe, packages, source, mirror}` of the image asked for last; the directory keeps earlier ones."""
+
+    def __init__(self, digest: Callable[[str], str]) -> None:
+        self._digest = digest
+
+    def read(self, host: Host, target: str) -> Value:
+        data = host.read(os.path.join(target, "current.json"))
+        if data is None:
+            return ABSENT
+        value: Value = json.loads(data)
+        if not is_whole(host, os.path.join(target, str(fields(value)["key"]))):
+            return {**fields(value), "key": "damaged"}
+        return value
+
+    def write(self, host: Host, target: str, after: Value, before: Value) -> None:
+        wanted = fields(after)
+        recipe = RECIPES[str(wanted["recipe"])]
+        place = os.path.join(target, str(wanted["key"]))
+        if not is_whole(host, place):
+            self._build(host, target, place, _order(wanted, recipe))
+        host.write(os.path.join(target, "current.json"), json.dumps(after, sort_keys=True).encode())
+
+    def remove(self, host: Host, target: str, before: Value) -> None:
+        host.remove_tree(target)
+
+    def _build(self, host: Host, target: str, place: str, order: Order) -> None:
+        free = host.free_bytes(target) // 2**20
+        if free < _BUILD_FREE_MIB:
+            raise MESSAGES.error("vm-disk", path=target, wanted=_BUILD_FREE_MIB, free=free)
+        require_tools(host, order.recipe.tools)
+        start = host.monotonic()
+        work, out = os.path.join(target, ".work"), os.path.join(target, ".new")
+        for directory in (work, out):  # what an interrupted build left
+            host.remove_tree(directory)
+            host.make_directory(directory)
+        try:
+            packages = build(host, order, work=work, out=out)
+        finally:
+            host.remove_tree(work)
+        manifest = {
+            "recipe": order.recipe.name,
+            "key": order.key,
+            "packages": list(packages),
+            "files": {name: self._described(host, os.path.join(out, name)) for name in host.listdir(out)},
+            "seconds": round(host.monotonic() - start, 1),
+        }
+        host.write(os.path.join(out, "manifest.json"), json.dumps(manifest, sort_keys=True, indent=1).encode())
+        host.remove_tree(place)
+        host.run(["mv", "--no-target-directory", out, place], timeout=60)
+
+    def _described(self, host: Host, path: str) -> dict[str, Value]:
+        host.run(["touch", "--no-create", f"--date=@{EPOCH}", path], timeout=10)
+        found = host.stat(path)
+        return {"size": found.size if found else 0, "digest": self._digest(path)}
+
+
+def _order(wanted: Mapping[str, Value], recipe: Recipe) -> Order:
+    packages = wanted["packages"]
+    if not isinstance(packages, list):
+        raise TypeError(packages)
+    return Order(
+        recipe=recipe,
+        key=str(wanted["key"]),
+        packages=tuple(str(package) for package in packages),
+        mirror=str(wanted["mirror"]),
+        source=str(wanted["source"]),
+    )
+
+
+def manifest_of(host: Host, place: str) -> Optional[dict[str, Any]]:
+    data = host.read(os.path.join(place, "manifest.json"))
+    return json.loads(data) if data is not None else None
+
+
+def is_whole(host: Host, place: str) -> bool:
+    """Whether every file of a built image is there as it was made, going by size and time stamp."""
+    manifest = manifest_of(host, place)
+    if manifest is None:
+        return False
+    for name, described in manifest["files"].items():
+        found = host.stat(os.path.join(place, name))
+        if found is None or found.size != described["size"] or int(found.mtime) != EPOCH:
+            return False
+    return True
+
+
+class ImageEngine(ResourceEngine[ImageDesired]):
+    name = "image"
+
+    def __init__(self, digest: Callable[[str], str] = image_digest) -> None:
+        self.kinds: Mapping[str, Kind] = {"images": ImagesKind(digest)}
+
+    def resources(self, desired: ImageDesired) -> list[Resource]:
+        """The key is known once this machine was read: see `plan`."""
+        return self._resources(desired, Order(recipe=desired.recipe, key="", packages=()))
+
+    def _resources(self, desired: ImageDesired, order: Order) -> list[Resource]:
+        if not desired.present:
+            return []
+        value: Value = {
+            "key": order.key,
+            "recipe": order.recipe.name,
+            "packages": list(order.packages),
+            "source": order.source,
+            "mirror": order.mirror,
+        }
+        title = f"image {desired.name}"
+        return [Resource(kind="images", target=desired.images, value=value, title=title, group=title)]
+
+    def observe(self, desired: ImageDesired, host: Host) -> ImageState:
+        seen = super().observe(desired, host)
+        order = desired.order(host) if desired.present else None
+        return ImageState(recorded=seen.recorded, values=seen.values, order=order)
+
+    def plan(self, desired: ImageDesired, state: State) -> Plan:
+        order = state.order if isinstance(state, ImageState) else None
+        wanted = self._resources(desired, order) if order else []
+        return plan_resources(wanted, state, policy=self.policy)
+
+    def apply(self, plan: Plan, desired: ImageDesired, host: Host, progress: Progress) -> tuple[Step, ...]:
+        if plan.steps and desired.present:
+            host.make_directory(desired.images)
+        return super().apply(plan, desired, host, progress)
+
+    def verify(self, desired: ImageDesired, host: Host, progress: Progress) -> list[Finding]:
+        return []  # the plan has just compared every file with its record; the digest is asked when a machine is made
+
+    def report(self, desired: ImageDesired, host: Host) -> dict[str, object]:
+        data = host.read(os.path.join(desired.images, "current.json"))
+        manifest = manifest_of(host, os.path.join(desired.images, json.loads(data)["key"])) if data else None
+        if not desired.present or manifest is None:
+            return {"path": "", "key": "", "digest": "", "size": 0, "packages": [], "build_seconds": 0}
+        described = manifest["files"][desired.recipe.file]
+        return {
+            "path": desired.path(manifest["key"]),
+            "key": manifest["key"],
+            "digest": described["digest"],
+            "size": described["size"],
+            "packages": manifest["packages"],
+            "build_seconds": manifest["seconds"],
+        }
+
+
+ENGINE = ImageEngine()

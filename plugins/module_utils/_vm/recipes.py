@@ -1,0 +1,116 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The images that `lab_image` builds, as a table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from .._core.kinds import digest
+from . import guest, uml_kernel
+
+EPOCH = 1735689600  # every time stamp in an image: 2025-01-01T00:00:00Z
+FORMAT = 1  # raised when the way of building changes what is built
+SUITE = "trixie"  # Debian 13
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+DISK_MIB = 8192  # of a machine's root disk, whose empty part takes no room on the host
+UML_MODULES = "/usr/lib/uml/modules"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    name: str
+    build: str  # key of build.BUILDERS
+    file: str  # the image proper, within the cache directory of one build
+    packages: tuple[str, ...] = ()  # Debian packages in it, beside the essential ones
+    tools: tuple[tuple[str, str], ...] = ()  # program and the Debian package that has it
+
+    def key(self, *, packages: tuple[str, ...], content: str) -> str:
+        """Names what will be built: same key, same image. `content` stands for inputs read from this machine."""
+        tables: Mapping[str, object] = {
+            "root": [
+                [asdict(file) for file in guest.FILES],
+                [asdict(link) for link in guest.LINKS],
+                guest.REMOVED,
+                guest.EMPTIED,
+            ],
+            "uml-kernel": [uml_kernel.ENABLED, uml_kernel.DISABLED],
+        }
+        text = json.dumps(
+            [FORMAT, asdict(self), sorted(packages), SUITE, DISK_MIB, EPOCH, content, tables.get(self.build)]
+        )
+        return digest(text)
+
+
+_IMAGE_TOOLS = (("mke2fs", "e2fsprogs"), ("debugfs", "e2fsprogs"))
+_DEBIAN_TOOLS = (("mmdebstrap", "mmdebstrap"), (KEYRING, "debian-archive-keyring"))
+
+_ROWS = (
+    Recipe(
+        name="debian-13",
+        build="root",
+        file="root.img",
+        packages=(
+            "busybox-static",
+            "ca-certificates",
+            "catatonit",
+            "conntrack",
+            "containerd",
+            "dbus",
+            "iproute2",
+            "ipset",
+            "iptables",
+            "iputils-ping",
+            "ipvsadm",
+            "kmod",
+            "nftables",
+            "openssh-server",
+            "procps",
+            "python3",
+            "runc",
+            "socat",
+            "systemd",
+            "systemd-sysv",
+            "udev",
+        ),
+        tools=_DEBIAN_TOOLS + _IMAGE_TOOLS,
+    ),
+    Recipe(name="directory", build="directory", file="disk.img", tools=_IMAGE_TOOLS),
+    # The kernel of User Mode Linux is a program of this machine's own distribution; its modules go to the guests.
+    Recipe(
+        name="kernel-uml",
+        build="uml-modules",
+        file="modules.img",
+        tools=(("linux.uml", "user-mode-linux"), *_IMAGE_TOOLS),
+    ),
+    Recipe(
+        name="kernel-uml-built",
+        build="uml-kernel",
+        file="modules.img",
+        packages=(uml_kernel.SOURCE_PACKAGE,),
+        tools=(
+            *_DEBIAN_TOOLS,
+            *_IMAGE_TOOLS,
+            ("bc", "bc"),
+            ("bison", "bison"),
+            ("depmod", "kmod"),
+            ("flex", "flex"),
+            ("gcc", "gcc"),
+            ("make", "make"),
+            ("strip", "binutils"),
+            ("/usr/include/stdio.h", "libc6-dev"),
+        ),
+    ),
+    Recipe(
+        name="kernel-cloud",
+        build="cloud-kernel",
+        file="modules.img",
+        packages=("busybox-static", "linux-image-cloud-amd64"),
+        tools=(*_DEBIAN_TOOLS, *_IMAGE_TOOLS, ("depmod", "kmod")),
+    ),
+)
+RECIPES: Mapping[str, Recipe] = {row.name: row for row in _ROWS}

@@ -1,0 +1,87 @@
+#!/usr/bin/python
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: lab_vm_info
+short_description: What virtual machines a lab has
+version_added: 0.1.0
+description:
+  - Reads the virtual machines that M(ballast.kube.lab_vm) made, and whether they run.
+author:
+  - ballast.kube contributors (@ballast-kube)
+extends_documentation_fragment:
+  - ballast.kube._attributes.info_module
+  - ballast.kube._attributes.state_dir
+seealso:
+  - module: ballast.kube.lab_vm
+"""
+
+EXAMPLES = r"""
+- name: The machines of the lab
+  ballast.kube.lab_vm_info:
+    state_dir: /var/lib/ballast/lab/vms
+  register: lab_vms
+"""
+
+RETURN = r"""
+engine:
+  description: What runs the machines; empty when there are none.
+  returned: success
+  type: str
+  sample: uml
+why:
+  description: Why this engine was chosen.
+  returned: success
+  type: str
+ssh_key:
+  description: Private key with which root logs in.
+  returned: success
+  type: str
+vms:
+  description: The machines.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Its name.
+      type: str
+    address:
+      description: Its address.
+      type: str
+    engine:
+      description: What runs it.
+      type: str
+    running:
+      description: Whether it runs.
+      type: bool
+    pid:
+      description: Its process, 0 when it does not run.
+      type: int
+    console:
+      description: File with all that its console said.
+      type: str
+    ssh_arguments:
+      description: Options for ssh, beside the key.
+      type: str
+seconds:
+  description: Time spent, by stage.
+  returned: always
+  type: dict
+"""
+
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import Feature, run_info
+from ansible_collections.ballast.kube.plugins.module_utils._vm.model import INFO_SPEC, VmDesired
+from ansible_collections.ballast.kube.plugins.module_utils._vm.vm import ENGINE
+
+
+def main():
+    run_info(Feature(name="vm", spec=INFO_SPEC, desired=VmDesired.to_read, engine=ENGINE))
+
+
+if __name__ == "__main__":
+    main()

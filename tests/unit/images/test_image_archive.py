@@ -1,0 +1,315 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Building archives: from a machine whose packages are a table, on a real file system."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tarfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Optional
+
+import pytest
+
+from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, CommandFailed, Problems
+from ansible_collections.ballast.kube.plugins.module_utils._core.events import Event, Progress
+from ansible_collections.ballast.kube.plugins.module_utils._core.host import NOTHING, Completed, LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.plan import Plan
+from ansible_collections.ballast.kube.plugins.module_utils._images.archive import image_references
+from ansible_collections.ballast.kube.plugins.module_utils._images.definitions import PRESETS, Desired
+from ansible_collections.ballast.kube.plugins.module_utils._images.engine import ENGINE
+
+REQUEST: dict[str, Any] = {
+    "images": ["busybox", "pause"],
+    "definitions": [],
+    "state": "present",
+}
+DEFINITION: dict[str, Any] = {
+    "name": "example.local/tool:1",
+    "packages": ["tool"],
+    "files": [{"path": "/tool", "source": "/usr/bin/tool", "content": None}],
+    "links": [],
+    "entrypoint": ["/tool"],
+    "cmd": [],
+    "env": {},
+}
+
+
+class DebianHost(LocalHost):
+    """Answers for apt and dpkg out of a table of packages; refuses every other command."""
+
+    def __init__(self, *, installed: Sequence[str] = (), umask: int = 0o022) -> None:
+        self.commands: list[str] = []
+        self.installed = installed
+        self.umask = umask
+        self.packages = {
+            "catatonit": ("0.1.7-1", {"usr/bin/catatonit": b"ELF catatonit"}),
+            # Debian 12 has it in /bin, Debian 13 in /usr/bin.
+            "busybox-static": ("1:1.35.0-4", {"bin/busybox": b"ELF busybox"}),
+            "tool": ("2", {"usr/bin/tool": b"tool", "usr/share/doc/tool/copyright": b"GPL"}),
+        }
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout: float,
+        stdin: bytes = b"",
+        env: Mapping[str, str] = NOTHING,
+        check: bool = True,
+        cwd: Optional[str] = None,
+    ) -> Completed:
+        self.commands.append(" ".join(argv[:2]))
+        name = argv[-1].partition("=")[0]
+        if argv[:2] == ["dpkg", "--print-architecture"]:
+            return self._said(argv, "amd64\n")
+        if argv[:2] == ["dpkg-query", "--show"]:
+            return self._said(argv, f"installed {self.packages[name][0]}" if name in self.installed else "")
+        if argv[:2] == ["dpkg-query", "--listfiles"]:
+            return self._said(argv, "\n".join(f"/{path}" for path in self.packages[name][1]))
+        if argv[0] == "apt-get":
+            assert cwd is not None
+            if name not in self.packages:
+                raise CommandFailed(argv, status=100, output=f"E: Unable to locate package {name}")
+            version = self.packages[name][0].replace(":", "%3a")
+            Path(cwd, f"{name}_{version}_amd64.deb").write_bytes(b"")
+            return self._said(argv, "")
+        if argv[:2] == ["dpkg-deb", "--extract"]:
+            for path, data in self.packages[Path(argv[2]).name.partition("_")[0]][1].items():
+                file = Path(argv[3], path)
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(data)
+                file.chmod(0o777 & ~self.umask)
+            return self._said(argv, "")
+        raise AssertionError(f"unexpected command {argv}")
+
+    def _said(self, argv: Sequence[str], text: str) -> Completed:
+        return Completed(argv=tuple(argv), status=0, stdout=text, stderr="")
+
+
+class Events:
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str]] = []
+
+    def emit(self, event: Event) -> None:
+        self.told.append((event.kind, event.subject))
+
+
+def desired(path: Path, **changes: Any) -> Desired:
+    return Desired.from_params({"path": str(path), **REQUEST, **changes})
+
+
+def bring_about(wanted: Desired, host: LocalHost) -> Plan:
+    """One run of the module; the second of two has an empty plan."""
+    plan = ENGINE.plan(wanted, ENGINE.observe(wanted, host))
+    progress = Progress(Events(), feature="images")
+    ENGINE.apply(plan, wanted, host, progress)
+    assert ENGINE.verify(wanted, host, progress) == []
+    return plan
+
+
+def layer_of(path: Path, name: str) -> dict[str, tarfile.TarInfo]:
+    with tarfile.open(path) as archive:
+
+        def load(member: str) -> bytes:
+            found = archive.extractfile(member)
+            assert found is not None
+            return found.read()
+
+        docker = json.loads(load("manifest.json"))
+        wanted = next(entry for entry in docker if entry["RepoTags"] == [name])
+        with tarfile.open(fileobj=io.BytesIO(load(wanted["Layers"][0]))) as layer:
+            return {member.name: member for member in layer}
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    return tmp_path / "cache" / "lab.tar"
+
+
+def test_two_builds_give_the_same_bytes(archive: Path, tmp_path: Path) -> None:
+    bring_about(desired(archive), DebianHost())
+    other = tmp_path / "other.tar"
+    bring_about(desired(other), DebianHost(umask=0o027))
+    # Modes differ as the packages' do: the second build's differ by what others may do.
+    first = image_references(str(archive))
+    assert [reference.name for reference in first] == ["ballast.local/busybox:1", "ballast.local/pause:1"]
+    third = tmp_path / "third.tar"
+    bring_about(desired(third), DebianHost())
+    assert third.read_bytes() == archive.read_bytes()
+    assert image_references(str(other)) != first
+
+
+def test_only_the_archive_is_left(archive: Path) -> None:
+    bring_about(desired(archive), DebianHost())
+    assert os.listdir(archive.parent) == [archive.name]
+
+
+def test_an_archive_that_is_there_costs_no_command(archive: Path) -> None:
+    bring_about(desired(archive), DebianHost())
+    host = DebianHost()
+    assert bring_about(desired(archive), host).steps == ()
+    assert host.commands == []
+
+
+def test_an_installed_package_is_not_fetched(archive: Path, tmp_path: Path) -> None:
+    host = DebianHost(installed=["tool"])
+    tool = tmp_path / "usr/bin/tool"
+    host.packages["tool"] = ("2", {str(tool).lstrip("/"): b""})
+    tool.parent.mkdir(parents=True)
+    tool.write_bytes(b"tool")
+    tool.chmod(0o755)
+    file = {"path": "/tool", "source": str(tool), "content": None}
+    bring_about(desired(archive, images=[], definitions=[{**DEFINITION, "files": [file]}]), host)
+    assert "apt-get --quiet" not in host.commands
+    assert layer_of(archive, DEFINITION["name"])["tool"].size == 4
+
+
+def test_a_file_of_another_package_is_not_taken_from_the_machine(archive: Path, tmp_path: Path) -> None:
+    foreign = tmp_path / "secret"
+    foreign.write_bytes(b"x")
+    file = {"path": "/tool", "source": str(foreign), "content": None}
+    wanted = desired(archive, images=[], definitions=[{**DEFINITION, "files": [file]}])
+    with pytest.raises(BallastError) as raised:
+        bring_about(wanted, DebianHost(installed=["tool"]))
+    assert raised.value.id == "image-source-missing"
+
+
+def test_another_version_than_the_installed_one_is_fetched(archive: Path) -> None:
+    host = DebianHost(installed=["tool"])
+    bring_about(desired(archive, images=[], definitions=[{**DEFINITION, "packages": ["tool=3"]}]), host)
+    assert "apt-get --quiet" in host.commands
+
+
+def test_the_layer_is_sorted_and_belongs_to_root(archive: Path) -> None:
+    bring_about(desired(archive), DebianHost())
+    members = layer_of(archive, "ballast.local/busybox:1")
+    assert list(members) == sorted(members)
+    assert {(member.uid, member.gid, member.mtime) for member in members.values()} == {(0, 0, 0)}
+    assert members["bin"].isdir()
+    assert members["bin/busybox"].mode == 0o755
+    assert members["bin/sh"].linkname == "busybox"
+    assert members["etc/passwd"].mode == 0o644
+
+
+@pytest.mark.parametrize("position", [0.001, 0.3, 0.6])
+def test_a_corrupted_archive_is_built_again(archive: Path, position: float) -> None:
+    bring_about(desired(archive), DebianHost())
+    good = archive.read_bytes()
+    at = int(len(good) * position)
+    while good[at : at + 1] == b"\0":
+        at += 1
+    archive.write_bytes(good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :])
+    plan = bring_about(desired(archive), DebianHost())
+    assert [step.verb for step in plan.steps] == ["change"]
+    assert archive.read_bytes() == good
+
+
+@pytest.mark.parametrize("length", [0, 100, 3000, 15000])
+def test_a_truncated_archive_is_built_again(archive: Path, length: int) -> None:
+    bring_about(desired(archive), DebianHost())
+    good = archive.read_bytes()
+    archive.write_bytes(good[:length])
+    assert len(bring_about(desired(archive), DebianHost()).steps) == 1
+    assert archive.read_bytes() == good
+
+
+def test_another_definition_changes_the_archive(archive: Path) -> None:
+    bring_about(desired(archive), DebianHost())
+    wanted = desired(archive, images=["pause"])
+    assert [step.verb for step in bring_about(wanted, DebianHost()).steps] == ["change"]
+    assert [reference.name for reference in image_references(str(archive))] == ["ballast.local/pause:1"]
+
+
+def test_absent_removes_it_once(archive: Path) -> None:
+    bring_about(desired(archive), DebianHost())
+    gone = desired(archive, state="absent")
+    assert [step.verb for step in bring_about(gone, DebianHost()).steps] == ["remove"]
+    assert bring_about(gone, DebianHost()).steps == ()
+    assert not archive.exists()
+
+
+def test_the_report_tells_names_digests_and_packages(archive: Path) -> None:
+    bring_about(desired(archive), DebianHost())
+    report: Any = ENGINE.report(desired(archive), DebianHost())
+    assert report["size"] == archive.stat().st_size
+    assert [image["packages"] for image in report["images"]] == [("busybox-static=1:1.35.0-4",), ("catatonit=0.1.7-1",)]
+    digests = {image["name"]: image["digest"] for image in report["images"]}
+    assert digests == dict(image_references(str(archive)))
+
+
+def test_check_mode_tells_the_digests_of_an_archive_that_stays(archive: Path) -> None:
+    before: Any = ENGINE.preview(desired(archive))
+    assert [(image["name"], image["digest"]) for image in before["images"]] == [
+        ("ballast.local/busybox:1", ""),
+        ("ballast.local/pause:1", ""),
+    ]
+    assert not archive.parent.exists()
+    bring_about(desired(archive), DebianHost())
+    assert ENGINE.preview(desired(archive)) == ENGINE.report(desired(archive), DebianHost())
+
+
+def test_a_package_that_cannot_be_fetched_says_so_and_leaves_nothing(archive: Path) -> None:
+    wanted = desired(archive, images=[], definitions=[{**DEFINITION, "packages": ["nonsense"]}])
+    with pytest.raises(BallastError) as raised:
+        bring_about(wanted, DebianHost())
+    assert raised.value.id == "image-fetch"
+    assert "Unable to locate package" in raised.value.found
+    assert not archive.exists()
+    assert not Path(f"{archive}.build").exists()
+
+
+def test_what_a_killed_run_left_is_cleared(archive: Path) -> None:
+    left = Path(f"{archive}.build/catatonit/catatonit_0.0_amd64.deb")
+    left.parent.mkdir(parents=True)
+    left.write_bytes(b"half")
+    bring_about(desired(archive), DebianHost())
+    assert not left.exists()
+
+
+BAD_REQUESTS = [
+    ("image-path", {"path": "relative.tar"}),
+    ("image-path", {"path": "/etc/passwd"}),
+    ("image-none", {"images": []}),
+    ("image-name", {"definitions": [{**DEFINITION, "name": "Busybox"}]}),
+    ("image-name", {"definitions": [{**DEFINITION, "name": "busybox:1"}]}),
+    ("image-name-twice", {"definitions": [{**DEFINITION, "name": "ballast.local/pause:1"}]}),
+    ("image-package", {"definitions": [{**DEFINITION, "packages": ["--allow-unauthenticated"]}]}),
+    ("image-file", {"definitions": [{**DEFINITION, "files": [{"path": "/../etc/x", "content": ""}]}]}),
+    ("image-file", {"definitions": [{**DEFINITION, "files": [{"path": "/x", "source": "/a", "content": "b"}]}]}),
+    ("image-file", {"definitions": [{**DEFINITION, "files": [{"path": "/x", "source": "/a/../b"}]}]}),
+    ("image-file", {"definitions": [{**DEFINITION, "links": [{"path": "x", "to": "y"}]}]}),
+    ("image-file-twice", {"definitions": [{**DEFINITION, "links": [{"path": "/tool", "to": "y"}]}]}),
+    ("image-file-twice", {"definitions": [{**DEFINITION, "links": [{"path": "/tool/x", "to": "y"}]}]}),
+    ("image-env", {"definitions": [{**DEFINITION, "env": {"A B": "c"}}]}),
+]
+
+
+@pytest.mark.parametrize(("id", "change"), BAD_REQUESTS)
+def test_a_bad_request_is_refused(id: str, change: dict[str, Any]) -> None:
+    with pytest.raises(BallastError) as raised:
+        Desired.from_params({"path": "/x.tar", **REQUEST, **change})
+    assert raised.value.id == id
+
+
+def test_every_problem_is_reported_at_once() -> None:
+    with pytest.raises(Problems) as raised:
+        Desired.from_params({**REQUEST, "path": "x", "definitions": [{**DEFINITION, "name": "A", "packages": ["-"]}]})
+    assert [problem.id for problem in raised.value.problems] == ["image-path", "image-name", "image-package"]
+
+
+def test_the_presets_hold_to_the_rules_of_definitions() -> None:
+    for image in PRESETS.values():
+        definition = {
+            **image.__dict__,
+            "files": [file.__dict__ for file in image.files],
+            "links": [link.__dict__ for link in image.links],
+            "env": dict(image.env),
+        }
+        wanted = Desired.from_params({"path": "/x.tar", **REQUEST, "images": [], "definitions": [definition]})
+        assert wanted.images == (image,)

@@ -1,0 +1,497 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The virtual machines of a lab on a machine in memory, whose taps, keys, processes and guests answer."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Optional, Union
+
+import pytest
+
+from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, Problems
+from ansible_collections.ballast.kube.plugins.module_utils._core.events import NullSink, Progress
+from ansible_collections.ballast.kube.plugins.module_utils._core.host import Completed
+from ansible_collections.ballast.kube.plugins.module_utils._core.plan import Plan
+from ansible_collections.ballast.kube.plugins.module_utils._vm.engines import ENGINES
+from ansible_collections.ballast.kube.plugins.module_utils._vm.guest import PROBE_MARK
+from ansible_collections.ballast.kube.plugins.module_utils._vm.model import VmDesired
+from ansible_collections.ballast.kube.plugins.module_utils._vm.probe import kernel_of
+from ansible_collections.ballast.kube.plugins.module_utils._vm.recipes import EPOCH
+from ansible_collections.ballast.kube.plugins.module_utils._vm.vm import VmEngine
+from tests.unit.fakes import Call, FakeHost, Killed, Process
+
+STATE = "/var/lib/ballast/lab/vms"
+CACHE = "/var/cache/ballast/vm"
+IMAGE = f"{CACHE}/debian-13/images/aa/root.img"
+DIGEST = "sha256-blocks:1"
+
+
+def vm(number: int, **other: Any) -> dict[str, Any]:
+    return {
+        "name": f"vm{number}",
+        "address": f"10.97.0.10{number}/24",
+        "gateway": "10.97.0.1",
+        "memory_mib": 512,
+        "cpus": 1,
+        **other,
+    }
+
+
+def params(*vms: dict[str, Any], **other: Any) -> dict[str, Any]:
+    return {
+        "state": "present",
+        "state_dir": STATE,
+        "engine": "uml",
+        "uml_kernel": "debian",
+        "image": IMAGE,
+        "bridge": "ballast-lab",
+        "disks": [],
+        "vms": list(vms),
+        "cache_dir": CACHE,
+        **other,
+    }
+
+
+class World:
+    """A machine with a bridge, an image, and every engine's programs; its guests answer ssh and power off."""
+
+    def __init__(self, *programs: str) -> None:
+        self.taps: dict[str, str] = {}
+        self.answers = True
+        self.boots = {"kvm": False, "uml": True, "tcg": True}
+        self.digest = DIGEST
+        self.host = host = FakeHost(
+            files={
+                "/proc/meminfo": "MemTotal: 9 kB\nMemAvailable: 8388608 kB\n",
+                "/proc/sys/kernel/random/boot_id": "b-1\n",
+                "/proc/sys/kernel/osrelease": "6.18\n",
+                "/dev/net/tun": "",
+                "/dev/kvm": "",
+                "/sys/class/net/ballast-lab/bridge/bridge_id": "",
+            }
+        )
+        host.on("ip", "-json", "link", "show", answer=self._show, reads=True)
+        host.on("ip", answer=self._change)
+        host.on("ssh-keygen", answer=self._keygen)
+        host.on("ssh", answer=self._ssh, reads=lambda argv: argv[-1] == "true")
+        for program in programs or ("linux.uml", "qemu-system-x86_64"):
+            host.on(program, answer=self._probe, reads=True)
+        if not programs or "linux.uml" in programs:
+            host.on("linux.uml", "--version", answer="6.1.176\n", reads=True)
+        host.on("qemu-img", answer=lambda call: self._made(call.argv[-1]))
+        host.on_spawn.append(self._spawned)
+        self._cached(os.path.dirname(IMAGE), "root.img")
+        for name in ("uml", "tcg"):
+            kernel = (
+                kernel_of(host, ENGINES[name], cache_dir=CACHE) if host.which("linux.uml") or name != "uml" else None
+            )
+            if kernel is not None:
+                place = os.path.dirname(kernel.modules)
+                self._cached(place, "modules.img", "vmlinuz", "initrd")
+                recipe = ENGINES[name].kernel
+                packages = ["busybox-static", "linux-image-cloud-amd64"] if recipe == "kernel-cloud" else []
+                current = {"key": os.path.basename(place), "recipe": recipe, "packages": packages}
+                text = json.dumps({**current, "source": "", "mirror": ""})
+                host.given(f"{CACHE}/{recipe}/images/current.json", text)
+        self.engine = VmEngine(digest=lambda path: self.digest)
+
+    def plan(self, asked: dict[str, Any]) -> Plan:
+        desired = VmDesired.from_params(asked)
+        return self.engine.plan(desired, self.engine.observe(desired, self.host))
+
+    def apply(self, asked: dict[str, Any]) -> Plan:
+        desired, plan = VmDesired.from_params(asked), self.plan(asked)
+        progress = Progress(NullSink(), feature="vm")
+        self.engine.apply(plan, desired, self.host, progress)
+        self.engine.verify(desired, self.host, progress)
+        return plan
+
+    def report(self) -> dict[str, Any]:
+        return self.engine.report(VmDesired.to_read({"state_dir": STATE}), self.host)
+
+    def running(self) -> list[str]:
+        return [row["name"] for row in self.report()["vms"] if row["running"]]
+
+    def _cached(self, place: str, *names: str) -> None:
+        for name in names:
+            self.host.given(f"{place}/{name}", "")
+            self.host._nodes[f"{place}/{name}"].mtime = EPOCH
+        files = {name: {"size": 0, "digest": DIGEST} for name in names}
+        manifest = {"recipe": "r", "key": os.path.basename(place), "packages": [], "files": files, "seconds": 1}
+        self.host.given(f"{place}/manifest.json", json.dumps(manifest))
+
+    def _show(self, call: Call) -> Union[str, int]:
+        link = call.argv[-1]
+        if link not in self.taps:
+            return 1
+        return json.dumps([{"ifname": link, "flags": ["UP"], "master": self.taps[link]}])
+
+    def _change(self, call: Call) -> Union[str, int]:
+        verb, words = call.argv[2], call.argv
+        if words[1] == "tuntap":
+            assert words[3] not in self.taps
+            self.taps[words[3]] = ""
+        elif verb == "set":
+            self.taps[words[3]] = words[5]
+        elif verb == "del":
+            if words[3] not in self.taps:
+                return 1
+            del self.taps[words[3]]
+        return ""
+
+    def _keygen(self, call: Call) -> str:
+        self.host.given(call.argv[-1], "private", mode=0o600)
+        self.host.given(f"{call.argv[-1]}.pub", "ssh-ed25519 AAAAkey ballast\n")
+        return ""
+
+    def _made(self, path: str) -> str:
+        self.host.given(path, "qcow2")
+        return ""
+
+    def _process(self, address: str) -> Optional[int]:
+        found = [
+            pid for pid, row in self.host.processes.items() if f"ballast.address={address}/24" in " ".join(row.argv)
+        ]
+        return found[0] if found else None
+
+    def _ssh(self, call: Call) -> Union[str, int, Completed]:
+        address = next(word for word in call.argv if word.startswith("root@"))[5:]
+        pid = self._process(address)
+        if pid is None or not self.answers:
+            return Completed(argv=call.argv, status=255, stdout="", stderr="ssh: connect: Connection refused\n")
+        if "poweroff.target" in call.argv:
+            self.host.end_process(pid)
+        return ""
+
+    def _probe(self, call: Call) -> str:
+        words = " ".join(call.argv)
+        name = "uml" if call.argv[0] == "linux.uml" else "kvm" if "-accel kvm" in words else "tcg"
+        return f"[ 1.0 ] {PROBE_MARK}\n" if self.boots[name] else "qemu: cannot\n"
+
+    def _spawned(self, pid: int, process: Process) -> None:
+        self.host.given(f"/proc/{pid}/stat", f"{pid} (vm (odd) name) S 1 {pid} {pid} 0 -1\n")
+        self.host.given(f"{os.path.dirname(process.log)}/disk", "cow")
+
+
+def refused(asked: dict[str, Any]) -> list[str]:
+    with pytest.raises(BallastError) as caught:
+        VmDesired.from_params(asked)
+    error = caught.value
+    return [problem.id for problem in error.problems] if isinstance(error, Problems) else [error.id]
+
+
+@pytest.mark.parametrize("engine", ["uml", "kvm", "tcg"])
+def test_machines_are_made_once_and_leave_nothing(engine: str) -> None:
+    world = World()
+    asked = params(vm(1), vm(2), engine=engine)
+    assert [step.verb for step in world.apply(asked).steps] == ["make"] * 10
+    assert world.running() == ["vm1", "vm2"]
+    assert set(world.taps.values()) == {"ballast-lab"}
+    effects = len(world.host.effects)
+    assert world.apply(asked).steps == ()
+    assert len(world.host.effects) == effects
+    world.apply(params(state="absent"))
+    assert world.host.paths(STATE) == []
+    assert world.taps == {}
+    assert world.host.processes == {}
+
+
+def test_a_plan_has_no_effect() -> None:
+    world = World()
+    assert world.plan(params(vm(1))).steps
+    assert world.host.effects == []
+
+
+def test_the_key_is_in_the_command_and_not_in_the_plan() -> None:
+    world = World()
+    plan = world.apply(params(vm(1)))
+    assert "AAAAkey" not in str(plan)
+    assert "ballast.ssh_key=AAAAkey" in next(iter(world.host.processes.values())).argv
+
+
+def test_a_stopped_machine_keeps_its_disk_and_starts_again() -> None:
+    world = World()
+    world.apply(params(vm(1)))
+    world.host.write(f"{STATE}/vm1/disk", b"data")
+    stopping = params(vm(1), state="stopped")
+    assert [step.verb for step in world.apply(stopping).steps] == ["change"]
+    assert world.running() == []
+    assert world.apply(stopping).steps == ()
+    world.host.on_spawn.pop()
+    world.host.on_spawn.append(lambda pid, process: world.host.given(f"/proc/{pid}/stat", f"{pid} (vm) S 1 0 {pid} 0"))
+    assert [step.title for step in world.apply(params(vm(1))).steps] == ["virtual machine vm1"]
+    assert world.host.text(f"{STATE}/vm1/disk") == "data"
+    assert world.running() == ["vm1"]
+
+
+def test_a_guest_that_does_not_power_off_is_ended() -> None:
+    world = World()
+    world.apply(params(vm(1)))
+    world.answers = False
+    world.apply(params(vm(1), state="stopped"))
+    assert world.host.processes == {}
+
+
+def test_only_our_own_process_is_ended() -> None:
+    world = World()
+    other = world.host.given_process(["linux.uml", "umid=vm1", "uml_dir=/elsewhere/vm1/uml"])
+    reader = world.host.given_process(["grep", f"uml_dir={STATE}/vm1/uml"])
+    world.host.given(f"/proc/{reader}/stat", f"{reader} (grep) S 1 77 77 0")
+    world.apply(params(vm(1)))
+    world.apply(params(state="absent"))
+    assert sorted(world.host.processes) == [other, reader]
+
+
+def test_a_machine_that_is_no_longer_asked_for_is_removed() -> None:
+    world = World()
+    world.apply(params(vm(1), vm(2)))
+    kept = world.report()["vms"][0]["pid"]
+    world.apply(params(vm(1)))
+    assert [(row["name"], row["pid"]) for row in world.report()["vms"]] == [("vm1", kept)]
+    assert world.host.stat(f"{STATE}/vm2") is None
+
+
+def test_other_memory_boots_only_that_machine_anew() -> None:
+    world = World()
+    world.apply(params(vm(1), vm(2)))
+    before = {row["name"]: row["pid"] for row in world.report()["vms"]}
+    plan = world.apply(params(vm(1), vm(2, memory_mib=1024)))
+    after = {row["name"]: row["pid"] for row in world.report()["vms"]}
+    assert [step.title for step in plan.steps] == ["virtual machine vm2"]
+    assert before["vm1"] == after["vm1"]
+    assert before["vm2"] != after["vm2"]
+
+
+def test_a_machine_that_died_is_started_again() -> None:
+    world = World()
+    world.apply(params(vm(1)))
+    world.host.end_process(world.report()["vms"][0]["pid"])
+    assert [step.verb for step in world.apply(params(vm(1))).steps] == ["change"]
+    assert world.running() == ["vm1"]
+
+
+def test_the_wait_ends_at_once_when_a_machine_dies() -> None:
+    world = World()
+    world.answers = False
+
+    def die(pid: int, process: Process) -> None:
+        world.host.given(process.log, "Kernel panic - not syncing: \x1b[0mVFS\n")
+        world.host.on_sleep.append(lambda: world.host.end_process(pid))
+
+    world.host.on_spawn.append(die)
+    start = world.host.monotonic()
+    with pytest.raises(BallastError) as caught:
+        world.apply(params(vm(1)))
+    assert caught.value.id == "vm-died"
+    assert "Kernel panic - not syncing" in caught.value.found
+    assert world.host.monotonic() - start < 5
+
+
+def test_a_machine_that_never_answers_is_told_with_its_console() -> None:
+    world = World()
+    world.answers = False
+    with pytest.raises(BallastError) as caught:
+        world.apply(params(vm(1)))
+    assert caught.value.id == "vm-not-ready"
+    assert "Connection refused" in caught.value.found
+
+
+def test_killed_at_any_effect_the_next_run_ends_well() -> None:
+    for number in range(1, 200):
+        world = World()
+        asked = params(vm(1))
+        world.host.fail_at(number)
+        try:
+            world.apply(asked)
+        except Killed:
+            world.host.calm()
+            world.apply(asked)
+            assert world.running() == ["vm1"]
+            assert len(world.host.processes) == 1
+            world.apply(params(state="absent"))
+            assert world.host.paths(STATE) == []
+            assert world.taps == {}
+            assert world.host.processes == {}
+        else:
+            assert number > 10
+            return
+    raise AssertionError("no run was without the fault")
+
+
+def lacks_tun(world: World) -> None:
+    world.host.remove("/dev/net/tun")
+
+
+def lacks_bridge(world: World) -> None:
+    world.host.remove_tree("/sys/class/net/ballast-lab")
+
+
+def lacks_memory(world: World) -> None:
+    world.host.given("/proc/meminfo", "MemAvailable: 1024 kB\n")
+
+
+def lacks_image(world: World) -> None:
+    world.host.remove(IMAGE)
+
+
+def has_a_touched_image(world: World) -> None:
+    world.host.given(IMAGE, "")
+
+
+@pytest.mark.parametrize(
+    ("change", "id"),
+    [
+        (lacks_tun, "vm-no-tun"),
+        (lacks_bridge, "vm-no-bridge"),
+        (lacks_memory, "vm-memory"),
+        (lacks_image, "vm-image-missing"),
+        (has_a_touched_image, "vm-image-missing"),
+    ],
+)
+def test_what_is_missing_is_said_before_anything_is_made(change: Any, id: str) -> None:
+    world = World()
+    change(world)
+    effects = len(world.host.effects)
+    with pytest.raises(BallastError) as caught:
+        world.apply(params(vm(1)))
+    assert caught.value.id == id
+    assert len(world.host.effects) == effects
+
+
+def test_missing_programs_name_their_packages() -> None:
+    world = World("qemu-system-x86_64")
+    with pytest.raises(BallastError) as caught:
+        world.apply(params(vm(1)))
+    assert caught.value.id == "vm-tool-missing"
+    assert "user-mode-linux" in caught.value.remedy
+
+
+def test_a_full_disk_is_said_before_anything_is_made() -> None:
+    world = World()
+    world.host.free = 2**20
+    with pytest.raises(BallastError) as caught:
+        world.apply(params(vm(1)))
+    assert isinstance(caught.value, Problems)
+    assert {problem.id for problem in caught.value.problems} == {"vm-disk", "vm-shared-memory"}
+    assert world.host.effects == []
+
+
+def test_a_corrupt_image_is_refused() -> None:
+    world = World()
+    world.digest = "sha256-blocks:2"
+    with pytest.raises(BallastError) as caught:
+        world.apply(params(vm(1)))
+    assert caught.value.id == "vm-image-corrupt"
+    assert world.host.processes == {}
+
+
+def test_another_engine_or_image_does_not_cost_a_disk() -> None:
+    world = World()
+    world.apply(params(vm(1)))
+    for change, id in (
+        ({"engine": "tcg"}, "vm-engine-changed"),
+        ({"image": f"{CACHE}/x/images/b/root.img"}, "vm-image-changed"),
+    ):
+        with pytest.raises(BallastError) as caught:
+            world.plan(params(vm(1), **change))
+        assert caught.value.id == id
+
+
+def test_more_processors_than_the_engine_has_is_a_remark() -> None:
+    world = World()
+    asked = params(vm(1, cpus=2))
+    world.apply(asked)
+    desired = VmDesired.from_params(asked)
+    findings = world.engine.verify(desired, world.host, Progress(NullSink(), feature="vm"))
+    assert [(finding.id, finding.blocking) for finding in findings] == [("vm-one-cpu", False)]
+
+
+@pytest.mark.parametrize(
+    ("boots", "chosen"),
+    [
+        ({"kvm": True, "uml": True, "tcg": True}, "kvm"),
+        ({"kvm": False, "uml": True, "tcg": True}, "uml"),
+        ({"kvm": False, "uml": False, "tcg": True}, "tcg"),
+    ],
+)
+def test_auto_takes_the_first_engine_that_boots_and_keeps_it(boots: dict[str, bool], chosen: str) -> None:
+    world = World()
+    world.boots = boots
+    asked = params(vm(1), engine="auto")
+    world.apply(asked)
+    assert world.report()["engine"] == chosen
+    assert f"{chosen} boots" in world.report()["why"]
+    probes = len([argv for argv in world.host.commands if "init=/usr/lib/ballast/vm-probe" in " ".join(argv)])
+    world.boots = dict.fromkeys(boots, True)
+    assert world.apply(asked).steps == ()
+    again = len([argv for argv in world.host.commands if "init=/usr/lib/ballast/vm-probe" in " ".join(argv)])
+    assert again == probes
+
+
+def test_auto_says_why_each_engine_was_refused() -> None:
+    world = World()
+    world.boots = {"kvm": False, "uml": False, "tcg": False}
+    with pytest.raises(BallastError) as caught:
+        world.plan(params(vm(1), engine="auto"))
+    assert caught.value.id == "vm-engine-missing"
+    assert [line.split(":")[0] for line in caught.value.found.splitlines()] == ["kvm", "uml", "tcg"]
+
+
+def test_auto_tries_anew_after_a_restart_of_this_machine() -> None:
+    world = World()
+    world.plan(params(vm(1), engine="auto"))
+    world.boots["kvm"] = True
+    world.host.given("/proc/sys/kernel/random/boot_id", "b-2\n")
+    world.apply(params(vm(1), engine="auto"))
+    assert world.report()["engine"] == "kvm"
+
+
+def test_without_the_image_auto_guesses_and_tries_nothing() -> None:
+    world = World()
+    world.host.remove(IMAGE)
+    before = len(world.host.effects)
+    assert world.plan(params(vm(1), engine="auto")).steps
+    assert len(world.host.effects) == before
+
+
+@pytest.mark.parametrize(
+    ("asked", "ids"),
+    [
+        (params(vm(1, name="VM_1")), ["vm-name"]),
+        (params(vm(1, name="lock")), ["vm-name"]),
+        (params(vm(1, name="n" * 41)), ["vm-name"]),
+        (params(vm(1), vm(2, name="vm1")), ["vm-name-twice"]),
+        (params(vm(1), vm(2, address="10.97.0.101/24")), ["vm-name-twice"]),
+        (params(vm(1, address="10.97.0.101")), ["vm-address"]),
+        (params(vm(1, address="10.97.0.300/24")), ["vm-address"]),
+        (params(vm(1, address="fd00::1/64")), ["vm-address"]),
+        (params(vm(1, gateway="10.98.0.1")), ["vm-address"]),
+        (params(vm(1, memory_mib=64)), ["vm-amount"]),
+        (params(vm(1, cpus=0)), ["vm-amount"]),
+        (params(vm(1), bridge="ballast-lab-too-long"), ["vm-bridge-name"]),
+        (params(vm(1), bridge=None), ["vm-required"]),
+        (params(vm(1), image=None), ["vm-required"]),
+        (params(vm(1), state_dir="/var/a,b"), ["vm-path"]),
+        (params(vm(1), state_dir="/var/../etc"), ["vm-path"]),
+        (params(vm(1), state_dir="/var/" + "x" * 90), ["vm-path-long"]),
+        (params(vm(1), disks=[{"path": "/a b", "mount": "/m"}]), ["vm-path"]),
+        (params(vm(1), disks=[{"path": "/a", "mount": "/m"}, {"path": "/b", "mount": "/m"}]), ["vm-name-twice"]),
+        (params(vm(1, name="A", memory_mib=1), bridge=""), ["vm-required", "vm-name", "vm-amount"]),
+    ],
+)
+def test_every_fault_of_the_request_is_told(asked: dict[str, Any], ids: list[str]) -> None:
+    assert refused(asked) == ids
+
+
+def test_machines_of_one_name_in_two_labs_have_their_own_taps() -> None:
+    first = VmDesired.from_params(params(vm(1))).machines[0]
+    second = VmDesired.from_params(params(vm(1), state_dir="/var/lib/ballast/other/vms")).machines[0]
+    assert first.tap != second.tap
+    assert first.mac != second.mac
+    assert first.machine_id != second.machine_id
+    assert first.tap.startswith("ballast-")
+    assert len(first.tap) == 15
