@@ -1,0 +1,59 @@
+# What one does with this project from a checkout. `make` lists it.
+# The lab's targets (mk/lab.mk) are aliases of the collection's playbooks; the checks are rows of scripts/test.py.
+
+PYTHON ?= python3
+VENV := .venv
+ARGS ?=
+VERSIONS ?= 1.37.1 1.36.4 1.35.8
+
+export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
+export ANSIBLE_COLLECTIONS_PATH := $(CURDIR)/.build/collections
+export ANSIBLE_HOME := $(CURDIR)/.build/ansible
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*  ## ' $(wildcard mk/*.mk) Makefile | sed -E 's/^([a-z-]+):.*  ## /\1\t/' | awk -F '\t' '{ printf "  make %-16s %s\n", $$1, $$2 }'
+
+-include mk/*.mk
+
+.PHONY: packages packages-vm env env-test constraints clean
+packages:  ## install the Debian packages that a lab on this host needs, those that are missing
+	@$(PYTHON) scripts/packages.py requirements/packages-lab.txt
+
+packages-vm:  ## install the Debian packages that a lab on virtual machines needs besides
+	@$(PYTHON) scripts/packages.py requirements/packages-vm.txt
+
+env:  ## make the virtual environment that runs the lab
+	@$(PYTHON) scripts/env.py run
+
+env-test:  ## the same with the tools of the checks
+	@$(PYTHON) scripts/env.py test
+
+constraints:  ## write requirements/constraints.txt anew from the newest that run.txt and test.txt allow
+	@$(PYTHON) scripts/env.py constraints
+
+clean:  ## remove the virtual environment and everything built in the checkout; caches and labs stay
+	rm -rf .venv .build .ansible
+
+.PHONY: test test-matrix format lint sanity build unit integration molecule
+test:  ## every check of the project; about an hour when nothing is cached, minutes later
+	@$(PYTHON) scripts/test.py
+
+test-matrix: env-test  ## the tests against a real lab, for every Kubernetes version: VERSIONS="1.37.1 1.36.4"
+	@for version in $(VERSIONS); do \
+	    echo "Kubernetes $$version"; \
+	    LAB_KUBERNETES=$$version $(PYTHON) scripts/test.py packages binaries integration || exit 1; \
+	done
+
+format: env-test  ## mend what ruff can mend: imports, layout
+	@$(VENV)/bin/ruff check --quiet --fix . ; $(VENV)/bin/ruff format --quiet .
+lint: env-test  ## ruff, mypy, yamllint, ansible-lint, changelog
+sanity: env-test  ## ansible-test sanity
+build: env-test  ## build the collection's archive and check what is in it
+unit: env-test  ## unit tests; ARGS="-k name" to choose
+integration: env-test  ## tests against a real lab on this host, as root
+molecule: env-test  ## the scenarios on virtual machines, as root
+lint sanity build unit integration molecule:
+	@$(PYTHON) scripts/test.py $@ $(if $(ARGS),-- $(ARGS))

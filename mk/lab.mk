@@ -1,0 +1,46 @@
+# The lab: aliases of the collection's playbooks. Variables are given as LAB_NODES=5 and so on.
+
+LAB_DIR ?= /var/lib/ballast/lab
+PLAYBOOK = $(VENV)/bin/ansible-playbook
+# Only what was given reaches the playbook, so that what is recorded of a lab stays.
+lab-option = $(if $($(1)),-e $(2)=$($(1)))
+LAB_OPTIONS = -e lab_dir=$(LAB_DIR) $(call lab-option,LAB_NAME,lab_name) $(call lab-option,LAB_NODES,lab_nodes) \
+	$(call lab-option,LAB_TARGET,lab_target) $(call lab-option,LAB_HOSTS,lab_hosts) \
+	$(call lab-option,LAB_KUBERNETES,lab_kubernetes_version) $(call lab-option,LAB_SOURCE,lab_source) \
+	$(call lab-option,LAB_BIN_PATH,lab_bin_path) $(call lab-option,LAB_OUTPUT,lab_output) \
+	$(if $(LAB_TOPOLOGY),-e lab_topology=$(abspath $(LAB_TOPOLOGY))) $(if $(ARCHIVE),-e lab_archive=$(abspath $(ARCHIVE)))
+lab-playbook = ANSIBLE_STDOUT_CALLBACK=ballast.kube.progress BALLAST_EVENTS=$(LAB_DIR)/events.jsonl $(PLAYBOOK) ballast.kube.$(1) $(LAB_OPTIONS) $(ARGS)
+
+.PHONY: lab lab-plan lab-status lab-logs lab-stop lab-start lab-images lab-down binaries
+lab: packages env $(if $(filter vm,$(LAB_TARGET)),packages-vm)  ## bring up a lab: LAB_NODES, LAB_TOPOLOGY, LAB_TARGET=vm with LAB_HOSTS, LAB_NAME with LAB_DIR
+	@$(call lab-playbook,lab_up)
+
+lab-plan: env  ## what `make lab` would fetch, install and change
+	@$(PYTHON) scripts/packages.py --list requirements/packages-lab.txt
+	@$(call lab-playbook,lab_up) --check --diff
+
+lab-status: env  ## what is there, measured now; LAB_OUTPUT=json
+	@$(call lab-playbook,lab_status)
+
+lab-logs: env  ## one archive of events, logs and consoles
+	@$(call lab-playbook,lab_logs)
+
+lab-stop: env  ## stop the lab; data and addresses stay
+	@$(call lab-playbook,lab_stop)
+
+lab-start: env  ## start it again
+	@$(call lab-playbook,lab_up)
+
+lab-images: env  ## load an image archive into every node that lacks it: ARCHIVE=file.tar
+	@$(if $(ARCHIVE),,$(error name the archive: make lab-images ARCHIVE=file.tar))$(call lab-playbook,lab_up)
+
+lab-down: env  ## remove the lab, all of it
+	@$(call lab-playbook,lab_down)
+
+binaries: packages env  ## build the programs of a lab, or find them in the cache
+	@$(PLAYBOOK) ballast.kube.kubernetes_binaries $(if $(LAB_KUBERNETES),-e kubernetes_binaries_version=$(LAB_KUBERNETES)) $(ARGS)
+
+.PHONY: bench-lab
+bench-lab: binaries  ## how long a lab takes and how much memory: tests/bench/results/lab.json, and the table in README.md
+	@$(PLAYBOOK) ballast.kube.kubernetes_binaries -e '{"kubernetes_binaries_components": [{"name": "kubemark"}]}' $(ARGS)
+	@$(PYTHON) tests/bench/lab.py --kubemark "$$(ls -td /var/cache/ballast/binaries/sets/*/kubemark | head -n 1)"

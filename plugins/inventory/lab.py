@@ -1,0 +1,283 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: lab
+short_description: Hosts and node instances of a running lab
+version_added: 0.1.0
+author:
+  - ballast.kube contributors (@ballast-kube)
+description:
+  - Reads the record of a lab, C(lab.json) in its directory, on the machine that Ansible runs on.
+  - Hosts are in the group C(ballast_hosts), node instances in C(ballast_nodes) and, by the backend of their
+    kube-proxy, in C(proxy_iptables), C(proxy_ipvs) or C(proxy_nftables). The machine that runs the control plane
+    is in C(ballast_control_plane).
+  - A task for a node instance runs on the host that carries it, inside its namespaces, through the become plugin
+    P(ballast.kube.instance#become).
+  - Every instance has the variables C(ballast_host), C(ballast_address), C(ballast_pod_cidr), C(ballast_labels),
+    C(ballast_taints), C(ballast_proxy_backend) and C(ballast_runtime). Everything has C(ballast_lab), with C(name),
+    C(kubernetes_version), C(lab_dir), C(kubeconfig), C(api_server), C(node_cidr), C(pod_cidr) and C(service_cidr).
+  - Nothing that the record holds is ever treated as a template.
+  - The name of the configuration file must end in C(ballast.yml), C(ballast.yaml), C(lab.yml) or C(lab.yaml).
+extends_documentation_fragment:
+  - ansible.builtin.constructed
+options:
+  plugin:
+    description: Marks the file as one for this plugin.
+    type: str
+    required: true
+    choices: [ballast.kube.lab]
+  lab_dir:
+    description: Directory of the lab.
+    type: path
+    default: /var/lib/ballast/lab
+    env:
+      - name: BALLAST_LAB_DIR
+      - name: LAB_DIR
+seealso:
+  - plugin: ballast.kube.instance
+    plugin_type: become
+"""
+
+EXAMPLES = r"""
+# ballast.yml; then: ansible -i ballast.yml ballast_nodes -m ansible.builtin.command -a 'nft list tables'
+plugin: ballast.kube.lab
+
+# ballast.yml of a lab elsewhere, with a group for each value of the label zone
+# plugin: ballast.kube.lab
+# lab_dir: /srv/lab
+# keyed_groups:
+#   - key: ballast_labels.zone
+#     prefix: zone
+"""
+
+import ipaddress
+import json
+import os
+import re
+import shlex
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ansible.errors import AnsibleParserError
+from ansible.plugins.inventory import BaseInventoryPlugin, Constructable
+from ansible.template import trust_as_template
+
+_VERSION = 1
+_PAGE = "docs/inventory-and-become.md"
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
+_PATH = re.compile(r"/[-A-Za-z0-9._/]{1,200}", re.ASCII)
+_USER = re.compile(r"[a-z_][-a-z0-9_]{0,31}", re.ASCII)
+_VERSION_TEXT = re.compile(r"\d+\.\d+\.\d+", re.ASCII)
+_RESERVED = ("all", "ungrouped")
+_LOCAL = "localhost"
+# Every other variable is checked against a form that has no room for a template.
+_FREE_TEXT = ("ballast_labels", "ballast_taints")
+
+Vars = dict[str, Any]
+
+
+class InventoryModule(BaseInventoryPlugin, Constructable):
+    NAME = "ballast.kube.lab"
+
+    def verify_file(self, path: str) -> bool:
+        endings = ("ballast.yml", "ballast.yaml", "lab.yml", "lab.yaml")
+        return bool(super().verify_file(path)) and path.endswith(endings)
+
+    def parse(self, inventory: Any, loader: Any, path: str, cache: bool = True) -> None:
+        super().parse(inventory, loader, path, cache)
+        self._read_config_data(path)
+        lab_dir = str(self.get_option("lab_dir"))
+        groups = groups_of(read_record(os.path.join(lab_dir, "lab.json")), python=sys.executable, uid=os.geteuid())
+        for group, hosts in groups.items():
+            inventory.add_group(group)
+            for name, variables in hosts.items():
+                inventory.add_host(name, group=group)
+                for key, value in variables.items():
+                    inventory.set_variable(name, key, value if key in _FREE_TEXT else _trusted(value))
+        for name in sorted({name for hosts in groups.values() for name in hosts}):
+            self._construct(name)
+
+    def _construct(self, name: str) -> None:
+        strict = self.get_option("strict")
+        host: Any = self.inventory.get_host(name) if self.inventory else None
+        self._set_composite_vars(self.get_option("compose"), host.get_vars(), name, strict)
+        variables = host.get_vars()
+        self._add_host_to_composed_groups(self.get_option("groups"), variables, name, strict)
+        self._add_host_to_keyed_groups(self.get_option("keyed_groups"), variables, name, strict)
+
+
+def read_record(path: str) -> object:
+    """The content of lab.json, unchecked."""
+    try:
+        with open(path, "rb") as file:
+            return json.loads(file.read(16 * 2**20))
+    except FileNotFoundError as error:
+        raise _error(
+            f"{path}: there is no lab here",
+            remedy="make one: make lab, or ansible-playbook ballast.kube.lab_up; or set LAB_DIR to the directory of one",
+            id="inventory-no-lab",
+        ) from error
+    except OSError as error:
+        raise _error(
+            f"{path}: cannot be read",
+            found=error.strerror or str(error),
+            remedy="run it as a user who may read it",
+            id="inventory-unreadable",
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise _damaged(path, str(error)) from error
+
+
+def groups_of(record: object, *, python: str, uid: int) -> dict[str, dict[str, Vars]]:
+    """Group, host, variables. `python` and `uid` are of the process that runs Ansible. Pure.
+
+    A record of another form is an AnsibleParserError that names the place; keys that are not needed are ignored.
+    """
+    lab = _Place(record, "lab")
+    if lab.value("version", int) != _VERSION:
+        raise _error(
+            f"lab.version: {lab.value('version', int)} is not a version of the record that this inventory reads",
+            remedy=f"use the version of the collection that made the lab (this one reads {_VERSION})",
+            id="inventory-version",
+        )
+    common = {"ballast_lab": _lab_facts(lab)}
+    hosts = {place.text("name", _NAME): _host_vars(place, python=python, uid=uid) for place in lab.places("hosts")}
+    nodes: dict[str, Vars] = {}
+    proxies: dict[str, dict[str, Vars]] = {}
+    for place in lab.places("nodes"):
+        name, carrier = place.text("name", _NAME), place.text("host", _NAME)
+        if carrier not in hosts:
+            raise _damaged(f"{place.path}.host", f"{carrier} is not one of the hosts")
+        if name in nodes or name in hosts or name in _RESERVED:
+            raise _damaged(f"{place.path}.name", f"{name} is taken")
+        nodes[name] = {**hosts[carrier], **_node_vars(place, carrier, uid=uid, via=hosts[carrier]), **common}
+        proxies.setdefault(f"proxy_{nodes[name]['ballast_proxy_backend']}", {})[name] = {}
+    # The control plane runs where Ansible does, also when every node is on another machine.
+    control_plane = hosts.get(_LOCAL, {"ansible_connection": "local", "ansible_python_interpreter": python})
+    return {
+        "ballast_hosts": {name: {**variables, **common} for name, variables in hosts.items()},
+        "ballast_control_plane": {_LOCAL: {**control_plane, **common}},
+        "ballast_nodes": nodes,
+        **dict(sorted(proxies.items())),
+    }
+
+
+def _lab_facts(lab: _Place) -> Vars:
+    lab_dir = lab.text("lab_dir", _PATH)
+    server = lab.place("control_plane")
+    return {
+        "name": lab.text("name", _NAME),
+        "kubernetes_version": lab.text("kubernetes_version", _VERSION_TEXT),
+        "lab_dir": lab_dir,
+        "kubeconfig": os.path.join(lab_dir, "admin.kubeconfig"),
+        "api_server": f"https://{server.address('address')}:{server.value('port', int)}",
+        "node_cidr": lab.network("node_cidr"),
+        "pod_cidr": lab.network("pod_cidr"),
+        "service_cidr": lab.network("service_cidr"),
+    }
+
+
+def _host_vars(place: _Place, *, python: str, uid: int) -> Vars:
+    connection = place.text("connection", re.compile("local|ssh"))
+    if connection == "local":
+        return {"ansible_connection": "local", "ansible_python_interpreter": python}
+    options = {}
+    if place.has("known_hosts"):
+        known_hosts = place.text("known_hosts", _PATH)
+        arguments = ["-o", f"UserKnownHostsFile={known_hosts}", "-o", "StrictHostKeyChecking=yes"]
+        options["ansible_ssh_common_args"] = shlex.join(arguments)
+    return {
+        "ansible_connection": "ssh",
+        "ansible_host": place.address("address"),
+        "ansible_user": place.text("user", _USER) if place.has("user") else "root",
+        "ansible_ssh_private_key_file": place.text("ssh_key", _PATH),
+        "ansible_python_interpreter": "/usr/bin/python3",
+        **options,
+    }
+
+
+def _node_vars(place: _Place, carrier: str, *, uid: int, via: Vars) -> Vars:
+    is_root = via["ansible_user"] == "root" if via["ansible_connection"] == "ssh" else uid == 0
+    return {
+        "ansible_become": True,
+        "ansible_become_method": "ballast.kube.instance",
+        "ballast_instance_netns": place.text("netns", _PATH),
+        "ballast_instance_mountns": place.text("mountns", _PATH),
+        "ballast_instance_sudo": not is_root,
+        "ballast_host": carrier,
+        "ballast_address": place.address("address"),
+        "ballast_pod_cidr": place.network("pod_cidr"),
+        "ballast_labels": dict(place.value("labels", Mapping)),
+        "ballast_taints": list(place.value("taints", list)),
+        "ballast_proxy_backend": place.text("proxy_backend", re.compile("iptables|ipvs|nftables")),
+        "ballast_runtime": place.text("runtime", _NAME),
+    }
+
+
+def _trusted(value: Any) -> Any:
+    """Marked as ours, else `ansible-inventory --list` wraps each text, and programs that read it stumble."""
+    if isinstance(value, Mapping):
+        return {key: _trusted(part) for key, part in value.items()}
+    return trust_as_template(value) if isinstance(value, str) else value
+
+
+class _Place:
+    """A mapping in the record, and where it is."""
+
+    def __init__(self, value: object, path: str) -> None:
+        if not isinstance(value, Mapping):
+            raise _damaged(path, "it is not a mapping")
+        self.path = path
+        self._value = value
+
+    def has(self, key: str) -> bool:
+        return self._value.get(key) is not None
+
+    def value(self, key: str, kind: type[Any]) -> Any:
+        found = self._value.get(key)
+        if not isinstance(found, kind) or isinstance(found, bool):
+            raise _damaged(f"{self.path}.{key}", f"{str(found)[:80]!r} is there")
+        return found
+
+    def text(self, key: str, form: re.Pattern[str]) -> str:
+        found = str(self.value(key, str))
+        if not form.fullmatch(found) or "/../" in f"{found}/":
+            raise _damaged(f"{self.path}.{key}", f"{found[:80]!r} is there")
+        return found
+
+    def address(self, key: str) -> str:
+        return str(self._parsed(key, ipaddress.ip_address))
+
+    def network(self, key: str) -> str:
+        return str(self._parsed(key, ipaddress.ip_network))
+
+    def _parsed(self, key: str, parse: Callable[[str], object]) -> object:
+        try:
+            return parse(self.value(key, str))
+        except ValueError as error:
+            raise _damaged(f"{self.path}.{key}", str(error)) from error
+
+    def place(self, key: str) -> _Place:
+        return _Place(self._value.get(key), f"{self.path}.{key}")
+
+    def places(self, key: str) -> list[_Place]:
+        return [_Place(value, f"{self.path}.{key}[{at}]") for at, value in enumerate(self.value(key, list))]
+
+
+def _damaged(path: str, found: str) -> AnsibleParserError:
+    return _error(
+        f"{path}: not as the record of a lab has it",
+        found=found,
+        remedy="run make lab, which writes the record anew",
+        id="inventory-record",
+    )
+
+
+def _error(text: str, *, remedy: str, id: str, found: str = "") -> AnsibleParserError:
+    rows = [text, *([f"  found: {found}"] if found else []), f"  do:    {remedy}", f"  id:    {id}   ({_PAGE}#{id})"]
+    return AnsibleParserError("\n".join(rows))

@@ -1,0 +1,395 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whether a lab can be used: a pod on every node, every pod reaches every other, and a Service from every node.
+
+The pods serve the name of their node, so that an answer also says who gave it. They are asked through the API
+(`kubectl exec`), which shows on the way that the API server reaches every kubelet.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Optional, Union
+
+from .._core.engine import Finding, ResourceEngine
+from .._core.errors import BallastError, PeerError
+from .._core.events import NullSink, Progress
+from .._core.host import Host
+from .._core.kinds import BASE_KINDS, Kind, digest, fields
+from .._core.plan import ABSENT, Resource, Value
+from .._core.wait import Impossible, Pending, Ready, wait
+from .._plane.record import Record, load_record
+from .messages import MESSAGES
+from .nodes import kubectl_options
+from .summary import NodeSummary, Summary, table
+
+NAMESPACE = "ballast-lab"
+IMAGE = "ballast.local/busybox:1"
+PORT = 8080
+_NAME = "echo"
+_ANNOTATION = "ballast.local/digest"
+_EXEC_SECONDS = 60
+# Debian 12's busybox ends `wget -T` with a segmentation fault, so the limit is set from outside.
+_ASK = """for target in "$@"; do printf '%s ' "$target"; timeout 2 wget -q -O - "http://$target/" || echo; done"""
+# Reasons of a waiting container that do not pass by themselves.
+_HOPELESS = ("ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError")
+
+SPEC: dict[str, Any] = {
+    "state_dir": {"type": "path", "required": True},
+    "events": {"type": "path"},
+    "lab_dir": {"type": "path", "required": True},
+    "kubectl": {"type": "path", "required": True},
+    "lab": {"type": "dict", "required": True},
+    "instances": {"type": "list", "elements": "dict", "required": True},
+    "control_plane": {"type": "dict", "required": True},
+    "ready_seconds": {"type": "float", "default": 120.0},
+    "settle_seconds": {"type": "float", "default": 20.0},
+    "output": {"type": "str", "default": "table", "choices": ["table", "json"]},
+}
+
+
+@dataclass(frozen=True)
+class Desired:
+    state_dir: str
+    lab_dir: str
+    kubectl: str
+    lab: Mapping[str, Any]
+    instances: tuple[Mapping[str, Any], ...]
+    control_plane: Mapping[str, Any]
+    ready_seconds: float  # deadline for the pods
+    settle_seconds: float  # deadline from there until every kube-proxy has the Service's rules
+    output: str
+
+    @property
+    def plane_dir(self) -> str:
+        return os.path.join(self.lab_dir, "plane")
+
+    @property
+    def node_names(self) -> list[str]:
+        return sorted(node["name"] for node in self.lab["nodes"])
+
+    @classmethod
+    def from_params(cls, params: Mapping[str, Any]) -> Desired:
+        return cls(
+            state_dir=params["state_dir"].rstrip("/"),
+            lab_dir=params["lab_dir"].rstrip("/"),
+            kubectl=params["kubectl"],
+            lab=params["lab"],
+            instances=tuple(params["instances"]),
+            control_plane=params["control_plane"],
+            ready_seconds=params["ready_seconds"],
+            settle_seconds=params["settle_seconds"],
+            output=params["output"],
+        )
+
+
+@dataclass(frozen=True)
+class Pod:
+    name: str
+    node: str
+    address: str
+
+
+@dataclass(frozen=True)
+class Reached:
+    """What one pod reached."""
+
+    pods: int
+    service: bool
+
+
+class ManifestKind:
+    """`{digest}` of an API object as we wrote it, kept in an annotation. The target is `PLANE_DIR PATH`.
+
+    The API server fills in defaults that change with its version; the digest of what we asked for does not.
+    """
+
+    def __init__(self, manifests: Mapping[str, Mapping[str, Any]]) -> None:
+        self._manifests = manifests
+
+    def read(self, host: Host, target: str) -> Value:
+        plane_dir, path = target.split(" ")
+        record = load_record(host, plane_dir)
+        try:
+            answer = record.ask(host, path) if record else None
+        except PeerError:
+            answer = None
+        if answer is None or answer.status != 200:
+            return ABSENT
+        found = json.loads(answer.body)["metadata"].get("annotations", {}).get(_ANNOTATION, "")
+        return {"digest": found}
+
+    def write(self, host: Host, target: str, after: Value, before: Value) -> None:
+        plane_dir, path = target.split(" ")
+        record = load_record(host, plane_dir)
+        if record is None:
+            raise MESSAGES.error("lab-none", directory=os.path.dirname(plane_dir))
+        manifest = json.loads(json.dumps(self._manifests[path]))
+        manifest["metadata"]["annotations"] = {_ANNOTATION: fields(after)["digest"]}
+        answer = record.ask(
+            host,
+            f"{path}?fieldManager=ballast&force=true",
+            method="PATCH",
+            body=json.dumps(manifest).encode(),
+            content_type="application/apply-patch+yaml",
+        )
+        if answer.status not in (200, 201):
+            raise MESSAGES.error("lab-pods", kubeconfig=record.kubeconfig, found=answer.body.decode(errors="replace"))
+
+    def remove(self, host: Host, target: str, before: Value) -> None:
+        plane_dir, path = target.split(" ")
+        record = load_record(host, plane_dir)
+        if record is not None:
+            record.ask(host, path, method="DELETE")
+
+
+def _pod_spec() -> dict[str, Any]:
+    command = f'mkdir -p /tmp/www && echo "$NODE_NAME" >/tmp/www/index.html && exec httpd -f -p {PORT} -h /tmp/www'
+    return {
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": 1,
+        "tolerations": [{"operator": "Exists"}],
+        "containers": [
+            {
+                "name": _NAME,
+                "image": IMAGE,
+                "imagePullPolicy": "Never",
+                "command": ["/bin/sh", "-c", command],
+                "env": [{"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}],
+                "ports": [{"containerPort": PORT, "protocol": "TCP"}],
+                "readinessProbe": {"httpGet": {"path": "/", "port": PORT}, "periodSeconds": 1},
+            }
+        ],
+    }
+
+
+_LABELS = {"app": _NAME}
+MANIFESTS: dict[str, dict[str, Any]] = {
+    f"/api/v1/namespaces/{NAMESPACE}": {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
+    f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets/{_NAME}": {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": _NAME},
+        "spec": {
+            "selector": {"matchLabels": _LABELS},
+            "updateStrategy": {"rollingUpdate": {"maxUnavailable": "100%"}},
+            "template": {"metadata": {"labels": _LABELS}, "spec": _pod_spec()},
+        },
+    },
+    f"/api/v1/namespaces/{NAMESPACE}/services/{_NAME}": {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": _NAME},
+        "spec": {"selector": _LABELS, "ports": [{"port": 80, "targetPort": PORT, "protocol": "TCP"}]},
+    },
+}
+
+
+class CheckEngine(ResourceEngine[Desired]):
+    name = "check"
+    kinds: Mapping[str, Kind] = {"manifest": ManifestKind(MANIFESTS), "symlink": BASE_KINDS["symlink"]}
+
+    def __init__(self) -> None:
+        self._reached: dict[str, Reached] = {}
+        self._pods: list[Pod] = []
+
+    def resources(self, desired: Desired) -> list[Resource]:
+        programs = os.path.join(desired.lab_dir, "bin")
+        return [
+            Resource(
+                kind="symlink",
+                target=programs,
+                value={"to": os.path.dirname(desired.kubectl)},
+                title=f"link {programs}",
+                group="check",
+            ),
+            *self._manifests(desired),
+        ]
+
+    def _manifests(self, desired: Desired) -> list[Resource]:
+        return [
+            Resource(
+                kind="manifest",
+                target=f"{desired.plane_dir} {path}",
+                value={"digest": digest(json.dumps(manifest, sort_keys=True))},
+                title=f"{manifest['kind']} {manifest['metadata']['name']}",
+                group="check",
+            )
+            for path, manifest in MANIFESTS.items()
+        ]
+
+    def verify(self, desired: Desired, host: Host, progress: Progress) -> list[Finding]:
+        record = load_record(host, desired.plane_dir)
+        if record is None:
+            raise MESSAGES.error("lab-none", directory=desired.lab_dir)
+        try:
+            self._measure(desired, record, host, progress)
+        except BallastError as error:
+            progress.failed("check", error.text)
+            return [_finding(desired, record, error)]
+        summary = _summary(desired, self._pods, self._reached)
+        progress.done("check", f"{summary.passed} of {summary.total} connections")
+        return []
+
+    def _measure(self, desired: Desired, record: Record, host: Host, progress: Progress) -> None:
+        self._pods = _wait_for_pods(desired, record, host, progress)
+        self._reached = _wait_for_connections(desired, record, self._pods, host, progress)
+
+    def report(self, desired: Desired, host: Host) -> dict[str, object]:
+        summary = _summary(desired, self._pods, self._reached)
+        text = json.dumps(summary.as_json(), indent=2) + "\n"
+        host.write(os.path.join(desired.lab_dir, "summary.json"), text.encode())
+        shown = text if desired.output == "json" else table(summary, desired.lab)
+        return {"summary": summary.as_json(), "ballast_summary": shown}
+
+
+class StatusEngine(CheckEngine):
+    """The same without a change, and without patience: what is not well now is shown as it is."""
+
+    def report(self, desired: Desired, host: Host) -> dict[str, object]:
+        record = load_record(host, desired.plane_dir)
+        if record is not None:
+            with contextlib.suppress(PeerError):
+                self._measure(desired, record, host, Progress(NullSink(), feature=self.name))
+        summary = _summary(desired, self._pods, self._reached)
+        text = json.dumps(summary.as_json(), indent=2) + "\n"
+        return {
+            "summary": summary.as_json(),
+            "ballast_summary": text if desired.output == "json" else table(summary, desired.lab),
+        }
+
+
+def _wait_for_pods(desired: Desired, record: Record, host: Host, progress: Progress) -> list[Pod]:
+    """One ready pod on every node."""
+
+    def probe() -> Union[Ready[list[Pod]], Pending, Impossible]:
+        answer = record.ask(host, f"/api/v1/namespaces/{NAMESPACE}/pods?labelSelector=app%3D{_NAME}")
+        items = json.loads(answer.body).get("items", []) if answer.status == 200 else []
+        return judge_pods(items, desired.node_names)
+
+    return wait(host, progress, "check", probe, deadline_seconds=desired.ready_seconds)
+
+
+def judge_pods(
+    items: Sequence[Mapping[str, Any]], nodes: Sequence[str]
+) -> Union[Ready[list[Pod]], Pending, Impossible]:
+    """Whether `items`, pods as the API lists them, are ready on every one of `nodes`. Pods that end do not count."""
+    ready: dict[str, Pod] = {}
+    reasons: dict[str, str] = {}
+    for item in items:
+        status = item.get("status", {})
+        node = item.get("spec", {}).get("nodeName", "")
+        if item["metadata"].get("deletionTimestamp") or node not in nodes:
+            continue
+        states = [row.get("state", {}).get("waiting", {}) for row in status.get("containerStatuses", [])]
+        for state in states:
+            if state.get("reason") in _HOPELESS:
+                return Impossible(f"pod on {node}: {state['reason']}: {state.get('message', '')}")
+        conditions = {row["type"]: row["status"] for row in status.get("conditions", [])}
+        if conditions.get("Ready") == "True" and status.get("podIP"):
+            ready[node] = Pod(name=item["metadata"]["name"], node=node, address=status["podIP"])
+        else:
+            reasons[node] = next((state["reason"] for state in states if state.get("reason")), "starting")
+    missing = [node for node in nodes if node not in ready]
+    if not missing:
+        return Ready([ready[node] for node in nodes])
+    first = missing[0]
+    return Pending(f"pods ready on {len(ready)} of {len(nodes)} nodes; {first}: {reasons.get(first, 'no pod yet')}")
+
+
+def _wait_for_connections(
+    desired: Desired, record: Record, pods: Sequence[Pod], host: Host, progress: Progress
+) -> dict[str, Reached]:
+    """What each pod reached, when it is everything; the rules of a Service follow its endpoints a little later."""
+    answer = record.ask(host, f"/api/v1/namespaces/{NAMESPACE}/services/{_NAME}")
+    if answer.status != 200:
+        found = f"{answer.status} for the Service {_NAME}"
+        raise MESSAGES.error("lab-pods", kubeconfig=record.kubeconfig, found=found)
+    service = json.loads(answer.body)["spec"]["clusterIP"]
+    reached: dict[str, Reached] = {}
+
+    def ask(pod: Pod) -> Reached:
+        others = [other for other in pods if other.node != pod.node]
+        targets = [*(f"{other.address}:{PORT}" for other in others), f"{service}:80"]
+        prefix = [desired.kubectl, *kubectl_options(record.kubeconfig), "-n", NAMESPACE, "exec", pod.name, "--"]
+        done = host.run([*prefix, "/bin/sh", "-c", _ASK, "sh", *targets], timeout=_EXEC_SECONDS, check=False)
+        return judge_answers(done.stdout, {f"{o.address}:{PORT}": o.node for o in others}, desired.node_names)
+
+    def probe() -> Union[Ready[dict[str, Reached]], Pending]:
+        unfinished = [pod for pod in pods if not _complete(reached.get(pod.node), len(pods))]
+        with ThreadPoolExecutor(max_workers=4) as pool:
+            reached.update(zip((pod.node for pod in unfinished), pool.map(ask, unfinished)))
+        left = [pod.node for pod in pods if not _complete(reached[pod.node], len(pods))]
+        if not left:
+            return Ready(reached)
+        return Pending(f"connections from {', '.join(left[:5])} and {max(len(left) - 5, 0)} more fail")
+
+    try:
+        return wait(host, progress, "check", probe, deadline_seconds=desired.settle_seconds, interval=0.5)
+    except PeerError as error:
+        total = len(pods) ** 2
+        passed = sum(one.pods + one.service for one in reached.values())
+        left = next(pod.node for pod in pods if not _complete(reached[pod.node], len(pods)))
+        netns = next(node["netns"] for node in desired.lab["nodes"] if node["name"] == left).rpartition("/")[2]
+        raise MESSAGES.error(
+            "lab-connectivity", failed=total - passed, total=total, netns=netns, found=error.found
+        ) from error
+
+
+def judge_answers(text: str, pods: Mapping[str, str], nodes: Sequence[str]) -> Reached:
+    """From lines `TARGET NODE`: a pod counts when its own node answered, the Service when any node did."""
+    answers = dict(line.split(" ", 1) for line in text.splitlines() if " " in line)
+    right = sum(answers.pop(target, "").strip() == node for target, node in pods.items())
+    return Reached(pods=right, service=any(answer.strip() in nodes for answer in answers.values()))
+
+
+def _complete(reached: Optional[Reached], count: int) -> bool:
+    return reached is not None and reached.service and reached.pods == count - 1
+
+
+def _finding(desired: Desired, record: Record, error: BallastError) -> Finding:
+    own = MESSAGES.error("lab-pods", kubeconfig=record.kubeconfig)
+    known = error if error.id in MESSAGES.rows else own
+    text = error.text + (f" ({error.found})" if error.found else "")
+    return Finding(id=known.id, subject="check", text=text, remedy=known.remedy)
+
+
+def _summary(desired: Desired, pods: Sequence[Pod], reached: Mapping[str, Reached]) -> Summary:
+    addresses = {pod.node: pod.address for pod in pods}
+    readings = {reading["name"]: reading for reading in desired.instances}
+    nodes = []
+    for node in desired.lab["nodes"]:
+        reading = readings.get(node["name"], {})
+        one = reached.get(node["name"], Reached(pods=0, service=False))
+        nodes.append(
+            NodeSummary(
+                name=node["name"],
+                host=node["host"],
+                ready=bool(reading.get("ready")),
+                ready_seconds=reading.get("ready_seconds"),
+                pss_bytes=int(reading.get("pss_bytes") or 0),
+                pod_ip=addresses.get(node["name"], ""),
+                pods_reached=one.pods,
+                service_reached=one.service,
+                proxy_backend=node["proxy_backend"],
+            )
+        )
+    return Summary(
+        name=desired.lab["name"],
+        kubernetes_version=desired.lab["kubernetes_version"],
+        plane_ready_seconds=desired.control_plane.get("ready_seconds"),
+        plane_rss_bytes=int(desired.control_plane.get("rss_bytes") or 0),
+        nodes=tuple(nodes),
+    )
+
+
+ENGINE = CheckEngine()
+STATUS = StatusEngine()

@@ -1,0 +1,147 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What can be wrong with a lab, in one table."""
+
+from __future__ import annotations
+
+from .._core.errors import HostError, Message, Messages, PeerError, UserError
+
+MESSAGES = Messages(
+    "docs/lab.md",
+    [
+        Message(
+            id="lab-key",
+            error=UserError,
+            text="{path}: unknown key {key!r}; allowed: {allowed}",
+            remedy="{hint}",
+        ),
+        Message(
+            id="lab-value",
+            error=UserError,
+            text="{path}: {value!r} is not {wanted}",
+            remedy="correct it in the topology file or on the command line",
+        ),
+        Message(
+            id="lab-version",
+            error=UserError,
+            text="kubernetes_version: {value} cannot be built; there are {versions}",
+            remedy="choose one of them, or take the programs from elsewhere: LAB_SOURCE=release",
+        ),
+        Message(
+            id="lab-node-twice",
+            error=UserError,
+            text="{path}: the name {name} is given to two nodes",
+            remedy="rename one of them",
+        ),
+        Message(
+            id="lab-overlap",
+            error=UserError,
+            text="{path}: {value} overlaps {other}",
+            remedy="choose another network, or leave the key out: a free one is found",
+        ),
+        Message(
+            id="lab-no-free-network",
+            error=HostError,
+            text="no free networks for another lab: all of {tried} overlap networks of this host",
+            remedy="name free ones in the topology file: node_cidr and pod_cidr",
+        ),
+        Message(
+            id="lab-too-many-nodes",
+            error=UserError,
+            text="{count} nodes on host {host}; its network {network} has room for {room}",
+            remedy="use fewer nodes, or more hosts (LAB_HOSTS)",
+        ),
+        Message(
+            id="lab-shares",
+            error=UserError,
+            text="the nodes of host {host} ask for {asked} of {what}; it has {has} to give",
+            remedy="lower share, cpu or memory of some nodes",
+        ),
+        Message(
+            id="lab-name-taken",
+            error=UserError,
+            text="name: the lab {name} is on this host already, in another directory",
+            remedy="choose another name (LAB_NAME), or remove that lab: make lab-down LAB_DIR={directory}",
+        ),
+        Message(
+            id="lab-fixed",
+            error=UserError,
+            text="{path}: {value} differs from what the running lab was made with ({recorded})",
+            remedy="remove the lab first (make lab-down), or make another one beside it (LAB_NAME and LAB_DIR)",
+        ),
+        Message(
+            id="lab-not-root",
+            error=HostError,
+            text="a lab makes network namespaces, cgroups and mounts, which needs root",
+            remedy="run it as root or through sudo",
+        ),
+        Message(
+            id="lab-tools",
+            error=HostError,
+            text="this host lacks {tools}",
+            remedy="make packages, or: apt-get install {packages}",
+        ),
+        Message(
+            id="lab-kernel",
+            error=HostError,
+            text="this kernel cannot do {feature}",
+            remedy="{hint}",
+        ),
+        Message(
+            id="lab-memory",
+            error=HostError,
+            text="{nodes} more nodes need about {needed} of memory; {available} are available",
+            remedy="use fewer nodes, or free memory",
+        ),
+        Message(
+            id="lab-disk",
+            error=HostError,
+            text="{directory}: {nodes} more nodes need about {needed} of disk; {available} are free",
+            remedy="free space there, or put the lab elsewhere (LAB_DIR)",
+        ),
+        Message(
+            id="lab-none",
+            error=UserError,
+            text="there is no lab in {directory}",
+            remedy="make one: make lab LAB_DIR={directory}",
+        ),
+        Message(
+            id="lab-record",
+            error=HostError,
+            text="{path} is not a record of a lab that this version can read",
+            remedy="remove the lab with the version that made it",
+        ),
+        Message(
+            id="lab-pods",
+            error=PeerError,
+            text="the pods that check the lab do not run on every node",
+            remedy="kubectl --kubeconfig {kubeconfig} -n ballast-lab describe pods",
+        ),
+        Message(
+            id="lab-connectivity",
+            error=PeerError,
+            text="{failed} of {total} connections failed",
+            remedy="make lab-logs; the rules of a node are in its network namespace: ip netns exec {netns} nft list ruleset",
+        ),
+        Message(
+            id="lab-node",
+            error=PeerError,
+            text="the API refused to change Node {name}",
+            remedy="correct its labels and taints in the topology, then run the same command again",
+        ),
+        Message(
+            id="lab-no-pod-network",
+            error=UserError,
+            text="nodes.{name}: no /24 of the pod network {network} is left",
+            remedy="name a larger pod_cidr, or give the nodes smaller ones",
+        ),
+        Message(
+            id="lab-left",
+            error=HostError,
+            text="the lab {name} is removed, but {count} of its things stayed",
+            remedy="see what holds it, then run make lab-down again",
+        ),
+    ],
+)

@@ -1,0 +1,80 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What each part of a lab is to be given, from the record: options of the other modules, ready made. Pure."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from typing import Any
+
+from .resolve import LOCAL, MACHINE_BIN_DIR, Lab
+
+_INSTANCE_OPTIONS = (
+    "name",
+    "address",
+    "pod_cidr",
+    "labels",
+    "taints",
+    "cpu",
+    "memory",
+    "pids",
+    "proxy_backend",
+    "runtime",
+)
+
+
+def parts(lab: Lab) -> dict[str, Any]:
+    """`credentials`: nodes of the control plane; `nodes`: Node objects; `hosts`: by name, the instances, routes and
+    masqueraded networks of each, this host among them also when it carries no instance; `machines`: virtual machines."""
+    return {
+        "credentials": [{"name": node["name"], "addresses": [node["address"]]} for node in lab["nodes"]],
+        "nodes": [{name: node[name] for name in ("name", "labels", "taints")} for node in lab["nodes"]],
+        "hosts": {name: _host(lab, name) for name in {LOCAL, *(host["name"] for host in lab["hosts"])}},
+        "machines": [_machine(lab, host) for host in lab["hosts"] if host["connection"] != "local"],
+    }
+
+
+def _host(lab: Lab, name: str) -> dict[str, Any]:
+    others = [host for host in lab["hosts"] if host["name"] != name]
+    routes = [
+        {"to": network, "via": host["address"]}
+        for host in others
+        for network in (
+            str(ipaddress.IPv4Interface(host["gateway"]).network),
+            *(node["pod_cidr"] for node in lab["nodes"] if node["host"] == host["name"]),
+        )
+    ]
+    pods = [node["pod_cidr"] for node in lab["nodes"] if not _lies_in(node["pod_cidr"], lab["pod_cidr"])]
+    # The world is reached through the host that the machines run on.
+    inside = (
+        [lab["node_cidr"], lab["pod_cidr"], *pods, *(str(_network(host)) for host in others)] if name == LOCAL else []
+    )
+    return {
+        "instances": [
+            {option: node[option] for option in _INSTANCE_OPTIONS} for node in lab["nodes"] if node["host"] == name
+        ],
+        "routes": routes,
+        "masqueraded": inside,
+        "bin_dir": "" if name == LOCAL else MACHINE_BIN_DIR,
+    }
+
+
+def _lies_in(network: str, larger: str) -> bool:
+    return ipaddress.IPv4Network(network).subnet_of(ipaddress.IPv4Network(larger))
+
+
+def _network(host: Mapping[str, Any]) -> ipaddress.IPv4Network:
+    return ipaddress.IPv4Interface(host["gateway"]).network
+
+
+def _machine(lab: Lab, host: Mapping[str, Any]) -> dict[str, Any]:
+    length = lab["node_cidr"].partition("/")[2]
+    return {
+        "name": host["name"],
+        "address": f"{host['address']}/{length}",
+        "gateway": lab["gateway"].partition("/")[0],
+        "memory_mib": host["memory_mib"],
+    }

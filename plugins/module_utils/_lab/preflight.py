@@ -1,0 +1,171 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a host must have before a lab is begun, asked all at once, before anything changes.
+
+Kernel features are tried in a network namespace that ends with the trial, not looked up in lists: a feature may be
+a module, built in, or forbidden to this container.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .._core.errors import BallastError, Problems
+from .._core.host import Host
+from .messages import MESSAGES
+
+_MIB = 2**20
+_PLANE_BYTES = 700 * _MIB  # control plane of a lab, measured about 470 MiB
+_NODE_BYTES = 200 * _MIB  # instance with a pod, measured 140 to 170 MiB
+_NODE_DISK_BYTES = 150 * _MIB  # images unpacked, logs of a day
+_MACHINE_DISK_BYTES = 3 * 2**30
+
+# tool: Debian package
+_TOOLS = {
+    "ip": "iproute2",
+    "nsenter": "util-linux",
+    "nft": "nftables",
+    "sysctl": "procps",
+    "runc": "runc",
+    "dpkg-deb": "dpkg",
+}
+_RUNIT = {"runsvdir": "runit", "sv": "runit"}
+_BACKEND_TOOLS = {
+    "iptables": {"iptables": "iptables"},
+    "ipvs": {"ipvsadm": "ipvsadm", "ipset": "ipset"},
+    "nftables": {},
+}
+_RUNTIME_TOOLS: dict[str, dict[str, str]] = {"runc": {}, "crun": {"crun": "crun"}}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A command that succeeds, in a network namespace of its own, where the kernel has the feature."""
+
+    feature: str
+    argv: tuple[str, ...]
+    hint: str
+
+
+_TRIALS = (
+    Trial(
+        feature="network namespaces with veth pairs",
+        argv=("ip", "link", "add", "p0", "type", "veth", "peer", "name", "p1"),
+        hint="load the module veth, and in a container allow CAP_NET_ADMIN and CAP_SYS_ADMIN",
+    ),
+    Trial(
+        feature="bridges",
+        argv=("ip", "link", "add", "p0", "type", "bridge"),
+        hint="load the module bridge",
+    ),
+    Trial(
+        feature="nftables with masquerading",
+        argv=(
+            "nft",
+            "add table ip p; add chain ip p c { type nat hook postrouting priority 100; }; add rule ip p c masquerade",
+        ),
+        hint="load the modules nf_tables and nft_masq",
+    ),
+)
+_BACKEND_TRIALS = {
+    "nftables": (),
+    "iptables": (
+        Trial(
+            feature="iptables with its nat table",
+            argv=(
+                "iptables",
+                "-w",
+                "-t",
+                "nat",
+                "-A",
+                "POSTROUTING",
+                "-m",
+                "mark",
+                "--mark",
+                "0x4000",
+                "-j",
+                "MASQUERADE",
+            ),
+            hint="load the module iptable_nat, or choose another proxy_backend",
+        ),
+    ),
+    "ipvs": (
+        Trial(
+            feature="ipvs",
+            argv=("ipvsadm", "-A", "-t", "192.0.2.1:80", "-s", "rr"),
+            hint="load the modules ip_vs and ip_vs_rr, or choose another proxy_backend",
+        ),
+    ),
+}
+
+
+def preflight(
+    host: Host, *, lab_dir: str, target: str, new_nodes: int, backends: Sequence[str], runtimes: Sequence[str]
+) -> None:
+    """Raise everything that is missing for `new_nodes` more nodes. Changes nothing."""
+    if os.geteuid() != 0:
+        raise MESSAGES.error("lab-not-root")
+    problems = _missing_tools(host, target, backends, runtimes)
+    if not problems:
+        problems += _missing_features(host, target, backends)
+    problems += _too_little(host, lab_dir, target, new_nodes)
+    Problems.raise_if(problems)
+
+
+def _missing_tools(host: Host, target: str, backends: Sequence[str], runtimes: Sequence[str]) -> list[BallastError]:
+    wanted = dict(_TOOLS)
+    if not host.is_systemd():
+        wanted.update(_RUNIT)
+    if target == "host":
+        for backend in backends:
+            wanted.update(_BACKEND_TOOLS[backend])
+        for runtime in runtimes:
+            wanted.update(_RUNTIME_TOOLS[runtime])
+    missing = sorted(tool for tool in wanted if host.which(tool) is None)
+    if not missing:
+        return []
+    packages = " ".join(sorted({wanted[tool] for tool in missing}))
+    return [MESSAGES.error("lab-tools", tools=", ".join(missing), packages=packages)]
+
+
+def _missing_features(host: Host, target: str, backends: Sequence[str]) -> list[BallastError]:
+    trials = list(_TRIALS)
+    if target == "host":
+        trials += [trial for backend in sorted(set(backends)) for trial in _BACKEND_TRIALS[backend]]
+    problems = []
+    for trial in trials:
+        done = host.run(["unshare", "--net", "--", *trial.argv], timeout=30, check=False)
+        if done.status != 0:
+            found = done.stderr.strip().splitlines()[-1:] or ["no message"]
+            problems.append(MESSAGES.error("lab-kernel", feature=trial.feature, hint=trial.hint, found=found[0]))
+    if b"overlay" not in (host.read("/proc/filesystems") or b""):
+        loadable = host.run(["modprobe", "-n", "overlay"], timeout=30, check=False) if host.which("modprobe") else None
+        if loadable is None or loadable.status != 0:
+            problems.append(MESSAGES.error("lab-kernel", feature="overlay filesystems", hint="load the module overlay"))
+    return problems
+
+
+def _too_little(host: Host, lab_dir: str, target: str, new_nodes: int) -> list[BallastError]:
+    if new_nodes <= 0:
+        return []
+    problems = []
+    lines = (host.read("/proc/meminfo") or b"").decode().splitlines()
+    available = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    memory = new_nodes * _NODE_BYTES + _PLANE_BYTES
+    if memory > available:
+        shown = {"needed": _mib(memory), "available": _mib(available)}
+        problems.append(MESSAGES.error("lab-memory", nodes=new_nodes, **shown))
+    disk = new_nodes * (_NODE_DISK_BYTES if target == "host" else _MACHINE_DISK_BYTES)
+    free = host.free_bytes(lab_dir)
+    if disk > free:
+        shown = {"needed": _mib(disk), "available": _mib(free)}
+        problems.append(MESSAGES.error("lab-disk", directory=lab_dir, nodes=new_nodes, **shown))
+    return problems
+
+
+def _mib(size: int) -> str:
+    return f"{size // _MIB} MiB"

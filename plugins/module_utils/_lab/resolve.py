@@ -1,0 +1,306 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A request becomes a lab: hosts, addresses, networks, limits, all written down. Pure.
+
+    lab k       node network 10.97.k.0/24   the bridge of this host has .1; instances from .11; virtual machines from .201
+                pod network 10.(128+k).0.0/16, a /24 for each node
+    machine j   10.98.k.(16j)/28 for the instances inside it; its own bridge has the first address
+
+k is the first for which none of these overlaps a network of this host or of another lab. What an earlier run wrote
+down is kept: a node keeps its address and pod network as long as it is in the lab.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Optional
+
+from .._core.errors import BallastError, Problems
+from .._core.names import joined, link_name
+from .._instance.engine import mountns_path
+from .._instance.network import netns_path
+from .messages import MESSAGES
+from .topology import NodeRequest, Request
+
+Lab = dict[str, Any]  # the content of lab.json
+Network = ipaddress.IPv4Network
+
+VERSION = 1
+API_PORT = 6443
+LOCAL = "localhost"
+_LABS_MAX = 64
+_FIRST_INSTANCE, _LAST_INSTANCE = 11, 199
+_FIRST_MACHINE = 201
+_NODE_LEAST_BYTES = 128 * 2**20  # of a node that asks for none
+_RESERVE_BYTES = 2**30  # of this host's memory, for the control plane and the host itself
+_MACHINE_BASE_MIB, _MACHINE_NODE_MIB = 768, 640
+_MACHINE_STATE_DIR = "/var/lib/ballast/lab"
+MACHINE_BIN_DIR = "/opt/ballast/bin"
+
+
+@dataclass(frozen=True)
+class HostFacts:
+    cpu_millis: int
+    memory_bytes: int
+    networks: tuple[Network, ...]  # in use on this host or recorded by other labs, less this lab's own
+
+
+def resolve(request: Request, previous: Optional[Lab], facts: HostFacts) -> Lab:
+    """The lab to be. Raises every problem at once."""
+    problems: list[BallastError] = []
+    if previous is not None:
+        problems += _changed_for_ever(request, previous)
+    node_cidr, pod_cidr, machines = _networks(request, previous, facts)
+    gateway = str(node_cidr[1])
+    hosts = _hosts(request, node_cidr, machines)
+    nodes = _nodes(request, previous, hosts, pod_cidr, problems)
+    for host in hosts:
+        on_host = [node for node in nodes if node["host"] == host["name"]]
+        asked = [node for node in request.nodes if node.name in {one["name"] for one in on_host}]
+        if request.target == "vm":
+            host["memory_mib"] = _MACHINE_BASE_MIB + _MACHINE_NODE_MIB * max(len(on_host), 1)
+        _limits(host, on_host, asked, facts, problems)
+    fixed = [("node_cidr", node_cidr), ("service_cidr", request.service_cidr)]
+    fixed += [("the virtual machines", machines)] if request.target == "vm" else []
+    _check_pod_networks(nodes, fixed, facts, problems)
+    Problems.raise_if(problems)
+    return {
+        "version": VERSION,
+        "name": request.name,
+        "kubernetes_version": request.kubernetes_version,
+        "lab_dir": request.lab_dir,
+        "target": request.target,
+        "bridge": link_name(request.name),
+        "node_cidr": str(node_cidr),
+        "gateway": f"{gateway}/{node_cidr.prefixlen}",
+        "pod_cidr": str(pod_cidr),
+        "service_cidr": str(request.service_cidr),
+        "control_plane": {"address": gateway, "port": API_PORT},
+        "hosts": hosts,
+        "nodes": [{**node, **_namespaces(request.name, node["name"])} for node in nodes],
+    }
+
+
+def _changed_for_ever(request: Request, previous: Lab) -> list[BallastError]:
+    """What a running lab cannot change."""
+    fixed: list[tuple[str, object]] = [
+        ("target", request.target),
+        ("kubernetes_version", request.kubernetes_version),
+        ("service_cidr", str(request.service_cidr)),
+        *([("node_cidr", str(request.node_cidr))] if request.node_cidr else []),
+        *([("pod_cidr", str(request.pod_cidr))] if request.pod_cidr else []),
+    ]
+    return [
+        MESSAGES.error("lab-fixed", path=path, value=value, recorded=previous[path])
+        for path, value in fixed
+        if value != previous[path]
+    ]
+
+
+def _networks(request: Request, previous: Optional[Lab], facts: HostFacts) -> tuple[Network, Network, Network]:
+    """Node network, pod network, and the one inside virtual machines, which only a lab of these uses."""
+    if previous is not None:
+        node_cidr = Network(previous["node_cidr"])
+        inside = ipaddress.IPv4Interface(previous["hosts"][0]["gateway"]).network
+        machines = inside.supernet(new_prefix=24) if inside.prefixlen > 24 else node_cidr
+        return node_cidr, Network(previous["pod_cidr"]), machines
+    given = [
+        (path, network)
+        for path, network in (
+            ("service_cidr", request.service_cidr),
+            ("node_cidr", request.node_cidr),
+            ("pod_cidr", request.pod_cidr),
+        )
+        if network is not None
+    ]
+    used = [(network, f"{network}, which this host uses") for network in facts.networks]
+    problems: list[BallastError] = []
+    for path, network in given:
+        taken = [shown for other, shown in used if other.overlaps(network)]
+        problems += [MESSAGES.error("lab-overlap", path=path, value=network, other=shown) for shown in taken]
+        used.append((network, f"{path} ({network})"))
+    Problems.raise_if(problems)
+    for number in range(_LABS_MAX):
+        nodes = request.node_cidr or Network(f"10.97.{number}.0/24")
+        pods = request.pod_cidr or Network(f"10.{128 + number}.0.0/16")
+        machines = Network(f"10.98.{number}.0/24")
+        candidates = [(nodes, request.node_cidr), (pods, request.pod_cidr)]
+        candidates += [(machines, None)] if request.target == "vm" else []
+        free = [candidate for candidate, asked in candidates if asked is None]
+        if not any(_overlapping(network, [other for other, _shown in used]) for network in free):
+            return nodes, pods, machines
+    raise MESSAGES.error("lab-no-free-network", tried="10.97.0.0/18, 10.98.0.0/18 and 10.128.0.0/10")
+
+
+def _overlapping(network: Network, others: Iterable[Network]) -> list[Network]:
+    return [other for other in others if other.overlaps(network)]
+
+
+def _hosts(request: Request, node_cidr: Network, machines: Network) -> list[dict[str, Any]]:
+    gateway = str(node_cidr[1])
+    if request.target == "host":
+        return [
+            {
+                "name": LOCAL,
+                "connection": "local",
+                "address": gateway,
+                "bridge": link_name(request.name),
+                "gateway": f"{gateway}/{node_cidr.prefixlen}",
+                "state_dir": request.lab_dir,
+            }
+        ]
+    inside = list(machines.subnets(new_prefix=28))[: request.hosts]
+    return [
+        {
+            "name": f"vm{machine + 1}",
+            "connection": "ssh",
+            "user": "root",
+            "address": str(node_cidr[_FIRST_MACHINE + machine]),
+            "ssh_key": os.path.join(request.lab_dir, "vms", "ssh_key"),
+            "bridge": link_name(request.name),
+            "gateway": f"{network[1]}/{network.prefixlen}",
+            "state_dir": _MACHINE_STATE_DIR,
+        }
+        for machine, network in enumerate(inside)
+    ]
+
+
+def _nodes(
+    request: Request,
+    previous: Optional[Lab],
+    hosts: Sequence[Mapping[str, Any]],
+    pod_cidr: Network,
+    problems: list[BallastError],
+) -> list[dict[str, Any]]:
+    known = {node["name"]: node for node in previous["nodes"]} if previous else {}
+    kept = [known[node.name] for node in request.nodes if node.name in known]
+    used = {node["address"] for node in kept}
+    used_pods = [Network(node["pod_cidr"]) for node in kept]
+    used_pods += [node.pod_cidr for node in request.nodes if node.pod_cidr is not None]
+    free_pods = (network for network in pod_cidr.subnets(new_prefix=24) if network != Network(f"{pod_cidr[0]}/24"))
+    nodes: list[dict[str, Any]] = []
+    for node in request.nodes:
+        old = known.get(node.name)
+        host = _host_of(node, old, hosts, nodes, problems)
+        address = old["address"] if old and old["host"] == host["name"] else _free_address(host, used)
+        if address is None:
+            room = _room(host)
+            count = len(request.nodes)
+            problems.append(
+                MESSAGES.error(
+                    "lab-too-many-nodes", count=count, host=host["name"], network=host["gateway"], room=len(room)
+                )
+            )
+            break
+        used.add(address)
+        pods = node.pod_cidr or (Network(old["pod_cidr"]) if old else None)
+        if pods is None:
+            pods = next((network for network in free_pods if not _overlapping(network, used_pods)), None)
+        if pods is None:
+            problems.append(MESSAGES.error("lab-no-pod-network", name=node.name, network=pod_cidr))
+            break
+        used_pods.append(pods)
+        nodes.append(
+            {
+                "name": node.name,
+                "host": host["name"],
+                "address": address,
+                "pod_cidr": str(pods),
+                "labels": dict(node.labels),
+                "taints": [dict(taint) for taint in node.taints],
+                "pids": node.pids,
+                "proxy_backend": node.proxy_backend,
+                "runtime": node.runtime,
+            }
+        )
+    return nodes
+
+
+def _host_of(
+    node: NodeRequest,
+    old: Optional[Mapping[str, Any]],
+    hosts: Sequence[Mapping[str, Any]],
+    placed: Sequence[Mapping[str, Any]],
+    problems: list[BallastError],
+) -> Mapping[str, Any]:
+    """The one it names, else where it was, else the one with the fewest nodes, the first of equals."""
+    names = {host["name"]: host for host in hosts}
+    if node.host is not None and node.host not in names:
+        known = ", ".join(names)
+        problems.append(
+            MESSAGES.error("lab-value", path=f"nodes.{node.name}.host", value=node.host, wanted=f"a host ({known})")
+        )
+    wanted = node.host or (old["host"] if old else None)
+    if wanted in names:
+        return names[wanted]
+    return min(hosts, key=lambda host: sum(one["host"] == host["name"] for one in placed))
+
+
+def _room(host: Mapping[str, Any]) -> list[str]:
+    """Addresses for instances of a host, in order."""
+    network = ipaddress.IPv4Interface(host["gateway"]).network
+    if host["connection"] == "local":
+        return [str(network[number]) for number in range(_FIRST_INSTANCE, _LAST_INSTANCE + 1)]
+    return [str(address) for address in list(network.hosts())[1:]]
+
+
+def _free_address(host: Mapping[str, Any], used: set[str]) -> Optional[str]:
+    return next((address for address in _room(host) if address not in used), None)
+
+
+def _limits(
+    host: Mapping[str, Any],
+    nodes: Sequence[dict[str, Any]],
+    requests: Sequence[NodeRequest],
+    facts: HostFacts,
+    problems: list[BallastError],
+) -> None:
+    """Adds `cpu` and `memory` to each node: what it asks for, its share, or for memory an equal part of what is left.
+
+    CPU is not limited unless asked for: equal weights divide it where it is scarce.
+    """
+    local = host["connection"] == "local"
+    cpu = facts.cpu_millis
+    memory = facts.memory_bytes - _RESERVE_BYTES if local else (host["memory_mib"] - _MACHINE_BASE_MIB // 2) * 2**20
+    asked_cpu = [request.cpu_millis if request.share is None else int(cpu * request.share) for request in requests]
+    asked_memory = [
+        request.memory_bytes if request.share is None else int(memory * request.share) for request in requests
+    ]
+    least = (("CPU", asked_cpu, cpu, "m", 0), ("memory", asked_memory, memory, " bytes", _NODE_LEAST_BYTES))
+    for what, asked, has, unit, unasked_least in least:
+        total = sum(unasked_least if part is None else part for part in asked)
+        if total > has:
+            shown = {"asked": f"{total}{unit}", "has": f"{max(has, 0)}{unit}"}
+            problems.append(MESSAGES.error("lab-shares", host=host["name"], what=what, **shown))
+    rest = memory - sum(part or 0 for part in asked_memory)
+    unasked = asked_memory.count(None)
+    for node, one_cpu, one_memory in zip(nodes, asked_cpu, asked_memory):
+        equal = max(rest, 0) // max(unasked, 1)
+        node["cpu"] = None if one_cpu is None else f"{one_cpu}m"
+        node["memory"] = str((equal if one_memory is None else one_memory) // 2**20 * 2**20)
+
+
+def _check_pod_networks(
+    nodes: Sequence[Mapping[str, Any]],
+    fixed: Sequence[tuple[str, Network]],
+    facts: HostFacts,
+    problems: list[BallastError],
+) -> None:
+    used = [(network, f"{network}, which this host uses") for network in facts.networks]
+    used += [(network, f"{network} of {owner}") for owner, network in fixed]
+    for node in nodes:
+        network = Network(node["pod_cidr"])
+        for other, shown in used:
+            if network.overlaps(other):
+                path = f"nodes.{node['name']}.pod_cidr"
+                problems.append(MESSAGES.error("lab-overlap", path=path, value=network, other=shown))
+        used.append((network, f"{network} of {node['name']}"))
+
+
+def _namespaces(lab: str, node: str) -> dict[str, str]:
+    return {"netns": netns_path(joined(lab, node)), "mountns": mountns_path(lab, node)}

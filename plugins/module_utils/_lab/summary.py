@@ -1,0 +1,97 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The summary of a lab, as the file summary.json and as the table that ends a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Optional
+
+from .._core.quantity import format_memory
+
+DEFAULT_DIR = "/var/lib/ballast/lab"
+
+
+@dataclass(frozen=True)
+class NodeSummary:
+    name: str
+    host: str
+    ready: bool
+    ready_seconds: Optional[float]  # from the kubelet's start
+    pss_bytes: int
+    pod_ip: str
+    pods_reached: int
+    service_reached: bool
+    proxy_backend: str
+
+
+@dataclass(frozen=True)
+class Summary:
+    name: str
+    kubernetes_version: str
+    plane_ready_seconds: Optional[float]
+    plane_rss_bytes: int
+    nodes: tuple[NodeSummary, ...]
+
+    @property
+    def total(self) -> int:
+        """Connections to check: each pod to every other, and each to the Service."""
+        return len(self.nodes) ** 2
+
+    @property
+    def passed(self) -> int:
+        return sum(node.pods_reached + node.service_reached for node in self.nodes)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "kubernetes_version": self.kubernetes_version,
+            "control_plane": {"ready_seconds": self.plane_ready_seconds, "rss_bytes": self.plane_rss_bytes},
+            "nodes": [asdict(node) for node in self.nodes],
+            "connectivity": {"pairs": self.total, "passed": self.passed},
+        }
+
+
+def table(summary: Summary, lab: Mapping[str, Any]) -> str:
+    """For people: what there is, the next command, how to remove it."""
+    machines = [host["name"] for host in lab["hosts"] if host["connection"] != "local"]
+    where = f"{len(machines)} virtual machines" if machines else "this host"
+    count = len(summary.nodes)
+    heads = ("NODE", "HOST", "READY", "PODS REACHED", "SERVICE", "PROXY", "MEMORY", "POD")
+    others = count - 1
+    rows = [
+        (
+            node.name,
+            node.host,
+            _seconds(node.ready_seconds) if node.ready else "no",
+            f"{node.pods_reached}/{others}",
+            "yes" if node.service_reached else "no",
+            node.proxy_backend,
+            format_memory(node.pss_bytes),
+            node.pod_ip or "-",
+        )
+        for node in summary.nodes
+    ]
+    widths = [max(len(row[column]) for row in (heads, *rows)) for column in range(len(heads))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in (heads, *rows)]
+    directory = lab["lab_dir"]
+    option = "" if directory == DEFAULT_DIR else f" LAB_DIR={directory}"
+    plane = f"ready after {_seconds(summary.plane_ready_seconds)}, {format_memory(summary.plane_rss_bytes)}"
+    return "\n".join(
+        [
+            f"lab {summary.name}: {count} nodes on {where}, Kubernetes {summary.kubernetes_version}",
+            "",
+            *(f"  {line}" for line in lines),
+            "",
+            f"connections: {summary.passed} of {summary.total} passed; control plane: {plane}",
+            f"use it:      {directory}/bin/kubectl --kubeconfig {directory}/admin.kubeconfig get pods -A -o wide",
+            f"remove it:   make lab-down{option}",
+        ]
+    )
+
+
+def _seconds(value: Optional[float]) -> str:
+    return "?" if value is None else f"{value:.1f} s"

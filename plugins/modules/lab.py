@@ -1,0 +1,126 @@
+#!/usr/bin/python
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: lab
+short_description: Decide and record what a lab is
+version_added: 0.1.0
+description:
+  - Turns a number of nodes or a topology into a lab with every address, network and limit decided, and writes it down. What an earlier
+    run wrote down is kept, so that nodes keep their addresses.
+  - Checks first that the host can carry it, and says everything that is missing at once.
+  - The parts of the lab are made from that record by the other modules, in the playbook C(ballast.kube.lab_up).
+author:
+  - ballast.kube contributors (@ballast-kube)
+extends_documentation_fragment:
+  - ballast.kube._attributes
+  - ballast.kube._attributes.events
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+options:
+  state:
+    description: V(absent) removes the record, and what runs wrote beside it, and says what stayed of the lab.
+    type: str
+    default: present
+    choices: [present, absent]
+  lab_dir:
+    description: Directory of the lab.
+    type: path
+    default: /var/lib/ballast/lab
+  name:
+    description: Name of the lab. The default is the topology's name, else what is recorded, else V(lab).
+    type: str
+  nodes:
+    description:
+      - Number of nodes. The first of the topology's nodes are taken, and nodes with its defaults are added where it has fewer.
+      - The default is the number of nodes in O(topology), else what is recorded, else V(3).
+    type: int
+  topology:
+    description: Content of a topology file, see C(docs/lab.md). The default is what is recorded.
+    type: dict
+  target:
+    description: V(host) puts the nodes on this host, V(vm) on virtual machines. The default is what is recorded, else V(host).
+    type: str
+    choices: [host, vm]
+  hosts:
+    description: Number of virtual machines. The default is what is recorded, else 2.
+    type: int
+  kubernetes_version:
+    description: Version of Kubernetes. The default is the topology's, else what is recorded, else V(1.37.1).
+    type: str
+  toolchain_dir:
+    description: Directory with a folder for each version of Kubernetes that can be built. Any version is taken when left out.
+    type: path
+  archive:
+    description: An image archive that every node is to have, besides those recorded.
+    type: path
+"""
+
+EXAMPLES = r"""
+- name: Three nodes on this host
+  ballast.kube.lab:
+    nodes: 3
+    kubernetes_version: 1.37.1
+
+- name: Forget a lab whose parts have been removed
+  ballast.kube.lab:
+    state: absent
+"""
+
+RETURN = r"""
+lab:
+  description: The record, V(null) when absent. Its hosts and nodes are what the other modules take.
+  returned: success
+  type: dict
+parts:
+  description: What the other modules are to be given for this lab - credentials, nodes, hosts, machines. V(null) when absent.
+  returned: success
+  type: dict
+steps:
+  description: What was done, or in check mode would be done, in order.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description: Kind of thing.
+      type: str
+    verb:
+      description: V(make), V(change) or V(remove).
+      type: str
+    title:
+      description: The thing, in words.
+      type: str
+    target:
+      description: What identifies it within its kind.
+      type: str
+findings:
+  description: What was found wrong afterwards.
+  returned: always
+  type: list
+  elements: dict
+seconds:
+  description: Time spent, by stage.
+  returned: always
+  type: dict
+"""
+
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import Feature, run
+from ansible_collections.ballast.kube.plugins.module_utils._lab.engine import ENGINE, SPEC, desired_from_params
+
+
+def main():
+    run(Feature(name="lab", spec=SPEC, desired=desired_from_params, engine=ENGINE))
+
+
+if __name__ == "__main__":
+    main()

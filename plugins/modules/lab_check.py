@@ -1,0 +1,123 @@
+#!/usr/bin/python
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: lab_check
+short_description: Check that a lab can be used
+version_added: 0.1.0
+description:
+  - Runs a pod on every node, and checks that every pod reaches every other, and a Service from every node.
+  - Writes C(summary.json) in the lab's directory.
+author:
+  - ballast.kube contributors (@ballast-kube)
+extends_documentation_fragment:
+  - ballast.kube._attributes
+  - ballast.kube._attributes.state_dir
+  - ballast.kube._attributes.events
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+options:
+  lab_dir:
+    description: Directory of the lab.
+    type: path
+    required: true
+  kubectl:
+    description: The C(kubectl) that asks the pods.
+    type: path
+    required: true
+  lab:
+    description: The record, as M(ballast.kube.lab) returns it.
+    type: dict
+    required: true
+  instances:
+    description: What M(ballast.kube.kubelet_instance) returned, of all hosts.
+    type: list
+    elements: dict
+    required: true
+  control_plane:
+    description: What M(ballast.kube.control_plane) returned.
+    type: dict
+    required: true
+  ready_seconds:
+    description: Seconds that the pods may take to become ready.
+    type: float
+    default: 120.0
+  settle_seconds:
+    description: Seconds from there until every connection must succeed.
+    type: float
+    default: 20.0
+  output:
+    description: Form of RV(ballast_summary).
+    type: str
+    default: table
+    choices: [table, json]
+"""
+
+EXAMPLES = r"""
+- name: Can the lab be used
+  ballast.kube.lab_check:
+    state_dir: /var/lib/ballast/lab/check
+    lab_dir: /var/lib/ballast/lab
+    kubectl: /opt/ballast/bin/kubectl
+    lab: "{{ lab_record.lab }}"
+    instances: "{{ lab_instances.instances }}"
+    control_plane: "{{ lab_plane }}"
+"""
+
+RETURN = r"""
+summary:
+  description: What summary.json holds.
+  returned: success
+  type: dict
+ballast_summary:
+  description: The summary as text, for the end of a run.
+  returned: success
+  type: str
+steps:
+  description: What was done, or in check mode would be done, in order.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description: Kind of thing.
+      type: str
+    verb:
+      description: V(make), V(change) or V(remove).
+      type: str
+    title:
+      description: The thing, in words.
+      type: str
+    target:
+      description: What identifies it within its kind.
+      type: str
+findings:
+  description: What was found wrong afterwards.
+  returned: always
+  type: list
+  elements: dict
+seconds:
+  description: Time spent, by stage.
+  returned: always
+  type: dict
+"""
+
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import Feature, run
+from ansible_collections.ballast.kube.plugins.module_utils._lab.check import ENGINE, SPEC, Desired
+
+
+def main():
+    run(Feature(name="check", spec=SPEC, desired=Desired.from_params, engine=ENGINE))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+#!/usr/bin/python
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: lab_info
+short_description: Read the record of a lab
+version_added: 0.1.0
+description:
+  - Returns what M(ballast.kube.lab) wrote down.
+author:
+  - ballast.kube contributors (@ballast-kube)
+extends_documentation_fragment:
+  - ballast.kube._attributes.info_module
+options:
+  lab_dir:
+    description: Directory of the lab.
+    type: path
+    default: /var/lib/ballast/lab
+"""
+
+EXAMPLES = r"""
+- name: Which nodes are there
+  ballast.kube.lab_info:
+  register: lab_record
+"""
+
+RETURN = r"""
+lab:
+  description: The record.
+  returned: success
+  type: dict
+parts:
+  description: What the other modules are to be given for this lab - credentials, nodes, hosts, machines.
+  returned: success
+  type: dict
+"""
+
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_reading
+from ansible_collections.ballast.kube.plugins.module_utils._lab.engine import INFO_SPEC, read_lab
+
+
+def main():
+    run_reading(INFO_SPEC, lambda host, params: read_lab(host, params["lab_dir"]))
+
+
+if __name__ == "__main__":
+    main()

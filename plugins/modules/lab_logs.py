@@ -1,0 +1,60 @@
+#!/usr/bin/python
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: lab_logs
+short_description: Collect what tells how a lab is
+version_added: 0.1.0
+description:
+  - Writes one archive with the lab's events, the logs of its services, the consoles of its virtual machines, the objects of its API and
+    the network state of its nodes, into C(logs) in the lab's directory.
+  - Keys, certificates and the content of containers do not go in.
+author:
+  - ballast.kube contributors (@ballast-kube)
+extends_documentation_fragment:
+  - ballast.kube._attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: none
+    details:
+      - Each run writes another archive.
+options:
+  lab_dir:
+    description: Directory of the lab.
+    type: path
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: What happened
+  ballast.kube.lab_logs:
+    lab_dir: /var/lib/ballast/lab
+  register: evidence
+"""
+
+RETURN = r"""
+path:
+  description: The archive.
+  returned: success
+  type: str
+  sample: /var/lib/ballast/lab/logs/lab-20261121-101500.tar.gz
+"""
+
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_task
+from ansible_collections.ballast.kube.plugins.module_utils._lab.logs import SPEC, collect
+
+
+def main():
+    run_task(SPEC, lambda host, params: {"path": collect(host, params["lab_dir"])})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,205 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The inventory of a lab, from its record."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleParserError
+
+from ansible_collections.ballast.kube.plugins.inventory.lab import InventoryModule, groups_of, read_record
+
+PYTHON = "/opt/venv/bin/python"
+NODE: dict[str, Any] = {
+    "name": "n1",
+    "host": "localhost",
+    "address": "10.97.0.11",
+    "pod_cidr": "10.128.1.0/24",
+    "labels": {"zone": "a"},
+    "taints": [],
+    "cpu": None,
+    "memory": None,
+    "proxy_backend": "nftables",
+    "runtime": "runc",
+    "netns": "/run/netns/ballast-lab-n1",
+    "mountns": "/run/ballast/lab/n1.mnt",
+}
+LOCAL: dict[str, Any] = {"name": "localhost", "connection": "local", "address": "10.97.0.1"}
+MACHINE: dict[str, Any] = {
+    "name": "vm1",
+    "connection": "ssh",
+    "address": "10.97.0.201",
+    "user": "root",
+    "ssh_key": "/srv/lab/vms/id_ed25519",
+    "known_hosts": "/srv/lab/vms/known_hosts",
+}
+
+
+def record(**changes: Any) -> dict[str, Any]:
+    return {
+        "version": 1,
+        "name": "lab",
+        "kubernetes_version": "1.37.1",
+        "lab_dir": "/srv/lab",
+        "bridge": "ballast-lab",
+        "node_cidr": "10.97.0.0/24",
+        "pod_cidr": "10.128.0.0/16",
+        "service_cidr": "10.96.0.0/16",
+        "control_plane": {"address": "10.97.0.1", "port": 6443},
+        "hosts": [copy.deepcopy(LOCAL)],
+        "nodes": [copy.deepcopy(NODE)],
+        **changes,
+    }
+
+
+def groups(uid: int = 0, **changes: Any) -> dict[str, dict[str, dict[str, Any]]]:
+    return groups_of(record(**changes), python=PYTHON, uid=uid)
+
+
+def test_groups_of_a_lab_on_this_host() -> None:
+    found = {group: list(hosts) for group, hosts in groups().items()}
+    assert found == {
+        "ballast_hosts": ["localhost"],
+        "ballast_control_plane": ["localhost"],
+        "ballast_nodes": ["n1"],
+        "proxy_nftables": ["n1"],
+    }
+
+
+def test_an_instance_is_reached_as_its_host_is_and_entered() -> None:
+    node = groups()["ballast_nodes"]["n1"]
+    assert node["ansible_connection"] == "local"
+    assert node["ansible_python_interpreter"] == PYTHON
+    assert node["ansible_become"] is True
+    assert node["ansible_become_method"] == "ballast.kube.instance"
+    assert node["ballast_instance_netns"] == NODE["netns"]
+    assert node["ballast_instance_mountns"] == NODE["mountns"]
+    assert node["ballast_instance_sudo"] is False
+    assert node["ballast_labels"] == {"zone": "a"}
+
+
+def test_an_instance_on_a_machine_goes_over_ssh() -> None:
+    found = groups(hosts=[MACHINE], nodes=[{**NODE, "host": "vm1"}])
+    node = found["ballast_nodes"]["n1"]
+    assert node["ansible_host"] == "10.97.0.201"
+    assert node["ansible_user"] == "root"
+    assert node["ansible_ssh_private_key_file"] == MACHINE["ssh_key"]
+    assert "UserKnownHostsFile=/srv/lab/vms/known_hosts" in node["ansible_ssh_common_args"]
+    assert list(found["ballast_hosts"]) == ["vm1"]
+    assert list(found["ballast_control_plane"]) == ["localhost"]
+
+
+def test_a_user_who_is_not_root_needs_sudo() -> None:
+    assert groups(uid=1000)["ballast_nodes"]["n1"]["ballast_instance_sudo"] is True
+    machine = {**MACHINE, "user": "debian"}
+    found = groups(hosts=[machine], nodes=[{**NODE, "host": "vm1"}])
+    assert found["ballast_nodes"]["n1"]["ballast_instance_sudo"] is True
+
+
+def test_every_host_knows_its_lab() -> None:
+    for hosts in (groups()["ballast_hosts"], groups()["ballast_nodes"]):
+        for variables in hosts.values():
+            assert variables["ballast_lab"]["api_server"] == "https://10.97.0.1:6443"
+            assert variables["ballast_lab"]["kubeconfig"] == "/srv/lab/admin.kubeconfig"
+
+
+def node(**changes: Any) -> dict[str, Any]:
+    return {"nodes": [{**NODE, **changes}]}
+
+
+DAMAGED: list[tuple[str, Any]] = [
+    ("lab", []),
+    ("lab.version", record(version="1")),
+    ("lab.version", record(version=True)),
+    ("lab.hosts", record(hosts=None)),
+    ("lab.hosts[0]", record(hosts=["localhost"])),
+    ("lab.hosts[0].connection", record(hosts=[{**LOCAL, "connection": "docker"}])),
+    ("lab.hosts[0].ssh_key", record(hosts=[{**MACHINE, "ssh_key": "/k -o ProxyCommand=id"}])),
+    ("lab.hosts[0].user", record(hosts=[{**MACHINE, "user": "-oProxyCommand=id"}])),
+    ("lab.hosts[0].address", record(hosts=[{**MACHINE, "address": "{{ 1 }}"}])),
+    ("lab.control_plane", record(control_plane=None)),
+    ("lab.nodes[0].name", record(**node(name="N 1"))),
+    ("lab.nodes[0].name", record(**node(name="localhost"))),
+    ("lab.nodes[0].name", record(**node(name="all"))),
+    ("lab.nodes[1].name", record(nodes=[NODE, NODE])),
+    ("lab.nodes[0].host", record(**node(host="vm9"))),
+    ("lab.nodes[0].netns", record(**node(netns="run/netns/x"))),
+    ("lab.nodes[0].netns", record(**node(netns="/run/../etc"))),
+    ("lab.nodes[0].mountns", record(**node(mountns="/run/x;id"))),
+    ("lab.nodes[0].pod_cidr", record(**node(pod_cidr="10.1/99"))),
+    ("lab.nodes[0].labels", record(**node(labels=["a"]))),
+    ("lab.nodes[0].proxy_backend", record(**node(proxy_backend="userspace"))),
+]
+
+
+@pytest.mark.parametrize(("path", "content"), DAMAGED, ids=[f"{path}-{at}" for at, (path, _c) in enumerate(DAMAGED)])
+def test_a_damaged_record_is_refused_with_its_place(path: str, content: Any) -> None:
+    with pytest.raises(AnsibleParserError) as raised:
+        groups_of(content, python=PYTHON, uid=0)
+    assert str(raised.value).startswith(f"{path}: ")
+    assert "inventory-record" in str(raised.value)
+
+
+def test_a_record_of_another_version_is_refused() -> None:
+    with pytest.raises(AnsibleParserError, match="inventory-version"):
+        groups(version=2)
+
+
+def test_no_lab_says_how_to_make_one(tmp_path: Path) -> None:
+    with pytest.raises(AnsibleParserError, match="make lab"):
+        read_record(str(tmp_path / "lab.json"))
+
+
+def test_a_record_that_is_no_json_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "lab.json").write_text('{"version": 1')
+    with pytest.raises(AnsibleParserError, match="inventory-record"):
+        read_record(str(tmp_path / "lab.json"))
+
+
+def ansible(directory: Path, content: dict[str, Any], *argv: str) -> str:
+    """Ansible itself, in a process of its own: it finds collections by ways that pytest's imports spoil."""
+    (directory / "lab.json").write_text(json.dumps(content))
+    (directory / "ballast.yml").write_text(
+        "plugin: ballast.kube.lab\nkeyed_groups: [{key: ballast_labels.zone, prefix: zone}]\n"
+    )
+    environment = {
+        **os.environ,
+        "LAB_DIR": str(directory),
+        "ANSIBLE_COLLECTIONS_PATH": os.path.abspath(".build/collections"),
+        "ANSIBLE_NOCOLOR": "1",
+    }
+    program = Path(sys.executable).with_name(argv[0])
+    command = [str(program), "-i", str(directory / "ballast.yml"), *argv[1:]]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+def test_ansible_reads_it(tmp_path: Path) -> None:
+    found = json.loads(ansible(tmp_path, record(), "ansible-inventory", "--list"))
+    assert found["zone_a"]["hosts"] == ["n1"]
+    assert found["_meta"]["hostvars"]["n1"]["ansible_become_method"] == "ballast.kube.instance"
+
+
+def test_what_the_record_holds_is_no_template(tmp_path: Path) -> None:
+    mark = tmp_path / "ran"
+    hostile = "{{ lookup('ansible.builtin.pipe', 'touch " + str(mark) + "') }}"
+    content = record(**node(labels={"zone": "a", "note": hostile}))
+    said = ansible(tmp_path, content, "ansible", "n1", "-m", "ansible.builtin.debug", "-a", "var=ballast_labels")
+    assert "lookup(" in said
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(("name", "ours"), [("ballast.yml", True), ("my-lab.yaml", True), ("hosts.yml", False)])
+def test_only_files_of_its_name_are_its_own(tmp_path: Path, name: str, ours: bool) -> None:
+    path = tmp_path / name
+    path.write_text("plugin: ballast.kube.lab\n")
+    assert InventoryModule().verify_file(str(path)) is ours

@@ -1,0 +1,306 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Optional
+
+import pytest
+
+from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError
+from ansible_collections.ballast.kube.plugins.module_utils._core.events import NullSink, Progress
+from ansible_collections.ballast.kube.plugins.module_utils._core.wait import Impossible, Pending, Ready
+from ansible_collections.ballast.kube.plugins.module_utils._core.web import Response
+from ansible_collections.ballast.kube.plugins.module_utils._lab.check import (
+    MANIFESTS,
+    CheckEngine,
+    Desired,
+    Pod,
+    Reached,
+    StatusEngine,
+    judge_answers,
+    judge_pods,
+)
+from ansible_collections.ballast.kube.plugins.module_utils._lab.messages import MESSAGES
+from ansible_collections.ballast.kube.plugins.module_utils._lab.summary import NodeSummary, Summary, table
+from ansible_collections.ballast.kube.plugins.module_utils._plane.record import record_path
+from tests.unit.cases import apply
+from tests.unit.fakes import Answer, Call, FakeHost, json_answer
+from tests.unit.lab import given as g
+
+ROOT = Path(__file__).resolve().parents[3]
+GOLDEN = Path(__file__).parent / "golden"
+PROGRESS = Progress(NullSink(), feature="check")
+KUBECTL = "/opt/kubernetes/kubectl"
+PODS = f"{g.API}/api/v1/namespaces/ballast-lab/pods"
+SERVICE = f"{g.API}/api/v1/namespaces/ballast-lab/services/echo"
+
+
+def pod(
+    node: str, *, ready: bool = True, address: str = "10.128.1.2", waiting: str = "", **metadata: Any
+) -> dict[str, Any]:
+    state: dict[str, Any] = {"waiting": {"reason": waiting, "message": "why"}} if waiting else {"running": {}}
+    return {
+        "metadata": {"name": f"echo-{node}", **metadata},
+        "spec": {"nodeName": node},
+        "status": {
+            "podIP": address,
+            "conditions": [{"type": "Ready", "status": str(ready)}],
+            "containerStatuses": [{"state": state}],
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("items", "answer"),
+    [
+        ([], Pending("pods ready on 0 of 2 nodes; n1: no pod yet")),
+        ([pod("n1")], Pending("pods ready on 1 of 2 nodes; n2: no pod yet")),
+        ([pod("n1"), pod("n2", ready=False)], Pending("pods ready on 1 of 2 nodes; n2: starting")),
+        ([pod("n1"), pod("n2", address="")], Pending("pods ready on 1 of 2 nodes; n2: starting")),
+        (
+            [pod("n1", ready=False, waiting="ContainerCreating")],
+            Pending("pods ready on 0 of 2 nodes; n1: ContainerCreating"),
+        ),
+        (
+            [pod("n2", ready=False, waiting="CrashLoopBackOff"), pod("n1")],
+            Pending("pods ready on 1 of 2 nodes; n2: CrashLoopBackOff"),
+        ),
+        ([pod("n1", ready=False, waiting="ErrImageNeverPull")], Impossible("pod on n1: ErrImageNeverPull: why")),
+        ([pod("n1", ready=False, waiting="InvalidImageName")], Impossible("pod on n1: InvalidImageName: why")),
+        ([pod("n1"), pod("n2", deletionTimestamp="now")], Pending("pods ready on 1 of 2 nodes; n2: no pod yet")),
+        (
+            [pod("gone", ready=False, waiting="ErrImageNeverPull")],
+            Pending("pods ready on 0 of 2 nodes; n1: no pod yet"),
+        ),
+        ([{"metadata": {"name": "x"}}], Pending("pods ready on 0 of 2 nodes; n1: no pod yet")),
+        (
+            [{"metadata": {"name": "x"}, "spec": {"nodeName": "n1"}}],
+            Pending("pods ready on 0 of 2 nodes; n1: starting"),
+        ),
+        (
+            [pod("n2", address="10.128.2.2"), pod("n1")],
+            Ready(
+                [
+                    Pod(name="echo-n1", node="n1", address="10.128.1.2"),
+                    Pod(name="echo-n2", node="n2", address="10.128.2.2"),
+                ]
+            ),
+        ),
+    ],
+)
+def test_pods_are_judged_by_what_the_api_says(items: list[Mapping[str, Any]], answer: object) -> None:
+    assert judge_pods(items, ["n1", "n2"]) == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "reached"),
+    [
+        ("10.0.2.2:8080 n2\n10.0.3.2:8080 n3\n10.96.0.9:80 n1\n", Reached(pods=2, service=True)),
+        ("10.0.2.2:8080 \n10.0.3.2:8080 n3\n10.96.0.9:80 \n", Reached(pods=1, service=False)),
+        ("10.0.2.2:8080 n3\n10.0.3.2:8080 n3\n10.96.0.9:80 n9\n", Reached(pods=1, service=False)),
+        ("", Reached(pods=0, service=False)),
+        ("error: unable to upgrade connection\n", Reached(pods=0, service=False)),
+    ],
+)
+def test_an_answer_counts_when_the_right_node_gave_it(text: str, reached: Reached) -> None:
+    assert judge_answers(text, {"10.0.2.2:8080": "n2", "10.0.3.2:8080": "n3"}, ["n1", "n2", "n3"]) == reached
+
+
+def summary(*, well: bool = True) -> Summary:
+    def node(number: int, fine: bool) -> NodeSummary:
+        return NodeSummary(
+            name=f"n{number}",
+            host="localhost",
+            ready=fine,
+            ready_seconds=2.04 if fine else None,
+            pss_bytes=146 * 2**20 if fine else 0,
+            pod_ip=f"10.128.{number}.2" if fine else "",
+            pods_reached=2 if well else int(fine),
+            service_reached=fine,
+            proxy_backend="nftables",
+        )
+
+    nodes = tuple(node(number, well or number != 2) for number in (1, 2, 3))
+    return Summary(
+        name="lab", kubernetes_version="1.37.1", plane_ready_seconds=2.61, plane_rss_bytes=465 * 2**20, nodes=nodes
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "well", "lab_dir", "target"), [("well.txt", True, g.DIR, "host"), ("ill.txt", False, "/srv/lab", "vm")]
+)
+def test_the_table_is_as_it_was(name: str, well: bool, lab_dir: str, target: str) -> None:
+    """With UPDATE_GOLDEN=1 the files are written anew; look at the difference."""
+    text, path = table(summary(well=well), g.lab(lab_dir=lab_dir, target=target)) + "\n", GOLDEN / name
+    if os.environ.get("UPDATE_GOLDEN"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    assert path.read_text() == text
+
+
+def test_the_summary_has_the_keys_that_are_promised() -> None:
+    found = summary().as_json()
+    assert found["control_plane"] == {"ready_seconds": 2.61, "rss_bytes": 465 * 2**20}
+    assert found["connectivity"] == {"pairs": 9, "passed": 9}
+    promised = {
+        "name",
+        "host",
+        "ready_seconds",
+        "pss_bytes",
+        "pod_ip",
+        "pods_reached",
+        "service_reached",
+        "proxy_backend",
+    }
+    assert promised <= set(found["nodes"][0])
+    assert summary(well=False).as_json()["connectivity"] == {"pairs": 9, "passed": 4}
+
+
+def desired(count: int = 3, **changes: Any) -> Desired:
+    given = {
+        "state_dir": f"{g.DIR}/check",
+        "lab_dir": f"{g.DIR}/",
+        "kubectl": KUBECTL,
+        "lab": g.lab(nodes=count),
+        "instances": [
+            {"name": f"n{n}", "ready": True, "ready_seconds": 2.0, "pss_bytes": 2**27} for n in range(1, count + 1)
+        ],
+        "control_plane": {"ready_seconds": 2.6, "rss_bytes": 2**29},
+        "ready_seconds": 5.0,
+        "settle_seconds": 5.0,
+        "output": "table",
+        **changes,
+    }
+    return Desired.from_params(given)
+
+
+def machine(*, deaf: str = "", objects: Optional[dict[str, Any]] = None) -> FakeHost:
+    """A lab whose pods run; the node `deaf` reaches nobody."""
+    host, kept = g.machine(), {} if objects is None else objects
+
+    def get(url: str, _body: Optional[bytes]) -> Response:
+        path = url[len(g.API) :]
+        return json_answer(200, kept[path]) if path in kept else json_answer(404, {})
+
+    def patch(url: str, body: Optional[bytes]) -> Response:
+        kept[url[len(g.API) :].partition("?")[0]] = json.loads(body or b"{}")
+        return json_answer(201, {})
+
+    def delete(url: str, _body: Optional[bytes]) -> Response:
+        return json_answer(200 if kept.pop(url[len(g.API) :], None) else 404, {})
+
+    def asked(call: Call) -> Answer:
+        source = call.argv[call.argv.index("exec") + 1].removeprefix("echo-")
+        targets = call.argv[call.argv.index("sh") + 1 :]
+        names = {f"10.128.{n}.2:8080": f"n{n}" for n in range(1, 9)}
+        return "".join(f"{target} {'' if source == deaf else names.get(target, 'n1')}\n" for target in targets)
+
+    for method, answer in (("GET", get), ("PATCH", patch), ("DELETE", delete)):
+        host.answer(g.API, answer, method=method)
+    host.answer(PODS, json_answer(200, {"items": [pod(f"n{n}", address=f"10.128.{n}.2") for n in (1, 2, 3)]}))
+    host.answer(SERVICE, json_answer(200, {"metadata": {}, "spec": {"clusterIP": "10.96.0.9"}}))
+    host.on(KUBECTL, answer=asked)
+    return host
+
+
+def test_a_lab_that_works_is_found_to_work() -> None:
+    host, engine = machine(), CheckEngine()
+    assert engine.verify(desired(), host, PROGRESS) == []
+    report = engine.report(desired(), host)
+    assert json.loads(host.text(f"{g.DIR}/summary.json")) == report["summary"]
+    assert report["summary"]["connectivity"] == {"pairs": 9, "passed": 9}  # type: ignore[index]
+    assert "connections: 9 of 9 passed" in str(report["ballast_summary"])
+    assert json.loads(str(engine.report(desired(output="json"), host)["ballast_summary"])) == report["summary"]
+    execs = [command for command in host.commands if "exec" in command]
+    assert len(execs) == 3, "each pod is asked once"
+    assert all(f"{g.DIR}/admin.kubeconfig" in command for command in execs)
+
+
+def test_connections_that_fail_are_counted_and_named() -> None:
+    [finding] = CheckEngine().verify(desired(), machine(deaf="n2"), PROGRESS)
+    assert (finding.id, finding.blocking) == ("lab-connectivity", True)
+    assert "3 of 9 connections failed" in finding.text
+    assert "ip netns exec ballast-lab-n2 nft list ruleset" in finding.remedy
+
+
+def test_pods_that_do_not_run_are_told() -> None:
+    host = machine()
+    host.answer(
+        PODS, json_answer(200, {"items": [pod("n1"), pod("n2"), pod("n3", ready=False, waiting="ErrImageNeverPull")]})
+    )
+    [finding] = CheckEngine().verify(desired(), host, PROGRESS)
+    assert finding.id == "lab-pods"
+    assert "n3: ErrImageNeverPull" in finding.text
+    host.answer(PODS, json_answer(503, {}))
+    [finding] = CheckEngine().verify(desired(), host, PROGRESS)
+    assert "no pod yet" in finding.text
+
+
+def test_a_service_that_is_absent_is_told() -> None:
+    host = machine()
+    host.answer(SERVICE, json_answer(404, {}))
+    [finding] = CheckEngine().verify(desired(), host, PROGRESS)
+    assert (finding.id, "404 for the Service echo" in finding.text) == ("lab-pods", True)
+
+
+def test_without_a_control_plane_there_is_no_lab() -> None:
+    with pytest.raises(BallastError) as caught:
+        CheckEngine().verify(desired(), FakeHost(), PROGRESS)
+    assert caught.value.id == "lab-none"
+
+
+def test_the_objects_are_applied_once_and_again_when_they_are_changed() -> None:
+    objects: dict[str, Any] = {}
+    host, engine = machine(objects=objects), CheckEngine()
+    host.answer(
+        SERVICE,
+        lambda url, body: (
+            json_answer(200, objects[url[len(g.API) :]]) if url[len(g.API) :] in objects else json_answer(404, {})
+        ),
+    )
+    apply(engine, desired(), host)
+    assert set(objects) == set(MANIFESTS)
+    assert host.readlink(f"{g.DIR}/bin") == "/opt/kubernetes"
+    done = len(host.effects)
+    apply(engine, desired(), host)
+    assert host.effects[done:] == []
+    daemonset = next(path for path in objects if "daemonsets" in path)
+    objects[daemonset]["metadata"]["annotations"] = {}
+    assert [step.title for step in apply(engine, desired(), host).steps] == ["DaemonSet echo"]
+
+
+def test_an_object_that_the_api_refuses_is_an_error() -> None:
+    host = machine()
+    host.answer(g.API, json_answer(403, {"message": "forbidden"}), method="PATCH")
+    with pytest.raises(BallastError) as caught:
+        apply(CheckEngine(), desired(), host)
+    assert (caught.value.id, "forbidden" in caught.value.found) == ("lab-pods", True)
+
+
+def test_the_status_of_a_lab_is_what_it_is_now_without_a_change() -> None:
+    host = machine(deaf="n2")
+    report = StatusEngine().report(desired(), host)
+    assert "connections: " in str(report["ballast_summary"])
+    assert [effect for effect in host.effects if effect.verb != "run"] == []
+    for answer in (json_answer(404, {}), json_answer(503, {})):
+        host.answer(SERVICE, answer)
+        assert StatusEngine().report(desired(), host)["summary"]["nodes"][0]["pod_ip"] == "10.128.1.2"  # type: ignore[index]
+    stopped = FakeHost(files={record_path(f"{g.DIR}/plane"): g.plane_record().as_text()})
+    assert StatusEngine().report(desired(), stopped)["summary"]["connectivity"] == {"pairs": 9, "passed": 0}  # type: ignore[index]
+    assert StatusEngine().report(desired(), FakeHost())["summary"]["connectivity"] == {"pairs": 9, "passed": 0}  # type: ignore[index]
+
+
+def test_every_id_of_the_table_is_raised_by_the_code_and_tried_by_a_test() -> None:
+    sources = (ROOT / "plugins/module_utils/_lab").glob("*.py")
+    code = "".join(path.read_text() for path in sources if path.stem != "messages")
+    tests = "".join(path.read_text() for path in Path(__file__).parent.glob("*.py"))
+    assert [id for id in MESSAGES.rows if f'"{id}"' not in code] == []
+    assert [id for id in MESSAGES.rows if f'"{id}"' not in tests] == []
+    assert set(re.findall(r'error\(\s*"(lab-[a-z-]+)"', code)) == set(MESSAGES.rows)

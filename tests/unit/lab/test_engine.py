@@ -1,0 +1,279 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+from typing import Any, Optional
+
+import pytest
+
+from ansible_collections.ballast.kube.plugins.module_utils._core.events import NullSink, Progress
+from ansible_collections.ballast.kube.plugins.module_utils._lab import engine as lab_engine
+from ansible_collections.ballast.kube.plugins.module_utils._lab.engine import (
+    ENGINE,
+    REGISTRY,
+    SPEC,
+    Desired,
+    desired_from_params,
+    read_lab,
+)
+from tests.unit.cases import apply, check_kills, plan_of
+from tests.unit.fakes import FakeHost
+from tests.unit.lab import given as g
+
+PROGRESS = Progress(NullSink(), feature="lab")
+ROUTES = [{"dst": "default", "gateway": "192.0.2.1"}, {"dst": "192.0.2.0/24"}, {"dst": "198.51.100.7"}]
+
+
+@pytest.fixture
+def host(monkeypatch: pytest.MonkeyPatch) -> FakeHost:
+    """A host without a lab; the parameters are resolved against it."""
+    made = machine()
+    monkeypatch.setattr(lab_engine, "LocalHost", lambda: made)
+    return made
+
+
+def machine() -> FakeHost:
+    host = FakeHost(files={"/proc/meminfo": f"MemTotal: {16 * 2**20} kB\nMemAvailable: 9999999 kB\n"})
+    host.given_cgroups(2)
+    # Another lab is there, so that a kill between making a directory for all labs and using it leaves nothing of ours.
+    host.given("/var/lib/ballast/shared/srv.json", '{"made": "", "holders": ["else"]}')
+    host.given_directory(REGISTRY)
+    host.on("ip", "-j", "-4", "route", "show", answer=lambda call: json.dumps(ROUTES), reads=True)
+    host.on("ip", "-j", "link", "show", answer='[{"ifname": "lo"}]', reads=True)
+    return host
+
+
+def want(**changes: Any) -> Desired:
+    return desired_from_params({**{name: option.get("default") for name, option in SPEC.items()}, **changes})
+
+
+def up(host: FakeHost, **changes: Any) -> dict[str, Any]:
+    apply(ENGINE, want(**changes), host)
+    found = read_lab(host, changes.get("lab_dir", g.DIR))["lab"]
+    assert isinstance(found, dict)
+    return found
+
+
+def id_of(ask: Any) -> Optional[str]:
+    return next((id for id, _path in g.errors_of(ask)), None)
+
+
+def test_a_lab_is_recorded_and_registered_and_forgotten(host: FakeHost) -> None:
+    before = host.snapshot()
+    lab = up(host)
+    assert [node["name"] for node in lab["nodes"]] == ["n1", "n2", "n3"]
+    assert json.loads(host.text(f"{REGISTRY}/lab.json")) == {"lab_dir": g.DIR}
+    done = len(host.effects)
+    apply(ENGINE, want(), host)
+    assert host.effects[done:] == []
+    apply(ENGINE, want(state="absent"), host)
+    assert host.snapshot() == before
+
+
+def test_it_survives_a_kill_at_any_effect(monkeypatch: pytest.MonkeyPatch) -> None:
+    current = machine()
+    monkeypatch.setattr(lab_engine, "LocalHost", lambda: current)
+    present = want()
+    absent = Desired(state="absent", state_dir=g.DIR, name="lab", lab=None)
+    kills = check_kills(ENGINE, machine, present, absent, lambda host: host.stat(f"{g.DIR}/lab.json") is not None)
+    assert kills > 40
+
+
+def test_what_is_not_said_stays_as_it_was(host: FakeHost) -> None:
+    topology = {"nodes": [{"name": "a"}, {"name": "b", "share": "1/4"}]}
+    first = up(host, topology=topology, name="mine", kubernetes_version="1.36.4")
+    assert apply(ENGINE, want(), host).steps == ()
+    smaller = up(host, nodes=1)
+    assert [node["name"] for node in smaller["nodes"]] == ["a"]
+    larger = up(host, nodes=3)
+    assert [node["name"] for node in larger["nodes"]] == ["a", "b", "n1"]
+    assert larger["nodes"][0]["address"] == first["nodes"][0]["address"]
+    assert (larger["name"], larger["kubernetes_version"]) == ("mine", "1.36.4")
+
+
+def test_a_plain_run_keeps_the_machines(host: FakeHost) -> None:
+    assert len(up(host, target="vm", hosts=3)["hosts"]) == 3
+    assert apply(ENGINE, want(), host).steps == ()
+    assert len(up(host, hosts=1)["hosts"]) == 1
+
+
+@pytest.mark.parametrize("changes", [{"nodes": 0}, {"target": "vm", "hosts": 0}])
+def test_nothing_is_a_number_too(host: FakeHost, changes: dict[str, Any]) -> None:
+    assert id_of(lambda: want(**changes)) == "lab-value"
+    up(host)
+    assert id_of(lambda: want(nodes=0)) == "lab-value"
+
+
+def test_a_version_that_cannot_be_built_is_refused_before_it_is_written_down(host: FakeHost) -> None:
+    for version in ("1.36.4", "1.37.1"):
+        host.make_directory(f"/toolchain/{version}")
+    assert id_of(lambda: want(kubernetes_version="1.20.0", toolchain_dir="/toolchain")) == "lab-version"
+    assert want(kubernetes_version="v1.36.4", toolchain_dir="/toolchain").lab is not None
+    assert want(kubernetes_version="1.20.0").lab is not None, "programs that come from elsewhere"
+
+
+def test_names_and_networks_are_each_labs_own(host: FakeHost) -> None:
+    up(host)
+    assert id_of(lambda: want(lab_dir="/srv/two")) == "lab-name-taken"
+    second = up(host, lab_dir="/srv/two", name="two")
+    assert (second["node_cidr"], second["pod_cidr"]) == ("10.97.1.0/24", "10.129.0.0/16")
+    assert id_of(lambda: want(name="other")) == "lab-fixed"
+    apply(ENGINE, want(lab_dir="/srv/two", state="absent"), host)
+    assert host.stat(f"{REGISTRY}/lab.json") is not None
+    assert want(lab_dir="/srv/three", name="two").lab is not None
+
+
+def test_machines_of_a_stopped_lab_keep_their_networks(host: FakeHost) -> None:
+    topology = {"node_cidr": "192.168.7.0/24", "pod_cidr": "172.16.0.0/16"}
+    up(host, topology=topology, target="vm", name="one", lab_dir="/srv/one")
+    assert want(target="vm").lab["hosts"][0]["gateway"] == "10.98.1.1/28"  # type: ignore[index]
+
+
+def test_networks_that_the_host_has_routes_to_are_avoided(host: FakeHost) -> None:
+    ROUTES.append({"dst": "10.97.0.0/16"})
+    try:
+        assert id_of(want) == "lab-no-free-network"
+    finally:
+        ROUTES.pop()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"version": 99}'])
+def test_a_record_that_cannot_be_read_is_told(host: FakeHost, text: str) -> None:
+    host.given(f"{g.DIR}/lab.json", text)
+    for state in ("present", "absent"):
+        assert id_of(lambda state=state: want(state=state)) == "lab-record"  # type: ignore[misc]
+    assert host.effects == []
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}"])
+def test_a_registry_that_cannot_be_read_is_told(host: FakeHost, text: str) -> None:
+    host.given(f"{REGISTRY}/lab.json", text)
+    assert id_of(want) == "lab-record"
+    host.given(f"{REGISTRY}/lab.json", '{"lab_dir": "/var/lib/ballast/lab"}')
+    host.given(f"{REGISTRY}/other.json", text)
+    assert id_of(want) == "lab-record"
+
+
+def test_there_is_no_lab_to_read(host: FakeHost) -> None:
+    assert id_of(lambda: read_lab(host, "/srv/none/")) == "lab-none"
+
+
+RESULTS = (
+    "summary.json",
+    "events.jsonl",
+    "admin.kubeconfig",
+    "logs/lab-1.tar.gz",
+    "api/x",
+    "check/y",
+    "archives/a.tar",
+)
+
+
+def test_removal_takes_the_results_and_leaves_what_is_not_ours(host: FakeHost) -> None:
+    up(host)
+    for name in RESULTS:
+        host.given(f"{g.DIR}/{name}", "x")
+    host.given(f"{g.DIR}/notes.txt", "mine")
+    down = want(state="absent")
+    apply(ENGINE, down, host)
+    assert host.paths(g.DIR) == [g.DIR, f"{g.DIR}/notes.txt"]
+    [finding] = ENGINE.verify(down, host, PROGRESS)
+    assert finding.id == "lab-left"
+    assert f"directory {g.DIR}" in finding.text
+
+
+def test_a_directory_without_a_lab_is_not_touched(host: FakeHost) -> None:
+    for name in RESULTS:
+        host.given(f"/srv/project/{name}", "x")
+    before = host.snapshot()
+    apply(ENGINE, want(lab_dir="/srv/project", state="absent"), host)
+    apply(ENGINE, want(lab_dir="/", state="absent"), host)
+    assert host.snapshot() == before
+    assert ENGINE.verify(want(lab_dir="/srv/project", state="absent"), host, PROGRESS) == []
+
+
+def test_what_stayed_is_listed_and_nothing_of_another_lab(host: FakeHost) -> None:
+    long = "a-node-with-a-long-name"
+    up(host, topology={"nodes": [{"name": long}]})
+    up(host, lab_dir="/srv/lab-2", name="lab-2")
+    down = want(state="absent")
+    apply(ENGINE, down, host)
+    host.given_process(["/opt/kubernetes/kubelet", "--config=/srv/lab-2/nodes/n1/etc/kubelet.json"])
+    others = [
+        {"ifname": "ballast-lab-2"},
+        {"ifname": "ballast-lab-2-n1"},
+        {"ifname": "ballast-label"},
+        {"ifname": "lo"},
+    ]
+    host.given("/run/netns/ballast-lab-2-n1")
+    host.given_directory("/sys/fs/cgroup/ballast-lab_2-n1")
+    host.given("/proc/self/mounts", host.text("/proc/self/mounts") + "x /srv/lab-2/nodes/n1/x nsfs rw 0 0\n")
+    host.on("ip", "-j", "link", "show", answer=json.dumps(others), reads=True)
+    assert ENGINE.verify(down, host, PROGRESS) == []
+
+    short = lab_engine.link_name("lab", long)
+    ours = [{"ifname": name} for name in ("ballast-lab", "ballast-lab-n9", short)]
+    host.on("ip", "-j", "link", "show", answer=json.dumps([*others, *ours]), reads=True)
+    host.given("/run/netns/ballast-lab-n9")
+    host.given_directory("/sys/fs/cgroup/ballast-lab-n9")
+    host.given_directory("/sys/fs/cgroup/ballast.slice/ballast-lab.slice/ballast-lab-n9.slice")
+    host.given_directory("/run/ballast/lab")
+    host.given("/proc/self/mounts", host.text("/proc/self/mounts") + "x /run/ballast/lab/n9.mnt nsfs rw 0 0\n")
+    pid = host.given_process(["/opt/kubernetes/kubelet", f"--config={g.DIR}/nodes/n9/etc/kubelet.json"])
+    host.given_process(["tail", "-f", f"{g.DIR}/events.jsonl"])
+    [finding] = ENGINE.verify(down, host, PROGRESS)
+    assert finding.blocking
+    assert finding.text.partition(": ")[2].split(", ") == [
+        "link ballast-lab",
+        "link ballast-lab-n9",
+        f"link {short}",
+        "namespace ballast-lab-n9",
+        "mount /run/ballast/lab/n9.mnt",
+        "directory /run/ballast/lab",
+        "cgroup /sys/fs/cgroup/ballast-lab-n9",
+        "cgroup /sys/fs/cgroup/ballast.slice/ballast-lab.slice/ballast-lab-n9.slice",
+        f"process {pid} (/opt/kubernetes/kubelet)",
+    ]
+
+
+def test_room_is_asked_for_new_nodes_only(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, Any]] = []
+    monkeypatch.setattr(lab_engine, "preflight", lambda host, **wanted: asked.append(wanted))
+    ENGINE.require(want(), host)
+    up(host)
+    ENGINE.require(want(), host)
+    ENGINE.require(want(nodes=5), host)
+    ENGINE.require(want(nodes=1), host)
+    ENGINE.require(want(state="absent"), host)
+    assert [one["new_nodes"] for one in asked] == [3, 2]
+    assert asked[0] == {
+        "lab_dir": g.DIR,
+        "target": "host",
+        "new_nodes": 3,
+        "backends": ["nftables"],
+        "runtimes": ["runc"],
+    }
+
+
+def test_check_mode_answers_what_later_tasks_need(host: FakeHost) -> None:
+    desired = want()
+    assert plan_of(ENGINE, desired, host).steps != ()
+    assert ENGINE.preview(desired) == ENGINE.report(desired, host)
+    assert ENGINE.preview(desired)["parts"] is not None
+    assert ENGINE.preview(want(state="absent")) == {"lab": None, "parts": None}
+    assert host.effects == []
+
+
+def test_an_archive_is_taken_once_and_kept(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Reference:
+        name, digest = "registry.example/a:1", "sha256:12"
+
+    monkeypatch.setattr(lab_engine, "image_references", lambda path: [Reference])
+    lab = up(host, archive="/srv/a.tar")
+    assert lab["archives"] == [{"path": "/srv/a.tar", "images": {"registry.example/a:1": "sha256:12"}}]
+    assert up(host)["archives"] == lab["archives"]
+    assert [row["path"] for row in up(host, archive="/srv/b.tar")["archives"]] == ["/srv/a.tar", "/srv/b.tar"]
+    assert len(up(host, archive="/srv/a.tar")["archives"]) == 2

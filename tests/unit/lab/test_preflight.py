@@ -1,0 +1,158 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import pytest
+
+from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, Problems
+from ansible_collections.ballast.kube.plugins.module_utils._core.host import Completed
+from ansible_collections.ballast.kube.plugins.module_utils._lab.preflight import preflight
+from tests.unit.fakes import Answer, Call, FakeHost
+
+TOOLS = ("ip", "nsenter", "nft", "sysctl", "runc", "dpkg-deb", "runsvdir", "sv", "iptables", "ipvsadm", "ipset", "crun")
+
+
+@pytest.fixture(autouse=True)
+def _root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+
+
+def machine(
+    *, without: Sequence[str] = (), refuses: Sequence[str] = (), available_mib: int = 4096, systemd: bool = False
+) -> FakeHost:
+    """`refuses`: words of trials that this kernel fails."""
+    host = FakeHost(systemd=systemd)
+    for tool in TOOLS:
+        if tool not in without:
+            host.on(tool, answer=AssertionError("a trial runs in a namespace of its own"))
+
+    def trial(call: Call) -> Answer:
+        assert call.argv[:3] == ("unshare", "--net", "--")
+        told = " ".join(call.argv)
+        if any(word in told for word in refuses):
+            return Completed(argv=call.argv, status=2, stdout="", stderr="one\nOperation not supported\n")
+        return ""
+
+    host.on("unshare", answer=trial, reads=True)
+    host.given("/proc/filesystems", "nodev\toverlay\n")
+    host.given("/proc/meminfo", f"MemTotal: 9999999 kB\nMemAvailable: {available_mib * 1024} kB\n")
+    return host
+
+
+def missing(
+    host: FakeHost,
+    *,
+    new_nodes: int = 3,
+    target: str = "host",
+    backends: Sequence[str] = ("nftables",),
+    runtimes: Sequence[str] = ("runc",),
+) -> list[BallastError]:
+    try:
+        preflight(
+            host,
+            lab_dir="/var/lib/ballast/lab",
+            target=target,
+            new_nodes=new_nodes,
+            backends=backends,
+            runtimes=runtimes,
+        )
+    except Problems as problems:
+        return [*problems.problems]
+    except BallastError as error:
+        return [error]
+    finally:
+        assert host.effects == [], "a preflight changes nothing"
+    return []
+
+
+def test_a_machine_that_has_everything_passes() -> None:
+    assert missing(machine(), backends=["nftables", "iptables", "ipvs"], runtimes=["runc", "crun"]) == []
+    assert missing(machine(), target="vm") == []
+
+
+def test_without_root_nothing_else_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    host = machine()
+    [error] = missing(host)
+    assert (error.id, host.commands) == ("lab-not-root", [])
+
+
+@pytest.mark.parametrize(
+    ("tool", "package"),
+    [
+        ("ip", "iproute2"),
+        ("nsenter", "util-linux"),
+        ("nft", "nftables"),
+        ("sysctl", "procps"),
+        ("runc", "runc"),
+        ("dpkg-deb", "dpkg"),
+        ("runsvdir", "runit"),
+        ("iptables", "iptables"),
+        ("ipset", "ipset"),
+        ("crun", "crun"),
+    ],
+)
+def test_a_missing_tool_is_told_with_its_package(tool: str, package: str) -> None:
+    [error] = missing(machine(without=[tool]), backends=["ipvs", "iptables"], runtimes=["crun"])
+    assert error.id == "lab-tools"
+    assert error.text == f"this host lacks {tool}"
+    assert error.remedy.endswith(f"apt-get install {package}")
+
+
+def test_tools_that_this_lab_does_not_use_may_be_absent() -> None:
+    assert missing(machine(without=["iptables", "ipvsadm", "ipset", "crun"])) == []
+    assert missing(machine(without=["runsvdir", "sv"], systemd=True)) == []
+    assert missing(machine(without=["iptables"]), target="vm", backends=["iptables"]) == [], (
+        "it is used inside the machines"
+    )
+
+
+@pytest.mark.parametrize(
+    ("word", "feature"),
+    [
+        ("veth", "veth pairs"),
+        ("bridge", "bridges"),
+        ("masquerade", "masquerading"),
+        ("iptables", "its nat table"),
+        ("ipvsadm", "ipvs"),
+    ],
+)
+def test_what_the_kernel_cannot_do_is_told(word: str, feature: str) -> None:
+    [error] = missing(machine(refuses=[word]), backends=["iptables", "ipvs"])
+    assert (error.id, feature in error.text) == ("lab-kernel", True)
+    assert error.found == "Operation not supported"
+    assert error.remedy
+
+
+def test_overlay_may_be_a_module_that_is_not_loaded_yet() -> None:
+    host = machine()
+    host.given("/proc/filesystems", "ext4\n")
+    assert [error.id for error in missing(host)] == ["lab-kernel"]
+    host.on("modprobe", "-n", "overlay", answer=1, reads=True)
+    assert [error.id for error in missing(host)] == ["lab-kernel"]
+    host.on("modprobe", "-n", "overlay", answer="", reads=True)
+    assert missing(host) == []
+
+
+def test_everything_that_is_missing_is_told_at_once() -> None:
+    host = machine(refuses=["veth", "bridge"], available_mib=500)
+    host.free = 10 * 2**20
+    assert [error.id for error in missing(host)] == ["lab-kernel", "lab-kernel", "lab-memory", "lab-disk"]
+    host = machine(without=["nft", "runc"], available_mib=500)
+    host.fill_disk()
+    found = missing(host)
+    assert [error.id for error in found] == ["lab-tools", "lab-memory", "lab-disk"]
+    assert found[0].text == "this host lacks nft, runc"
+    assert found[1].text == "3 more nodes need about 1300 MiB of memory; 500 MiB are available"
+    assert found[2].text == "/var/lib/ballast/lab: 3 more nodes need about 450 MiB of disk; 0 MiB are free"
+
+
+def test_a_lab_that_grows_by_nothing_needs_no_room() -> None:
+    host = machine(available_mib=10)
+    host.fill_disk()
+    assert missing(host, new_nodes=0) == []
