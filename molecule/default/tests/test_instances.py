@@ -1,0 +1,83 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the role node_instances made of the virtual machines, seen from inside them: the systemd and cgroup v2 side."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import testinfra
+import yaml
+
+VARIABLES = yaml.safe_load((Path(__file__).resolve().parents[1] / "vars" / "lab.yml").read_text(encoding="utf-8"))
+LAB_DIR = Path(VARIABLES["lab_dir"])
+LAB = json.loads((LAB_DIR / "lab.json").read_text(encoding="utf-8"))
+SERVICES = ("containerd", "kubelet", "kube-proxy")
+
+
+def on(name: str) -> testinfra.host.Host:
+    """The virtual machine of that name."""
+    machine = next(host for host in LAB["hosts"] if host["name"] == name)
+    known = LAB_DIR / "vms" / name / "known_hosts"
+    return testinfra.get_host(
+        f"ssh://{machine['user']}@{machine['address']}",
+        ssh_identity_file=machine["ssh_key"],
+        ssh_extra_args=f"-o UserKnownHostsFile={known} -o StrictHostKeyChecking=yes",
+    )
+
+
+def unit(node: dict[str, Any], service: str) -> str:
+    return f"ballast-{LAB['name']}-{node['name']}-{service}"
+
+
+@pytest.fixture(params=LAB["nodes"], ids=lambda node: node["name"])
+def node(request: pytest.FixtureRequest) -> dict[str, Any]:
+    return request.param
+
+
+def test_the_nodes_are_spread_over_the_machines() -> None:
+    assert sorted(one["host"] for one in LAB["nodes"]) == ["vm1", "vm1", "vm2", "vm2"]
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_services_are_units_that_start_with_the_machine(node: dict[str, Any], service: str) -> None:
+    found = on(node["host"]).service(unit(node, service))
+    assert found.is_running
+    assert found.is_enabled
+
+
+def test_processes_are_in_the_slice_and_the_namespace(node: dict[str, Any]) -> None:
+    host = on(node["host"])
+    shown = host.check_output("systemctl show -p MainPID -p Slice %s", unit(node, "kubelet"))
+    rows = dict(line.split("=", 1) for line in shown.splitlines())
+    assert rows["Slice"] == f"ballast-{LAB['name']}-{node['name']}.slice"
+    inside = host.check_output("stat -L -c %%i /proc/%s/ns/net", rows["MainPID"])
+    assert inside == host.check_output("stat -L -c %%i %s", node["netns"])
+    assert inside != host.check_output("stat -L -c %%i /proc/1/ns/net")
+
+
+def test_the_slice_has_its_limits(node: dict[str, Any]) -> None:
+    host = on(node["host"])
+    slice_name = f"ballast-{LAB['name']}-{node['name']}.slice"
+    path = host.check_output("systemctl show -p ControlGroup --value %s", slice_name)
+    assert host.file(f"/sys/fs/cgroup{path}/memory.max").content_string.strip() == node["memory"]
+    assert host.file(f"/sys/fs/cgroup{path}/pids.max").content_string.strip() == str(node["pids"])
+
+
+def test_keys_are_their_owners_alone(node: dict[str, Any]) -> None:
+    host = on(node["host"])
+    home = next(one["state_dir"] for one in LAB["hosts"] if one["name"] == node["host"])
+    listed = host.check_output("find %s/nodes/%s/pki -name '*.key' -printf '%%m %%p\\n'", home, node["name"])
+    assert len(listed.splitlines()) == 3
+    assert all(line.startswith("600 ") for line in listed.splitlines())
+
+
+def test_every_pod_reaches_every_other_across_machines() -> None:
+    summary = json.loads((LAB_DIR / "summary.json").read_text(encoding="utf-8"))
+    assert summary["connectivity"] == {"pairs": 16, "passed": 16}
+    assert all(one["service_reached"] for one in summary["nodes"])

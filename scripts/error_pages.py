@@ -1,0 +1,100 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Write the section "Errors by id" of each feature's page from the feature's table of messages.
+
+    scripts/error_pages.py            # write
+    scripts/error_pages.py --check    # say which pages would change; status 1 if any
+
+The section reaches from its heading to the end of the page. What stands above it is written by hand.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import string
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / ".build" / "collections"))  # `make env` lays it out
+
+from ansible_collections.ballast.kube.plugins.module_utils._core.errors import (  # noqa: E402
+    BallastError,
+    HostError,
+    Message,
+    Messages,
+    PeerError,
+    UserError,
+)
+
+UTILS = ROOT / "plugins" / "module_utils"
+HEADING = "## Errors by id"
+_EARLIER_HEADING = re.compile(r"^## Errors( by id)?$", re.MULTILINE)
+_WHO: dict[type[BallastError], str] = {
+    UserError: "the input",
+    HostError: "this machine",
+    PeerError: "another program or machine",
+}
+_INTRODUCTION = f"""{HEADING}
+
+Words in capitals stand for what a message names. Each id says what has to change: the input, this machine, or another program
+or machine.
+"""
+
+
+def tables() -> list[Messages]:
+    """The table of every feature, in the order of their packages."""
+    names = sorted(path.parent.name for path in UTILS.glob("_*/messages.py"))
+    package = "ansible_collections.ballast.kube.plugins.module_utils"
+    return [importlib.import_module(f"{package}.{name}.messages").MESSAGES for name in names]
+
+
+def shown(template: str) -> str:
+    """A template as a reader sees it: `{path}: {value!r}` is "PATH: 'VALUE'"."""
+    parts = []
+    for text, field, _form, conversion in string.Formatter().parse(template):
+        word = (field or "").replace("_", "-").upper()
+        parts.append(text + (f"'{word}'" if conversion == "r" else word))
+    return "".join(parts)
+
+
+def _entry(row: Message) -> str:
+    remedy = shown(row.remedy)
+    told = "" if remedy.isupper() else f"\nDo: {remedy}.\n"  # a remedy that is all placeholder says nothing here
+    return f"### {row.id}\n\n`{shown(row.text)}` ({_WHO[row.error]})\n{told}"
+
+
+def section(table: Messages) -> str:
+    return "\n".join([_INTRODUCTION, *(_entry(row) for row in table.rows.values())])
+
+
+def rewritten(page: str, table: Messages) -> str:
+    """The page with its section as the table has it; at its end where it has none yet."""
+    found = _EARLIER_HEADING.search(page)
+    above = page[: found.start()] if found else f"{page.rstrip()}\n\n".lstrip()
+    return above + section(table)
+
+
+def main(arguments: list[str]) -> int:
+    if arguments not in ([], ["--check"]):
+        sys.exit(__doc__)
+    stale = []
+    for table in tables():
+        path = ROOT / table.page
+        page = path.read_text(encoding="utf-8") if path.is_file() else ""
+        wanted = rewritten(page, table)
+        if page == wanted:
+            continue
+        stale.append(table.page)
+        if not arguments:
+            path.write_text(wanted, encoding="utf-8")
+            print(f" ✓ {table.page}")
+    if arguments and stale:
+        print("\n".join(f" ✗ {page} differs from its table; run scripts/error_pages.py" for page in stale))
+    return 1 if arguments and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,213 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How long a lab takes, and how much memory: `make bench-lab`.
+
+    usable    from the command to its end, programs cached: every node Ready, its pod running, every connection checked
+    again     the same command once more, which changes nothing
+    down      `make lab-down`, which checks that nothing is left
+    hollow    a node of kubemark, built from the same modules, on the same control plane, in the same run
+
+Writes tests/bench/results/lab.json (raw figures and the machine) and the table in README.md between its marks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "tests/bench/results/lab.json"
+BEGIN, END = "<!-- bench:lab begin -->", "<!-- bench:lab end -->"
+HOLD_SECONDS = 300
+# One node each, as their projects publish them: seconds until the command returns, and until a pod of it answers.
+PUBLISHED = {
+    "kind 0.29": (14.2, 33.0),
+    "k3d 5.8": (12.6, 19.9),
+    "minikube 1.36": (21.1, 50.8),
+}
+
+
+@dataclass
+class Series:
+    nodes: int
+    usable: list[float] = field(default_factory=list)
+    again: list[float] = field(default_factory=list)
+    down: list[float] = field(default_factory=list)
+    pss_bytes: list[int] = field(default_factory=list)  # of each node, at the end of the first run
+    plane_rss_bytes: int = 0
+    held_seconds: int = 0  # all stayed Ready for so long
+
+
+def make(*arguments: str) -> float:
+    """Seconds that `make ARGUMENTS` took. It must succeed."""
+    begun = time.monotonic()
+    done = subprocess.run(["make", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"make {' '.join(arguments)} failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return round(time.monotonic() - begun, 2)
+
+
+def measure(nodes: int, *, repeats: int, lab: Sequence[str], directory: str, hold: bool) -> Series:
+    series = Series(nodes=nodes)
+    for number in range(repeats):
+        series.usable.append(make("lab", f"LAB_NODES={nodes}", *lab))
+        series.again.append(make("lab", *lab))
+        if number == 0:
+            summary = json.loads(Path(directory, "summary.json").read_text(encoding="utf-8"))
+            series.pss_bytes = [node["pss_bytes"] for node in summary["nodes"]]
+            series.plane_rss_bytes = summary["control_plane"]["rss_bytes"]
+            if hold:
+                series.held_seconds = hold_ready(directory, nodes)
+        series.down.append(make("lab-down", *lab))
+        print(f"{nodes} nodes: usable {series.usable[-1]} s, again {series.again[-1]} s, down {series.down[-1]} s")
+    return series
+
+
+def hold_ready(directory: str, nodes: int) -> int:
+    """Watch for HOLD_SECONDS that every node stays Ready; answers how long they did."""
+    begun = time.monotonic()
+    while (held := time.monotonic() - begun) < HOLD_SECONDS:
+        if len(ready_nodes(directory)) < nodes:
+            break
+        time.sleep(5)
+    return round(held)
+
+
+def ready_nodes(directory: str) -> list[str]:
+    items = json.loads(kubectl(directory, "get", "nodes", "-o", "json"))["items"]
+    return [
+        item["metadata"]["name"]
+        for item in items
+        if any(row["type"] == "Ready" and row["status"] == "True" for row in item["status"]["conditions"])
+    ]
+
+
+def kubectl(directory: str, *words: str) -> str:
+    options = ["--kubeconfig", f"{directory}/admin.kubeconfig", "--cache-dir", f"{directory}/check/kubectl"]
+    argv = [f"{directory}/bin/kubectl", *options, *words]
+    return subprocess.run(argv, check=True, capture_output=True, text=True, timeout=60).stdout
+
+
+def hollow_node(program: str, directory: str) -> int:
+    """PSS of a hollow node, its kubelet and its proxy, 30 seconds after it is Ready."""
+    common = ["--name=hollow", f"--kubeconfig={directory}/admin.kubeconfig"]
+    started = [
+        subprocess.Popen([program, f"--morph={morph}", *common], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for morph in ("kubelet", "proxy")
+    ]
+    try:
+        deadline = time.monotonic() + 120
+        while "hollow" not in ready_nodes(directory):
+            if time.monotonic() > deadline:
+                sys.exit("the hollow node does not become Ready")
+            time.sleep(1)
+        time.sleep(30)
+        return sum(pss_bytes(process.pid) for process in started)
+    finally:
+        for process in started:
+            process.terminate()
+        for process in started:
+            process.wait(timeout=30)
+        kubectl(directory, "delete", "node", "hollow", "--ignore-not-found")
+
+
+def pss_bytes(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+
+
+def machine() -> dict[str, Any]:
+    memory = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()[0].split()[1]
+    models = [line for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines() if line.startswith("model name")]
+    return {
+        "cpus": os.cpu_count(),
+        "cpu": models[0].partition(": ")[2] if models else "unknown",
+        "memory_mib": int(memory) // 1024,
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "load_before": os.getloadavg()[0],
+    }
+
+
+def table(found: dict[str, Any]) -> str:
+    def told(values: list[float]) -> str:
+        if len(values) == 1:
+            return f"{values[0]:.1f} s"
+        return f"{statistics.median(values):.1f} s ({min(values):.1f} to {max(values):.1f})"
+
+    rows = ["| nodes | usable | again, no change | removed | memory of a node (PSS) |", "|---|---|---|---|---|"]
+    for row in found["series"]:
+        pss = f"{statistics.median(row['pss_bytes']) / 2**20:.0f} MiB"
+        rows.append(f"| {row['nodes']} | {told(row['usable'])} | {told(row['again'])} | {told(row['down'])} | {pss} |")
+    notes = [
+        f"Measured on {found['machine']['cpus']} cores, {found['machine']['memory_mib'] // 1024} GiB, "
+        f"Linux {found['machine']['kernel']}, Kubernetes {found['kubernetes_version']}, programs cached; median and range."
+    ]
+    held = [row for row in found["series"] if row["held_seconds"]]
+    notes += [f"{row['nodes']} nodes stayed Ready for {row['held_seconds']} s." for row in held]
+    notes.append(
+        f"A hollow node of kubemark, built from the same modules and measured in the same run, took "
+        f"{found['hollow_pss_bytes'] / 2**20:.0f} MiB; it has no runtime and runs no pod."
+    )
+    peers = [
+        "",
+        "| one node, as published | command returns | usable |",
+        "|---|---|---|",
+        *(f"| {name} | {returns} s | {usable} s |" for name, (returns, usable) in PUBLISHED.items()),
+    ]
+    return "\n".join([*rows, "", " ".join(notes), *peers])
+
+
+def write_table(text: str) -> None:
+    readme = ROOT / "README.md"
+    before, _begin, rest = readme.read_text(encoding="utf-8").partition(BEGIN)
+    _old, end, after = rest.partition(END)
+    if not end:
+        sys.exit(f"README.md has no marks {BEGIN} and {END}")
+    readme.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", default="3x3,8x2,20x1", help="NODESxREPEATS, the last held for five minutes")
+    parser.add_argument("--kubemark", required=True, help="the program kubemark")
+    arguments = parser.parse_args()
+    directory = tempfile.mkdtemp(prefix="ballast-bench-")
+    lab_dir = f"{directory}/lab"
+    lab = [f"LAB_DIR={lab_dir}", "LAB_NAME=bench"]
+    sizes = [tuple(int(part) for part in size.split("x")) for size in arguments.sizes.split(",")]
+    found: dict[str, Any] = {"machine": machine(), "series": []}
+    try:
+        for number, (nodes, repeats) in enumerate(sizes):
+            last = number == len(sizes) - 1
+            series = measure(nodes, repeats=repeats, lab=lab, directory=lab_dir, hold=last)
+            found["series"].append(asdict(series))
+        make("lab", "LAB_NODES=1", *lab)
+        record = json.loads(Path(lab_dir, "lab.json").read_text(encoding="utf-8"))
+        found["kubernetes_version"] = record["kubernetes_version"]
+        found["hollow_pss_bytes"] = hollow_node(arguments.kubemark, lab_dir)
+    finally:
+        make("lab-down", *lab)
+        shutil.rmtree(directory)
+    RESULTS.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    text = table(found)
+    print(text)
+    write_table(text)
+
+
+if __name__ == "__main__":
+    main()

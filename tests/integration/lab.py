@@ -1,0 +1,117 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A lab as its user drives it, for the tests; and what of this machine a lab may not leave changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+_RUN_SECONDS = 900
+_SYSCTLS = (
+    *("fs.inotify.max_user_instances", "fs.inotify.max_user_watches", "net.ipv4.ip_forward"),
+    *("kernel.keys.root_maxbytes", "kernel.keys.root_maxkeys", "kernel.panic", "kernel.panic_on_oops"),
+    *("vm.overcommit_memory",),
+)
+_PLACES = ("/run/ballast", "/run/containerd", "/run/netns", "/var/lib/ballast", "/var/lib/cni", "/var/lib/kubelet")
+
+
+@dataclass(frozen=True)
+class Run:
+    status: int
+    output: str
+
+    @property
+    def changed(self) -> int:
+        recap = [line for line in self.output.splitlines() if "changed=" in line and "unreachable=" in line]
+        return sum(int(line.split("changed=")[1].split()[0]) for line in recap)
+
+
+@dataclass(frozen=True)
+class Lab:
+    directory: str
+    name: str
+
+    def playbook(self, name: str, *arguments: str, **variables: object) -> Run:
+        given = {"lab_dir": self.directory, **variables}
+        argv = [str(ROOT / ".venv/bin/ansible-playbook"), f"ballast.kube.{name}", "-e", json.dumps(given), *arguments]
+        environment = {
+            **os.environ,
+            "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+            "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".build/collections"),
+            "ANSIBLE_FORCE_COLOR": "0",
+        }
+        done = subprocess.run(
+            argv, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=_RUN_SECONDS, check=False
+        )
+        return Run(status=done.returncode, output=done.stdout + done.stderr)
+
+    def up(self, **variables: object) -> Run:
+        # `make test-matrix` repeats the tests for each version.
+        version = os.environ.get("LAB_KUBERNETES", "")
+        return self.playbook("lab_up", **{"lab_name": self.name, "lab_kubernetes_version": version, **variables})
+
+    def down(self) -> Run:
+        return self.playbook("lab_down")
+
+    @property
+    def record(self) -> dict[str, Any]:
+        return self._json("lab.json")
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        return self._json("summary.json")
+
+    def kubectl(self, *words: str) -> str:
+        argv = [f"{self.directory}/bin/kubectl", "--kubeconfig", f"{self.directory}/admin.kubeconfig"]
+        cache = ["--cache-dir", f"{self.directory}/check/kubectl"]
+        return subprocess.run([*argv, *cache, *words], check=True, capture_output=True, text=True, timeout=120).stdout
+
+    def services(self) -> dict[str, int]:
+        """Directory of each of its services, with the process that runs now."""
+        found = {}
+        for path in sorted(Path(self.directory).glob("**/supervise/pid")):
+            text = path.read_text(encoding="ascii").strip()
+            found[str(path.parents[1])] = int(text) if text else 0
+        return found
+
+    def _json(self, name: str) -> dict[str, Any]:
+        value: dict[str, Any] = json.loads(Path(self.directory, name).read_text(encoding="utf-8"))
+        return value
+
+
+def machine() -> dict[str, object]:
+    """What a lab changes while it is there, as it is now. Equal before and after it, or something stayed."""
+    return {
+        "links": sorted(row["ifname"] for row in json.loads(_output("ip", "-j", "link"))),
+        "routes": sorted(row["dst"] for row in json.loads(_output("ip", "-j", "route"))),
+        "tables": sorted(_output("nft", "list", "tables").splitlines()),
+        "mounts": sorted(line.split()[1] for line in Path("/proc/self/mounts").read_text("utf-8").splitlines()),
+        "cgroups": sorted(str(path) for path in Path("/sys/fs/cgroup").glob("**/ballast*")),
+        "settings": {name: Path("/proc/sys", name.replace(".", "/")).read_text("ascii") for name in _SYSCTLS},
+        "places": {place: os.path.exists(place) for place in _PLACES},
+        "units": sorted(str(path) for path in Path("/etc/systemd/system").glob("ballast*")),
+    }
+
+
+def processes_of(directory: str) -> Iterator[str]:
+    """Command lines that name a lab's directory."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().decode(errors="replace").split("\0")
+        except OSError:  # it ended meanwhile
+            continue
+        if any(word.startswith(directory) or f"={directory}" in word for word in words):
+            yield " ".join(words)
+
+
+def _output(*argv: str) -> str:
+    return subprocess.run(argv, check=True, capture_output=True, text=True, timeout=60).stdout

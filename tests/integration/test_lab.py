@@ -1,0 +1,294 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A lab of two nodes on this machine, as its user drives it. The tests of this file run in order, on one lab."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.lab import Lab, machine, processes_of
+
+TOPOLOGY = {
+    "nodes": [
+        {"name": "first", "labels": {"disk": "fast"}, "memory": "1Gi"},
+        {
+            "name": "second",
+            "proxy_backend": "iptables",
+            "taints": [{"key": "dedicated", "value": "db", "effect": "NoSchedule"}],
+        },
+    ]
+}
+
+
+@pytest.fixture(scope="module")
+def before() -> dict[str, object]:
+    return machine()
+
+
+@pytest.fixture(scope="module")
+def lab(before: dict[str, object]) -> Iterator[Lab]:
+    directory = tempfile.mkdtemp(prefix="ballast-it-")
+    lab = Lab(directory=f"{directory}/lab", name="it")
+    try:
+        yield lab
+    finally:
+        lab.down()
+        shutil.rmtree(directory)
+
+
+@pytest.fixture(scope="module")
+def topology(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("topology") / "two.yml"
+    path.write_text(json.dumps(TOPOLOGY), encoding="utf-8")
+    return path
+
+
+def wait_until(holds: Callable[[], bool], what: str, *, seconds: float = 120) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, f"not within {seconds} seconds: {what}"
+        time.sleep(0.2)
+
+
+def test_a_plan_changes_nothing(lab: Lab, topology: Path, before: dict[str, object]) -> None:
+    run = lab.playbook("lab_up", "--check", "--diff", lab_name=lab.name, lab_topology=str(topology))
+    assert run.status == 0, run.output
+    assert run.changed > 0
+    assert not os.path.exists(lab.directory)
+    assert machine() == before
+
+
+def test_up_gives_nodes_that_reach_each_other(lab: Lab, topology: Path) -> None:
+    run = lab.up(lab_topology=str(topology))
+    assert run.status == 0, run.output
+    summary = lab.summary
+    assert summary["kubernetes_version"] == lab.record["kubernetes_version"]
+    assert summary["connectivity"] == {"pairs": 4, "passed": 4}
+    assert [(node["name"], node["proxy_backend"]) for node in summary["nodes"]] == [
+        ("first", "nftables"),
+        ("second", "iptables"),
+    ]
+    for node in summary["nodes"]:
+        assert node["pods_reached"] == 1
+        assert node["service_reached"]
+        assert node["pss_bytes"] > 0
+    assert summary["control_plane"]["rss_bytes"] > 0
+    assert summary["control_plane"]["ready_seconds"] > 0
+
+
+def test_nodes_are_as_the_topology_says(lab: Lab) -> None:
+    nodes = {node["metadata"]["name"]: node for node in json.loads(lab.kubectl("get", "nodes", "-o", "json"))["items"]}
+    assert nodes["first"]["metadata"]["labels"]["disk"] == "fast"
+    assert {"key": "dedicated", "value": "db", "effect": "NoSchedule"} in nodes["second"]["spec"]["taints"]
+    for name, version in ((name, node["status"]["nodeInfo"]["kubeletVersion"]) for name, node in nodes.items()):
+        assert version == f"v{lab.record['kubernetes_version']}+lab", name
+    limit = Path("/sys/fs/cgroup/memory/ballast-it-first/memory.limit_in_bytes")
+    if limit.exists():  # cgroup v1
+        assert int(limit.read_text(encoding="ascii")) == 2**30
+
+
+def test_keys_are_their_owners_alone(lab: Lab) -> None:
+    keys = list(Path(lab.directory).glob("**/*.key"))
+    assert len(keys) > 10
+    assert [str(path) for path in keys if path.stat().st_mode & 0o077] == []
+
+
+def test_a_second_run_changes_nothing(lab: Lab) -> None:
+    pids = lab.services()
+    run = lab.up()
+    assert run.status == 0, run.output
+    assert run.changed == 0, run.output
+    assert lab.services() == pids
+
+
+def test_status_is_measured_and_changes_nothing(lab: Lab) -> None:
+    before = {path: path.stat().st_mtime_ns for path in Path(lab.directory).glob("*") if path.is_file()}
+    run = lab.playbook("lab_status", lab_output="json")
+    assert run.status == 0, run.output
+    assert run.changed == 0
+    after = {path: path.stat().st_mtime_ns for path in Path(lab.directory).glob("*") if path.is_file()}
+    assert after == before
+
+
+def test_another_node_leaves_the_others_alone(lab: Lab) -> None:
+    pids = lab.services()
+    run = lab.up(lab_nodes=3)
+    assert run.status == 0, run.output
+    assert lab.summary["connectivity"] == {"pairs": 9, "passed": 9}
+    assert {path: pid for path, pid in lab.services().items() if path in pids} == pids
+
+
+def test_a_node_that_leaves_is_drained_and_gone(lab: Lab) -> None:
+    gone = lab.record["nodes"][2]
+    addresses = [node["address"] for node in lab.record["nodes"][:2]]
+    run = lab.up(lab_nodes=2)
+    assert run.status == 0, run.output
+    assert [node["address"] for node in lab.record["nodes"]] == addresses
+    assert lab.kubectl("get", "nodes", "-o", "name").split() == ["node/first", "node/second"]
+    assert not os.path.exists(gone["netns"])
+    assert not os.path.exists(f"{lab.directory}/nodes/{gone['name']}")
+
+
+def test_an_edited_label_reaches_the_node(lab: Lab, topology: Path, tmp_path: Path) -> None:
+    edited = json.loads(topology.read_text(encoding="utf-8"))
+    edited["nodes"][0]["labels"] = {"disk": "slow"}
+    path = tmp_path / "edited.yml"
+    path.write_text(json.dumps(edited), encoding="utf-8")
+    run = lab.up(lab_topology=str(path))
+    assert run.status == 0, run.output
+    labels = json.loads(lab.kubectl("get", "node", "first", "-o", "json"))["metadata"]["labels"]
+    assert labels["disk"] == "slow"
+
+
+@pytest.mark.parametrize("service", ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"])
+def test_a_killed_service_of_the_control_plane_comes_back(lab: Lab, service: str) -> None:
+    kill_and_wait(lab, service)
+    wait_until(lambda: api_answers(lab), f"the API after {service} was killed")
+
+
+@pytest.mark.parametrize("service", ["containerd", "kubelet", "kube-proxy"])
+def test_a_killed_service_of_a_node_comes_back(lab: Lab, service: str) -> None:
+    kill_and_wait(lab, f"first-{service}")
+
+
+def test_the_lab_is_whole_after_all_that(lab: Lab) -> None:
+    run = lab.up()
+    assert run.status == 0, run.output
+    assert lab.summary["connectivity"] == {"pairs": 4, "passed": 4}
+
+
+def test_a_half_removed_node_is_repaired(lab: Lab) -> None:
+    subprocess.run(["ip", "link", "del", link_of(lab, "first")], check=True)
+    os.unlink(f"{lab.directory}/nodes/first/etc/cni/10-ballast.conflist")
+    run = lab.up()
+    assert run.status == 0, run.output
+    assert lab.summary["connectivity"] == {"pairs": 4, "passed": 4}
+
+
+def test_stop_and_start_keep_addresses_and_data(lab: Lab) -> None:
+    lab.kubectl("create", "configmap", "kept", "--from-literal=key=value")
+    addresses = [node["address"] for node in lab.record["nodes"]]
+    stopped = lab.playbook("lab_stop")
+    assert stopped.status == 0, stopped.output
+    assert list(processes_of(lab.directory)) == []
+    started = lab.up()
+    assert started.status == 0, started.output
+    assert [node["address"] for node in lab.record["nodes"]] == addresses
+    assert lab.kubectl("get", "configmap", "kept", "-o", "jsonpath={.data.key}") == "value"
+    assert lab.summary["connectivity"] == {"pairs": 4, "passed": 4}
+
+
+def test_the_archive_of_logs_tells_much_and_no_secret(lab: Lab) -> None:
+    run = lab.playbook("lab_logs")
+    assert run.status == 0, run.output
+    (path,) = Path(lab.directory, "logs").glob("lab-*.tar.gz")
+    with tarfile.open(path) as archive:
+        contents = {}
+        for member in archive.getmembers():
+            file = archive.extractfile(member)
+            assert file is not None
+            contents[member.name.split("/", 1)[1]] = file.read()
+    for name in ("events.jsonl", "nodes/first/log/kubelet.log", "api/nodes.json", "ballast-it-first/routes.txt"):
+        assert contents[name], name
+    assert not [name for name in contents if name.endswith((".key", "kubeconfig"))]
+    assert not [name for name, data in contents.items() if b"PRIVATE KEY" in data]
+
+
+@pytest.mark.parametrize(
+    ("variables", "id"),
+    [
+        ({"lab_nodes": 0}, "lab-value"),
+        ({"lab_kubernetes_version": "1.36.4"}, "lab-fixed"),
+        ({"lab_kubernetes_version": "latest"}, "lab-value"),
+        ({"lab_target": "vm"}, "lab-fixed"),
+    ],
+)
+def test_a_request_that_cannot_be_changes_nothing(lab: Lab, variables: dict[str, object], id: str) -> None:
+    record, pids = lab.record, lab.services()
+    run = lab.up(**variables)
+    assert run.status != 0
+    assert f"{id}   (docs/lab.md" in run.output
+    assert lab.record == record
+    assert lab.services() == pids
+
+
+def test_a_name_is_given_to_one_lab(lab: Lab) -> None:
+    other = Lab(directory=f"{lab.directory}-other", name=lab.name)
+    run = other.up(lab_nodes=1)
+    assert run.status != 0
+    assert "lab-name-taken" in run.output
+    assert not os.path.exists(other.directory)
+
+
+def test_a_version_that_cannot_be_built_is_not_written_down(lab: Lab) -> None:
+    other = Lab(directory=f"{lab.directory}-other", name="it3")
+    run = other.up(lab_nodes=1, lab_kubernetes_version="1.2.3")
+    assert run.status != 0
+    assert "lab-version" in run.output
+    assert not os.path.exists(other.directory)
+
+
+def test_two_labs_stand_side_by_side(lab: Lab) -> None:
+    directory = tempfile.mkdtemp(prefix="ballast-it-")
+    other = Lab(directory=f"{directory}/lab", name="it2")
+    try:
+        run = other.up(lab_nodes=1)
+        assert run.status == 0, run.output
+        assert other.record["node_cidr"] != lab.record["node_cidr"]
+        removed = other.down()
+        assert removed.status == 0, removed.output
+    finally:
+        other.down()
+        shutil.rmtree(directory)
+    assert lab.kubectl("get", "nodes", "-o", "name").split() == ["node/first", "node/second"]
+
+
+def test_down_leaves_nothing(lab: Lab, before: dict[str, object]) -> None:
+    run = lab.down()
+    assert run.status == 0, run.output
+    assert not os.path.exists(lab.directory)
+    assert list(processes_of(lab.directory)) == []
+    assert machine() == before
+
+
+def test_down_where_nothing_is_changes_nothing(lab: Lab, before: dict[str, object]) -> None:
+    run = lab.down()
+    assert run.status == 0, run.output
+    assert run.changed == 0
+    assert machine() == before
+
+
+def kill_and_wait(lab: Lab, name: str) -> None:
+    """KILL a service by its recorded process, and wait until its supervisor has started it again."""
+    (path,) = (path for path in lab.services() if path.endswith(f"-{name}"))
+    old = lab.services()[path]
+    os.kill(old, signal.SIGKILL)
+    wait_until(lambda: lab.services()[path] not in (0, old), f"{name} runs again")
+
+
+def api_answers(lab: Lab) -> bool:
+    try:
+        return lab.kubectl("get", "--raw", "/readyz") == "ok"
+    except subprocess.CalledProcessError:
+        return False
+
+
+def link_of(lab: Lab, node: str) -> str:
+    """The host's end of a node's veth pair: the one whose other end has the node's address."""
+    netns = next(one["netns"] for one in lab.record["nodes"] if one["name"] == node).rpartition("/")[2]
+    (inner,) = json.loads(subprocess.check_output(["ip", "-j", "-n", netns, "link", "show", "dev", "eth0"]))
+    links = json.loads(subprocess.check_output(["ip", "-j", "link"]))
+    return str(next(link["ifname"] for link in links if link["ifindex"] == inner["link_index"]))

@@ -1,0 +1,171 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A real virtual machine: made, asked, stopped, started with its data, killed, removed without a trace.
+
+The tests share the machine and are run in order. The image is built once and kept in the usual cache.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+ANSIBLE = Path(sys.executable).with_name("ansible")
+BRIDGE, GATEWAY, ADDRESS = "ballast-vmtest", "10.97.251.1", "10.97.251.101"
+# A short path: the machine's sockets lie below it.
+STATE_DIR = Path("/var/lib/ballast/vmtest")
+
+pytestmark = [pytest.mark.vm, pytest.mark.skipif(os.geteuid() != 0, reason="only root can make bridges and taps")]
+
+
+def run(*argv: str) -> str:
+    return subprocess.run(argv, check=True, capture_output=True, text=True, timeout=120).stdout
+
+
+def ansible(module: str, *, fails: bool = False, check: bool = False, **arguments: object) -> dict[str, Any]:
+    """The result of one module, called as a user of the collection calls it."""
+    argv = [str(ANSIBLE), "localhost", "-m", f"ballast.kube.{module}", "-a", json.dumps(arguments)]
+    env = {
+        **os.environ,
+        "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".build/collections"),
+        "ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.minimal",
+        "ANSIBLE_LOAD_CALLBACK_PLUGINS": "true",
+        "ANSIBLE_LOCALHOST_WARNING": "false",
+    }
+    argv += ["-e", f"ansible_python_interpreter={sys.executable}", *(["--check"] if check else [])]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=1800, env=env, cwd=ROOT, check=False)
+    assert "=> {" in done.stdout, done.stdout + done.stderr
+    result: dict[str, Any] = json.JSONDecoder().raw_decode(done.stdout.partition("=> ")[2])[0]
+    assert (" | FAILED! => {" in done.stdout) is fails, done.stdout + done.stderr
+    return result
+
+
+@dataclass(frozen=True)
+class Lab:
+    options: dict[str, Any]
+    made: dict[str, Any]  # what lab_vm returned
+    state_dir: Path
+
+    def vm(self, **other: Any) -> dict[str, Any]:
+        return ansible("lab_vm", **{**self.options, **other})
+
+    def guest(self, order: str) -> str:
+        """The output of a shell command in the machine."""
+        options = shlex.split(self.made["vms"][0]["ssh_arguments"])
+        return run("ssh", "-F", "none", "-i", self.made["ssh_key"], *options, f"root@{ADDRESS}", order)
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    source = tmp_path_factory.mktemp("binaries")
+    (source / "tool").write_text("#!/bin/sh\necho from the disk\n")
+    (source / "tool").chmod(0o755)
+    (source / "alias").symlink_to(source / "tool")
+    with ExitStack() as undo:
+        run("ip", "link", "add", BRIDGE, "type", "bridge")
+        undo.callback(run, "ip", "link", "delete", BRIDGE)
+        run("ip", "address", "add", f"{GATEWAY}/24", "dev", BRIDGE)
+        run("ip", "link", "set", BRIDGE, "up")
+        image = ansible("lab_image", recipe="debian-13")
+        undo.callback(ansible, "lab_image", name="vmtest", recipe="directory", state="absent")
+        disk = ansible("lab_image", name="vmtest", recipe="directory", source=str(source))
+        undo.callback(ansible, "lab_vm", state="absent", state_dir=str(STATE_DIR))
+        options = {
+            "state_dir": str(STATE_DIR),
+            "image": image["path"],
+            "bridge": BRIDGE,
+            "disks": [{"path": disk["path"], "mount": "/opt/ballast/bin"}],
+            "vms": [{"name": "vm1", "address": f"{ADDRESS}/24", "gateway": GATEWAY, "memory_mib": 768}],
+        }
+        made = ansible("lab_vm", **options)
+        assert made["changed"]
+        assert made["vms"][0]["running"]
+        yield Lab(options=options, made=made, state_dir=STATE_DIR)
+
+
+def test_a_second_run_changes_nothing(lab: Lab) -> None:
+    assert lab.vm()["steps"] == []
+    assert not ansible("lab_image", recipe="debian-13")["changed"]
+
+
+def test_the_guest_is_what_a_node_needs(lab: Lab) -> None:
+    assert lab.guest("hostname") == "vm1\n"
+    assert lab.guest("stat -fc %T /sys/fs/cgroup") == "cgroup2fs\n"
+    assert "cpu MHz" in lab.guest("cat /proc/cpuinfo")
+    assert lab.guest("systemctl is-system-running") == "running\n"
+    assert GATEWAY in lab.guest("ip route show default")
+    lab.guest("modprobe -a nf_tables ip_vs ip_vs_rr dummy veth overlay br_netfilter nf_conntrack")
+    lab.guest("iptables-legacy -t nat -A PREROUTING -m comment --comment probe -j ACCEPT && iptables-legacy -t nat -F")
+    lab.guest("ipvsadm -A -t 10.0.0.1:80 -s rr && ipvsadm -C")
+    lab.guest("ip netns add probe && ip netns delete probe")
+    for tool in ("containerd", "runc", "nft", "iptables", "ipvsadm", "ipset", "conntrack", "python3"):
+        assert lab.guest(f"command -v {tool}")
+
+
+def test_the_disk_of_binaries_is_mounted_with_links_resolved(lab: Lab) -> None:
+    assert lab.guest("/opt/ballast/bin/alias") == "from the disk\n"
+    assert lab.guest("test -L /opt/ballast/bin/alias || echo a file") == "a file\n"
+    assert lab.guest("touch /opt/ballast/bin/x 2>&1 || true").strip().endswith("Read-only file system")
+
+
+def test_only_its_owner_reads_the_key(lab: Lab) -> None:
+    assert (lab.state_dir / "ssh_key").stat().st_mode & 0o777 == 0o600
+
+
+def test_data_and_identity_outlast_stop_and_start(lab: Lab) -> None:
+    lab.guest("echo kept >/root/kept")
+    identity = lab.guest("cat /etc/machine-id /etc/ssh/ssh_host_ed25519_key.pub")
+    stopped = lab.vm(state="stopped")
+    assert [row["running"] for row in stopped["vms"]] == [False]
+    assert lab.vm(state="stopped")["steps"] == []
+    assert lab.vm()["vms"][0]["running"]
+    assert lab.guest("cat /root/kept") == "kept\n"
+    assert lab.guest("cat /etc/machine-id /etc/ssh/ssh_host_ed25519_key.pub") == identity
+
+
+def test_a_killed_machine_is_found_and_started_again(lab: Lab) -> None:
+    lab.guest("echo written >/root/written; sync")
+    pid = ansible("lab_vm_info", state_dir=str(lab.state_dir))["vms"][0]["pid"]
+    os.kill(pid, signal.SIGKILL)
+    assert [step["title"] for step in lab.vm()["steps"]] == ["virtual machine vm1"]
+    assert lab.guest("cat /root/written") == "written\n"
+
+
+def test_a_machine_that_dies_while_it_boots_is_told_with_its_console(lab: Lab) -> None:
+    other = f"{STATE_DIR}-2"
+    vms = [{"name": "vm9", "address": "10.97.251.109/24", "memory_mib": 256}]
+    try:
+        lab.vm(state="stopped", state_dir=other, vms=vms)
+        Path(other, "vm9", "disk").write_bytes(b"not a file system" * 4096)
+        failed = lab.vm(fails=True, state_dir=other, vms=vms)
+        assert failed["id"] == "vm-died"
+        assert "Unable to mount root" in failed["msg"]
+    finally:
+        ansible("lab_vm", state="absent", state_dir=other)
+    assert not Path(other).exists()
+
+
+def test_check_mode_removes_nothing_and_absent_leaves_nothing(lab: Lab) -> None:
+    planned = ansible("lab_vm", check=True, state="absent", state_dir=str(lab.state_dir))
+    assert planned["changed"]
+    assert lab.guest("echo here") == "here\n"
+    ansible("lab_vm", state="absent", state_dir=str(lab.state_dir))
+    assert not lab.state_dir.exists()
+    assert str(lab.state_dir) not in run("ps", "-eo", "args")
+    links = json.loads(run("ip", "-json", "link", "show", "master", BRIDGE) or "[]")
+    assert [link for link in links if link] == []
+    assert not ansible("lab_vm", state="absent", state_dir=str(lab.state_dir))["changed"]

@@ -1,0 +1,79 @@
+"""The users' pages against the code: errors as the tables have them, links that lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[3]
+CORE = sorted((ROOT / "plugins/module_utils/_core").glob("*.py")) + [ROOT / "plugins/module_utils/_ansible/run.py"]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "roles").glob("*/README.md"))]
+
+
+def read(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def anchors(page: str) -> set[str]:
+    """As GitHub makes them of headings, and those that stand in the text."""
+    headings = re.findall(r"^#+ (.+)$", page, flags=re.MULTILINE)
+    made = {re.sub(r"[^a-z0-9 _-]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return made | set(re.findall(r'<a id="([^"]+)">', page))
+
+
+def test_the_errors_of_every_page_are_those_of_its_table():
+    argv = [sys.executable, str(ROOT / "scripts/error_pages.py"), "--check"]
+    done = subprocess.run(argv, check=False, capture_output=True, text=True)
+    assert (done.stdout + done.stderr, done.returncode) == ("", 0)
+
+
+def test_every_core_error_is_explained():
+    found = {id for path in CORE for id in re.findall(r'"(core-[a-z-]+)"', read(path))}
+    assert found
+    page = read(ROOT / "docs/errors.md")
+    assert {id for id in found if not re.search(rf"(### |`){id}(\n|`)", page)} == set()
+
+
+def test_every_page_that_a_message_names_is_there():
+    sources = sorted((ROOT / "plugins").rglob("*.py"))
+    named = {page for path in sources for page in re.findall(r'"(docs/[a-z-]+\.md)"', read(path))}
+    assert named
+    assert {page for page in named if not (ROOT / page).is_file()} == set()
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(path):
+    page = re.sub(r"^```.*?^```", "", read(path), flags=re.MULTILINE | re.DOTALL)
+    broken = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", page):
+        place, _hash, anchor = target.partition("#")
+        if place.startswith(("http:", "https:")):
+            continue
+        other = (path.parent / place).resolve() if place else path
+        if not other.exists() or (anchor and anchor not in anchors(read(other))):
+            broken.append(target)
+    assert broken == []
+
+
+def test_every_variable_of_the_make_targets_is_explained():
+    variables = set(re.findall(r"\bLAB_[A-Z]+\b", read(ROOT / "mk/lab.mk"))) - {"LAB_OPTIONS"}
+    page = read(ROOT / "docs/lab.md")
+    assert {name for name in variables if f"`{name}`" not in page} == set()
+
+
+def test_every_target_of_the_lab_is_explained():
+    targets = set(re.findall(r"^([a-z-]+):.*  ## ", read(ROOT / "mk/lab.mk"), flags=re.MULTILINE))
+    page = read(ROOT / "docs/lab.md")
+    assert {name for name in targets if f"make {name}" not in page} == set()
+
+
+def test_every_variable_of_the_role_node_instances_is_in_its_table():
+    specs = yaml.safe_load(read(ROOT / "roles/node_instances/meta/argument_specs.yml"))
+    options = set(specs["argument_specs"]["main"]["options"])
+    in_table = set(re.findall(r"`(node_instances\w*)`(?=[^|\n]*\|)", read(ROOT / "roles/node_instances/README.md")))
+    assert in_table == options

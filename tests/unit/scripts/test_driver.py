@@ -1,0 +1,198 @@
+"""scripts/test.py: the order of its parts, what it counts, and how it ends them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from scripts import test as driver
+from scripts.test import Counts, Driver, Part
+
+PASSES = (sys.executable, "-c", "pass")
+FAILS = (sys.executable, "-c", "print('the reason'); raise SystemExit(3)")
+
+JUNIT = (
+    '<testsuites><testsuite tests="{tests}" failures="{failures}" errors="{errors}" skipped="{skipped}"/></testsuites>'
+)
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    monkeypatch.setattr(driver, "ROOT", tmp_path)
+    monkeypatch.setattr(driver, "BUILD", tmp_path / ".build")
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    yield tmp_path
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+def drive(*parts: Part) -> tuple[int, Driver]:
+    made = Driver(parts, extra=())
+    return made.drive(), made
+
+
+def states(made: Driver) -> dict[str, str]:
+    return {run.part.name: run.state for run in made.runs}
+
+
+def writes(place: Path, name: str, *, meets: str = "") -> tuple[str, ...]:
+    """A part that leaves a file when it begins, then waits for another's, and notes its name at its end."""
+    code = (
+        "import pathlib, sys, time\n"
+        f"place = pathlib.Path({str(place)!r})\n"
+        f"(place / {name!r}).touch()\n"
+        "until = time.monotonic() + 30\n"
+        f"while {meets!r} and not (place / {meets!r}).exists():\n"
+        "    time.sleep(0.02)\n"
+        "    if time.monotonic() > until: sys.exit('met nobody')\n"
+        f"(place / 'ends').open('a').write({name + ' '!r})\n"
+    )
+    return (sys.executable, "-c", code)
+
+
+def pytest_part(place: Path, *, status: int, **numbers: int) -> Part:
+    xml = JUNIT.format(**{"tests": 0, "failures": 0, "errors": 0, "skipped": 0, **numbers})
+    code = f"import sys; open(sys.argv[1].partition('=')[2], 'w').write({xml!r}); sys.exit({status})"
+    return Part("unit", (sys.executable, "-c", code), lane="a", pytest=True)
+
+
+def test_every_need_names_a_part_that_stands_above():
+    above: set[str] = set()
+    for part in driver.PARTS:
+        assert set(part.needs) <= above
+        above.add(part.name)
+    assert len(above) == len(driver.PARTS)
+
+
+def test_at_most_two_parts_run_side_by_side():
+    assert len({part.lane for part in driver.PARTS}) == 2
+
+
+def test_passing_parts_count_one_each_and_preparation_none(place, capsys):
+    status, made = drive(Part("env", PASSES, lane="a", check=False), Part("ruff", PASSES, lane="a"))
+    assert status == 0
+    assert states(made) == {"env": "passed", "ruff": "passed"}
+    assert capsys.readouterr().out.splitlines()[-1] == "1 passed, 0 failed"
+    assert (place / ".build/summary.txt").read_text() == "1 passed, 0 failed\n"
+
+
+def test_a_failing_part_shows_its_output_and_what_needs_it_does_not_run(capsys):
+    status, made = drive(
+        Part("env", FAILS, lane="a", check=False),
+        Part("ruff", PASSES, lane="a", needs=("env",)),
+        Part("mypy", PASSES, lane="b"),
+    )
+    shown = capsys.readouterr().out
+    assert status == 1
+    assert states(made) == {"env": "failed", "ruff": "not run", "mypy": "passed"}
+    assert "the reason" in shown
+    assert shown.splitlines()[-1] == "1 passed, 1 failed, 1 skipped"
+
+
+def test_a_part_named_alone_takes_what_it_needs_to_be_there():
+    status, made = drive(Part("ruff", PASSES, lane="a", needs=("env",)))
+    assert status == 0
+    assert states(made) == {"ruff": "passed"}
+
+
+def test_a_tool_that_is_missing_fails_its_part(capsys):
+    status, made = drive(Part("mypy", ("/nonexistent/mypy",), lane="a"), Part("ruff", PASSES, lane="a"))
+    assert status == 1
+    assert states(made) == {"mypy": "failed", "ruff": "passed"}
+    assert "/nonexistent/mypy" in capsys.readouterr().out
+
+
+def test_lanes_run_side_by_side(place):
+    # Each ends only when the other has begun.
+    status, _made = drive(
+        Part("a1", writes(place, "a1", meets="b1"), lane="a"), Part("b1", writes(place, "b1", meets="a1"), lane="b")
+    )
+    assert status == 0
+
+
+def test_parts_of_a_lane_follow_each_other(place):
+    # a1 ends only after b1 has; a2 could end at once, if it did not wait for a1.
+    drive(
+        Part("a1", writes(place, "a1", meets="ends"), lane="a"),
+        Part("a2", writes(place, "a2"), lane="a"),
+        Part("b1", writes(place, "b1"), lane="b"),
+    )
+    assert (place / "ends").read_text().split() == ["b1", "a1", "a2"]
+
+
+@pytest.mark.parametrize(
+    ("status", "numbers", "counts"),
+    [
+        (0, {"tests": 5, "skipped": 1}, Counts(4, 0, 1)),
+        (1, {"tests": 5, "failures": 1, "errors": 1}, Counts(3, 2, 0)),
+        (1, {"tests": 2}, Counts(2, 1, 0)),  # pytest itself failed after its tests passed
+        (0, {"tests": 0}, Counts(0, 1, 0)),  # no test ran: that is not a success
+        (0, {"tests": 2, "skipped": 2}, Counts(0, 1, 2)),
+    ],
+)
+def test_tests_of_a_pytest_part_are_counted(place, status, numbers, counts):
+    driver_status, made = drive(pytest_part(place, status=status, **numbers), Part("ruff", PASSES, lane="b"))
+    assert made.runs[0].counts == counts
+    assert driver_status == (1 if counts.failed else 0)
+
+
+def test_an_old_count_is_not_taken_for_a_new_one(place):
+    drive(pytest_part(place, status=0, tests=5), Part("ruff", PASSES, lane="b"))
+    _status, made = drive(Part("unit", FAILS, lane="a", pytest=True), Part("ruff", PASSES, lane="b"))
+    assert made.runs[0].counts == Counts(failed=1)
+
+
+def test_an_interrupt_ends_the_children_lets_them_clean_up_and_fails(place, capsys):
+    # The grandchild is what a test leaves when only its parent is told to end; a second interrupt would cut the cleaning short.
+    code = (
+        "import subprocess, sys, time\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], stderr=subprocess.DEVNULL)\n"
+        f"open({str(place / 'pid')!r}, 'w').write(str(child.pid))\n"
+        f"open({str(place / 'ready')!r}, 'w').close()\n"
+        "try:\n    time.sleep(600)\n"
+        f"except KeyboardInterrupt:\n    child.wait(); time.sleep(0.5); open({str(place / 'cleaned')!r}, 'w').close(); raise SystemExit(1)\n"
+    )
+
+    def interrupt() -> None:
+        until = time.monotonic() + 30
+        while not (place / "ready").exists() and time.monotonic() < until:
+            time.sleep(0.02)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    other = threading.Thread(target=interrupt)
+    other.start()
+    status, made = drive(Part("unit", (sys.executable, "-c", code), lane="a"), Part("later", PASSES, lane="a"))
+    other.join()
+    assert status == 1
+    assert states(made) == {"unit": "failed", "later": "not run"}
+    assert (place / "cleaned").exists()
+    assert not Path(f"/proc/{(place / 'pid').read_text()}").exists()
+    assert capsys.readouterr().out.splitlines()[-1] == "0 passed, 1 failed, 1 skipped"
+
+
+def test_a_part_that_takes_too_long_is_ended(capsys):
+    status, made = drive(
+        Part("slow", (sys.executable, "-c", "import time; time.sleep(600)"), lane="a", minutes=0),
+        Part("ruff", PASSES, lane="b"),
+    )
+    assert status == 1
+    assert states(made) == {"slow": "failed", "ruff": "passed"}
+    assert "not done after 0 minutes" in capsys.readouterr().out
+
+
+def test_an_unknown_name_is_refused_with_the_known_ones():
+    with pytest.raises(SystemExit) as refused:
+        driver.chosen(["lnit"])
+    assert "lnit" in str(refused.value)
+    assert "ansible-lint" in str(refused.value)
+
+
+def test_a_group_is_its_parts():
+    assert {"ruff", "mypy", "yamllint"} <= {part.name for part in driver.chosen(["lint"])}
+    assert driver.chosen([]) == driver.PARTS
