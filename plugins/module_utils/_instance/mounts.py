@@ -60,12 +60,13 @@ class MountNamespaceKind:
     """`{mounts}`: a mount namespace bound to the file `target`. It follows the host's mounts; its own stay inside,
     shared among its processes, as volumes with Bidirectional propagation need.
 
-    What was mounted is noted beside it, after the last mount; without the note it is half made.
+    It is made beside `target` and bound there when its last mount is in place: a service that tries each second must not
+    enter a namespace in which the host's own /run/netns still shows. What was mounted is noted after that.
     """
 
     def read(self, host: Host, target: str) -> Value:
         noted = host.read(f"{target}.json")
-        if noted is None and host.stat(target) is None:
+        if noted is None and host.stat(target) is None and host.stat(_being_made(target)) is None:
             return ABSENT
         if noted is None or not is_namespace_mount(host, target):
             return {"mounts": "half made"}
@@ -74,21 +75,34 @@ class MountNamespaceKind:
 
     def write(self, host: Host, target: str, after: Value, before: Value) -> None:
         self.remove(host, target, before)
-        host.write(target, b"")
-        host.run(["unshare", f"--mount={target}", "--propagation", "slave", "true"], timeout=_SECONDS)
-        inside = ["nsenter", f"--mount={target}", "--", "mount"]
+        new = _being_made(target)
+        host.write(new, b"")
+        host.run(["unshare", f"--mount={new}", "--propagation", "slave", "true"], timeout=_SECONDS)
+        inside = ["nsenter", f"--mount={new}", "--", "mount"]
         host.run([*inside, "--make-rshared", "/"], timeout=_SECONDS)
         for row in fields(after)["mounts"]:  # type: ignore[union-attr]
             mount = {name: str(part) for name, part in fields(row).items()}
             what = ["--bind", mount["source"]] if mount["source"] else ["-t", "tmpfs", "-o", "mode=0755", "ballast"]
             host.run([*inside, *what, mount["target"]], timeout=_SECONDS)
+        host.write(target, b"")
+        host.run(["mount", "--bind", new, target], timeout=_SECONDS)
+        _unbind(host, new)
         host.write(f"{target}.json", json.dumps(after).encode())
 
     def remove(self, host: Host, target: str, before: Value) -> None:
         host.remove(f"{target}.json")
-        if is_namespace_mount(host, target):
-            host.run(["umount", target], timeout=_SECONDS)
-        host.remove(target)
+        _unbind(host, _being_made(target))
+        _unbind(host, target)
+
+
+def _being_made(target: str) -> str:
+    return f"{target}.new"
+
+
+def _unbind(host: Host, path: str) -> None:
+    if is_namespace_mount(host, path):
+        host.run(["umount", path], timeout=_SECONDS)
+    host.remove(path)
 
 
 MOUNT_KINDS: dict[str, Kind] = {

@@ -25,12 +25,16 @@ from .._core.kinds import BASE_KINDS, Kind, digest, file
 from .._core.names import joined
 from .._core.plan import ABSENT, Resource, Value
 from .._core.service import UNIT_DIRECTORY
-from .._core.shared import SHARED_KINDS
+from .._core.shared import SHARED_KINDS, shared_directory
 from .mounts import MOUNT_KINDS
 from .network import NETWORK_KINDS
 
-# In the ledger's order these stand before the services; slices are units, which systemd keeps.
-FORGOTTEN = ("sysctl-minimum", "bridge", "masquerade", "private-directory", "netns", "veth", "route", "mountns")
+# In the ledger's order these stand before the services; slices are units, which systemd keeps. Shared directories are
+# here because /run is a tmpfs.
+FORGOTTEN = (
+    *("sysctl-minimum", "bridge", "masquerade", "shared-directory"),
+    *("private-directory", "netns", "veth", "route", "mountns"),
+)
 _KINDS: Mapping[str, Kind] = {**BASE_KINDS, **SHARED_KINDS, **MOUNT_KINDS, **NETWORK_KINDS}
 _PACKAGES = ("_core", "_instance")
 _MAIN = "from ballast._instance.restore import main\n\nmain()\n"
@@ -63,7 +67,7 @@ class ProgramKind:
         host.remove(target)
 
 
-RESTORE_KINDS = {"program": ProgramKind()}
+RESTORE_KINDS: dict[str, Kind] = {**SHARED_KINDS, "program": ProgramKind()}
 
 
 def restored(state_dir: str, lab: str, part: str, resources: Sequence[Resource], *, after: str = "") -> list[Resource]:
@@ -75,15 +79,16 @@ def restored(state_dir: str, lab: str, part: str, resources: Sequence[Resource],
     ]
     program, wanted = os.path.join(state_dir, "restore.pyz"), os.path.join(state_dir, "restore.json")
     name = f"{joined(lab, part, 'restore')}.service"
-    unit = os.path.join(UNIT_DIRECTORY, name)
+    unit, at_boot = os.path.join(UNIT_DIRECTORY, name), os.path.join(UNIT_DIRECTORY, "multi-user.target.wants")
     title = f"program {program}"
     return [
         Resource(kind="program", target=program, value={"digest": sources_digest()}, title=title, group="restart"),
         file(wanted, json.dumps(rows, indent=1) + "\n", group="restart"),
         file(unit, _unit(lab, part, program, wanted, after=after), group="restart"),
+        shared_directory(at_boot, holder=state_dir, group="restart"),
         Resource(
             kind="symlink",
-            target=os.path.join(UNIT_DIRECTORY, "multi-user.target.wants", name),
+            target=os.path.join(at_boot, name),
             value={"to": unit},
             title=f"unit {name} at boot",
             group="restart",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.web import Response
@@ -70,8 +71,9 @@ def params(count: int = 1, **changes: Any) -> dict[str, Any]:
     }
 
 
-def desired(count: int = 1, **changes: Any) -> Desired:
-    return desired_from_params(params(count, **changes))
+def desired(count: int = 1, *, at_boot: bool = False, **changes: Any) -> Desired:
+    # Whatever this machine itself is started by.
+    return replace(desired_from_params(params(count, **changes)), at_boot=at_boot)
 
 
 def machine(*, cgroups: int = 2, systemd: bool = False) -> Kernel:

@@ -249,7 +249,12 @@ class Kernel(FakeHost):
         if self._find(path) is None:
             return _failed(call, f"mount: {path}: mount point does not exist.", status=32)
         if option == "--bind":
-            self._add_mount(path, "none", shared=True)
+            source = call.argv[2]
+            if source in self.inner_mounts:
+                self.inner_mounts[path] = self.inner_mounts[source]
+            self._add_mount(
+                path, "nsfs" if source in self.inner_mounts else "none", shared=source not in self.inner_mounts
+            )
             return ""
         found = [mount for mount in self.own_mounts if mount.path == path]
         if not found:

@@ -1,0 +1,148 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A restart of a host with systemd: what is on the disk stays, what was in the kernel and in /run comes back."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.plan import ABSENT
+from ansible_collections.ballast.kube.plugins.module_utils._instance import restore as module
+from ansible_collections.ballast.kube.plugins.module_utils._instance.engine import ENGINE
+from ansible_collections.ballast.kube.plugins.module_utils._instance.restore import FORGOTTEN, RESTORE_KINDS, restore
+from tests.unit.cases import apply, plan_of
+from tests.unit.instance import given as g
+from tests.unit.instance.kernel import Kernel
+
+WANTED = f"{g.STATE}/restore.json"
+PROGRAM = f"{g.STATE}/restore.pyz"
+UNITS = "/etc/systemd/system"
+
+
+def restarted(host: Kernel) -> Kernel:
+    """The machine after a restart: its disk, and nothing of /run, /proc, /sys, links and processes."""
+    fresh = g.machine(systemd=True)
+    for top in ("/var/lib", "/etc/systemd"):
+        for path in host.paths(top):
+            found = host.stat(path)
+            assert found is not None
+            if found.kind == "directory":
+                fresh.given_directory(path, mode=host.mode(path))
+            elif found.kind == "symlink":
+                fresh.symlink(path, host.readlink(path))
+            else:
+                fresh.given(path, host.read(path) or b"", mode=host.mode(path))
+    return fresh
+
+
+def test_after_a_restart_everything_that_the_kernel_forgot_is_made_again_and_only_once() -> None:
+    host = g.machine(systemd=True)
+    apply(ENGINE, g.desired(2, at_boot=True), host)
+    fresh = restarted(host)
+    rows = json.loads(fresh.text(WANTED))
+    made = restore(fresh, rows)
+    there = {f"{row['kind']} {row['target']}" for row in rows} - set(made)
+    assert there == {f"shared-directory {path} {g.STATE}" for path in ("/var/lib/kubelet", "/var/lib/cni")}
+    assert len(made) > 15
+    assert restore(fresh, rows) == []
+    assert set(fresh.namespaces) == set(host.namespaces)
+    assert fresh.namespaces[""].routes == host.namespaces[""].routes
+    assert fresh.inner_mounts == host.inner_mounts
+    left = plan_of(ENGINE, g.desired(2, at_boot=True), fresh)
+    assert {step.kind for step in left.steps} <= {"cgroup", "service", "supervisor", "image"}, "systemd starts these"
+
+
+def test_a_service_finds_no_mount_namespace_before_its_last_mount_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = g.machine(systemd=True)
+    apply(ENGINE, g.desired(at_boot=True), host)
+    fresh = restarted(host)
+    entered = f"/run/ballast/{g.desired().lab}/n1.mnt"
+    complete = len(host.inner_mounts[entered])
+    seen: set[int] = set()
+    run = fresh.run
+
+    def watched(argv, **options):  # type: ignore[no-untyped-def]
+        answer = run(argv, **options)
+        if entered in fresh.inner_mounts:
+            seen.add(len(fresh.inner_mounts[entered]))
+        return answer
+
+    monkeypatch.setattr(fresh, "run", watched)
+    restore(fresh, json.loads(fresh.text(WANTED)))
+    assert seen == {complete}
+
+
+def test_a_host_without_systemd_has_nothing_to_start_it_with() -> None:
+    kinds = {step.kind for step in plan_of(ENGINE, g.desired(), g.machine()).steps}
+    assert "program" not in kinds
+
+
+def test_the_unit_runs_the_program_at_boot_after_the_network() -> None:
+    host = g.machine(systemd=True)
+    before = host.snapshot()
+    apply(ENGINE, g.desired(at_boot=True), host)
+    name = "ballast-lab-nodes-restore.service"
+    unit = host.text(f"{UNITS}/{name}")
+    assert f"ExecStart=/usr/bin/python3 {PROGRAM} {WANTED}\n" in unit
+    assert "After=ballast-lab-network-restore.service\n" in unit
+    assert host.readlink(f"{UNITS}/multi-user.target.wants/{name}") == f"{UNITS}/{name}"
+    apply(ENGINE, g.desired(at_boot=True, state="absent"), host)
+    assert host.snapshot() == before
+
+
+def test_every_kind_that_is_forgotten_can_be_made_by_the_program() -> None:
+    assert set(FORGOTTEN) <= set(module._KINDS)
+    assert set(FORGOTTEN) <= set(ENGINE.kinds)
+
+
+def test_the_program_runs_by_itself(tmp_path: Path) -> None:
+    host, kind, program = LocalHost(), RESTORE_KINDS["program"], str(tmp_path / "restore.pyz")
+    assert kind.read(host, program) == ABSENT
+    wanted = {"digest": module.sources_digest()}
+    kind.write(host, program, wanted, ABSENT)
+    assert kind.read(host, program) == wanted
+    rows = tmp_path / "rows.json"
+    directory = str(tmp_path / "srv")
+    Path(directory).mkdir()
+    rows.write_text(json.dumps([{"kind": "route", "target": "127.255.0.0/24", "value": None}]))
+    argv = [sys.executable, "-I", program, str(rows)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False, cwd="/")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), "a route that is not there, as wanted"
+    kind.remove(host, program, wanted)
+    assert kind.read(host, program) == ABSENT
+
+
+def test_a_broken_program_is_written_anew() -> None:
+    host = g.machine(systemd=True)
+    host.given(PROGRAM, "half a zip")
+    assert RESTORE_KINDS["program"].read(host, PROGRAM) == {"digest": ""}
+
+
+def test_the_sources_are_the_same_from_a_directory_and_from_an_archive(tmp_path: Path) -> None:
+    """Ansible brings the package to a node as a zip archive."""
+    inside = "ansible_collections/ballast/kube/plugins/module_utils"
+    top = Path(module.__file__).parent.parent
+    archive = tmp_path / "payload.zip"
+    with zipfile.ZipFile(archive, "w") as opened:
+        for path in sorted(top.glob("*/*.py")):
+            opened.write(path, f"{inside}/{path.relative_to(top)}")
+        for depth in range(1, inside.count("/") + 2):
+            opened.writestr(f"{'/'.join(inside.split('/')[:depth])}/__init__.py", "")
+    program = (
+        f"import sys; sys.path.insert(0, {str(archive)!r}); "
+        f"from {inside.replace('/', '.')}._instance import restore; print(restore.__file__, restore.sources_digest())"
+    )
+    argv = [sys.executable, "-I", "-c", program]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True)
+    where, found = done.stdout.split()
+    assert where.startswith(str(archive))
+    assert found == module.sources_digest()
