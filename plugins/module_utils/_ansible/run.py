@@ -9,6 +9,7 @@ This package alone imports ansible. `check_mode` and `fail_json` occur in this f
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -211,8 +212,10 @@ def _text(value: Value, kind: str) -> str:
         return ""
     if not isinstance(value, Mapping):
         return f"{value}\n"
+    if kind == "directory":
+        return f"mode {int(str(value['mode'])):04o}\n"
     if kind == "file":
         mode = int(str(value["mode"]))
         content = str(value["content"]) if mode & 0o077 else "(content not shown: only its owner may read it)\n"
         return f"mode {mode:04o}\n{content}"
-    return "".join(f"{name}: {part}\n" for name, part in sorted(value.items()))
+    return f"{json.dumps(value, indent=1, sort_keys=True)}\n"

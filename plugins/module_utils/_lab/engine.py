@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Optional
 
 from .._core.engine import Finding, ResourceEngine
+from .._core.errors import BallastError, Problems
 from .._core.events import Progress
 from .._core.host import Host, LocalHost
 from .._core.kinds import BASE_KINDS, Kind, file
@@ -89,6 +90,7 @@ def desired_from_params(params: Mapping[str, Any]) -> Desired:
     lab = resolve(request, previous, _facts(host, lab_dir, previous))
     lab["topology"] = params["topology"] or (previous or {}).get("topology")
     lab["archives"] = _archives(params["archive"], previous)
+    Problems.raise_if(_clashes(host, lab))
     known = {node["name"] for node in previous["nodes"]} if previous else set()
     new_nodes = sum(node["name"] not in known for node in lab["nodes"])
     return Desired(state="present", state_dir=lab_dir, name=request.name, lab=lab, new_nodes=new_nodes)
@@ -143,6 +145,7 @@ class LabEngine(ResourceEngine[Desired]):
             preflight(
                 host,
                 lab_dir=desired.state_dir,
+                bridge=desired.lab["bridge"],
                 target=desired.lab["target"],
                 new_nodes=desired.new_nodes,
                 backends=sorted({node["proxy_backend"] for node in desired.lab["nodes"]}),
@@ -230,6 +233,21 @@ def _registered(host: Host, name: str) -> Optional[str]:
         return str(json.loads(data)["lab_dir"])
     except (ValueError, KeyError, TypeError) as error:
         raise MESSAGES.error("lab-record", path=path, found=str(error)) from error
+
+
+def _clashes(host: Host, lab: Lab) -> list[BallastError]:
+    """Node b-c of lab a and node c of lab a-b would be one name on this host."""
+    units = {joined(lab["name"], node["name"]): node["name"] for node in lab["nodes"]}
+    problems = []
+    for other in sorted(_labs(host)):
+        directory = _registered(host, other)
+        record = read_record(host, directory) if directory and directory != lab["lab_dir"] else None
+        for node in record["nodes"] if record else ():
+            unit = joined(other, node["name"])
+            if unit in units:
+                shown = {"node": units[unit], "unit": unit, "other": node["name"], "lab": other}
+                problems.append(MESSAGES.error("lab-node-clash", **shown))
+    return problems
 
 
 def _labs(host: Host) -> Iterator[str]:

@@ -66,6 +66,12 @@ MESSAGES = Messages(
             remedy="choose another name (LAB_NAME), or remove that lab: make lab-down LAB_DIR={directory}",
         ),
         Message(
+            id="lab-node-clash",
+            error=UserError,
+            text="node {node} would be {unit} on this host, as node {other} of the lab {lab} is",
+            remedy="rename the node, or choose another name for this lab (LAB_NAME)",
+        ),
+        Message(
             id="lab-fixed",
             error=UserError,
             text="{path}: {value} differs from what the running lab was made with ({recorded})",
@@ -88,6 +94,12 @@ MESSAGES = Messages(
             error=HostError,
             text="this kernel cannot do {feature}",
             remedy="{hint}",
+        ),
+        Message(
+            id="lab-forward",
+            error=HostError,
+            text="this host drops what it forwards (policy of chain {chain}), and nodes reach each other through it",
+            remedy="let this lab pass: {commands}",
         ),
         Message(
             id="lab-memory",

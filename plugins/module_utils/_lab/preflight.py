@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from .._core.errors import BallastError, Problems
 from .._core.host import Host
+from .forwarding import forward_drops
 from .messages import MESSAGES
 
 _MIB = 2**20
@@ -104,7 +105,14 @@ _BACKEND_TRIALS = {
 
 
 def preflight(
-    host: Host, *, lab_dir: str, target: str, new_nodes: int, backends: Sequence[str], runtimes: Sequence[str]
+    host: Host,
+    *,
+    lab_dir: str,
+    bridge: str,
+    target: str,
+    new_nodes: int,
+    backends: Sequence[str],
+    runtimes: Sequence[str],
 ) -> None:
     """Raise everything that is missing for `new_nodes` more nodes. Changes nothing."""
     if os.geteuid() != 0:
@@ -112,6 +120,7 @@ def preflight(
     problems = _missing_tools(host, target, backends, runtimes)
     if not problems:
         problems += _missing_features(host, target, backends)
+        problems += forward_drops(host, bridge)
     problems += _too_little(host, lab_dir, target, new_nodes)
     Problems.raise_if(problems)
 

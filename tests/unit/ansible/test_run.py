@@ -165,7 +165,7 @@ def test_a_difference_shows_contents_but_not_those_of_private_files(ran: Callabl
     assert "renewed" not in json.dumps(found.result["diff"])
     made = ran(lambda: loop.run(feature()), _ansible_diff=True, state="absent").result["diff"]
     assert [row["after"] for row in made] == ["", "", ""]
-    assert made[-1]["before"] == "mode: 493\n"
+    assert made[-1]["before"] == "mode 0755\n"
     assert "diff" not in ran(lambda: loop.run(feature())).result
 
 

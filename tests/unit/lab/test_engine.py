@@ -126,6 +126,13 @@ def test_names_and_networks_are_each_labs_own(host: FakeHost) -> None:
     assert want(lab_dir="/srv/three", name="two").lab is not None
 
 
+def test_two_nodes_of_two_labs_do_not_share_a_name_on_the_host(host: FakeHost) -> None:
+    up(host, name="a", topology={"nodes": [{"name": "b-c"}]})
+    other = {"lab_dir": "/srv/two", "name": "a-b", "topology": {"nodes": [{"name": "c"}]}}
+    assert id_of(lambda: want(**other)) == "lab-node-clash"
+    assert want(**{**other, "topology": {"nodes": [{"name": "d"}]}}).lab is not None
+
+
 def test_machines_of_a_stopped_lab_keep_their_networks(host: FakeHost) -> None:
     topology = {"node_cidr": "192.168.7.0/24", "pod_cidr": "172.16.0.0/16"}
     up(host, topology=topology, target="vm", name="one", lab_dir="/srv/one")
@@ -251,6 +258,7 @@ def test_room_is_asked_for_new_nodes_only(host: FakeHost, monkeypatch: pytest.Mo
     assert [one["new_nodes"] for one in asked] == [3, 2]
     assert asked[0] == {
         "lab_dir": g.DIR,
+        "bridge": "ballast-lab",
         "target": "host",
         "new_nodes": 3,
         "backends": ["nftables"],

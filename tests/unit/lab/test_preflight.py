@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 
@@ -39,6 +40,8 @@ def machine(
         return ""
 
     host.on("unshare", answer=trial, reads=True)
+    if "nft" not in without:
+        host.on("nft", "-j", "list", "chains", answer='{"nftables": [{"metainfo": {}}]}', reads=True)
     host.given("/proc/filesystems", "nodev\toverlay\n")
     host.given("/proc/meminfo", f"MemTotal: 9999999 kB\nMemAvailable: {available_mib * 1024} kB\n")
     return host
@@ -56,6 +59,7 @@ def missing(
         preflight(
             host,
             lab_dir="/var/lib/ballast/lab",
+            bridge="ballast-lab",
             target=target,
             new_nodes=new_nodes,
             backends=backends,
@@ -156,3 +160,41 @@ def test_a_lab_that_grows_by_nothing_needs_no_room() -> None:
     host = machine(available_mib=10)
     host.fill_disk()
     assert missing(host, new_nodes=0) == []
+
+
+def given_forward_chain(host: FakeHost, *, policy: str = "drop", hook: str = "forward", rules: str = "") -> None:
+    chain = {"family": "ip", "table": "filter", "name": "FORWARD", "hook": hook, "prio": 0, "policy": policy}
+    shown = json.dumps({"nftables": [{"metainfo": {}}, {"chain": {"family": "ip", "name": "x"}}, {"chain": chain}]})
+    host.on("nft", "-j", "list", "chains", answer=shown, reads=True)
+    host.on("nft", "list", "chain", "ip", "filter", "FORWARD", answer=rules, reads=True)
+
+
+def test_a_firewall_that_drops_what_is_forwarded_is_told_with_the_rules_that_let_the_lab_pass() -> None:
+    host = machine()
+    given_forward_chain(host)
+    [error] = missing(host)
+    assert (error.id, "ip filter FORWARD" in error.text) == ("lab-forward", True)
+    assert "nft insert rule ip filter FORWARD iifname ballast-lab accept" in error.remedy
+    given_forward_chain(host, rules='iifname "ballast-lab" counter accept\noifname "ballast-lab" counter accept\n')
+    assert missing(host) == []
+    given_forward_chain(host, rules='iifname "ballast-lab2" accept\noifname "ballast-lab2" accept\n')
+    assert [error.id for error in missing(host)] == ["lab-forward"], "of another lab"
+
+
+def test_a_firewall_that_lets_pass_what_is_forwarded_does_not_matter() -> None:
+    host = machine()
+    given_forward_chain(host, policy="accept")
+    assert missing(host) == []
+    given_forward_chain(host, hook="input")
+    assert missing(host) == []
+
+
+def test_the_older_iptables_has_tables_that_nft_does_not_show() -> None:
+    host = machine()
+    host.given("/proc/net/ip_tables_names", "nat\nfilter\n")
+    host.on("iptables-legacy", "-w", "-S", "FORWARD", answer="-P FORWARD DROP\n-A FORWARD -j DOCKER-USER\n", reads=True)
+    [error] = missing(host)
+    assert "iptables-legacy -I FORWARD -i ballast-lab -j ACCEPT" in error.remedy
+    passing = "-P FORWARD DROP\n-A FORWARD -i ballast-lab -j ACCEPT\n-A FORWARD -o ballast-lab -j ACCEPT\n"
+    host.on("iptables-legacy", "-w", "-S", "FORWARD", answer=passing, reads=True)
+    assert missing(host) == []
