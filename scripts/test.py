@@ -58,6 +58,9 @@ PARTS = (
     Part("format", (f"{BIN}/ruff", "format", "--check", "--output-format=concise", "."), lane="tools", group="lint", needs=("env",)),
     Part("mypy", (f"{BIN}/mypy", "-p", PLUGINS), lane="tools", group="lint", needs=("env",)),
     Part("mypy-scripts", (f"{BIN}/mypy", "scripts"), lane="tools", group="lint", needs=("env",)),
+    # `file` is a function of ours, which it takes for the type of Python 2.
+    Part("python-3.9", (f"{BIN}/vermin", "--quiet", "--no-tips", "--violations", "-t=3.9-", "--exclude", "file", "plugins/module_utils", "plugins/modules"),
+         lane="tools", group="lint", needs=("env",)),
     Part("yamllint", (f"{BIN}/yamllint", "--strict", "."), lane="tools", group="lint", needs=("env",)),
     Part("ansible-lint", (f"{BIN}/ansible-lint", "--offline", "--strict"), lane="tools", group="lint", needs=("env",)),
     Part("changelog", (f"{BIN}/antsibull-changelog", "lint"), lane="tools", group="lint", needs=("env",)),
