@@ -49,7 +49,7 @@ attributes:
     platforms: linux
 """
 
-    # What modules share that keep state: STATE_OPTIONS of module_utils/_ansible/run.py.
+    # What modules share that keep state.
     STATE_DIR = r"""
 options:
   state_dir:

@@ -9,7 +9,6 @@ This package alone imports ansible. `check_mode` and `fail_json` occur in this f
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
@@ -20,19 +19,13 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 from ansible.module_utils.basic import AnsibleModule
 
-from .._core.engine import Desired, Finding, ResourceEngine
+from .._core.engine import Engine, Finding
 from .._core.errors import BallastError, HostError
 from .._core.events import FileSink, NullSink, Progress, Sink
 from .._core.host import Host, LocalHost
-from .._core.plan import ABSENT, Plan, Step, Value
+from .._core.plan import AnyPlan
 
-D = TypeVar("D", bound=Desired)
-
-# Options that every module which keeps state shares; documented by the fragment `_attributes.state`.
-STATE_OPTIONS: dict[str, dict[str, Any]] = {
-    "state_dir": {"type": "path", "required": True},
-    "events": {"type": "path"},
-}
+D = TypeVar("D")
 
 
 @dataclass(frozen=True)
@@ -40,7 +33,7 @@ class Feature(Generic[D]):
     name: str
     spec: Mapping[str, Mapping[str, Any]]
     desired: Callable[[Mapping[str, Any]], D]  # raises Problems with every input error
-    engine: ResourceEngine[D]
+    engine: Engine[D, Any, Any]
     required_if: Sequence[tuple[str, object, Sequence[str]]] = ()
 
 
@@ -50,14 +43,15 @@ def run(feature: Feature[D]) -> None:
     host, seconds = LocalHost(), Stages()
     try:
         with _interruptible():
-            desired = feature.desired(module.params)
+            with seconds.of("parse"):
+                desired = feature.desired(module.params)
             with seconds.of("observe"):
                 state = feature.engine.observe(desired, host)
             with seconds.of("plan"):
                 plan = feature.engine.plan(desired, state)
-            result: dict[str, Any] = {"changed": bool(plan.steps), "steps": [_shown(step) for step in plan.steps]}
+            result: dict[str, Any] = {"changed": bool(plan.steps), **feature.engine.told(plan)}
             if module._diff:
-                result["diff"] = _diff(plan)
+                result["diff"] = feature.engine.difference(plan)
             if module.check_mode:
                 module.exit_json(**result, seconds=seconds.spent, findings=[], **feature.engine.preview(desired))
             feature.engine.require(desired, host)
@@ -141,7 +135,7 @@ class Stages:
             self.spent[stage] = round(time.monotonic() - start, 3)
 
 
-def _sink(module: AnsibleModule, plan: Plan) -> Sink:
+def _sink(module: AnsibleModule, plan: AnyPlan) -> Sink:
     """A run with nothing to do leaves no file behind, and a removal makes none in what it removes."""
     if module.params.get("events"):
         return FileSink(module.params["events"])
@@ -188,34 +182,3 @@ def _fail(module: AnsibleModule, error: BallastError) -> NoReturn:
 
 def _told(findings: list[Finding]) -> str:
     return "\n".join(f"{f.subject}: {f.text}\n  do:    {f.remedy}\n  id:    {f.id}" for f in findings)
-
-
-def _shown(step: Step) -> dict[str, str]:
-    return {"kind": step.kind, "verb": step.verb, "title": step.title, "target": step.target}
-
-
-def _diff(plan: Plan) -> list[dict[str, str]]:
-    return [
-        {
-            "before_header": step.title,
-            "after_header": step.title,
-            "before": _text(step.before, step.kind),
-            "after": _text(step.after, step.kind),
-        }
-        for step in plan.steps
-    ]
-
-
-def _text(value: Value, kind: str) -> str:
-    """A value for people. A file that only its owner may read keeps its content to itself."""
-    if value == ABSENT:
-        return ""
-    if not isinstance(value, Mapping):
-        return f"{value}\n"
-    if kind == "directory":
-        return f"mode {int(str(value['mode'])):04o}\n"
-    if kind == "file":
-        mode = int(str(value["mode"]))
-        content = str(value["content"]) if mode & 0o077 else "(content not shown: only its owner may read it)\n"
-        return f"mode {mode:04o}\n{content}"
-    return f"{json.dumps(value, indent=1, sort_keys=True)}\n"

@@ -22,7 +22,8 @@ from .events import Progress
 from .host import Host
 from .kinds import Kind
 from .ledger import Ledger, ledger_path
-from .plan import ABSENT, Plan, Policy, Resource, State, Step, Value, as_json, plan_resources
+from .plan import ABSENT, AnyPlan, Plan, Policy, Resource, State, Step, Value, as_json, plan_resources
+from .told import plan_difference, steps_told
 
 
 class Desired(Protocol):
@@ -32,6 +33,9 @@ class Desired(Protocol):
 
 
 D = TypeVar("D", bound=Desired)
+AnyD = TypeVar("AnyD", contravariant=True)
+S = TypeVar("S")
+P = TypeVar("P", bound=AnyPlan)
 
 
 @dataclass(frozen=True)
@@ -51,8 +55,40 @@ class Result:
     findings: tuple[Finding, ...]
 
 
+class Engine(Protocol[AnyD, S, P]):
+    """The shape itself: what the run loop of the modules asks of a feature. `observe`, `require`, `apply`, `verify` and
+    `report` may look at the machine, `apply` alone changes it, the others are pure."""
+
+    def observe(self, desired: AnyD, host: Host) -> S: ...
+
+    def plan(self, desired: AnyD, state: S) -> P: ...
+
+    def told(self, plan: P) -> dict[str, object]:
+        """The plan as a module returns it."""
+
+    def difference(self, plan: P) -> list[dict[str, str]]:
+        """What is and what would be, as Ansible's diff mode shows it."""
+
+    def require(self, desired: AnyD, host: Host) -> None:
+        """Raise, before the first step, when something is missing that this feature does not make itself.
+
+        Not asked in check mode, where an earlier feature may not have made it yet.
+        """
+
+    def apply(self, plan: P, desired: AnyD, host: Host, progress: Progress) -> object: ...
+
+    def verify(self, desired: AnyD, host: Host, progress: Progress) -> list[Finding]:
+        """Ask the real thing whether it is as desired; wait for it where it needs time."""
+
+    def preview(self, desired: AnyD) -> dict[str, object]:
+        """The part of `report` that is known beforehand: what check mode returns, so that later tasks can be planned."""
+
+    def report(self, desired: AnyD, host: Host) -> dict[str, object]:
+        """What the module returns beside the common keys; the whole of what its `_info` twin returns."""
+
+
 class ResourceEngine(Generic[D]):
-    """Base of every feature's engine."""
+    """Base of a feature that is a list of resources, each made by a step of its own and recorded in a ledger."""
 
     name: str
     kinds: Mapping[str, Kind]
@@ -63,22 +99,22 @@ class ResourceEngine(Generic[D]):
         raise NotImplementedError
 
     def require(self, desired: D, host: Host) -> None:
-        """Raise, before the first step, when something is missing that this feature does not make itself.
-
-        Not asked in check mode, where an earlier feature may not have made it yet.
-        """
+        """Nothing, where a feature needs nothing that others make."""
 
     def verify(self, desired: D, host: Host, progress: Progress) -> list[Finding]:
-        """Ask the real thing whether it is as desired; wait for it where it needs time."""
         raise NotImplementedError
 
     def preview(self, desired: D) -> dict[str, object]:
-        """The part of `report` that is known beforehand: what check mode returns, so that later tasks can be planned."""
         return {}
 
     def report(self, desired: D, host: Host) -> dict[str, object]:
-        """What the module returns beside the common keys; the whole of what its `_info` twin returns."""
         raise NotImplementedError
+
+    def told(self, plan: Plan) -> dict[str, object]:
+        return {"steps": steps_told(plan)}
+
+    def difference(self, plan: Plan) -> list[dict[str, str]]:
+        return plan_difference(plan)
 
     def observe(self, desired: D, host: Host) -> State:
         ledger = Ledger(ledger_path(desired.state_dir), host=host, kinds=self.kinds)

@@ -11,7 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Union
+from typing import Protocol, Union
 
 from .errors import Bug
 
@@ -92,6 +92,14 @@ class Plan:
     steps: tuple[Step, ...]
     policy: Policy
     based_on: tuple[Recorded, ...] = ()  # the ledger as it was observed
+
+
+class AnyPlan(Protocol):
+    """What every engine's plan has, whatever else it holds."""
+
+    @property
+    def steps(self) -> Sequence[object]:
+        """What will be done; empty when nothing is to do."""
 
 
 @dataclass(frozen=True)

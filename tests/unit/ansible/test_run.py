@@ -26,7 +26,8 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.kinds import BA
 from ansible_collections.ballast.kube.plugins.module_utils._core.plan import Resource
 
 SPEC = {
-    **loop.STATE_OPTIONS,
+    "state_dir": {"type": "path", "required": True},
+    "events": {"type": "path"},
     "state": {"type": "str", "default": "present", "choices": ["present", "absent"]},
     "content": {"type": "str", "default": "one"},
     "key": {"type": "str", "default": "secret", "no_log": True},
@@ -137,7 +138,7 @@ def test_a_run_makes_what_is_wanted_and_the_second_does_nothing(ran: Callable[..
         "make file",
     ]
     assert set(first.result["steps"][0]) == {"kind", "verb", "title", "target"}
-    assert set(first.result["seconds"]) == {"observe", "plan", "apply", "verify"}
+    assert set(first.result["seconds"]) == {"parse", "observe", "plan", "apply", "verify"}
     assert (first.result["findings"], first.result["there"]) == ([], True)
     assert (tmp_path / "made/a").read_text() == "one"
     before = {path: os.stat(tmp_path / path).st_mtime_ns for path in paths(tmp_path)}
