@@ -1,0 +1,359 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What must become of a packet: one case or more for each rule of the table, then what holds of every answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Union
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.meaning import (
+    DIFFERENCES,
+    RULES,
+    Meaning,
+    Rule,
+    answer,
+)
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.model import (
+    Endpoint,
+    FamilyView,
+    LocalDetector,
+    NodeView,
+    RuleConfig,
+    ServicePort,
+)
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.packet import (
+    DNAT,
+    DROP,
+    PASS,
+    REJECT,
+    Answer,
+    Packet,
+    Surroundings,
+)
+from tests.unit.proxy import strategies as s
+
+POOL = s.POOLS[4]
+POD, NEIGHBOUR = POOL.local_pods[0], POOL.local_pods[1]
+REMOTE_POD = POOL.other_pods[0]
+CLIENT, STRANGER = POOL.clients
+CLUSTER_IP, EXTERNAL, BALANCER = POOL.cluster_ips[0], POOL.external_ips[0], POOL.load_balancer_ips[0]
+HERE, THERE = f"{POD}:8080", f"{REMOTE_POD}:8080"
+BOUND = "10.50.0.77"  # a load balancer's address on a link of the node
+
+SURROUNDINGS = Surroundings(
+    (("lo", ("127.0.0.1",)), ("cni0", (POOL.gateway,)), ("eth0", (POOL.primary,)), ("eth1", (POOL.second, BOUND)))
+)
+NODE = NodeView(s.THIS_NODE, primary=POOL.primary, addresses=(POOL.gateway, POOL.second, BOUND, POOL.primary))
+
+SERVICE = ServicePort(
+    namespace="default",
+    name="web",
+    port_name="",
+    protocol="TCP",
+    port=80,
+    cluster_ip=CLUSTER_IP,
+    node_port=30080,
+    external_ips=(EXTERNAL,),
+    load_balancer_ips=(BALANCER, BOUND),
+    endpoints=(Endpoint(POD, 8080, node=s.THIS_NODE), Endpoint(REMOTE_POD, 8080, node=s.OTHER_NODE)),
+)
+REMOTE_ONLY = replace(SERVICE, endpoints=SERVICE.endpoints[1:])
+LOCAL = replace(SERVICE, external_local=True)
+LOCAL_REMOTE_ONLY = replace(REMOTE_ONLY, external_local=True)
+BOTH_LOCAL = replace(LOCAL_REMOTE_ONLY, internal_local=True)
+EMPTY = replace(SERVICE, endpoints=())
+RANGED = replace(SERVICE, source_ranges=("172.16.0.0/16",))
+
+
+def to(*endpoints: str, masquerade: bool = False, hairpin: tuple[str, ...] = (), affinity: int = 0) -> Answer:
+    return Answer(DNAT, endpoints, masquerade, hairpin, affinity)
+
+
+def tcp(source: str, destination: str, port: int, *, link: str = "eth0", node_local: bool = False) -> Packet:
+    return Packet(source, destination, port, "TCP", "" if node_local else link, node_local)
+
+
+def from_node(destination: str, port: int, *, source: str = POOL.primary) -> Packet:
+    return tcp(source, destination, port, node_local=True)
+
+
+@dataclass(frozen=True)
+class Case:
+    title: str
+    service: ServicePort
+    packet: Packet
+    want: Union[Answer, dict[str, Answer]]  # dict: by backend, "" for the others
+    config: dict[str, object] = field(default_factory=dict)
+
+    def wanted(self, backend: str) -> Answer:
+        return self.want if isinstance(self.want, Answer) else self.want.get(backend) or self.want[""]
+
+
+EVERYWHERE = {"node_port_addresses": ("0.0.0.0/0",)}
+NO_DETECTOR = {"detector": LocalDetector()}
+CASES = (
+    # No Service
+    Case("an address outside", SERVICE, tcp(CLIENT, POOL.elsewhere, 80), Answer(PASS)),
+    Case(
+        "an undefined port of a clusterIP",
+        SERVICE,
+        tcp(POD, CLUSTER_IP, 7),
+        {"iptables": Answer(PASS), "": Answer(REJECT)},
+    ),
+    Case(
+        "another protocol on a port of a clusterIP",
+        SERVICE,
+        Packet(POD, CLUSTER_IP, 80, "UDP", "cni0"),
+        {"iptables": Answer(PASS), "": Answer(REJECT)},
+    ),
+    Case(
+        "an undefined port of an external IP",
+        SERVICE,
+        tcp(CLIENT, EXTERNAL, 7),
+        {"ipvs": Answer(REJECT), "": Answer(PASS)},
+    ),
+    Case("an undefined port of a load balancer IP on a link", SERVICE, tcp(CLIENT, BOUND, 7), Answer(PASS)),
+    Case(
+        "an unallocated clusterIP",
+        SERVICE,
+        tcp(POD, POOL.unallocated, 80),
+        {"nftables": Answer(DROP), "": Answer(PASS)},
+    ),
+    # clusterIP
+    Case("a pod of this node keeps its address", SERVICE, tcp(NEIGHBOUR, CLUSTER_IP, 80), to(HERE, THERE)),
+    Case("a client is masqueraded", SERVICE, tcp(CLIENT, CLUSTER_IP, 80), to(HERE, THERE, masquerade=True)),
+    Case("the node is masqueraded", SERVICE, from_node(CLUSTER_IP, 80), to(HERE, THERE, masquerade=True)),
+    Case("without a detector nobody is", SERVICE, tcp(CLIENT, CLUSTER_IP, 80), to(HERE, THERE), NO_DETECTOR),
+    Case(
+        "with masqueradeAll a pod is too",
+        SERVICE,
+        tcp(NEIGHBOUR, CLUSTER_IP, 80),
+        to(HERE, THERE, masquerade=True),
+        {"masquerade_all": True},
+    ),
+    Case(
+        "a pod is told by its link",
+        SERVICE,
+        tcp(CLIENT, CLUSTER_IP, 80, link="cni0"),
+        to(HERE, THERE),
+        {"detector": LocalDetector("bridge", "cni0")},
+    ),
+    Case(
+        "or by how its link's name begins",
+        SERVICE,
+        tcp(POD, CLUSTER_IP, 80, link="eth0"),
+        to(HERE, THERE, masquerade=True),
+        {"detector": LocalDetector("prefix", "veth")},
+    ),
+    Case("a pod that may draw itself", SERVICE, tcp(POD, CLUSTER_IP, 80), to(HERE, THERE, hairpin=(HERE,))),
+    Case(
+        "affinity",
+        replace(SERVICE, affinity_seconds=300),
+        tcp(NEIGHBOUR, CLUSTER_IP, 80),
+        to(HERE, THERE, affinity=300),
+    ),
+    Case("no endpoints", EMPTY, tcp(POD, CLUSTER_IP, 80), Answer(REJECT)),
+    Case("iTP Local", replace(SERVICE, internal_local=True), tcp(NEIGHBOUR, CLUSTER_IP, 80), to(HERE)),
+    Case(
+        "iTP Local, none local",
+        replace(REMOTE_ONLY, internal_local=True),
+        tcp(POD, CLUSTER_IP, 80),
+        {"ipvs": Answer(REJECT), "": Answer(DROP)},
+    ),
+    Case("eTP Local is nothing to a clusterIP", LOCAL_REMOTE_ONLY, tcp(POD, CLUSTER_IP, 80), to(THERE)),
+    # External addresses
+    Case("an external IP", SERVICE, tcp(CLIENT, EXTERNAL, 80), to(HERE, THERE, masquerade=True)),
+    Case("a pod is masqueraded there", SERVICE, tcp(NEIGHBOUR, EXTERNAL, 80), to(HERE, THERE, masquerade=True)),
+    Case(
+        "iTP Local is nothing to an external IP",
+        BOTH_LOCAL,
+        tcp(NEIGHBOUR, EXTERNAL, 80),
+        {"ipvs": Answer(REJECT), "": to(THERE)},
+    ),
+    Case("an external IP without endpoints", EMPTY, tcp(CLIENT, EXTERNAL, 80), Answer(REJECT)),
+    Case("eTP Local", LOCAL, tcp(CLIENT, BALANCER, 80), to(HERE)),
+    Case("eTP Local, none local", LOCAL_REMOTE_ONLY, tcp(CLIENT, BALANCER, 80), {"ipvs": to(THERE), "": Answer(DROP)}),
+    Case("eTP Local, from a pod", LOCAL, tcp(NEIGHBOUR, BALANCER, 80), {"ipvs": to(HERE), "": to(HERE, THERE)}),
+    Case("eTP Local, from a pod nobody can tell", LOCAL, tcp(NEIGHBOUR, BALANCER, 80), to(HERE), NO_DETECTOR),
+    Case(
+        "eTP Local, from the node",
+        LOCAL,
+        from_node(BALANCER, 80),
+        {"ipvs": to(HERE), "": to(HERE, THERE, masquerade=True)},
+    ),
+    Case(
+        "eTP Local, from the node by the address of its bridge, which a pod might have",
+        LOCAL,
+        from_node(BALANCER, 80, source=POOL.gateway),
+        {"ipvs": to(HERE), "": to(HERE, THERE)},
+    ),
+    Case("a source in a range", RANGED, tcp(CLIENT, BALANCER, 80), to(HERE, THERE, masquerade=True)),
+    Case("a source in no range", RANGED, tcp(STRANGER, BALANCER, 80), Answer(DROP)),
+    Case("ranges bind pods", RANGED, tcp(POD, BALANCER, 80), Answer(DROP)),
+    Case("ranges bind the node", RANGED, from_node(BALANCER, 80), Answer(DROP)),
+    Case("ranges are nothing to an external IP", RANGED, tcp(STRANGER, EXTERNAL, 80), to(HERE, THERE, masquerade=True)),
+    Case(
+        "ranges are nothing to a node port",
+        RANGED,
+        tcp(STRANGER, POOL.primary, 30080),
+        to(HERE, THERE, masquerade=True),
+    ),
+    Case("the bound address itself, the node in no range", RANGED, from_node(BOUND, 80, source=BOUND), Answer(DROP)),
+    Case(
+        "the bound address itself, the node in a range",
+        replace(SERVICE, source_ranges=("192.168.1.0/24",)),
+        from_node(BOUND, 80, source=BOUND),
+        to(HERE, THERE, masquerade=True),
+    ),
+    # Node ports
+    Case("a node port", SERVICE, tcp(CLIENT, POOL.primary, 30080), to(HERE, THERE, masquerade=True)),
+    Case("a node port, from the node", SERVICE, from_node(POOL.primary, 30080), to(HERE, THERE, masquerade=True)),
+    Case("another port of the node", SERVICE, tcp(CLIENT, POOL.primary, 30081), Answer(PASS)),
+    Case("a node port elsewhere", SERVICE, tcp(CLIENT, POOL.other_node, 30080), Answer(PASS)),
+    Case(
+        "a node port on the second address",
+        SERVICE,
+        tcp(CLIENT, POOL.second, 30080),
+        {"nftables": Answer(PASS), "": to(HERE, THERE, masquerade=True)},
+    ),
+    Case(
+        "a node port on the second address, all asked for",
+        SERVICE,
+        tcp(CLIENT, POOL.second, 30080),
+        to(HERE, THERE, masquerade=True),
+        EVERYWHERE,
+    ),
+    Case(
+        "a node port on the second address, the primary asked for",
+        SERVICE,
+        tcp(CLIENT, POOL.second, 30080),
+        Answer(PASS),
+        {"node_port_addresses": ("primary",)},
+    ),
+    Case(
+        "a node port on loopback",
+        SERVICE,
+        from_node("127.0.0.1", 30080, source="127.0.0.1"),
+        {"iptables": to(HERE, THERE, masquerade=True), "": Answer(PASS)},
+        EVERYWHERE,
+    ),
+    Case(
+        "a node port on another address of loopback",
+        SERVICE,
+        from_node("127.0.0.2", 30080, source="127.0.0.1"),
+        {"iptables": to(HERE, THERE, masquerade=True), "": Answer(PASS)},
+        EVERYWHERE,
+    ),
+    Case(
+        "a node port on another address of loopback, that network asked for",
+        SERVICE,
+        from_node("127.0.0.2", 30080, source="127.0.0.1"),
+        Answer(PASS),
+        {"node_port_addresses": ("127.0.0.0/8",)},
+    ),
+    Case(
+        "a node port on loopback, forbidden",
+        SERVICE,
+        from_node("127.0.0.1", 30080, source="127.0.0.1"),
+        Answer(PASS),
+        {"localhost_node_ports": False},
+    ),
+    Case("a node port without endpoints", EMPTY, tcp(CLIENT, POOL.primary, 30080), Answer(REJECT)),
+    # Endpoints on the node itself
+    Case(
+        "a client's packet ends on the node: nobody rewrites its source",
+        replace(SERVICE, endpoints=(Endpoint(POOL.primary, 6443, node=s.THIS_NODE),)),
+        tcp(CLIENT, CLUSTER_IP, 80),
+        to(f"{POOL.primary}:6443"),
+    ),
+    Case(
+        "the node's own packet goes out by loopback",
+        replace(SERVICE, endpoints=(Endpoint(POOL.primary, 6443, node=s.THIS_NODE),)),
+        from_node(CLUSTER_IP, 80),
+        to(f"{POOL.primary}:6443", hairpin=(f"{POOL.primary}:6443",)),
+        NO_DETECTOR,
+    ),
+)
+
+
+def told(case: Case, backend: str) -> Answer:
+    config = replace(RuleConfig(backend, LocalDetector("cidr", POOL.pod_cidr)), **case.config)  # type: ignore[arg-type]
+    frontends, duplicates = s.frontends_of((case.service,))
+    view = FamilyView(4, NODE, (case.service,), frontends, duplicates, (POOL.service_cidr,))
+    return answer(view, config, case.packet, SURROUNDINGS)
+
+
+@pytest.mark.parametrize("backend", s.BACKENDS)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
+def test_meaning(case: Case, backend: str) -> None:
+    assert told(case, backend) == case.wanted(backend)
+
+
+def test_every_rule_has_a_case_on_every_backend_it_holds_for() -> None:
+    met = {(rule, backend) for backend in s.BACKENDS for case in CASES for rule in rules_of(told(case, backend))}
+
+    assert met == {(rule.id, backend) for rule in RULES.values() for backend in rule.backends}
+
+
+def rules_of(found: Answer) -> set[str]:
+    """The rules that `why` names, without the claim of the destination."""
+    return {line.partition(":")[0] for line in found.why} & set(RULES)
+
+
+def test_a_rule_is_of_known_backends() -> None:
+    with pytest.raises(ValueError, match="rule r holds for"):
+        Rule("r", "text", "source", ("ebpf",))
+
+
+def test_a_backend_without_packets_is_refused() -> None:
+    with pytest.raises(ValueError, match="winkernel"):
+        Meaning(FamilyView(4, NODE), RuleConfig("winkernel"), SURROUNDINGS)
+
+
+# --- of every answer
+
+
+@given(st.data())
+def test_an_answer_agrees_with_itself(data: st.DataObject) -> None:
+    scenario = data.draw(s.scenarios())
+    meaning = Meaning(scenario.view, scenario.config, scenario.surroundings)
+    for packet in data.draw(s.packets(scenario)):
+        found = meaning.answer(packet)
+        translated = found.verdict == DNAT
+
+        assert bool(found.endpoints) == translated
+        assert translated or found == Answer(found.verdict)
+        assert set(found.hairpin) <= set(found.endpoints)
+        assert not (found.masquerade and found.hairpin)
+        assert found.why
+
+
+@given(st.data())
+def test_backends_differ_only_where_a_difference_is_named(data: st.DataObject) -> None:
+    scenario = data.draw(s.scenarios())
+    meanings = {one: Meaning(scenario.view, scenario.on(one).config, scenario.surroundings) for one in s.BACKENDS}
+    named = {row.id for row in DIFFERENCES}
+    for packet in data.draw(s.packets(scenario)):
+        answers = [meanings[one].answer(packet) for one in s.BACKENDS]
+
+        assert len(set(answers)) == 1 or any(rules_of(one) & named for one in answers)
+
+
+@given(st.data())
+def test_a_packet_reaches_only_endpoints_of_the_service_that_has_its_destination(data: st.DataObject) -> None:
+    scenario = data.draw(s.scenarios())
+    meaning = Meaning(scenario.view, scenario.config, scenario.surroundings)
+    behind: dict[tuple[str, int], set[str]] = {}
+    for frontend in scenario.view.frontends:
+        behind[frontend.protocol, frontend.port] = {one.text for one in frontend.service.endpoints} | behind.get(
+            (frontend.protocol, frontend.port), set()
+        )
+    for packet in data.draw(s.packets(scenario)):
+        assert set(meaning.answer(packet).endpoints) <= behind.get((packet.protocol, packet.port), set())
