@@ -201,10 +201,11 @@ class Nat:
 
 @dataclass(frozen=True)
 class SetUpdate:
-    """`update @name { ip saddr }`: puts the packet's key into a dynamic set."""
+    """`update @name { ip saddr }`, `update @name { ip saddr : ip daddr }`: puts the packet's key into a dynamic set or map."""
 
     name: str
     key: Expression
+    data: Optional[Expression] = None  # of a map
     operation: str = "update"  # refreshes the timeout; or "add", "delete"
     timeout_seconds: int = 0  # 0: the set's own
 

@@ -1,0 +1,446 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One rule as `nft list` writes it, to statements.
+
+The grammar is closed: what our own compiler and kube-proxy of 1.29 to 1.37 use, and what a firewall commonly says. Of a
+rule that says something else, the part that is not understood becomes one `Unknown`, and a verdict at its end is still
+read: `tcp flags & (fin | syn) == syn drop` is an Unknown and a drop.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Optional, Union
+
+from .expressions import (
+    ANY_BIT,
+    EQUAL,
+    GOTO,
+    JUMP,
+    UNEQUAL,
+    VERDICTS,
+    AnonymousMap,
+    AnonymousSet,
+    Binary,
+    Concat,
+    Constant,
+    Counter,
+    Ct,
+    Expression,
+    Fib,
+    Key,
+    Limit,
+    Log,
+    Mangle,
+    MapLookup,
+    Match,
+    Meta,
+    Named,
+    Nat,
+    Numgen,
+    Payload,
+    Reject,
+    SetUpdate,
+    Statement,
+    Target,
+    Unknown,
+    Verdict,
+    Vmap,
+)
+from .objects import Rule
+from .vocabulary import (
+    BIT_FIELDS,
+    CT_KEYS,
+    FIB_FLAGS,
+    FIB_RESULTS,
+    META_INTERFACES,
+    META_KEYS,
+    NAT_FLAGS,
+    PAYLOADS,
+    constant_of,
+    number_of,
+    reject_reason,
+    seconds_of,
+)
+
+_WORDS = re.compile(r'"[^"]*"|[{},]|[^\s{},"]+|"')
+_CONSTANT = re.compile(r'"[^"{},]*"|[\w.:/*+-]+', re.ASCII)
+_BRACKETED = re.compile(r"\[([0-9a-fA-F:.-]+)\](?::([0-9-]+))?")
+_RATE = re.compile(r"([a-z]*)/(second|minute|hour|day|week)")
+_COMPARISONS = (EQUAL, UNEQUAL, "<", ">", "<=", ">=")
+_BITWISE = {"&": "&", "|": "|", "^": "^", "and": "&", "or": "|", "xor": "^"}
+_LOG_OPTIONS = ("prefix", "level", "group", "snaplen", "queue-threshold", "flags")
+
+
+class Unclear(Exception):
+    """Not in the grammar."""
+
+
+def words_of(text: str) -> list[str]:
+    """Quoted strings, braces, commas, and what stands between blanks. A quotation mark without its fellow stays alone."""
+    return _WORDS.findall(text)
+
+
+def parse_rule(text: str, *, family: str) -> Rule:
+    """Of one line in a chain of a table of `family`; what is not understood becomes Unknown."""
+    words = words_of(text)
+    handle = 0
+    if "#" in words:
+        remark = words[words.index("#") :]
+        words = words[: words.index("#")]
+        if len(remark) == 3 and remark[1] == "handle":
+            handle = number_of(remark[2]) or 0
+    comment = ""
+    if len(words) > 2 and words[-2] == "comment" and words[-1].startswith('"'):
+        comment = words[-1][1:-1]
+        words = words[:-2]
+    return Rule(statements=_statements(words, family=family), comment=comment, handle=handle)
+
+
+def parse_expression(text: str, *, family: str) -> Expression:
+    """Of `typeof` in a set. Raises Unclear."""
+    reader = _Reader(words_of(text), family=family)
+    expression = reader.expression()
+    if reader.words[reader.at]:
+        raise Unclear
+    return expression
+
+
+def _statements(words: list[str], *, family: str) -> tuple[Statement, ...]:
+    reader = _Reader(words, family=family)
+    statements: list[Statement] = []
+    start = 0
+    try:
+        while reader.at < len(words):
+            if statements and _ends_rule(statements[-1]):
+                statements.pop()  # something qualifies it that we do not know: then neither do we know it
+                raise Unclear
+            start = reader.at
+            statements.append(reader.statement())
+    except Unclear:
+        last = max((at for at in range(start + 1, len(words)) if words[at] in _VERDICT_WORDS), default=len(words))
+        end = _Reader(words[last:], family=family)
+        verdict: list[Statement] = []
+        try:
+            verdict = [end.statement()] if last < len(words) else []
+        except Unclear:
+            last = len(words)
+        if last + end.at < len(words):
+            verdict, last = [], len(words)
+        statements += [Unknown(" ".join(words[start:last])), *verdict]
+    return tuple(statements)
+
+
+_VERDICT_WORDS = (*VERDICTS, "reject")
+
+
+def _ends_rule(statement: Statement) -> bool:
+    return isinstance(statement, (Verdict, Reject, Nat))
+
+
+class _Reader:
+    """Walks over the words of one rule. `words` ends in an empty one, so that looking ahead needs no bounds."""
+
+    __slots__ = ("at", "family", "words")
+
+    def __init__(self, words: list[str], *, family: str) -> None:
+        self.words = [*words, ""]
+        self.at = 0
+        self.family = family
+
+    # Words
+
+    def take(self) -> str:
+        word = self.words[self.at]
+        if not word:
+            raise Unclear
+        self.at += 1
+        return word
+
+    def skip(self, *words: str) -> bool:
+        """Whether exactly these come next; then they are behind us."""
+        for offset, word in enumerate(words):
+            if self.words[min(self.at + offset, len(self.words) - 1)] != word:
+                return False
+        self.at += len(words)
+        return True
+
+    def need(self, *words: str) -> None:
+        if not self.skip(*words):
+            raise Unclear
+
+    def one_of(self, allowed: tuple[str, ...]) -> str:
+        word = self.take()
+        if word not in allowed:
+            raise Unclear
+        return word
+
+    def number(self) -> int:
+        number = number_of(self.take())
+        if number is None:
+            raise Unclear
+        return number
+
+    # Constants
+
+    def constant(self) -> str:
+        word = self.take()
+        if not _CONSTANT.fullmatch(word):
+            raise Unclear
+        return constant_of(word)
+
+    def key(self) -> Key:
+        parts = [self.constant()]
+        while self.skip("."):
+            parts.append(self.constant())
+        return tuple(parts)
+
+    def name_after(self, word: str) -> str:
+        """Of `@name`."""
+        if not word.startswith("@") or len(word) == 1:
+            raise Unclear
+        return word[1:]
+
+    def verdict(self) -> Verdict:
+        kind = self.one_of(VERDICTS)
+        return Verdict(kind, self.chain_name() if kind in (JUMP, GOTO) else "")
+
+    def chain_name(self) -> str:
+        word = self.take()
+        if word in ("{", "}", ",") or word.startswith('"'):
+            raise Unclear
+        return word
+
+    # Expressions
+
+    def expression(self) -> Expression:
+        """With concatenation, bit operations and lookups in maps."""
+        parts = [self.part()]
+        while self.skip("."):
+            parts.append(self.part())
+        whole = parts[0] if len(parts) == 1 else Concat(tuple(parts))
+        if self.skip("map"):
+            return MapLookup(whole, self.map(verdicts=False))
+        return whole
+
+    def part(self) -> Expression:
+        primary = self.primary()
+        while self.words[self.at] in _BITWISE:
+            operator = _BITWISE[self.take()]
+            primary = Binary(primary, operator, self.constant())
+        return primary
+
+    def primary(self) -> Expression:
+        word = self.take()
+        fields = PAYLOADS.get(word)
+        if fields is not None:
+            return Payload(word, self.one_of(fields))
+        if word == "meta":
+            return Meta(self.one_of(META_KEYS))
+        if word in META_INTERFACES or word == "mark":
+            return Meta(word)
+        if word == "ct":
+            return Ct(self.one_of(CT_KEYS))
+        if word == "fib":
+            return self.fib()
+        if word == "numgen":
+            return self.numgen()
+        raise Unclear
+
+    def fib(self) -> Fib:
+        flags = [self.one_of(FIB_FLAGS)]
+        while self.skip("."):
+            flags.append(self.one_of(FIB_FLAGS))
+        return Fib(tuple(flags), self.one_of(FIB_RESULTS))
+
+    def numgen(self) -> Numgen:
+        mode = self.one_of(("random", "inc"))
+        self.need("mod")
+        return Numgen(self.number(), mode, self.number() if self.skip("offset") else 0)
+
+    def value(self) -> Expression:
+        """What is assigned: an expression or a constant."""
+        if number_of(self.words[self.at]) is not None:
+            return Constant((self.constant(),))
+        return self.expression()
+
+    def map(self, *, verdicts: bool) -> Union[Named, AnonymousMap]:
+        word = self.take()
+        if word != "{":
+            return Named(self.name_after(word))
+        elements: list[tuple[Key, Target]] = []
+        while True:
+            key = self.key()
+            self.need(":")
+            elements.append((key, self.verdict() if verdicts else self.key()))
+            if self.skip("}"):
+                return AnonymousMap(tuple(elements))
+            self.need(",")
+
+    # Statements
+
+    def statement(self) -> Statement:
+        word = self.words[self.at]
+        read = _STATEMENTS.get(word)
+        if read is None:
+            return self.match()
+        if word not in VERDICTS:
+            self.at += 1
+        return read(self)
+
+    def match(self) -> Statement:
+        left = self.expression()
+        word = self.words[self.at]
+        if word == "vmap":
+            self.at += 1
+            return Vmap(left, self.map(verdicts=True))
+        if word == "set":
+            self.at += 1
+            if not isinstance(left, (Meta, Ct, Payload)):
+                raise Unclear
+            return Mangle(left, self.value())
+        operator = self.take() if word in _COMPARISONS else ""
+        right = self.compared()
+        if self.words[self.at] == "/":  # `tcp flags syn / fin,syn`: a mask
+            raise Unclear
+        if isinstance(right, AnonymousSet):
+            return Match(left, right, operator or EQUAL)
+        if isinstance(right, Named):
+            return Match(left, right, operator or EQUAL)
+        if len(right) > 1 and (operator or left not in BIT_FIELDS):
+            raise Unclear
+        return Match(left, AnonymousSet(tuple(right)), operator or (ANY_BIT if left in BIT_FIELDS else EQUAL))
+
+    def compared(self) -> Union[Named, AnonymousSet, list[Key]]:
+        """`@name`, `{ ... }`, or bare constants: several of them are flags."""
+        word = self.words[self.at]
+        if word.startswith("@"):
+            return Named(self.name_after(self.take()))
+        braced = self.skip("{")
+        keys = [self.key()]
+        while self.skip(","):
+            keys.append(self.key())
+        if braced:
+            self.need("}")
+            return AnonymousSet(tuple(keys))
+        return keys
+
+    def reject(self) -> Reject:
+        if not self.skip("with"):
+            return Reject()
+        protocol = self.one_of(("tcp", "icmp", "icmpv6", "icmpx"))
+        self.skip("type")
+        return Reject(reject_reason(f"{protocol} {self.constant()}", family=self.family))
+
+    def counter(self) -> Counter:
+        name = constant_of(self.take()) if self.skip("name") else ""
+        if not self.skip("packets"):
+            return Counter(name)
+        packets = self.number()
+        self.need("bytes")
+        return Counter(name, packets, self.number())
+
+    def limit(self) -> Limit:
+        self.need("rate")
+        over = self.skip("over")
+        word = self.take()
+        amount, slash, per = word.partition("/")
+        match = _RATE.fullmatch(slash + per if slash else self.take())
+        rate = number_of(amount)
+        if match is None or rate is None:
+            raise Unclear
+        burst = 0
+        if self.skip("burst"):
+            burst = self.number()
+            self.one_of(("packets", "bytes", "kbytes", "mbytes"))
+        return Limit(rate, match[2], match[1] or "packets", burst, over)
+
+    def log(self) -> Log:
+        options: list[tuple[str, str]] = []
+        while self.words[self.at] in _LOG_OPTIONS:
+            name = self.take()
+            word = self.take()
+            options.append((name, word[1:-1] if word.startswith('"') else word))
+        return Log(tuple(sorted(options)))
+
+    def masquerade(self) -> Nat:
+        return self.nat("masquerade")
+
+    def redirect(self) -> Nat:
+        return self.nat("redirect")
+
+    def dnat(self) -> Nat:
+        return self.nat("dnat")
+
+    def snat(self) -> Nat:
+        return self.nat("snat")
+
+    def nat(self, kind: str) -> Nat:
+        family = ""
+        if kind in ("dnat", "snat") and self.words[self.at] in ("ip", "ip6"):
+            family = self.take()
+            self.skip("addr", ".", "port")
+        address: Optional[Expression] = None
+        port: Optional[Expression] = None
+        if self.skip("to"):
+            address, port = self.nat_target()
+        if (address is None) != (kind in ("masquerade", "redirect")):
+            raise Unclear
+        flags = []
+        while self.words[self.at] in NAT_FLAGS:
+            flags.append(self.take())
+            if not self.skip(","):
+                break
+        return Nat(kind, address, port, tuple(sorted(flags)), family if self.family == "inet" else "")
+
+    def nat_target(self) -> tuple[Optional[Expression], Optional[Expression]]:
+        word = self.words[self.at]
+        if word in PAYLOADS or word in ("meta", "mark", "ct", "fib", "numgen"):
+            lookup = self.expression()
+            if not isinstance(lookup, MapLookup):
+                raise Unclear
+            return lookup, None
+        self.at += 1
+        bracketed = _BRACKETED.fullmatch(word)
+        if bracketed is not None:
+            address, port = bracketed.groups(default="")
+        elif not _CONSTANT.fullmatch(word) or word.startswith('"'):
+            raise Unclear
+        elif word.count(":") > 1:
+            address, port = word, ""
+        else:
+            address, _colon, port = word.partition(":")
+        return (Constant((address,)) if address else None, Constant((port,)) if port else None)
+
+    def update(self) -> SetUpdate:
+        operation = self.words[self.at - 1]
+        name = self.name_after(self.take())
+        self.need("{")
+        key = self.expression()
+        seconds: Optional[int] = 0
+        if self.skip("timeout"):
+            seconds = seconds_of(self.take())
+        data = self.expression() if self.skip(":") else None
+        self.need("}")
+        if seconds is None:
+            raise Unclear
+        return SetUpdate(name, key, data, operation, seconds)
+
+
+_STATEMENTS: dict[str, Callable[[_Reader], Statement]] = {
+    **{kind: _Reader.verdict for kind in VERDICTS},
+    "reject": _Reader.reject,
+    "counter": _Reader.counter,
+    "limit": _Reader.limit,
+    "log": _Reader.log,
+    "masquerade": _Reader.masquerade,
+    "redirect": _Reader.redirect,
+    "dnat": _Reader.dnat,
+    "snat": _Reader.snat,
+    "update": _Reader.update,
+    "add": _Reader.update,
+    "delete": _Reader.update,
+}
