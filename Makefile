@@ -37,7 +37,7 @@ constraints:  ## write requirements/constraints.txt anew from the newest that ru
 clean:  ## remove the virtual environment and everything built in the checkout; caches and labs stay
 	rm -rf .venv .build .ansible
 
-.PHONY: test test-matrix format lint sanity build unit integration molecule
+.PHONY: test test-matrix format lint sanity build unit integration machines molecule
 test:  ## every check of the project; about an hour when nothing is cached, minutes later
 	@$(PYTHON) scripts/test.py
 
@@ -54,6 +54,7 @@ sanity: env-test  ## ansible-test sanity
 build: env-test  ## build the collection's archive and check what is in it
 unit: env-test  ## unit tests; ARGS="-k name" to choose
 integration: env-test  ## tests against a real lab on this host, as root
+machines: env-test  ## tests against a virtual machine, as root
 molecule: env-test  ## the scenarios on virtual machines, as root
-lint sanity build unit integration molecule:
+lint sanity build unit integration machines molecule:
 	@$(PYTHON) scripts/test.py $@ $(if $(ARGS),-- $(ARGS))
