@@ -45,10 +45,14 @@ or machine.
 
 
 def tables() -> list[Messages]:
-    """The table of every feature, in the order of their packages."""
-    names = sorted(path.parent.name for path in UTILS.glob("_*/messages.py"))
+    """One table for each page, of all the features that it describes, in the order of their packages."""
     package = "ansible_collections.ballast.kube.plugins.module_utils"
-    return [importlib.import_module(f"{package}.{name}.messages").MESSAGES for name in names]
+    names = sorted(".".join(path.parent.relative_to(UTILS).parts) for path in UTILS.glob("_*/**/messages.py"))
+    found = [importlib.import_module(f"{package}.{name}.messages").MESSAGES for name in names]
+    pages = dict.fromkeys(table.page for table in found)
+    return [
+        Messages(page, [row for table in found if table.page == page for row in table.rows.values()]) for page in pages
+    ]
 
 
 def shown(template: str) -> str:
