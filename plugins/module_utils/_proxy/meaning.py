@@ -27,7 +27,7 @@ from .model import (
     RuleConfig,
     ServicePort,
 )
-from .node_ports import LOOPBACK_ADDRESS, NodePortAddresses, node_port_addresses
+from .node_ports import LOOPBACK_ADDRESS, node_port_addresses
 from .packet import DNAT, DROP, PASS, REJECT, Answer, Packet, Surroundings
 from .topology import Reachable, reachable
 
@@ -82,6 +82,12 @@ _ROWS = (
         "node ports are served on loopback",
         "reference of kube-proxy 1.7, row 2",
         (IPTABLES,),
+    ),
+    Rule(
+        "node-port-new-address",
+        "the address came to a link after the rules were made: no virtual server has it",
+        "reference of kube-proxy 2.3: a virtual server per node port and address",
+        (IPVS,),
     ),
     Rule("source-refused", "the source is not in loadBalancerSourceRanges", _VERDICTS),
     Rule("no-endpoints", "no endpoint serves on any node", _VERDICTS),
@@ -170,10 +176,21 @@ class Meaning:
         frontend = self._frontends.get(("", packet.protocol, packet.port))
         if not frontend or not self._surroundings.is_local(packet.destination):
             return self._unserved(packet)
-        if not _serves_node_ports(self._node_ports, packet.destination, self._config.backend):
-            unset = self._config.node_port_addresses is None and self._holds("node-port-primary")
-            return Answer(PASS, why=_why("node-port-primary" if unset else "node-port-elsewhere"))
-        return self._served(frontend, packet)
+        barred = self._barred(packet.destination)
+        return Answer(PASS, why=_why(barred)) if barred else self._served(frontend, packet)
+
+    def _barred(self, own: str) -> str:
+        """The rule by which node ports are not served on `own`, an address of this node; "" where they are."""
+        where = self._node_ports
+        if ipaddress.ip_address(own).is_loopback:
+            served = where.loopback and (where.all_local or own == LOOPBACK_ADDRESS)
+            return "" if served else "node-port-elsewhere"
+        if own in where.addresses:
+            return ""
+        if where.all_local:  # the other backends ask the routing table
+            return "node-port-new-address" if self._holds("node-port-new-address") else ""
+        unset = self._config.node_port_addresses is None
+        return "node-port-primary" if unset and self._holds("node-port-primary") else "node-port-elsewhere"
 
     def _unserved(self, packet: Packet) -> Answer:
         """No Service has this port on this address."""
@@ -264,14 +281,6 @@ class Meaning:
 
     def _holds(self, rule: str) -> bool:
         return self._config.backend in RULES[rule].backends
-
-
-def _serves_node_ports(where: NodePortAddresses, destination: str, backend: str) -> bool:
-    """Whether node ports are served on `destination`, an address of this node."""
-    if ipaddress.ip_address(destination).is_loopback:
-        return where.loopback and (where.all_local or destination == LOOPBACK_ADDRESS)
-    # ipvs has a virtual server for each address that it found, the others ask the routing table.
-    return destination in where.addresses or (where.all_local and backend != IPVS)
 
 
 def _claim(frontend: Frontend) -> str:

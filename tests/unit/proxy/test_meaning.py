@@ -45,10 +45,11 @@ REMOTE_POD = POOL.other_pods[0]
 CLIENT, STRANGER = POOL.clients
 CLUSTER_IP, EXTERNAL, BALANCER = POOL.cluster_ips[0], POOL.external_ips[0], POOL.load_balancer_ips[0]
 HERE, THERE = f"{POD}:8080", f"{REMOTE_POD}:8080"
+LATE = "10.50.0.78"  # on a link since the view was made
 BOUND = "10.50.0.77"  # a load balancer's address on a link of the node
 
 SURROUNDINGS = Surroundings(
-    (("lo", ("127.0.0.1",)), ("cni0", (POOL.gateway,)), ("eth0", (POOL.primary,)), ("eth1", (POOL.second, BOUND)))
+    (("lo", ("127.0.0.1",)), ("cni0", (POOL.gateway,)), ("eth0", (POOL.primary,)), ("eth1", (POOL.second, BOUND, LATE)))
 )
 NODE = NodeView(s.THIS_NODE, primary=POOL.primary, addresses=(POOL.gateway, POOL.second, BOUND, POOL.primary))
 
@@ -212,6 +213,12 @@ CASES = (
         from_node(BOUND, 80, source=BOUND),
         to(HERE, THERE, masquerade=True),
     ),
+    Case(
+        "another address, the node in a range",
+        replace(SERVICE, source_ranges=("192.168.1.0/24",)),
+        from_node(BOUND, 80, source=POOL.second),
+        Answer(DROP),
+    ),
     # Node ports
     Case("a node port", SERVICE, tcp(CLIENT, POOL.primary, 30080), to(HERE, THERE, masquerade=True)),
     Case("a node port, from the node", SERVICE, from_node(POOL.primary, 30080), to(HERE, THERE, masquerade=True)),
@@ -236,6 +243,13 @@ CASES = (
         tcp(CLIENT, POOL.second, 30080),
         Answer(PASS),
         {"node_port_addresses": ("primary",)},
+    ),
+    Case(
+        "a node port on an address that is new",
+        SERVICE,
+        tcp(CLIENT, LATE, 30080),
+        {"ipvs": Answer(PASS), "": to(HERE, THERE, masquerade=True)},
+        EVERYWHERE,
     ),
     Case(
         "a node port on loopback",
