@@ -47,6 +47,7 @@ class Set:
     timeout_seconds: int = 0  # of elements without their own
     size: int = 0  # 0: not limited; a dynamic set gets 65535 from nft, so say it
     counter: bool = False
+    others: tuple[str, ...] = ()  # lines that say how the kernel is to keep it, as written: "gc-interval 1m"; sorted
     comment: str = ""
     key_typeof: tuple[Expression, ...] = field(default=(), compare=False)  # JSON of nft 1.0.6 does not say it
     data_typeof: tuple[Expression, ...] = field(default=(), compare=False)

@@ -227,11 +227,12 @@ class _Reader:
         return whole
 
     def part(self) -> Expression:
-        primary = self.primary()
-        while self.words[self.at] in _BITWISE:
-            operator = _BITWISE[self.take()]
-            primary = Binary(primary, operator, self.constant())
-        return primary
+        part = self.primary()
+        if self.words[self.at] in _BITWISE:
+            part = Binary(part, _BITWISE[self.take()], self.constant())
+        if self.words[self.at] in _BITWISE:  # a second operation, which nobody needs
+            raise Unclear
+        return part
 
     def primary(self) -> Expression:
         word = self.take()
@@ -431,7 +432,7 @@ class _Reader:
 
 
 _STATEMENTS: dict[str, Callable[[_Reader], Statement]] = {
-    **{kind: _Reader.verdict for kind in VERDICTS},
+    **dict.fromkeys(VERDICTS, _Reader.verdict),
     "reject": _Reader.reject,
     "counter": _Reader.counter,
     "limit": _Reader.limit,

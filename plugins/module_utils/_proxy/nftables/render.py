@@ -1,0 +1,331 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Tables and their parts as text that `nft -f` takes. Parsing it again gives the same values; equal values give equal text.
+
+nft knows no escapes, so a name, constant or comment that could end where it stands and begin something else is refused:
+UserError `rules-nft-unwritable`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Union
+
+from .expressions import (
+    ANY_BIT,
+    EQUAL,
+    AnonymousMap,
+    Binary,
+    Concat,
+    Constant,
+    Counter,
+    Ct,
+    Expression,
+    Fib,
+    Key,
+    Limit,
+    Log,
+    Mangle,
+    MapLookup,
+    Match,
+    Meta,
+    Named,
+    Nat,
+    Numgen,
+    Payload,
+    Reject,
+    SetUpdate,
+    Statement,
+    Target,
+    Verdict,
+    Vmap,
+    key_order,
+)
+from .messages import MESSAGES
+from .objects import Chain, Element, Hook, Rule, Ruleset, Set, Table
+from .vocabulary import META_INTERFACES, parts_of, type_of
+
+_NAME = re.compile(r"[A-Za-z_][\w./-]*", re.ASCII)
+_WORD = re.compile(r"[\w.:/*+-]+", re.ASCII)
+_KEY = re.compile(r"[\w.:/*+-]+(?: \. [\w.:/*+-]+)*", re.ASCII)
+_OPTION = re.compile(r"[\w-]+( [\w-]+)*", re.ASCII)
+_COMMENT_LIMIT = 128  # characters; nft says "comment too long" above
+
+
+def render_ruleset(ruleset: Ruleset) -> str:
+    return "".join(render_table(ruleset.tables[at]) for at in sorted(ruleset.tables))
+
+
+def render_table(table: Table) -> str:
+    """A block `table ... { }`: sets by name, then chains by name. Objects are not rendered: we make none."""
+    lines = [f"table {_checked(_NAME, table.family, 'family')} {name(table.name)} {{"]
+    if table.comment:
+        lines.append(f"\tcomment {quoted(table.comment)}")
+    if table.flags:
+        lines.append(f"\tflags {','.join(_checked(_NAME, flag, 'flag') for flag in table.flags)}")
+    for at in sorted(table.sets):
+        lines.extend(_block(table.sets[at]))
+    for at in sorted(table.chains):
+        chain = table.chains[at]
+        lines += [f"\tchain {name(chain.name)} {{", *(f"\t\t{line}" for line in chain_lines(chain)), "\t}"]
+    return "\n".join([*lines, "}", ""])
+
+
+def _block(found: Set) -> Iterator[str]:
+    yield f"\t{'map' if found.is_map else 'set'} {name(found.name)} {{"
+    for line in set_lines(found):
+        yield f"\t\t{line}"
+    if found.elements:
+        elements = sorted(found.elements.values(), key=lambda element: key_order(element.key))
+        yield f"\t\telements = {{ {render_elements(found, elements)} }}"
+    yield "\t}"
+
+
+# Chains and rules
+
+
+def chain_lines(chain: Chain) -> Iterator[str]:
+    if chain.base is not None:
+        yield hook_line(chain.base)
+    if chain.comment:
+        yield f"comment {quoted(chain.comment)}"
+    for rule in chain.rules:
+        yield render_rule(rule)
+
+
+def hook_line(hook: Hook) -> str:
+    devices = ", ".join(quoted(device) for device in hook.devices)
+    where = f" devices = {{ {devices} }}" if devices else ""
+    parts = [_checked(_NAME, part, "hook") for part in (hook.type, hook.hook, hook.policy)]
+    return f"type {parts[0]} hook {parts[1]}{where} priority {hook.priority}; policy {parts[2]};"
+
+
+def render_rule(rule: Rule) -> str:
+    words = [render_statement(statement) for statement in rule.statements]
+    if rule.comment:
+        words.append(f"comment {quoted(rule.comment)}")
+    return " ".join(words)
+
+
+def render_statement(statement: Statement) -> str:
+    if isinstance(statement, Match):
+        return _match(statement)
+    if isinstance(statement, Vmap):
+        return f"{render_expression(statement.key)} vmap {_map(statement.key, statement.to)}"
+    if isinstance(statement, Verdict):
+        return _target(statement)
+    if isinstance(statement, Reject):
+        return f"reject with {_checked(_OPTION, statement.reason, 'reason')}" if statement.reason else "reject"
+    if isinstance(statement, Mangle):
+        return f"{render_expression(statement.target)} set {render_expression(statement.value)}"
+    if isinstance(statement, Nat):
+        return _nat(statement)
+    if isinstance(statement, SetUpdate):
+        return _set_update(statement)
+    if isinstance(statement, Counter):
+        return f"counter name {quoted(statement.name)}" if statement.name else "counter"
+    if isinstance(statement, Limit):
+        return _limit(statement)
+    if isinstance(statement, Log):
+        return " ".join(["log", *(_log_option(option, value) for option, value in statement.options)])
+    return statement.text
+
+
+def _match(match: Match) -> str:
+    left = render_expression(match.left)
+    operator = "" if match.operator in (EQUAL, ANY_BIT) else f"{match.operator} "
+    if isinstance(match.right, Named):
+        return f"{left} {operator}@{name(match.right.name)}"
+    keys = [_key(match.left, key) for key in match.right.keys]
+    if match.operator == ANY_BIT:
+        return f"{left} {','.join(keys)}"
+    if len(keys) == 1 and not isinstance(match.left, Concat):
+        explicit = "== " if isinstance(match.left, Binary) and not operator else operator
+        return f"{left} {explicit}{keys[0]}"
+    return f"{left} {operator}{{ {', '.join(keys)} }}"
+
+
+def _nat(nat: Nat) -> str:
+    words = [nat.kind]
+    if isinstance(nat.address, MapLookup):
+        # Also where the map's values have a port: nft takes and lists this form, and finds out by the map's type.
+        words.append(nat.family or _address_family(nat.address))
+    elif nat.family:
+        words.append(nat.family)
+    address = render_expression(nat.address) if nat.address else ""
+    port = render_expression(nat.port) if nat.port else ""
+    if port and ":" in address:
+        address = f"[{address}]"
+    if address or port:
+        words += ["to", f"{address}:{port}" if port else address]
+    return " ".join([word for word in words if word] + ([",".join(nat.flags)] if nat.flags else []))
+
+
+def _address_family(lookup: MapLookup) -> str:
+    """Of the addresses in an anonymous map, or of the key's: a table of family ip has addresses of no other."""
+    if isinstance(lookup.to, AnonymousMap):
+        targets = [target for _key, target in lookup.to.elements if not isinstance(target, Verdict)]
+        return "ip6" if any(":" in target[0] for target in targets) else "ip"
+    protocols = {part.protocol for part in parts_of(lookup.key) if isinstance(part, Payload)}
+    return "ip6" if "ip6" in protocols else "ip"
+
+
+def _set_update(update: SetUpdate) -> str:
+    words = [
+        _checked(_NAME, update.operation, "operation"),
+        f"@{name(update.name)}",
+        "{",
+        render_expression(update.key),
+    ]
+    if update.timeout_seconds:
+        words += ["timeout", f"{update.timeout_seconds}s"]
+    if update.data is not None:
+        words += [":", render_expression(update.data)]
+    return " ".join([*words, "}"])
+
+
+def _limit(limit: Limit) -> str:
+    unit = "" if limit.unit == "packets" else f" {_checked(_NAME, limit.unit, 'unit')}"
+    text = f"limit rate {'over ' if limit.over else ''}{limit.rate}{unit}/{_checked(_NAME, limit.per, 'unit')}"
+    burst_unit = "packets" if limit.unit == "packets" else "bytes"
+    return f"{text} burst {limit.burst} {burst_unit}" if limit.burst else text
+
+
+def _log_option(option: str, value: str) -> str:
+    shown = quoted(value) if option == "prefix" else _checked(_WORD, value, "option")
+    return f"{_checked(_NAME, option, 'option')} {shown}"
+
+
+# Expressions
+
+
+def render_expression(expression: Expression) -> str:
+    if isinstance(expression, Payload):
+        return f"{expression.protocol} {expression.field}"
+    if isinstance(expression, Meta):
+        return expression.key if expression.key in META_INTERFACES else f"meta {expression.key}"
+    if isinstance(expression, Ct):
+        return f"ct {expression.key}"
+    if isinstance(expression, Fib):
+        return f"fib {' . '.join(expression.flags)} {expression.result}"
+    if isinstance(expression, Numgen):
+        offset = f" offset {expression.offset}" if expression.offset else ""
+        return f"numgen {expression.mode} mod {expression.modulus}{offset}"
+    if isinstance(expression, Concat):
+        return " . ".join(render_expression(part) for part in expression.parts)
+    if isinstance(expression, Binary):
+        right = _constant(type_of(expression.left), expression.right)
+        return f"{render_expression(expression.left)} {expression.operator} {right}"
+    if isinstance(expression, Constant):
+        return " . ".join(_checked(_WORD, part, "constant") for part in expression.key)
+    if isinstance(expression, MapLookup):
+        return f"{render_expression(expression.key)} map {_map(expression.key, expression.to)}"
+    return expression.text
+
+
+def _map(key: Expression, to: Union[Named, AnonymousMap]) -> str:
+    if isinstance(to, Named):
+        return f"@{name(to.name)}"
+    return "{ " + ", ".join(f"{_key(key, at)} : {_target(target)}" for at, target in to.elements) + " }"
+
+
+def _key(expression: Expression, key: Key) -> str:
+    types = [type_of(part) for part in parts_of(expression)]
+    types += [""] * (len(key) - len(types))
+    return " . ".join(_constant(kind, part) for kind, part in zip(types, key))
+
+
+def _constant(kind: str, value: str) -> str:
+    """Marks are bits, so they are shown in hexadecimal. Links may be named like a word of nft's."""
+    if kind == "mark" and value.isdecimal() and value.isascii():
+        return hex(int(value))
+    return quoted(value) if kind == "ifname" else _checked(_WORD, value, "constant")
+
+
+def _target(target: Target) -> str:
+    if isinstance(target, Verdict):
+        return f"{target.kind} {name(target.target)}" if target.target else target.kind
+    return " . ".join(_checked(_WORD, part, "constant") for part in target)
+
+
+# Sets and elements
+
+
+def set_lines(found: Set) -> Iterator[str]:
+    """What stands in a set's or map's block, but for its elements."""
+    yield _type_line(found)
+    flags = sorted([*found.flags, *(["dynamic"] if found.dynamic else [])])
+    if flags:
+        yield f"flags {','.join(_checked(_NAME, flag, 'flag') for flag in flags)}"
+    if found.timeout_seconds:
+        yield f"timeout {found.timeout_seconds}s"
+    if found.size:
+        yield f"size {found.size}"
+    if found.auto_merge:
+        yield "auto-merge"
+    if found.counter:
+        yield "counter"
+    for other in found.others:
+        yield _checked(_OPTION, other, "line")
+    if found.comment:
+        yield f"comment {quoted(found.comment)}"
+
+
+def _type_line(found: Set) -> str:
+    if found.key_typeof:
+        key = " . ".join(render_expression(part) for part in found.key_typeof)
+        data = " . ".join(render_expression(part) for part in found.data_typeof) or " . ".join(found.data)
+        return f"typeof {key} : {data}" if data else f"typeof {key}"
+    types = [_checked(_OPTION, part, "type") for part in (*found.key, *found.data)]
+    if "integer" in types:
+        raise MESSAGES.error(
+            "rules-nft-unwritable", what=f"without key_typeof, the type of {found.name}", value="integer"
+        )
+    key = " . ".join(found.key)
+    return f"type {key} : {' . '.join(found.data)}" if found.data else f"type {key}"
+
+
+def render_elements(found: Set, elements: Iterable[Element]) -> str:
+    """`10.0.0.1 . 80 : accept, ...`, in the order given, for `elements = { }` and `add element ... { }` alike."""
+    by_hand = bool({"ifname", "mark"} & {*found.key, *found.data})
+    return ",\n\t\t\t".join(_element(found, element, by_hand=by_hand) for element in elements)
+
+
+def _element(found: Set, element: Element, *, by_hand: bool) -> str:
+    if by_hand:
+        text = " . ".join(_constant(kind, part) for kind, part in zip(found.key, element.key))
+    else:
+        text = _checked(_KEY, " . ".join(element.key), "key")
+    if element.timeout_seconds:
+        text += f" timeout {element.timeout_seconds}s"
+    if element.comment:
+        text += f" comment {quoted(element.comment)}"
+    if element.target is None:
+        return text
+    if isinstance(element.target, Verdict):
+        return f"{text} : {_target(element.target)}"
+    if by_hand:
+        return f"{text} : {' . '.join(_constant(kind, part) for kind, part in zip(found.data, element.target))}"
+    return f"{text} : {_checked(_KEY, ' . '.join(element.target), 'value')}"
+
+
+# Words
+
+
+def name(value: str) -> str:
+    return _checked(_NAME, value, "name")
+
+
+def quoted(value: str) -> str:
+    if '"' in value or not value.isprintable() or len(value) > _COMMENT_LIMIT:
+        raise MESSAGES.error("rules-nft-unwritable", what="comment", value=value)
+    return f'"{value}"'
+
+
+def _checked(pattern: re.Pattern[str], value: str, what: str) -> str:
+    if not pattern.fullmatch(value):
+        raise MESSAGES.error("rules-nft-unwritable", what=what, value=value)
+    return value

@@ -1,0 +1,383 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The text of `nft list ruleset` and `nft list table`, of nft 1.0 and later, with or without `-a`, to tables.
+
+The structure is refused by line where it is not known or is cut; rules that say what we do not know are kept as Unknown,
+because other programs' firewalls are read too.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Optional
+
+from ..._core.errors import BallastError
+from .expressions import GOTO, JUMP, VERDICTS, Expression, Key, Target, Unknown, Verdict
+from .messages import MESSAGES
+from .objects import FAMILIES, VERDICT, Chain, Element, Hook, Rule, Ruleset, Set, Table
+from .rule_text import Unclear, parse_expression, parse_rule, words_of
+from .vocabulary import constant_of, number_of, parts_of, priority_of, seconds_of, type_of
+
+_OPENING = re.compile(r"(\S+(?: \S+)?) (\S+) \{(?:\s*# handle ([0-9]{1,18}))?")
+_TABLE = re.compile(r"table (\S+) (\S+) \{(?:\s*#.*)?")
+_HANDLE = re.compile(r"# handle ([0-9]{1,18})$")
+_BASE = re.compile(
+    r"type (\w+) hook (\w+)(?: device(?:s =)? (\{[^{}]*\}|\S+))? priority ([\w-]+(?: [+-] \w+)?);(?: policy (\w+);)?(?: flags offload;)?",
+    re.ASCII,
+)
+_COMMENT = re.compile(r'comment "([^"]*)"')
+_REMARK = re.compile(r"\s*#[^\"]*$")
+_QUOTED = re.compile(r'"[^"]*"')
+# What a table may have besides chains, sets and maps. They are kept by name alone.
+_OBJECTS = (
+    "counter",
+    "quota",
+    "limit",
+    "flowtable",
+    "secmark",
+    "synproxy",
+    "tunnel",
+    "meter",
+    "ct helper",
+    "ct timeout",
+    "ct expectation",
+)
+_KEEPING = ("gc-interval", "policy", "limit", "quota", "last", "ct", "synproxy", "connlimit")
+_PART = r"(?:\"[0-9]+\"|[\w.:/*+-]+)"
+_KEY = re.compile(rf"({_PART}(?: \. {_PART})*)((?: .*)?)", re.ASCII)
+_DATA = re.compile(rf"{_PART}(?: \. {_PART})*", re.ASCII)
+
+
+def parse_text(text: str) -> Ruleset:
+    """Raises UserError `rules-nft-text` with the line that it stopped at."""
+    return _Dump(text).ruleset()
+
+
+class _Dump:
+    """The lines of a dump, and how far they are read. `number` is that of the last line taken."""
+
+    def __init__(self, text: str) -> None:
+        self.lines = text.split("\n")
+        self.number = 0
+
+    def error(self, problem: str) -> BallastError:
+        line = self.lines[self.number - 1] if 0 < self.number <= len(self.lines) else ""
+        return MESSAGES.error("rules-nft-text", line=self.number, problem=problem, text=line.strip())
+
+    def next_line(self, *, inside: str) -> str:
+        """The next line that says something, without its indentation."""
+        while self.number < len(self.lines):
+            line = self.lines[self.number].strip()
+            self.number += 1
+            if line and not line.startswith("#"):
+                return line
+        raise self.error(f"it ends inside {inside}")
+
+    def ruleset(self) -> Ruleset:
+        tables: dict[tuple[str, str], Table] = {}
+        while self.number < len(self.lines):
+            line = self.lines[self.number].strip()
+            self.number += 1
+            if not line or line.startswith("#"):
+                continue
+            match = _TABLE.fullmatch(line)
+            if match is None or match[1] not in FAMILIES:
+                raise self.error("this does not begin a table")
+            if (match[1], match[2]) in tables:
+                raise self.error("this table is there twice")
+            tables[match[1], match[2]] = self.table(match[1], match[2], handle=_handle_of(line))
+        return Ruleset(tables)
+
+    def table(self, family: str, name: str, *, handle: int) -> Table:
+        chains: dict[str, Chain] = {}
+        sets: dict[str, Set] = {}
+        objects: list[tuple[str, str]] = []
+        flags: tuple[str, ...] = ()
+        comment = ""
+        while True:
+            line = self.next_line(inside=f"table {name}")
+            if line == "}":
+                break
+            opening = _OPENING.fullmatch(line)
+            if opening is None:
+                quoted = _COMMENT.fullmatch(line)
+                if quoted is not None:
+                    comment = quoted[1]
+                elif line.startswith("flags "):
+                    flags = tuple(sorted(line[6:].split(",")))
+                else:
+                    raise self.error("this is not known in a table")
+                continue
+            kind, child, number = opening[1], opening[2], int(opening[3] or 0)
+            if (kind == "chain" and child in chains) or (kind in ("set", "map") and child in sets):
+                raise self.error(f"this {kind} is there twice")
+            if kind == "chain":
+                chains[child] = self.chain(child, family=family, handle=number)
+            elif kind in ("set", "map"):
+                sets[child] = self.set(child, kind=kind, family=family, handle=number)
+            elif kind in _OBJECTS:
+                objects.append((kind, child))
+                self.braced(f"{kind} {child}")
+            else:
+                raise self.error("this is not known in a table")
+        return Table(family, name, chains, sets, flags, tuple(sorted(objects)), comment, handle)
+
+    def braced(self, inside: str) -> list[str]:
+        """The lines up to the brace that closes one that is open."""
+        lines = []
+        depth = 1
+        while depth > 0:
+            lines.append(self.next_line(inside=inside))
+            depth += lines[-1].count("{") - lines[-1].count("}")
+        return lines
+
+    # Chains
+
+    def chain(self, name: str, *, family: str, handle: int) -> Chain:
+        rules: list[Rule] = []
+        base: Optional[Hook] = None
+        comment = ""
+        inside = f"chain {name}"
+        while True:
+            line = self.next_line(inside=inside)
+            if line == "}":
+                return Chain(name, tuple(rules), base, comment, handle)
+            if line.startswith("type ") and " hook " in line:
+                base = self.hook(line, family=family)
+                continue
+            if line.startswith("comment "):
+                quoted = _COMMENT.fullmatch(line)
+                if quoted is None:
+                    raise self.error("this comment has no end")
+                comment = quoted[1]
+                continue
+            opening = _OPENING.fullmatch(line)
+            if opening is not None and opening[1] in ("table", "chain", "set", "map"):
+                raise self.error(f"this begins inside {inside}")
+            if line.endswith("{"):  # an anonymous chain, `jump {`, or what may come: not understood, but one rule
+                line = " ".join([line, *self.braced(inside)])
+            rules.append(parse_rule(line, family=family))
+
+    def hook(self, line: str, *, family: str) -> Hook:
+        match = _BASE.fullmatch(_REMARK.sub("", line))
+        priority = None if match is None else priority_of(match[4].split(), family=family)
+        if match is None or priority is None:
+            raise self.error("this hook is not known")
+        if match[5] not in (None, "accept", "drop"):
+            raise self.error("this policy is not known")
+        devices = tuple(constant_of(word) for word in words_of(match[3] or "") if word not in "{,}")
+        return Hook(match[1], match[2], priority, match[5] or "accept", devices)
+
+    # Sets and maps
+
+    def set(self, name: str, *, kind: str, family: str, handle: int) -> Set:
+        found = _SetLines()
+        inside = f"{kind} {name}"
+        body = ""
+        body_line = 0
+        while True:
+            line = self.next_line(inside=inside)
+            if line == "}":
+                break
+            if line.startswith("elements = {"):
+                body_line = self.number
+                body = self.elements_text(line[len("elements = {") :], inside=inside)
+            elif not found.read(_REMARK.sub("", line), family=family):
+                raise self.error("this is not known in a set")
+        if not found.key:
+            raise self.error(f"{inside} has no type")
+        if (kind == "map") != bool(found.data):
+            raise self.error(f"the type of {inside} is not one of a {kind}")
+        elements: dict[Key, Element] = {}
+        if body:
+            try:
+                elements = _elements(body, found)
+            except ValueError as error:
+                self.number = body_line
+                raise self.error(f"element of {inside}: {error}") from error
+        return Set(
+            name=name,
+            key=found.key,
+            data=found.data,
+            elements=elements,
+            flags=tuple(sorted(set(found.flags) - {"dynamic"})),
+            dynamic="dynamic" in found.flags,
+            auto_merge=found.auto_merge,
+            timeout_seconds=found.timeout_seconds,
+            size=found.size,
+            counter=found.counter,
+            others=tuple(sorted(found.others)),
+            comment=found.comment,
+            key_typeof=found.key_typeof,
+            data_typeof=found.data_typeof,
+            handle=handle,
+        )
+
+    def elements_text(self, first: str, *, inside: str) -> str:
+        """What stands between the braces; they end where a line does."""
+        lines = [first.strip()]
+        while not lines[-1].endswith("}"):
+            lines.append(self.next_line(inside=inside))
+        lines[-1] = lines[-1][:-1].rstrip()
+        return " ".join(lines)
+
+
+class _SetLines:
+    """What the lines of a set say, but for its elements."""
+
+    def __init__(self) -> None:
+        self.key: tuple[str, ...] = ()
+        self.data: tuple[str, ...] = ()
+        self.key_typeof: tuple[Expression, ...] = ()
+        self.data_typeof: tuple[Expression, ...] = ()
+        self.flags: tuple[str, ...] = ()
+        self.timeout_seconds = 0
+        self.size = 0
+        self.counter = False
+        self.auto_merge = False
+        self.comment = ""
+        self.others: list[str] = []
+
+    def read(self, line: str, *, family: str) -> bool:
+        """Whether the line is understood."""
+        word, _blank, rest = line.partition(" ")
+        if word == "type" and rest:
+            key, _colon, data = rest.partition(" : ")
+            self.key = tuple(key.split(" . "))
+            self.data = tuple(data.split(" . ")) if data else ()
+            return True
+        if word == "typeof" and rest:
+            key, _colon, data = rest.partition(" : ")
+            self.key, self.key_typeof = _typeof(key, family=family)
+            if data == VERDICT:
+                self.data = (VERDICT,)
+            elif data:
+                self.data, self.data_typeof = _typeof(data, family=family)
+            return True
+        if word == "flags" and rest:
+            self.flags = tuple(rest.split(","))
+            return set(self.flags) <= {"constant", "interval", "timeout", "dynamic"}
+        if word == "timeout":
+            seconds = seconds_of(rest)
+            self.timeout_seconds = seconds or 0
+            return seconds is not None
+        if word == "size":
+            size = number_of(rest)
+            self.size = size or 0
+            return size is not None
+        if line == "auto-merge":
+            self.auto_merge = True
+            return True
+        if line == "counter":
+            self.counter = True
+            return True
+        quoted = _COMMENT.fullmatch(line)
+        if quoted is not None:
+            self.comment = quoted[1]
+            return True
+        if word in _KEEPING:
+            self.others.append(line)
+            return True
+        return False
+
+
+def _typeof(text: str, *, family: str) -> tuple[tuple[str, ...], tuple[Expression, ...]]:
+    try:
+        parts = parts_of(parse_expression(text, family=family))
+    except Unclear:
+        parts = (Unknown(text),)
+    return tuple(type_of(part) or f"typeof {text}" for part in parts), parts
+
+
+def _handle_of(line: str) -> int:
+    match = _HANDLE.search(line)
+    return int(match[1]) if match else 0
+
+
+# Elements: tens of thousands, so quoted strings are taken out once and the rest is split, not walked over.
+
+
+def _elements(body: str, found: _SetLines) -> dict[Key, Element]:
+    """Of `10.0.0.1 . tcp . 80 comment "x" : goto y, ...`. ValueError names the element that is not understood."""
+    strings: list[str] = []
+
+    def put_aside(match: re.Match[str]) -> str:
+        strings.append(match[0][1:-1])
+        return f'"{len(strings) - 1}"'
+
+    if '"' in body:
+        body = _QUOTED.sub(put_aside, body)
+    plain = not strings and "0x" not in body
+    width = 0 if any(isinstance(part, Unknown) for part in found.key_typeof) else len(found.key)
+    is_vmap = found.data == (VERDICT,)
+    elements: dict[Key, Element] = {}
+    targets: dict[str, Optional[Target]] = {"": None}
+    for item in body.split(","):
+        left, colon, right = item.strip().partition(" : ")
+        match = _KEY.fullmatch(left)
+        if match is None or bool(colon) != bool(found.data):
+            raise ValueError(_shown(item, strings))
+        written, options = match.groups()
+        key = tuple(written.split(" . "))
+        if not plain:
+            key = tuple([_restored(part, strings) for part in key])
+        if (width and len(key) != width and key != ("*",)) or key in elements:
+            raise ValueError(_shown(item, strings))
+        if right not in targets:
+            target = _verdict(right) if is_vmap else _data(right, strings)
+            if target is None:
+                raise ValueError(_shown(item, strings))
+            targets[right] = target
+        if options:
+            comment, seconds = _options(options.split(), strings, item)
+            elements[key] = Element(key, targets[right], comment, seconds)
+        else:
+            elements[key] = Element(key, targets[right])
+    return elements
+
+
+def _restored(part: str, strings: list[str]) -> str:
+    return strings[int(part[1:-1])] if part.startswith('"') else constant_of(part)
+
+
+def _shown(item: str, strings: list[str]) -> str:
+    return _QUOTED.sub(lambda match: f'"{strings[int(match[0][1:-1])]}"', item.strip()) if strings else item.strip()
+
+
+def _verdict(text: str) -> Optional[Verdict]:
+    kind, _blank, chain = text.partition(" ")
+    if kind not in VERDICTS or " " in chain or (kind in (JUMP, GOTO)) != bool(chain):
+        return None
+    return Verdict(kind, chain)
+
+
+def _data(text: str, strings: list[str]) -> Optional[Key]:
+    if not _DATA.fullmatch(text):
+        return None
+    return tuple([_restored(part, strings) for part in text.split(" . ")])
+
+
+def _options(words: list[str], strings: list[str], item: str) -> tuple[str, int]:
+    """Comment and timeout of an element. When it expires and what it counted is state and is passed over."""
+    comment = ""
+    timeout = 0
+    pending = iter(words)
+    for word in pending:
+        value = next(pending, "")
+        seconds = seconds_of(value)
+        if word == "comment" and value.startswith('"'):
+            comment = strings[int(value[1:-1])]
+        elif word in ("timeout", "expires") and seconds is not None:
+            timeout = seconds if word == "timeout" else timeout
+        elif word == "counter" and value == "packets":
+            if (
+                number_of(next(pending, "")) is None
+                or next(pending, "") != "bytes"
+                or number_of(next(pending, "")) is None
+            ):
+                raise ValueError(_shown(item, strings))
+        else:
+            raise ValueError(_shown(item, strings))
+    return comment, timeout
