@@ -25,7 +25,7 @@ from ..model import CLUSTER_IP, EXTERNAL_IP, LOAD_BALANCER, NODE_PORT, Endpoint,
 from ..node_ports import node_port_addresses
 from ..topology import reachable
 from .iptables import compile_tables
-from .objects import DEFAULT_MAXELEM, SET_TYPES, IpSet, IpvsRules, RealServer, VirtualServer, in_order, set_name
+from .objects import DEFAULT_MAXELEM, SET_TYPES, IpSet, IpvsRules, RealServer, VirtualServer, in_order, packed, set_name
 
 _REUSE_MODE_FROM, _REUSE_MODE_UNTIL = (4, 1), (5, 9)  # from 5.9 on the kernel's own setting does no harm
 _HALVES = {4: ("0.0.0.0/1", "128.0.0.0/1"), 6: ("::/1", "8000::/1")}
@@ -49,7 +49,7 @@ def compile_rules(view: FamilyView, config: RuleConfig) -> IpvsRules:
     return IpvsRules(
         family=view.family,
         link=True,
-        addresses=tuple(sorted(bound, key=lambda one: ipaddress.ip_address(one).packed)),
+        addresses=tuple(sorted(bound, key=packed)),
         servers=in_order(list(servers.values())),
         sets=_sets(view.family, elements),
         tables=compile_tables(

@@ -38,14 +38,20 @@ MESSAGES = Messages(
         Message(
             id="rules-ipvs-set-small",
             error=HostError,
-            text="the ipset {name} has room for {found} elements; {wanted} are needed",
+            text="the ipset {name} has room for {room} elements; {wanted} are needed",
             remedy="remove the rules first (state: absent), so that the set is made anew",
+        ),
+        Message(
+            id="rules-ipvs-excluded",
+            error=HostError,
+            text="the virtual server {server} belongs to a Service, but excludeCIDRs keeps it for another program, which has made it",
+            remedy="give one of the two another address, or take it out of excludeCIDRs",
         ),
         Message(
             id="rules-ipvs-commit",
             error=HostError,
-            text="{command} failed while ipvs rules were changed",
-            remedy="see the kernel's log: dmesg | tail; modprobe ip_vs, ip_vs_{scheduler} and dummy where they are missing",
+            text="{command} failed; {state}",
+            remedy="mend what it says; where it misses a part of the kernel: modprobe -a ip_vs ip_set dummy, and ip_vs_ with the name of the scheduler",
         ),
     ],
 )

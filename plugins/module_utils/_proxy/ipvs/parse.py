@@ -16,19 +16,23 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import NoReturn, Optional
 
+from ..iptables.objects import Tables
 from ..packet import PROTOCOLS
 from .messages import MESSAGES
 from .objects import (
     DEFAULT_MAXELEM,
+    LINK,
     MASQUERADE,
     ROUTE,
     SET_TYPES,
     TUNNEL,
     IpSet,
+    IpvsRules,
     RealServer,
     VirtualServer,
     address,
     in_order,
+    packed,
     set_name,
 )
 
@@ -56,6 +60,27 @@ _SET_VALUES = (
 )
 
 Key = tuple[int, str, str, int]
+
+
+def parse(*, tables: Tables, servers: str, sets: str, links: str, connections: str = "") -> IpvsRules:
+    """The node in the family of `tables`: its rules, and the output of `ipvsadm -S -n`, `ipset save` and `ip -j address
+    show`; `connections` is /proc/net/ip_vs, without which no real server is known to have one."""
+    family = tables.family
+    open_ones = parse_connections(connections)
+    listed = parse_links(links)
+    on_link = {one: ipaddress.ip_address(one).version for name, found in listed if name == LINK for one in found}
+    return IpvsRules(
+        family=family,
+        link=any(name == LINK for name, _found in listed),
+        addresses=tuple(sorted((one for one in on_link if on_link[one] == family), key=packed)),
+        servers=tuple(
+            _with_connections(one, open_ones) for one in parse_servers(servers) if _is_of_family(one.address, family)
+        ),
+        sets=parse_sets(sets),
+        tables=tables,
+        links=tuple((name, found) for name, found in listed if name != LINK),
+        other_addresses=tuple(one for one in on_link if on_link[one] != family),
+    )
 
 
 class _Bad(Exception):
@@ -153,6 +178,18 @@ def parse_links(text: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 
 # --- virtual servers
+
+
+def _is_of_family(host: str, family: int) -> bool:
+    """One that is chosen by a mark is of both, as far as its listing goes."""
+    return not host or ipaddress.ip_address(host).version == family
+
+
+def _with_connections(server: VirtualServer, found: Mapping[tuple[Key, str, int], int]) -> VirtualServer:
+    counted = (
+        replace(one, connections=found.get((server.key, one.address, one.port), 0)) for one in server.real_servers
+    )
+    return replace(server, real_servers=tuple(counted)) if found else server
 
 
 def _virtual_server(words: list[str]) -> VirtualServer:
