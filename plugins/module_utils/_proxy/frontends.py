@@ -1,0 +1,60 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which destinations belong to which ServicePort, each to one alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Optional
+
+from .model import CLUSTER_IP, EXTERNAL_IP, LOAD_BALANCER, NODE_PORT, Duplicate, Frontend, ServicePort
+from .packet import endpoint_text
+
+Key = tuple[str, str, int]  # as Frontend.key
+
+
+def frontends(
+    services: Sequence[ServicePort], created: Callable[[ServicePort], float]
+) -> tuple[tuple[Frontend, ...], tuple[Duplicate, ...]]:
+    """Everything that leads to `services`, by kind, address, protocol and port, and what more than one of them claims.
+
+    A destination belongs to the Service that is older, of equal age to the one first by namespace and name. Within a
+    Service an address that is given twice counts once: as a cluster IP, else as a load balancer's, so that
+    loadBalancerSourceRanges hold, else as an external IP. A health check node port takes the TCP port on every address
+    for node ports, as node ports do.
+    """
+    owners: dict[Key, ServicePort] = {}
+    found: list[Frontend] = []
+    duplicates: set[Duplicate] = set()
+    for service in sorted(services, key=lambda one: (created(one), one.namespace, one.name)):
+        for key, frontend in _claims(service):
+            owner = owners.setdefault(key, service)
+            if (owner.namespace, owner.name) != (service.namespace, service.name):
+                duplicates.add(Duplicate(_destination(key), winner=owner.title, loser=service.title))
+            elif owner is service and frontend is not None:
+                found.append(frontend)
+    return _sorted(found), tuple(sorted(duplicates, key=lambda one: (one.destination, one.winner, one.loser)))
+
+
+def _claims(service: ServicePort) -> Iterator[tuple[Key, Optional[Frontend]]]:
+    """Each destination once. None for the frontend where the node listens on a port itself."""
+    addresses = dict.fromkeys(service.external_ips, EXTERNAL_IP)
+    addresses.update((address, LOAD_BALANCER) for address in service.load_balancer_ips)
+    addresses[service.cluster_ip] = CLUSTER_IP
+    for address, kind in addresses.items():
+        yield (address, service.protocol, service.port), Frontend(kind, address, service.port, service)
+    if service.node_port:
+        yield ("", service.protocol, service.node_port), Frontend(NODE_PORT, "", service.node_port, service)
+    if service.health_check_node_port:
+        yield ("", "TCP", service.health_check_node_port), None
+
+
+def _destination(key: Key) -> str:
+    address, protocol, port = key
+    return f"{endpoint_text(address, port)}/{protocol}" if address else f"node port {port}/{protocol}"
+
+
+def _sorted(found: list[Frontend]) -> tuple[Frontend, ...]:
+    return tuple(sorted(found, key=lambda one: (one.kind, one.address, one.protocol, one.port)))

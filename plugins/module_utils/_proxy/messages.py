@@ -1,0 +1,101 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What can be wrong with a snapshot, a node or a KubeProxyConfiguration, in one table."""
+
+from __future__ import annotations
+
+from .._core.errors import Message, Messages, UserError
+
+_AS_SERVED = "take the objects as the API server gives them: kubectl get services,endpointslices,nodes -A -o json"
+
+MESSAGES = Messages(
+    "docs/service-rules.md",
+    [
+        Message(
+            id="rules-snapshot-json",
+            error=UserError,
+            text="snapshot: line {line}, column {column}: {reason}",
+            remedy=f"write it anew: {_AS_SERVED[_AS_SERVED.index('kubectl') :]}",
+        ),
+        Message(
+            id="rules-snapshot-kind",
+            error=UserError,
+            text="{path}: {value} is not {wanted}",
+            remedy=_AS_SERVED,
+        ),
+        Message(
+            id="rules-snapshot-page",
+            error=UserError,
+            text="{path}: the list goes on: metadata.continue is set, so this is one page of several",
+            remedy="ask for all of it: kubectl get --chunk-size=0",
+        ),
+        Message(
+            id="rules-object-field",
+            error=UserError,
+            text="{path}: {value} is not {wanted}",
+            remedy=_AS_SERVED,
+        ),
+        Message(
+            id="rules-object-contradiction",
+            error=UserError,
+            text="{path}: {value} cannot be: {reason}",
+            remedy=_AS_SERVED,
+        ),
+        Message(
+            id="rules-object-twice",
+            error=UserError,
+            text="{path}: there is one of that name already",
+            remedy="give each object once",
+        ),
+        Message(
+            id="rules-node-missing",
+            error=UserError,
+            text="node_name: {name} is not among the {count} Nodes of the snapshot",
+            remedy="name one of them: {names}",
+        ),
+        Message(
+            id="rules-node-option",
+            error=UserError,
+            text="{path}: {value} is not {wanted}",
+            remedy="name the node as its Node object is called, and list its addresses as in 192.0.2.10 or 2001:db8::10",
+        ),
+        Message(
+            id="rules-config-key",
+            error=UserError,
+            text="{path}: KubeProxyConfiguration has no such key",
+            remedy="{hint}",
+        ),
+        Message(
+            id="rules-config-value",
+            error=UserError,
+            text="{path}: {value} is not {wanted}",
+            remedy="see KubeProxyConfiguration in kubeproxy.config.k8s.io/v1alpha1",
+        ),
+        Message(
+            id="rules-config-detector",
+            error=UserError,
+            text="{path}: detectLocalMode {mode} cannot work for IPv{family}: {reason}",
+            remedy="{remedy}",
+        ),
+        Message(
+            id="rules-config-open-node-ports",
+            error=UserError,
+            text="nodePortAddresses: no address of IPv{family} is named, so that every one of the node's serves node ports",
+            remedy="name a network of IPv{family} too",
+        ),
+        Message(
+            id="rules-config-localhost",
+            error=UserError,
+            text="nodePortAddresses: {value} asks for node ports on loopback, which {backend} rules do not serve for IPv{family}",
+            remedy="use an address of the node; only iptables serves them on loopback, for IPv4, with iptables.localhostNodePorts",
+        ),
+        Message(
+            id="rules-config-bind-address",
+            error=UserError,
+            text="bindAddress: {value} is not the primary address of the Node, {primary}, which the rules go by",
+            remedy="remove bindAddress, or start the kubelet with --node-ip={value}",
+        ),
+    ],
+)

@@ -1,0 +1,195 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A snapshot, a `v1 List` as kubectl prints it, to what this node has to make rules of.
+
+    Snapshot       both families, ready for the compilers
+    parse_snapshot        from decoded JSON
+    parse_snapshot_text   from its text
+
+Everything that the API server accepts is accepted, and normalised. What it would refuse is refused by name, all faults at
+once, and nothing is passed over but what kube-proxy passes over too (services.py, slices.py).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from .._core.errors import BallastError, Problems
+from .frontends import frontends
+from .messages import MESSAGES
+from .model import FamilyView, NodeView, ServicePort
+from .nodes import Node, node_views, parse_node
+from .reading import LABEL, SUBDOMAIN, Place, show
+from .services import Service, parse_service
+from .slices import Slice, endpoints_of, parse_slice
+
+_GROUPS = {  # the API versions that have the fields as they are read here
+    "Service": ("v1",),
+    "Node": ("v1",),
+    "EndpointSlice": ("discovery.k8s.io/v1",),
+    "ServiceCIDR": ("networking.k8s.io/v1", "networking.k8s.io/v1beta1"),
+}
+_NAMESPACED = ("Service", "EndpointSlice")
+_LIST_SUFFIX = "List"
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What one node sees of a cluster at one moment."""
+
+    views: tuple[FamilyView, FamilyView]  # of IPv4 and of IPv6
+
+    def view(self, family: int) -> FamilyView:
+        """`family` is 4 or 6. Of a family that the cluster does not have, the view has no Services."""
+        return next(one for one in self.views if one.family == family)
+
+
+def parse_snapshot_text(text: str, *, node_name: str, node_ips: Sequence[str]) -> Snapshot:
+    """UserError with the line and column where `text` is no JSON; else as parse_snapshot."""
+    try:
+        data = json.loads(text, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        raise MESSAGES.error("rules-snapshot-json", line=error.lineno, column=error.colno, reason=error.msg) from error
+    except ValueError as error:  # a number of thousands of digits, NaN
+        raise MESSAGES.error("rules-snapshot-json", line=1, column=1, reason=error) from error
+    except RecursionError as error:
+        raise MESSAGES.error("rules-snapshot-json", line=1, column=1, reason="lists in lists without end") from error
+    return parse_snapshot(data, node_name=node_name, node_ips=node_ips)
+
+
+def parse_snapshot(data: object, *, node_name: str, node_ips: Sequence[str]) -> Snapshot:
+    """`node_ips` are the addresses on the node's links, of both families. Problems, with every fault."""
+    problems: list[BallastError] = []
+    objects = _Objects(problems)
+    for item, kind, place in _items(data, problems):
+        objects.add(item, kind, place)
+    views = node_views(objects.nodes, name=node_name, addresses=node_ips, problems=problems)
+    Problems.raise_if(problems)
+    return Snapshot((objects.view(4, views[4]), objects.view(6, views[6])))
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+class _Objects:
+    """The objects of a list, read one by one."""
+
+    def __init__(self, problems: list[BallastError]) -> None:
+        self.problems = problems
+        self.services: list[Service] = []
+        self.slices: list[Slice] = []
+        self.nodes: list[Node] = []
+        self.service_cidrs: list[tuple[int, str]] = []
+        self._titles: set[str] = set()
+        self._readers: Mapping[str, Callable[[Place, Mapping[str, Any], Mapping[str, Any]], None]] = {
+            "Service": self._add_service,
+            "EndpointSlice": self._add_slice,
+            "Node": self._add_node,
+            "ServiceCIDR": self._add_service_cidr,
+        }
+
+    def add(self, item: Mapping[str, Any], kind: str, place: Place) -> None:
+        metadata = place.mapping(item.get("metadata"), "metadata")
+        named = _title(place, metadata, kind)
+        if not named:
+            return
+        place.title = named
+        if named in self._titles:
+            place.fault("rules-object-twice")
+            return
+        self._titles.add(named)
+        self._readers[kind](place, metadata, item)
+
+    def view(self, family: int, node: NodeView) -> FamilyView:
+        endpoints = endpoints_of(self.slices, family)
+        created = {(one.namespace, one.name): one.created for one in self.services}
+        services = tuple(
+            sorted((one for of in self.services for one in of.service_ports(family, endpoints)), key=_order)
+        )
+        found, duplicates = frontends(services, lambda one: created[(one.namespace, one.name)])
+        cidrs = tuple(sorted({text for of, text in self.service_cidrs if of == family}))
+        return FamilyView(family, node, services, found, duplicates, cidrs)
+
+    def _add_service(self, place: Place, metadata: Mapping[str, Any], item: Mapping[str, Any]) -> None:
+        service = parse_service(place, metadata, item)
+        if service is not None:
+            self.services.append(service)
+
+    def _add_slice(self, place: Place, metadata: Mapping[str, Any], item: Mapping[str, Any]) -> None:
+        found = parse_slice(place, metadata, item)
+        if found is not None:
+            self.slices.append(found)
+
+    def _add_node(self, place: Place, metadata: Mapping[str, Any], item: Mapping[str, Any]) -> None:
+        self.nodes.append(parse_node(place, metadata, item))
+
+    def _add_service_cidr(self, place: Place, metadata: Mapping[str, Any], item: Mapping[str, Any]) -> None:
+        """One that is being deleted counts as well: addresses of it may still be in use."""
+        spec = place.mapping(item.get("spec"), "spec")
+        for index, value in enumerate(place.items(spec.get("cidrs"), "spec", "cidrs")):
+            network = place.network(value, "spec", "cidrs", index)
+            if network is not None:
+                self.service_cidrs.append((network.family, network.text))
+
+
+def _order(service: ServicePort) -> tuple[str, str, str, str]:
+    return (service.namespace, service.name, service.protocol, service.port_name)
+
+
+def _items(data: object, problems: list[BallastError]) -> Sequence[tuple[Mapping[str, Any], str, Place]]:
+    """Each object with its kind. Those of a ServiceList, as the API itself answers, do not say their kind."""
+    place = Place("snapshot", problems)
+    top = place.mapping(data)
+    kind = place.text(top.get("kind"), "kind")
+    of = kind[: -len(_LIST_SUFFIX)]
+    if not isinstance(data, dict) or not kind.endswith(_LIST_SUFFIX) or (of and of not in _GROUPS):
+        place.fault("rules-snapshot-kind", "kind", value=show(kind), wanted="a List of Services, EndpointSlices, Nodes")
+        return []
+    if place.text(place.mapping(top.get("metadata"), "metadata").get("continue"), "metadata", "continue"):
+        place.fault("rules-snapshot-page")
+    found = []
+    for index, item in enumerate(place.items(top.get("items"), "items")):
+        if not isinstance(item, dict):
+            place.wrong(item, "an object", "items", index)
+            continue
+        item_kind = _kind(place, item, top if of else {}, index)
+        if item_kind:
+            found.append((item, item_kind, Place(f"snapshot: items[{index}]", problems)))
+    return found
+
+
+def _kind(place: Place, item: Mapping[str, Any], top: Mapping[str, Any], index: int) -> str:
+    """ "" for a kind that makes no rules, or one of another API: Knative has a Service too."""
+    kind = item.get("kind", str(top.get("kind"))[: -len(_LIST_SUFFIX)])
+    version = item.get("apiVersion", top.get("apiVersion"))
+    if isinstance(kind, str) and version in _GROUPS.get(kind, ()):
+        return kind
+    wanted = ", ".join(f"{one} of {versions[0]}" for one, versions in sorted(_GROUPS.items()))
+    name = item.get("metadata")
+    name = name.get("name") if isinstance(name, dict) else None
+    value = f"{show(kind)} of {show(version)}, {show(name)},"
+    place.fault("rules-snapshot-kind", "items", index, value=value, wanted=f"one of {wanted}")
+    return ""
+
+
+def _title(place: Place, metadata: Mapping[str, Any], kind: str) -> str:
+    """`Service default/web`, or "" where its name is not one."""
+    name = place.name(metadata.get("name"), LABEL if kind == "Service" else SUBDOMAIN, "metadata", "name")
+    if not name:
+        if not metadata.get("name"):
+            place.wrong(metadata.get("name"), "a name", "metadata", "name")
+        return ""
+    if kind not in _NAMESPACED:
+        return f"{kind} {name}"
+    namespace = place.name(metadata.get("namespace"), LABEL, "metadata", "namespace")
+    if not namespace:
+        if not metadata.get("namespace"):
+            place.wrong(metadata.get("namespace"), "a name", "metadata", "namespace")
+        return ""
+    return f"{kind} {namespace}/{name}"
