@@ -252,8 +252,13 @@ class Rule:
 
 
 def rule(*matches: Match, target: Optional[Target] = None, comment: str = "") -> Rule:
-    """A rule with its matches in the order that makes equal rules equal."""
-    return Rule(tuple(sorted(matches, key=_place)), target, comment)
+    """A rule with its matches in the order that makes equal rules equal, and without those that every packet meets."""
+    kept = [match for match in matches if not (isinstance(match, (Source, Destination)) and _is_any(match))]
+    return Rule(tuple(sorted(kept, key=_place)), target, comment)
+
+
+def _is_any(match: Union[Source, Destination]) -> bool:
+    return match.network in ("0.0.0.0/0", "::/0") and not match.negated
 
 
 def _place(match: Match) -> int:
@@ -308,15 +313,13 @@ def tables(family: int, chains: Mapping[str, Mapping[str, Chain]]) -> Tables:
 
 @dataclass(frozen=True)
 class Layout:
-    """Which chains a backend calls its own, and which it shares with the kubelet.
+    """Which chains a backend calls its own: they are written whole, and removed when nothing wants them.
 
-    A chain of its own is written whole and removed when nothing wants it. Of a shared one only the presence of our rules
-    is seen to, and it stays.
+    Of any other chain that a compiler fills, only the presence of its rules is seen to; the chain stays.
     """
 
     chains: frozenset[tuple[str, str]]  # table and name
     prefixes: tuple[tuple[str, str], ...] = ()  # table and how the name begins
-    shared: frozenset[tuple[str, str]] = frozenset()
 
     def owns(self, table: str, chain: str) -> bool:
         return (table, chain) in self.chains or any(
