@@ -165,12 +165,12 @@ def _nat(nat: Nat) -> str:
 
 
 def _address_family(lookup: MapLookup) -> str:
-    """Of the addresses in an anonymous map, or of the key's: a table of family ip has addresses of no other."""
+    """Of the addresses in an anonymous map, or of the key's; "" where neither has one: nft asks the table then."""
     if isinstance(lookup.to, AnonymousMap):
         targets = [target for _key, target in lookup.to.elements if not isinstance(target, Verdict)]
         return "ip6" if any(":" in target[0] for target in targets) else "ip"
     protocols = {part.protocol for part in parts_of(lookup.key) if isinstance(part, Payload)}
-    return "ip6" if "ip6" in protocols else "ip"
+    return "ip6" if "ip6" in protocols else "ip" if "ip" in protocols else ""
 
 
 def _set_update(update: SetUpdate) -> str:

@@ -1,0 +1,230 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The part of our table that is the same for every cluster, and why each rule sits where it sits.
+
+    nat-prerouting, nat-output (nat, -100)       every new connection, once:
+      services
+        source-ranges     address . protocol . port : jump sources-...     who may use a load balancer's address
+        services          address . protocol . port : goto cluster-ip-tcp-4, external-tcp-4, local-tcp-4-2, reject, drop
+        node-ports                  protocol . port : goto node-port-tcp-4, ...
+          cluster-ip-tcp-4        4 endpoints: mark for masquerade if need be, then
+            endpoints-tcp         address . port . 0..3 : endpoint . its port         drawn with numgen random
+    nat-postrouting (nat, 100)                   marked connections, and those that return to where they came from
+    filter-forward, filter-output (filter, 0)    cluster-ips, service-cidrs: what nobody has translated
+
+**A Service is elements.** Rules and chains say only what is true of every Service with so many endpoints, so one that comes
+or goes, or an endpoint that does, is a handful of elements, and the time of a change hardly depends on how many Services there are.
+Chains with a rule for each Service or endpoint cost the kernel quadratic time to load. The count of endpoints selects the
+chain because the modulus of `numgen` is part of a rule. Maps of endpoints are apart by protocol: nft refuses a later
+rule that looks `tcp dport` up where `th dport` was declared.
+
+**Decisions are in the nat hooks.** The kernel asks them for the first packet of a connection only, so none of our rules
+costs an established connection anything there, and none needs `ct state new`. They *must* be prerouting and output: the
+route is chosen by the translated destination. Source ranges stand before translation, as afterwards the address that they
+are about is gone. What has no endpoints is rejected or dropped by the verdict of its element, where it would be translated.
+A connection that one table has translated is not given to nat chains of later priority, nor is one masqueraded twice, so
+two tables may stand beside each other, and the earlier one decides.
+
+**Masquerading is marked, then done.** Only postrouting may masquerade, but what asks for it (who sent the packet to which
+address) is known before translation. The mark's bit is cleared on the way, so that it is set in no packet that leaves.
+A pod that is drawn as its own endpoint would get a packet from itself and answer over loopback: `hairpin` has the
+endpoints of this node as `address . address`. An endpoint of another node has been translated by that node.
+
+**The rest is refused after translation.** A clusterIP without this port is rejected, and what is in a ServiceCIDR but
+no clusterIP is dropped. Whether a packet is claimed by someone (a node-local cache that has the address on a link, another program's
+translation) is known only in forward and output, hence there, and not in input.
+
+What others may rely on: priorities of the base chains. The names of chains, sets and the mark are ours to change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..packet import PROTOCOLS
+from .expressions import (
+    ANY_BIT,
+    DROP,
+    JUMP,
+    UNEQUAL,
+    AnonymousSet,
+    Binary,
+    Concat,
+    Ct,
+    Expression,
+    Fib,
+    Mangle,
+    Match,
+    Meta,
+    Named,
+    Nat,
+    Numgen,
+    Payload,
+    Reject,
+    Statement,
+    Verdict,
+    Vmap,
+)
+from .objects import VERDICT, Chain, Hook, Rule, Set
+
+# Names of sets and maps.
+CLUSTER_IPS = "cluster-ips"
+SERVICE_CIDRS = "service-cidrs"
+NODE_PORT_IPS = "node-port-ips"
+HAIRPIN = "hairpin"
+SOURCE_RANGES = "source-ranges"
+SERVICES = "services"
+NODE_PORTS = "node-ports"
+# Maps of endpoints, each with "-tcp", "-udp" or "-sctp": of an address, and of a node port; those that every source may
+# reach, and those that a source outside may under externalTrafficPolicy Local.
+ENDPOINTS = "endpoints"
+LOCAL_ENDPOINTS = "local-endpoints"
+NODE_PORT_ENDPOINTS = "node-port-endpoints"
+LOCAL_NODE_PORT_ENDPOINTS = "local-node-port-endpoints"
+
+# Names of chains.
+DISPATCH = "services"
+UNCLAIMED = "cluster-ips-check"
+REJECT_CHAIN = "reject-connection"  # a map's verdict cannot be `reject`
+
+NAT_DESTINATION = -100  # dstnat: where kube-proxy's chains are
+NAT_SOURCE = 100  # srcnat
+FILTER = 0
+
+_ANY_SLOT = Numgen(65536)  # in a declaration only the type of the expression counts
+
+
+@dataclass(frozen=True)
+class Family:
+    """What the tables of the two families differ in."""
+
+    name: str  # the table's family, and the name of its header in expressions
+    address_type: str
+    loopback: str
+
+    @property
+    def source(self) -> Payload:
+        return Payload(self.name, "saddr")
+
+    @property
+    def destination(self) -> Payload:
+        return Payload(self.name, "daddr")
+
+
+FAMILY = {4: Family("ip", "ipv4_addr", "127.0.0.0/8"), 6: Family("ip6", "ipv6_addr", "::1")}
+
+
+def protocol_name(protocol: str) -> str:
+    return protocol.lower()
+
+
+def slot_key(family: Family, protocol: str, *, node_port: bool, slot: Numgen) -> Concat:
+    """What a map of endpoints is looked up by: the destination, and a number that is drawn."""
+    port = Payload(protocol_name(protocol), "dport")
+    return Concat((port, slot) if node_port else (family.destination, port, slot))
+
+
+def local_source() -> Match:
+    """Whether the source is an address of this node."""
+    return Match(Fib(("saddr",), "type"), AnonymousSet.of("local"))
+
+
+def add_mark(mark: int) -> Mangle:
+    return Mangle(Meta("mark"), Binary(Meta("mark"), "|", str(mark)))
+
+
+def sets(family: Family) -> tuple[Set, ...]:
+    """All that do not belong to a single Service, without elements."""
+    address = family.address_type
+    frontend = (address, "inet_proto", "inet_service")
+    plain = (
+        Set(CLUSTER_IPS, (address,)),
+        Set(SERVICE_CIDRS, (address,), flags=("interval",)),
+        Set(NODE_PORT_IPS, (address,)),
+        Set(HAIRPIN, (address, address)),
+        Set(SOURCE_RANGES, frontend, data=(VERDICT,)),
+        Set(SERVICES, frontend, data=(VERDICT,)),
+        Set(NODE_PORTS, frontend[1:], data=(VERDICT,)),
+    )
+    return plain + tuple(
+        _endpoints(family, name, protocol, node_port=node_port)
+        for name, node_port in (
+            (ENDPOINTS, False),
+            (LOCAL_ENDPOINTS, False),
+            (NODE_PORT_ENDPOINTS, True),
+            (LOCAL_NODE_PORT_ENDPOINTS, True),
+        )
+        for protocol in PROTOCOLS
+    )
+
+
+def _endpoints(family: Family, name: str, protocol: str, *, node_port: bool) -> Set:
+    destination = slot_key(family, protocol, node_port=node_port, slot=_ANY_SLOT).parts
+    types = ("inet_service", "integer")
+    return Set(
+        f"{name}-{protocol_name(protocol)}",
+        types if node_port else (family.address_type, *types),
+        data=(family.address_type, "inet_service"),
+        key_typeof=destination,
+        data_typeof=(family.destination, Payload(protocol_name(protocol), "dport")),
+    )
+
+
+def chains(family: Family, *, mark: int, all_local_node_ports: bool, priority_offset: int) -> tuple[Chain, ...]:
+    """All that do not depend on which Services there are."""
+
+    def base(name: str, kind: str, hook: str, priority: int, *rules: Rule) -> Chain:
+        return Chain(name, rules, base=Hook(kind, hook, priority + priority_offset))
+
+    dispatch = _rule(Verdict(JUMP, DISPATCH))
+    unclaimed = _rule(Match(Ct("state"), AnonymousSet.of("new"), ANY_BIT), Verdict(JUMP, UNCLAIMED))
+    return (
+        base("nat-prerouting", "nat", "prerouting", NAT_DESTINATION, dispatch),
+        base("nat-output", "nat", "output", NAT_DESTINATION, dispatch),
+        base("nat-postrouting", "nat", "postrouting", NAT_SOURCE, *_masquerade(family, mark)),
+        base("filter-forward", "filter", "forward", FILTER, unclaimed),
+        base("filter-output", "filter", "output", FILTER, unclaimed),
+        Chain(DISPATCH, _dispatch(family, all_local_node_ports=all_local_node_ports)),
+        Chain(
+            UNCLAIMED,
+            (
+                _rule(Match(family.destination, Named(CLUSTER_IPS)), Reject()),
+                _rule(Match(family.destination, Named(SERVICE_CIDRS)), Verdict(DROP)),
+            ),
+        ),
+        Chain(REJECT_CHAIN, (_rule(Reject()),)),
+    )
+
+
+def _masquerade(family: Family, mark: int) -> tuple[Rule, ...]:
+    masquerade = Nat("masquerade", flags=("fully-random",))
+    marked = Match(Binary(Meta("mark"), "&", str(mark)), AnonymousSet.of("0"), UNEQUAL)
+    clear = Mangle(Meta("mark"), Binary(Meta("mark"), "^", str(mark)))
+    translated = Match(Ct("status"), AnonymousSet.of("dnat"), ANY_BIT)
+    returns = Match(Concat((family.source, family.destination)), Named(HAIRPIN))
+    return (_rule(marked, clear, masquerade), _rule(translated, returns, masquerade))
+
+
+def _dispatch(family: Family, *, all_local_node_ports: bool) -> tuple[Rule, ...]:
+    protocol, port = Meta("l4proto"), Payload("th", "dport")
+    frontend: Expression = Concat((family.destination, protocol, port))
+    served: tuple[Statement, ...] = (Match(family.destination, Named(NODE_PORT_IPS)),)
+    if all_local_node_ports:
+        # Asked of the routing table, as a link may get an address later. Loopback is not served: a packet from there would leave the node with
+        # 127.0.0.1 as its source, which nobody can answer.
+        served = (
+            Match(Fib(("daddr",), "type"), AnonymousSet.of("local")),
+            Match(family.destination, AnonymousSet.of(family.loopback), UNEQUAL),
+        )
+    return (
+        _rule(Vmap(frontend, Named(SOURCE_RANGES))),
+        _rule(Vmap(frontend, Named(SERVICES))),
+        # After addresses: an external IP may be the node's own.
+        _rule(*served, Vmap(Concat((protocol, port)), Named(NODE_PORTS))),
+    )
+
+
+def _rule(*statements: Statement) -> Rule:
+    return Rule(statements)
