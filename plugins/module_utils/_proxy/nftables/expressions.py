@@ -222,7 +222,8 @@ class Limit:
     rate: int
     per: str  # "second", "minute", ...
     unit: str = "packets"  # or "bytes", "kbytes", "mbytes"
-    burst: int = 0
+    burst: int = 5  # nft's default for packets, which it does not list; of bytes it is 0
+    burst_unit: str = "packets"
     over: bool = False  # matches what is above the rate, not what is below
 
 

@@ -73,7 +73,7 @@ class Hook:
     hook: str  # "prerouting", "input", "forward", "output", "postrouting", "ingress", "egress"
     priority: int
     policy: str = "accept"
-    devices: tuple[str, ...] = ()  # of ingress and egress
+    devices: tuple[str, ...] = field(default=(), compare=False)  # of ingress and egress; JSON of nft 1.0.6 has no list
 
 
 @dataclass(frozen=True)

@@ -190,8 +190,7 @@ def _set_update(update: SetUpdate) -> str:
 def _limit(limit: Limit) -> str:
     unit = "" if limit.unit == "packets" else f" {_checked(_NAME, limit.unit, 'unit')}"
     text = f"limit rate {'over ' if limit.over else ''}{limit.rate}{unit}/{_checked(_NAME, limit.per, 'unit')}"
-    burst_unit = "packets" if limit.unit == "packets" else "bytes"
-    return f"{text} burst {limit.burst} {burst_unit}" if limit.burst else text
+    return f"{text} burst {limit.burst} {_checked(_NAME, limit.burst_unit, 'unit')}" if limit.burst else text
 
 
 def _log_option(option: str, value: str) -> str:

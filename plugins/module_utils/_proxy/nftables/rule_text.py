@@ -54,8 +54,11 @@ from .objects import Rule
 from .vocabulary import (
     BIT_FIELDS,
     CT_KEYS,
+    DEFAULT_BURST,
     FIB_FLAGS,
     FIB_RESULTS,
+    LIMIT_UNITS,
+    LOG_OPTIONS,
     META_INTERFACES,
     META_KEYS,
     NAT_FLAGS,
@@ -72,7 +75,6 @@ _BRACKETED = re.compile(r"\[([0-9a-fA-F:.-]+)\](?::([0-9-]+))?")
 _RATE = re.compile(r"([a-z]*)/(second|minute|hour|day|week)")
 _COMPARISONS = (EQUAL, UNEQUAL, "<", ">", "<=", ">=")
 _BITWISE = {"&": "&", "|": "|", "^": "^", "and": "&", "or": "|", "xor": "^"}
-_LOG_OPTIONS = ("prefix", "level", "group", "snaplen", "queue-threshold", "flags")
 
 
 class Unclear(Exception):
@@ -98,6 +100,11 @@ def parse_rule(text: str, *, family: str) -> Rule:
         comment = words[-1][1:-1]
         words = words[:-2]
     return Rule(statements=_statements(words, family=family), comment=comment, handle=handle)
+
+
+def parse_statements(text: str, *, family: str) -> tuple[Statement, ...]:
+    """Of what `nft -j` has no form for and writes as text."""
+    return _statements(words_of(text), family=family)
 
 
 def parse_expression(text: str, *, family: str) -> Expression:
@@ -353,15 +360,15 @@ class _Reader:
         rate = number_of(amount)
         if match is None or rate is None:
             raise Unclear
-        burst = 0
-        if self.skip("burst"):
-            burst = self.number()
-            self.one_of(("packets", "bytes", "kbytes", "mbytes"))
-        return Limit(rate, match[2], match[1] or "packets", burst, over)
+        unit = match[1] or "packets"
+        if not self.skip("burst"):
+            packets = unit == "packets"
+            return Limit(rate, match[2], unit, DEFAULT_BURST if packets else 0, "packets" if packets else "bytes", over)
+        return Limit(rate, match[2], unit, self.number(), self.one_of(LIMIT_UNITS), over)
 
     def log(self) -> Log:
         options: list[tuple[str, str]] = []
-        while self.words[self.at] in _LOG_OPTIONS:
+        while self.words[self.at] in LOG_OPTIONS:
             name = self.take()
             word = self.take()
             options.append((name, word[1:-1] if word.startswith('"') else word))

@@ -278,7 +278,8 @@ class _SetLines:
             self.comment = quoted[1]
             return True
         if word in _KEEPING:
-            self.others.append(line)
+            seconds = seconds_of(rest)  # of gc-interval, which JSON has in seconds
+            self.others.append(line if seconds is None else f"{word} {seconds}s")
             return True
         return False
 

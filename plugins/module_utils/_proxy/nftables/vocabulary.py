@@ -29,6 +29,9 @@ META_INTERFACES = ("iifname", "oifname", "iif", "oif")
 CT_KEYS = ("state", "status", "mark", "direction")
 FIB_RESULTS = ("type", "oif", "oifname")
 FIB_FLAGS = ("saddr", "daddr", "mark", "iif", "oif")
+LIMIT_UNITS = ("packets", "bytes", "kbytes", "mbytes")
+DEFAULT_BURST = 5  # packets
+LOG_OPTIONS = ("prefix", "level", "group", "snaplen", "queue-threshold", "flags")
 NAT_FLAGS = ("fully-random", "persistent", "random")
 # Comparing one of these with a plain constant asks whether one of its flags is set.
 BIT_FIELDS = (Ct("state"), Ct("status"), Payload("tcp", "flags"))
@@ -130,9 +133,9 @@ def constant_of(word: str) -> str:
     """One constant in its canonical form: nft lists marks in hexadecimal, and names of links in quotes."""
     if word.startswith('"'):
         return word[1:-1]
-    if word.startswith(("0x", "0X")):
-        number = number_of(word)
-        return word if number is None else str(number)
+    if word.startswith("0x"):
+        numbers = [number_of(part) for part in word.split("-")]  # of one mark, or of a range
+        return word if None in numbers else "-".join(map(str, numbers))
     return word
 
 
