@@ -13,10 +13,11 @@ that the backends differ in.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Union
 
+from .meaning_rules import EVERY, RULES
 from .model import (
     CLUSTER_IP,
     LOAD_BALANCER,
@@ -30,114 +31,6 @@ from .model import (
 from .node_ports import LOOPBACK_ADDRESS, node_port_addresses
 from .packet import DNAT, DROP, PASS, REJECT, Answer, Packet, Surroundings
 from .topology import Reachable, reachable
-
-NFTABLES, IPTABLES, IPVS = "nftables", "iptables", "ipvs"
-EVERY = (NFTABLES, IPTABLES, IPVS)
-
-
-@dataclass(frozen=True)
-class Rule:
-    id: str
-    text: str
-    source: str
-    backends: tuple[str, ...] = EVERY  # where it holds
-
-    def __post_init__(self) -> None:
-        if not self.backends or set(self.backends) - set(EVERY):
-            raise ValueError(f"rule {self.id} holds for {self.backends}")
-
-
-_POLICIES = "Kubernetes, Virtual IPs and Service Proxies: traffic policies; reference of kube-proxy 1.2, 1.3"
-_VERDICTS = "reference of kube-proxy 1.3"
-
-_ROWS = (
-    Rule("no-service", "the destination belongs to no Service", _VERDICTS),
-    Rule(
-        "undefined-port-rejected",
-        "the address is a clusterIP, but no Service has this port on it",
-        "reference of kube-proxy 1.7, row 6",
-        (NFTABLES, IPVS),
-    ),
-    Rule(
-        "undefined-external-port-rejected",
-        "the address is an external or load balancer IP that is bound to kube-ipvs0, and no Service has this port on it",
-        "reference of kube-proxy 2.3: KUBE-IPVS-IPS has every bound address",
-        (IPVS,),
-    ),
-    Rule(
-        "unallocated-dropped",
-        "the address is in a ServiceCIDR, but no Service has it",
-        "reference of kube-proxy 1.3",
-        (NFTABLES,),
-    ),
-    Rule(
-        "node-port-primary",
-        "node ports are served on the node's primary address only, as nodePortAddresses is not set",
-        "reference of kube-proxy 1.5 and 1.7, row 1",
-        (NFTABLES,),
-    ),
-    Rule("node-port-elsewhere", "node ports are not served on this address", "reference of kube-proxy 1.5"),
-    Rule(
-        "node-port-loopback",
-        "node ports are served on loopback",
-        "reference of kube-proxy 1.7, row 2",
-        (IPTABLES,),
-    ),
-    Rule(
-        "node-port-new-address",
-        "the address came to a link after the rules were made: no virtual server has it",
-        "reference of kube-proxy 2.3: a virtual server per node port and address",
-        (IPVS,),
-    ),
-    Rule("source-refused", "the source is not in loadBalancerSourceRanges", _VERDICTS),
-    Rule("no-endpoints", "no endpoint serves on any node", _VERDICTS),
-    Rule("internal-cluster", "internalTrafficPolicy Cluster: endpoints of all nodes", _POLICIES),
-    Rule("internal-local", "internalTrafficPolicy Local: endpoints of this node", _POLICIES),
-    Rule(
-        "internal-local-none",
-        "internalTrafficPolicy Local, and only other nodes have endpoints",
-        _POLICIES,
-        (NFTABLES, IPTABLES),
-    ),
-    Rule(
-        "no-real-servers",
-        "a traffic policy Local leaves no endpoint: a virtual server without real servers refuses",
-        "reference of kube-proxy 1.7, row 16; kernel, ip_vs_leave",
-        (IPVS,),
-    ),
-    Rule("external-cluster", "externalTrafficPolicy Cluster: endpoints of all nodes, masqueraded", _POLICIES),
-    Rule("external-local", "externalTrafficPolicy Local: endpoints of this node, the source is kept", _POLICIES),
-    Rule(
-        "external-local-pod",
-        "externalTrafficPolicy Local, from a pod of this node: endpoints of all nodes",
-        "reference of kube-proxy 1.3 and 1.7, row 16",
-        (NFTABLES, IPTABLES),
-    ),
-    Rule(
-        "external-local-node",
-        "externalTrafficPolicy Local, from this node itself: endpoints of all nodes, masqueraded",
-        "reference of kube-proxy 1.3 and 1.7, row 16",
-        (NFTABLES, IPTABLES),
-    ),
-    Rule(
-        "external-local-none",
-        "externalTrafficPolicy Local, and only other nodes have endpoints",
-        _POLICIES,
-        (NFTABLES, IPTABLES),
-    ),
-    Rule(
-        "external-local-others",
-        "externalTrafficPolicy Local, and only other nodes have endpoints: those, as one virtual server is for all sources",
-        "reference of kube-proxy 1.7, row 16",
-        (IPVS,),
-    ),
-    Rule("masquerade-all", "masqueradeAll: every source of a clusterIP is masqueraded", _VERDICTS),
-    Rule("masquerade-elsewhere", "the source is not a pod of this node: masqueraded", _VERDICTS),
-    Rule("hairpin", "the source may be drawn as its own endpoint: masqueraded then", _VERDICTS),
-    Rule("affinity", "sessionAffinity ClientIP: a source keeps its endpoint", _VERDICTS),
-)
-RULES: Mapping[str, Rule] = {row.id: row for row in _ROWS}
-DIFFERENCES = tuple(row for row in _ROWS if row.backends != EVERY)
 
 
 def answer(view: FamilyView, config: RuleConfig, packet: Packet, surroundings: Surroundings) -> Answer:
@@ -154,6 +47,14 @@ class _Choice:
     why: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class _Judgement:
+    """What loadBalancerSourceRanges say of a source."""
+
+    refused: bool
+    why: tuple[str, ...] = ()
+
+
 class Meaning:
     """A view with its destinations looked up once, as there may be tens of thousands of them."""
 
@@ -167,6 +68,7 @@ class Meaning:
         self._frontends: dict[tuple[str, str, int], Frontend] = {one.key: one for one in view.frontends}
         self._cluster_ips = {one.cluster_ip for one in view.services}
         self._external_ips = {ip for one in view.services for ip in (*one.external_ips, *one.load_balancer_ips)}
+        self._health_check_ports = {one.health_check_node_port for one in view.services} - {0}
         self._service_networks = [ipaddress.ip_network(one) for one in view.service_cidrs]
 
     def answer(self, packet: Packet) -> Answer:
@@ -174,10 +76,11 @@ class Meaning:
         if frontend:
             return self._served(frontend, packet)
         frontend = self._frontends.get(("", packet.protocol, packet.port))
-        if not frontend or not self._surroundings.is_local(packet.destination):
+        own = packet.destination not in self._cluster_ips and self._surroundings.is_local(packet.destination)
+        if not frontend or not own:
             return self._unserved(packet)
         barred = self._barred(packet.destination)
-        return Answer(PASS, why=_why(barred)) if barred else self._served(frontend, packet)
+        return self._not_here(frontend, barred) if barred else self._served(frontend, packet)
 
     def _barred(self, own: str) -> str:
         """The rule by which node ports are not served on `own`, an address of this node; "" where they are."""
@@ -192,36 +95,50 @@ class Meaning:
         unset = self._config.node_port_addresses is None
         return "node-port-primary" if unset and self._holds("node-port-primary") else "node-port-elsewhere"
 
+    def _not_here(self, frontend: Frontend, barred: str) -> Answer:
+        """Of a node port on an address where node ports are not served."""
+        found = self._reachable(frontend.service)
+        if not found.has_any and self._holds("node-port-closed-everywhere"):
+            return Answer(REJECT, why=_why("node-port-closed-everywhere"))
+        if frontend.service.external_local and not found.local and self._holds("node-port-closed-everywhere"):
+            return Answer(DROP, why=_why("node-port-closed-everywhere"))
+        return Answer(PASS, why=_why(barred))
+
     def _unserved(self, packet: Packet) -> Answer:
         """No Service has this port on this address."""
         address = packet.destination
         if address in self._cluster_ips:
-            if self._holds("undefined-port-rejected"):
-                return Answer(REJECT, why=_why("undefined-port-rejected"))
-        elif address in self._external_ips:
-            # An address that the node has on another link is not bound to kube-ipvs0: its ports are the node's.
-            if self._holds("undefined-external-port-rejected") and not self._surroundings.is_local(address):
-                return Answer(REJECT, why=_why("undefined-external-port-rejected"))
-        elif self._holds("unallocated-dropped") and _within(address, self._service_networks):
-            return Answer(DROP, why=_why("unallocated-dropped"))
-        return Answer(PASS, why=_why("no-service"))
+            rule, verdict = "undefined-port-rejected", REJECT
+        elif address in self._external_ips and not self._surroundings.is_local(address):
+            rule, verdict = "undefined-external-port-rejected", REJECT
+        elif _within(address, self._service_networks):
+            rule, verdict = "unallocated-dropped", DROP
+        else:
+            return Answer(PASS, why=_why("no-service"))
+        if not self._holds(rule):
+            return Answer(PASS, why=_why("no-service"))
+        checks_health = packet.port in self._health_check_ports and packet.protocol != "SCTP"
+        if checks_health and self._holds("health-check-port"):
+            return Answer(PASS, why=_why("health-check-port"))
+        return Answer(verdict, why=_why(rule))
 
     def _served(self, frontend: Frontend, packet: Packet) -> Answer:
         service = frontend.service
+        found = self._reachable(service)
         why: tuple[str, ...] = (_claim(frontend),)
         if frontend.kind == NODE_PORT and ipaddress.ip_address(packet.destination).is_loopback:
             why += _why("node-port-loopback")
-        if frontend.kind == LOAD_BALANCER and not self._may_use(service, packet.source):
-            return Answer(DROP, why=why + _why("source-refused"))
-        found = reachable(service, node=self._view.node.name, zone=self._view.node.zone)
+        if frontend.kind == LOAD_BALANCER and service.source_ranges:
+            judgement = self._judge(service, found, packet)
+            why += judgement.why
+            if judgement.refused:
+                return Answer(DROP, why=why)
         if not found.has_any:
-            return Answer(REJECT, why=why + _why("no-endpoints"))
+            return self._without_endpoints(frontend, packet, why)
         if frontend.kind == CLUSTER_IP:
-            choice = self._internal(service, found, packet)
-            none = "internal-local-none"
+            choice, none = self._internal(service, found, packet), "internal-local-none"
         else:
-            choice = self._external(service, found, packet)
-            none = "external-local-none"
+            choice, none = self._external(service, found, packet), "external-local-none"
         why += choice.why
         if choice.endpoints:
             return self._translated(service, choice, packet, why)
@@ -229,27 +146,45 @@ class Meaning:
             return Answer(DROP, why=why + _why(none))
         return Answer(REJECT, why=why + _why("no-real-servers"))
 
-    def _may_use(self, service: ServicePort, source: str) -> bool:
-        """loadBalancerSourceRanges. Where a load balancer's address is bound to the node, the node's packets to it come
-        from that same address: a range with the node in it means them too."""
-        if not service.source_ranges:
-            return True
+    def _judge(self, service: ServicePort, found: Reachable, packet: Packet) -> _Judgement:
+        """Where a load balancer's address is bound to the node, the node's packets to it come from that same address: a
+        range with the node in it means them too."""
         networks = [ipaddress.ip_network(one) for one in service.source_ranges]
-        if _within(source, networks):
-            return True
         node = self._view.node.primary
-        return source in service.load_balancer_ips and bool(node) and _within(node, networks)
+        node_may = bool(node) and _within(node, networks)
+        if not found.has_any and self._holds("ranges-without-endpoints"):
+            return _Judgement(False, _why("ranges-without-endpoints"))
+        if packet.node_local and self._holds("ranges-from-node"):
+            closed = found.has_any and packet.source == packet.destination and not node_may
+            return _Judgement(closed, _why("ranges-from-node"))
+        if _within(packet.source, networks) or (node_may and packet.source in service.load_balancer_ips):
+            return _Judgement(False)
+        return _Judgement(True, _why("source-refused"))
+
+    def _without_endpoints(self, frontend: Frontend, packet: Packet, why: tuple[str, ...]) -> Answer:
+        goes_out = packet.node_local and not self._surroundings.is_local(packet.destination)
+        if goes_out and frontend.kind != CLUSTER_IP and self._holds("no-endpoints-from-node"):
+            return Answer(PASS, why=why + _why("no-endpoints-from-node"))
+        return Answer(REJECT, why=why + _why("no-endpoints"))
 
     def _internal(self, service: ServicePort, found: Reachable, packet: Packet) -> _Choice:
+        rule = self._internal_masquerade(packet)
+        why = _why(rule) if rule else ()
+        if not service.internal_local:
+            return _Choice(found.cluster, bool(rule), _why("internal-cluster") + why)
+        if not found.local and found.cluster and self._holds("internal-local-others"):
+            return _Choice(found.cluster, bool(rule), _why("internal-local-others") + why)
+        return _Choice(found.local, bool(rule), _why("internal-local") + why)
+
+    def _internal_masquerade(self, packet: Packet) -> str:
+        """The rule by which a packet to a clusterIP is masqueraded; "" where its source is kept."""
         if self._config.masquerade_all:
-            masquerade, why = True, _why("masquerade-all")
-        elif self._config.detector.kind and not self._from_local_pod(packet):
-            masquerade, why = True, _why("masquerade-elsewhere")
-        else:
-            masquerade, why = False, ()
-        if service.internal_local:
-            return _Choice(found.local, masquerade, _why("internal-local") + why)
-        return _Choice(found.cluster, masquerade, _why("internal-cluster") + why)
+            return "masquerade-all"
+        if self._config.detector.kind:
+            return "" if self._from_local_pod(packet) else "masquerade-elsewhere"
+        source = self._frontends.get((packet.source, packet.protocol, packet.port))
+        virtual = source is not None and source.kind == CLUSTER_IP
+        return "masquerade-virtual" if virtual and self._holds("masquerade-virtual") else ""
 
     def _external(self, service: ServicePort, found: Reachable, packet: Packet) -> _Choice:
         if not service.external_local:
@@ -258,7 +193,7 @@ class Meaning:
             return _Choice(found.cluster, False, _why("external-local-pod"))
         if self._holds("external-local-node") and self._surroundings.is_local(packet.source):
             return _Choice(found.cluster, True, _why("external-local-node"))
-        if self._holds("external-local-others") and not found.local and not service.internal_local:
+        if self._holds("external-local-others") and not found.local:
             return _Choice(found.cluster, False, _why("external-local-others"))
         return _Choice(found.local, False, _why("external-local"))
 
@@ -266,15 +201,23 @@ class Meaning:
         # What a packet from outside finds on the node itself does not leave the node: nobody masquerades it.
         leaving = [one for one in choice.endpoints if packet.node_local or not self._surroundings.is_local(one.address)]
         masquerade = choice.masquerade and bool(leaving)
-        hairpin = () if masquerade else tuple(sorted(one.text for one in leaving if one.address == packet.source))
+        itself = [] if masquerade else [one for one in leaving if one.address == packet.source]
+        here = [one for one in itself if one.node == self._view.node.name]
+        hairpin = itself if self._holds("hairpin-elsewhere") else here
+        why += _why("hairpin") if here else ()
+        why += _why("hairpin-elsewhere") if len(hairpin) > len(here) else ()
+        why += _why("affinity") if service.affinity_seconds else ()
         return Answer(
             DNAT,
-            endpoints=tuple(sorted(one.text for one in choice.endpoints)),
+            endpoints=_texts(choice.endpoints),
             masquerade=masquerade,
-            hairpin=hairpin,
+            hairpin=_texts(hairpin),
             affinity_seconds=service.affinity_seconds,
-            why=why + (_why("hairpin") if hairpin else ()) + (_why("affinity") if service.affinity_seconds else ()),
+            why=why,
         )
+
+    def _reachable(self, service: ServicePort) -> Reachable:
+        return reachable(service, node=self._view.node.name, zone=self._view.node.zone)
 
     def _from_local_pod(self, packet: Packet) -> bool:
         return self._config.detector.detects(packet.source, packet.inbound_interface)
@@ -287,6 +230,10 @@ def _claim(frontend: Frontend) -> str:
     service = frontend.service
     place = f"port {frontend.port}" if frontend.kind == NODE_PORT else f"{frontend.address} port {frontend.port}"
     return f"{frontend.kind}: {place}/{service.protocol} belongs to {service.title}"
+
+
+def _texts(endpoints: Sequence[Endpoint]) -> tuple[str, ...]:
+    return tuple(sorted(one.text for one in endpoints))
 
 
 def _why(rule: str) -> tuple[str, ...]:

@@ -16,15 +16,11 @@ from typing import Optional
 
 from hypothesis import strategies as st
 
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.frontends import frontends
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.model import (
-    CLUSTER_IP,
-    EXTERNAL_IP,
-    LOAD_BALANCER,
     NODE_PORT,
-    Duplicate,
     Endpoint,
     FamilyView,
-    Frontend,
     LocalDetector,
     NodeView,
     RuleConfig,
@@ -152,12 +148,12 @@ def scenarios(draw: st.DrawFn, *, backend: Optional[str] = None, family: Optiona
     pool = POOLS[chosen]
     services = draw(service_ports(pool))
     node, surroundings = draw(nodes(pool))
-    frontends, duplicates = frontends_of(services)
+    owned, duplicates = frontends(services, lambda _service: 0.0)
     view = FamilyView(
         family=chosen,
         node=node,
         services=services,
-        frontends=frontends,
+        frontends=owned,
         duplicates=duplicates,
         service_cidrs=(pool.service_cidr,) if draw(st.booleans()) else (),
     )
@@ -314,31 +310,6 @@ CONDITIONS = (
 )
 
 
-def frontends_of(services: tuple[ServicePort, ...]) -> tuple[tuple[Frontend, ...], tuple[Duplicate, ...]]:
-    """The destinations of `services`; where two claim one, it belongs to the first by kind and name."""
-    claims = sorted(
-        (claim for service in services for claim in _claims(service)),
-        key=lambda one: (one.kind, one.address, one.protocol, one.port, one.service.namespace, one.service.name),
-    )
-    held: dict[tuple[str, str, int], Frontend] = {}
-    duplicates: list[Duplicate] = []
-    for claim in claims:
-        first = held.setdefault(claim.key, claim)
-        if first.service is not claim.service:
-            place = f"{claim.address}:{claim.port}/{claim.protocol}"
-            duplicates.append(Duplicate(place, first.service.title, claim.service.title))
-    return tuple(held.values()), tuple(duplicates)
-
-
-def _claims(service: ServicePort) -> list[Frontend]:
-    found = [Frontend(CLUSTER_IP, service.cluster_ip, service.port, service)]
-    found += [Frontend(EXTERNAL_IP, address, service.port, service) for address in service.external_ips]
-    found += [Frontend(LOAD_BALANCER, address, service.port, service) for address in service.load_balancer_ips]
-    if service.node_port:
-        found.append(Frontend(NODE_PORT, "", service.node_port, service))
-    return found
-
-
 # --- packets
 
 
@@ -368,6 +339,8 @@ def sources(scenario: Scenario) -> tuple[tuple[str, str, bool], ...]:
     found = [(address, pod_link, False) for address in (*pool.local_pods, pool.idle_pod)]
     found += [(address, UPLINK, False) for address in (*pool.other_pods, pool.other_node, *pool.clients)]
     found += [(address, "", True) for _link, addresses in scenario.surroundings.interfaces for address in addresses]
+    # With ipvs the node has every clusterIP as its own, and the kernel takes it as the source of packets to it.
+    found += [(address, "", True) for address in pool.cluster_ips[:1]]
     return tuple(found)
 
 
@@ -389,5 +362,6 @@ def destinations(scenario: Scenario) -> tuple[tuple[str, int, str], ...]:
             found.add((address, UNDEFINED_PORT, frontend.protocol))
     for service in view.services:
         if service.health_check_node_port:
-            found.add((pool.primary, service.health_check_node_port, "TCP"))
+            for address in (pool.primary, service.cluster_ip):
+                found |= {(address, service.health_check_node_port, protocol) for protocol in PROTOCOLS}
     return tuple(sorted(found))

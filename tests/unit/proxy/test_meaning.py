@@ -13,13 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.meaning import (
-    DIFFERENCES,
-    RULES,
-    Meaning,
-    Rule,
-    answer,
-)
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.frontends import frontends
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.meaning import Meaning, answer
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.meaning_rules import DIFFERENCES, RULES, Rule
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.model import (
     Endpoint,
     FamilyView,
@@ -70,6 +66,7 @@ LOCAL = replace(SERVICE, external_local=True)
 LOCAL_REMOTE_ONLY = replace(REMOTE_ONLY, external_local=True)
 BOTH_LOCAL = replace(LOCAL_REMOTE_ONLY, internal_local=True)
 EMPTY = replace(SERVICE, endpoints=())
+INSIDE = replace(SERVICE, node_port=0, external_ips=(), load_balancer_ips=())
 RANGED = replace(SERVICE, source_ranges=("172.16.0.0/16",))
 
 
@@ -166,18 +163,40 @@ CASES = (
         "iTP Local, none local",
         replace(REMOTE_ONLY, internal_local=True),
         tcp(POD, CLUSTER_IP, 80),
+        {"ipvs": to(THERE), "": Answer(DROP)},
+    ),
+    Case(
+        "iTP Local, none local, nothing else leads to the Service",
+        replace(INSIDE, internal_local=True, endpoints=REMOTE_ONLY.endpoints),
+        tcp(POD, CLUSTER_IP, 80),
         {"ipvs": Answer(REJECT), "": Answer(DROP)},
+    ),
+    Case(
+        "from the clusterIP itself, nobody told from another",
+        SERVICE,
+        from_node(CLUSTER_IP, 80, source=CLUSTER_IP),
+        {"ipvs": to(HERE, THERE, masquerade=True), "": to(HERE, THERE)},
+        NO_DETECTOR,
+    ),
+    Case(
+        "from a clusterIP that has no such port",
+        replace(SERVICE, port=81),
+        from_node(CLUSTER_IP, 81, source=POOL.cluster_ips[1]),
+        to(HERE, THERE),
+        NO_DETECTOR,
+    ),
+    Case(
+        "a pod of another node that may draw itself",
+        SERVICE,
+        tcp(REMOTE_POD, CLUSTER_IP, 80),
+        {"iptables": to(HERE, THERE, hairpin=(THERE,)), "": to(HERE, THERE)},
+        NO_DETECTOR,
     ),
     Case("eTP Local is nothing to a clusterIP", LOCAL_REMOTE_ONLY, tcp(POD, CLUSTER_IP, 80), to(THERE)),
     # External addresses
     Case("an external IP", SERVICE, tcp(CLIENT, EXTERNAL, 80), to(HERE, THERE, masquerade=True)),
     Case("a pod is masqueraded there", SERVICE, tcp(NEIGHBOUR, EXTERNAL, 80), to(HERE, THERE, masquerade=True)),
-    Case(
-        "iTP Local is nothing to an external IP",
-        BOTH_LOCAL,
-        tcp(NEIGHBOUR, EXTERNAL, 80),
-        {"ipvs": Answer(REJECT), "": to(THERE)},
-    ),
+    Case("iTP Local is nothing to an external IP", BOTH_LOCAL, tcp(NEIGHBOUR, EXTERNAL, 80), to(THERE)),
     Case("an external IP without endpoints", EMPTY, tcp(CLIENT, EXTERNAL, 80), Answer(REJECT)),
     Case("eTP Local", LOCAL, tcp(CLIENT, BALANCER, 80), to(HERE)),
     Case("eTP Local, none local", LOCAL_REMOTE_ONLY, tcp(CLIENT, BALANCER, 80), {"ipvs": to(THERE), "": Answer(DROP)}),
@@ -198,7 +217,38 @@ CASES = (
     Case("a source in a range", RANGED, tcp(CLIENT, BALANCER, 80), to(HERE, THERE, masquerade=True)),
     Case("a source in no range", RANGED, tcp(STRANGER, BALANCER, 80), Answer(DROP)),
     Case("ranges bind pods", RANGED, tcp(POD, BALANCER, 80), Answer(DROP)),
-    Case("ranges bind the node", RANGED, from_node(BALANCER, 80), Answer(DROP)),
+    Case(
+        "ranges bind the node",
+        RANGED,
+        from_node(BALANCER, 80),
+        {"ipvs": to(HERE, THERE, masquerade=True), "": Answer(DROP)},
+    ),
+    Case(
+        "an address that is a range, the node in none",
+        replace(SERVICE, source_ranges=(f"{BOUND}/32",)),
+        from_node(BOUND, 80, source=BOUND),
+        {"ipvs": Answer(DROP), "": to(HERE, THERE, masquerade=True)},
+    ),
+    Case(
+        "a source in no range, no endpoints",
+        replace(RANGED, endpoints=()),
+        tcp(STRANGER, BALANCER, 80),
+        {"iptables": Answer(REJECT), "": Answer(DROP)},
+    ),
+    Case(
+        "the node in no range, no endpoints",
+        replace(RANGED, endpoints=()),
+        from_node(BOUND, 80, source=BOUND),
+        {"nftables": Answer(DROP), "": Answer(REJECT)},
+    ),
+    Case(
+        "an external IP without endpoints, from the node",
+        EMPTY,
+        from_node(EXTERNAL, 80),
+        {"iptables": Answer(PASS), "": Answer(REJECT)},
+    ),
+    Case("an external IP on a link without endpoints, from the node", EMPTY, from_node(BOUND, 80), Answer(REJECT)),
+    Case("a clusterIP without endpoints, from the node", EMPTY, from_node(CLUSTER_IP, 80), Answer(REJECT)),
     Case("ranges are nothing to an external IP", RANGED, tcp(STRANGER, EXTERNAL, 80), to(HERE, THERE, masquerade=True)),
     Case(
         "ranges are nothing to a node port",
@@ -217,7 +267,7 @@ CASES = (
         "another address, the node in a range",
         replace(SERVICE, source_ranges=("192.168.1.0/24",)),
         from_node(BOUND, 80, source=POOL.second),
-        Answer(DROP),
+        {"ipvs": to(HERE, THERE, masquerade=True), "": Answer(DROP)},
     ),
     # Node ports
     Case("a node port", SERVICE, tcp(CLIENT, POOL.primary, 30080), to(HERE, THERE, masquerade=True)),
@@ -280,6 +330,45 @@ CASES = (
         {"localhost_node_ports": False},
     ),
     Case("a node port without endpoints", EMPTY, tcp(CLIENT, POOL.primary, 30080), Answer(REJECT)),
+    Case(
+        "a node port without endpoints where node ports are not served",
+        EMPTY,
+        tcp(CLIENT, POOL.second, 30080),
+        {"iptables": Answer(REJECT), "": Answer(PASS)},
+        {"node_port_addresses": ("primary",)},
+    ),
+    Case(
+        "a node port, eTP Local, none local, where node ports are not served",
+        LOCAL_REMOTE_ONLY,
+        tcp(POD, POOL.second, 30080),
+        {"iptables": Answer(DROP), "": Answer(PASS)},
+        {"node_port_addresses": ("primary",)},
+    ),
+    Case(
+        "a node port, eTP Local, where node ports are not served",
+        LOCAL,
+        tcp(POD, POOL.second, 30080),
+        Answer(PASS),
+        {"node_port_addresses": ("primary",)},
+    ),
+    Case(
+        "a node port on a clusterIP",
+        SERVICE,
+        tcp(POD, CLUSTER_IP, 30080),
+        {"iptables": Answer(PASS), "": Answer(REJECT)},
+    ),
+    Case(
+        "a health check node port on a clusterIP",
+        replace(LOCAL, health_check_node_port=31001),
+        tcp(POD, CLUSTER_IP, 31001),
+        {"nftables": Answer(REJECT), "": Answer(PASS)},
+    ),
+    Case(
+        "a health check node port on a clusterIP over SCTP",
+        replace(LOCAL, health_check_node_port=31001),
+        Packet(POD, CLUSTER_IP, 31001, "SCTP", "cni0"),
+        {"iptables": Answer(PASS), "": Answer(REJECT)},
+    ),
     # Endpoints on the node itself
     Case(
         "a client's packet ends on the node: nobody rewrites its source",
@@ -299,8 +388,8 @@ CASES = (
 
 def told(case: Case, backend: str) -> Answer:
     config = replace(RuleConfig(backend, LocalDetector("cidr", POOL.pod_cidr)), **case.config)  # type: ignore[arg-type]
-    frontends, duplicates = s.frontends_of((case.service,))
-    view = FamilyView(4, NODE, (case.service,), frontends, duplicates, (POOL.service_cidr,))
+    owned, duplicates = frontends((case.service,), lambda _service: 0.0)
+    view = FamilyView(4, NODE, (case.service,), owned, duplicates, (POOL.service_cidr,))
     return answer(view, config, case.packet, SURROUNDINGS)
 
 
