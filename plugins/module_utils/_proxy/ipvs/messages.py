@@ -32,7 +32,7 @@ MESSAGES = Messages(
         Message(
             id="rules-ipvs-set-type",
             error=HostError,
-            text="the ipset {name} has type {found}; kube-proxy's ipvs mode has {wanted} of that name",
+            text="the ipset {name} has type {there}; kube-proxy's ipvs mode has {wanted} of that name",
             remedy="see whose it is: ipset list {name}; remove it, or leave ipvs mode",
         ),
         Message(

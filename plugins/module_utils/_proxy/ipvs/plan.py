@@ -245,7 +245,7 @@ def _sets_added(wanted: IpvsRules, found: IpvsRules) -> Iterable[Operation]:
         if there is None:
             yield Operation("add set", one.name, IPSET, _creation(one))
         elif (there.type, there.family) != (one.type, one.family):
-            raise MESSAGES.error("rules-ipvs-set-type", name=one.name, found=there.type, wanted=one.type)
+            raise MESSAGES.error("rules-ipvs-set-type", name=one.name, there=there.type, wanted=one.type)
         elif len(one.elements) > there.maxelem:
             raise MESSAGES.error("rules-ipvs-set-small", name=one.name, room=there.maxelem, wanted=len(one.elements))
         for element in sorted(one.elements - (there.elements if there is not None else frozenset())):
