@@ -271,6 +271,31 @@ class Chain:
     rules: tuple[Rule, ...] = ()
     policy: str = ""  # of a chain that the kernel calls: ACCEPT or DROP; "" of any other
 
+    def candidates(self, destination: str, port: int) -> list[Rule]:
+        """The rules that may match a packet to `destination` and `port`, in order: of the thousands in KUBE-SERVICES few
+        can, and a dictionary knows them."""
+        found = [*self._places[()], *self._places.get((destination,), ()), *self._places.get((port,), ())]
+        return [self.rules[place] for place in sorted(found)]
+
+    @cached_property
+    def _places(self) -> Mapping[tuple[object, ...], list[int]]:
+        """Places of rules by the one address that they match, else by the port, else under ()."""
+        places: dict[tuple[object, ...], list[int]] = {(): []}
+        for place, one in enumerate(self.rules):
+            places.setdefault(_key(one), []).append(place)
+        return places
+
+
+def _key(one: Rule) -> tuple[object, ...]:
+    for match in one.matches:
+        if isinstance(match, Destination) and not match.negated and match.network.endswith(("/32", "/128")):
+            address, _slash, length = match.network.partition("/")
+            if (":" in address) == (length == "128"):
+                return (address,)
+        if isinstance(match, DestinationPort) and not match.negated:
+            return (match.port,)
+    return ()
+
 
 @dataclass(frozen=True)
 class Table:

@@ -61,7 +61,8 @@ def parse(text: str, *, family: int) -> Tables:
             elif line.startswith("*"):
                 reader.begin(line[1:].strip(), found)
             elif line.rstrip() == "COMMIT":
-                found[reader.table] = reader.end()
+                name, chains = reader.end()
+                found[name] = chains
             elif line.strip():
                 reader.line(line)
         except Refused as refused:
@@ -101,12 +102,12 @@ class _TableReader:
             raise Refused("a second table of this name; give one family at a time")
         self.table = table
 
-    def end(self) -> dict[str, Chain]:
+    def end(self) -> tuple[str, dict[str, Chain]]:
         if not self.table:
             raise Refused("no table has begun")
         chains = {name: Chain(name, tuple(rules), self._policies[name]) for name, rules in self._rules.items()}
-        self.table, self._policies, self._rules = "", {}, {}
-        return chains
+        name, self.table, self._policies, self._rules = self.table, "", {}, {}
+        return name, chains
 
     def line(self, line: str) -> None:
         if not self.table:
