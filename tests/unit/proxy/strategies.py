@@ -11,6 +11,7 @@ that Services share endpoints, claim the same destinations, and meet the node's 
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass, replace
 from typing import Optional
 
@@ -45,6 +46,7 @@ class Pool:
 
     primary: str
     second: str
+    late: str  # it came to a link after the view was made
     gateway: str  # of this node's pods, on BRIDGE
     loopback: str
     local_pods: tuple[str, ...]
@@ -71,6 +73,7 @@ POOLS = {
     4: Pool(
         primary="192.168.1.10",
         second="10.50.0.10",
+        late="10.50.0.11",
         gateway="10.1.0.1",
         loopback="127.0.0.1",
         local_pods=("10.1.0.5", "10.1.0.6", "10.1.0.7"),
@@ -99,6 +102,7 @@ POOLS = {
     6: Pool(
         primary="fd00:192::10",
         second="fd00:50::10",
+        late="fd00:50::11",
         gateway="fd00:1::1",
         loopback="::1",
         local_pods=("fd00:1::5", "fd00:1::6", "fd00:1::7"),
@@ -170,18 +174,20 @@ def views(*, family: Optional[int] = None) -> st.SearchStrategy[FamilyView]:
 @st.composite
 def nodes(draw: st.DrawFn, pool: Pool) -> tuple[NodeView, Surroundings]:
     """A node with two links to the outside; now and then a load balancer's address is bound to the second one, as
-    keepalived does it, or the node has no address of the family but that of its bridge."""
+    keepalived does it, or that has got an address since, or the node has no address of the family but its bridge's."""
     outside = draw(st.integers(0, 9)) > 0
     bound = draw(st.integers(0, 4)) == 0
     second = (pool.second, pool.load_balancer_ips[0]) if bound else (pool.second,)
+    late = (pool.late,) if draw(st.integers(0, 4)) == 0 else ()
     links = [("lo", (pool.loopback,)), (BRIDGE, (pool.gateway,))]
     if outside:
-        links += [(UPLINK, (pool.primary,)), (SECOND_LINK, second)]
+        links += [(UPLINK, (pool.primary,)), (SECOND_LINK, second + late)]
+    unseen = (pool.loopback, pool.late)
     node = NodeView(
         name=THIS_NODE,
         zone=draw(st.sampled_from(("", "a", "b"))),
         primary=pool.primary if outside else "",
-        addresses=tuple(sorted(address for name, addresses in links if name != "lo" for address in addresses)),
+        addresses=tuple(sorted(one for _name, addresses in links for one in addresses if one not in unseen)),
         pod_cidr=pool.pod_cidr,
     )
     return node, Surroundings(tuple(links))
@@ -274,7 +280,8 @@ def _some(pool: tuple[str, ...], most: int) -> st.SearchStrategy[tuple[str, ...]
 def endpoints(draw: st.DrawFn, pool: Pool) -> tuple[Endpoint, ...]:
     """None, or a few in every condition; hints on all, on some, or on none of them."""
     addresses = (*pool.local_pods, *pool.other_pods, pool.primary, pool.other_node)
-    keys = draw(st.lists(st.tuples(st.sampled_from(addresses), st.sampled_from(TARGET_PORTS)), max_size=4, unique=True))
+    key = st.tuples(st.sampled_from(addresses), st.sampled_from(TARGET_PORTS))
+    keys = draw(st.lists(key, min_size=draw(st.sampled_from((0, 1, 2, 3))), max_size=4, unique=True))
     hinted = draw(st.sampled_from(("none", "none", "zones", "nodes", "both", "some")))
     found: list[Endpoint] = []
     for address, port in keys:
@@ -313,9 +320,24 @@ CONDITIONS = (
 # --- packets
 
 
-def packets(scenario: Scenario, *, most: int = 25) -> st.SearchStrategy[tuple[Packet, ...]]:
-    every = worthwhile_packets(scenario)
-    return st.lists(st.sampled_from(every), min_size=1, max_size=most, unique=True).map(tuple)
+@st.composite
+def packets(draw: st.DrawFn, scenario: Scenario, *, most: int = 25) -> tuple[Packet, ...]:
+    """Up to `most` of the worthwhile ones, two of three to a frontend: every so many, in an order without order, so that
+    they are of every kind."""
+    every = list(worthwhile_packets(scenario))
+    random.Random(0).shuffle(every)
+    keys = {one.key for one in scenario.view.frontends}
+    misses = [
+        {(one.destination, one.protocol, one.port), ("", one.protocol, one.port)}.isdisjoint(keys) for one in every
+    ]
+    served = [one for one, miss in zip(every, misses) if not miss]
+    others = [one for one, miss in zip(every, misses) if miss]
+    return draw(_every_so_many(served, most * 2 // 3)) + draw(_every_so_many(others, most // 3))
+
+
+def _every_so_many(found: list[Packet], most: int) -> st.SearchStrategy[tuple[Packet, ...]]:
+    step = max(1, -(-len(found) // most))
+    return st.integers(0, step - 1).map(lambda start: tuple(found[start::step]))
 
 
 def worthwhile_packets(scenario: Scenario) -> tuple[Packet, ...]:
@@ -339,8 +361,9 @@ def sources(scenario: Scenario) -> tuple[tuple[str, str, bool], ...]:
     found = [(address, pod_link, False) for address in (*pool.local_pods, pool.idle_pod)]
     found += [(address, UPLINK, False) for address in (*pool.other_pods, pool.other_node, *pool.clients)]
     found += [(address, "", True) for _link, addresses in scenario.surroundings.interfaces for address in addresses]
-    # With ipvs the node has every clusterIP as its own, and the kernel takes it as the source of packets to it.
-    found += [(address, "", True) for address in pool.cluster_ips[:1]]
+    if scenario.config.backend == "ipvs":
+        # The node has every clusterIP as its own, and the kernel takes it as the source of packets to it.
+        found += [(address, "", True) for address in pool.cluster_ips[:1]]
     return tuple(found)
 
 
