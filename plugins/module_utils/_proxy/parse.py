@@ -155,12 +155,10 @@ def _items(data: object, problems: list[BallastError]) -> Sequence[tuple[Mapping
         place.fault("rules-snapshot-page")
     found = []
     for index, item in enumerate(place.items(top.get("items"), "items")):
-        if not isinstance(item, dict):
-            place.wrong(item, "an object", "items", index)
-            continue
-        item_kind = _kind(place, item, top if of else {}, index)
-        if item_kind:
-            found.append((item, item_kind, Place(f"snapshot: items[{index}]", problems)))
+        fields = place.element(item, "items", index)
+        item_kind = _kind(place, fields, top if of else {}, index) if fields is not None else ""
+        if fields is not None and item_kind:
+            found.append((fields, item_kind, Place(f"snapshot: items[{index}]", problems)))
     return found
 
 

@@ -87,9 +87,14 @@ class Place:
     def mapping(self, value: object, *path: object) -> Mapping[str, Any]:
         if isinstance(value, dict):
             return value
-        if value is not None:
-            self.wrong(value, "an object", *path)
-        return {}
+        return {} if value is None else self.element(value, *path) or {}
+
+    def element(self, value: object, *path: object) -> Optional[Mapping[str, Any]]:
+        """An element of a list, which cannot be absent. None with a fault where it is no object."""
+        if isinstance(value, dict):
+            return value
+        self.wrong(value, "an object", *path)
+        return None
 
     def address(self, value: object, *path: object) -> Optional[Address]:
         found = parse_address(value) if isinstance(value, str) else None

@@ -203,7 +203,9 @@ def _ports(place: Place, spec: Mapping[str, Any], kind: str) -> Sequence[Port]:
     taken: set[tuple[str, str, int]] = set()
     for index, value in enumerate(values):
         path = ("spec", "ports", index)
-        fields = place.mapping(value, *path)
+        fields = place.element(value, *path)
+        if fields is None:
+            continue
         name = place.name(fields.get("name"), LABEL, *path, "name")
         protocol = place.choice(fields.get("protocol"), PROTOCOLS, *path, "protocol")
         port = place.number(fields.get("port"), 1, LARGEST_PORT, *path, "port")

@@ -98,7 +98,9 @@ def _endpoints(
     """Of each port. What is not set is unknown, and that counts as ready, as serving, and as not terminating."""
     found: list[list[Endpoint]] = [[] for _port in ports]
     for index, value in enumerate(place.items(item.get("endpoints"), "endpoints")):
-        fields = place.mapping(value, "endpoints", index)
+        fields = place.element(value, "endpoints", index)
+        if fields is None:
+            continue
         address = _address(place, fields.get("addresses"), family, index)
         ready, serving, terminating = _conditions(place, fields.get("conditions"), index)
         node = place.name(fields.get("nodeName"), SUBDOMAIN, "endpoints", index, "nodeName")
