@@ -180,11 +180,9 @@ class Meaning:
         """The rule by which a packet to a clusterIP is masqueraded; "" where its source is kept."""
         if self._config.masquerade_all:
             return "masquerade-all"
-        if self._config.detector.kind:
-            return "" if self._from_local_pod(packet) else "masquerade-elsewhere"
-        source = self._frontends.get((packet.source, packet.protocol, packet.port))
-        virtual = source is not None and source.kind == CLUSTER_IP
-        return "masquerade-virtual" if virtual and self._holds("masquerade-virtual") else ""
+        if self._config.detector.kind and not self._from_local_pod(packet):
+            return "masquerade-elsewhere"
+        return ""
 
     def _external(self, service: ServicePort, found: Reachable, packet: Packet) -> _Choice:
         if not service.external_local:
@@ -200,7 +198,9 @@ class Meaning:
     def _translated(self, service: ServicePort, choice: _Choice, packet: Packet, why: tuple[str, ...]) -> Answer:
         # What a packet from outside finds on the node itself does not leave the node: nobody masquerades it.
         leaving = [one for one in choice.endpoints if packet.node_local or not self._surroundings.is_local(one.address)]
-        masquerade = choice.masquerade and bool(leaving)
+        virtual = self._is_virtual_source(packet)
+        why += _why("masquerade-virtual") if virtual else ()
+        masquerade = (choice.masquerade or virtual) and bool(leaving)
         itself = [] if masquerade else [one for one in leaving if one.address == packet.source]
         here = [one for one in itself if one.node == self._view.node.name]
         hairpin = itself if self._holds("hairpin-elsewhere") else here
@@ -215,6 +215,13 @@ class Meaning:
             affinity_seconds=service.affinity_seconds,
             why=why,
         )
+
+    def _is_virtual_source(self, packet: Packet) -> bool:
+        """Whether it is of the rule masquerade-virtual, whatever its destination is."""
+        if self._config.masquerade_all or self._config.detector.kind or not self._holds("masquerade-virtual"):
+            return False
+        source = self._frontends.get((packet.source, packet.protocol, packet.port))
+        return source is not None and source.kind == CLUSTER_IP
 
     def _reachable(self, service: ServicePort) -> Reachable:
         return reachable(service, node=self._view.node.name, zone=self._view.node.zone)

@@ -173,24 +173,24 @@ def views(*, family: Optional[int] = None) -> st.SearchStrategy[FamilyView]:
 
 @st.composite
 def nodes(draw: st.DrawFn, pool: Pool) -> tuple[NodeView, Surroundings]:
-    """A node with two links to the outside; now and then a load balancer's address is bound to the second one, as
-    keepalived does it, or that has got an address since, or the node has no address of the family but its bridge's."""
-    outside = draw(st.integers(0, 9)) > 0
-    bound = draw(st.integers(0, 4)) == 0
-    second = (pool.second, pool.load_balancer_ips[0]) if bound else (pool.second,)
+    """A node with two links to the outside. Now and then a load balancer's address is bound to the second one, as
+    keepalived does it; or that has got an address since; or the Node object has no address of the family."""
+    bound = pool.load_balancer_ips[:1] if draw(st.integers(0, 4)) == 0 else ()
     late = (pool.late,) if draw(st.integers(0, 4)) == 0 else ()
-    links = [("lo", (pool.loopback,)), (BRIDGE, (pool.gateway,))]
-    if outside:
-        links += [(UPLINK, (pool.primary,)), (SECOND_LINK, second + late)]
-    unseen = (pool.loopback, pool.late)
+    links = (
+        ("lo", (pool.loopback,)),
+        (BRIDGE, (pool.gateway,)),
+        (UPLINK, (pool.primary,)),
+        (SECOND_LINK, (pool.second, *bound, *late)),
+    )
     node = NodeView(
         name=THIS_NODE,
         zone=draw(st.sampled_from(("", "a", "b"))),
-        primary=pool.primary if outside else "",
-        addresses=tuple(sorted(one for _name, addresses in links for one in addresses if one not in unseen)),
+        primary=pool.primary if draw(st.integers(0, 9)) else "",
+        addresses=tuple(sorted((pool.gateway, pool.primary, pool.second, *bound))),
         pod_cidr=pool.pod_cidr,
     )
-    return node, Surroundings(tuple(links))
+    return node, Surroundings(links)
 
 
 @st.composite

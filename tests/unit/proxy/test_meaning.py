@@ -179,6 +179,13 @@ CASES = (
         NO_DETECTOR,
     ),
     Case(
+        "from the clusterIP itself to an external IP, eTP Local",
+        LOCAL,
+        from_node(EXTERNAL, 80, source=CLUSTER_IP),
+        {"ipvs": to(HERE, masquerade=True), "": to(HERE)},
+        NO_DETECTOR,
+    ),
+    Case(
         "from a clusterIP that has no such port",
         replace(SERVICE, port=81),
         from_node(CLUSTER_IP, 81, source=POOL.cluster_ips[1]),
