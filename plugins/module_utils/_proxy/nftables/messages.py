@@ -33,7 +33,7 @@ MESSAGES = Messages(
             id="rules-nft-refused",
             error=HostError,
             text="the kernel refused the rules, and has those that it had before: {command}",
-            remedy="see `nft --version` and `uname -r`: it takes nftables 1.0.1, Linux 5.13, and the modules nft_nat, nft_masq, nft_numgen, nft_reject, nft_fib",
+            remedy="see `nft --version`, `uname -r`: it takes nftables 1.0.1, Linux 5.13, and the modules nft_nat, nft_masq, nft_numgen, nft_reject, nft_fib",
         ),
         Message(
             id="rules-nft-trace-unknown",
