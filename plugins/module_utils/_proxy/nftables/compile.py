@@ -24,7 +24,7 @@ from dataclasses import replace
 from typing import Optional
 
 from ..._core.names import MARK
-from ..model import CLUSTER_IP, NODE_PORT, Endpoint, FamilyView, Frontend, RuleConfig, ServicePort
+from ..model import CLUSTER_IP, LOAD_BALANCER, NODE_PORT, Endpoint, FamilyView, Frontend, RuleConfig, ServicePort
 from ..node_ports import node_port_addresses
 from ..topology import Reachable, reachable
 from . import affinity, layout
@@ -112,7 +112,7 @@ class _Compiler:
             self.add(layout.NODE_PORTS, (protocol, str(frontend.port)), self.verdict(frontend))
             return
         key = (frontend.address, protocol, str(frontend.port))
-        if frontend.address in frontend.service.load_balancer_ips:
+        if frontend.kind == LOAD_BALANCER:
             self.add_source_ranges(frontend.service, key)
         self.add(layout.SERVICES, key, self.verdict(frontend))
 
