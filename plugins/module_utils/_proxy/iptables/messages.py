@@ -62,7 +62,7 @@ MESSAGES = Messages(
         Message(
             id="rules-iptables-variant",
             error=HostError,
-            text="iptables --version does not say whether it is legacy or nf_tables: {found!r}",
+            text="iptables --version does not say whether it is legacy or nf_tables: {said!r}",
             remedy="install iptables 1.8.7 or later",
         ),
         Message(

@@ -115,7 +115,8 @@ def _named_by_others(found: Table, layout: Layout) -> frozenset[str]:
 
 
 def own(found: Tables, layout: Layout) -> Tables:
-    """What of `found` belongs to the layout: its chains, and its jumps in the chains that the kernel calls."""
+    """What of `found` belongs to the layout: its chains, and its jumps in the chains that the kernel calls, whose policy
+    is not its own."""
     kept: dict[str, dict[str, Chain]] = {}
     for table in found.tables:
         for chain in table.chains:
@@ -124,7 +125,7 @@ def own(found: Tables, layout: Layout) -> Tables:
                 rules = chain.rules
             elif not rules:
                 continue
-            kept.setdefault(table.name, {})[chain.name] = Chain(chain.name, rules, chain.policy)
+            kept.setdefault(table.name, {})[chain.name] = Chain(chain.name, rules)
     return tables(found.family, kept)
 
 
@@ -158,7 +159,7 @@ def variant_in_use(host: Host) -> str:
     said = host.run(["iptables", "--version"], timeout=_SAVE_SECONDS).stdout
     found = _VERSION.search(said)
     if not found:
-        raise MESSAGES.error("rules-iptables-variant", found=said.strip())
+        raise MESSAGES.error("rules-iptables-variant", said=said.strip())
     return NFT if found[1] == "nf_tables" else LEGACY
 
 
@@ -200,7 +201,7 @@ def _put_back(host: Host, *, found: Tables, layout: Layout, variant: str) -> str
     try:
         _restore(back, host, family=found.family, variant=variant)
     except CommandFailed as failed:
-        return f"what was changed ({', '.join(one.target for one in back)}) could not be put back: {failed.found}"
+        return f"of what was changed, {len(back)} chains could not be put back ({failed.found})"
     return "what was changed is put back"
 
 
