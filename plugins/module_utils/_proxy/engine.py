@@ -1,0 +1,331 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Service rules of a node: from a snapshot to operations on the kernel.
+
+The kernel is the record of what was done, so there is no ledger: what is there is read back and compared, and a removal
+goes by the backend's layout. The rules of a family are committed in one piece (backends.py says what holds where the
+kernel has no transaction).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Optional
+
+from .._core.engine import Finding
+from .._core.errors import BallastError, Problems
+from .._core.events import Progress
+from .._core.host import Host, LocalHost
+from .._core.names import MARK
+from .backends import KUBE_PROXY_TABLE, Backend, Iptables, Ipvs, Nftables, Operation, Settings, counted
+from .config import ParsedConfig, parse_config
+from .hns import HnsState, parse_hns
+from .iptables.restore import variant_in_use
+from .ipvs import plan as ipvs_plan
+from .messages import MESSAGES
+from .model import Duplicate
+from .parse import Snapshot, parse_snapshot, parse_snapshot_text
+from .record import (
+    Record,
+    SettingChange,
+    change_setting,
+    originals,
+    read_record,
+    read_setting,
+    setting_changes,
+    write_record,
+)
+from .surroundings import own_addresses, read_links
+from .winkernel import HnsRules
+from .winkernel import Operation as HnsOperation
+from .winkernel import compile_rules as compile_hns
+from .winkernel import plan as plan_hns
+
+WINKERNEL = "winkernel"
+INPUT_SPEC: dict[str, Any] = {
+    "snapshot": {"type": "dict"},
+    "snapshot_path": {"type": "path"},
+    "node_name": {"type": "str"},
+    "node_ips": {"type": "list", "elements": "str"},
+    "config": {"type": "dict", "default": {}},
+}
+SPEC: dict[str, Any] = {
+    **INPUT_SPEC,
+    "state": {"type": "str", "default": "present", "choices": ["present", "absent"]},
+    "backend": {"type": "str", "required": True, "choices": ["nftables", "iptables", "ipvs", WINKERNEL]},
+    "table": {"type": "str", "default": MARK},
+    "priority_offset": {"type": "int", "default": 0},
+    "hns": {"type": "dict", "default": {}},
+}
+REQUIRED_IF = [("state", "present", ("node_name",))]
+FAMILIES = (4, 6)
+_IPV6 = "/proc/net/if_inet6"  # there where the kernel has IPv6
+_PRIORITIES = 90  # further off, our translation would not be next to kube-proxy's, nor our filter before it
+
+
+@dataclass(frozen=True)
+class Desired:
+    state: str
+    backend: str
+    table: str
+    priority_offset: int
+    snapshot: Optional[Snapshot]  # None: nothing is wanted
+    configs: Mapping[int, ParsedConfig]  # by family
+    hns: HnsState
+
+    @classmethod
+    def from_params(cls, params: Mapping[str, Any]) -> Desired:
+        problems: list[BallastError] = []
+        if params["table"] == KUBE_PROXY_TABLE:
+            problems.append(MESSAGES.error("rules-table-taken", table=params["table"]))
+        if abs(params["priority_offset"]) > _PRIORITIES:
+            problems.append(MESSAGES.error("rules-priority", value=params["priority_offset"], most=_PRIORITIES))
+        Problems.raise_if(problems)
+        present = params["state"] == "present"
+        snapshot = snapshot_from(params, LocalHost()) if present else None
+        return cls(
+            state=params["state"],
+            backend=params["backend"],
+            table=params["table"],
+            priority_offset=params["priority_offset"],
+            snapshot=snapshot,
+            configs=configs_from(params["config"], params["backend"], snapshot),
+            hns=parse_hns(params["hns"]),
+        )
+
+
+def snapshot_from(params: Mapping[str, Any], host: Host) -> Snapshot:
+    """The snapshot that a module's options name."""
+    if (params["snapshot"] is None) == (params["snapshot_path"] is None):
+        raise MESSAGES.error("rules-snapshot-where")
+    ips = params["node_ips"]
+    node_ips = own_addresses(read_links(host)) if ips is None else ips
+    if params["snapshot"] is not None:
+        return parse_snapshot(params["snapshot"], node_name=params["node_name"], node_ips=node_ips)
+    data = host.read(params["snapshot_path"])
+    if data is None:
+        raise MESSAGES.error("rules-snapshot-absent", path=params["snapshot_path"])
+    text = data.decode("utf-8", errors="replace")
+    return parse_snapshot_text(text, node_name=params["node_name"], node_ips=node_ips)
+
+
+def configs_from(config: object, backend: str, snapshot: Optional[Snapshot]) -> dict[int, ParsedConfig]:
+    if snapshot is None:
+        return {}
+    views = {family: snapshot.view(family) for family in FAMILIES}
+    return {
+        family: parse_config(config, backend=backend, family=family, node=view.node) for family, view in views.items()
+    }
+
+
+@dataclass(frozen=True)
+class State:
+    """What the kernel holds, by family; of a family that it does not have there is nothing."""
+
+    backend: Optional[Backend]  # None: of Windows
+    rules: Mapping[int, Any]
+    settings: Mapping[str, Optional[str]]
+    record: Record
+
+
+@dataclass(frozen=True)
+class Part:
+    """The change of one family."""
+
+    family: int
+    found: Any
+    wanted: Any  # None: nothing
+    operations: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class RulesPlan:
+    backend: Optional[Backend] = None
+    parts: tuple[Part, ...] = ()
+    settings: tuple[SettingChange, ...] = ()
+    record: Record = Record()  # as it is to be afterwards
+    policies: tuple[HnsOperation, ...] = ()  # returned, not done
+
+    @property
+    def steps(self) -> Sequence[Operation]:
+        return [*(operation for part in self.parts for operation in part.operations), *self.settings]
+
+
+class RulesEngine:
+    """See _core/engine.py for what each function is."""
+
+    def observe(self, desired: Desired, host: Host) -> State:
+        if desired.backend == WINKERNEL:
+            return State(None, {}, {}, Record())
+        record = read_record(host, desired.backend)
+        backend = backend_of(desired, host, record)
+        names = {name for name, _value in _settings(desired, backend)} | set(record.original_settings)
+        return State(
+            backend,
+            {family: backend.read(host, family) for family in families(host)},
+            {name: read_setting(host, name) for name in sorted(names)},
+            record,
+        )
+
+    def plan(self, desired: Desired, state: State) -> RulesPlan:
+        if state.backend is None:
+            return RulesPlan(policies=_policies(desired))
+        parts = []
+        for family, found in state.rules.items():
+            wanted = None
+            if desired.snapshot is not None:
+                wanted = state.backend.compile(desired.snapshot.view(family), desired.configs[family].rules)
+            parts.append(Part(family, found, wanted, tuple(state.backend.plan(wanted, found))))
+        settings = _settings(desired, state.backend)
+        changes = setting_changes(settings, state.settings, state.record)
+        kept = originals(settings, changes, state.record)
+        return RulesPlan(state.backend, tuple(parts), tuple(changes), Record(kept, state.record.draining_since))
+
+    def told(self, plan: RulesPlan) -> dict[str, object]:
+        if plan.backend is None:
+            return {"operations": {}, "policies": [_policy(operation) for operation in plan.policies]}
+        return {"operations": counted(plan.steps)}
+
+    def difference(self, plan: RulesPlan) -> list[dict[str, str]]:
+        rows = [
+            (f"rules of IPv{part.family}", _shown(plan.backend, part.found), _shown(plan.backend, part.wanted))
+            for part in plan.parts
+            if plan.backend is not None and part.operations
+        ]
+        rows += [(f"setting {one.target}", f"{one.before}\n", f"{one.after}\n") for one in plan.settings]
+        return [
+            {"before_header": title, "after_header": title, "before": before, "after": after}
+            for title, before, after in rows
+        ]
+
+    def require(self, desired: Desired, host: Host) -> None:
+        """A tool that is missing is told of by whoever runs it."""
+
+    def apply(self, plan: RulesPlan, desired: Desired, host: Host, progress: Progress) -> None:
+        """Settings first where rules are made, last where they are removed; of families, the later one's failure undoes
+        the earlier one."""
+        if plan.backend is None:
+            return
+        write_record(host, desired.backend, _merged(read_record(host, desired.backend), plan.record))
+        if desired.snapshot is not None:
+            _change_settings(plan, host)
+        done: list[Part] = []
+        for part in plan.parts:
+            subject = f"rules of IPv{part.family}"
+            if part.operations:
+                progress.started(subject, f"{len(part.operations)} operations")
+            try:
+                plan.backend.commit(part.operations, host, part.found)
+            except BallastError:
+                progress.failed(subject, "undoing what was done")
+                _undo(plan.backend, done, host)
+                raise
+            done.append(part)
+        if desired.snapshot is None:
+            _change_settings(plan, host)
+        write_record(host, desired.backend, self._record_after(plan, desired, host))
+
+    def verify(self, desired: Desired, host: Host, progress: Progress) -> list[Finding]:
+        findings = [_finding(warning) for config in desired.configs.values() for warning in config.warnings]
+        findings += [_finding(MESSAGES.error("rules-duplicate", **asdict(one))) for one in _duplicates(desired)]
+        state = self.observe(desired, host)
+        if state.backend is not None and not state.backend.atomic and self.plan(desired, state).steps:
+            error = MESSAGES.error("rules-not-held", backend=desired.backend)
+            findings.append(Finding(id=error.id, subject=desired.backend, text=error.text, remedy=error.remedy))
+        return list(dict.fromkeys(findings))
+
+    def preview(self, desired: Desired) -> dict[str, object]:
+        return {"duplicates": [asdict(one) for one in _duplicates(desired)]}
+
+    def report(self, desired: Desired, host: Host) -> dict[str, object]:
+        return self.preview(desired)
+
+    def _record_after(self, plan: RulesPlan, desired: Desired, host: Host) -> Record:
+        """With the real servers that drain from now on."""
+        if not isinstance(plan.backend, Ipvs) or desired.snapshot is None:
+            return plan.record
+        waiting = [
+            name
+            for part in plan.parts
+            for name in ipvs_plan.draining(part.wanted, plan.backend.read(host, part.family))
+        ]
+        since = ipvs_plan.drain_times(waiting, plan.record.draining_since, now=host.now())
+        return Record(plan.record.original_settings, since)
+
+
+ENGINE = RulesEngine()
+
+
+def families(host: Host) -> tuple[int, ...]:
+    return FAMILIES if host.stat(_IPV6) is not None else FAMILIES[:1]
+
+
+def backend_of(desired: Desired, host: Host, record: Record) -> Backend:
+    if desired.backend == "nftables":
+        return Nftables(desired.table, priority_offset=desired.priority_offset)
+    variant = variant_in_use(host)
+    if desired.backend == "iptables":
+        return Iptables(variant)
+    excluded = {cidr for config in desired.configs.values() for cidr in config.rules.exclude_cidrs}
+    overdue = ipvs_plan.overdue(record.draining_since, now=host.now())
+    return Ipvs(variant, exclude_cidrs=sorted(excluded), overdue=overdue)
+
+
+def _settings(desired: Desired, backend: Backend) -> Settings:
+    if desired.snapshot is None:
+        return ()
+    found = [
+        setting
+        for family, config in desired.configs.items()
+        for setting in backend.settings(desired.snapshot.view(family), config.rules)
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def _change_settings(plan: RulesPlan, host: Host) -> None:
+    for change in plan.settings:
+        change_setting(host, change)
+
+
+def _undo(backend: Backend, done: Sequence[Part], host: Host) -> None:
+    for part in reversed(done):
+        now = backend.read(host, part.family)
+        backend.commit(backend.plan(backend.own(part.found), now), host, now)
+
+
+def _merged(old: Record, new: Record) -> Record:
+    """What a killed run could not know to be over stays until this one has ended."""
+    return Record({**new.original_settings, **old.original_settings}, old.draining_since)
+
+
+def _shown(backend: Optional[Backend], rules: Any) -> str:
+    return "" if backend is None or rules is None else backend.shown(rules)
+
+
+def _finding(error: BallastError) -> Finding:
+    return Finding(id=error.id, subject="snapshot", text=error.text, remedy=error.remedy, blocking=False)
+
+
+def _duplicates(desired: Desired) -> list[Duplicate]:
+    if desired.snapshot is None:
+        return []
+    return [one for family in FAMILIES for one in desired.snapshot.view(family).duplicates]
+
+
+def _policies(desired: Desired) -> tuple[HnsOperation, ...]:
+    found: list[HnsOperation] = []
+    for family in FAMILIES:
+        wanted = HnsRules(desired.hns.network.id)
+        if desired.snapshot is not None:
+            config = desired.configs[family]
+            view = desired.snapshot.view(family)
+            wanted = compile_hns(view, config.winkernel, desired.hns.network)
+        found.extend(plan_hns(wanted, desired.hns.rules[family]))
+    return tuple(found)
+
+
+def _policy(operation: HnsOperation) -> dict[str, Any]:
+    return {"operation": operation.kind, "target": operation.target, "value": operation.value.as_hns()}

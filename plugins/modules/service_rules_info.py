@@ -1,0 +1,144 @@
+#!/usr/bin/python
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: service_rules_info
+short_description: What becomes of packets to Services, and where a node's rules are wrong
+version_added: 0.1.0
+description:
+  - Follows packets through the rules that this node's kernel holds, that a dump holds, or that would be compiled, ours or kube-proxy's.
+  - Audits a node. Each difference between what the Services of a snapshot mean and what the rules do is a finding.
+author:
+  - ballast.kube contributors (@ballast-kube)
+extends_documentation_fragment:
+  - ballast.kube._attributes.info_module
+  - ballast.kube._rules
+options:
+  backend:
+    description: Which rules.
+    type: str
+    required: true
+    choices: [nftables, iptables, ipvs]
+  table:
+    description: Name of the nftables table, for O(owner=ballast).
+    type: str
+    default: ballast
+  against:
+    description: V(kernel) asks the kernel, or the dump in its place; V(compiled) asks what the snapshot compiles to.
+    type: str
+    default: kernel
+    choices: [kernel, compiled]
+  owner:
+    description:
+      - Whose rules. V(kube-proxy) knows the layouts of its releases 1.29 to 1.37. With the backends V(iptables) and V(ipvs) there is one layout
+        for both owners.
+    type: str
+    default: ballast
+    choices: [ballast, kube-proxy]
+  ruleset_path:
+    description:
+      - A file on the node with a dump to read instead of the live kernel. For V(nftables) the output of C(nft list ruleset), with or
+        without C(-j); for V(iptables) of C(iptables-save) and C(ip6tables-save); for V(ipvs) these after C(ipvsadm-save -n), C(ipset save)
+        and C(ip -j address).
+    type: path
+  packets:
+    description: First packets of connections, each answered.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      source:
+        description: Its source address.
+        type: str
+        required: true
+      destination:
+        description: Its destination address.
+        type: str
+        required: true
+      port:
+        description: Its destination port.
+        type: int
+        required: true
+      protocol:
+        description: Its protocol.
+        type: str
+        required: true
+        choices: [TCP, UDP, SCTP]
+      inbound_interface:
+        description: The link that it comes in by, where rules ask for that.
+        type: str
+        default: ''
+      node_local:
+        description: Whether a process in the node's own network namespace sends it.
+        type: bool
+        default: false
+  audit:
+    description: Whether to look for differences between the snapshot and the rules.
+    type: bool
+    default: false
+seealso:
+  - module: ballast.kube.service_rules
+"""
+
+EXAMPLES = r"""
+- name: What becomes of a packet from a pod to the API
+  ballast.kube.service_rules_info:
+    backend: nftables
+    owner: kube-proxy
+    packets:
+      - source: 10.128.1.7
+        destination: 10.96.0.1
+        port: 443
+        protocol: TCP
+
+- name: Audit this node
+  ballast.kube.service_rules_info:
+    backend: nftables
+    owner: kube-proxy
+    snapshot_path: /tmp/snapshot.json
+    node_name: n1
+    audit: true
+"""
+
+RETURN = r"""
+packets:
+  description:
+    - What becomes of each packet, in the order in which they were given. C(endpoints) are all that may be drawn; C(masquerade) says whether
+      the node puts its own address in the place of the source whichever is drawn, C(hairpin) for which it does only because the packet
+      comes from that endpoint itself; C(why) are the rules that had a say.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - verdict: dnat
+      endpoints: ["10.97.0.1:6443"]
+      masquerade: false
+      hairpin: []
+      affinity_seconds: 0
+      why: [...]
+findings:
+  description: Each difference, with its id, severity (V(error) or V(warning)), service, what was expected and found, and what to do.
+  returned: success
+  type: list
+  elements: dict
+seconds:
+  description: Seconds by stage.
+  returned: success
+  type: dict
+  sample: {parse: 0.01, trace: 0.02, audit: 0.1}
+"""
+
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_reading
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.inquiry import SPEC, inquire
+
+
+def main() -> None:
+    run_reading(SPEC, inquire)
+
+
+if __name__ == "__main__":
+    main()
