@@ -139,11 +139,15 @@ class Walk:
                 states = self._base(chain, _At(table, hook, (hook,)), states)
         return list(states)
 
+    def end(self, fate: str, states: Iterable[State], because: str) -> None:
+        """The states go no further; also those that something other than a rule ends, as ip_vs does."""
+        self._ended.extend((fate, _told(one, because)) for one in states)
+
     def _base(self, chain: Chain, at: _At, states: Sequence[State]) -> list[State]:
         accepted: list[State] = []
         fell = self._chain(chain, at, states, accepted)
         if chain.policy == "DROP":
-            self._ended.extend((DROP, _told(one, f"{at.table}: policy of {at.hook}")) for one in fell)
+            self.end(DROP, fell, f"{at.table}: policy of {at.hook}")
             return accepted
         return _distinct([*accepted, *fell])
 
@@ -258,7 +262,7 @@ class Walk:
             accepted.extend(states)
         elif isinstance(target, (Verdict, Reject)):
             fate = REJECT if isinstance(target, Reject) else DROP
-            self._ended.extend((fate, _told(one, line)) for one in states)
+            self.end(fate, states, line)
         elif isinstance(target, Masquerade):
             accepted.extend(replace(_told(one, line), masqueraded=True) for one in states)
         elif isinstance(target, Dnat):

@@ -27,7 +27,7 @@ MESSAGES = Messages(
             id="rules-ipvs-unknown",
             error=UserError,
             text="a packet comes to {what}, which this tracer does not know",
-            remedy="see what it is for: {command}",
+            remedy="trace a packet that does not meet it, or see what made it: ipvsadm -S -n; ipset save",
         ),
         Message(
             id="rules-ipvs-set-type",

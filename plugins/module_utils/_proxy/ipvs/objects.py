@@ -15,9 +15,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from types import MappingProxyType
+from typing import Union
 
 from ..iptables.objects import Tables
 from ..packet import endpoint_text
+
+Network = Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
 
 LINK = "kube-ipvs0"  # holds every service address, so that a packet for it comes to the hook of ip_vs at INPUT
 MASQUERADE, ROUTE, TUNNEL = "masq", "route", "tunnel"  # forwarding methods
@@ -110,6 +113,15 @@ class IpSet:
     elements: frozenset[str] = frozenset()
     maxelem: int = field(default=DEFAULT_MAXELEM, compare=False)  # a set with more room serves as well
 
+    @cached_property
+    def networks(self) -> Mapping[str, tuple[Network, ...]]:
+        """Of a hash:ip,port,net: the networks by what stands before them."""
+        found: dict[str, tuple[Network, ...]] = {}
+        for element in self.elements:
+            key, _comma, last = element.rpartition(",")
+            found[key] = (*found.get(key, ()), ipaddress.ip_network(last))
+        return found
+
 
 @dataclass(frozen=True)
 class IpvsRules:
@@ -129,6 +141,10 @@ class IpvsRules:
     @cached_property
     def set_by_name(self) -> Mapping[str, IpSet]:
         return {one.name: one for one in self.sets}
+
+    @cached_property
+    def bound(self) -> frozenset[str]:
+        return frozenset(self.addresses)
 
     @cached_property
     def server_by_key(self) -> Mapping[tuple[int, str, str, int], VirtualServer]:

@@ -35,7 +35,19 @@ from ..iptables import restore
 from ..iptables.objects import Tables
 from .iptables import LAYOUT
 from .messages import MESSAGES
-from .objects import LINK, MASQUERADE, ROUTE, SET_TYPES, TUNNEL, IpSet, IpvsRules, RealServer, VirtualServer, set_name
+from .objects import (
+    LINK,
+    MASQUERADE,
+    ROUTE,
+    SET_TYPES,
+    TUNNEL,
+    IpSet,
+    IpvsRules,
+    Network,
+    RealServer,
+    VirtualServer,
+    set_name,
+)
 
 # The programs that do operations, by a batch of lines.
 IPSET, IPVSADM, IP = "ipset", "ipvsadm", "ip"
@@ -181,16 +193,14 @@ def _waits(server: VirtualServer, real: RealServer) -> bool:
     return server.protocol == "TCP" and real.connections > 0
 
 
-def _refuse_excluded(
-    wanted: IpvsRules, found: IpvsRules, excluded: list[Union[ipaddress.IPv4Network, ipaddress.IPv6Network]]
-) -> None:
+def _refuse_excluded(wanted: IpvsRules, found: IpvsRules, excluded: list[Network]) -> None:
     ours = own(found).server_by_key
     for one in wanted.servers:
         if one.key in found.server_by_key and one.key not in ours and _lies_in(one.address, excluded):
             raise MESSAGES.error("rules-ipvs-excluded", server=one.text)
 
 
-def _lies_in(address: str, networks: list[Union[ipaddress.IPv4Network, ipaddress.IPv6Network]]) -> bool:
+def _lies_in(address: str, networks: list[Network]) -> bool:
     return any(ipaddress.ip_address(address) in network for network in networks)
 
 
