@@ -120,7 +120,8 @@ class AnonymousSet:
     keys: tuple[Key, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "keys", tuple(sorted(set(self.keys), key=key_order)))
+        if len(self.keys) > 1:
+            object.__setattr__(self, "keys", tuple(sorted(set(self.keys), key=key_order)))
 
     @classmethod
     def of(cls, *values: str) -> AnonymousSet:

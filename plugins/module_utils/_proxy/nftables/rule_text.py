@@ -77,6 +77,14 @@ _COMPARISONS = (EQUAL, UNEQUAL, "<", ">", "<=", ">=")
 _BITWISE = {"&": "&", "|": "|", "^": "^", "and": "&", "or": "|", "xor": "^"}
 
 
+# Expressions of two words.
+_SIMPLE: dict[str, dict[str, Expression]] = {
+    **{protocol: {one: Payload(protocol, one) for one in fields} for protocol, fields in PAYLOADS.items()},
+    "meta": {key: Meta(key) for key in META_KEYS},
+    "ct": {key: Ct(key) for key in CT_KEYS},
+}
+
+
 class Unclear(Exception):
     """Not in the grammar."""
 
@@ -167,16 +175,15 @@ class _Reader:
         self.at += 1
         return word
 
-    def skip(self, *words: str) -> bool:
-        """Whether exactly these come next; then they are behind us."""
-        for offset, word in enumerate(words):
-            if self.words[min(self.at + offset, len(self.words) - 1)] != word:
-                return False
-        self.at += len(words)
+    def skip(self, word: str) -> bool:
+        """Whether this comes next; then it is behind us."""
+        if self.words[self.at] != word:
+            return False
+        self.at += 1
         return True
 
-    def need(self, *words: str) -> None:
-        if not self.skip(*words):
+    def need(self, word: str) -> None:
+        if not self.skip(word):
             raise Unclear
 
     def one_of(self, allowed: tuple[str, ...]) -> str:
@@ -197,10 +204,13 @@ class _Reader:
         word = self.take()
         if not _CONSTANT.fullmatch(word):
             raise Unclear
-        return constant_of(word)
+        return constant_of(word) if word[0] in '"0' else word
 
     def key(self) -> Key:
-        parts = [self.constant()]
+        first = self.constant()
+        if self.words[self.at] != ".":
+            return (first,)
+        parts = [first]
         while self.skip("."):
             parts.append(self.constant())
         return tuple(parts)
@@ -225,16 +235,24 @@ class _Reader:
 
     def expression(self) -> Expression:
         """With concatenation, bit operations and lookups in maps."""
-        parts = [self.part()]
-        while self.skip("."):
-            parts.append(self.part())
-        whole = parts[0] if len(parts) == 1 else Concat(tuple(parts))
+        whole = self.part()
+        if self.words[self.at] == ".":
+            parts = [whole]
+            while self.skip("."):
+                parts.append(self.part())
+            whole = Concat(tuple(parts))
         if self.skip("map"):
             return MapLookup(whole, self.map(verdicts=False))
         return whole
 
     def part(self) -> Expression:
-        part = self.primary()
+        at = self.at
+        simple = _SIMPLE.get(self.words[at])
+        part = simple.get(self.words[at + 1]) if simple is not None else None
+        if part is not None:
+            self.at += 2
+        else:
+            part = self.primary()
         if self.words[self.at] in _BITWISE:
             part = Binary(part, _BITWISE[self.take()], self.constant())
         if self.words[self.at] in _BITWISE:  # a second operation, which nobody needs
@@ -243,15 +261,8 @@ class _Reader:
 
     def primary(self) -> Expression:
         word = self.take()
-        fields = PAYLOADS.get(word)
-        if fields is not None:
-            return Payload(word, self.one_of(fields))
-        if word == "meta":
-            return Meta(self.one_of(META_KEYS))
         if word in META_INTERFACES or word == "mark":
             return Meta(word)
-        if word == "ct":
-            return Ct(self.one_of(CT_KEYS))
         if word == "fib":
             return self.fib()
         if word == "numgen":
@@ -390,7 +401,9 @@ class _Reader:
         family = ""
         if kind in ("dnat", "snat") and self.words[self.at] in ("ip", "ip6"):
             family = self.take()
-            self.skip("addr", ".", "port")
+            if self.skip("addr"):
+                self.need(".")
+                self.need("port")
         address: Optional[Expression] = None
         port: Optional[Expression] = None
         if self.skip("to"):
