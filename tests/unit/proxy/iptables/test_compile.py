@@ -184,7 +184,8 @@ def test_a_range_of_all_addresses_asks_nothing() -> None:
 )
 def test_who_is_not_a_pod_here_is_masqueraded_to_a_cluster_ip(detector: LocalDetector, elsewhere: str) -> None:
     first = lines(compile_rules(view([WEB]), config(detector=detector)), "nat", cluster_chain(WEB))[0]
-    assert elsewhere in first and first.endswith("-j KUBE-MARK-MASQ")
+    assert elsewhere in first
+    assert first.endswith("-j KUBE-MARK-MASQ")
 
 
 def test_a_thousand_endpoints_have_comments_and_one_more_has_not() -> None:
@@ -192,7 +193,8 @@ def test_a_thousand_endpoints_have_comments_and_one_more_has_not() -> None:
     assert "web:http -> " in render(compile_rules(view(many), config()))
     many.append(service("one", here("10.1.0.5"), cluster_ip="10.96.0.10"))
     text = render(compile_rules(view(many), config()))
-    assert "web:http -> " not in text and "web:http cluster IP" in text
+    assert "web:http -> " not in text
+    assert "web:http cluster IP" in text
 
 
 def test_a_health_check_port_is_opened_once_for_all_ports_of_its_service() -> None:

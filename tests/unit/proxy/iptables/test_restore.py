@@ -209,7 +209,8 @@ def test_what_cannot_be_put_back_is_told() -> None:
 def test_text_is_one_restore_with_chains_before_rules_and_deletions_last() -> None:
     found = compile_rules(view([ONE]), config())
     text = restore_text(plan(compile_rules(view([TWO]), config()), found, LAYOUT)).splitlines()
-    assert text[0] == "*nat" and text[-1] == "COMMIT"
+    assert text[0] == "*nat"
+    assert text[-1] == "COMMIT"
     order = [line[:2] if line[0] == "-" else line[0] for line in text[1:-1]]
     assert order == sorted(order, key=[":", "-A", "-I", "-D", "-X"].index)
 
