@@ -131,7 +131,12 @@ def _frontend_elements(
         yield "KUBE-CLUSTER-IP", key
     elif frontend.kind == EXTERNAL_IP:
         yield ("KUBE-EXTERNAL-IP-LOCAL" if local else "KUBE-EXTERNAL-IP"), key
-    elif frontend.kind == NODE_PORT and node_addresses:
+    elif frontend.kind == LOAD_BALANCER:
+        yield "KUBE-LOAD-BALANCER", key
+        if local:
+            yield "KUBE-LOAD-BALANCER-LOCAL", key
+        yield from _firewall_elements(view, frontend, key)
+    elif node_addresses:
         kind = f"{frontend.protocol}-HASH" if frontend.protocol == "SCTP" else frontend.protocol
         elements = [str(frontend.port)]
         if frontend.protocol == "SCTP":  # kube-proxy's own exception, from a time when a set of ports knew no SCTP
@@ -140,16 +145,6 @@ def _frontend_elements(
             yield f"KUBE-NODE-PORT-{kind}", element
             if local:
                 yield f"KUBE-NODE-PORT-LOCAL-{kind}", element
-    if _is_load_balancer(frontend):
-        yield "KUBE-LOAD-BALANCER", key
-        if local:
-            yield "KUBE-LOAD-BALANCER-LOCAL", key
-        yield from _firewall_elements(view, frontend, key)
-
-
-def _is_load_balancer(frontend: Frontend) -> bool:
-    """Also where the Service names the address among its external IPs, too: then the frontend is of that kind."""
-    return frontend.kind in (EXTERNAL_IP, LOAD_BALANCER) and frontend.address in frontend.service.load_balancer_ips
 
 
 def _firewall_elements(view: FamilyView, frontend: Frontend, key: str) -> Iterable[tuple[str, str]]:
@@ -171,7 +166,7 @@ def _closed_to_node(view: FamilyView) -> tuple[tuple[str, str, int], ...]:
     return tuple(
         (one.address, one.protocol, one.port)
         for one in view.frontends
-        if _is_load_balancer(one) and one.service.source_ranges and not _node_is_allowed(view, one)
+        if one.kind == LOAD_BALANCER and one.service.source_ranges and not _node_is_allowed(view, one)
     )
 
 

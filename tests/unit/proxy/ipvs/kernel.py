@@ -17,9 +17,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.host import Completed
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.iptables.text import render
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.ipvs.apply import commit, read
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.ipvs.objects import LINK, IpvsRules
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.ipvs.plan import plan
 from tests.unit.fakes import Call, FakeHost
-
-LINK = "kube-ipvs0"
 
 
 class Refused(Exception):
@@ -261,3 +263,13 @@ def _built_in(table: str) -> dict[str, tuple[str, list[str]]]:
 def _hexadecimal(text: str) -> str:
     host, _separator, port = text.rpartition(":")
     return "".join(f"{int(part):02X}" for part in host.split(".")) + f":{int(port):04X}"
+
+
+def printed(rules: IpvsRules) -> str:
+    """Rules as the tools print them of a kernel that has nothing else."""
+    kernel = Kernel()
+    host = kernel.host()
+    found = read(host, family=rules.family, variant="nft")
+    commit(plan(rules, found), host, found=found, variant="nft")
+    addresses = "".join(f"{address} dev {LINK}\n" for address in kernel.links[LINK])
+    return kernel.save_servers() + kernel.save_sets() + addresses + render(rules.tables)

@@ -4,8 +4,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Optional
+from typing import Any, Optional
 
 import pytest
 from hypothesis import given, settings
@@ -17,19 +18,28 @@ from ansible_collections.ballast.kube.plugins.module_utils._proxy.ipvs.apply imp
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.ipvs.compile import compile_rules
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.ipvs.objects import IpvsRules
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.ipvs.plan import AnyOperation, draining, own, plan
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.model import RuleConfig
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.model import FamilyView, RuleConfig
 from tests.unit.fakes import FakeHost
+from tests.unit.proxy.iptables import views
 from tests.unit.proxy.ipvs.kernel import LINK, Kernel, Server
-from tests.unit.proxy.ipvs.views import NODE_ADDRESSES, view
-from tests.unit.proxy.strategies import Scenario, scenarios
+from tests.unit.proxy.strategies import POOLS, Scenario, scenarios
 
 CONFIG = RuleConfig(backend="ipvs")
+NODE_ADDRESSES = [address for pool in POOLS.values() for address in (pool.gateway, pool.primary, pool.second)]
+
+
+def view(*, family: int = 4, endpoints: Optional[Sequence[str]] = None, **fields: Any) -> FamilyView:
+    """One Service, TCP port 80; `endpoints` are addresses of POOLS."""
+    pool = POOLS[family]
+    chosen = (pool.local_pods[0], pool.other_pods[0]) if endpoints is None else endpoints
+    found = [views.here(one) if one in pool.local_pods else views.there(one) for one in chosen]
+    return views.view([views.service("web", *found, family=family, **fields)], family=family)
 
 
 def kernel_with_foreign_things() -> Kernel:
     """A node with another program's virtual servers, sets and rules."""
     return Kernel(
-        links={"lo": ["127.0.0.1", "::1"], "eth0": list(NODE_ADDRESSES)},
+        links={"lo": ["127.0.0.1", "::1"], "eth0": NODE_ADDRESSES},
         servers={"-t 10.7.0.1:80": Server(["-s", "wrr"], {"10.9.9.8:80": ["-g", "-w", "3"]})},
         sets={"cali40all": ("hash:net family inet hashsize 1024 maxelem 65536", {"10.0.0.0/8"})},
         rules={
@@ -282,7 +292,7 @@ def test_without_ip_vs_in_the_kernel_nothing_is_loaded_by_looking() -> None:
     assert not [one for one in host.commands if one[0] == "ipvsadm"]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.sampled_from((4, 6)).flatmap(lambda family: st.tuples(*[scenarios(backend="ipvs", family=family)] * 2)))
 def test_from_any_cluster_to_any_other_and_to_nothing(pair: tuple[Scenario, Scenario]) -> None:
     family = pair[0].view.family
