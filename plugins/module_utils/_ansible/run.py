@@ -47,7 +47,7 @@ def run(feature: Feature[D]) -> None:
                 desired = feature.desired(module.params)
             with seconds.of("observe"):
                 state = feature.engine.observe(desired, host)
-            with seconds.of("plan"):
+            with seconds.of(feature.engine.planning):
                 plan = feature.engine.plan(desired, state)
             result: dict[str, Any] = {"changed": bool(plan.steps), **feature.engine.told(plan)}
             if module._diff:

@@ -59,6 +59,8 @@ class Engine(Protocol[AnyD, S, P]):
     """The shape itself: what the run loop of the modules asks of a feature. `observe`, `require`, `apply`, `verify` and
     `report` may look at the machine, `apply` alone changes it, the others are pure."""
 
+    planning: str  # how the seconds spent in `plan` are called: "plan", or "compile" where that is most of it
+
     def observe(self, desired: AnyD, host: Host) -> S: ...
 
     def plan(self, desired: AnyD, state: S) -> P: ...
@@ -93,6 +95,7 @@ class ResourceEngine(Generic[D]):
     name: str
     kinds: Mapping[str, Kind]
     policy: Policy = Policy.KEEP
+    planning = "plan"
 
     def resources(self, desired: D) -> list[Resource]:
         """What should be, in the order of making; empty for `state: absent`. Pure."""

@@ -51,8 +51,6 @@ class Operation(Protocol):
 class Backend(Protocol):
     """`family` is 4 or 6 throughout. Rules of one family only are ever exchanged."""
 
-    atomic: bool  # whether the kernel takes a commit as a whole, so that nothing need be asked again
-
     def compile(self, view: FamilyView, config: RuleConfig) -> Any:
         """What the kernel should hold. Pure."""
 
@@ -81,8 +79,6 @@ class Backend(Protocol):
 
 
 class Nftables:
-    atomic = True
-
     def __init__(self, table: str = MARK, *, priority_offset: int = 0) -> None:
         self.table = table
         self.priority_offset = priority_offset
@@ -117,8 +113,6 @@ class Nftables:
 
 
 class Iptables:
-    atomic = False
-
     def __init__(self, variant: str = restore.NFT) -> None:
         self.variant = variant
 
@@ -152,8 +146,6 @@ class Iptables:
 
 class Ipvs:
     """`exclude_cidrs`: foreign virtual servers; `overdue`: real servers that have drained for long enough (ipvs/plan.py)."""
-
-    atomic = False
 
     def __init__(
         self, variant: str = restore.NFT, *, exclude_cidrs: Sequence[str] = (), overdue: frozenset[str] = frozenset()

@@ -62,6 +62,7 @@ SPEC: dict[str, Any] = {
 }
 REQUIRED_IF = [("state", "present", ("node_name",))]
 FAMILIES = (4, 6)
+ATOMIC = ("nftables", WINKERNEL)  # the kernel takes a commit as a whole, so that nothing need be asked again
 _IPV6 = "/proc/net/if_inet6"  # there where the kernel has IPv6
 _PRIORITIES = 90  # further off, our translation would not be next to kube-proxy's, nor our filter before it
 
@@ -157,6 +158,8 @@ class RulesPlan:
 class RulesEngine:
     """See _core/engine.py for what each function is."""
 
+    planning = "compile"
+
     def observe(self, desired: Desired, host: Host) -> State:
         if desired.backend == WINKERNEL:
             return State(None, {}, {}, Record())
@@ -229,13 +232,12 @@ class RulesEngine:
         write_record(host, desired.backend, self._record_after(plan, desired, host))
 
     def verify(self, desired: Desired, host: Host, progress: Progress) -> list[Finding]:
-        findings = [_finding(warning) for config in desired.configs.values() for warning in config.warnings]
+        findings = [_finding(one) for one in _warnings(desired)]
         findings += [_finding(MESSAGES.error("rules-duplicate", **asdict(one))) for one in _duplicates(desired)]
-        state = self.observe(desired, host)
-        if state.backend is not None and not state.backend.atomic and self.plan(desired, state).steps:
+        if desired.backend not in ATOMIC and self.plan(desired, self.observe(desired, host)).steps:
             error = MESSAGES.error("rules-not-held", backend=desired.backend)
             findings.append(Finding(id=error.id, subject=desired.backend, text=error.text, remedy=error.remedy))
-        return list(dict.fromkeys(findings))
+        return findings
 
     def preview(self, desired: Desired) -> dict[str, object]:
         return {"duplicates": [asdict(one) for one in _duplicates(desired)]}
@@ -307,6 +309,15 @@ def _shown(backend: Optional[Backend], rules: Any) -> str:
 
 def _finding(error: BallastError) -> Finding:
     return Finding(id=error.id, subject="snapshot", text=error.text, remedy=error.remedy, blocking=False)
+
+
+def _warnings(desired: Desired) -> list[BallastError]:
+    """Of the families that the snapshot has Services in, each once."""
+    found = {}
+    for family, config in desired.configs.items():
+        if desired.snapshot is not None and desired.snapshot.view(family).services:
+            found.update({warning.text: warning for warning in config.warnings})
+    return list(found.values())
 
 
 def _duplicates(desired: Desired) -> list[Duplicate]:
