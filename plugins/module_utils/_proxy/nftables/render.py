@@ -52,6 +52,7 @@ _NAME = re.compile(r"[A-Za-z_][\w./-]*", re.ASCII)
 _WORD = re.compile(r"[\w.:/*+-]+", re.ASCII)
 _KEY = re.compile(r"[\w.:/*+-]+(?: \. [\w.:/*+-]+)*", re.ASCII)
 _OPTION = re.compile(r"[\w-]+( [\w-]+)*", re.ASCII)
+_COUNTER = re.compile("counter")
 _COMMENT_LIMIT = 128  # characters; nft says "comment too long" above
 
 
@@ -60,12 +61,17 @@ def render_ruleset(ruleset: Ruleset) -> str:
 
 
 def render_table(table: Table) -> str:
-    """A block `table ... { }`: sets by name, then chains by name. Objects are not rendered: we make none."""
+    """A block `table ... { }`: sets by name, then chains by name.
+
+    Of objects that are neither, a counter's name is all there is to it; others are refused.
+    """
     lines = [f"table {_checked(_NAME, table.family, 'family')} {name(table.name)} {{"]
     if table.comment:
         lines.append(f"\tcomment {quoted(table.comment)}")
     if table.flags:
         lines.append(f"\tflags {','.join(_checked(_NAME, flag, 'flag') for flag in table.flags)}")
+    for kind, at in table.objects:
+        lines += [f"\t{_checked(_COUNTER, kind, 'object')} {name(at)} {{", "\t}"]
     for at in sorted(table.sets):
         lines.extend(_block(table.sets[at]))
     for at in sorted(table.chains):
