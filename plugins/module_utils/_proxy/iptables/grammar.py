@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Optional
@@ -61,6 +62,22 @@ def read_target(name: str, tokens: Sequence[str]) -> Optional[Target]:
     reader = _TARGETS.get(name)
     options = _options(tokens)
     return reader(options) if reader is not None and options is not None else None
+
+
+def plain_address(text: str) -> str:
+    """An address in its shortest form. ValueError where it is none.
+
+    The C library is asked first, which is many times faster: a dump has tens of thousands, mostly in that form already.
+    """
+    try:
+        if ":" not in text:
+            socket.inet_pton(socket.AF_INET, text)
+            return text
+        if "." not in text and socket.inet_ntop(socket.AF_INET6, socket.inet_pton(socket.AF_INET6, text)) == text:
+            return text
+    except (OSError, ValueError):
+        pass
+    return str(ipaddress.ip_address(text))
 
 
 def protocol(text: str) -> str:
@@ -225,7 +242,7 @@ def _dnat(options: _Options) -> Optional[Target]:
     elif address.count(":") == 1:
         address, port = address.split(":")
     try:
-        plain = str(ipaddress.ip_address(address))
+        plain = plain_address(address)
     except ValueError as error:
         raise Refused(f"{found[1]} is not an address") from error
     return Dnat(plain, _number(port.lstrip(":"), limit=65535) if port else 0)

@@ -63,4 +63,4 @@ def endpoint_chain(service: ServicePort, endpoint: Endpoint) -> str:
 
 def _hash(service: ServicePort, endpoint: str = "") -> str:
     digest = hashlib.sha256((service.title + service.protocol.lower() + endpoint).encode()).digest()
-    return base64.b32encode(digest)[:16].decode()
+    return base64.b32encode(digest[:10]).decode()  # 16 letters

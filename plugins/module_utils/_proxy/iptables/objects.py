@@ -258,7 +258,7 @@ def rule(*matches: Match, target: Optional[Target] = None, comment: str = "") ->
 
 
 def _is_any(match: Union[Source, Destination]) -> bool:
-    return match.network in ("0.0.0.0/0", "::/0") and not match.negated
+    return match.network.endswith("/0") and not match.negated
 
 
 def _place(match: Match) -> int:
@@ -353,7 +353,9 @@ class Layout:
 
 
 def network(text: str) -> str:
-    """An address or a network as rules hold it: host bits cleared, with its length."""
+    """An address in its shortest form, or a network, as rules hold it: host bits cleared, with its length."""
+    if "/" not in text:
+        return f"{text}/128" if ":" in text else f"{text}/32"
     return str(ipaddress.ip_network(text, strict=False))
 
 

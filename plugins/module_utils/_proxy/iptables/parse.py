@@ -12,13 +12,12 @@ Text that iptables-save cannot have printed is refused with its line.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Mapping, Sequence
 from typing import Optional
 
 from ..._core.errors import BallastError
-from .grammar import Refused, protocol, read_match, read_target
+from .grammar import Refused, plain_address, protocol, read_match, read_target
 from .messages import MESSAGES
 from .objects import (
     BUILT_IN,
@@ -35,6 +34,7 @@ from .objects import (
     Tables,
     Target,
     Unknown,
+    network,
     rule,
     tables,
 )
@@ -116,7 +116,7 @@ class _TableReader:
             self._declare(line[1:].split())
             return
         tokens = _tokens(line)
-        if _COUNTERS.fullmatch(tokens[0]):
+        if tokens[0].startswith("[") and _COUNTERS.fullmatch(tokens[0]):
             tokens = tokens[1:]
         if len(tokens) < 2 or tokens[0] != "-A":
             raise Refused("neither a chain nor a rule")
@@ -183,13 +183,15 @@ class _TableReader:
     def _network(self, text: str) -> str:
         known = self._networks.get(text)
         if known is None:
+            address, slash, length = text.partition("/")
+            single = not slash or length == ("32" if self._family == 4 else "128")
             try:
-                parsed = ipaddress.ip_network(text, strict=False)
+                known = network(plain_address(address) if single else text)
             except ValueError as error:
                 raise Refused(f"{text} is not a network") from error
-            if parsed.version != self._family:
+            if (":" in known) != (self._family == 6):
                 raise Refused(f"{text} is not of IPv{self._family}")
-            known = self._networks[text] = str(parsed)
+            self._networks[text] = known
         return known
 
     def _group(self, tokens: Sequence[str]) -> tuple[Match, ...]:
@@ -221,9 +223,20 @@ def _tokens(line: str) -> list[str]:
     """The words of a line; one in quotes keeps them, and is one word."""
     if '"' not in line:
         return line.split()
-    if _TOKEN.sub("", line).strip():
+    if "\\" in line:
+        if _TOKEN.sub("", line).strip():
+            raise Refused("a quotation without its end")
+        return _TOKEN.findall(line)
+    words: list[str] = []
+    parts = line.split('"')
+    if len(parts) % 2 == 0:
         raise Refused("a quotation without its end")
-    return _TOKEN.findall(line)
+    for place, part in enumerate(parts):
+        if place % 2:
+            words.append(f'"{part}"')
+        else:
+            words.extend(part.split())
+    return words
 
 
 def _unquoted(token: str) -> str:

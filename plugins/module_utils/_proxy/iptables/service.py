@@ -86,6 +86,11 @@ class ServiceRules:
         self._context = context
         self._lists = lists
         self._protocol = Protocol(service.protocol.lower())
+        self._cluster_chain = cluster_chain(service)
+        self._local_chain = local_chain(service)
+        self._external_chain = external_chain(service)
+        self._firewall_chain = firewall_chain(service)
+        self._endpoint_chains = {one: endpoint_chain(service, one) for one in (*reach.cluster, *reach.local)}
 
     def add(self) -> None:
         self._add_internal()
@@ -94,7 +99,7 @@ class ServiceRules:
 
     def _add_internal(self) -> None:
         local = self._service.internal_local
-        chain = local_chain(self._service) if local else cluster_chain(self._service)
+        chain = self._local_chain if local else self._cluster_chain
         served = bool(self._reach.local) if local else self._reach.has_any
         for frontend in self._internal:
             entry = self._matches(frontend)
@@ -131,33 +136,33 @@ class ServiceRules:
             chain, comment = NODE_PORTS, service.title
         else:
             chain, comment = SERVICES, f"{service.title} {_KINDS[frontend.kind]}"
-        target = firewall_chain(service) if guarded else external_chain(service)
+        target = self._firewall_chain if guarded else self._external_chain
         self._nat(chain, *self._matches(frontend), target=Jump(target), comment=comment)
         if guarded:
-            comment = f"{service.title} traffic not accepted by {firewall_chain(service)}"
+            comment = f"{service.title} traffic not accepted by {self._firewall_chain}"
             self._filter(PROXY_FIREWALL, *self._matches(frontend), target=DROP, comment=comment)
 
     def _add_external_chain(self, *, served: bool) -> None:
-        service, chain = self._service, external_chain(self._service)
+        service, chain = self._service, self._external_chain
         what = f"for {service.title} external destinations"
         if not service.external_local:
             # The endpoint may be on another node, whose answer has to come back through this one.
             self._nat(chain, target=Jump(MARK_MASQ), comment=f"masquerade traffic {what}")
-            self._nat(chain, target=Jump(cluster_chain(service)))
+            self._nat(chain, target=Jump(self._cluster_chain))
             return
         # Pods and processes of this node would go out to the load balancer and come back to any node: the policy Local
         # is not for them.
-        everyone = Jump(cluster_chain(service))
+        everyone = Jump(self._cluster_chain)
         pods = self._from_pod(negated=False)
         if pods:
             self._nat(chain, *pods, target=everyone, comment=f"pod traffic {what}")
         self._nat(chain, LOCAL_SOURCE, target=Jump(MARK_MASQ), comment=f"masquerade LOCAL traffic {what}")
         self._nat(chain, LOCAL_SOURCE, target=everyone, comment=f"route LOCAL traffic {what}")
         if served:
-            self._nat(chain, target=Jump(local_chain(service)))
+            self._nat(chain, target=Jump(self._local_chain))
 
     def _add_firewall_chain(self) -> None:
-        service, chain = self._service, firewall_chain(self._service)
+        service, chain = self._service, self._firewall_chain
         allowed = list(service.source_ranges)
         node = self._context.node_address
         if node and any(ipaddress.ip_address(node) in ipaddress.ip_network(one) for one in allowed):
@@ -165,7 +170,7 @@ class ServiceRules:
             allowed.extend(one.address for one in self._balanced)
         for one in allowed:
             comment = f"{service.title} {_KINDS[LOAD_BALANCER]}"
-            self._nat(chain, Source(network(one)), target=Jump(external_chain(service)), comment=comment)
+            self._nat(chain, Source(network(one)), target=Jump(self._external_chain), comment=comment)
         self._nat(chain, comment=f"other traffic to {service.title} will be dropped by {PROXY_FIREWALL}")
 
     def _add_policy_chains(self) -> None:
@@ -176,9 +181,9 @@ class ServiceRules:
         cluster = reach.cluster if uses_cluster else ()
         local = reach.local if uses_local else ()
         if cluster:
-            self._balance(cluster_chain(service), cluster)
+            self._balance(self._cluster_chain, cluster)
         if local:
-            self._balance(local_chain(service), local)
+            self._balance(self._local_chain, local)
         for endpoint in sorted({*cluster, *local}):
             self._add_endpoint_chain(endpoint)
 
@@ -186,7 +191,7 @@ class ServiceRules:
         service = self._service
         if service.affinity_seconds:
             for endpoint in endpoints:
-                seen = Recent("rcheck", endpoint_chain(service, endpoint), service.affinity_seconds, reap=True)
+                seen = Recent("rcheck", self._endpoint_chains[endpoint], service.affinity_seconds, reap=True)
                 self._to_endpoint(chain, seen, endpoint=endpoint)
         for left, endpoint in zip(range(len(endpoints), 0, -1), endpoints):
             lot = (Statistic(chance(round(1 / left, 10))),) if left > 1 else ()
@@ -194,10 +199,10 @@ class ServiceRules:
 
     def _to_endpoint(self, chain: str, *matches: Match, endpoint: Endpoint) -> None:
         comment = f"{self._service.title} -> {endpoint.text}" if self._context.endpoint_comments else ""
-        self._nat(chain, *matches, target=Jump(endpoint_chain(self._service, endpoint)), comment=comment)
+        self._nat(chain, *matches, target=Jump(self._endpoint_chains[endpoint]), comment=comment)
 
     def _add_endpoint_chain(self, endpoint: Endpoint) -> None:
-        service, chain = self._service, endpoint_chain(self._service, endpoint)
+        service, chain = self._service, self._endpoint_chains[endpoint]
         comment = service.title if self._context.endpoint_comments else ""
         # Hairpin: a pod that reaches itself would get an answer from its own address and not know it.
         self._nat(chain, Source(network(endpoint.address)), target=Jump(MARK_MASQ), comment=comment)
