@@ -157,8 +157,12 @@ class Meaning:
         if packet.node_local and self._holds("ranges-from-node"):
             closed = found.has_any and packet.source == packet.destination and not node_may
             return _Judgement(closed, _why("ranges-from-node"))
-        if _within(packet.source, networks) or (node_may and packet.source in service.load_balancer_ips):
+        if _within(packet.source, networks):
             return _Judgement(False)
+        if node_may and packet.source == packet.destination and self._holds("source-balancer-itself"):
+            return _Judgement(False, _why("source-balancer-itself"))
+        if node_may and packet.source in service.load_balancer_ips and self._holds("source-balancer"):
+            return _Judgement(False, _why("source-balancer"))
         return _Judgement(True, _why("source-refused"))
 
     def _without_endpoints(self, frontend: Frontend, packet: Packet, why: tuple[str, ...]) -> Answer:

@@ -82,6 +82,19 @@ _ROWS = (
         "kube-proxy, iptables/proxier.go: the rule in KUBE-EXTERNAL-SERVICES asks for a local address only",
         (IPTABLES,),
     ),
+    Rule(
+        "source-balancer",
+        "the source is a load balancer IP of the Service, as that of the node's packets is where one is bound to the node, "
+        "and the node is in loadBalancerSourceRanges",
+        _VERDICTS,
+        (NFTABLES, IPTABLES),
+    ),
+    Rule(
+        "source-balancer-itself",
+        "the source is the very address that it asks for, and the node is in loadBalancerSourceRanges",
+        "kube-proxy, ipvs/proxier.go: KUBE-LOAD-BALANCER-SOURCE-IP",
+        (IPVS,),
+    ),
     Rule("source-refused", "the source is not in loadBalancerSourceRanges", _VERDICTS),
     Rule(
         "ranges-without-endpoints",

@@ -175,7 +175,7 @@ def views(*, family: Optional[int] = None) -> st.SearchStrategy[FamilyView]:
 def nodes(draw: st.DrawFn, pool: Pool) -> tuple[NodeView, Surroundings]:
     """A node with two links to the outside. Now and then a load balancer's address is bound to the second one, as
     keepalived does it; or that has got an address since; or the Node object has no address of the family."""
-    bound = pool.load_balancer_ips[:1] if draw(st.integers(0, 4)) == 0 else ()
+    bound = pool.load_balancer_ips[:1] if draw(st.booleans()) else ()
     late = (pool.late,) if draw(st.integers(0, 4)) == 0 else ()
     links = (
         ("lo", (pool.loopback,)),
@@ -379,7 +379,7 @@ def destinations(scenario: Scenario) -> tuple[tuple[str, int, str], ...]:
         (pool.elsewhere, 80, "TCP"),
     }
     for frontend in view.frontends:
-        addresses = own if frontend.kind == NODE_PORT else (frontend.address,)
+        addresses = (*own, pool.other_node) if frontend.kind == NODE_PORT else (frontend.address,)
         for address in addresses:
             found |= {(address, frontend.port, protocol) for protocol in PROTOCOLS}
             found.add((address, UNDEFINED_PORT, frontend.protocol))

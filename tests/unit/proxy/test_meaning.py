@@ -271,6 +271,18 @@ CASES = (
         to(HERE, THERE, masquerade=True),
     ),
     Case(
+        "the bound address, as if it came from outside",
+        replace(SERVICE, source_ranges=("192.168.1.0/24",)),
+        tcp(BOUND, BOUND, 80),
+        to(HERE, THERE, masquerade=True),
+    ),
+    Case(
+        "another bound address, as if it came from outside",
+        replace(SERVICE, source_ranges=("192.168.1.0/24",)),
+        tcp(BOUND, BALANCER, 80),
+        {"ipvs": Answer(DROP), "": to(HERE, THERE, masquerade=True)},
+    ),
+    Case(
         "another address, the node in a range",
         replace(SERVICE, source_ranges=("192.168.1.0/24",)),
         from_node(BOUND, 80, source=POOL.second),
