@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import Any, NamedTuple, Optional
 
 from .model import Endpoint, ServicePort
@@ -188,7 +188,9 @@ def _load_balancer_ips(place: Place, item: Mapping[str, Any]) -> Sequence[tuple[
 def _source_ranges(place: Place, spec: Mapping[str, Any], kind: str) -> Sequence[tuple[int, str]]:
     """A range of prefix 0 limits nothing in its family, whatever stands beside it."""
     values = place.items(spec.get("loadBalancerSourceRanges"), "spec", "loadBalancerSourceRanges")
-    if values and kind != "LoadBalancer":
+    if not values:
+        return []
+    if kind != "LoadBalancer":
         place.contradiction(values, f"the Service is of type {kind}", "spec", "loadBalancerSourceRanges")
     parsed = [place.network(value, "spec", "loadBalancerSourceRanges", index) for index, value in enumerate(values)]
     networks = [one for one in parsed if one is not None]
@@ -199,8 +201,6 @@ def _source_ranges(place: Place, spec: Mapping[str, Any], kind: str) -> Sequence
 def _ports(place: Place, spec: Mapping[str, Any], kind: str) -> Sequence[Port]:
     values = place.items(spec.get("ports"), "spec", "ports")
     ports: list[Port] = []
-    names: set[str] = set()
-    taken: set[tuple[str, str, int]] = set()
     for index, value in enumerate(values):
         path = ("spec", "ports", index)
         fields = place.element(value, *path)
@@ -214,15 +214,22 @@ def _ports(place: Place, spec: Mapping[str, Any], kind: str) -> Sequence[Port]:
             place.wrong(None, f"a whole number from 1 to {LARGEST_PORT}", *path, "port")
         if node_port and kind == "ClusterIP":
             place.contradiction(node_port, "the Service is of type ClusterIP", *path, "nodePort")
-        if name in names or (not name and len(values) > 1 and not fields.get("name")):
-            place.contradiction(name, "every port of several needs a name of its own", *path, "name")
-        for field, number in (("port", port), ("nodePort", node_port)):
-            if number and (field, protocol, number) in taken:
-                place.contradiction(number, f"another port of the Service has it for {protocol}", *path, field)
-            taken.add((field, protocol, number))
-        names.add(name)
+        if len(values) > 1:
+            _check_against(ports, Port(name, protocol, port, node_port), place, path)
         ports.append(Port(name, protocol, port, node_port))
     return ports
+
+
+def _check_against(others: Sequence[Port], port: Port, place: Place, path: Sequence[object]) -> None:
+    """`port` is one of several, `others` are those before it."""
+    if not port.name or any(one.name == port.name for one in others):
+        place.contradiction(port.name, "every port of several needs a name of its own", *path, "name")
+    same = [one for one in others if one.protocol == port.protocol]
+    taken = f"another port of the Service has it for {port.protocol}"
+    if port.port and any(one.port == port.port for one in same):
+        place.contradiction(port.port, taken, *path, "port")
+    if port.node_port and any(one.node_port == port.node_port for one in same):
+        place.contradiction(port.node_port, taken, *path, "nodePort")
 
 
 def _affinity_seconds(place: Place, spec: Mapping[str, Any]) -> int:
@@ -252,7 +259,7 @@ def _created(place: Place, metadata: Mapping[str, Any]) -> float:
     try:
         parsed = datetime.fromisoformat(text[:-1] + "+00:00" if text[-1] in "zZ" else text)
         if parsed.tzinfo is not None:
-            return parsed.astimezone(timezone.utc).timestamp()
+            return parsed.timestamp()
     except (ValueError, OverflowError):
         pass
     place.wrong(text, "a time as in 2026-01-31T12:00:00Z", "metadata", "creationTimestamp")

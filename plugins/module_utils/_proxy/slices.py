@@ -13,12 +13,13 @@ from typing import Any, NamedTuple, Optional
 from .addresses import is_plain
 from .model import Endpoint
 from .packet import PROTOCOLS
-from .reading import LABEL, LABEL_VALUE, SUBDOMAIN, Place
+from .reading import LABEL, LABEL_VALUE, SUBDOMAIN, Place, is_node_name
 from .services import LARGEST_PORT, PortKey
 
 SERVICE_LABEL = "kubernetes.io/service-name"
 HEADLESS_LABEL = "service.kubernetes.io/headless"
 FAMILIES = {"IPv4": 4, "IPv6": 6, "FQDN": 0}
+_FLAG = (bool, type(None))
 
 
 class SlicePort(NamedTuple):
@@ -80,13 +81,15 @@ def _preference(endpoint: Endpoint) -> tuple[bool, bool, bool]:
 def _ports(place: Place, item: Mapping[str, Any]) -> Sequence[SlicePort]:
     """Without those that have no number: they mean every port, of which there is no rule."""
     ports: list[SlicePort] = []
+    names: set[str] = set()
     for index, value in enumerate(place.items(item.get("ports"), "ports")):
         fields = place.mapping(value, "ports", index)
         name = place.name(fields.get("name"), LABEL, "ports", index, "name")
         protocol = place.choice(fields.get("protocol"), PROTOCOLS, "ports", index, "protocol")
         port = place.number(fields.get("port"), 0, LARGEST_PORT, "ports", index, "port")
-        if any(one.name == name for one in ports):
+        if name in names:
             place.contradiction(name, "every port of several needs a name of its own", "ports", index, "name")
+        names.add(name)
         if port:
             ports.append(SlicePort(name, protocol, port))
     return ports
@@ -103,7 +106,9 @@ def _endpoints(
             continue
         address = _address(place, fields.get("addresses"), family, index)
         ready, serving, terminating = _conditions(place, fields.get("conditions"), index)
-        node = place.name(fields.get("nodeName"), SUBDOMAIN, "endpoints", index, "nodeName")
+        node = fields.get("nodeName")
+        if not isinstance(node, str) or not is_node_name(node):
+            node = place.name(node, SUBDOMAIN, "endpoints", index, "nodeName")
         hints = fields.get("hints")
         zones = _hints(place, hints, index, "forZones", LABEL_VALUE) if hints else ()
         nodes = _hints(place, hints, index, "forNodes", SUBDOMAIN) if hints else ()
@@ -113,17 +118,18 @@ def _endpoints(
 
 
 def _conditions(place: Place, value: object, index: int) -> tuple[bool, bool, bool]:
-    conditions = place.mapping(value, "endpoints", index, "conditions")
+    conditions = value if isinstance(value, dict) else place.mapping(value, "endpoints", index, "conditions")
     ready, serving, terminating = conditions.get("ready"), conditions.get("serving"), conditions.get("terminating")
-    for name, flag in (("ready", ready), ("serving", serving), ("terminating", terminating)):
-        if flag is not None and not isinstance(flag, bool):
-            place.wrong(flag, "true or false", "endpoints", index, "conditions", name)
+    if type(ready) not in _FLAG or type(serving) not in _FLAG or type(terminating) not in _FLAG:
+        for name in ("ready", "serving", "terminating"):
+            if type(conditions.get(name)) not in _FLAG:
+                place.wrong(conditions[name], "true or false", "endpoints", index, "conditions", name)
     return ready is not False, serving is not False, terminating is True
 
 
 def _address(place: Place, value: object, family: int, index: int) -> str:
     """The first of `addresses`: the others have no meaning (KEP-4974), and rules are made of the first alone."""
-    values = place.items(value, "endpoints", index, "addresses")
+    values = value if isinstance(value, list) else place.items(value, "endpoints", index, "addresses")
     if not values:
         place.wrong(values, "one address or more", "endpoints", index, "addresses")
         return ""
