@@ -16,7 +16,7 @@ MESSAGES = Messages(
         Message(
             id="rules-snapshot-json",
             error=UserError,
-            text="snapshot: line {line}, column {column}: {reason}",
+            text="snapshot is no JSON: {reason}",
             remedy=f"write it anew: {_AS_SERVED[_AS_SERVED.index('kubectl') :]}",
         ),
         Message(

@@ -50,15 +50,16 @@ class Snapshot:
 
 
 def parse_snapshot_text(text: str, *, node_name: str, node_ips: Sequence[str]) -> Snapshot:
-    """UserError with the line and column where `text` is no JSON; else as parse_snapshot."""
+    """UserError where `text` is no JSON, with line and column where there is one; else as parse_snapshot."""
     try:
         data = json.loads(text, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
-        raise MESSAGES.error("rules-snapshot-json", line=error.lineno, column=error.colno, reason=error.msg) from error
-    except ValueError as error:  # a number of thousands of digits, NaN
-        raise MESSAGES.error("rules-snapshot-json", line=1, column=1, reason=error) from error
+        reason = f"line {error.lineno}, column {error.colno}: {error.msg}"
+        raise MESSAGES.error("rules-snapshot-json", reason=reason) from error
+    except ValueError as error:
+        raise MESSAGES.error("rules-snapshot-json", reason="NaN, Infinity, or thousands of digits") from error
     except RecursionError as error:
-        raise MESSAGES.error("rules-snapshot-json", line=1, column=1, reason="lists in lists without end") from error
+        raise MESSAGES.error("rules-snapshot-json", reason="lists in lists, too deep to be read") from error
     return parse_snapshot(data, node_name=node_name, node_ips=node_ips)
 
 
