@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 from typing import Optional, Union
@@ -249,12 +249,14 @@ class Rule:
     matches: tuple[Match, ...] = ()
     target: Optional[Target] = None
     comment: str = ""
+    # As it was read, where it may have to be deleted by itself: iptables finds a rule only by its matches in their order.
+    written: str = field(default="", compare=False, repr=False)
 
 
-def rule(*matches: Match, target: Optional[Target] = None, comment: str = "") -> Rule:
+def rule(*matches: Match, target: Optional[Target] = None, comment: str = "", written: str = "") -> Rule:
     """A rule with its matches in the order that makes equal rules equal, and without those that every packet meets."""
     kept = [match for match in matches if not (isinstance(match, (Source, Destination)) and _is_any(match))]
-    return Rule(tuple(sorted(kept, key=_place)), target, comment)
+    return Rule(tuple(sorted(kept, key=_place)), target, comment, written)
 
 
 def _is_any(match: Union[Source, Destination]) -> bool:

@@ -122,7 +122,9 @@ class _TableReader:
             raise Refused("neither a chain nor a rule")
         if tokens[1] not in self._rules:
             raise Refused(f"table {self.table} has no chain {tokens[1]}")
-        self._rules[tokens[1]].append(self._rule(tokens[2:]))
+        # Of a chain of its own a program writes all rules; from one of the kernel's it has to take its rules out singly.
+        written = " ".join(tokens[2:]) if tokens[1] in BUILT_IN[self.table] else ""
+        self._rules[tokens[1]].append(self._rule(tokens[2:], written=written))
 
     def _declare(self, words: Sequence[str]) -> None:
         if len(words) not in (2, 3) or (len(words) == 3 and not _COUNTERS.fullmatch(words[2])):
@@ -136,7 +138,7 @@ class _TableReader:
         self._policies[name] = policy if built_in else ""
         self._rules[name] = []
 
-    def _rule(self, tokens: Sequence[str]) -> Rule:
+    def _rule(self, tokens: Sequence[str], *, written: str) -> Rule:
         matches: list[Match] = []
         comment = ""
         target: Optional[Target] = None
@@ -160,7 +162,7 @@ class _TableReader:
                 end = place + (3 if word == "!" else 2)
                 matches.append(self._basic(tokens[place:end]))
             place = end
-        return rule(*matches, target=target, comment=comment)
+        return rule(*matches, target=target, comment=comment, written=written)
 
     def _basic(self, words: Sequence[str]) -> Match:
         """`[!] OPTION VALUE` of what every rule may ask, without an extension."""

@@ -48,7 +48,10 @@ _BASIC = (Source, Destination, InInterface, OutInterface, Protocol)
 
 
 def rule_text(rule: Rule) -> str:
-    """A rule without its chain: `-d 10.0.0.1/32 -p tcp -m comment --comment "..." -m tcp --dport 80 -j KUBE-SVC-...`."""
+    """A rule without its chain: `-d 10.0.0.1/32 -p tcp -m comment --comment "..." -m tcp --dport 80 -j KUBE-SVC-...`.
+    One of a chain of the kernel's is told as it was read."""
+    if rule.written:
+        return rule.written
     protocol = next((match.name for match in rule.matches if isinstance(match, Protocol)), "")
     words = [match_text(match) for match in rule.matches if isinstance(match, _BASIC)]
     if rule.comment:

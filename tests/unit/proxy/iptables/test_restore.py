@@ -152,6 +152,16 @@ def test_a_jump_of_another_program_to_a_chain_of_ours_is_not_ours() -> None:
     assert removed(state(kernel), LAYOUT) == (), "and then there is nothing left to do"
 
 
+def test_a_jump_is_deleted_in_the_words_that_iptables_save_has_for_it() -> None:
+    kernel = Kernel()
+    jump = '-m conntrack --ctstate NEW -m comment --comment "kubernetes service portals" -j KUBE-SERVICES'
+    kernel.chain("filter", "KUBE-SERVICES")
+    kernel.chain("filter", "FORWARD").append(jump)
+    found = state(kernel)
+    assert f"-D FORWARD {jump}" in restore_text(removed(found, LAYOUT)).splitlines()
+    assert "insert rule filter FORWARD" not in kinds(plan(found, found, LAYOUT))
+
+
 def test_what_the_kubelet_has_stays_when_all_is_removed() -> None:
     kernel = foreign(4)
     apply(kernel, compile_rules(everything(4), config()))
