@@ -12,42 +12,60 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.iptables import compile as iptables
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.iptables import trace as iptables_trace
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.iptables.trace import trace as trace_iptables
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.ipvs import compile as ipvs
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.ipvs.trace import trace as trace_ipvs
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.meaning import Meaning
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.meaning_rules import RULES
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.model import FamilyView, RuleConfig
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.packet import Answer, Packet, Surroundings
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables import compile as nftables
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.objects import Ruleset
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.trace import Tracer
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.packet import Answer, Packet
 from tests.unit.proxy import strategies as s
-
-
-@dataclass(frozen=True)
-class Backend:
-    compile: Callable[[FamilyView, RuleConfig], Any]
-    trace: Callable[[Any, Packet, Surroundings], Answer]
-
+from tests.unit.proxy.meaning_cases import CASES, Case
 
 PACKETS_OF_A_KIND = 6
-BACKENDS = {
-    "iptables": Backend(iptables.compile_rules, iptables_trace.trace),
-}
+Trace = Callable[[Packet], Answer]
 
 
-@pytest.mark.parametrize("name", BACKENDS)
+def nftables_trace(scenario: s.Scenario) -> Trace:
+    table = nftables.compile_rules(scenario.view, scenario.config)
+    return Tracer(Ruleset({(table.family, table.name): table}), scenario.surroundings).answer
+
+
+def iptables_trace(scenario: s.Scenario) -> Trace:
+    rules = iptables.compile_rules(scenario.view, scenario.config)
+    return lambda packet: trace_iptables(rules, packet, scenario.surroundings)
+
+
+def ipvs_trace(scenario: s.Scenario) -> Trace:
+    rules = ipvs.compile_rules(scenario.view, scenario.config)
+    return lambda packet: trace_ipvs(rules, packet, scenario.surroundings)
+
+
+TRACES = {"nftables": nftables_trace, "iptables": iptables_trace, "ipvs": ipvs_trace}
+
+
+@pytest.mark.parametrize("backend", TRACES)
 @given(data=st.data())
-def test_a_packet_meets_the_fate_that_is_meant_for_it(name: str, data: st.DataObject) -> None:
-    scenario = data.draw(s.scenarios(backend=name))
-    backend = BACKENDS[name]
-    rules = backend.compile(scenario.view, scenario.config)
+def test_a_packet_meets_the_fate_that_is_meant_for_it(backend: str, data: st.DataObject) -> None:
+    scenario = data.draw(s.scenarios(backend=backend))
+    trace = TRACES[backend](scenario)
     for packet, meant in data.draw(meant_packets(scenario)):
-        assert backend.trace(rules, packet, scenario.surroundings) == meant, f"{packet} meant for {meant.why}"
+        assert trace(packet) == meant, f"{packet} meant for {meant.why}"
+
+
+@pytest.mark.parametrize("backend", TRACES)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
+def test_rules_do_as_the_case_wants(case: Case, backend: str) -> None:
+    """Here each difference between backends is seen as one, in what their rules do."""
+    assert TRACES[backend](case.scenario(backend))(case.packet) == case.wanted(backend)
 
 
 @st.composite

@@ -1,0 +1,405 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One Service on one node, one packet, and what must become of it on each backend: a case or more for each rule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Union
+
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.frontends import frontends
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.model import (
+    Endpoint,
+    FamilyView,
+    LocalDetector,
+    NodeView,
+    RuleConfig,
+    ServicePort,
+)
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.packet import (
+    DNAT,
+    DROP,
+    PASS,
+    REJECT,
+    Answer,
+    Packet,
+    Surroundings,
+)
+from tests.unit.proxy import strategies as s
+
+POOL = s.POOLS[4]
+POD, NEIGHBOUR = POOL.local_pods[0], POOL.local_pods[1]
+REMOTE_POD = POOL.other_pods[0]
+CLIENT, STRANGER = POOL.clients
+CLUSTER_IP, EXTERNAL, BALANCER = POOL.cluster_ips[0], POOL.external_ips[0], POOL.load_balancer_ips[0]
+HERE, THERE = f"{POD}:8080", f"{REMOTE_POD}:8080"
+LATE = "10.50.0.78"  # on a link since the view was made
+BOUND = "10.50.0.77"  # a load balancer's address on a link of the node
+
+SURROUNDINGS = Surroundings(
+    (("lo", ("127.0.0.1",)), ("cni0", (POOL.gateway,)), ("eth0", (POOL.primary,)), ("eth1", (POOL.second, BOUND, LATE)))
+)
+NODE = NodeView(s.THIS_NODE, primary=POOL.primary, addresses=(POOL.gateway, POOL.second, BOUND, POOL.primary))
+
+SERVICE = ServicePort(
+    namespace="default",
+    name="web",
+    port_name="",
+    protocol="TCP",
+    port=80,
+    cluster_ip=CLUSTER_IP,
+    node_port=30080,
+    external_ips=(EXTERNAL,),
+    load_balancer_ips=(BALANCER, BOUND),
+    endpoints=(Endpoint(POD, 8080, node=s.THIS_NODE), Endpoint(REMOTE_POD, 8080, node=s.OTHER_NODE)),
+)
+REMOTE_ONLY = replace(SERVICE, endpoints=SERVICE.endpoints[1:])
+LOCAL = replace(SERVICE, external_local=True)
+LOCAL_REMOTE_ONLY = replace(REMOTE_ONLY, external_local=True)
+BOTH_LOCAL = replace(LOCAL_REMOTE_ONLY, internal_local=True)
+EMPTY = replace(SERVICE, endpoints=())
+INSIDE = replace(SERVICE, node_port=0, external_ips=(), load_balancer_ips=())
+RANGED = replace(SERVICE, source_ranges=("172.16.0.0/16",))
+
+
+def to(*endpoints: str, masquerade: bool = False, hairpin: tuple[str, ...] = (), affinity: int = 0) -> Answer:
+    return Answer(DNAT, endpoints, masquerade, hairpin, affinity)
+
+
+def tcp(source: str, destination: str, port: int, *, link: str = "eth0", node_local: bool = False) -> Packet:
+    return Packet(source, destination, port, "TCP", "" if node_local else link, node_local)
+
+
+def from_node(destination: str, port: int, *, source: str = POOL.primary) -> Packet:
+    return tcp(source, destination, port, node_local=True)
+
+
+@dataclass(frozen=True)
+class Case:
+    title: str
+    service: ServicePort
+    packet: Packet
+    want: Union[Answer, dict[str, Answer]]  # dict: by backend, "" for the others
+    config: dict[str, object] = field(default_factory=dict)
+
+    def scenario(self, backend: str) -> s.Scenario:
+        config = replace(RuleConfig(backend, LocalDetector("cidr", POOL.pod_cidr)), **self.config)  # type: ignore[arg-type]
+        owned, duplicates = frontends((self.service,), lambda _service: 0.0)
+        view = FamilyView(4, NODE, (self.service,), owned, duplicates, (POOL.service_cidr,))
+        return s.Scenario(view, config, SURROUNDINGS)
+
+    def wanted(self, backend: str) -> Answer:
+        return self.want if isinstance(self.want, Answer) else self.want.get(backend) or self.want[""]
+
+
+EVERYWHERE = {"node_port_addresses": ("0.0.0.0/0",)}
+NO_DETECTOR = {"detector": LocalDetector()}
+CASES = (
+    # No Service
+    Case("an address outside", SERVICE, tcp(CLIENT, POOL.elsewhere, 80), Answer(PASS)),
+    Case(
+        "an undefined port of a clusterIP",
+        SERVICE,
+        tcp(POD, CLUSTER_IP, 7),
+        {"iptables": Answer(PASS), "": Answer(REJECT)},
+    ),
+    Case(
+        "another protocol on a port of a clusterIP",
+        SERVICE,
+        Packet(POD, CLUSTER_IP, 80, "UDP", "cni0"),
+        {"iptables": Answer(PASS), "": Answer(REJECT)},
+    ),
+    Case(
+        "an undefined port of an external IP",
+        SERVICE,
+        tcp(CLIENT, EXTERNAL, 7),
+        {"ipvs": Answer(REJECT), "": Answer(PASS)},
+    ),
+    Case("an undefined port of a load balancer IP on a link", SERVICE, tcp(CLIENT, BOUND, 7), Answer(PASS)),
+    Case(
+        "an unallocated clusterIP",
+        SERVICE,
+        tcp(POD, POOL.unallocated, 80),
+        {"nftables": Answer(DROP), "": Answer(PASS)},
+    ),
+    # clusterIP
+    Case("a pod of this node keeps its address", SERVICE, tcp(NEIGHBOUR, CLUSTER_IP, 80), to(HERE, THERE)),
+    Case("a client is masqueraded", SERVICE, tcp(CLIENT, CLUSTER_IP, 80), to(HERE, THERE, masquerade=True)),
+    Case("the node is masqueraded", SERVICE, from_node(CLUSTER_IP, 80), to(HERE, THERE, masquerade=True)),
+    Case("without a detector nobody is", SERVICE, tcp(CLIENT, CLUSTER_IP, 80), to(HERE, THERE), NO_DETECTOR),
+    Case(
+        "with masqueradeAll a pod is too",
+        SERVICE,
+        tcp(NEIGHBOUR, CLUSTER_IP, 80),
+        to(HERE, THERE, masquerade=True),
+        {"masquerade_all": True},
+    ),
+    Case(
+        "a pod is told by its link",
+        SERVICE,
+        tcp(CLIENT, CLUSTER_IP, 80, link="cni0"),
+        to(HERE, THERE),
+        {"detector": LocalDetector("bridge", "cni0")},
+    ),
+    Case(
+        "or by how its link's name begins",
+        SERVICE,
+        tcp(POD, CLUSTER_IP, 80, link="eth0"),
+        to(HERE, THERE, masquerade=True),
+        {"detector": LocalDetector("prefix", "veth")},
+    ),
+    Case("a pod that may draw itself", SERVICE, tcp(POD, CLUSTER_IP, 80), to(HERE, THERE, hairpin=(HERE,))),
+    Case(
+        "affinity",
+        replace(SERVICE, affinity_seconds=300),
+        tcp(NEIGHBOUR, CLUSTER_IP, 80),
+        to(HERE, THERE, affinity=300),
+    ),
+    Case("no endpoints", EMPTY, tcp(POD, CLUSTER_IP, 80), Answer(REJECT)),
+    Case("iTP Local", replace(SERVICE, internal_local=True), tcp(NEIGHBOUR, CLUSTER_IP, 80), to(HERE)),
+    Case(
+        "iTP Local, none local",
+        replace(REMOTE_ONLY, internal_local=True),
+        tcp(POD, CLUSTER_IP, 80),
+        {"ipvs": to(THERE), "": Answer(DROP)},
+    ),
+    Case(
+        "iTP Local, none local, nothing else leads to the Service",
+        replace(INSIDE, internal_local=True, endpoints=REMOTE_ONLY.endpoints),
+        tcp(POD, CLUSTER_IP, 80),
+        {"ipvs": Answer(REJECT), "": Answer(DROP)},
+    ),
+    Case(
+        "from the clusterIP itself, nobody told from another",
+        SERVICE,
+        from_node(CLUSTER_IP, 80, source=CLUSTER_IP),
+        {"ipvs": to(HERE, THERE, masquerade=True), "": to(HERE, THERE)},
+        NO_DETECTOR,
+    ),
+    Case(
+        "from the clusterIP itself to an external IP, eTP Local",
+        LOCAL,
+        from_node(EXTERNAL, 80, source=CLUSTER_IP),
+        {"ipvs": to(HERE, masquerade=True), "": to(HERE)},
+        NO_DETECTOR,
+    ),
+    Case(
+        "from a clusterIP that has no such port",
+        replace(SERVICE, port=81),
+        from_node(CLUSTER_IP, 81, source=POOL.cluster_ips[1]),
+        to(HERE, THERE),
+        NO_DETECTOR,
+    ),
+    Case(
+        "a pod of another node that may draw itself",
+        SERVICE,
+        tcp(REMOTE_POD, CLUSTER_IP, 80),
+        {"iptables": to(HERE, THERE, hairpin=(THERE,)), "": to(HERE, THERE)},
+        NO_DETECTOR,
+    ),
+    Case("eTP Local is nothing to a clusterIP", LOCAL_REMOTE_ONLY, tcp(POD, CLUSTER_IP, 80), to(THERE)),
+    # External addresses
+    Case("an external IP", SERVICE, tcp(CLIENT, EXTERNAL, 80), to(HERE, THERE, masquerade=True)),
+    Case("a pod is masqueraded there", SERVICE, tcp(NEIGHBOUR, EXTERNAL, 80), to(HERE, THERE, masquerade=True)),
+    Case("iTP Local is nothing to an external IP", BOTH_LOCAL, tcp(NEIGHBOUR, EXTERNAL, 80), to(THERE)),
+    Case("an external IP without endpoints", EMPTY, tcp(CLIENT, EXTERNAL, 80), Answer(REJECT)),
+    Case("eTP Local", LOCAL, tcp(CLIENT, BALANCER, 80), to(HERE)),
+    Case("eTP Local, none local", LOCAL_REMOTE_ONLY, tcp(CLIENT, BALANCER, 80), {"ipvs": to(THERE), "": Answer(DROP)}),
+    Case("eTP Local, from a pod", LOCAL, tcp(NEIGHBOUR, BALANCER, 80), {"ipvs": to(HERE), "": to(HERE, THERE)}),
+    Case("eTP Local, from a pod nobody can tell", LOCAL, tcp(NEIGHBOUR, BALANCER, 80), to(HERE), NO_DETECTOR),
+    Case(
+        "eTP Local, from the node",
+        LOCAL,
+        from_node(BALANCER, 80),
+        {"ipvs": to(HERE), "": to(HERE, THERE, masquerade=True)},
+    ),
+    Case(
+        "eTP Local, from the node by the address of its bridge, which a pod might have",
+        LOCAL,
+        from_node(BALANCER, 80, source=POOL.gateway),
+        {"ipvs": to(HERE), "": to(HERE, THERE)},
+    ),
+    Case("a source in a range", RANGED, tcp(CLIENT, BALANCER, 80), to(HERE, THERE, masquerade=True)),
+    Case("a source in no range", RANGED, tcp(STRANGER, BALANCER, 80), Answer(DROP)),
+    Case("ranges bind pods", RANGED, tcp(POD, BALANCER, 80), Answer(DROP)),
+    Case(
+        "ranges bind the node",
+        RANGED,
+        from_node(BALANCER, 80),
+        {"ipvs": to(HERE, THERE, masquerade=True), "": Answer(DROP)},
+    ),
+    Case(
+        "an address that is a range, the node in none",
+        replace(SERVICE, source_ranges=(f"{BOUND}/32",)),
+        from_node(BOUND, 80, source=BOUND),
+        {"ipvs": Answer(DROP), "": to(HERE, THERE, masquerade=True)},
+    ),
+    Case(
+        "a source in no range, no endpoints",
+        replace(RANGED, endpoints=()),
+        tcp(STRANGER, BALANCER, 80),
+        {"iptables": Answer(REJECT), "": Answer(DROP)},
+    ),
+    Case(
+        "the node in no range, no endpoints",
+        replace(RANGED, endpoints=()),
+        from_node(BOUND, 80, source=BOUND),
+        {"nftables": Answer(DROP), "": Answer(REJECT)},
+    ),
+    Case(
+        "an external IP without endpoints, from the node",
+        EMPTY,
+        from_node(EXTERNAL, 80),
+        {"iptables": Answer(PASS), "": Answer(REJECT)},
+    ),
+    Case("an external IP on a link without endpoints, from the node", EMPTY, from_node(BOUND, 80), Answer(REJECT)),
+    Case("a clusterIP without endpoints, from the node", EMPTY, from_node(CLUSTER_IP, 80), Answer(REJECT)),
+    Case("ranges are nothing to an external IP", RANGED, tcp(STRANGER, EXTERNAL, 80), to(HERE, THERE, masquerade=True)),
+    Case(
+        "ranges are nothing to a node port",
+        RANGED,
+        tcp(STRANGER, POOL.primary, 30080),
+        to(HERE, THERE, masquerade=True),
+    ),
+    Case("the bound address itself, the node in no range", RANGED, from_node(BOUND, 80, source=BOUND), Answer(DROP)),
+    Case(
+        "the bound address itself, the node in a range",
+        replace(SERVICE, source_ranges=("192.168.1.0/24",)),
+        from_node(BOUND, 80, source=BOUND),
+        to(HERE, THERE, masquerade=True),
+    ),
+    Case(
+        "the bound address, as if it came from outside",
+        replace(SERVICE, source_ranges=("192.168.1.0/24",)),
+        tcp(BOUND, BOUND, 80),
+        to(HERE, THERE, masquerade=True),
+    ),
+    Case(
+        "another bound address, as if it came from outside",
+        replace(SERVICE, source_ranges=("192.168.1.0/24",)),
+        tcp(BOUND, BALANCER, 80),
+        {"ipvs": Answer(DROP), "": to(HERE, THERE, masquerade=True)},
+    ),
+    Case(
+        "another address, the node in a range",
+        replace(SERVICE, source_ranges=("192.168.1.0/24",)),
+        from_node(BOUND, 80, source=POOL.second),
+        {"ipvs": to(HERE, THERE, masquerade=True), "": Answer(DROP)},
+    ),
+    # Node ports
+    Case("a node port", SERVICE, tcp(CLIENT, POOL.primary, 30080), to(HERE, THERE, masquerade=True)),
+    Case("a node port, from the node", SERVICE, from_node(POOL.primary, 30080), to(HERE, THERE, masquerade=True)),
+    Case("another port of the node", SERVICE, tcp(CLIENT, POOL.primary, 30081), Answer(PASS)),
+    Case("a node port elsewhere", SERVICE, tcp(CLIENT, POOL.other_node, 30080), Answer(PASS)),
+    Case(
+        "a node port on the second address",
+        SERVICE,
+        tcp(CLIENT, POOL.second, 30080),
+        {"nftables": Answer(PASS), "": to(HERE, THERE, masquerade=True)},
+    ),
+    Case(
+        "a node port on the second address, all asked for",
+        SERVICE,
+        tcp(CLIENT, POOL.second, 30080),
+        to(HERE, THERE, masquerade=True),
+        EVERYWHERE,
+    ),
+    Case(
+        "a node port on the second address, the primary asked for",
+        SERVICE,
+        tcp(CLIENT, POOL.second, 30080),
+        Answer(PASS),
+        {"node_port_addresses": ("primary",)},
+    ),
+    Case(
+        "a node port on an address that is new",
+        SERVICE,
+        tcp(CLIENT, LATE, 30080),
+        {"ipvs": Answer(PASS), "": to(HERE, THERE, masquerade=True)},
+        EVERYWHERE,
+    ),
+    Case(
+        "a node port on loopback",
+        SERVICE,
+        from_node("127.0.0.1", 30080, source="127.0.0.1"),
+        {"iptables": to(HERE, THERE, masquerade=True), "": Answer(PASS)},
+        EVERYWHERE,
+    ),
+    Case(
+        "a node port on another address of loopback",
+        SERVICE,
+        from_node("127.0.0.2", 30080, source="127.0.0.1"),
+        {"iptables": to(HERE, THERE, masquerade=True), "": Answer(PASS)},
+        EVERYWHERE,
+    ),
+    Case(
+        "a node port on another address of loopback, that network asked for",
+        SERVICE,
+        from_node("127.0.0.2", 30080, source="127.0.0.1"),
+        Answer(PASS),
+        {"node_port_addresses": ("127.0.0.0/8",)},
+    ),
+    Case(
+        "a node port on loopback, forbidden",
+        SERVICE,
+        from_node("127.0.0.1", 30080, source="127.0.0.1"),
+        Answer(PASS),
+        {"localhost_node_ports": False},
+    ),
+    Case("a node port without endpoints", EMPTY, tcp(CLIENT, POOL.primary, 30080), Answer(REJECT)),
+    Case(
+        "a node port without endpoints where node ports are not served",
+        EMPTY,
+        tcp(CLIENT, POOL.second, 30080),
+        {"iptables": Answer(REJECT), "": Answer(PASS)},
+        {"node_port_addresses": ("primary",)},
+    ),
+    Case(
+        "a node port, eTP Local, none local, where node ports are not served",
+        LOCAL_REMOTE_ONLY,
+        tcp(POD, POOL.second, 30080),
+        {"iptables": Answer(DROP), "": Answer(PASS)},
+        {"node_port_addresses": ("primary",)},
+    ),
+    Case(
+        "a node port, eTP Local, where node ports are not served",
+        LOCAL,
+        tcp(POD, POOL.second, 30080),
+        Answer(PASS),
+        {"node_port_addresses": ("primary",)},
+    ),
+    Case(
+        "a node port on a clusterIP",
+        SERVICE,
+        tcp(POD, CLUSTER_IP, 30080),
+        {"iptables": Answer(PASS), "": Answer(REJECT)},
+    ),
+    Case(
+        "a health check node port on a clusterIP",
+        replace(LOCAL, health_check_node_port=31001),
+        tcp(POD, CLUSTER_IP, 31001),
+        {"nftables": Answer(REJECT), "": Answer(PASS)},
+    ),
+    Case(
+        "a health check node port on a clusterIP over SCTP",
+        replace(LOCAL, health_check_node_port=31001),
+        Packet(POD, CLUSTER_IP, 31001, "SCTP", "cni0"),
+        {"iptables": Answer(PASS), "": Answer(REJECT)},
+    ),
+    # Endpoints on the node itself
+    Case(
+        "a client's packet ends on the node: nobody rewrites its source",
+        replace(SERVICE, endpoints=(Endpoint(POOL.primary, 6443, node=s.THIS_NODE),)),
+        tcp(CLIENT, CLUSTER_IP, 80),
+        to(f"{POOL.primary}:6443"),
+    ),
+    Case(
+        "the node's own packet goes out by loopback",
+        replace(SERVICE, endpoints=(Endpoint(POOL.primary, 6443, node=s.THIS_NODE),)),
+        from_node(CLUSTER_IP, 80),
+        to(f"{POOL.primary}:6443", hairpin=(f"{POOL.primary}:6443",)),
+        NO_DETECTOR,
+    ),
+)
