@@ -81,3 +81,18 @@ def test_every_pod_reaches_every_other_across_machines() -> None:
     summary = json.loads((LAB_DIR / "summary.json").read_text(encoding="utf-8"))
     assert summary["connectivity"] == {"pairs": 16, "passed": 16}
     assert all(one["service_reached"] for one in summary["nodes"])
+
+
+@pytest.mark.parametrize("machine", sorted({node["host"] for node in LAB["nodes"]}))
+def test_after_a_restart_a_unit_made_again_what_the_kernel_forgot(machine: str) -> None:
+    told = on(machine).check_output("journalctl --boot --output=cat --unit=%s", f"ballast-{LAB['name']}-nodes-restore")
+    for node in LAB["nodes"]:
+        assert (f"made netns ballast-{LAB['name']}-{node['name']}" in told) is (node["host"] == machine)
+
+
+@pytest.mark.parametrize("machine", sorted({node["host"] for node in LAB["nodes"]}))
+def test_pods_have_no_network_namespace_outside_their_instance(machine: str) -> None:
+    names = on(machine).check_output("ls /run/netns").split()
+    assert sorted(names) == sorted(
+        f"ballast-{LAB['name']}-{node['name']}" for node in LAB["nodes"] if node["host"] == machine
+    )
