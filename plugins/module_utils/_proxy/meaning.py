@@ -88,6 +88,9 @@ class Meaning:
         if ipaddress.ip_address(own).is_loopback:
             served = where.loopback and (where.all_local or own == LOOPBACK_ADDRESS)
             return "" if served else "node-port-elsewhere"
+        link_local = self._view.family == 6 and ipaddress.ip_address(own).is_link_local
+        if link_local and where.all_local and self._holds("node-port-link-local"):
+            return "node-port-link-local"
         if own in where.addresses:
             return ""
         if where.all_local:  # the other backends ask the routing table

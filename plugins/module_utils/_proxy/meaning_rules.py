@@ -77,6 +77,12 @@ _ROWS = (
         (IPVS,),
     ),
     Rule(
+        "node-port-link-local",
+        "node ports are not served on link-local addresses of IPv6 unless nodePortAddresses names them",
+        "kube-proxy, ipvs/netlink_linux.go: where all addresses are taken, these are not",
+        (IPVS,),
+    ),
+    Rule(
         "node-port-closed-everywhere",
         "a node port without an endpoint for it is closed on every address of the node, whether it is served there or not",
         "kube-proxy, iptables/proxier.go: the rule in KUBE-EXTERNAL-SERVICES asks for a local address only",

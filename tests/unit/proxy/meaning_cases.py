@@ -29,19 +29,29 @@ from ansible_collections.ballast.kube.plugins.module_utils._proxy.packet import 
 )
 from tests.unit.proxy import strategies as s
 
-POOL = s.POOLS[4]
+POOL, POOL6 = s.POOLS[4], s.POOLS[6]
 POD, NEIGHBOUR = POOL.local_pods[0], POOL.local_pods[1]
 REMOTE_POD = POOL.other_pods[0]
 CLIENT, STRANGER = POOL.clients
 CLUSTER_IP, EXTERNAL, BALANCER = POOL.cluster_ips[0], POOL.external_ips[0], POOL.load_balancer_ips[0]
 HERE, THERE = f"{POD}:8080", f"{REMOTE_POD}:8080"
 LATE = "10.50.0.78"  # on a link since the view was made
+HERE6 = f"[{POOL6.local_pods[0]}]:8080"
+LINK_LOCAL, LINK_LOCAL6 = "169.254.20.10", "fe80::10"
 BOUND = "10.50.0.77"  # a load balancer's address on a link of the node
 
 SURROUNDINGS = Surroundings(
-    (("lo", ("127.0.0.1",)), ("cni0", (POOL.gateway,)), ("eth0", (POOL.primary,)), ("eth1", (POOL.second, BOUND, LATE)))
+    (
+        ("lo", ("127.0.0.1", "::1")),
+        ("cni0", (POOL.gateway,)),
+        ("eth0", (POOL.primary, POOL6.primary, LINK_LOCAL6)),
+        ("eth1", (POOL.second, BOUND, LATE, LINK_LOCAL)),
+    )
 )
-NODE = NodeView(s.THIS_NODE, primary=POOL.primary, addresses=(POOL.gateway, POOL.second, BOUND, POOL.primary))
+NODE = NodeView(
+    s.THIS_NODE, primary=POOL.primary, addresses=(POOL.gateway, POOL.second, BOUND, LINK_LOCAL, POOL.primary)
+)
+NODE6 = NodeView(s.THIS_NODE, primary=POOL6.primary, addresses=(POOL6.primary, LINK_LOCAL6))
 
 SERVICE = ServicePort(
     namespace="default",
@@ -56,6 +66,16 @@ SERVICE = ServicePort(
     endpoints=(Endpoint(POD, 8080, node=s.THIS_NODE), Endpoint(REMOTE_POD, 8080, node=s.OTHER_NODE)),
 )
 REMOTE_ONLY = replace(SERVICE, endpoints=SERVICE.endpoints[1:])
+SERVICE6 = ServicePort(
+    namespace="default",
+    name="web",
+    port_name="",
+    protocol="TCP",
+    port=80,
+    cluster_ip=POOL6.cluster_ips[0],
+    node_port=30080,
+    endpoints=(Endpoint(POOL6.local_pods[0], 8080, node=s.THIS_NODE),),
+)
 LOCAL = replace(SERVICE, external_local=True)
 LOCAL_REMOTE_ONLY = replace(REMOTE_ONLY, external_local=True)
 BOTH_LOCAL = replace(LOCAL_REMOTE_ONLY, internal_local=True)
@@ -85,9 +105,12 @@ class Case:
     config: dict[str, object] = field(default_factory=dict)
 
     def scenario(self, backend: str) -> s.Scenario:
-        config = replace(RuleConfig(backend, LocalDetector("cidr", POOL.pod_cidr)), **self.config)  # type: ignore[arg-type]
+        family = self.packet.family
+        pods = LocalDetector("cidr", s.POOLS[family].pod_cidr)
+        config = replace(RuleConfig(backend, pods), **self.config)  # type: ignore[arg-type]
         owned, duplicates = frontends((self.service,), lambda _service: 0.0)
-        view = FamilyView(4, NODE, (self.service,), owned, duplicates, (POOL.service_cidr,))
+        node = NODE if family == 4 else NODE6
+        view = FamilyView(family, node, (self.service,), owned, duplicates, (s.POOLS[family].service_cidr,))
         return s.Scenario(view, config, SURROUNDINGS)
 
     def wanted(self, backend: str) -> Answer:
@@ -319,6 +342,27 @@ CASES = (
         tcp(CLIENT, LATE, 30080),
         {"ipvs": Answer(PASS), "": to(HERE, THERE, masquerade=True)},
         EVERYWHERE,
+    ),
+    Case(
+        "a node port on a link-local address",
+        SERVICE,
+        tcp(CLIENT, LINK_LOCAL, 30080),
+        to(HERE, THERE, masquerade=True),
+        EVERYWHERE,
+    ),
+    Case(
+        "a node port on a link-local address of IPv6",
+        SERVICE6,
+        tcp(POOL6.clients[0], LINK_LOCAL6, 30080),
+        {"ipvs": Answer(PASS), "": to(HERE6, masquerade=True)},
+        {"node_port_addresses": ("::/0",)},
+    ),
+    Case(
+        "a node port on a link-local address of IPv6 that is asked for",
+        SERVICE6,
+        tcp(POOL6.clients[0], LINK_LOCAL6, 30080),
+        to(HERE6, masquerade=True),
+        {"node_port_addresses": ("fe80::/10",)},
     ),
     Case(
         "a node port on loopback",

@@ -102,8 +102,10 @@ def _endpoints(view: FamilyView, frontend: Frontend) -> Iterable[Endpoint]:
 
 def _node_addresses(view: FamilyView, config: RuleConfig) -> tuple[str, ...]:
     found = node_port_addresses(view, config)
-    # A link-local address is of many links at once: kube-proxy leaves it out where nothing limits node ports.
-    return tuple(one for one in found.addresses if not (found.all_local and ipaddress.ip_address(one).is_link_local))
+    if view.family == 4 or not found.all_local:
+        return found.addresses
+    # In IPv6 every link has such an address: kube-proxy leaves them out where nothing limits node ports.
+    return tuple(one for one in found.addresses if not ipaddress.ip_address(one).is_link_local)
 
 
 def _elements(view: FamilyView, config: RuleConfig) -> dict[str, set[str]]:
