@@ -187,7 +187,7 @@ class _Reading:
         parts = text.split(",") if text else []
         parsed = [self._network(part.strip(), "clusterCIDR", "a network, or one of each family") for part in parts]
         families = [one.family for one in parsed if one is not None]
-        if len(families) != len(set(families)) or len(parts) > 2:
+        if len(families) != len(set(families)):
             self._wrong("clusterCIDR", text, "a network, or one of each family, with a comma between them")
         return self._of_family(parsed)
 

@@ -122,8 +122,6 @@ def _cluster_ips(place: Place, spec: Mapping[str, Any]) -> Sequence[Any]:
     every = place.items(spec.get("clusterIPs"), "spec", "clusterIPs")
     if every and every[0] != first:
         place.contradiction(every[0], "clusterIP has another value", "spec", "clusterIPs", 0)
-    if len(every) > 2:
-        place.wrong(every, "at most one address of each family", "spec", "clusterIPs")
     return every or ([first] if first else [])
 
 

@@ -111,6 +111,12 @@ def test_a_health_check_node_port_leaves_udp_alone() -> None:
     assert duplicates == ()
 
 
+def test_a_health_check_of_a_udp_service_takes_the_tcp_port() -> None:
+    checked = port("a", "10.96.0.1", protocol="UDP", health_check_node_port=30080)
+    _found, duplicates = resolved(checked, port("b", "10.96.0.2", node_port=30080))
+    assert [one.destination for one in duplicates] == ["node port 30080/TCP"]
+
+
 def test_ports_of_one_service_share_its_health_check_node_port() -> None:
     ports = [port("a", port=number, health_check_node_port=31000) for number in (80, 81)]
     assert resolved(*ports)[1] == ()

@@ -92,12 +92,20 @@ def test_a_port_without_a_name_is_joined_with_one() -> None:
         service(clusterIP="", clusterIPs=[]),
         service(clusterIP=None, clusterIPs=None),
         service(type="ExternalName", clusterIP="", clusterIPs=None, externalName="example.org"),
+        service(type="ExternalName"),
         {
             **service(),
             "metadata": {**service()["metadata"], "labels": {"service.kubernetes.io/service-proxy-name": ""}},
         },
     ],
-    ids=["headless", "no cluster IP yet", "null cluster IP", "ExternalName", "another proxy"],
+    ids=[
+        "headless",
+        "no cluster IP yet",
+        "null cluster IP",
+        "ExternalName",
+        "ExternalName with an address",
+        "another proxy",
+    ],
 )
 def test_a_service_that_is_not_proxied_makes_no_rules(passed_over: Object) -> None:
     assert view(passed_over, endpoint_slice([endpoint("10.1.0.5")])).services == ()
@@ -509,6 +517,14 @@ FIELD, CONTRADICTION, TWICE = "rules-object-field", "rules-object-contradiction"
             FIELD,
             'snapshot: items[1]: metadata.name: "Web!" ',
         ),
+        (
+            {
+                **service(),
+                "metadata": {"name": "web", "namespace": "default", "creationTimestamp": "2026-01-01T00:00:00"},
+            },
+            FIELD,
+            'Service default/web: metadata.creationTimestamp: "2026-01-01T00:00:00" ',
+        ),
         ({**service(), "metadata": {"name": "web"}}, FIELD, "snapshot: items[1]: metadata.namespace: null "),
         ({**service(), "metadata": None}, FIELD, "snapshot: items[1]: metadata.name: null "),
         (node("n1"), TWICE, "Node n1: there is one of that name already"),
@@ -556,6 +572,31 @@ def test_a_fault_is_refused_by_name(item: Object, id: str, path: str) -> None:
     ((found, text),) = faults(item)
     assert found == id
     assert text.startswith(path)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "0.0.0.0",
+        "127.0.0.1",
+        "169.254.1.1",
+        "224.0.0.1",
+        "::",
+        "::1",
+        "fe80::1",
+        "febf::1",
+        "ff02::1",
+        "::ffff:127.0.0.1",
+    ],
+)
+def test_an_external_ip_that_is_the_machines_alone_is_refused(address: str) -> None:
+    ((id, _text),) = faults(service(externalIPs=[address]))
+    assert id == FIELD
+
+
+@pytest.mark.parametrize("address", ["0.0.0.1", "128.0.0.1", "169.253.1.1", "224.0.1.1", "::2", "fec0::1", "ff05::1"])
+def test_an_external_ip_beside_those_is_taken(address: str) -> None:
+    parse(service(externalIPs=[address]))
 
 
 def test_a_health_check_port_that_is_also_a_node_port_is_refused() -> None:
