@@ -419,7 +419,7 @@ class _Reader:
 
     def nat_target(self) -> tuple[Optional[Expression], Optional[Expression]]:
         word = self.words[self.at]
-        if word in PAYLOADS or word in ("meta", "mark", "ct", "fib", "numgen"):
+        if word in _SIMPLE or word in META_INTERFACES or word in ("mark", "fib", "numgen"):
             lookup = self.expression()
             if not isinstance(lookup, MapLookup):
                 raise Unclear

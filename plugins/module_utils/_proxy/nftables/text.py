@@ -59,7 +59,7 @@ class _Dump:
     """The lines of a dump, and how far they are read. `number` is that of the last line taken."""
 
     def __init__(self, text: str) -> None:
-        self.lines = text.split("\n")
+        self.lines = text.rstrip().split("\n")
         self.number = 0
 
     def error(self, problem: str) -> BallastError:
