@@ -56,7 +56,7 @@ def commit(operations: Sequence[AnyOperation], host: Host, *, found: IpvsRules, 
         _run(operations, host, found=found, variant=variant)
     except BallastError as failed:
         state = _put_back(host, found=found, variant=variant)
-        raise MESSAGES.error("rules-ipvs-commit", found=failed.found, command=failed.text, state=state) from failed
+        raise MESSAGES.error("rules-ipvs-commit", found=failed.found, problem=failed.text, state=state) from failed
 
 
 def _put_back(host: Host, *, found: IpvsRules, variant: str) -> str:

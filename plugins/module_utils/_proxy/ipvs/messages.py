@@ -50,7 +50,7 @@ MESSAGES = Messages(
         Message(
             id="rules-ipvs-commit",
             error=HostError,
-            text="{command} failed; {state}",
+            text="the ipvs rules could not be changed: {problem}; {state}",
             remedy="mend what it says; where it misses a part of the kernel: modprobe -a ip_vs ip_set dummy, and ip_vs_ with the name of the scheduler",
         ),
     ],
