@@ -84,7 +84,7 @@ def parse_network(text: str) -> Optional[Network]:
 
 
 def _parse_sloppily(text: str) -> Optional[Address]:
-    if len(text) > _LONGEST or "%" in text:
+    if len(text) > _LONGEST:
         return None
     try:
         parsed = ipaddress.ip_address(_plain(text))
@@ -96,8 +96,16 @@ def _parse_sloppily(text: str) -> Optional[Address]:
 
 
 def _plain(text: str) -> str:
-    """`text` without leading zeros, which Python would refuse, or read as something else."""
-    head, colon, tail = text.rpartition(":")
+    """`text` without leading zeros, which Python would refuse, or read as something else. "" for one with a zone."""
+    if "%" in text:
+        return ""
+    *groups, tail = text.split(":")
     if _OCTETS.fullmatch(tail):
         tail = ".".join(str(int(octet)) for octet in tail.split("."))
-    return head + colon + tail
+    elif groups:
+        tail = _without_zeros(tail)
+    return ":".join([*map(_without_zeros, groups), tail])
+
+
+def _without_zeros(group: str) -> str:
+    return group.lstrip("0") or group[:1]

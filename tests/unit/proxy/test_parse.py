@@ -266,6 +266,7 @@ def test_source_ranges_are_normalised(ranges: object, expected: tuple[str, ...])
         ("::FFFF:010.96.0.1", 4, "10.96.0.1"),
         ("FD00:96:0:0::1", 6, "fd00:96::1"),
         ("::1.2.3.4", 6, "::102:304"),
+        ("00fd:00096:0000:00000::01", 6, "fd:96::1"),
     ],
 )
 def test_addresses_are_read_as_the_api_server_reads_them(written: str, family: int, read: str) -> None:
@@ -495,6 +496,11 @@ FIELD, CONTRADICTION, TWICE = "rules-object-field", "rules-object-contradiction"
             balancer(loadBalancerSourceRanges=["10.0.0.0/33"]),
             FIELD,
             'Service default/web: spec.loadBalancerSourceRanges[0]: "10.0.0.0/33" ',
+        ),
+        (
+            balancer(loadBalancerSourceRanges=["fd00::%eth0/64"]),
+            FIELD,
+            'Service default/web: spec.loadBalancerSourceRanges[0]: "fd00::%eth0/64" ',
         ),
         (balancer({"ip": "lb"}), FIELD, 'Service default/web: status.loadBalancer.ingress[0].ip: "lb" '),
         (
