@@ -56,7 +56,7 @@ from .moment import Moment, NotKnown, State, is_about_own_source, is_any
 from .objects import Chain, Rule, Table
 from .render import render_expression, render_rule, render_statement
 
-STEPS_LIMIT = 2_000_000  # rules and lots that one packet may pass, in all states together
+STEPS_LIMIT = 300_000  # rules and lots that one packet may pass, in all states together: some seconds
 
 _Answer = TypeVar("_Answer")
 
@@ -71,6 +71,7 @@ class Outcome:
 
     ended: list[tuple[str, State]] = field(default_factory=list)  # DROP or REJECT
     steps: int = 0
+    lines: dict[tuple[int, str], str] = field(default_factory=dict)  # rules as told, by identity and place
 
 
 @dataclass
@@ -141,7 +142,11 @@ class Walk:
             raise MESSAGES.error("rules-nft-trace-budget", place=self._place(at), limit=STEPS_LIMIT)
 
     def line(self, rule: Rule, at: _At) -> str:
-        return f"{self._place(at)}: {_text(rule)}"
+        place = self._place(at)
+        key = (id(rule), place)
+        if key not in self._outcome.lines:
+            self._outcome.lines[key] = f"{place}: {_text(rule)}"
+        return self._outcome.lines[key]
 
     # For the statements of a rule
 
