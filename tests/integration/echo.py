@@ -1,0 +1,139 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A program for network namespaces: `serve ADDRESS...` answers connections, `send` opens those that it is told of.
+
+An answer says who gave it and whom it saw as the source: `10.1.0.5:8080 from 192.168.1.10`. Standard library only, no
+import from the project: it runs with `ip netns exec`.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import selectors
+import socket
+import struct
+import sys
+import time
+
+PORTS = (8080, 8081)
+KINDS = {
+    "TCP": (socket.SOCK_STREAM, socket.IPPROTO_TCP),
+    "UDP": (socket.SOCK_DGRAM, socket.IPPROTO_UDP),
+    "SCTP": (socket.SOCK_STREAM, 132),
+}
+REFUSED = "refused"
+SILENT = "silent"
+_QUIET_SECONDS = 1.5  # after the last answer; one takes milliseconds where the machine is not busy
+
+
+def family_of(address: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
+def has(protocol: str) -> bool:
+    """Whether this kernel knows the protocol."""
+    try:
+        socket.socket(socket.AF_INET, *KINDS[protocol]).close()
+    except OSError:
+        return False
+    return True
+
+
+def text(address: str, port: int) -> str:
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+def serve(addresses: list[str]) -> None:
+    waiting = selectors.DefaultSelector()
+    for address in addresses:
+        for port in PORTS:
+            for protocol in filter(has, KINDS):
+                one = socket.socket(family_of(address), *KINDS[protocol])
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                one.bind((address, port))
+                if protocol != "UDP":
+                    one.listen(512)
+                waiting.register(one, selectors.EVENT_READ, (protocol, text(address, port)))
+    print("ready", flush=True)
+    while True:
+        for key, _events in waiting.select():
+            protocol, name = key.data
+            one = key.fileobj
+            assert isinstance(one, socket.socket)
+            if protocol == "UDP":
+                _data, peer = one.recvfrom(100)
+                one.sendto(f"{name} from {peer[0]}".encode(), peer)
+                continue
+            connection, peer = one.accept()
+            with connection:
+                connection.sendall(f"{name} from {peer[0]}".encode())
+
+
+def send(wanted: list[dict[str, object]]) -> list[str]:
+    """For each of `wanted` (source, destination, port, protocol) what came back: an answer, REFUSED or SILENT."""
+    found = [SILENT] * len(wanted)
+    waiting = selectors.DefaultSelector()
+    opened = []
+    for number, packet in enumerate(wanted):
+        source, destination = str(packet["source"]), str(packet["destination"])
+        one = socket.socket(family_of(source), *KINDS[str(packet["protocol"])])
+        one.setblocking(False)
+        # A connection that is given up leaves nothing behind: the next test begins with a clean table.
+        if packet["protocol"] != "UDP":
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        one.bind((source, 0))
+        opened.append(one)
+        try:
+            one.connect((destination, int(str(packet["port"]))))
+            if packet["protocol"] == "UDP":
+                one.send(b"?")
+        except (BlockingIOError, PermissionError):
+            pass  # under way; or a rule stopped it here, and told the socket so or not
+        except OSError as error:
+            found[number] = _meaning(error)
+            continue
+        waiting.register(one, selectors.EVENT_READ, number)
+    until = time.monotonic() + _QUIET_SECONDS
+    while waiting.get_map() and time.monotonic() < until:
+        for key, _events in waiting.select(until - time.monotonic()):
+            answer = _answer(key.fileobj)
+            if answer != SILENT:
+                until = time.monotonic() + _QUIET_SECONDS
+                found[key.data] = answer
+                waiting.unregister(key.fileobj)
+    for key in waiting.get_map().values():
+        # Linux 6.18 notes what ICMPv6 says of a TCP connection, but does not wake who waits for it.
+        found[key.data] = _answer(key.fileobj)
+    for one in opened:
+        one.close()
+    return found
+
+
+def _answer(one: object) -> str:
+    """What the socket has got by now."""
+    assert isinstance(one, socket.socket)
+    number = one.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)  # reading does not always tell of it
+    if number:
+        return _meaning(OSError(number, ""))
+    try:
+        return one.recv(200).decode()
+    except OSError as error:
+        return _meaning(error)
+
+
+def _meaning(error: OSError) -> str:
+    if error.errno == errno.ECONNREFUSED:
+        return REFUSED
+    if error.errno in (errno.EAGAIN, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT):
+        return SILENT
+    return f"error {error.errno}"
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "serve":
+        serve(sys.argv[2:])
+    else:
+        json.dump(send(json.load(sys.stdin)), sys.stdout)

@@ -1,0 +1,240 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The compiled nftables rules in a real kernel: what is read back is what was compiled, and real packets meet the fate
+that the tracer tells."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, Phase, assume, given, settings
+from hypothesis import strategies as st
+
+from ansible_collections.ballast.kube.plugins.module_utils._core.errors import HostError
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.meaning import Meaning
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.model import Endpoint, LocalDetector
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables import transaction
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.compile import compile_rules
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.expressions import GOTO, Verdict
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.objects import Element, Ruleset, Table
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.text import parse_text
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.trace import Tracer
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.transaction import (
+    ADD_ELEMENT,
+    Operation,
+    commit,
+    plan,
+    read,
+)
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.packet import (
+    DNAT,
+    PASS,
+    REJECT,
+    Answer,
+    Packet,
+    endpoint_text,
+)
+from tests.integration import echo
+from tests.integration.wire import InNamespace, Wire, namespace, wire
+from tests.unit.proxy.nftables.views import CONFIG, service, view
+from tests.unit.proxy.strategies import (
+    BRIDGE,
+    POOLS,
+    SECOND_LINK,
+    TARGET_PORTS,
+    Scenario,
+    scenarios,
+    worthwhile_packets,
+)
+
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("nft") is None, reason="only root can make namespaces, and nft is needed"
+)
+
+RANDOM = settings(
+    max_examples=30, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+)
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Iterator[InNamespace]:
+    with namespace("nft") as host:
+        yield host
+
+
+@pytest.fixture(scope="module")
+def net() -> Iterator[Wire]:
+    with wire("nft") as made:
+        yield made
+
+
+def put(host: InNamespace, wanted: Table) -> tuple[Operation, ...]:
+    operations = plan(wanted, read(host, wanted.family, wanted.name))
+    commit(operations, host)
+    return operations
+
+
+# The table
+
+
+@RANDOM
+@given(scenario=scenarios(backend="nftables"), offset=st.sampled_from((0, -1)))
+def test_what_is_read_back_is_what_was_compiled(kernel: InNamespace, scenario: Scenario, offset: int) -> None:
+    """Each from whatever the one before left, in one transaction."""
+    wanted = compile_rules(scenario.view, scenario.config, priority_offset=offset)
+    transaction.check(plan(wanted, read(kernel, wanted.family, wanted.name)), kernel)
+    put(kernel, wanted)
+    found = read(kernel, wanted.family, wanted.name)
+    assert found == wanted
+    assert plan(wanted, found) == ()
+    text = kernel.run(["nft", "list", "table", wanted.family, wanted.name], timeout=10).stdout
+    assert parse_text(text).tables[wanted.family, wanted.name] == wanted
+
+
+def test_a_failure_in_the_middle_leaves_what_was_there(kernel: InNamespace) -> None:
+    before = compile_rules(view(service("a", "10.96.0.1")), CONFIG, table="ballast-atomic")
+    after = compile_rules(view(service("a", "10.96.0.1"), service("b", "10.96.0.2")), CONFIG, table="ballast-atomic")
+    put(kernel, before)
+    operations = list(plan(after, before))
+    stray = Element(("10.96.0.9", "tcp", "80"), Verdict(GOTO, "no-such-chain"))
+    operations.insert(len(operations) // 2, Operation(ADD_ELEMENT, "ip", "ballast-atomic", "services", stray))
+    with pytest.raises(HostError) as caught:
+        commit(operations, kernel)
+    assert caught.value.id == "rules-nft-refused"
+    assert read(kernel, "ip", "ballast-atomic") == before
+    put(kernel, after)
+    assert read(kernel, "ip", "ballast-atomic") == after
+
+
+def test_an_element_and_the_chain_that_it_led_to_go_in_one_transaction(kernel: InNamespace) -> None:
+    both = compile_rules(
+        view(service("a", "10.96.0.1"), service("b", "10.96.0.2", endpoints=3)), CONFIG, table="ballast-b"
+    )
+    one = compile_rules(view(service("a", "10.96.0.1")), CONFIG, table="ballast-b")
+    put(kernel, both)
+    assert {"delete element", "delete chain"} <= {operation.kind for operation in put(kernel, one)}
+    assert read(kernel, "ip", "ballast-b") == one
+
+
+def test_a_drifted_table_is_made_anew_and_others_are_left_alone(kernel: InNamespace) -> None:
+    foreign = "table ip kube-proxy {\n\tchain x {\n\t\taccept\n\t}\n}\n"
+    kernel.run(["nft", "-f", "-"], stdin=foreign.encode(), timeout=10)
+    wanted = compile_rules(view(service("a", "10.96.0.1")), CONFIG, table="ballast-c")
+    put(kernel, wanted)
+    kernel.run(["nft", "add", "counter", "ip", "ballast-c", "x"], timeout=10)
+    kernel.run(["nft", "delete", "element", "ip", "ballast-c", "cluster-ips", "{ 10.96.0.1 }"], timeout=10)
+    assert put(kernel, wanted)[0].kind == "delete table"
+    assert read(kernel, "ip", "ballast-c") == wanted
+    commit(plan(None, wanted), kernel)
+    assert read(kernel, "ip", "ballast-c") is None
+    assert kernel.run(["nft", "list", "table", "ip", "kube-proxy"], timeout=10).stdout == foreign
+
+
+# Packets
+
+
+def real(scenario: Scenario) -> Scenario:
+    """With the links of the wire: all pods are behind the bridge."""
+    config = scenario.config
+    if config.detector.kind == "prefix":
+        config = replace(config, detector=LocalDetector("prefix", BRIDGE[:3]))
+    return replace(scenario, config=config)
+
+
+def real_packets(scenario: Scenario) -> Iterator[Packet]:
+    pool = scenario.pool
+    pods = (*pool.local_pods, pool.idle_pod)
+    for packet in worthwhile_packets(scenario):
+        if echo.has(packet.protocol) and packet.source != pool.loopback:
+            yield replace(packet, inbound_interface=BRIDGE) if packet.source in pods else packet
+
+
+def is_answered_around_us(net: Wire, packet: Packet, answer: Answer) -> bool:
+    """The endpoint and the source are one namespace, which would answer itself without the node."""
+    pool = POOLS[packet.family]
+    beyond = {endpoint_text(one, port) for one in (pool.other_node, *pool.other_pods) for port in TARGET_PORTS}
+    return net.place_of(packet) == "remote" and not answer.masquerade and bool(beyond & set(answer.endpoints))
+
+
+def is_there(scenario: Scenario, address: str) -> bool:
+    pool = scenario.pool
+    others = (*pool.local_pods, pool.idle_pod, *pool.other_pods, pool.other_node, *pool.clients)
+    return address in others or scenario.surroundings.is_local(address)
+
+
+def expect(scenario: Scenario, packet: Packet, answer: Answer, happened: str) -> None:
+    if answer.verdict == PASS and is_there(scenario, packet.destination):
+        serves = packet.port in TARGET_PORTS
+        assert (
+            happened.startswith(endpoint_text(packet.destination, packet.port)) if serves else happened == echo.REFUSED
+        )
+        return
+    if answer.verdict != DNAT:
+        assert happened == (echo.REFUSED if answer.verdict == REJECT else echo.SILENT)
+        return
+    endpoint, _from, seen = happened.partition(" from ")
+    assert endpoint in answer.endpoints
+    on_node = scenario.surroundings.is_local(endpoint.rpartition(":")[0].strip("[]"))
+    leaves = packet.node_local or not on_node
+    if leaves and (answer.masquerade or endpoint in answer.hairpin):
+        assert seen != packet.source or packet.node_local
+    else:
+        assert seen == packet.source
+
+
+@settings(RANDOM, max_examples=6)
+@given(data=st.data())
+def test_packets_meet_the_fate_that_the_tracer_tells(net: Wire, data: st.DataObject) -> None:
+    scenario = real(data.draw(scenarios(backend="nftables")))
+    assume(scenario.view.node.primary and scenario.view.frontends)
+    links = dict(scenario.surroundings.interfaces)
+    net.set_second_link(links[SECOND_LINK])
+    every = list(real_packets(scenario))
+    packets = data.draw(st.lists(st.sampled_from(every), min_size=60, max_size=150, unique=True))
+    wanted = compile_rules(scenario.view, scenario.config)
+    put(net.node, wanted)
+    tracer = Tracer(Ruleset({(wanted.family, wanted.name): wanted}), scenario.surroundings)
+    answers = [tracer.answer(packet) for packet in packets]
+    meaning = Meaning(scenario.view, scenario.config, scenario.surroundings)
+    assert answers == [meaning.answer(packet) for packet in packets]
+    pairs = [pair for pair in zip(packets, answers) if not is_answered_around_us(net, *pair)]
+    first, again = (net.send([packet for packet, _answer in pairs]) for _time in range(2))
+    for (packet, answer), happened, then in zip(pairs, first, again):
+        for one in (happened, then):
+            try:
+                expect(scenario, packet, answer, one)
+            except AssertionError as error:
+                raise AssertionError(f"{packet}\ntold: {answer}\nhappened: {one}") from error
+        if answer.affinity_seconds > 60:
+            assert then == happened, f"{packet} was not sent to the same endpoint again"
+
+
+def test_a_table_beside_it_neither_translates_nor_masquerades_again(net: Wire) -> None:
+    """Another one with the same Service stands one priority later, as kube-proxy's does during a migration, and would send it elsewhere."""
+    pool = POOLS[4]
+    net.set_second_link((pool.second,))
+    ours = service("a", pool.cluster_ips[0], endpoints=0)
+    ours = replace(ours, endpoints=(Endpoint(pool.local_pods[0], 8080, node="n1"),))
+    theirs = replace(ours, endpoints=(Endpoint(pool.local_pods[1], 8080, node="n1"),))
+    other = compile_rules(view(theirs), CONFIG, table="ballast-other")
+    commit(plan(None, read(net.node, "ip", "ballast")), net.node)
+    put(net.node, other)
+    sources = (pool.clients[0], pool.idle_pod, pool.local_pods[0])
+    packets = [Packet(source, pool.cluster_ips[0], 80, "TCP") for source in sources]
+    before = [happened.partition(" from ")[0] for happened in net.send(packets)]
+    assert before == [endpoint_text(pool.local_pods[1], 8080)] * 3
+    put(net.node, compile_rules(view(ours), CONFIG, priority_offset=-1))
+    endpoint = endpoint_text(pool.local_pods[0], 8080)
+    # Masqueraded from outside and as a hairpin, by one of the two tables alone.
+    assert net.send(packets) == [
+        f"{endpoint} from {pool.gateway}",
+        f"{endpoint} from {pool.idle_pod}",
+        f"{endpoint} from {pool.gateway}",
+    ]
+    commit(plan(None, read(net.node, "ip", "ballast-other")), net.node)
