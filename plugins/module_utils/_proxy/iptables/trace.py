@@ -25,7 +25,6 @@ from typing import Optional, Union
 from ..packet import DNAT, DROP, PASS, REJECT, Answer, Packet, Surroundings, endpoint_text
 from .messages import MESSAGES
 from .objects import (
-    Accounting,
     AddressType,
     Chain,
     ConnectionState,
@@ -55,7 +54,7 @@ from .objects import (
 )
 from .text import match_text, rule_text
 
-_RULES_LIMIT = 2_000_000  # rules that one packet may pass, in all branches together
+_RULES_LIMIT = 200_000  # rules that one packet may pass, in all branches together
 _CERTAIN = 1 << 31  # of Statistic.chance
 
 ARRIVE = (("raw", "PREROUTING"), ("mangle", "PREROUTING"), ("nat", "PREROUTING"))
@@ -189,15 +188,21 @@ class Walk:
             if isinstance(match, Recent) and match.command == "rcheck":
                 # Nobody has been seen before this first packet; but the rule says for how long one will be.
                 return False, replace(state, affinity_seconds=match.seconds)
-            one = None if isinstance(match, Unknown) else self._holds(match, at, state)
+            one = None if self._is_unknown(match) else self._holds(match, at, state)
             if one is False:
                 return False, state
             if one is None:
                 holds = None
-        unknown = next((match for match in (*rule.matches, rule.target) if isinstance(match, Unknown)), None)
-        if unknown is not None and rule.target is not None:
-            raise _unknown(unknown.text, rule, at)
+        # It ends nothing without a target, so it may ask what it likes.
+        unknown = [match_text(match) for match in rule.matches if self._is_unknown(match)]
+        if isinstance(rule.target, Unknown):
+            unknown.append(rule.target.text)
+        if unknown and rule.target is not None:
+            raise _unknown(unknown[0], rule, at)
         return holds, state
+
+    def _is_unknown(self, match: Match) -> bool:
+        return isinstance(match, Unknown) or (isinstance(match, (MatchSet, IpvsService)) and self._decide is None)
 
     def _holds(self, match: Match, at: _At, state: State) -> Optional[bool]:
         if isinstance(match, Destination):
@@ -218,21 +223,18 @@ class Walk:
         if isinstance(match, (InInterface, OutInterface)):
             name = self._interface(match, at, state)
             return None if name is None else _is_named(name, match.name) != match.negated
-        return self._holds_rarely(match, at, state)
+        return self._holds_rarely(match, state)
 
-    def _holds_rarely(self, match: Match, at: _At, state: State) -> Optional[bool]:
+    def _holds_rarely(self, match: Match, state: State) -> Optional[bool]:
         if isinstance(match, Statistic):
             certain = {0: match.negated, _CERTAIN: not match.negated}
             return certain.get(match.chance)
-        if isinstance(match, (Recent, Accounting)):
-            return True
-        if isinstance(match, PhysicalIn):
-            return None  # nobody told us whether the link is a bridge's
-        if isinstance(match, MatchSet) and self._decide is not None:
+        if self._decide is not None and isinstance(match, MatchSet):
             return self._decide(match, state) != match.negated
-        if isinstance(match, IpvsService) and self._decide is not None:
+        if self._decide is not None and isinstance(match, IpvsService):
             return self._decide(match, state)
-        raise _unknown(match_text(match), Rule((match,)), at)
+        # Nobody told us whether the link is a port of a bridge. What is left, Recent (set) and Accounting, always matches.
+        return None if isinstance(match, PhysicalIn) else True
 
     def _interface(self, match: Union[InInterface, OutInterface], at: _At, state: State) -> Optional[str]:
         """The link's name, "" where the hook knows none, None where we do not know it."""
