@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from .._core.collector import collection_paused
 from .._core.errors import BallastError, Problems
 from .frontends import frontends
 from .messages import MESSAGES
@@ -52,7 +53,8 @@ class Snapshot:
 def parse_snapshot_text(text: str, *, node_name: str, node_ips: Sequence[str]) -> Snapshot:
     """UserError where `text` is no JSON, with line and column where there is one; else as parse_snapshot."""
     try:
-        data = json.loads(text, parse_constant=_refuse_constant)
+        with collection_paused():
+            data = json.loads(text, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
         reason = f"line {error.lineno}, column {error.colno}: {error.msg}"
         raise MESSAGES.error("rules-snapshot-json", reason=reason) from error
@@ -65,13 +67,14 @@ def parse_snapshot_text(text: str, *, node_name: str, node_ips: Sequence[str]) -
 
 def parse_snapshot(data: object, *, node_name: str, node_ips: Sequence[str]) -> Snapshot:
     """`node_ips` are the addresses on the node's links, of both families. Problems, with every fault."""
-    problems: list[BallastError] = []
-    objects = _Objects(problems)
-    for item, kind, place in _items(data, problems):
-        objects.add(item, kind, place)
-    views = node_views(objects.nodes, name=node_name, addresses=node_ips, problems=problems)
-    Problems.raise_if(problems)
-    return Snapshot((objects.view(4, views[4]), objects.view(6, views[6])))
+    with collection_paused():
+        problems: list[BallastError] = []
+        objects = _Objects(problems)
+        for item, kind, place in _items(data, problems):
+            objects.add(item, kind, place)
+        views = node_views(objects.nodes, name=node_name, addresses=node_ips, problems=problems)
+        Problems.raise_if(problems)
+        return Snapshot((objects.view(4, views[4]), objects.view(6, views[6])))
 
 
 def _refuse_constant(name: str) -> NoReturn:
