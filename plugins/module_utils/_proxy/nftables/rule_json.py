@@ -59,6 +59,7 @@ from .vocabulary import (
     META_KEYS,
     NAT_FLAGS,
     PAYLOADS,
+    comparison,
     reject_reason,
 )
 
@@ -121,7 +122,7 @@ def constant_in(value: Any) -> str:
     kind, inner = _single(value)
     if kind == "prefix":
         prefix = only(inner, ("addr", "len"))
-        return f"{text_of(prefix['addr'])}/{number_in(prefix['len'])}"
+        return f"{constant_in(prefix['addr'])}/{number_in(prefix['len'])}"
     if kind == "range" and isinstance(inner, list) and len(inner) == 2:
         return f"{constant_in(inner[0])}-{constant_in(inner[1])}"
     raise Unclear
@@ -229,7 +230,7 @@ def _match(inner: Any) -> Match:
         return Match(left, AnonymousSet(tuple(key_in(key) for key in listed(only(right, ("set",))["set"]))), operator)
     if (operator == ANY_BIT) != (left in BIT_FIELDS) and (operator == ANY_BIT or isinstance(right, list)):
         raise Unclear
-    return Match(left, AnonymousSet(tuple(key_in(key) for key in listed(right))), operator)
+    return comparison(left, tuple(key_in(key) for key in listed(right)), operator)
 
 
 def _vmap(inner: Any) -> Vmap:

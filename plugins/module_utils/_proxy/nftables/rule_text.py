@@ -63,6 +63,7 @@ from .vocabulary import (
     META_KEYS,
     NAT_FLAGS,
     PAYLOADS,
+    comparison,
     constant_of,
     number_of,
     reject_reason,
@@ -331,7 +332,7 @@ class _Reader:
             return Match(left, right, operator or EQUAL)
         if len(right) > 1 and (operator or left not in BIT_FIELDS):
             raise Unclear
-        return Match(left, AnonymousSet(tuple(right)), operator or (ANY_BIT if left in BIT_FIELDS else EQUAL))
+        return comparison(left, tuple(right), operator or (ANY_BIT if left in BIT_FIELDS else EQUAL))
 
     def compared(self) -> Union[Named, AnonymousSet, list[Key]]:
         """`@name`, `{ ... }`, or bare constants: several of them are flags."""

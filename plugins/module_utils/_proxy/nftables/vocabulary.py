@@ -12,7 +12,21 @@ from __future__ import annotations
 import re
 from typing import Optional
 
-from .expressions import Binary, Concat, Ct, Expression, Fib, MapLookup, Meta, Numgen, Payload, Unknown
+from .expressions import (
+    AnonymousSet,
+    Binary,
+    Concat,
+    Ct,
+    Expression,
+    Fib,
+    Key,
+    MapLookup,
+    Match,
+    Meta,
+    Numgen,
+    Payload,
+    Unknown,
+)
 
 PAYLOADS = {
     "ip": ("saddr", "daddr", "protocol"),
@@ -64,6 +78,8 @@ _CT_TYPES = {"state": "ct_state", "status": "ct_status", "mark": "mark", "direct
 _PRIORITIES = {"raw": -300, "mangle": -150, "dstnat": -100, "filter": 0, "security": 50, "srcnat": 100}
 _BRIDGE_PRIORITIES = {"dstnat": -300, "filter": -200, "out": 100, "srcnat": 300}
 
+_MARKS = (Meta("mark"), Ct("mark"))
+_MARK_BITS = 32
 _NUMBER = re.compile(r"0x[0-9a-f]{1,16}|[0-9]{1,20}", re.ASCII | re.IGNORECASE)
 _TIME = re.compile(
     r"(?=[0-9])(?:([0-9]{1,9})d)?(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(?:([0-9]{1,9})s)?(?:[0-9]{1,9}ms)?"
@@ -97,6 +113,16 @@ def parts_of(expression: Expression) -> tuple[Expression, ...]:
 
 def is_known(expression: Expression) -> bool:
     return not isinstance(expression, (Unknown, MapLookup))
+
+
+def comparison(left: Expression, keys: tuple[Key, ...], operator: str) -> Match:
+    """nft lists `meta mark & 0x80000000 != 0x0`, whose mask is of leading ones, as `meta mark != 0x00000000/1`."""
+    value, slash, length = (keys[0][0] if len(keys) == 1 and keys[0] else "").partition("/")
+    number, ones = number_of(value), number_of(length)
+    if slash and left in _MARKS and number is not None and ones is not None and ones <= _MARK_BITS:
+        mask = (1 << _MARK_BITS) - (1 << (_MARK_BITS - ones))
+        return Match(Binary(left, "&", str(mask)), AnonymousSet.of(str(number)), operator)
+    return Match(left, AnonymousSet(keys), operator)
 
 
 def priority_of(words: list[str], *, family: str) -> Optional[int]:
