@@ -52,17 +52,8 @@ class Snapshot:
 
 def parse_snapshot_text(text: str, *, node_name: str, node_ips: Sequence[str]) -> Snapshot:
     """UserError where `text` is no JSON, with line and column where there is one; else as parse_snapshot."""
-    try:
-        with collection_paused():
-            data = json.loads(text, parse_constant=_refuse_constant)
-    except json.JSONDecodeError as error:
-        reason = f"line {error.lineno}, column {error.colno}: {error.msg}"
-        raise MESSAGES.error("rules-snapshot-json", reason=reason) from error
-    except ValueError as error:
-        raise MESSAGES.error("rules-snapshot-json", reason="NaN, Infinity, or thousands of digits") from error
-    except RecursionError as error:
-        raise MESSAGES.error("rules-snapshot-json", reason="lists in lists, too deep to be read") from error
-    return parse_snapshot(data, node_name=node_name, node_ips=node_ips)
+    with collection_paused():
+        return parse_snapshot(_decoded(text), node_name=node_name, node_ips=node_ips)
 
 
 def parse_snapshot(data: object, *, node_name: str, node_ips: Sequence[str]) -> Snapshot:
@@ -75,6 +66,18 @@ def parse_snapshot(data: object, *, node_name: str, node_ips: Sequence[str]) -> 
         views = node_views(objects.nodes, name=node_name, addresses=node_ips, problems=problems)
         Problems.raise_if(problems)
         return Snapshot((objects.view(4, views[4]), objects.view(6, views[6])))
+
+
+def _decoded(text: str) -> object:
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        reason = f"line {error.lineno}, column {error.colno}: {error.msg}"
+        raise MESSAGES.error("rules-snapshot-json", reason=reason) from error
+    except ValueError as error:
+        raise MESSAGES.error("rules-snapshot-json", reason="NaN, Infinity, or thousands of digits") from error
+    except RecursionError as error:
+        raise MESSAGES.error("rules-snapshot-json", reason="lists in lists, too deep to be read") from error
 
 
 def _refuse_constant(name: str) -> NoReturn:
