@@ -170,7 +170,7 @@ def test_source_ranges_with_the_node_in_them_let_it_use_the_balancers_address() 
 
 def test_a_range_of_all_addresses_asks_nothing() -> None:
     one = replace(WEB, load_balancer_ips=("198.51.100.10",), source_ranges=("0.0.0.0/0",))
-    assert not any(" -s 0.0.0.0/0" in line for line in lines(_rules(one), "nat", firewall_chain(one)))
+    assert not any("-s 0.0.0.0/0" in line for line in lines(_rules(one), "nat", firewall_chain(one)))
     assert len(lines(_rules(one), "nat", firewall_chain(one))) == 3
 
 

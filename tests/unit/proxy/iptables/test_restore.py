@@ -124,6 +124,12 @@ def test_a_missing_jump_goes_before_what_others_put_there() -> None:
     kernel = Kernel()
     apply(kernel, compile_rules(view([]), config()))
     jumps = list(kernel.tables["filter"]["INPUT"])
+    assert [jump.split()[-1] for jump in jumps] == [
+        "KUBE-FIREWALL",
+        "KUBE-PROXY-FIREWALL",
+        "KUBE-NODEPORTS",
+        "KUBE-EXTERNAL-SERVICES",
+    ]
     kernel.tables["filter"]["INPUT"] = ["-p tcp -j DROP", jumps[2]]
     operations = apply(kernel, compile_rules(view([]), config()))
     assert kinds(operations) == ["insert rule filter INPUT"]

@@ -213,6 +213,12 @@ def test_a_packet_that_stays_on_the_node_keeps_its_source() -> None:
     assert ask(rules(nat=nat)) == Answer(DNAT, (f"{NODE}:8080",))
 
 
+def test_masquerade_is_of_the_endpoints_that_a_packet_leaves_the_node_for() -> None:
+    some = LOTS.replace("--to-destination 10.1.0.5", f"--to-destination {NODE}").replace("-A A -s 172.16.5.5/32", "-A A")
+    found = ask(rules(nat=some))
+    assert (found.endpoints, found.masquerade) == (("172.16.5.5:8080", f"{NODE}:8080"), True)
+
+
 def test_affinity_is_told_by_the_rule_that_asks_for_it() -> None:
     nat = "-A PREROUTING -p tcp -m recent --rcheck --seconds 60 --reap --name X -j A\n-A A -j ACCEPT\n" + TO_POD
     assert ask(rules(nat=nat)).affinity_seconds == 60
