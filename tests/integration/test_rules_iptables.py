@@ -46,7 +46,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._proxy.iptables.trace
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.meaning import Meaning
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.packet import Packet
 from tests.integration import echo
-from tests.integration.test_rules_nftables import expect, is_answered_around_us, real
+from tests.integration.fate import expect, is_answered_around_us, real
 from tests.integration.wire import InNamespace, Wire, namespace, wire
 from tests.unit.proxy.iptables.views import config, everything, here, service, view
 from tests.unit.proxy.strategies import BRIDGE, SECOND_LINK, Scenario, scenarios, worthwhile_packets

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import HostError
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.meaning import Meaning
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.model import Endpoint, LocalDetector
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.model import Endpoint
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables import transaction
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.compile import compile_rules
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.expressions import GOTO, Verdict
@@ -33,24 +33,18 @@ from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.trans
     read,
 )
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.packet import (
-    DNAT,
-    PASS,
-    REJECT,
-    Answer,
     Packet,
     endpoint_text,
 )
-from tests.integration import echo
+from tests.integration.fate import expect, is_answered_around_us, real, real_packets
 from tests.integration.wire import InNamespace, Wire, namespace, wire
 from tests.unit.proxy.nftables.views import CONFIG, service, view
 from tests.unit.proxy.strategies import (
-    BRIDGE,
     POOLS,
     SECOND_LINK,
     TARGET_PORTS,
     Scenario,
     scenarios,
-    worthwhile_packets,
 )
 
 pytestmark = pytest.mark.skipif(
@@ -139,55 +133,6 @@ def test_a_drifted_table_is_made_anew_and_others_are_left_alone(kernel: InNamesp
 # Packets
 
 
-def real(scenario: Scenario) -> Scenario:
-    """With the links of the wire: all pods are behind the bridge."""
-    config = scenario.config
-    if config.detector.kind == "prefix":
-        config = replace(config, detector=LocalDetector("prefix", BRIDGE[:3]))
-    return replace(scenario, config=config)
-
-
-def real_packets(scenario: Scenario) -> Iterator[Packet]:
-    pool = scenario.pool
-    pods = (*pool.local_pods, pool.idle_pod)
-    for packet in worthwhile_packets(scenario):
-        if echo.has(packet.protocol) and packet.source != pool.loopback:
-            yield replace(packet, inbound_interface=BRIDGE) if packet.source in pods else packet
-
-
-def is_answered_around_us(net: Wire, packet: Packet, answer: Answer) -> bool:
-    """The endpoint and the source are one namespace, which would answer itself without the node."""
-    pool = POOLS[packet.family]
-    beyond = {endpoint_text(one, port) for one in (pool.other_node, *pool.other_pods) for port in TARGET_PORTS}
-    return net.place_of(packet) == "remote" and not answer.masquerade and bool(beyond & set(answer.endpoints))
-
-
-def is_there(scenario: Scenario, address: str) -> bool:
-    pool = scenario.pool
-    others = (*pool.local_pods, pool.idle_pod, *pool.other_pods, pool.other_node, *pool.clients)
-    return address in others or scenario.surroundings.is_local(address)
-
-
-def expect(scenario: Scenario, packet: Packet, answer: Answer, happened: str) -> None:
-    if answer.verdict == PASS and is_there(scenario, packet.destination):
-        serves = packet.port in TARGET_PORTS
-        assert (
-            happened.startswith(endpoint_text(packet.destination, packet.port)) if serves else happened == echo.REFUSED
-        )
-        return
-    if answer.verdict != DNAT:
-        assert happened == (echo.REFUSED if answer.verdict == REJECT else echo.SILENT)
-        return
-    endpoint, _from, seen = happened.partition(" from ")
-    assert endpoint in answer.endpoints
-    on_node = scenario.surroundings.is_local(endpoint.rpartition(":")[0].strip("[]"))
-    leaves = packet.node_local or not on_node
-    if leaves and (answer.masquerade or endpoint in answer.hairpin):
-        assert seen != packet.source or packet.node_local
-    else:
-        assert seen == packet.source
-
-
 @settings(RANDOM, max_examples=6)
 @given(data=st.data())
 def test_packets_meet_the_fate_that_the_tracer_tells(net: Wire, data: st.DataObject) -> None:
@@ -211,8 +156,21 @@ def test_packets_meet_the_fate_that_the_tracer_tells(net: Wire, data: st.DataObj
                 expect(scenario, packet, answer, one)
             except AssertionError as error:
                 raise AssertionError(f"{packet}\ntold: {answer}\nhappened: {one}") from error
-        if answer.affinity_seconds > 60:
-            assert then == happened, f"{packet} was not sent to the same endpoint again"
+
+
+def test_a_source_keeps_its_endpoint_whichever_address_it_asks_for(net: Wire) -> None:
+    pool = POOLS[4]
+    net.set_second_link((pool.second,))
+    endpoints = tuple(Endpoint(address, port, node="n1") for address in pool.local_pods for port in TARGET_PORTS)
+    sticky = replace(service("a", pool.cluster_ips[0]), endpoints=endpoints, node_port=30080, affinity_seconds=300)
+    put(net.node, compile_rules(view(sticky), CONFIG))
+    for source in (*pool.clients, pool.idle_pod):
+        inside, outside = Packet(source, pool.cluster_ips[0], 80, "TCP"), Packet(source, pool.primary, 30080, "TCP")
+        answers = [net.send([packet])[0].partition(" ")[0] for packet in (inside, inside, outside, inside, outside)]
+        assert set(answers) == {answers[0]} <= {one.text for one in endpoints}
+    put(net.node, compile_rules(view(replace(sticky, affinity_seconds=0)), CONFIG))
+    every = [Packet(source, pool.cluster_ips[0], 80, "TCP") for source in pool.clients for _time in range(30)]
+    assert len({answer.partition(" ")[0] for answer in net.send(every)}) > 3
 
 
 def test_a_table_beside_it_neither_translates_nor_masquerades_again(net: Wire) -> None:
