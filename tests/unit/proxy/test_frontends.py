@@ -171,6 +171,6 @@ def test_no_destination_has_two_owners_whatever_the_order(services: list[Service
         by_name.setdefault(one.name, []).append(one)
     if all(len(ports) == 1 for ports in by_name.values()):
         assert resolved(*turned, **created) == (found, duplicates)
-    for one in duplicates:
-        winner, loser = one.winner[8:9], one.loser[8:9]
+    for duplicate in duplicates:
+        winner, loser = duplicate.winner[8:9], duplicate.loser[8:9]
         assert (created[winner], winner) < (created[loser], loser)
