@@ -32,7 +32,7 @@ KEYS = {"why", "service", "zone", "endpoints", "cluster", "local", "has_any"}
 
 
 def endpoint(number: int, fields: Mapping[str, Any]) -> Endpoint:
-    hints = {"zone_hints": tuple(fields.get("zones", ())), "node_hints": tuple(fields.get("nodes", ()))}
+    hints: dict[str, Any] = {"zone_hints": tuple(fields.get("zones", ())), "node_hints": tuple(fields.get("nodes", ()))}
     rest = {key: value for key, value in fields.items() if key not in ("zones", "nodes")}
     return Endpoint(f"10.1.0.{number}", 8080, **rest, **hints)
 
@@ -43,7 +43,9 @@ def test_case(path: Path) -> None:
     assert KEYS.issuperset(case)
     assert case["why"]
     endpoints = {name: endpoint(number, of) for number, (name, of) in enumerate(case["endpoints"].items())}
-    fields = {key: tuple(of) if isinstance(of, list) else of for key, of in case.get("service", {}).items()}
+    fields: dict[str, Any] = {
+        key: tuple(of) if isinstance(of, list) else of for key, of in case.get("service", {}).items()
+    }
     service = ServicePort("default", "web", "", "TCP", 80, "10.96.0.1", endpoints=tuple(endpoints.values()), **fields)
     found = reachable(service, node="n1", zone=case.get("zone", ""))
     names = {one: name for name, one in endpoints.items()}
