@@ -65,6 +65,7 @@ SERVICE = ServicePort(
     load_balancer_ips=(BALANCER, BOUND),
     endpoints=(Endpoint(POD, 8080, node=s.THIS_NODE), Endpoint(REMOTE_POD, 8080, node=s.OTHER_NODE)),
 )
+DRAINING = Endpoint(POD, 8080, ready=False, serving=True, terminating=True, node=s.THIS_NODE)
 REMOTE_ONLY = replace(SERVICE, endpoints=SERVICE.endpoints[1:])
 SERVICE6 = ServicePort(
     namespace="default",
@@ -311,11 +312,19 @@ CASES = (
         from_node(BOUND, 80, source=POOL.second),
         {"ipvs": to(HERE, THERE, masquerade=True), "": Answer(DROP)},
     ),
+    Case(
+        "eTP Local, the only endpoint here drains and may draw itself",
+        replace(LOCAL, endpoints=(DRAINING, SERVICE.endpoints[1])),
+        tcp(POD, EXTERNAL, 80),
+        to(HERE, hairpin=(HERE,)),
+        NO_DETECTOR,
+    ),
     # Node ports
     Case("a node port", SERVICE, tcp(CLIENT, POOL.primary, 30080), to(HERE, THERE, masquerade=True)),
     Case("a node port, from the node", SERVICE, from_node(POOL.primary, 30080), to(HERE, THERE, masquerade=True)),
     Case("another port of the node", SERVICE, tcp(CLIENT, POOL.primary, 30081), Answer(PASS)),
     Case("a node port elsewhere", SERVICE, tcp(CLIENT, POOL.other_node, 30080), Answer(PASS)),
+    Case("a node port elsewhere without endpoints", EMPTY, tcp(CLIENT, POOL.other_node, 30080), Answer(PASS)),
     Case(
         "a node port on the second address",
         SERVICE,
