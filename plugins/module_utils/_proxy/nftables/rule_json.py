@@ -51,7 +51,6 @@ from .rule_text import Unclear, parse_statements
 from .vocabulary import (
     BIT_FIELDS,
     CT_KEYS,
-    DEFAULT_BURST,
     FIB_FLAGS,
     FIB_RESULTS,
     LIMIT_UNITS,
@@ -270,9 +269,9 @@ def _counter(inner: Any) -> Counter:
 
 
 def _limit(inner: Any) -> Limit:
-    limit = only(inner, ("rate", "per"), ("burst", "inv", "rate_unit", "burst_unit"))
+    limit = only(inner, ("rate", "per", "burst"), ("inv", "rate_unit", "burst_unit"))
     unit = text_of(limit.get("rate_unit", "packets"), LIMIT_UNITS)
-    burst = number_in(limit.get("burst", DEFAULT_BURST if unit == "packets" else 0))
+    burst = number_in(limit["burst"])
     burst_unit = text_of(limit.get("burst_unit", "packets" if unit == "packets" else "bytes"), LIMIT_UNITS)
     per = text_of(limit["per"], ("second", "minute", "hour", "day", "week"))
     return Limit(number_in(limit["rate"]), per, unit, burst, burst_unit, limit.get("inv", False) is True)

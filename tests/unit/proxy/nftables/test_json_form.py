@@ -81,12 +81,13 @@ def test_what_newer_nft_lists_is_read_too() -> None:
         document(
             {"table": {"family": "ip", "name": "t", "comment": "ours"}},
             {"chain": {**HOME, "name": "c", "comment": "why", "type": "nat", "hook": "output", "prio": -101}},
-            {"set": {**HOME, "name": "s", "type": {"typeof": expression}, "flags": "timeout", "elem": []}},
+            {"set": {**HOME, "name": "s", "type": {"typeof": expression}, "flags": ["dynamic", "timeout"], "elem": []}},
         )
     ).tables["ip", "t"]
     assert found.chains["c"] == Chain("c", base=Hook("nat", "output", -101))
     assert found.chains["c"].comment == "why"
     assert found.sets["s"] == Set("s", ("ipv4_addr", "mark"), flags=("timeout",))
+    assert found.sets["s"].dynamic
     assert found.sets["s"].key_typeof == (Payload("ip", "saddr"), Meta("mark"))
 
 

@@ -131,6 +131,13 @@ def test_a_source_that_is_remembered_goes_where_it_went() -> None:
     assert answer(known, replace(packet, source="10.244.1.8")).endpoints == CART
 
 
+def test_affinity_is_by_the_set_or_by_the_rule_that_remembers() -> None:
+    sets = "\tset s {\n\t\ttype ipv4_addr\n\t\tflags dynamic,timeout\n\t\ttimeout 5m\n\t}"
+    by_set = rules(f"nat-a prerouting 0: update @s {{ ip saddr }}; {TO_A}", sets=sets)
+    by_rule = rules(f"nat-a prerouting 0: update @s {{ ip saddr timeout 1m }}; {TO_A}", sets=sets)
+    assert (answer(by_set).affinity_seconds, answer(by_rule).affinity_seconds) == (300, 60)
+
+
 def test_why_names_the_rules_that_had_a_say() -> None:
     why = answer(parse_text(dumps.text(G2)), Packet(OUTSIDE, "172.30.0.41", 80, "TCP")).why
     assert why[1].startswith("ip kube-proxy services: ip daddr @cluster-ips")
@@ -245,6 +252,9 @@ def test_our_table_beside_anothers_decides_first() -> None:
         (["a forward 0: tcp dport != { 79-90, 443 } drop"], PASS),
         (["a forward 0: tcp dport > 79 tcp dport < 81 tcp dport >= 80 tcp dport <= 80 drop"], DROP),
         (["a forward 0: tcp dport > 80 drop"], PASS),
+        (["a forward 0: tcp dport 79-80 drop"], DROP),
+        (["a forward 0: tcp dport 80-81 drop"], DROP),
+        (["a forward 0: tcp dport 81-90 drop"], PASS),
         (["a forward 0: udp dport 80 drop"], PASS),
         (["a forward 0: udp dport != 80 drop"], PASS),  # it has no such field
         (["a forward 0: meta l4proto . th dport { udp . 80, tcp . 80 } drop"], DROP),
