@@ -10,7 +10,8 @@ What they exchange is opaque here: each backend has its own type of rules, the s
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Optional, Protocol
 
 from .._core.host import Host
@@ -38,6 +39,7 @@ from .packet import Answer, Packet, Surroundings
 NFT_FAMILIES = {4: "ip", 6: "ip6"}
 KUBE_PROXY_TABLE = "kube-proxy"
 Settings = tuple[tuple[str, str], ...]
+Tracer = Callable[[Packet], Answer]
 
 
 class Operation(Protocol):
@@ -69,7 +71,8 @@ class Backend(Protocol):
     def commit(self, operations: Sequence[Any], host: Host, found: Any) -> None:
         """Do them all; after a failure, which it raises, the kernel holds what it held before."""
 
-    def trace(self, rules: Any, packet: Packet, surroundings: Surroundings) -> Answer: ...
+    def tracer(self, rules: Any, surroundings: Surroundings) -> Tracer:
+        """Answers what becomes of a packet; for many packets of one set of rules."""
 
     def own(self, rules: Any) -> Any:
         """What of the rules is the backend's: what `plan` takes as wanted."""
@@ -101,9 +104,9 @@ class Nftables:
     def commit(self, operations: Sequence[transaction.Operation], host: Host, found: Optional[Table]) -> None:
         transaction.commit(operations, host)
 
-    def trace(self, rules: Optional[Table], packet: Packet, surroundings: Surroundings) -> Answer:
+    def tracer(self, rules: Optional[Table], surroundings: Surroundings) -> Tracer:
         tables = {} if rules is None else {(rules.family, rules.name): rules}
-        return nftables_trace.trace(Ruleset(tables), packet, surroundings)
+        return nftables_trace.Tracer(Ruleset(tables), surroundings).answer
 
     def own(self, rules: Optional[Table]) -> Optional[Table]:
         return rules
@@ -134,8 +137,8 @@ class Iptables:
     def commit(self, operations: Sequence[restore.Operation], host: Host, found: Tables) -> None:
         restore.commit(operations, host, found=found, layout=LAYOUT, variant=self.variant)
 
-    def trace(self, rules: Tables, packet: Packet, surroundings: Surroundings) -> Answer:
-        return iptables_trace.trace(rules, packet, surroundings)
+    def tracer(self, rules: Tables, surroundings: Surroundings) -> Tracer:
+        return partial(iptables_trace.trace, rules, surroundings=surroundings)
 
     def own(self, rules: Tables) -> Tables:
         return restore.own(rules, LAYOUT)
@@ -172,8 +175,8 @@ class Ipvs:
     def commit(self, operations: Sequence[ipvs_plan.AnyOperation], host: Host, found: IpvsRules) -> None:
         ipvs_apply.commit(operations, host, found=found, variant=self.variant)
 
-    def trace(self, rules: IpvsRules, packet: Packet, surroundings: Surroundings) -> Answer:
-        return ipvs_trace.trace(rules, packet, surroundings)
+    def tracer(self, rules: IpvsRules, surroundings: Surroundings) -> Tracer:
+        return partial(ipvs_trace.trace, rules, surroundings=surroundings)
 
     def own(self, rules: IpvsRules) -> IpvsRules:
         return ipvs_plan.own(rules)

@@ -32,7 +32,7 @@ def frontends(
         for key, frontend in _claims(service):
             owner = owners.setdefault(key, service)
             if (owner.namespace, owner.name) != (service.namespace, service.name):
-                duplicates.add(Duplicate(_destination(key), winner=owner.title, loser=service.title))
+                duplicates.add(Duplicate(destination_text(key), winner=owner.title, loser=service.title))
             elif owner is service and frontend is not None:
                 found.append(frontend)
     return _sorted(found), tuple(sorted(duplicates, key=lambda one: (one.destination, one.winner, one.loser)))
@@ -51,7 +51,8 @@ def _claims(service: ServicePort) -> Iterator[tuple[Key, Optional[Frontend]]]:
         yield ("", "TCP", service.health_check_node_port), None
 
 
-def _destination(key: Key) -> str:
+def destination_text(key: Key) -> str:
+    """As people read it: "10.0.0.1:80/TCP", "node port 30080/TCP"."""
     address, protocol, port = key
     return f"{endpoint_text(address, port)}/{protocol}" if address else f"node port {port}/{protocol}"
 

@@ -16,10 +16,11 @@ from .._core.errors import BallastError, Problems
 from .._core.host import Host
 from .._core.names import MARK
 from .audit import Audited, AuditFinding, Facts, audit, read_facts
-from .backends import KUBE_PROXY_TABLE, Backend, Iptables, Ipvs, Nftables
+from .backends import KUBE_PROXY_TABLE, Backend, Iptables, Ipvs, Nftables, Tracer
 from .config import ParsedConfig
 from .engine import FAMILIES, INPUT_SPEC, configs_from, families, snapshot_from
 from .iptables.restore import NFT, variant_in_use
+from .ipvs.objects import LINK
 from .messages import MESSAGES
 from .packet import PROTOCOLS, Answer, Packet, Surroundings
 from .parse import Snapshot
@@ -62,7 +63,7 @@ def inquire(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
     parsed = time.monotonic()
     rules = _Rules(host, params, backend, snapshot, configs)
     around = _surroundings(host, params)
-    answers = [backend.trace(rules.of(packet.family), packet, around) for packet in packets]
+    answers = [rules.tracer(packet.family, around)(packet) for packet in packets]
     traced = time.monotonic()
     findings: Sequence[AuditFinding] = ()
     if params["audit"] and snapshot is not None:
@@ -129,12 +130,18 @@ class _Rules:
         self.snapshot = snapshot
         self.configs = configs
         self.known: dict[int, Any] = {}
+        self.tracers: dict[int, Tracer] = {}
         self.dump = _dump(host, params["ruleset_path"])
 
     def of(self, family: int) -> Any:
         if family not in self.known:
             self.known[family] = self._read(family)
         return self.known[family]
+
+    def tracer(self, family: int, surroundings: Surroundings) -> Tracer:
+        if family not in self.tracers:
+            self.tracers[family] = self.backend.tracer(self.of(family), surroundings)
+        return self.tracers[family]
 
     def found(self) -> Mapping[int, Any]:
         """By family, those that this node has or the dump may have."""
@@ -183,4 +190,4 @@ def _backend(host: Host, params: Mapping[str, Any]) -> Backend:
 def _surroundings(host: Host, params: Mapping[str, Any]) -> Surroundings:
     if params["node_ips"] is not None:
         return surroundings_of(params["node_ips"])
-    return Surroundings(read_links(host))
+    return Surroundings(tuple(link for link in read_links(host) if link[0] != LINK))  # ipvs itself adds what is on that
