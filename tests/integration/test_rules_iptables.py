@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
@@ -46,10 +45,10 @@ from ansible_collections.ballast.kube.plugins.module_utils._proxy.iptables.trace
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.meaning import Meaning
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.packet import Packet
 from tests.integration import echo
-from tests.integration.fate import expect, is_answered_around_us, real
+from tests.integration.fate import expect, is_answered_around_us, real, real_packets
 from tests.integration.wire import InNamespace, Wire, namespace, wire
 from tests.unit.proxy.iptables.views import config, everything, here, service, view
-from tests.unit.proxy.strategies import BRIDGE, SECOND_LINK, Scenario, scenarios, worthwhile_packets
+from tests.unit.proxy.strategies import SECOND_LINK, Scenario, scenarios, worthwhile_packets
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or not all(shutil.which(f"iptables-{one}-restore") for one in VARIANTS),
@@ -187,12 +186,12 @@ def test_the_variants_do_not_see_each_other(kernel: InNamespace) -> None:
 # Packets
 
 
-def real_packets(scenario: Scenario) -> Iterator[Packet]:
-    pool = scenario.pool
-    pods = (*pool.local_pods, pool.idle_pod)
+def packets_of(scenario: Scenario) -> Iterator[Packet]:
+    """Also those that the node sends from its loopback address: of the backends only this one serves node ports there."""
+    yield from real_packets(scenario)
     for packet in worthwhile_packets(scenario):
-        if echo.has(packet.protocol):
-            yield replace(packet, inbound_interface=BRIDGE) if packet.source in pods else packet
+        if packet.source == scenario.pool.loopback and echo.has(packet.protocol):
+            yield packet
 
 
 @settings(RANDOM, max_examples=8)
@@ -202,7 +201,7 @@ def test_packets_meet_the_fate_that_is_traced(net: Wire, variant: str, data: st.
     scenario = real(data.draw(scenarios(backend="iptables")))
     assume(scenario.view.node.primary and scenario.view.frontends)
     net.set_second_link(dict(scenario.surroundings.interfaces)[SECOND_LINK])
-    every = list(real_packets(scenario))
+    every = list(packets_of(scenario))
     packets = data.draw(st.lists(st.sampled_from(every), min_size=60, max_size=150, unique=True))
     sysctls = {"net.ipv4.conf.all.route_localnet": "0", **dict(required_sysctls(scenario.view, scenario.config))}
     net.node.run(["sysctl", "-qw", *(f"{name}={value}" for name, value in sysctls.items())], timeout=10)

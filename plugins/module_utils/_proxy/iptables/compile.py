@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ..._core.collector import collection_paused
 from ..model import FamilyView, Frontend, RuleConfig, ServicePort
 from ..node_ports import LOOPBACK_ADDRESS, node_port_addresses
 from ..topology import reachable
@@ -86,6 +87,7 @@ _JUMPS: tuple[tuple[str, str, str, tuple[Match, ...], str], ...] = (
 )
 
 
+@collection_paused()
 def compile_rules(view: FamilyView, config: RuleConfig) -> Tables:
     lists = RuleLists(
         nat={name: [] for name in (SERVICES, NODE_PORTS)},

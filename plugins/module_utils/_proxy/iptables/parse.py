@@ -16,6 +16,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Optional
 
+from ..._core.collector import collection_paused
 from ..._core.errors import BallastError
 from .grammar import Refused, plain_address, protocol, read_match, read_target
 from .messages import MESSAGES
@@ -48,6 +49,7 @@ _COMMENT = ["comment", "--comment"]
 _INTERFACE = re.compile(r"\S{1,16}")  # IFNAMSIZ less the closing NUL, and a "+"
 
 
+@collection_paused()
 def parse(text: str, *, family: int) -> Tables:
     """Raises rules-iptables-line for a line that is not of iptables-save, rules-iptables-cut where a table has no end,
     rules-iptables-hidden for a table that iptables-save says it cannot show."""

@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ..._core.collector import collection_paused
 from ..._core.errors import CommandFailed, Unavailable
 from ..._core.host import Host
 from .messages import MESSAGES
@@ -56,6 +57,7 @@ class Operation:
         return f"{self.table} {self.chain}"
 
 
+@collection_paused()
 def plan(desired: Tables, found: Tables, layout: Layout) -> tuple[Operation, ...]:
     """The smallest change that brings the chains of `layout` from `found` to `desired`. With empty tables desired, it
     removes all of the layout."""
