@@ -155,13 +155,15 @@ def _hosts(request: Request, node_cidr: Network, machines: Network) -> list[dict
             }
         ]
     inside = list(machines.subnets(new_prefix=28))[: request.hosts]
+    machines_dir = os.path.join(request.lab_dir, "vms")
     return [
         {
             "name": f"vm{machine + 1}",
             "connection": "ssh",
             "user": "root",
             "address": str(node_cidr[_FIRST_MACHINE + machine]),
-            "ssh_key": os.path.join(request.lab_dir, "vms", "ssh_key"),
+            "ssh_key": os.path.join(machines_dir, "ssh_key"),
+            "known_hosts": os.path.join(machines_dir, f"vm{machine + 1}", "known_hosts"),
             "bridge": link_name(request.name),
             "gateway": f"{network[1]}/{network.prefixlen}",
             "state_dir": _MACHINE_STATE_DIR,
