@@ -284,7 +284,14 @@ def _log(inner: Any) -> Log:
 
 
 def _set_update(inner: Any) -> SetUpdate:
-    update = only(inner, ("op", "elem", "set"))
+    return _update(only(inner, ("op", "elem", "set")), name=inner["set"], data=None)
+
+
+def _map_update(inner: Any) -> SetUpdate:
+    return _update(only(inner, ("op", "elem", "data", "map")), name=inner["map"], data=_value(inner["data"]))
+
+
+def _update(update: Mapping[str, Any], *, name: Any, data: Optional[Expression]) -> SetUpdate:
     operation = text_of(update["op"], ("add", "update", "delete"))
     key = update["elem"]
     seconds = 0
@@ -292,7 +299,7 @@ def _set_update(inner: Any) -> SetUpdate:
         element = only(only(key, ("elem",))["elem"], ("val",), ("timeout",))
         seconds = number_in(element.get("timeout", 0))
         key = element["val"]
-    return SetUpdate(_named(update["set"]), expression_in(key), None, operation, seconds)
+    return SetUpdate(_named(name), expression_in(key), data, operation, seconds)
 
 
 _STATEMENTS: dict[str, Callable[[Any], Statement]] = {
@@ -303,4 +310,5 @@ _STATEMENTS: dict[str, Callable[[Any], Statement]] = {
     "limit": _limit,
     "log": _log,
     "set": _set_update,
+    "map": _map_update,
 }

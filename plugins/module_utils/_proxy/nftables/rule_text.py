@@ -99,11 +99,9 @@ def parse_rule(text: str, *, family: str) -> Rule:
     """Of one line in a chain of a table of `family`; what is not understood becomes Unknown."""
     words = words_of(text)
     handle = 0
-    if "#" in words:
-        remark = words[words.index("#") :]
-        words = words[: words.index("#")]
-        if len(remark) == 3 and remark[1] == "handle":
-            handle = number_of(remark[2]) or 0
+    if words[-3:-1] == ["#", "handle"]:  # another remark (`# xt_tcp`) stands for what nft could not say
+        handle = number_of(words[-1]) or 0
+        words = words[:-3]
     comment = ""
     if len(words) > 2 and words[-2] == "comment" and words[-1].startswith('"'):
         comment = words[-1][1:-1]
@@ -445,7 +443,7 @@ class _Reader:
         seconds: Optional[int] = 0
         if self.skip("timeout"):
             seconds = seconds_of(self.take())
-        data = self.expression() if self.skip(":") else None
+        data = self.value() if self.skip(":") else None
         self.need("}")
         if seconds is None:
             raise Unclear

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, UserError
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.expressions import (
+    Constant,
     Meta,
     Payload,
     SetUpdate,
@@ -95,6 +96,14 @@ def test_a_statement_that_nft_has_no_json_for_comes_as_text() -> None:
     update = SetUpdate("m", Payload("ip", "saddr"), Payload("ip", "daddr"), "add")
     assert statements("add @m { ip saddr : ip daddr }") == (update,)
     assert statements("jump {\n\t\t\tdrop\n\t\t}") == (Unknown("jump { drop }"),)
+
+
+def test_newer_nft_has_json_for_what_a_rule_puts_into_a_map() -> None:
+    saddr = {"payload": {"protocol": "ip", "field": "saddr"}}
+    element = {"elem": {"val": saddr, "timeout": 60}}
+    found = statements({"map": {"op": "update", "elem": element, "data": 17, "map": "@m"}})
+    assert found == statements("update @m { ip saddr timeout 1m : 0x00000011 }")
+    assert found == (SetUpdate("m", Payload("ip", "saddr"), Constant(("17",)), "update", 60),)
 
 
 def test_a_statement_that_is_not_known_is_kept_between_those_that_are() -> None:

@@ -135,6 +135,10 @@ def test_a_map_of_addresses_and_ports_is_one_value_in_its_old_form_and_its_new()
     [
         ("meta skuid 0 drop", (Unknown("meta skuid 0"), DROPS)),
         ("tcp flags syn / fin,syn accept", (Unknown("tcp flags syn / fin , syn"), Verdict("accept"))),
+        (
+            "meta l4proto tcp # xt_tcp drop",
+            (Match(Meta("l4proto"), AnonymousSet.of("tcp")), Unknown("# xt_tcp"), DROPS),
+        ),
         ("queue num 1 bypass", (Unknown("queue num 1 bypass"),)),
         ("drop or not", (Unknown("drop or not"),)),  # what we do not know may change what we know before it
         (
