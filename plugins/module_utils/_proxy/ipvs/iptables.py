@@ -20,6 +20,7 @@ Source: reference of kube-proxy 1.3, 2.3.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from ..iptables.objects import (
@@ -47,6 +48,7 @@ from ..iptables.objects import (
     rule,
     tables,
 )
+from ..iptables.text import rule_text
 from ..model import LocalDetector, RuleConfig
 from .objects import SET_TYPES, set_name
 
@@ -131,16 +133,30 @@ def compile_tables(
     }
     for table, built_in, name, comment in _JUMPS:
         chains[table].setdefault(built_in, []).append(rule(target=Jump(name), comment=comment))
-    return tables(
-        family,
-        {
-            table: {
-                name: Chain(name, tuple(rules), policy="" if name in _OWN[table] else "ACCEPT")
-                for name, rules in found.items()
-            }
-            for table, found in chains.items()
-        },
+    return in_one_order(
+        tables(
+            family,
+            {
+                table: {
+                    name: Chain(name, tuple(rules), policy="" if name in _OWN[table] else "ACCEPT")
+                    for name, rules in found.items()
+                }
+                for table, found in chains.items()
+            },
+        )
     )
+
+
+def in_one_order(found: Tables) -> Tables:
+    """kube-proxy writes the rules of KUBE-IPVS-OUT-FILTER as a map of Go happens to be ordered. As each of them drops for
+    itself, their order means nothing; here they are sorted, so that equal ones compare equal."""
+    chain = found.chain("filter", "KUBE-IPVS-OUT-FILTER")
+    if chain is None or any(one.target != DROP for one in chain.rules):
+        return found
+    ordered = replace(chain, rules=tuple(sorted(chain.rules, key=rule_text)))
+    chains = {table.name: {**table.by_name} for table in found.tables}
+    chains["filter"][chain.name] = ordered
+    return tables(found.family, chains)
 
 
 class _Writer:

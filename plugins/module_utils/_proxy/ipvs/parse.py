@@ -18,6 +18,7 @@ from typing import NoReturn, Optional
 
 from ..iptables.objects import Tables
 from ..packet import PROTOCOLS
+from .iptables import in_one_order
 from .messages import MESSAGES
 from .objects import (
     DEFAULT_MAXELEM,
@@ -77,7 +78,7 @@ def parse(*, tables: Tables, servers: str, sets: str, links: str, connections: s
             _with_connections(one, open_ones) for one in parse_servers(servers) if _is_of_family(one.address, family)
         ),
         sets=parse_sets(sets),
-        tables=tables,
+        tables=in_one_order(tables),
         links=tuple((name, found) for name, found in listed if name != LINK),
         other_addresses=tuple(one for one in on_link if on_link[one] != family),
     )
