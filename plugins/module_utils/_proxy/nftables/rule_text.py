@@ -384,19 +384,8 @@ class _Reader:
             options.append((name, word[1:-1] if word.startswith('"') else word))
         return Log(tuple(sorted(options)))
 
-    def masquerade(self) -> Nat:
-        return self.nat("masquerade")
-
-    def redirect(self) -> Nat:
-        return self.nat("redirect")
-
-    def dnat(self) -> Nat:
-        return self.nat("dnat")
-
-    def snat(self) -> Nat:
-        return self.nat("snat")
-
-    def nat(self, kind: str) -> Nat:
+    def nat(self) -> Nat:
+        kind = self.words[self.at - 1]
         family = ""
         if kind in ("dnat", "snat") and self.words[self.at] in ("ip", "ip6"):
             family = self.take()
@@ -452,15 +441,10 @@ class _Reader:
 
 _STATEMENTS: dict[str, Callable[[_Reader], Statement]] = {
     **dict.fromkeys(VERDICTS, _Reader.verdict),
+    **dict.fromkeys(("dnat", "snat", "masquerade", "redirect"), _Reader.nat),
+    **dict.fromkeys(("add", "update", "delete"), _Reader.update),
     "reject": _Reader.reject,
     "counter": _Reader.counter,
     "limit": _Reader.limit,
     "log": _Reader.log,
-    "masquerade": _Reader.masquerade,
-    "redirect": _Reader.redirect,
-    "dnat": _Reader.dnat,
-    "snat": _Reader.snat,
-    "update": _Reader.update,
-    "add": _Reader.update,
-    "delete": _Reader.update,
 }

@@ -20,12 +20,10 @@ from .expressions import (
     Expression,
     Fib,
     Key,
-    MapLookup,
     Match,
     Meta,
     Numgen,
     Payload,
-    Unknown,
 )
 
 PAYLOADS = {
@@ -109,10 +107,6 @@ def type_of(expression: Expression) -> str:
 
 def parts_of(expression: Expression) -> tuple[Expression, ...]:
     return expression.parts if isinstance(expression, Concat) else (expression,)
-
-
-def is_known(expression: Expression) -> bool:
-    return not isinstance(expression, (Unknown, MapLookup))
 
 
 def comparison(left: Expression, keys: tuple[Key, ...], operator: str) -> Match:
