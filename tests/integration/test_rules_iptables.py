@@ -194,7 +194,7 @@ def packets_of(scenario: Scenario) -> Iterator[Packet]:
             yield packet
 
 
-@settings(RANDOM, max_examples=8)
+@settings(RANDOM, max_examples=6)
 @given(data=st.data())
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_packets_meet_the_fate_that_is_traced(net: Wire, variant: str, data: st.DataObject) -> None:
