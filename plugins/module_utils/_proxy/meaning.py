@@ -76,8 +76,7 @@ class Meaning:
         if frontend:
             return self._served(frontend, packet)
         frontend = self._frontends.get(("", packet.protocol, packet.port))
-        own = packet.destination not in self._cluster_ips and self._surroundings.is_local(packet.destination)
-        if not frontend or not own:
+        if not frontend or not self._surroundings.is_local(packet.destination):
             return self._unserved(packet)
         barred = self._barred(packet.destination)
         return self._not_here(frontend, barred) if barred else self._served(frontend, packet)
@@ -110,19 +109,21 @@ class Meaning:
     def _unserved(self, packet: Packet) -> Answer:
         """No Service has this port on this address."""
         address = packet.destination
-        if address in self._cluster_ips:
-            rule, verdict = "undefined-port-rejected", REJECT
-        elif address in self._external_ips and not self._surroundings.is_local(address):
-            rule, verdict = "undefined-external-port-rejected", REJECT
-        elif _within(address, self._service_networks):
-            rule, verdict = "unallocated-dropped", DROP
-        else:
-            return Answer(PASS, why=_why("no-service"))
-        if not self._holds(rule):
-            return Answer(PASS, why=_why("no-service"))
+        on_link = self._surroundings.is_local(address)
         checks_health = packet.port in self._health_check_ports and packet.protocol != "SCTP"
+        cases = (
+            ("undefined-port-rejected", REJECT, address in self._cluster_ips),
+            ("undefined-external-port-rejected", REJECT, address in self._external_ips and not on_link),
+            ("unallocated-dropped", DROP, _within(address, self._service_networks)),
+        )
+        refused = next(((rule, verdict) for rule, verdict, holds in cases if holds and self._holds(rule)), None)
+        if refused is None:
+            return Answer(PASS, why=_why("no-service"))
+        if on_link and not packet.node_local and self._holds("taken-by-node"):
+            return Answer(PASS, why=_why("taken-by-node"))
         if checks_health and self._holds("health-check-port"):
             return Answer(PASS, why=_why("health-check-port"))
+        rule, verdict = refused
         return Answer(verdict, why=_why(rule))
 
     def _served(self, frontend: Frontend, packet: Packet) -> Answer:

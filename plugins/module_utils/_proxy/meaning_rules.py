@@ -58,6 +58,12 @@ _ROWS = (
         (NFTABLES,),
     ),
     Rule(
+        "taken-by-node",
+        "the address is on a link of the node: what comes to it is for who listens there",
+        "reference of kube-proxy 2.1: cluster-ips-check is in forward and output",
+        (NFTABLES,),
+    ),
+    Rule(
         "node-port-primary",
         "node ports are served on the node's primary address only, as nodePortAddresses is not set",
         "reference of kube-proxy 1.5 and 1.7, row 1",

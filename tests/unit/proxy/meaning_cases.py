@@ -37,6 +37,7 @@ CLUSTER_IP, EXTERNAL, BALANCER = POOL.cluster_ips[0], POOL.external_ips[0], POOL
 HERE, THERE = f"{POD}:8080", f"{REMOTE_POD}:8080"
 LATE = "10.50.0.78"  # on a link since the view was made
 HERE6 = f"[{POOL6.local_pods[0]}]:8080"
+TAKEN = "10.96.0.250"  # in the ServiceCIDR
 LINK_LOCAL, LINK_LOCAL6 = "169.254.20.10", "fe80::10"
 BOUND = "10.50.0.77"  # a load balancer's address on a link of the node
 
@@ -45,7 +46,7 @@ SURROUNDINGS = Surroundings(
         ("lo", ("127.0.0.1", "::1")),
         ("cni0", (POOL.gateway,)),
         ("eth0", (POOL.primary, POOL6.primary, LINK_LOCAL6)),
-        ("eth1", (POOL.second, BOUND, LATE, LINK_LOCAL)),
+        ("eth1", (POOL.second, BOUND, LATE, LINK_LOCAL, TAKEN)),
     )
 )
 NODE = NodeView(
@@ -147,6 +148,19 @@ CASES = (
         SERVICE,
         tcp(POD, POOL.unallocated, 80),
         {"nftables": Answer(DROP), "": Answer(PASS)},
+    ),
+    Case("a clusterIP of nobody that the node has on a link", SERVICE, tcp(POD, TAKEN, 80), Answer(PASS)),
+    Case(
+        "a clusterIP of nobody that the node has on a link, from the node",
+        SERVICE,
+        from_node(TAKEN, 80),
+        {"nftables": Answer(DROP), "": Answer(PASS)},
+    ),
+    Case(
+        "an external IP in a ServiceCIDR",
+        replace(SERVICE, external_ips=(POOL.unallocated,)),
+        tcp(CLIENT, POOL.unallocated, 7),
+        {"nftables": Answer(DROP), "iptables": Answer(PASS), "ipvs": Answer(REJECT)},
     ),
     # clusterIP
     Case("a pod of this node keeps its address", SERVICE, tcp(NEIGHBOUR, CLUSTER_IP, 80), to(HERE, THERE)),
