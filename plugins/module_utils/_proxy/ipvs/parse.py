@@ -196,24 +196,25 @@ def _with_connections(server: VirtualServer, found: Mapping[tuple[Key, str, int]
 def _virtual_server(words: list[str]) -> VirtualServer:
     rest = iter(words)
     mark, host, protocol, port = _service(rest)
-    server = VirtualServer(host, port, protocol, scheduler="", mark=mark)
+    scheduler, persistent_seconds = "", 0
+    flags: tuple[str, ...] = ()
     other: list[str] = []
     for option in rest:
         if option == "-s":
-            server = replace(server, scheduler=_value(rest, option))
+            scheduler = _value(rest, option)
         elif option == "-p":
-            server = replace(server, persistent_seconds=_number(_value(rest, option), "timeout"))
+            persistent_seconds = _number(_value(rest, option), "timeout")
         elif option == "-b":
-            server = replace(server, flags=tuple(sorted(_value(rest, option).split(","))))
+            flags = tuple(sorted(_value(rest, option).split(",")))
         elif option in _FLAG_OPTIONS or (option == "-6" and mark):
             other.append(option)
         elif option in _VALUE_OPTIONS:
             other += ["--pe" if option == "pe" else option, _value(rest, option)]
         else:
             raise _Bad(f"unknown option {option}")
-    if not server.scheduler:
+    if not scheduler:
         raise _Bad("no scheduler")
-    return replace(server, other=tuple(other))
+    return VirtualServer(host, port, protocol, scheduler, persistent_seconds, flags, tuple(other), mark)
 
 
 def _real_server(words: list[str]) -> tuple[Key, RealServer]:

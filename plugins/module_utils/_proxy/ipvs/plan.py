@@ -90,7 +90,7 @@ def plan(
     leaving = [
         one for one in own_there.servers if one.key not in wanted.server_by_key and not _lies_in(one.address, excluded)
     ]
-    _refuse_excluded(wanted, found, excluded)
+    _refuse_excluded(wanted, found, own_there, excluded)
     rules = restore.plan(wanted.tables, found.tables, LAYOUT)
     last = desired is None
     return (
@@ -110,17 +110,15 @@ def own(found: IpvsRules) -> IpvsRules:
     local = {address for _link, addresses in found.links for address in addresses}
     bound = set(found.addresses)
     names = {set_name(name, found.family) for name in SET_TYPES}
+    node_ports = {protocol: found.kube_set(name).elements for protocol, name in _NODE_PORT_SETS.items()}
 
     def is_own(one: VirtualServer) -> bool:
         if one.mark:
             return False
         key = f"{one.address},{one.protocol.lower()}:{one.port}"
-        node_ports = found.kube_set(_NODE_PORT_SETS[one.protocol]).elements
-        return (
-            one.address in bound
-            or key in keys
-            or (one.address in local and (str(one.port) in node_ports or key in node_ports))
-        )
+        if one.address in bound or key in keys:
+            return True
+        return one.address in local and not node_ports[one.protocol].isdisjoint((str(one.port), key))
 
     return replace(
         found,
@@ -158,6 +156,8 @@ def overdue(known: Mapping[str, float], *, now: float) -> frozenset[str]:
 def _servers(wanted: IpvsRules, found: IpvsRules, late: Optional[Collection[str]]) -> Iterable[Operation]:
     for server in wanted.servers:
         there = found.server_by_key.get(server.key)
+        if there == server:
+            continue
         if there is None:
             yield Operation("add virtual server", server.text, IPVSADM, f"-A {_definition(server)}")
         elif replace(there, real_servers=()) != replace(server, real_servers=()):
@@ -193,10 +193,13 @@ def _waits(server: VirtualServer, real: RealServer) -> bool:
     return server.protocol == "TCP" and real.connections > 0
 
 
-def _refuse_excluded(wanted: IpvsRules, found: IpvsRules, excluded: list[Network]) -> None:
-    ours = own(found).server_by_key
+def _refuse_excluded(wanted: IpvsRules, found: IpvsRules, own_there: IpvsRules, excluded: list[Network]) -> None:
     for one in wanted.servers:
-        if one.key in found.server_by_key and one.key not in ours and _lies_in(one.address, excluded):
+        if (
+            one.key in found.server_by_key
+            and one.key not in own_there.server_by_key
+            and _lies_in(one.address, excluded)
+        ):
             raise MESSAGES.error("rules-ipvs-excluded", server=one.text)
 
 
@@ -234,10 +237,10 @@ def _addresses(wanted: IpvsRules, found: IpvsRules) -> Iterable[Operation]:
     if wanted.link and not found.link:
         yield Operation("add link", LINK, IP, f"link add {LINK} type dummy")
     for address in wanted.addresses:
-        if address not in found.addresses:
+        if address not in found.bound:
             yield Operation("bind address", address, IP, f"address add {address}/{length} dev {LINK}")
     for address in found.addresses:
-        if address not in wanted.addresses:
+        if address not in wanted.bound:
             yield Operation("unbind address", address, IP, f"address delete {address}/{length} dev {LINK}")
     if found.link and not wanted.link and not found.other_addresses:
         yield Operation("remove link", LINK, IP, f"link delete {LINK}")
