@@ -30,7 +30,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._proxy.packet import 
 from tests.unit.proxy import strategies as s
 from tests.unit.proxy.meaning_cases import CASES, Case
 
-PACKETS_OF_A_KIND = 6
+PACKETS_OF_A_KIND = 4
 Trace = Callable[[Packet], Answer]
 
 
