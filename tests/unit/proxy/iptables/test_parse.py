@@ -2,8 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The dumps are of iptables 1.8.9 in a network namespace, which was given rules as kube-proxy 1.37 writes them, and beside
-them rules of the kubelet, flannel, docker and CNI's port mapping."""
+"""The dumps node-* are of iptables 1.8.9 in a network namespace, which was given rules as kube-proxy 1.37 writes them, and
+beside them rules of the kubelet, flannel, docker and CNI's port mapping. kube-proxy-1.37.1-nft.rules is what a real one had
+written for tests/integration/cluster_of_every_kind.py."""
 
 from __future__ import annotations
 
@@ -57,6 +58,13 @@ def test_what_kube_proxy_wrote_is_what_we_compile() -> None:
     found = own(parse(NFT, family=4), LAYOUT).table("nat").by_name
     wanted = own(compile_rules(view([sticky]), config()), LAYOUT).table("nat").by_name
     assert {name: chain for name, chain in found.items() if "CANARY" not in name} == wanted
+
+
+def test_all_that_a_real_kube_proxy_writes_is_in_the_grammar() -> None:
+    found = parse((DUMPS / "kube-proxy-1.37.1-nft.rules").read_text(), family=4)
+    rules = [rule for table in found.tables for chain in table.chains for rule in chain.rules]
+    assert len(rules) > 200
+    assert not [part for rule in rules for part in (*rule.matches, rule.target) if isinstance(part, o.Unknown)]
 
 
 def test_what_was_read_is_rendered_so_that_it_is_read_the_same() -> None:

@@ -214,7 +214,9 @@ def test_a_packet_that_stays_on_the_node_keeps_its_source() -> None:
 
 
 def test_masquerade_is_of_the_endpoints_that_a_packet_leaves_the_node_for() -> None:
-    some = LOTS.replace("--to-destination 10.1.0.5", f"--to-destination {NODE}").replace("-A A -s 172.16.5.5/32", "-A A")
+    some = LOTS.replace("--to-destination 10.1.0.5", f"--to-destination {NODE}").replace(
+        "-A A -s 172.16.5.5/32", "-A A"
+    )
     found = ask(rules(nat=some))
     assert (found.endpoints, found.masquerade) == (("172.16.5.5:8080", f"{NODE}:8080"), True)
 
