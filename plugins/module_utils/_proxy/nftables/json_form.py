@@ -18,7 +18,7 @@ from .messages import MESSAGES
 from .objects import FAMILIES, VERDICT, Chain, Element, Hook, Rule, Ruleset, Set, Table
 from .rule_json import constant_in, expression_in, key_in, listed, number_in, only, statements_of, text_of, verdict_in
 from .rule_text import Unclear
-from .vocabulary import parts_of, type_of
+from .vocabulary import STATEFUL, parts_of, type_of
 
 _CHILD = ("family", "table", "name")
 _SET_OPTIONS = (
@@ -230,7 +230,7 @@ def _element(item: Any, target: Optional[Target]) -> Element:
     if isinstance(item, str):
         return Element((constant_in(item),), target)
     if isinstance(item, dict) and "elem" in item:
-        element = only(only(item, ("elem",))["elem"], ("val",), ("comment", "timeout", "expires", "counter"))
+        element = only(only(item, ("elem",))["elem"], ("val",), ("comment", "timeout", "expires", *STATEFUL))
         comment, seconds = text_of(element.get("comment", "")), number_in(element.get("timeout", 0))
         return Element(key_in(element["val"]), target, comment, seconds)
     return Element(key_in(item), target)

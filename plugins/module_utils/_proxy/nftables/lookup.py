@@ -17,7 +17,7 @@ from typing import Generic, Optional, TypeVar, Union
 from .expressions import AnonymousMap, AnonymousSet, Expression, Key, Target
 from .moment import NotKnown
 from .objects import Set
-from .vocabulary import parts_of, type_of
+from .vocabulary import SERVICE_TYPES, parts_of, type_of
 
 _ADDRESSES = ("ipv4_addr", "ipv6_addr")
 _NUMBERS = ("inet_service", "mark", "integer")
@@ -103,6 +103,8 @@ class Indexes:
 
     def named(self, found: Set, key: Key) -> Optional[Target]:
         """What a map has for `key`; of a set, the element that it is found by."""
+        if not set(found.key) <= set(SERVICE_TYPES):  # its elements may have been kept as they were written
+            raise NotKnown(f"@{found.name}")
         if "interval" not in found.flags:
             element = found.elements.get(key) or found.elements.get(_CATCH_ALL)
             return None if element is None else element.target or element.key

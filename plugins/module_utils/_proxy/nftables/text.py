@@ -18,7 +18,7 @@ from .expressions import GOTO, JUMP, VERDICTS, Expression, Key, Target, Unknown,
 from .messages import MESSAGES
 from .objects import FAMILIES, VERDICT, Chain, Element, Hook, Rule, Ruleset, Set, Table
 from .rule_text import Unclear, parse_expression, parse_rule, words_of
-from .vocabulary import constant_of, number_of, parts_of, priority_of, seconds_of, type_of
+from .vocabulary import SERVICE_TYPES, STATEFUL, constant_of, number_of, parts_of, priority_of, seconds_of, type_of
 
 _OPENING = re.compile(r"(\S+(?: \S+)?) (\S+) \{(?:\s*# handle ([0-9]{1,18}))?")
 _TABLE = re.compile(r"table (\S+) (\S+) \{(?:\s*#.*)?")
@@ -45,6 +45,7 @@ _OBJECTS = (
     "ct expectation",
 )
 _KEEPING = ("gc-interval", "policy", "limit", "quota", "last", "ct", "synproxy", "connlimit")
+_ELEMENT_OPTIONS = ("comment", "timeout", "expires")
 _PART = r"(?:\"[0-9]+\"|[\w.:/*+-]+)"
 _KEY = re.compile(rf"({_PART}(?: \. {_PART})*)((?: .*)?)", re.ASCII)
 _DATA = re.compile(rf"{_PART}(?: \. {_PART})*", re.ASCII)
@@ -313,10 +314,14 @@ def _elements(body: str, found: _SetLines) -> dict[Key, Element]:
     plain = not strings and "0x" not in body
     width = 0 if any(isinstance(part, Unknown) for part in found.key_typeof) else len(found.key)
     is_vmap = found.data == (VERDICT,)
+    is_foreign = not set(found.key) <= set(SERVICE_TYPES)  # flags of TCP may be "psh | ack": kept whole
     elements: dict[Key, Element] = {}
     targets: dict[str, Optional[Target]] = {"": None}
     for item in body.split(","):
         left, colon, right = item.strip().partition(" : ")
+        if is_foreign and " " in left and not colon:
+            elements[(_shown(left, strings),)] = Element((_shown(left, strings),))
+            continue
         match = _KEY.fullmatch(left)
         if match is None or bool(colon) != bool(found.data):
             raise ValueError(_shown(item, strings))
@@ -361,24 +366,22 @@ def _data(text: str, strings: list[str]) -> Optional[Key]:
 
 
 def _options(words: list[str], strings: list[str], item: str) -> tuple[str, int]:
-    """Comment and timeout of an element. When it expires and what it counted is state and is passed over."""
+    """Comment and timeout of an element. When it expires and what it counts and limits is state and is passed over."""
     comment = ""
     timeout = 0
-    pending = iter(words)
-    for word in pending:
-        value = next(pending, "")
+    pending = words[::-1]
+    while pending:
+        word = pending.pop()
+        value = pending[-1] if pending else ""
         seconds = seconds_of(value)
         if word == "comment" and value.startswith('"'):
             comment = strings[int(value[1:-1])]
         elif word in ("timeout", "expires") and seconds is not None:
             timeout = seconds if word == "timeout" else timeout
-        elif word == "counter" and value == "packets":
-            if (
-                number_of(next(pending, "")) is None
-                or next(pending, "") != "bytes"
-                or number_of(next(pending, "")) is None
-            ):
-                raise ValueError(_shown(item, strings))
+        elif word in STATEFUL:
+            while len(pending) > 1 and pending[-2] not in (*_ELEMENT_OPTIONS, *STATEFUL):
+                pending.pop()
         else:
             raise ValueError(_shown(item, strings))
+        pending = pending[:-1]
     return comment, timeout

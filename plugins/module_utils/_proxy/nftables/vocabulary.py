@@ -48,6 +48,9 @@ NAT_FLAGS = ("fully-random", "persistent", "random")
 # Comparing one of these with a plain constant asks whether one of its flags is set.
 BIT_FIELDS = (Ct("state"), Ct("status"), Payload("tcp", "flags"))
 PORT_UNREACHABLE = "port-unreachable"  # nft's default for `reject`, which it does not list
+# What an element of a dynamic set may keep account of.
+STATEFUL = ("counter", "limit", "quota", "last", "ct", "ct count")
+SERVICE_TYPES = ("ipv4_addr", "ipv6_addr", "inet_proto", "inet_service", "integer", "mark", "ifname")
 REJECT_PROTOCOLS = {"ip": "icmp", "ip6": "icmpv6", "inet": "icmpx", "bridge": "icmpx", "netdev": "icmpx"}
 
 _TYPES = {

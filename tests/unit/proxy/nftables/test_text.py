@@ -178,6 +178,31 @@ def test_elements_have_comments_and_times_of_their_own() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "state",
+    [
+        "counter packets 1 bytes 2",
+        "limit rate 5/second burst 5 packets",
+        "limit rate over 10 mbytes/second counter packets 1 bytes 2",
+        "quota 25 mbytes used 1 bytes",
+        "ct count over 20",
+        "last used never",
+    ],
+)
+def test_what_an_element_keeps_account_of_is_passed_over(state: str) -> None:
+    line = f'\t\telements = {{ 10.0.0.1 {state} timeout 1m expires 3s comment "why", 10.0.0.2 {state} }}'
+    found = only_set("\t\ttype ipv4_addr", "\t\tflags dynamic,timeout", line)
+    first, second = ("10.0.0.1",), ("10.0.0.2",)
+    assert found.elements == {first: Element(first, None, "why", 60), second: Element(second)}
+
+
+def test_keys_of_types_that_services_do_not_have_are_kept_as_they_are_written() -> None:
+    assert set(only_set("\t\ttype tcp_flag", "\t\telements = { syn, psh | ack }").elements) == {
+        ("syn",),
+        ("psh | ack",),
+    }
+
+
 def test_a_set_says_its_type_by_expressions_or_by_name() -> None:
     by_name = only_set("\t\ttype ipv4_addr . inet_service", "\t\telements = { 10.0.0.1 . 80 }")
     by_expression = only_set("\t\ttypeof ip daddr . tcp dport", "\t\telements = { 10.0.0.1 . 80 }")

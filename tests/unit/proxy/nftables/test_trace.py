@@ -299,6 +299,11 @@ def test_a_set_with_networks_is_searched_by_its_plain_parts_first(source: str, e
     assert answer(ruleset, replace(PACKET, source=source)).verdict == expected
 
 
+def test_a_set_of_types_that_we_do_not_read_is_not_searched() -> None:
+    flags = "\tset s {\n\t\ttype ct_state\n\t\telements = { new }\n\t}"
+    assert refusal(rules("a forward 0: ct state @s drop", sets=flags)).id == "rules-nft-trace-unknown"
+
+
 def test_a_map_of_verdicts_may_have_an_element_for_all_else() -> None:
     ruleset = rules("a forward 0: ip saddr vmap { 10.0.0.1 : accept, * : drop }")
     assert answer(ruleset).verdict == DROP
