@@ -48,6 +48,12 @@ MESSAGES = Messages(
             remedy="save the rules from a kernel, which refuses such rules",
         ),
         Message(
+            id="rules-iptables-deep",
+            error=UserError,
+            text="table {table}: chains jump to chains more than {limit} deep, down to {chain}",
+            remedy="save the rules from a kernel; if they are from one, let fewer chains do the same",
+        ),
+        Message(
             id="rules-iptables-budget",
             error=UserError,
             text="a packet passes more than {limit} rules",

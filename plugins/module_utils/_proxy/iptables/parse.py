@@ -40,7 +40,8 @@ from .objects import (
     tables,
 )
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s"]+')
+# Also a quotation without its end matches, up to the end of the line: the search is linear in any text.
+_TOKEN = re.compile(r'(?P<quoted>"(?:[^"\\]|\\.)*)(?P<end>"?)|[^\s"]+')
 _ESCAPED = re.compile(r"\\(.)")
 _COUNTERS = re.compile(r"\[\d{1,20}:\d{1,20}\]", re.ASCII)
 _CHAIN_NAME = re.compile(r"[!-~]{1,28}", re.ASCII)  # XT_EXTENSION_MAXNAMELEN less the closing NUL
@@ -227,19 +228,11 @@ def _tokens(line: str) -> list[str]:
     """The words of a line; one in quotes keeps them, and is one word."""
     if '"' not in line:
         return line.split()
-    if "\\" in line:
-        if _TOKEN.sub("", line).strip():
-            raise Refused("a quotation without its end")
-        return _TOKEN.findall(line)
     words: list[str] = []
-    parts = line.split('"')
-    if len(parts) % 2 == 0:
-        raise Refused("a quotation without its end")
-    for place, part in enumerate(parts):
-        if place % 2:
-            words.append(f'"{part}"')
-        else:
-            words.extend(part.split())
+    for found in _TOKEN.finditer(line):
+        if found["quoted"] and not found["end"]:
+            raise Refused("a quotation without its end")
+        words.append(found[0])
     return words
 
 

@@ -55,6 +55,7 @@ from .objects import (
 from .text import match_text, rule_text
 
 _RULES_LIMIT = 200_000  # rules that one packet may pass, in all branches together
+_DEPTH_LIMIT = 64  # chains that jump to chains; nf_tables allows 16
 _CERTAIN = 1 << 31  # of Statistic.chance
 
 ARRIVE = (("raw", "PREROUTING"), ("mangle", "PREROUTING"), ("nat", "PREROUTING"))
@@ -102,7 +103,7 @@ class _At:
 
 def trace(rules: Tables, packet: Packet, surroundings: Surroundings) -> Answer:
     """Raises rules-iptables-unknown where the packet comes to what is not known here, rules-iptables-undecided where its
-    fate hangs on more than the endpoint drawn, and rules-iptables-chain, -loop, -budget for rules that no kernel holds."""
+    fate hangs on more than the endpoint drawn, and rules-iptables-chain, -loop, -deep, -budget for rules that no kernel holds."""
     walk = Walk(rules, packet, surroundings)
     start = State(packet.destination, packet.port)
     if packet.node_local:
@@ -288,6 +289,8 @@ class Walk:
             raise MESSAGES.error("rules-iptables-chain", table=at.table, chain=target.chain)
         if target.chain in at.chains:
             raise MESSAGES.error("rules-iptables-loop", table=at.table, chain=target.chain)
+        if len(at.chains) > _DEPTH_LIMIT:
+            raise MESSAGES.error("rules-iptables-deep", table=at.table, chain=target.chain, limit=_DEPTH_LIMIT)
         line = f"{at.table}: -A {at.chains[-1]} {rule_text(rule)}"
         below = _At(at.table, at.hook, (*at.chains, target.chain), self._is_for_own_source(rule))
         back = self._chain(chain, below, [_told(one, line) for one in states], accepted)

@@ -218,6 +218,12 @@ def test_what_iptables_save_does_not_print_is_refused_with_its_line(text: str, p
     assert re.search(problem, error.text), error.text
 
 
+def test_a_long_line_of_quotation_marks_is_read_in_a_moment() -> None:
+    marks = '\\"' * 200_000
+    assert refusal(f'*nat\n:X - [0:0]\n-A X -m comment --comment "{marks}\nCOMMIT\n').id == "rules-iptables-line"
+    assert len(one(f'-m comment --comment "{marks}"').comment) == 200_000
+
+
 def test_a_table_without_its_end_is_told() -> None:
     error = refusal(NFT[: NFT.index("COMMIT")])
     assert (error.id, "mangle" in error.text) == ("rules-iptables-cut", True)

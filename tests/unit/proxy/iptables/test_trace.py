@@ -6,9 +6,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.iptables.compile import compile_rules
@@ -35,6 +38,7 @@ from tests.unit.proxy.iptables.test_parse import NFT
 from tests.unit.proxy.iptables.views import SURROUNDINGS, config, everything
 
 NODE = "192.168.1.10"
+DESTINATIONS = (NODE, "10.96.0.10", "10.96.0.12", "203.0.113.11", "127.0.0.1")
 CLIENT = Packet("172.16.5.5", "10.96.0.1", 80, "TCP", "eth0")
 FROM_NODE = replace(CLIENT, source=NODE, inbound_interface="", node_local=True)
 TO_NODE = replace(CLIENT, destination=NODE)
@@ -276,6 +280,12 @@ def test_a_chain_that_is_not_there_is_told() -> None:
     assert refusal(found).id == "rules-iptables-chain"
 
 
+def test_chains_too_deep_to_follow_are_told() -> None:
+    chains = {f"C{depth}": Chain(f"C{depth}", (rule(target=Jump(f"C{depth + 1}")),)) for depth in range(2000)}
+    chains |= {"FORWARD": Chain("FORWARD", (rule(target=Jump("C0")),), "ACCEPT"), "C2000": Chain("C2000")}
+    assert refusal(tables(4, {"filter": chains})).id == "rules-iptables-deep"
+
+
 def test_chains_that_multiply_are_given_up() -> None:
     chains = {"FORWARD": Chain("FORWARD", (rule(target=Goto("C0")),), "ACCEPT")}
     for depth in range(40):
@@ -299,6 +309,14 @@ def test_a_dump_of_a_node_with_other_programs_is_traced() -> None:
     martian = replace(TO_NODE, destination="127.0.0.1", port=10249)
     assert ask(found, martian).verdict == DROP
     assert refusal(found, replace(TO_NODE, port=22)).id == "rules-iptables-unknown"
+
+
+@given(gone=st.lists(st.integers(0, len(NFT.splitlines()) - 1), max_size=8), destination=st.sampled_from(DESTINATIONS))
+def test_a_dump_without_some_lines_gives_an_answer_or_an_error_of_ours(gone: list[int], destination: str) -> None:
+    text = "\n".join(line for number, line in enumerate(NFT.splitlines()) if number not in gone)
+    with suppress(BallastError):
+        found = parse(text, family=4)
+        assert ask(found, replace(CLIENT, destination=destination)).verdict in (DNAT, DROP, PASS, REJECT)
 
 
 def test_the_answer_says_which_rules_had_a_say() -> None:
