@@ -121,6 +121,18 @@ def test_order_of_a_change() -> None:
     assert order[-1] == "remove set"
 
 
+def test_what_exempts_comes_before_what_catches_and_goes_after_it() -> None:
+    guarded = view(load_balancer_ips=("198.51.100.10",), source_ranges=("172.16.0.0/16", "192.168.1.0/24"))
+    host = kernel_with_foreign_things().host()
+    apply(compile_rules(view(), CONFIG), host)
+    made = apply(compile_rules(guarded, CONFIG), host)
+    order = ["SOURCE-CIDR", "SOURCE-CIDR", "SOURCE-IP", "FW", "LOAD-BALANCER", "IPVS-IPS"]
+    assert [one.target.split()[0].rpartition("KUBE-LOAD-BALANCER-")[2] for one in made[:4]] == order[:4]
+    assert [one.target.split()[0].partition("KUBE-")[2] for one in made[4:6]] == order[4:]
+    gone = apply(compile_rules(view(), CONFIG), host)
+    assert [one.target for one in gone[-6:]] == [one.target for one in (*made[5:1:-1], *made[:2])]
+
+
 def test_one_endpoint_more_is_one_operation_for_each_virtual_server() -> None:
     host = kernel_with_foreign_things().host()
     apply(compile_rules(view(), CONFIG), host)
@@ -281,6 +293,22 @@ def test_a_failure_in_the_middle_of_a_change_puts_back_the_rules_before_it(line:
         desired = compile_rules(view(node_port=30080, endpoints=("10.1.0.6",)), CONFIG)
     with pytest.raises(BallastError):
         apply(desired, host)
+    assert kernel.state() == before
+
+
+def test_a_real_server_that_is_taken_back_does_not_drain() -> None:
+    """A connection may have come to it meanwhile; what was there before had it not."""
+    kernel = kernel_with_foreign_things()
+    host = kernel.host()
+    apply(compile_rules(view(endpoints=("10.1.0.5",)), CONFIG), host)
+    before = kernel.state()
+    found = read(host, family=4, variant="nft")
+    operations = plan(compile_rules(view(external_ips=("203.0.113.10",)), CONFIG), found)
+    kernel.fail_on = "address add"
+    kernel.connections["-t 10.96.0.1:80", "10.1.1.5:8080"] = 2
+    host.given("/proc/net/ip_vs", kernel.list_connections())
+    with pytest.raises(BallastError):
+        commit(operations, host, found=found, variant="nft")
     assert kernel.state() == before
 
 

@@ -124,6 +124,14 @@ def test_source_ranges(ranges: tuple[str, ...], fates: list[str]) -> None:
     ] == fates
 
 
+def test_what_is_closed_to_the_node_is_one_port_and_protocol() -> None:
+    closed = service("web", here("10.1.0.5"), load_balancer_ips=(BALANCER,), source_ranges=("172.16.0.0/16",))
+    other = service("api", here("10.1.0.6"), load_balancer_ips=(BALANCER,), port=443, cluster_ip="10.96.0.10")
+    found = rules(closed, other)
+    assert meet(found, BALANCER, BALANCER, 80, node_local=True).verdict == DROP
+    assert meet(found, BALANCER, BALANCER, 443, node_local=True).verdict == DNAT
+
+
 def test_without_a_detector_the_node_is_masqueraded_where_it_speaks_as_the_service() -> None:
     found = compile_rules(view([service("web", here("10.1.0.5"))]), config(backend="ipvs", detector=LocalDetector()))
     assert meet(found, "10.96.0.1", "10.96.0.1", node_local=True).masquerade
