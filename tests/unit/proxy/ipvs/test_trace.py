@@ -155,6 +155,14 @@ def test_rules_of_others_on_the_way_are_obeyed() -> None:
         assert meet(replace(WEB, tables=found), CLIENT, "10.96.0.1").verdict == fate, chain
 
 
+def test_a_packet_for_an_endpoint_on_the_node_is_not_sent_again() -> None:
+    found = rules(service("web", here(POOL.primary)))
+    filters = {**found.tables.table("filter").by_name, "OUTPUT": Chain("OUTPUT", (), policy="DROP")}
+    closed = tables(4, {"nat": dict(found.tables.table("nat").by_name), "filter": filters})
+    assert meet(replace(found, tables=closed), CLIENT, "10.96.0.1").verdict == DNAT
+    assert meet(replace(found, tables=closed), POOL.primary, "10.96.0.1", node_local=True).verdict == DROP
+
+
 def known(server: VirtualServer) -> IpvsRules:
     return replace(WEB, servers=(server,))
 
