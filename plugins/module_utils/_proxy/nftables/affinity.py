@@ -45,7 +45,7 @@ from .policy import INTERNAL, PolicyRules, policy_of
 _HASH_LENGTH = 12
 _NAME_LIMIT = 240  # characters; the kernel takes 255 (NFT_NAME_MAXLEN)
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9/_.-]")
-_SET_SIZE = 65535  # what nft gives a dynamic set that names no size
+DYNAMIC_SIZE = 65535  # what the kernel gives a dynamic set that names no size (nft_dynset_init)
 
 
 @dataclass(frozen=True)
@@ -125,5 +125,5 @@ def _sources(policies: PolicyRules, service: ServicePort, endpoint: Endpoint) ->
         flags=("timeout",),
         dynamic=True,
         timeout_seconds=service.affinity_seconds,
-        size=_SET_SIZE,
+        size=DYNAMIC_SIZE,
     )

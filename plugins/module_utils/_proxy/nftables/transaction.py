@@ -22,6 +22,7 @@ from typing import NamedTuple, Optional, Union
 
 from ..._core.errors import CommandFailed
 from ..._core.host import Host
+from .affinity import DYNAMIC_SIZE
 from .json_form import parse_json
 from .messages import MESSAGES
 from .objects import Chain, Element, Rule, Set, Table
@@ -199,6 +200,9 @@ def _value(value: Union[None, Chain, Rule, Set, Element]) -> str:
     if isinstance(value, Rule):
         return f" {render_rule(value)}"
     if isinstance(value, Set):
+        # The kernel gives a dynamic set this size by itself. Said, it would take the memory for all of it at once: 1 MiB a set.
+        if value.dynamic and value.size == DYNAMIC_SIZE:
+            value = replace(value, size=0)
         return f" {{ {' '.join(f'{line};' for line in set_lines(value))} }}"
     if isinstance(value, Chain):
         lines = [hook_line(value.base)] if value.base else []

@@ -171,6 +171,14 @@ def test_a_value_cannot_end_where_it_stands_and_begin_a_command() -> None:
     assert caught.value.id == "rules-nft-unwritable"
 
 
+def test_an_affinity_set_grows_with_its_sources() -> None:
+    """A size that is written is allocated: 1 MiB for each endpoint."""
+    wanted = compile_rules(view(replace(service("a", "10.96.0.1"), affinity_seconds=300)), CONFIG)
+    text = render(plan(wanted, None))
+    assert text.count("add set ip ballast affinity-") == 2
+    assert "size" not in text
+
+
 # On a host
 
 
