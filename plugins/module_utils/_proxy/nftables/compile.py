@@ -157,32 +157,35 @@ class _Compiler:
                 self.elements[one.name] = {}
             return Verdict(GOTO, made.entry)
         policy = policy_of(frontend)
-        to_all = self.drawn(frontend, everywhere, layout.ENDPOINTS, layout.NODE_PORT_ENDPOINTS)
-        to_local = self.drawn(frontend, here, layout.LOCAL_ENDPOINTS, layout.LOCAL_NODE_PORT_ENDPOINTS)
-        counts = f"{len(everywhere)}-{len(here)}" if policy == LOCAL else f"{len(everywhere)}"
-        name = f"{policy}-{layout.protocol_name(frontend.protocol)}-{counts}"
+        protocol = layout.protocol_name(frontend.protocol)
+        all_of, local_of = layout.ENDPOINTS, layout.LOCAL_ENDPOINTS
+        name = f"{policy}-{protocol}-{len(everywhere)}" + (f"-{len(here)}" if policy == LOCAL else "")
         if frontend.kind == NODE_PORT:
+            all_of, local_of = layout.NODE_PORT_ENDPOINTS, layout.LOCAL_NODE_PORT_ENDPOINTS
             name = f"node-port-{name}"
+        self.add_endpoints(f"{all_of}-{protocol}", frontend, everywhere)
+        self.add_endpoints(f"{local_of}-{protocol}", frontend, here)
         if name not in self.chains:
+            to_all = self.drawn(f"{all_of}-{protocol}", frontend, everywhere)
+            to_local = self.drawn(f"{local_of}-{protocol}", frontend, here) if here else ()
             self.chains[name] = Chain(name, self.policies.rules(policy, to_all, to_local))
         return Verdict(GOTO, name)
 
-    def drawn(
-        self, frontend: Frontend, endpoints: Sequence[Endpoint], of_address: str, of_node_port: str
-    ) -> tuple[Statement, ...]:
-        """Put `endpoints` into their map, and the statement that draws one of them; nothing where there are none."""
-        if not endpoints:
-            return ()
-        node_port = frontend.kind == NODE_PORT
-        name = f"{of_node_port if node_port else of_address}-{layout.protocol_name(frontend.protocol)}"
+    def add_endpoints(self, name: str, frontend: Frontend, endpoints: Sequence[Endpoint]) -> None:
+        """Put them into their map, each in a slot."""
         elements = self.elements[name]
-        start = (str(frontend.port),) if node_port else (frontend.address, str(frontend.port))
+        port = str(frontend.port)
+        start = (port,) if frontend.kind == NODE_PORT else (frontend.address, port)
         for slot, endpoint in enumerate(endpoints):
             key = (*start, str(slot))
             elements[key] = Element(key, (endpoint.address, str(endpoint.port)))
+
+    def drawn(self, name: str, frontend: Frontend, endpoints: Sequence[Endpoint]) -> tuple[Statement, ...]:
+        """The statement that draws one of as many from their map."""
         slots = Numgen(len(endpoints))
-        key_of = layout.slot_key(self.family, frontend.protocol, node_port=node_port, slot=slots)
-        return (Nat("dnat", address=MapLookup(key_of, Named(name))),)
+        node_port = frontend.kind == NODE_PORT
+        key = layout.slot_key(self.family, frontend.protocol, node_port=node_port, slot=slots)
+        return (Nat("dnat", address=MapLookup(key, Named(name))),)
 
 
 def collapsed(networks: Iterable[str]) -> tuple[str, ...]:

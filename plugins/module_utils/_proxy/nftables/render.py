@@ -293,10 +293,10 @@ def _type_line(found: Set) -> str:
     return f"type {key} : {' . '.join(found.data)}" if found.data else f"type {key}"
 
 
-def render_elements(found: Set, elements: Iterable[Element]) -> str:
+def render_elements(found: Set, elements: Iterable[Element], *, between: str = ",\n\t\t\t") -> str:
     """`10.0.0.1 . 80 : accept, ...`, in the order given, for `elements = { }` and `add element ... { }` alike."""
     by_hand = bool({"ifname", "mark"} & {*found.key, *found.data})
-    return ",\n\t\t\t".join(_element(found, element, by_hand=by_hand) for element in elements)
+    return between.join(_element(found, element, by_hand=by_hand) for element in elements)
 
 
 def _element(found: Set, element: Element, *, by_hand: bool) -> str:
