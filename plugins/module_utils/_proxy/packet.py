@@ -41,8 +41,9 @@ class Packet:
 class Answer:
     """What becomes of a packet. Where the kernel draws lots, `endpoints` has everything that may be drawn.
 
-    `masquerade` says whether the node puts its own address in the place of the source, whichever endpoint is drawn;
-    `hairpin` has the endpoints for which it does so only because the packet comes from that endpoint itself.
+    `masquerade` says whether the node puts its own address in the place of the source, whichever endpoint is drawn of those
+    that the packet leaves the node for (one that ends on the node itself keeps its source); `hairpin` has the endpoints for
+    which it does so only because the packet comes from that endpoint itself.
     """
 
     verdict: str  # DNAT, REJECT, DROP or PASS
