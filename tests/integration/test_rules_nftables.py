@@ -91,6 +91,25 @@ def test_what_is_read_back_is_what_was_compiled(kernel: InNamespace, scenario: S
     assert parse_text(text).tables[wanted.family, wanted.name] == wanted
 
 
+@pytest.mark.parametrize(
+    "networks",
+    [
+        ("11.0.0.0/8", "12.0.0.0/8"),
+        ("172.16.5.0/24", "172.16.6.0/32"),
+        ("172.16.5.255/32", "172.16.6.0/32"),
+        ("0.0.0.0/1",),
+        ("255.255.255.255/32", "0.0.0.0/32", "255.0.0.0/9"),
+    ],
+)
+def test_networks_that_follow_one_another_are_read_back_as_they_are(
+    kernel: InNamespace, networks: tuple[str, ...]
+) -> None:
+    guarded = service("a", "10.96.0.1", load_balancer_ips=("198.51.100.1",), source_ranges=networks)
+    wanted = compile_rules(view(guarded, service_cidrs=networks), CONFIG, table="ballast-networks")
+    put(kernel, wanted)
+    assert read(kernel, "ip", "ballast-networks") == wanted
+
+
 def test_a_failure_in_the_middle_leaves_what_was_there(kernel: InNamespace) -> None:
     before = compile_rules(view(service("a", "10.96.0.1")), CONFIG, table="ballast-atomic")
     after = compile_rules(view(service("a", "10.96.0.1"), service("b", "10.96.0.2")), CONFIG, table="ballast-atomic")

@@ -9,10 +9,13 @@
     endpoint-HASH-...                              remember the source, translate
     affinity-HASH-...                              a set of the sources that an endpoint has, each until it was idle for timeoutSeconds
 
-A source keeps its endpoint whichever address of the ServicePort it asks for, so sets belong to endpoints of a ServicePort and not to
-destinations. One shared map of source and destination to endpoint would load faster, but who leaves it to sources of an
-endpoint that is gone sends them there for hours, and taking them out would race with new ones: with a set for each
-endpoint, they go when it goes. Source: reference of kube-proxy 1.3; measured in tests/bench.
+A source keeps its endpoint whichever address of the ServicePort it asks for, so sets belong to endpoints of a
+ServicePort and not to destinations. When an endpoint goes its set goes, and its sources draw anew. One shared map of
+source and destination to endpoint would load faster, but would send the sources of an endpoint that is gone to it for
+hours, and taking them out would race with new ones.
+
+The price, since the kernel looks for sets by name one after the other: 1,000 such Services with 4 endpoints each, among
+10,000, take 4.5 s to load in place of 0.7 s (measured, Linux 6.18). Source: reference of kube-proxy 1.3.
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ Chains that are made here, by the count of endpoints that they draw from:
     external-tcp-4           of an external or load balancer's IP, externalTrafficPolicy Cluster
     local-tcp-4-2            the same with Local: 4 endpoints on all nodes, 2 on this one
     node-port-external-tcp-4, node-port-local-tcp-4-2
-    sources-HASH             the networks that may use a load balancer's IP; the same networks are the same chain
+    sources-HASH-...         the networks that may use a load balancer's IP, with a set of that name; the same networks are
+                             the same chain
     ...-HASH-...             with sessionAffinity (`affinity.py`)
 
 The same view gives the same table. Semantics: reference of kube-proxy 1.2 to 1.5.
@@ -33,7 +34,6 @@ from .expressions import (
     GOTO,
     JUMP,
     UNEQUAL,
-    AnonymousSet,
     Key,
     MapLookup,
     Match,
@@ -127,7 +127,10 @@ class _Compiler:
             networks = collapsed((*networks, *service.load_balancer_ips))
         name = affinity.hashed("sources", *networks)
         if name not in self.chains:
-            refused = Match(self.family.source, AnonymousSet.of(*networks), UNEQUAL)
+            # A named set: in an anonymous one, nft joins networks that follow one another to ranges of its own.
+            self.sets[name] = Set(name, (self.family.address_type,), flags=("interval",))
+            self.elements[name] = {(network,): Element((network,)) for network in networks}
+            refused = Match(self.family.source, Named(name), UNEQUAL)
             self.chains[name] = Chain(name, (Rule((refused, Verdict(DROP))),))
         self.add(layout.SOURCE_RANGES, key, Verdict(JUMP, name))
 
