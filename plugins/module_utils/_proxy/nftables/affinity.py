@@ -7,7 +7,7 @@
     cluster-ip-HASH-..., external-..., local-...   the rules of the policy, then
     endpoints-HASH-..., local-endpoints-HASH-...   the endpoint that this source used last, else one that is drawn
     endpoint-HASH-...                              remember the source, translate
-    affinity-HASH-...                              a set of the sources that an endpoint has, each until it was idle for timeoutSeconds
+    affinity-HASH-...                              the sources that an endpoint has, each until idle for timeoutSeconds
 
 A source keeps its endpoint whichever address of the ServicePort it asks for, so sets belong to endpoints of a
 ServicePort and not to destinations. When an endpoint goes its set goes, and its sources draw anew. One shared map of
@@ -114,7 +114,7 @@ def _choice(policies: PolicyRules, service: ServicePort, kind: str, endpoints: S
 
 
 def _endpoint(policies: PolicyRules, service: ServicePort, endpoint: Endpoint) -> Chain:
-    # Every new connection begins the time anew. In a rule of its own: when the set is full the connection is translated all the same.
+    # Every new connection begins the time anew. In a rule of its own, so that a full set keeps nobody from translation.
     remember = Rule((SetUpdate(_set_name(service, endpoint), policies.family.source),))
     protocol = Match(Meta("l4proto"), AnonymousSet.of(layout.protocol_name(service.protocol)))
     to = Nat("dnat", address=Constant((endpoint.address,)), port=Constant((str(endpoint.port),)))

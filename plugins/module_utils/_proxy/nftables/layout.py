@@ -14,27 +14,27 @@
     nat-postrouting (nat, 100)                   marked connections, and those that return to where they came from
     filter-forward, filter-output (filter, 0)    cluster-ips, service-cidrs: what nobody has translated
 
-**A Service is elements.** Rules and chains say only what is true of every Service with so many endpoints, so one that comes
-or goes, or an endpoint that does, is a handful of elements, and the time of a change hardly depends on how many Services there are.
-Chains with a rule for each Service or endpoint cost the kernel quadratic time to load. The count of endpoints selects the
-chain because the modulus of `numgen` is part of a rule. Maps of endpoints are apart by protocol: nft refuses a later
-rule that looks `tcp dport` up where `th dport` was declared.
+**A Service is elements.** Rules and chains say only what is true of every Service with so many endpoints, so one that
+comes or goes, or an endpoint that does, is a handful of elements, and the time of a change hardly depends on how many
+Services there are. Chains with a rule for each Service or endpoint cost the kernel quadratic time to load. The count
+of endpoints selects the chain because the modulus of `numgen` is part of a rule. Maps of endpoints are apart by
+protocol: nft refuses a later rule that looks `tcp dport` up where `th dport` was declared.
 
-**Decisions are in the nat hooks.** The kernel asks them for the first packet of a connection only, so none of our rules
-costs an established connection anything there, and none needs `ct state new`. They *must* be prerouting and output: the
-route is chosen by the translated destination. Source ranges stand before translation, as afterwards the address that they
-are about is gone. What has no endpoints is rejected or dropped by the verdict of its element, where it would be translated.
-A connection that one table has translated is not given to nat chains of later priority, nor is one masqueraded twice, so
-two tables may stand beside each other, and the earlier one decides.
+**Decisions are in the nat hooks.** The kernel asks them for the first packet of a connection only, so none of our
+rules costs an established connection anything there, and none needs `ct state new`. They *must* be prerouting and
+output: the route is chosen by the translated destination. Source ranges stand before translation, as afterwards the
+address that they are about is gone. What has no endpoints is rejected or dropped by the verdict of its element, where
+it would be translated. A connection that one table has translated is not given to nat chains of later priority, nor is
+one masqueraded twice, so two tables may stand beside each other, and the earlier one decides.
 
-**Masquerading is marked, then done.** Only postrouting may masquerade, but what asks for it (who sent the packet to which
-address) is known before translation. The mark's bit is cleared on the way, so that it is set in no packet that leaves.
-A pod that is drawn as its own endpoint would get a packet from itself and answer over loopback: `hairpin` has the
-endpoints of this node as `address . address`. An endpoint of another node has been translated by that node.
+**Masquerading is marked, then done.** Only postrouting may masquerade, but what asks for it (who sent the packet to
+which address) is known before translation. The mark's bit is cleared on the way, so that it is set in no packet that
+leaves. A pod that is drawn as its own endpoint would get a packet from itself and answer over loopback: `hairpin` has
+the endpoints of this node as `address . address`. What a pod of another node sends has been translated there.
 
 **The rest is refused after translation.** A clusterIP without this port is rejected, and what is in a ServiceCIDR but
-no clusterIP is dropped. Whether a packet is claimed by someone (a node-local cache that has the address on a link, another program's
-translation) is known only in forward and output, hence there, and not in input.
+no clusterIP is dropped. Whether a packet is claimed by someone (a node-local cache that has the address on a link,
+another program's translation) is known only in forward and output, hence there, and not in input.
 
 What others may rely on: priorities of the base chains. The names of chains, sets and the mark are ours to change.
 """
@@ -212,8 +212,8 @@ def _dispatch(family: Family, *, all_local_node_ports: bool) -> tuple[Rule, ...]
     frontend: Expression = Concat((family.destination, protocol, port))
     served: tuple[Statement, ...] = (Match(family.destination, Named(NODE_PORT_IPS)),)
     if all_local_node_ports:
-        # Asked of the routing table, as a link may get an address later. Loopback is not served: a packet from there would leave the node with
-        # 127.0.0.1 as its source, which nobody can answer.
+        # Asked of the routing table, as a link may get an address later. Loopback is not served: a packet from there
+        # would leave the node with 127.0.0.1 as its source, which nobody can answer.
         served = (
             Match(Fib(("daddr",), "type"), AnonymousSet.of("local")),
             Match(family.destination, AnonymousSet.of(family.loopback), UNEQUAL),

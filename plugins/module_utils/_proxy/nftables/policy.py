@@ -47,8 +47,8 @@ class PolicyRules:
         if policy == EXTERNAL:
             # Whatever the endpoint's node, the answer has to pass here.
             return (Rule((mark, *everywhere)),)
-        # The policy is about clients outside. A pod or a process of this node is no further from an endpoint on another node
-        # than from one here, and a process has no address that other nodes' pods could answer around us.
+        # The policy keeps the source of clients outside. A pod's source is kept whichever endpoint it gets, and for
+        # packets of the node itself there is none to keep, so both may have the endpoints of all nodes.
         return (
             *(Rule((match, *everywhere)) for match in self._from_local_pod(EQUAL)),
             Rule((layout.local_source(), mark, *everywhere)),
@@ -63,7 +63,7 @@ class PolicyRules:
         return tuple(Rule((match, mark)) for match in self._from_local_pod(UNEQUAL))
 
     def _from_local_pod(self, operator: str) -> tuple[Match, ...]:
-        """Whether a pod of this node sent it, or with UNEQUAL whether not; nothing where no packet is known to be from one."""
+        """Whether a pod of this node sent it, or with UNEQUAL whether not; nothing where that is not known of any."""
         if not self.detector.kind:
             return ()
         if self.detector.kind == "cidr":

@@ -5,8 +5,8 @@
 """From the table that is there to the one that is wanted, in one transaction of nft.
 
 `plan` compares two values and says what differs, as operations in the order that nft takes them: what is referred to is
-added before what refers to it, and deleted after it. `commit` hands all of them to one `nft -f -`, which the kernel does as a whole or
-not at all, so packets see the old rules or the new ones. No difference is no operation.
+added before what refers to it, and deleted after it. `commit` hands all of them to one `nft -f -`, which the kernel
+does as a whole or not at all, so packets see the old rules or the new ones. No difference is no operation.
 
 Elements are added and deleted one by one. A chain whose rules differ is emptied and filled again, as its rules have no
 names. Of a base chain, the kernel changes neither type, hook nor priority: it is deleted and added. A set's type cannot
@@ -57,7 +57,7 @@ class Operation(NamedTuple):
 
 
 def plan(wanted: Optional[Table], found: Optional[Table]) -> tuple[Operation, ...]:
-    """What makes `found` into `wanted`; None is no table. The elements that packets put into a dynamic set are not compared."""
+    """What makes `found` into `wanted`; None is no table. Elements that packets put into dynamic sets are not compared."""
     if wanted is None:
         return () if found is None else (Operation(DELETE_TABLE, found.family, found.name),)
     if found is None:
@@ -200,7 +200,7 @@ def _value(value: Union[None, Chain, Rule, Set, Element]) -> str:
     if isinstance(value, Rule):
         return f" {render_rule(value)}"
     if isinstance(value, Set):
-        # The kernel gives a dynamic set this size by itself. Said, it would take the memory for all of it at once: 1 MiB a set.
+        # The kernel gives a dynamic set this size by itself. Said, it takes memory for all of it at once: 1 MiB a set.
         if value.dynamic and value.size == DYNAMIC_SIZE:
             value = replace(value, size=0)
         return f" {{ {' '.join(f'{line};' for line in set_lines(value))} }}"
