@@ -4,6 +4,9 @@
 
 """A program for network namespaces: `serve ADDRESS...` answers connections, `send` opens those that it is told of.
 
+`hear-sctp` and `send-sctp SOURCE DESTINATION PORT` do with raw IPv4 packets, where the kernel tracks and translates SCTP
+but does not speak it: the first chunk of an association is sent, and who hears it says so.
+
 An answer says who gave it and whom it saw as the source: `10.1.0.5:8080 from 192.168.1.10`. Standard library only, no
 import from the project: it runs with `ip netns exec`.
 """
@@ -132,8 +135,42 @@ def _meaning(error: OSError) -> str:
     return f"error {error.errno}"
 
 
+def crc32c(data: bytes) -> int:
+    """The checksum of SCTP, RFC 9260 appendix A: conntrack takes no packet without it."""
+    value = 0xFFFFFFFF
+    for byte in data:
+        value ^= byte
+        for _bit in range(8):
+            value = value >> 1 ^ (0x82F63B78 if value & 1 else 0)
+    return value ^ 0xFFFFFFFF
+
+
+def send_sctp(source: str, destination: str, port: int) -> None:
+    """INIT, RFC 9260 3.3.2: tag 1, window, a stream each way, first number 1."""
+    chunk = struct.pack("!BBHIIHHI", 1, 0, 20, 1, 65536, 1, 1, 1)
+    checksum = crc32c(struct.pack("!HHII", 40000, port, 0, 0) + chunk)
+    header = struct.pack("!HHI", 40000, port, 0) + struct.pack("<I", checksum)
+    with socket.socket(socket.AF_INET, socket.SOCK_RAW, 132) as one:
+        one.bind((source, 0))
+        one.sendto(header + chunk, (destination, 0))
+
+
+def hear_sctp() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_RAW, 132) as one:
+        one.settimeout(5)
+        print("ready", flush=True)
+        packet = one.recv(2048)
+        length = (packet[0] & 15) * 4
+        port = struct.unpack("!H", packet[length + 2 : length + 4])[0]
+        print(f"{socket.inet_ntoa(packet[16:20])}:{port} from {socket.inet_ntoa(packet[12:16])}", flush=True)
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "serve":
         serve(sys.argv[2:])
+    elif sys.argv[1] == "hear-sctp":
+        hear_sctp()
+    elif sys.argv[1] == "send-sctp":
+        send_sctp(sys.argv[2], sys.argv[3], int(sys.argv[4]))
     else:
         json.dump(send(json.load(sys.stdin)), sys.stdout)

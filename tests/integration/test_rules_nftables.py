@@ -192,6 +192,25 @@ def test_a_source_keeps_its_endpoint_whichever_address_it_asks_for(net: Wire) ->
     assert len({answer.partition(" ")[0] for answer in net.send(every)}) > 3
 
 
+@pytest.mark.parametrize("destination", ["cluster IP", "node port"])
+def test_sctp_is_translated(net: Wire, destination: str) -> None:
+    pool = POOLS[4]
+    net.set_second_link((pool.second,))
+    endpoint = Endpoint(pool.local_pods[1], 8081, node="n1")
+    one = replace(service("a", pool.cluster_ips[1]), protocol="SCTP", endpoints=(endpoint,), node_port=30081)
+    put(net.node, compile_rules(view(one), CONFIG))
+    tracked = ["sysctl", "-n", "net.netfilter.nf_conntrack_sctp_timeout_established"]
+    if net.node.run(tracked, timeout=10, check=False).status != 0:
+        pytest.skip("this kernel does not track SCTP")
+    address, port = (pool.cluster_ips[1], 80) if destination == "cluster IP" else (pool.primary, 30081)
+    from_pod = Packet(pool.idle_pod, address, port, "SCTP")
+    from_client = Packet(pool.clients[0], address, port, "SCTP")
+    masqueraded = f"{endpoint.text} from {pool.gateway}"
+    assert net.send_sctp(from_client, heard_in="pod1") == masqueraded
+    kept = f"{endpoint.text} from {pool.idle_pod}"
+    assert net.send_sctp(from_pod, heard_in="pod1") == (kept if destination == "cluster IP" else masqueraded)
+
+
 def test_a_table_beside_it_neither_translates_nor_masquerades_again(net: Wire) -> None:
     """Another one with the same Service stands one priority later, as kube-proxy's does during a migration, and would send it elsewhere."""
     pool = POOLS[4]

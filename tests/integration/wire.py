@@ -105,6 +105,17 @@ class Wire:
             list(pool.map(send_from, sorted({self.place_of(packet) for packet in packets})))
         return found
 
+    def send_sctp(self, packet: Packet, *, heard_in: str) -> str:
+        """Who heard an SCTP packet, as `send` tells it. For kernels that translate SCTP but do not speak it; IPv4."""
+        argv = ["ip", "netns", "exec", self.places[heard_in].namespace, sys.executable, "-IS", str(ECHO), "hear-sctp"]
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True) as hearing:
+            assert hearing.stdout is not None
+            assert hearing.stdout.readline() == "ready\n"
+            words = [packet.source, packet.destination, str(packet.port)]
+            argv = [sys.executable, "-IS", str(ECHO), "send-sctp", *words]
+            self.places[self.place_of(packet)].run(argv, timeout=10)
+            return hearing.stdout.readline().strip()
+
     def set_second_link(self, addresses: Sequence[str]) -> None:
         """Give eth1 exactly these, as a load balancer's address may be bound to it or not."""
         _ip(self.node, "address", "flush", "dev", SECOND_LINK, "scope", "global")
