@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, Union
 
 from .errors import BallastError, Bug, HostError
 from .events import Progress
@@ -24,6 +24,9 @@ from .kinds import Kind
 from .ledger import Ledger, ledger_path
 from .plan import ABSENT, AnyPlan, Plan, Policy, Resource, State, Step, Value, as_json, plan_resources
 from .told import plan_difference, steps_told
+from .wait import Pending, Ready, wait
+
+_LOCK_SECONDS = 3600  # the longest run builds programs from source
 
 
 class Desired(Protocol):
@@ -135,9 +138,8 @@ class ResourceEngine(Generic[D]):
         """
         if not plan.steps and not self._left_open(desired, host):
             return ()
-        if host.stat(desired.state_dir) is None:  # its mode is not ours to set when somebody made it
-            host.make_directory(desired.state_dir)
-        with host.lock(_lock_path(desired)):
+        with ExitStack() as held:
+            self._take_lock(held, desired, host, progress)
             ledger = Ledger(ledger_path(desired.state_dir), host=host, kinds=self.kinds)
             undone = plan.steps != () and self._undo_killed_run(ledger, host, progress)
             if undone or ledger.recorded != plan.based_on:
@@ -148,6 +150,27 @@ class ResourceEngine(Generic[D]):
                 self._do(plan, ledger, desired, host, progress)
             self._close(ledger, desired, host)
         return plan.steps
+
+    def _take_lock(self, held: ExitStack, desired: D, host: Host, progress: Progress) -> None:
+        """Wait for another run here as long as it is at work: two labs begun at once build their programs once."""
+        subject, waited = f"{self.name} in {desired.state_dir}", False
+
+        def probe() -> Union[Ready[None], Pending]:
+            nonlocal waited
+            if host.stat(desired.state_dir) is None:  # its mode is not ours to set when somebody made it
+                host.make_directory(desired.state_dir)
+            try:
+                held.enter_context(host.lock(_lock_path(desired)))
+            except HostError as error:
+                if error.id != "core-locked":
+                    raise
+                waited = True
+                return Pending(f"another run is at work here, {error.found}")
+            return Ready(None)
+
+        wait(host, progress, subject, probe, deadline_seconds=_LOCK_SECONDS, interval=0.5)
+        if waited:
+            progress.done(subject, "the other run has ended")
 
     def _left_open(self, desired: D, host: Host) -> bool:
         """Whether a run was killed after its last step, or before its first, or while it cleaned up."""

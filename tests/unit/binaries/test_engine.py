@@ -218,12 +218,23 @@ def test_two_runs_at_once_build_once():
     assert_whole(host)
 
 
-def test_a_run_beside_another_is_told_so_and_disturbs_nothing():
-    host, _go = machine()
+def test_a_run_beside_another_waits_and_disturbs_nothing():
+    host, go = machine()
     host.given(f"{CACHE}/work/etcd", "of the other run")
     host.hold_lock(f"{CACHE}/lock")
-    assert caught_id(host) == "core-locked"
-    assert host.text(f"{CACHE}/work/etcd") == "of the other run"
+    wanted = desired(host)
+    plan = planned(host, wanted)
+
+    def the_other_ends():
+        assert host.text(f"{CACHE}/work/etcd") == "of the other run"
+        assert go.built == []
+        host.on_sleep.clear()
+        host.release_lock(f"{CACHE}/lock")
+
+    host.on_sleep.append(the_other_ends)
+    ENGINE.apply(plan, wanted, host, PROGRESS)
+    assert host.on_sleep == []
+    assert_whole(host)
 
 
 @pytest.mark.parametrize("damaged", [False, True])

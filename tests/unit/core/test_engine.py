@@ -266,14 +266,22 @@ def test_a_plan_made_before_another_run_is_made_anew() -> None:
     assert [effect.verb for effect in host.effects[before:]] == ["lock"]
 
 
-def test_another_run_at_work_is_an_error_at_once() -> None:
-    host = machine()
+def test_another_run_at_work_is_waited_for_and_then_the_machine_looked_at_again() -> None:
+    host, events = machine(), ListSink()
     host.given_directory(STATE)
     host.hold_lock(f"{STATE}/lock")
-    with pytest.raises(HostError) as caught:
-        apply(Engine(), Wanted(rows=ROWS), host)
-    assert caught.value.id == "core-locked"
-    assert host.effects == []
+
+    def the_other_ends() -> None:
+        if host.monotonic() > 5 and f"{STATE}/lock" in host.paths(STATE):
+            host.release_lock(f"{STATE}/lock")
+
+    host.on_sleep.append(the_other_ends)
+    plan = plan_of(Engine(), Wanted(rows=ROWS), host)
+    done = Engine().apply(plan, Wanted(rows=ROWS), host, Progress(events, feature="test"))
+    assert len(done) == len(ROWS)
+    told = [event.text for event in events.events if event.kind == "waiting"]
+    assert told[0] == "another run is at work here, process 1"
+    assert "the other run has ended" in [event.text for event in events.events]
 
 
 def test_an_unknown_kind_and_a_resource_named_twice_are_faults_of_ours() -> None:
