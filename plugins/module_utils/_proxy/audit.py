@@ -20,15 +20,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from .auditing import node
-from .auditing.behaviour import Behaviour, extra, unknown_addresses
+from .auditing.behaviour import Behaviour, Likeness, extra, unknown_addresses
 from .auditing.destinations import Key, cluster_ips_in_nftables, in_iptables, in_ipvs, in_nftables
 from .auditing.facts import Facts, read_facts
 from .auditing.findings import AuditFinding, in_order
 from .auditing.foreign import dropped
 from .auditing.structure import inspect
+from .auditing.twins import Twins
 from .backends import KUBE_PROXY_TABLE, Backend
 from .config import ParsedConfig
 from .ipvs.objects import IpvsRules
+from .model import FamilyView, RuleConfig
 from .nftables.objects import Table
 from .packet import Surroundings
 from .parse import Snapshot
@@ -76,13 +78,14 @@ def _of_family(audited: Audited, facts: Facts, family: int) -> Iterator[AuditFin
     judged = inspected.rules
     if judged is None:
         return
-    known = _destinations(judged)
+    known = _destinations(judged, view)
     behaviour = Behaviour(
         view,
         config,
         surroundings,
         backend.tracer(judged, surroundings),
         known=known,
+        likeness=_likeness(judged, config, surroundings, view.node.name),
         mend=mend,
         both_right=audited.owner == KUBE_PROXY_TABLE,
     )
@@ -94,7 +97,15 @@ def _of_family(audited: Audited, facts: Facts, family: int) -> Iterator[AuditFin
     yield from dropped(facts, backend, rules, judged, behaviour.served, surroundings, family=family)
 
 
-def _destinations(rules: Any) -> set[Key]:
+def _likeness(rules: Any, config: RuleConfig, surroundings: Surroundings, node_name: str) -> Likeness:
+    if isinstance(rules, Table):
+        return Twins(rules, config, surroundings, node=node_name).key
+    return lambda frontend: None
+
+
+def _destinations(rules: Any, view: FamilyView) -> set[Key]:
     if isinstance(rules, Table):
         return in_nftables(rules)
-    return in_ipvs(rules) if isinstance(rules, IpvsRules) else in_iptables(rules)
+    if isinstance(rules, IpvsRules):
+        return in_ipvs(rules, {one.key for one in view.frontends})
+    return in_iptables(rules)

@@ -10,8 +10,8 @@ the worst that became of it; what all Services have in common is one finding for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Optional
 
 from ..._core.errors import BallastError
@@ -24,7 +24,9 @@ from .findings import AuditFinding, finding, some
 from .probes import Probe, Prober
 
 Ask = Callable[[Packet], Answer]
+Likeness = Callable[[Frontend], Optional[Hashable]]
 
+_WRONG_ASKED = 100  # destinations that are alike and wrong: the others are taken to be as the last of these
 _COMMON = 3  # Services that must fail alike before their failures are taken for one
 _EXTRA_TOLD_APART = 20
 _ENDPOINTS_TOLD = 4
@@ -40,6 +42,7 @@ class _Failure:
     meant: Answer
     found: Optional[Answer]  # None: it differs by what is drawn
     shown: str
+    like: str = ""  # the Service that was asked in the place of this one, as both are alike
 
     @property
     def group(self) -> tuple[str, str, str, bool]:
@@ -70,8 +73,9 @@ class Served:
 
 
 class Behaviour:
-    """`known`: the destinations that the rules have entries for. `both_right`: of destinations that two Services claim, the
-    rules may serve either."""
+    """`known`: the destinations that the rules have entries for. `likeness`: equal for destinations of which one stands for
+    all, None for those that only stand for themselves. `both_right`: of destinations that two Services claim, the rules may
+    serve either."""
 
     def __init__(
         self,
@@ -81,11 +85,13 @@ class Behaviour:
         ask: Ask,
         *,
         known: Collection[Key],
+        likeness: Likeness,
         mend: str,
         both_right: bool,
     ) -> None:
         self._view = view
         self._known = known
+        self._likeness = likeness
         self._meaning = Meaning(view, config, surroundings)
         self._prober = Prober(view, config, surroundings)
         self._ask = ask
@@ -98,9 +104,7 @@ class Behaviour:
         self.served: list[Served] = []  # for who looks at what other programs do to them
 
     def findings(self) -> Iterator[AuditFinding]:
-        for frontend in self._frontends:
-            for probe in self._prober.probes(frontend):
-                self._try(probe, frontend)
+        self._ask_all()
         common = self._common()
         if common:
             yield self._told_as_one(common)
@@ -133,6 +137,31 @@ class Behaviour:
                 found=shown(found),
                 mend=self._mend,
             )
+
+    def _ask_all(self) -> None:
+        """Of those that are alike one is asked if it is well, and some if it is not."""
+        well: set[Hashable] = set()
+        wrong: dict[Hashable, list[list[_Failure]]] = {}
+        for frontend in self._frontends:
+            likeness = self._likeness(frontend)
+            if likeness is not None and likeness in well:
+                continue
+            asked = wrong.get(likeness, [])
+            if likeness is not None and len(asked) >= _WRONG_ASKED:
+                self._take_over(asked[-1], frontend)
+                continue
+            known = len(self._failures)
+            for probe in self._prober.probes(frontend):
+                self._try(probe, frontend)
+            if self._failures[known:]:
+                wrong.setdefault(likeness, []).append(self._failures[known:])
+            else:
+                well.add(likeness)
+
+    def _take_over(self, failures: Iterable[_Failure], frontend: Frontend) -> None:
+        for one in failures:
+            self._asked[one.group].add(frontend.service.title)
+            self._failures.append(replace(one, frontend=frontend, like=one.frontend.service.title))
 
     def _try(self, probe: Probe, frontend: Frontend) -> None:
         packet = probe.packet
@@ -178,6 +207,7 @@ class Behaviour:
     def _told(self, service: str, failures: list[_Failure]) -> AuditFinding:
         is_missing = all(one.frontend.key not in self._known for one in failures)
         first = failures[0]
+        alike = f"; asked of {first.like}, whose rules are alike" if first.like else ""
         rest = f"; so are {len(failures) - 1} more of its packets" if len(failures) > 1 else ""
         return finding(
             "rules-audit-missing" if is_missing else "rules-audit-wrong",
@@ -185,7 +215,7 @@ class Behaviour:
             service=service,
             packet=f"{first.title}, {route(first.packet)}",
             expected=shown(first.meant),
-            found=first.shown + rest,
+            found=first.shown + rest + alike,
             mend=self._mend,
         )
 

@@ -10,7 +10,7 @@ rules know the address alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Optional
 
 from ..iptables.names import EXTERNAL_SERVICES, NODE_PORTS, PROXY_FIREWALL, SERVICES
@@ -97,12 +97,14 @@ def _key(rule: Rule) -> Optional[Key]:
     return (address, protocol, port) if port else None
 
 
-def in_ipvs(own: IpvsRules) -> set[Key]:
-    """Virtual servers, addresses of the link, and elements of ipsets. `own`: without what is foreign."""
+def in_ipvs(own: IpvsRules, services: Collection[Key]) -> set[Key]:
+    """Virtual servers, addresses of the link, and elements of ipsets. `own`: without what is foreign. A virtual server on an
+    address of the node is of a node port, if none of `services` has just that."""
     on_node = {address for _name, addresses in own.links for address in addresses} - own.bound
     found: set[Key] = {(address, "", 0) for address in own.addresses}
     for server in own.servers:
-        found.add(("" if server.address in on_node else server.address, server.protocol, server.port))
+        key = (server.address, server.protocol, server.port)
+        found.add(("", server.protocol, server.port) if server.address in on_node and key not in services else key)
     for name in _KEYED_SETS:
         for element in own.kube_set(name).elements:
             address, _comma, service = element.partition(",")

@@ -27,7 +27,8 @@ from ..nftables.trace import Tracer
 from ..packet import DROP, REJECT, Answer, Packet, Surroundings
 from .behaviour import Ask, Served, route, shown
 from .facts import Facts
-from .findings import ERROR, AuditFinding, finding
+from .findings import AuditFinding, finding
+from .messages import ERROR
 
 _SAMPLE = 60  # served packets that they are asked about
 

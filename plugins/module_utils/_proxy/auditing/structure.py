@@ -10,7 +10,7 @@ judged, so that one cause is one finding. None in the place of the rules: too mu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Optional, Union
 
@@ -51,14 +51,14 @@ _OLD_BASE_CHAINS = {  # 1.29 to 1.32
 }
 _ONLY_OLD = ("filter-prerouting", "filter-output-post-dnat")
 # Its regular chains that are not of one Service or endpoint, whose names have a slash; all that always have rules are here.
-_ALWAYS_FILLED = (
+_ALWAYS_FILLED: tuple[str, ...] = (
     "services",
     "masquerading",
     "cluster-ips-check",
     "nodeport-endpoints-check",
     "service-endpoints-check",
 )
-_STOCK = (*_ALWAYS_FILLED, "firewall-check", "reject-chain", "mark-for-masquerade", "hairpin-check")
+_STOCK: tuple[str, ...] = (*_ALWAYS_FILLED, "firewall-check", "reject-chain", "mark-for-masquerade", "hairpin-check")
 
 
 @dataclass(frozen=True)
@@ -99,19 +99,20 @@ class _Nftables:
         if self._found is None or not self._found.chains or "dormant" in self._found.flags:
             return Inspected(() if not self._view.frontends else (self._none_there(),), None)
         compiled = None if is_kube_proxys else self._backend.compile(self._view, self._config)
-        wanted = self._kube_proxys() if compiled is None else _hooks(compiled)
-        if compiled is not None:
-            wanted = _shifted(wanted, _hooks(self._found))
-        filled = [*wanted, *_ALWAYS_FILLED]
-        if compiled is not None:
+        if compiled is None:
+            wanted, static, filled = self._kube_proxys(), _STOCK, _ALWAYS_FILLED
+        else:
+            wanted = _shifted(_hooks(compiled), _hooks(self._found))
             bare = self._backend.compile(replace(self._view, services=(), frontends=()), self._config)
-            filled = [name for name, chain in bare.chains.items() if chain.rules]
-        gone = [name for name in filled if name not in self._found.chains or not self._found.chains[name].rules]
+            static = tuple(bare.chains)
+            filled = tuple(name for name, chain in bare.chains.items() if chain.rules)
+        expected = dict.fromkeys((*wanted, *filled))
+        gone = [name for name in expected if name not in self._chains or not self._chains[name].rules]
         if gone:
             missing = finding("rules-audit-chains", family=self._view.family, chains=", ".join(gone), mend=self._mend)
             return Inspected((missing,), None)
         findings = [*self._moved(wanted), *self._unknown(wanted, compiled)]
-        return Inspected(tuple(findings), self._mended(wanted), tuple(self._stale()))
+        return Inspected(tuple(findings), self._mended(wanted), tuple(self._stale(static)))
 
     def _none_there(self) -> AuditFinding:
         what = f"the table {self._backend.table} with the rules of {len(self._view.services)} ports of Services"
@@ -157,14 +158,14 @@ class _Nftables:
                     mend=self._mend,
                 )
 
-    def _stale(self) -> Iterator[AuditFinding]:
-        """kube-proxy empties a chain first and removes it a second later, so empty ones are none."""
+    def _stale(self, static: Collection[str]) -> Iterator[AuditFinding]:
+        """Of the chains that Services and endpoints have. kube-proxy empties a chain first and removes it a second later,
+        so empty ones are none."""
         if self._found is None:
             return
         reached = _reached(self._found)
-        known = [name for name in self._chains if "/" in name or name not in _STOCK]
-        stale = [name for name in known if name not in reached and self._chains[name].rules]
-        yield from _stale_chains(stale, self._view.family, self._mend)
+        own = [name for name, chain in self._chains.items() if chain.rules and name not in static]
+        yield from _stale_chains([name for name in own if name not in reached], self._view.family, self._mend)
 
     def _mended(self, wanted: Mapping[str, Hook]) -> Optional[Table]:
         if self._found is None:

@@ -1,0 +1,100 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The audit over random clusters: rules that are right have no finding, and what stands for its likes stands for them rightly."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.audit import Audited, Facts, audit
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.auditing.behaviour import Behaviour, Likeness
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.auditing.destinations import in_nftables
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.auditing.twins import Twins
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.backends import Backend, Iptables, Ipvs, Nftables
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.config import ParsedConfig
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.ipvs.objects import IpvsRules
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.model import FamilyView
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.expressions import Verdict
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.objects import Table
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.parse import Snapshot
+from tests.unit.proxy import strategies as s
+
+BACKENDS: dict[str, Backend] = {"nftables": Nftables("ballast"), "iptables": Iptables(), "ipvs": Ipvs()}
+
+
+def audited(backend: Backend, scenario: s.Scenario, rules: object) -> Audited:
+    view = scenario.view
+    other = FamilyView(family=10 - view.family, node=replace(view.node, primary="", addresses=()))
+    views = (view, other) if view.family == 4 else (other, view)
+    configs = {view.family: ParsedConfig(scenario.config)}
+    return Audited(Snapshot(views), configs, backend, {view.family: rules}, scenario.surroundings, owner="ballast")
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+@given(data=st.data())
+def test_what_is_compiled_has_no_finding(name: str, data: st.DataObject) -> None:
+    scenario = data.draw(s.scenarios(backend=name))
+    backend = BACKENDS[name]
+    rules = backend.compile(scenario.view, scenario.config)
+    if isinstance(
+        rules, IpvsRules
+    ):  # by which links it has, a node tells virtual servers of node ports from foreign ones
+        rules = replace(rules, links=scenario.surroundings.interfaces)
+    assert audit(audited(backend, scenario, rules), Facts()) == []
+
+
+@given(data=st.data())
+def test_those_that_are_alike_fare_alike(data: st.DataObject) -> None:
+    """Whether one is asked for all or each for itself, the same Services are found to be wrong."""
+    scenario = data.draw(s.scenarios(backend="nftables"))
+    table = BACKENDS["nftables"].compile(scenario.view, scenario.config)
+    for _time in range(data.draw(st.integers(0, 2))):
+        table = data.draw(hurt(table))
+    twins = Twins(table, scenario.config, scenario.surroundings, node=scenario.view.node.name)
+    assert wrong(scenario, table, twins.key) == wrong(scenario, table, lambda frontend: None)
+
+
+def wrong(scenario: s.Scenario, table: Table, likeness: Likeness) -> list[tuple[str, str]]:
+    backend = BACKENDS["nftables"]
+    behaviour = Behaviour(
+        scenario.view,
+        scenario.config,
+        scenario.surroundings,
+        backend.tracer(table, scenario.surroundings),
+        known=in_nftables(table),
+        likeness=likeness,
+        mend="",
+        both_right=False,
+    )
+    return sorted({(one.id, one.service) for one in behaviour.findings() if one.id != "rules-audit-common"})
+
+
+@st.composite
+def hurt(draw: st.DrawFn, table: Table) -> Table:
+    """With an element less, an element that leads elsewhere, or a rule less."""
+    sets = [one for one in table.sets.values() if one.elements]
+    chains = [one for one in table.chains.values() if one.rules]
+    way = draw(st.sampled_from(("delete", "lead elsewhere", "rule")))
+    if way == "rule" and chains:
+        chain = draw(st.sampled_from(chains))
+        place = draw(st.integers(0, len(chain.rules) - 1))
+        rules = chain.rules[:place] + chain.rules[place + 1 :]
+        return replace(table, chains={**table.chains, chain.name: replace(chain, rules=rules)})
+    if not sets:
+        return table
+    one = draw(st.sampled_from(sets))
+    key = draw(st.sampled_from(sorted(one.elements)))
+    elements = dict(one.elements)
+    element = elements.pop(key)
+    if way == "lead elsewhere" and isinstance(element.target, Verdict):
+        others = sorted({str(other.target) for other in one.elements.values()})
+        chosen = draw(st.sampled_from(others))
+        target = next(other.target for other in one.elements.values() if str(other.target) == chosen)
+        elements[key] = element._replace(target=target)
+    return replace(table, sets={**table.sets, one.name: replace(one, elements=elements)})
