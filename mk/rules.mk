@@ -1,0 +1,9 @@
+# Service rules: what is measured of them. Their modules are used from playbooks; a checkout has no target for that.
+
+# The release whose first synchronisation the goals of the benchmark name.
+BENCH_KUBERNETES ?= 1.36.4
+
+.PHONY: bench-rules
+bench-rules: packages env-test  ## how long rules take, ours and kube-proxy's, half an hour: tests/bench/results/rules.json, and the table in docs/service-rules.md
+	@$(PLAYBOOK) ballast.kube.kubernetes_binaries -e kubernetes_binaries_version=$(BENCH_KUBERNETES)
+	@PYTHONPATH=$(ANSIBLE_COLLECTIONS_PATH):$(CURDIR) $(VENV)/bin/python -m tests.bench.rules --kubernetes $(BENCH_KUBERNETES) --slow-peer $(ARGS)

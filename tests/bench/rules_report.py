@@ -1,0 +1,139 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the benchmark of service rules found, as the table and the plot of docs/service-rules.md."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Optional
+
+from tests.bench.rules_nodes import LEGACY, NFT, NFTABLES
+from tests.bench.rules_plot import plot
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs/service-rules.md"
+PLOT = ROOT / "docs/rules-bench.svg"
+BEGIN, END = "<!-- bench:rules begin -->", "<!-- bench:rules end -->"
+MIB = 2**20
+PEERS = (NFTABLES, LEGACY, NFT)
+CHANGES = {"service": "one Service added", "endpoint": "one endpoint moved", "rollout": "100 endpoints replaced"}
+
+Found = Mapping[str, Any]
+
+
+def write_report(found: Found, results: Optional[Path]) -> None:
+    """Prints the table; with `results`, also writes it, the plot and the raw figures."""
+    text = table(found)
+    print(text)
+    drawn = plot(found)
+    if results is None:
+        return
+    results.parent.mkdir(exist_ok=True)
+    results.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    PLOT.write_text(drawn, encoding="utf-8")
+    before, _begin, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    _old, end, after = rest.partition(END)
+    if not end:
+        sys.exit(f"{PAGE} has no marks {BEGIN} and {END}")
+    PAGE.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
+
+
+def table(found: Found) -> str:
+    return "\n".join([*_costs(found), "", *_packets(found), "", _notes(found)])
+
+
+def _costs(found: Found) -> list[str]:
+    cold, sizes = found["cold"], found["sizes"]
+    modules, peers = cold["module"], [peer for peer in PEERS if peer in cold]
+    heads = ["work", "ours", *(f"kube-proxy, {peer}" for peer in peers)]
+    blank = [""] * (len(peers) - 1)
+    module = told([row["process"] for row in modules])
+    kernel = told([row["seconds"] for row in cold["nft"]])
+    rows = [
+        [
+            f"{sizes['main']:,} Services x 4 endpoints, from none",
+            f"{module} the module, {kernel} `nft -f` alone",
+            *(told([row["sync"] for row in cold[peer]]) for peer in peers),
+        ]
+    ]
+    for kind, title in CHANGES.items():
+        ours = told([row[kind]["ours"] for row in found["changes"]])
+        rows.append([f"{title}, of these", ours, told([row[kind]["kube_proxy"] for row in found["changes"]]), *blank])
+    again = told([row["again_process"] for row in modules])
+    rows.append(["the module again, no change", f"{again}, {modules[-1]['again_operations']} operations", "", *blank])
+    large = found["large"]
+    memory = f"nft {_mib(large, 'peak_rss_bytes')} MiB, kernel {_mib(large, 'slab_bytes')} MiB"
+    seconds = told([row["seconds"] for row in large])
+    rows.append([f"{sizes['large']:,} Services x 4 into the kernel", f"{seconds} `nft -f`, {memory}", "", *blank])
+    audits = found["audit"]
+    spent = told([row["process"] for row in audits])
+    count = max(len(row["findings"]) for row in audits)
+    rows.append([f"audit of kube-proxy's {sizes['main']:,}", f"{spent}, {count} findings", "", *blank])
+    return markdown(heads, rows)
+
+
+def _packets(found: Found) -> list[str]:
+    heads = ["TCP connect, p50 / p99 in µs", "Services", "first", "middle", "last"]
+    rows = []
+    for road in sorted(found["packets"], key=lambda road: (road["rules"], road["services"])):
+        cells = [
+            f"{percentile(road['nanoseconds'][at], 50) / 1000:.0f} / {percentile(road['nanoseconds'][at], 99) / 1000:.0f}"
+            for at in ("first", "middle", "last")
+        ]
+        title = road["rules"] if road["rules"] in ("ballast", "no rules") else f"kube-proxy, {road['rules']}"
+        rows.append([title, f"{road['services']:,}", *cells])
+    return markdown(heads, rows)
+
+
+def _notes(found: Found) -> str:
+    machine, tools, sizes = found["machine"], found["tools"], found["sizes"]
+    started = told([row["from_start"] for row in found["cold"][NFTABLES]])
+    wall = told([row["wall"] for row in found["cold"]["module"]])
+    return (
+        f"Measured on {machine['cpus']} cores ({machine['cpu']}), {machine['memory_mib'] // 1024} GiB, Linux {machine['kernel']}, {tools['nft']}, "
+        f"{tools['iptables']}, Kubernetes {found['kubernetes']}; median and range of {sizes['cold_repeats']} runs ({sizes['changes']} of changes), ours and "
+        "kube-proxy's in turn, on the same objects. "
+        "The module is its process, from the start of Python to its end, as `ansible` runs it; the command as a whole took "
+        f"{wall}. kube-proxy's figure is what its log says of its first synchronisation of IPv4; from its start, that had ended "
+        f"after {started} (nftables). A change is the time of our one `nft -f -`, and of kube-proxy's synchronisation, both without the time in "
+        "which they learned of it. Connections are those of a pod, through the node, to a server in another namespace."
+    )
+
+
+def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return ["| " + " | ".join(line) + " |" for line in lines]
+
+
+def told(seconds: Sequence[float]) -> str:
+    """The median, and the range where there are several."""
+    middle = statistics.median(seconds)
+    show = _milliseconds if middle < 0.1 else _seconds
+    if len(seconds) == 1:
+        return show(middle, unit=True)
+    return f"{show(middle, unit=True)} ({show(min(seconds), unit=False)} to {show(max(seconds), unit=False)})"
+
+
+def _seconds(value: float, *, unit: bool) -> str:
+    digits = 2 if value < 10 else 1 if value < 100 else 0
+    return f"{value:.{digits}f}" + (" s" if unit else "")
+
+
+def _milliseconds(value: float, *, unit: bool) -> str:
+    return f"{value * 1000:.1f}" + (" ms" if unit else "")
+
+
+def _mib(rows: Sequence[Found], key: str) -> str:
+    return f"{statistics.median(row[key] for row in rows) / MIB:.0f}"
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """The smallest of `values` that so many percent of them do not exceed."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, max(0, -(-len(ordered) * int(percent) // 100) - 1))]
