@@ -20,6 +20,7 @@ import socket
 import struct
 import sys
 import time
+from contextlib import suppress
 
 PORTS = (8080, 8081)
 KINDS = {
@@ -59,6 +60,7 @@ def serve(addresses: list[str]) -> None:
                 one.bind((address, port))
                 if protocol != "UDP":
                     one.listen(512)
+                one.setblocking(False)
                 waiting.register(one, selectors.EVENT_READ, (protocol, text(address, port)))
     print("ready", flush=True)
     while True:
@@ -66,13 +68,19 @@ def serve(addresses: list[str]) -> None:
             protocol, name = key.data
             one = key.fileobj
             assert isinstance(one, socket.socket)
-            if protocol == "UDP":
-                _data, peer = one.recvfrom(100)
-                one.sendto(f"{name} from {peer[0]}".encode(), peer)
-                continue
-            connection, peer = one.accept()
-            with connection:
-                connection.sendall(f"{name} from {peer[0]}".encode())
+            # Who asked may be gone by now: then there is nothing to accept, or nobody to send to.
+            with suppress(OSError):
+                _reply(one, protocol, name)
+
+
+def _reply(one: socket.socket, protocol: str, name: str) -> None:
+    if protocol == "UDP":
+        _data, peer = one.recvfrom(100)
+        one.sendto(f"{name} from {peer[0]}".encode(), peer)
+        return
+    connection, peer = one.accept()
+    with connection:
+        connection.sendall(f"{name} from {peer[0]}".encode())
 
 
 def send(wanted: list[dict[str, object]]) -> list[str]:

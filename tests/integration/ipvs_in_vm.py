@@ -19,15 +19,16 @@ from hypothesis import strategies as st
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.ipvs.apply import commit, read
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.ipvs.compile import compile_rules, requirements
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.ipvs.objects import LINK, IpvsRules
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.ipvs.objects import IpvsRules
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.surroundings import LINK
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.ipvs.plan import AnyOperation, draining, own, plan
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.ipvs.trace import trace
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.model import RuleConfig
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.packet import Packet, Surroundings
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.packet import Answer, Packet, Surroundings
 from tests.integration.fate import expect, is_answered_around_us, real, real_packets
 from tests.integration.wire import InNamespace, Wire, namespace, wire
 from tests.unit.proxy.iptables.views import here, service, there, view
-from tests.unit.proxy.strategies import POOLS, SECOND_LINK, scenarios
+from tests.unit.proxy.strategies import POOLS, SECOND_LINK, Scenario, scenarios
 
 VARIANT = "legacy"  # the kernel of Debian's user-mode-linux has no tables of nft for IPv4 and IPv6
 CONFIG = RuleConfig(backend="ipvs")
@@ -158,6 +159,14 @@ def test_a_real_server_with_an_open_connection_drains(net: Wire) -> None:
 # Packets
 
 
+def is_as_told(scenario: Scenario, packet: Packet, answer: Answer, happened: str) -> bool:
+    try:
+        expect(scenario, packet, answer, happened)
+    except AssertionError:
+        return False
+    return True
+
+
 @random(int(os.environ.get("BALLAST_TEST_EXAMPLES", "3")))
 @given(data=st.data())
 def test_packets_meet_the_fate_that_the_tracer_tells(net: Wire, data: st.DataObject) -> None:
@@ -175,14 +184,10 @@ def test_packets_meet_the_fate_that_the_tracer_tells(net: Wire, data: st.DataObj
         answers = [trace(wanted, packet, bound) for packet in packets]
         pairs = [pair for pair in zip(packets, answers) if not is_answered_around_us(net, *pair)]
         for (packet, answer), happened in zip(pairs, net.send([packet for packet, _answer in pairs])):
-            try:
-                expect(scenario, packet, answer, happened)
-            except AssertionError:
-                # The machine has one processor, and all packets were sent at once: what was late is asked alone.
-                happened = net.send([packet])[0]
-                try:
-                    expect(scenario, packet, answer, happened)
-                except AssertionError as error:
-                    raise AssertionError(f"{packet}\ntold: {answer}\nhappened: {happened}\n{wanted}") from error
+            tried = [happened]
+            while not is_as_told(scenario, packet, answer, tried[-1]):
+                # The machine has one slow processor, and all packets were sent at once: what was late is asked alone.
+                assert len(tried) < 4, f"{packet}\ntold: {answer}\nhappened: {tried}\n{wanted}"
+                tried += net.send([packet])
     finally:
         put(host, None, family)
