@@ -21,12 +21,14 @@ from typing import Any
 import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.backends import Backend, Iptables, Nftables
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.backends import Backend
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.config import parse_config
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.inquiry import SPEC, inquire
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.iptables.backend import Iptables
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.iptables.restore import NFT
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.meaning import Meaning
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.model import NODE_PORT, FamilyView
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.backend import Nftables
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.packet import PROTOCOLS, Packet, Surroundings
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.parse import parse_snapshot
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.surroundings import own_addresses, read_links

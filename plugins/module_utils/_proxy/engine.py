@@ -13,18 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 from .._core.engine import Finding
 from .._core.errors import BallastError, Problems
 from .._core.events import Progress
 from .._core.host import Host, LocalHost
 from .._core.names import MARK
-from .backends import KUBE_PROXY_TABLE, Backend, Iptables, Ipvs, Nftables, Operation, Settings, counted
+from .backends import KUBE_PROXY_TABLE, Backend, Operation, Settings, counted
 from .config import ParsedConfig, parse_config
-from .hns import HnsState, parse_hns
-from .iptables.restore import variant_in_use
-from .ipvs import plan as ipvs_plan
 from .messages import MESSAGES
 from .model import Duplicate
 from .parse import Snapshot, parse_snapshot, parse_snapshot_text
@@ -39,12 +36,12 @@ from .record import (
     write_record,
 )
 from .surroundings import own_addresses, read_links
-from .winkernel import HnsRules
-from .winkernel import Operation as HnsOperation
-from .winkernel import compile_rules as compile_hns
-from .winkernel import plan as plan_hns
 
-WINKERNEL = "winkernel"
+if TYPE_CHECKING:
+    from .hns import HnsState
+    from .winkernel import Operation as HnsOperation
+
+NFTABLES, IPTABLES, IPVS, WINKERNEL = "nftables", "iptables", "ipvs", "winkernel"
 INPUT_SPEC: dict[str, Any] = {
     "snapshot": {"type": "dict"},
     "snapshot_path": {"type": "path"},
@@ -55,14 +52,14 @@ INPUT_SPEC: dict[str, Any] = {
 SPEC: dict[str, Any] = {
     **INPUT_SPEC,
     "state": {"type": "str", "default": "present", "choices": ["present", "absent"]},
-    "backend": {"type": "str", "required": True, "choices": ["nftables", "iptables", "ipvs", WINKERNEL]},
+    "backend": {"type": "str", "required": True, "choices": [NFTABLES, IPTABLES, IPVS, WINKERNEL]},
     "table": {"type": "str", "default": MARK},
     "priority_offset": {"type": "int", "default": 0},
     "hns": {"type": "dict", "default": {}},
 }
 REQUIRED_IF = [("state", "present", ("node_name",))]
 FAMILIES = (4, 6)
-ATOMIC = ("nftables", WINKERNEL)  # the kernel takes a commit as a whole, so that nothing need be asked again
+ATOMIC = (NFTABLES, WINKERNEL)  # the kernel takes a commit as a whole, so that nothing need be asked again
 _IPV6 = "/proc/net/if_inet6"  # there where the kernel has IPv6
 _PRIORITIES = 90  # further off, our translation would not be next to kube-proxy's, nor our filter before it
 
@@ -75,7 +72,7 @@ class Desired:
     priority_offset: int
     snapshot: Optional[Snapshot]  # None: nothing is wanted
     configs: Mapping[int, ParsedConfig]  # by family
-    hns: HnsState
+    hns: Optional[HnsState]  # None: not given, and not needed
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> Desired:
@@ -94,7 +91,7 @@ class Desired:
             priority_offset=params["priority_offset"],
             snapshot=snapshot,
             configs=configs_from(params["config"], params["backend"], snapshot),
-            hns=parse_hns(params["hns"]),
+            hns=_hns(params),
         )
 
 
@@ -247,14 +244,12 @@ class RulesEngine:
 
     def _record_after(self, plan: RulesPlan, desired: Desired, host: Host) -> Record:
         """With the real servers that drain from now on."""
-        if not isinstance(plan.backend, Ipvs) or desired.snapshot is None:
+        if plan.backend is None or desired.backend != IPVS or desired.snapshot is None:
             return plan.record
-        waiting = [
-            name
-            for part in plan.parts
-            for name in ipvs_plan.draining(part.wanted, plan.backend.read(host, part.family))
-        ]
-        since = ipvs_plan.drain_times(waiting, plan.record.draining_since, now=host.now())
+        from .ipvs.plan import drain_times, draining
+
+        waiting = [name for part in plan.parts for name in draining(part.wanted, plan.backend.read(host, part.family))]
+        since = drain_times(waiting, plan.record.draining_since, now=host.now())
         return Record(plan.record.original_settings, since)
 
 
@@ -266,14 +261,23 @@ def families(host: Host) -> tuple[int, ...]:
 
 
 def backend_of(desired: Desired, host: Host, record: Record) -> Backend:
-    if desired.backend == "nftables":
+    """One alone is imported: see backends.py."""
+    if desired.backend == NFTABLES:
+        from .nftables.backend import Nftables
+
         return Nftables(desired.table, priority_offset=desired.priority_offset)
+    from .iptables.restore import variant_in_use
+
     variant = variant_in_use(host)
-    if desired.backend == "iptables":
+    if desired.backend == IPTABLES:
+        from .iptables.backend import Iptables
+
         return Iptables(variant)
+    from .ipvs.backend import Ipvs
+    from .ipvs.plan import overdue
+
     excluded = {cidr for config in desired.configs.values() for cidr in config.rules.exclude_cidrs}
-    overdue = ipvs_plan.overdue(record.draining_since, now=host.now())
-    return Ipvs(variant, exclude_cidrs=sorted(excluded), overdue=overdue)
+    return Ipvs(variant, exclude_cidrs=sorted(excluded), overdue=overdue(record.draining_since, now=host.now()))
 
 
 def _settings(desired: Desired, backend: Backend) -> Settings:
@@ -326,15 +330,26 @@ def _duplicates(desired: Desired) -> list[Duplicate]:
     return [one for family in FAMILIES for one in desired.snapshot.view(family).duplicates]
 
 
+def _hns(params: Mapping[str, Any]) -> Optional[HnsState]:
+    if params["backend"] != WINKERNEL and not params["hns"]:
+        return None
+    from .hns import parse_hns
+
+    return parse_hns(params["hns"])
+
+
 def _policies(desired: Desired) -> tuple[HnsOperation, ...]:
+    from .winkernel import HnsRules, compile_rules, plan
+
+    if desired.hns is None:
+        return ()
     found: list[HnsOperation] = []
     for family in FAMILIES:
         wanted = HnsRules(desired.hns.network.id)
         if desired.snapshot is not None:
             config = desired.configs[family]
-            view = desired.snapshot.view(family)
-            wanted = compile_hns(view, config.winkernel, desired.hns.network)
-        found.extend(plan_hns(wanted, desired.hns.rules[family]))
+            wanted = compile_rules(desired.snapshot.view(family), config.winkernel, desired.hns.network)
+        found.extend(plan(wanted, desired.hns.rules[family]))
     return tuple(found)
 
 

@@ -10,28 +10,28 @@ import ipaddress
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 from .._core.errors import BallastError, Problems
 from .._core.host import Host
 from .._core.names import MARK
-from .audit import Audited, AuditFinding, Facts, audit, read_facts
-from .backends import KUBE_PROXY_TABLE, Backend, Iptables, Ipvs, Nftables, Tracer
+from .backends import KUBE_PROXY_TABLE, Backend, Tracer
 from .config import ParsedConfig
-from .engine import FAMILIES, INPUT_SPEC, configs_from, families, snapshot_from
-from .iptables.restore import NFT, variant_in_use
-from .ipvs.objects import LINK
+from .engine import FAMILIES, INPUT_SPEC, IPTABLES, IPVS, NFTABLES, configs_from, families, snapshot_from
 from .messages import MESSAGES
 from .packet import PROTOCOLS, Answer, Packet, Surroundings
 from .parse import Snapshot
-from .surroundings import read_links, surroundings_of
+from .surroundings import LINK, read_links, surroundings_of
+
+if TYPE_CHECKING:
+    from .auditing.findings import AuditFinding
 
 AnyAddress = Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
 COMPILED, KERNEL = "compiled", "kernel"
 BALLAST, KUBE_PROXY = "ballast", "kube-proxy"
 SPEC: dict[str, Any] = {
     **INPUT_SPEC,
-    "backend": {"type": "str", "required": True, "choices": ["nftables", "iptables", "ipvs"]},
+    "backend": {"type": "str", "required": True, "choices": [NFTABLES, IPTABLES, IPVS]},
     "table": {"type": "str", "default": MARK},
     "against": {"type": "str", "default": KERNEL, "choices": [KERNEL, COMPILED]},
     "owner": {"type": "str", "default": BALLAST, "choices": [BALLAST, KUBE_PROXY]},
@@ -65,11 +65,7 @@ def inquire(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
     around = _surroundings(host, params)
     answers = [rules.tracer(packet.family, around)(packet) for packet in packets]
     traced = time.monotonic()
-    findings: Sequence[AuditFinding] = ()
-    if params["audit"] and snapshot is not None:
-        findings = audit(
-            Audited(snapshot, configs, backend, rules.found(), around, owner=params["owner"]), rules.facts()
-        )
+    findings = rules.audited(around) if params["audit"] else ()
     return {
         "packets": [answer_told(one) for one in answers],
         "findings": [asdict(one) for one in findings],
@@ -147,9 +143,15 @@ class _Rules:
         """By family, those that this node has or the dump may have."""
         return {family: self.of(family) for family in (families(self.host) if self.dump is None else FAMILIES)}
 
-    def facts(self) -> Facts:
-        """What an audit looks at besides the rules; of a dump nothing is known but them."""
-        return Facts() if self.dump is not None else read_facts(self.host, self.params["backend"])
+    def audited(self, surroundings: Surroundings) -> Sequence[AuditFinding]:
+        """Of a dump nothing is known but the rules."""
+        from .audit import Audited, Facts, audit, read_facts  # with every backend behind it, which packets do not ask
+
+        if self.snapshot is None:
+            return ()
+        owner = self.params["owner"]
+        audited = Audited(self.snapshot, self.configs, self.backend, self.found(), surroundings, owner=owner)
+        return audit(audited, Facts() if self.dump is not None else read_facts(self.host, self.params["backend"]))
 
     def _read(self, family: int) -> Any:
         if self.params["against"] == COMPILED and self.snapshot is not None:
@@ -180,11 +182,22 @@ def _snapshot(host: Host, params: Mapping[str, Any]) -> Optional[Snapshot]:
 
 
 def _backend(host: Host, params: Mapping[str, Any]) -> Backend:
-    if params["backend"] == "nftables":
+    """One alone is imported: see backends.py."""
+    if params["backend"] == NFTABLES:
+        from .nftables.backend import Nftables
+
         return Nftables(KUBE_PROXY_TABLE if params["owner"] == KUBE_PROXY else params["table"])
+    from .iptables.restore import NFT, variant_in_use
+
     live = params["against"] == KERNEL and not params["ruleset_path"]
     variant = variant_in_use(host) if live else NFT
-    return Iptables(variant) if params["backend"] == "iptables" else Ipvs(variant)
+    if params["backend"] == IPTABLES:
+        from .iptables.backend import Iptables
+
+        return Iptables(variant)
+    from .ipvs.backend import Ipvs
+
+    return Ipvs(variant)
 
 
 def _surroundings(host: Host, params: Mapping[str, Any]) -> Surroundings:

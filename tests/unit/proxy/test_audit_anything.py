@@ -16,10 +16,13 @@ from ansible_collections.ballast.kube.plugins.module_utils._proxy.audit import A
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.auditing.behaviour import Behaviour, Likeness
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.auditing.destinations import in_nftables
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.auditing.twins import Twins
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.backends import Backend, Iptables, Ipvs, Nftables
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.backends import Backend
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.config import ParsedConfig
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.iptables.backend import Iptables
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.ipvs.backend import Ipvs
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.ipvs.objects import IpvsRules
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.model import FamilyView
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.backend import Nftables
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.expressions import Verdict
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.objects import Table
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.parse import Snapshot

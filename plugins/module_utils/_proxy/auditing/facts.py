@@ -17,11 +17,11 @@ from ..._core.names import MARK
 from ..backends import KUBE_PROXY_TABLE
 from ..iptables import restore
 from ..iptables.objects import BUILT_IN, Tables
-from ..ipvs.objects import LINK, address
-from ..ipvs.parse import parse_links
+from ..ipvs.objects import address
 from ..nftables.json_form import parse_json
 from ..nftables.objects import Ruleset, Table
 from ..record import read_setting
+from ..surroundings import LINK, parse_links
 
 SECONDS = 60
 _CONNECTIONS = "/proc/net/nf_conntrack"

@@ -17,9 +17,11 @@ from functools import partial
 from typing import Any, Optional
 
 from ..._core.errors import BallastError
-from ..backends import NFT_FAMILIES, Backend, Iptables, Ipvs
+from ..backends import NFT_FAMILIES, Backend
 from ..iptables import objects as ipt
 from ..iptables import trace as iptables_trace
+from ..iptables.backend import Iptables
+from ..ipvs.backend import Ipvs
 from ..ipvs.objects import IpvsRules
 from ..nftables import expressions as nft
 from ..nftables.objects import Chain, Ruleset, Table

@@ -10,14 +10,17 @@ import ipaddress
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..backends import Backend, Iptables, Ipvs, Nftables, Settings
+from ..backends import Backend, Settings
 from ..iptables import restore
+from ..iptables.backend import Iptables
 from ..iptables.names import LAYOUT as IPTABLES_LAYOUT
 from ..iptables.objects import Layout, Tables
+from ..ipvs.backend import Ipvs
 from ..ipvs.iptables import LAYOUT as IPVS_LAYOUT
-from ..ipvs.objects import LINK
 from ..model import FamilyView, ServicePort
+from ..nftables.backend import Nftables
 from ..packet import Surroundings, endpoint_text
+from ..surroundings import LINK
 from .facts import Facts
 from .findings import AuditFinding, finding, some
 

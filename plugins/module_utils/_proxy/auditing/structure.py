@@ -14,13 +14,16 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Optional, Union
 
-from ..backends import Backend, Iptables, Ipvs, Nftables
+from ..backends import Backend
+from ..iptables.backend import Iptables
 from ..iptables.names import LAYOUT as IPTABLES_LAYOUT
 from ..iptables.objects import BUILT_IN, Goto, Jump, Layout, Tables
 from ..iptables.objects import Chain as IptablesChain
+from ..ipvs.backend import Ipvs
 from ..ipvs.iptables import LAYOUT as IPVS_LAYOUT
 from ..ipvs.objects import IpvsRules
 from ..model import FamilyView, RuleConfig
+from ..nftables.backend import Nftables
 from ..nftables.expressions import AnonymousMap, Named, Statement, Verdict, Vmap
 from ..nftables.objects import Chain, Hook, Table
 from .findings import AuditFinding, finding, some

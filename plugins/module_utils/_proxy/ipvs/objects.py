@@ -22,7 +22,6 @@ from ..packet import endpoint_text
 
 Network = Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
 
-LINK = "kube-ipvs0"  # holds every service address, so that a packet for it comes to the hook of ip_vs at INPUT
 MASQUERADE, ROUTE, TUNNEL = "masq", "route", "tunnel"  # forwarding methods
 
 # The sets of kube-proxy, with their types. Order: as elements are added; they go in the reverse order. A packet that comes

@@ -11,18 +11,17 @@ servers the options are kept as words, of foreign sets the elements as text.
 from __future__ import annotations
 
 import ipaddress
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import NoReturn, Optional
 
 from ..iptables.objects import Tables
 from ..packet import PROTOCOLS
+from ..surroundings import LINK, parse_links
 from .iptables import in_one_order
 from .messages import MESSAGES
 from .objects import (
     DEFAULT_MAXELEM,
-    LINK,
     MASQUERADE,
     ROUTE,
     SET_TYPES,
@@ -167,17 +166,6 @@ def parse_sets(text: str) -> tuple[IpSet, ...]:
     )
 
 
-def parse_links(text: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """`ip -j address show`: links in their order, each with its addresses of both families as listed."""
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise MESSAGES.error("rules-ipvs-addresses", reason=str(error)) from error
-    if not isinstance(data, list):
-        raise MESSAGES.error("rules-ipvs-addresses", reason="it is not a list of links")
-    return tuple(_link(one) for one in data if one != {})  # iproute2 prints {} for what a filter left out
-
-
 # --- virtual servers
 
 
@@ -310,22 +298,6 @@ _ELEMENTS: Mapping[str, Callable[[str], str]] = {
 
 
 # --- links
-
-
-def _link(one: object) -> tuple[str, tuple[str, ...]]:
-    name = one.get("ifname") if isinstance(one, dict) else None
-    listed = one.get("addr_info", []) if isinstance(one, dict) else None
-    if not isinstance(name, str) or not isinstance(listed, list):
-        raise MESSAGES.error("rules-ipvs-addresses", reason="a link without ifname or addr_info")
-    found = []
-    for entry in listed:
-        local = entry.get("local") if isinstance(entry, dict) else None
-        try:
-            found.append(address(local if isinstance(local, str) else ""))
-        except ValueError as error:
-            reason = f"{name} has an entry without a local address: {json.dumps(entry)}"
-            raise MESSAGES.error("rules-ipvs-addresses", reason=reason) from error
-    return name, tuple(found)
 
 
 # --- words

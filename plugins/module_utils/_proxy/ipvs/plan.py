@@ -33,10 +33,10 @@ from typing import Optional, Union
 
 from ..iptables import restore
 from ..iptables.objects import Tables
+from ..surroundings import LINK
 from .iptables import LAYOUT
 from .messages import MESSAGES
 from .objects import (
-    LINK,
     MASQUERADE,
     ROUTE,
     SET_TYPES,

@@ -19,8 +19,9 @@ from typing import Any
 from ansible_collections.ballast.kube.plugins.module_utils._core.host import Completed
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.iptables.text import render
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.ipvs.apply import commit, read
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.ipvs.objects import LINK, IpvsRules
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.ipvs.objects import IpvsRules
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.ipvs.plan import plan
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.surroundings import LINK
 from tests.unit.fakes import Call, FakeHost
 
 
