@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Optional
 
+from .._core.collector import collection_paused
 from .._core.engine import Finding
 from .._core.errors import BallastError, Problems
 from .._core.events import Progress
@@ -171,6 +172,10 @@ class RulesEngine:
         )
 
     def plan(self, desired: Desired, state: State) -> RulesPlan:
+        with collection_paused():
+            return self._planned(desired, state)
+
+    def _planned(self, desired: Desired, state: State) -> RulesPlan:
         if state.backend is None:
             return RulesPlan(policies=_policies(desired))
         parts = []
