@@ -32,6 +32,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "tests/bench/results/lab.json"
 BEGIN, END = "<!-- bench:lab begin -->", "<!-- bench:lab end -->"
+HOLLOW_ROOT = Path("/tmp")
 HOLD_SECONDS = 300
 # One node each, as their projects publish them: seconds until the command returns, and until a pod of it answers.
 PUBLISHED = {
@@ -104,7 +105,8 @@ def kubectl(directory: str, *words: str) -> str:
 
 def hollow_node(program: str, directory: str) -> int:
     """PSS of a hollow node, its kubelet and its proxy, 30 seconds after it is Ready."""
-    common = ["--name=hollow", f"--kubeconfig={directory}/admin.kubeconfig"]
+    common = ["--name=hollow", f"--kubeconfig={directory}/admin.kubeconfig", "--use-host-image-service=false"]
+    before = set(HOLLOW_ROOT.glob("hollow-kubelet.*"))  # it makes one for itself, and leaves it
     started = [
         subprocess.Popen([program, f"--morph={morph}", *common], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for morph in ("kubelet", "proxy")
@@ -123,6 +125,8 @@ def hollow_node(program: str, directory: str) -> int:
         for process in started:
             process.wait(timeout=30)
         kubectl(directory, "delete", "node", "hollow", "--ignore-not-found")
+        for path in set(HOLLOW_ROOT.glob("hollow-kubelet.*")) - before:
+            shutil.rmtree(path)
 
 
 def pss_bytes(pid: int) -> int:
@@ -192,14 +196,15 @@ def main() -> None:
     sizes = [tuple(int(part) for part in size.split("x")) for size in arguments.sizes.split(",")]
     found: dict[str, Any] = {"machine": machine(), "series": []}
     try:
-        for number, (nodes, repeats) in enumerate(sizes):
-            last = number == len(sizes) - 1
-            series = measure(nodes, repeats=repeats, lab=lab, directory=lab_dir, hold=last)
-            found["series"].append(asdict(series))
         make("lab", "LAB_NODES=1", *lab)
         record = json.loads(Path(lab_dir, "lab.json").read_text(encoding="utf-8"))
         found["kubernetes_version"] = record["kubernetes_version"]
         found["hollow_pss_bytes"] = hollow_node(arguments.kubemark, lab_dir)
+        make("lab-down", *lab)
+        for number, (nodes, repeats) in enumerate(sizes):
+            last = number == len(sizes) - 1
+            series = measure(nodes, repeats=repeats, lab=lab, directory=lab_dir, hold=last)
+            found["series"].append(asdict(series))
     finally:
         make("lab-down", *lab)
         shutil.rmtree(directory)
