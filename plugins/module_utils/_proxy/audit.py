@@ -22,7 +22,7 @@ from typing import Any
 from .auditing import node
 from .auditing.behaviour import Behaviour, Likeness, extra, unknown_addresses
 from .auditing.destinations import Key, cluster_ips_in_nftables, in_iptables, in_ipvs, in_nftables
-from .auditing.facts import Facts, read_facts
+from .auditing.facts import Facts, dump_facts, read_facts
 from .auditing.findings import AuditFinding, in_order
 from .auditing.foreign import dropped
 from .auditing.structure import inspect
@@ -35,7 +35,7 @@ from .nftables.objects import Table
 from .packet import Surroundings
 from .parse import Snapshot
 
-__all__ = ["AuditFinding", "Audited", "Facts", "audit", "read_facts"]
+__all__ = ["AuditFinding", "Audited", "Facts", "audit", "dump_facts", "read_facts"]
 
 _MEND = {
     KUBE_PROXY_TABLE: "restart kube-proxy on this node, which writes all its rules anew",

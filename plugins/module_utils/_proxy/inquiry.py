@@ -144,14 +144,20 @@ class _Rules:
         return {family: self.of(family) for family in (families(self.host) if self.dump is None else FAMILIES)}
 
     def audited(self, surroundings: Surroundings) -> Sequence[AuditFinding]:
-        """Of a dump nothing is known but the rules."""
-        from .audit import Audited, Facts, audit, read_facts  # with every backend behind it, which packets do not ask
+        from .audit import (
+            Audited,
+            audit,
+            dump_facts,
+            read_facts,
+        )  # with every backend behind it, which packets do not ask
 
         if self.snapshot is None:
             return ()
         owner = self.params["owner"]
         audited = Audited(self.snapshot, self.configs, self.backend, self.found(), surroundings, owner=owner)
-        return audit(audited, Facts() if self.dump is not None else read_facts(self.host, self.params["backend"]))
+        backend = self.params["backend"]
+        facts = read_facts(self.host, backend) if self.dump is None else dump_facts(self.dump, backend)
+        return audit(audited, facts)
 
     def _read(self, family: int) -> Any:
         if self.params["against"] == COMPILED and self.snapshot is not None:

@@ -208,7 +208,7 @@ class Behaviour:
         is_missing = all(one.frontend.key not in self._known for one in failures)
         first = failures[0]
         alike = f"; asked of {first.like}, whose rules are alike" if first.like else ""
-        rest = f"; so are {len(failures) - 1} more of its packets" if len(failures) > 1 else ""
+        rest = f"; so it is with {len(failures) - 1} more of its packets" if len(failures) > 1 else ""
         return finding(
             "rules-audit-missing" if is_missing else "rules-audit-wrong",
             family=self._view.family,

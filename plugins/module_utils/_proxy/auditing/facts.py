@@ -15,6 +15,7 @@ from ..._core.errors import BallastError, Unavailable
 from ..._core.host import Host
 from ..._core.names import MARK
 from ..backends import KUBE_PROXY_TABLE
+from ..dump import parse_nftables
 from ..iptables import restore
 from ..iptables.objects import BUILT_IN, Tables
 from ..ipvs.objects import address
@@ -28,6 +29,7 @@ _CONNECTIONS = "/proc/net/nf_conntrack"
 _VIRTUAL_SERVERS = "/proc/net/ip_vs"
 _TABLE = re.compile(r"table (\S+) (\S+)", re.ASCII)
 _HEADS = ("Prot", "IP", "->")  # of lines of _VIRTUAL_SERVERS that have no server
+_SERVICE_TABLES = (KUBE_PROXY_TABLE, MARK)
 _PASSED_FAMILIES = ("ip", "ip6", "inet")
 # Every kernel setting that a backend may need; test_audit.py holds it to what they say.
 SETTINGS: Mapping[str, tuple[str, ...]] = {
@@ -89,6 +91,14 @@ def read_facts(host: Host, backend: str) -> Facts:
     )
 
 
+def dump_facts(text: str, backend: str) -> Facts:
+    """What a dump says besides the rules that are audited; of iptables and ipvs those have all of it already."""
+    if backend != "nftables":
+        return Facts()
+    tables = parse_nftables(text).tables.items()
+    return Facts(ruleset=Ruleset({key: table for key, table in tables if key[1] not in _SERVICE_TABLES}))
+
+
 def _output(host: Host, *argv: str) -> str:
     """ "" where there is no such tool: then nothing was made with it."""
     try:
@@ -126,7 +136,7 @@ def _nftables(
             continue
         key = (match[1], match[2])
         is_iptables = match[2] in BUILT_IN and (restore.NFT, 6 if match[1] == "ip6" else 4) in read_by_iptables
-        if match[2] in (KUBE_PROXY_TABLE, MARK):
+        if match[2] in _SERVICE_TABLES:
             of_services.append(key)
         elif match[1] == "inet" or not is_iptables:
             try:
