@@ -20,11 +20,11 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.errors import B
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.ipvs.apply import commit, read
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.ipvs.compile import compile_rules, requirements
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.ipvs.objects import IpvsRules
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.surroundings import LINK
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.ipvs.plan import AnyOperation, draining, own, plan
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.ipvs.trace import trace
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.model import RuleConfig
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.packet import Answer, Packet, Surroundings
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.surroundings import LINK
 from tests.integration.fate import expect, is_answered_around_us, real, real_packets
 from tests.integration.wire import InNamespace, Wire, namespace, wire
 from tests.unit.proxy.iptables.views import here, service, there, view
@@ -89,6 +89,9 @@ def net() -> Iterator[Wire]:
     with wire("ipvs") as made:
         kernel = tuple(int(part) for part in os.uname().release.split(".")[:2])
         values = [f"{name}={value}" for name, value in requirements(CONFIG, kernel=kernel)]
+        # A rule with physdev loads br_netfilter, and then the bridge itself sends on what NAT turned to one of its ports: not
+        # back to the port that it came from (a CNI's hairpinMode), and not between ports that the wire keeps apart.
+        values += [f"net.bridge.bridge-nf-call-{program}=0" for program in ("iptables", "ip6tables")]
         made.node.run(["sysctl", "-qw", *values], timeout=10)
         yield made
 

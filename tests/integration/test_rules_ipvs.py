@@ -36,6 +36,7 @@ NEEDED = (
     "dummy",
     "veth",
     "bridge",
+    "br_netfilter",
     "sctp",
 )
 
