@@ -21,9 +21,8 @@ from typing import Union
 
 from .._core.errors import BallastError, PeerError, last_lines
 from .._core.events import Progress
-from .._core.host import Host
+from .._core.host import Host, Response
 from .._core.wait import Impossible, Pending, Ready, wait
-from .._core.web import Response
 from .messages import MESSAGES
 
 ANSWERS = ("readyz", "OpenAPI v2", "OpenAPI v3")

@@ -25,10 +25,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Optional, Protocol
 
-from . import web
 from .errors import CommandFailed, Unavailable
 from .local import host_error, lock_file, mounted_error, mounts_in, write_all_or_nothing
-from .web import Response
 
 NOTHING: Mapping[str, str] = MappingProxyType({})  # no variables, no headers
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -53,6 +51,12 @@ class Stat:
     gid: int
     size: int
     mtime: float
+
+
+@dataclass(frozen=True)
+class Response:
+    status: int
+    body: bytes
 
 
 class Host(Protocol):
@@ -396,6 +400,8 @@ class LocalHost:
         key: Optional[str] = None,
         timeout: float = 10,
     ) -> Response:
+        from . import web  # with TLS behind it, which most modules never need, and which takes long to import
+
         return web.request(url, method=method, body=body, headers=headers, ca=ca, cert=cert, key=key, timeout=timeout)
 
     @contextmanager

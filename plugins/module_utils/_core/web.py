@@ -12,18 +12,12 @@ import ssl
 import urllib.parse
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Optional
 
 from .errors import Bug, PeerError
+from .host import Response
 
 _BODY_LIMIT = 64 * 2**20  # bytes kept of an answer; a list of 50,000 Services is below it
-
-
-@dataclass(frozen=True)
-class Response:
-    status: int
-    body: bytes
 
 
 class _UnixConnection(http.client.HTTPConnection):

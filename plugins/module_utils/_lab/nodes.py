@@ -19,10 +19,9 @@ from typing import Any
 from .._core.engine import Finding, ResourceEngine
 from .._core.errors import PeerError, shorten
 from .._core.events import Progress
-from .._core.host import Host
+from .._core.host import Host, Response
 from .._core.kinds import Kind, fields
 from .._core.plan import ABSENT, Resource, Value
-from .._core.web import Response
 from .._plane.record import Record, load_record
 from .messages import MESSAGES
 

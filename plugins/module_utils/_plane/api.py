@@ -12,11 +12,10 @@ from urllib.parse import quote
 
 from .._core.errors import PeerError
 from .._core.events import NullSink, Progress
-from .._core.host import Host
+from .._core.host import Host, Response
 from .._core.kinds import fields
 from .._core.names import MARK
 from .._core.plan import ABSENT, Resource, Value
-from .._core.web import Response
 from .messages import MESSAGES
 from .ready import wait_for_api
 from .record import Record, load_record

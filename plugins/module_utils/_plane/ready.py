@@ -15,10 +15,9 @@ from typing import Optional, Union
 from .._core.cgroup import processes
 from .._core.errors import PeerError, last_lines
 from .._core.events import Progress
-from .._core.host import Host
+from .._core.host import Host, Response
 from .._core.service import cgroup_hierarchies, service_pid
 from .._core.wait import Pending, Ready, wait
-from .._core.web import Response
 from .components import API_SERVER, CONTROLLER_MANAGER, ETCD, SCHEDULER
 from .messages import MESSAGES
 from .record import Record

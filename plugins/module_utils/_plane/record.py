@@ -11,8 +11,7 @@ import os
 from dataclasses import asdict, dataclass
 from typing import Optional
 
-from .._core.host import Host
-from .._core.web import Response
+from .._core.host import Host, Response
 from .pki import key_path
 
 _FILE = "plane.json"

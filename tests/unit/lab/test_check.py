@@ -15,8 +15,8 @@ import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError
 from ansible_collections.ballast.kube.plugins.module_utils._core.events import NullSink, Progress
+from ansible_collections.ballast.kube.plugins.module_utils._core.host import Response
 from ansible_collections.ballast.kube.plugins.module_utils._core.wait import Impossible, Pending, Ready
-from ansible_collections.ballast.kube.plugins.module_utils._core.web import Response
 from ansible_collections.ballast.kube.plugins.module_utils._lab.check import (
     MANIFESTS,
     CheckEngine,

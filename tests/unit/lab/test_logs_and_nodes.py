@@ -12,7 +12,7 @@ from typing import Any, Optional
 import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, PeerError
-from ansible_collections.ballast.kube.plugins.module_utils._core.web import Response
+from ansible_collections.ballast.kube.plugins.module_utils._core.host import Response
 from ansible_collections.ballast.kube.plugins.module_utils._lab.logs import collect
 from ansible_collections.ballast.kube.plugins.module_utils._lab.nodes import ENGINE, Desired
 from tests.unit.cases import apply, plan_of

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Optional
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.events import NullSink, Progress
+from ansible_collections.ballast.kube.plugins.module_utils._core.host import Response
 from ansible_collections.ballast.kube.plugins.module_utils._core.plan import Plan, Step
-from ansible_collections.ballast.kube.plugins.module_utils._core.web import Response
 from ansible_collections.ballast.kube.plugins.module_utils._plane.components import COMPONENTS
 from ansible_collections.ballast.kube.plugins.module_utils._plane.desired import ControlPlane
 from ansible_collections.ballast.kube.plugins.module_utils._plane.engine import ENGINE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, Problems
-from ansible_collections.ballast.kube.plugins.module_utils._core.web import Response
+from ansible_collections.ballast.kube.plugins.module_utils._core.host import Response
 from ansible_collections.ballast.kube.plugins.module_utils._plane import pki, preflight
 from ansible_collections.ballast.kube.plugins.module_utils._plane.components import COMPONENTS
 from ansible_collections.ballast.kube.plugins.module_utils._plane.engine import ENGINE, READER, Reading
