@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass
-from typing import Optional
+from typing import NamedTuple, Optional
 
 from .packet import endpoint_text
 
@@ -22,9 +22,9 @@ LOAD_BALANCER = "load-balancer"
 NODE_PORT = "node-port"
 
 
-@dataclass(frozen=True, order=True)
-class Endpoint:
-    """One address and port behind a ServicePort, of all its EndpointSlices together."""
+class Endpoint(NamedTuple):
+    """One address and port behind a ServicePort, of all its EndpointSlices together. A named tuple, not a dataclass: a
+    cluster has a hundred thousand, and these are made three times as fast."""
 
     address: str
     port: int

@@ -85,7 +85,7 @@ def test_a_service_more_is_elements_only() -> None:
 
 def test_an_endpoint_that_is_another_is_two_operations() -> None:
     changed = service("b", "10.96.0.2", endpoints=3)
-    moved = replace(changed.endpoints[2], address="10.1.9.9")
+    moved = changed.endpoints[2]._replace(address="10.1.9.9")
     other = compile_rules(
         view(service("a", "10.96.0.1"), replace(changed, endpoints=(*changed.endpoints[:2], moved))), CONFIG
     )
