@@ -44,6 +44,9 @@ class Backend(Protocol):
     def read(self, host: Host, family: int) -> Any:
         """What the kernel holds."""
 
+    def left(self, host: Host, family: int) -> Any:
+        """What the kernel holds, as far as a removal of all has to know."""
+
     def parse(self, text: str, family: int) -> Any:
         """What a dump holds. UserError where it is none of this backend."""
 

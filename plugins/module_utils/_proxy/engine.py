@@ -163,10 +163,11 @@ class RulesEngine:
             return State(None, {}, {}, Record())
         record = read_record(host, desired.backend)
         backend = backend_of(desired, host, record)
+        read = backend.left if desired.snapshot is None else backend.read
         names = {name for name, _value in _settings(desired, backend)} | set(record.original_settings)
         return State(
             backend,
-            {family: backend.read(host, family) for family in families(host)},
+            {family: read(host, family) for family in families(host)},
             {name: read_setting(host, name) for name in sorted(names)},
             record,
         )
@@ -210,8 +211,8 @@ class RulesEngine:
         """A tool that is missing is told of by whoever runs it."""
 
     def apply(self, plan: RulesPlan, desired: Desired, host: Host, progress: Progress) -> None:
-        """Settings first where rules are made, last where they are removed; of families, the later one's failure undoes
-        the earlier one."""
+        """Settings first where rules are made, last where they are removed. Of families, the later one's failure undoes
+        the earlier one where rules are made; what was removed was to go, and the next run goes on with the rest."""
         if plan.backend is None:
             return
         write_record(host, desired.backend, _merged(read_record(host, desired.backend), plan.record))
@@ -225,8 +226,11 @@ class RulesEngine:
             try:
                 plan.backend.commit(part.operations, host, part.found)
             except BallastError:
-                progress.failed(subject, "undoing what was done")
-                _undo(plan.backend, done, host)
+                progress.failed(
+                    subject, "undoing what was done" if desired.snapshot is not None else "the next run goes on"
+                )
+                if desired.snapshot is not None:
+                    _undo(plan.backend, done, host)
                 raise
             done.append(part)
         if desired.snapshot is None:

@@ -51,6 +51,9 @@ class Memory:
     def read(self, host: Host, family: int) -> tuple[int, tuple[str, ...]]:
         return (family, self.held[family])
 
+    def left(self, host: Host, family: int) -> tuple[int, tuple[str, ...]]:
+        return (family, ("something",) if self.held[family] else ())
+
     def plan(self, wanted: Any, found: tuple[int, tuple[str, ...]]) -> Sequence[Change]:
         to = wanted[1] if wanted is not None else ()
         return [Change("write", str(found[0]), to)] if to != found[1] else []
@@ -148,6 +151,17 @@ def test_when_the_second_family_fails_the_first_is_as_before(memory: Memory, hos
     with pytest.raises(HostError, match="refused"):
         run(wanted(service("other", "10.96.0.11", "fd00:96::11")), host)
     assert memory.held == before
+
+
+def test_a_removal_that_fails_in_the_second_family_is_gone_on_with(memory: Memory, host: FakeHost) -> None:
+    run(wanted(BOTH), host)
+    memory.fails = 6
+    with pytest.raises(HostError, match="refused"):
+        run(wanted(state="absent", snapshot=None), host)
+    assert memory.held == {4: (), 6: ("default/web:http",)}
+    memory.fails = 0
+    assert run(wanted(state="absent", snapshot=None), host) == {"operations": {"write": 1}}
+    assert memory.held == {4: (), 6: ()}
 
 
 def test_settings_are_changed_and_put_back(memory: Memory, host: FakeHost) -> None:

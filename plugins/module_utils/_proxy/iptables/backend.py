@@ -35,6 +35,9 @@ class Iptables:
     def read(self, host: Host, family: int) -> Tables:
         return restore.read(host, family=family, variant=self.variant)
 
+    def left(self, host: Host, family: int) -> Tables:
+        return self.read(host, family)
+
     def parse(self, text: str, family: int) -> Tables:
         from ..dump import parse_iptables  # a dump may have parts of every backend
 

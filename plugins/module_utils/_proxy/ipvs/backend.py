@@ -44,6 +44,9 @@ class Ipvs:
     def read(self, host: Host, family: int) -> IpvsRules:
         return apply.read(host, family=family, variant=self.variant)
 
+    def left(self, host: Host, family: int) -> IpvsRules:
+        return self.read(host, family)
+
     def parse(self, text: str, family: int) -> IpvsRules:
         from ..dump import parse_ipvs  # a dump has parts of iptables as well
 

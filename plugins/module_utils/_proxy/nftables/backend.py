@@ -34,6 +34,11 @@ class Nftables:
     def read(self, host: Host, family: int) -> Optional[Table]:
         return transaction.read(host, NFT_FAMILIES[family], self.table)
 
+    def left(self, host: Host, family: int) -> Optional[Table]:
+        """The table without what is in it: it goes as a whole."""
+        there = transaction.is_there(host, NFT_FAMILIES[family], self.table)
+        return Table(NFT_FAMILIES[family], self.table) if there else None
+
     def parse(self, text: str, family: int) -> Optional[Table]:
         from ..dump import parse_nftables  # a dump may have parts of every backend
 

@@ -86,11 +86,15 @@ def check(operations: Sequence[Operation], host: Host) -> None:
 
 def read(host: Host, family: str, table: str) -> Optional[Table]:
     """The table as the kernel has it, None where it has none."""
-    tables = host.run(["nft", "list", "tables", family], timeout=_SECONDS).stdout
-    if f"table {family} {table}" not in tables.splitlines():
+    if not is_there(host, family, table):
         return None
     listed = host.run(["nft", "-j", "list", "table", family, table], timeout=_SECONDS).stdout
     return parse_json(listed).tables[family, table]
+
+
+def is_there(host: Host, family: str, table: str) -> bool:
+    tables = host.run(["nft", "list", "tables", family], timeout=_SECONDS).stdout
+    return f"table {family} {table}" in tables.splitlines()
 
 
 def _run(operations: Sequence[Operation], host: Host, *argv: str) -> None:
