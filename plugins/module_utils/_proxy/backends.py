@@ -41,6 +41,9 @@ class Backend(Protocol):
     def settings(self, view: FamilyView, config: RuleConfig) -> Settings:
         """Kernel settings that these rules need: name and value."""
 
+    def prepare(self, host: Host) -> None:
+        """Bring what the kernel's settings for these rules need to be there at all: a module."""
+
     def read(self, host: Host, family: int) -> Any:
         """What the kernel holds."""
 

@@ -34,6 +34,7 @@ from .record import (
     read_record,
     read_setting,
     setting_changes,
+    with_late_originals,
     write_record,
 )
 from .surroundings import own_addresses, read_links
@@ -215,7 +216,11 @@ class RulesEngine:
         the earlier one where rules are made; what was removed was to go, and the next run goes on with the rest."""
         if plan.backend is None:
             return
-        write_record(host, desired.backend, _merged(read_record(host, desired.backend), plan.record))
+        record = plan.record
+        if desired.snapshot is not None:
+            plan.backend.prepare(host)
+            record = with_late_originals(record, plan.settings, host)
+        write_record(host, desired.backend, _merged(read_record(host, desired.backend), record))
         if desired.snapshot is not None:
             _change_settings(plan, host)
         done: list[Part] = []
@@ -235,7 +240,7 @@ class RulesEngine:
             done.append(part)
         if desired.snapshot is None:
             _change_settings(plan, host)
-        write_record(host, desired.backend, self._record_after(plan, desired, host))
+        write_record(host, desired.backend, self._record_after(plan, record, desired, host))
 
     def verify(self, desired: Desired, host: Host, progress: Progress) -> list[Finding]:
         findings = [_finding(one) for one in _warnings(desired)]
@@ -251,15 +256,15 @@ class RulesEngine:
     def report(self, desired: Desired, host: Host) -> dict[str, object]:
         return self.preview(desired)
 
-    def _record_after(self, plan: RulesPlan, desired: Desired, host: Host) -> Record:
+    def _record_after(self, plan: RulesPlan, record: Record, desired: Desired, host: Host) -> Record:
         """With the real servers that drain from now on."""
         if plan.backend is None or desired.backend != IPVS or desired.snapshot is None:
-            return plan.record
+            return record
         from .ipvs.plan import drain_times, draining
 
         waiting = [name for part in plan.parts for name in draining(part.wanted, plan.backend.read(host, part.family))]
-        since = drain_times(waiting, plan.record.draining_since, now=host.now())
-        return Record(plan.record.original_settings, since)
+        since = drain_times(waiting, record.draining_since, now=host.now())
+        return Record(record.original_settings, since)
 
 
 ENGINE = RulesEngine()

@@ -39,7 +39,7 @@ class SettingChange:
     """An Operation like those of the backends."""
 
     target: str  # the setting's name
-    before: str
+    before: str  # "" where the kernel does not have it yet, as a module brings it
     after: str
     kind: str = "change setting"
 
@@ -78,11 +78,9 @@ def setting_changes(wanted: Settings, current: Mapping[str, Optional[str]], reco
     """What is to be set, and what to be put back because nothing wants it any more. Pure."""
     found = []
     for name, value in wanted:
-        now = current[name]
-        if now is None:
-            raise MESSAGES.error("rules-setting-absent", name=name)
-        if now != value:
-            found.append(SettingChange(name, now, value))
+        there = current[name] or ""
+        if there != value:
+            found.append(SettingChange(name, there, value))
     names = {name for name, _value in wanted}
     for name, original in sorted(record.original_settings.items()):
         now = current[name]
@@ -95,7 +93,19 @@ def originals(wanted: Settings, changes: Sequence[SettingChange], record: Record
     """What to remember: of each setting that is wanted and that we changed, its value before the first change."""
     changed = {change.target: change.before for change in changes}
     found = {name: record.original_settings.get(name, changed.get(name)) for name, _value in wanted}
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in found.items() if value}
+
+
+def with_late_originals(record: Record, changes: Sequence[SettingChange], host: Host) -> Record:
+    """With the values of settings that a module has brought since the plan was made. HostError where one is lacking still."""
+    late = {}
+    for change in changes:
+        if not change.before:
+            value = read_setting(host, change.target)
+            if value is None:
+                raise MESSAGES.error("rules-setting-absent", name=change.target)
+            late[change.target] = value
+    return Record({**record.original_settings, **late}, record.draining_since)
 
 
 def change_setting(host: Host, change: SettingChange) -> None:

@@ -41,12 +41,17 @@ class Memory:
     fails: int = 0  # a family whose commits fail
     forgets: bool = False  # commits that have no effect
     wants: tuple[tuple[str, str], ...] = ()
+    brings: str = ""  # a setting that its module has
 
     def compile(self, view: FamilyView, config: RuleConfig) -> tuple[int, tuple[str, ...]]:
         return (view.family, tuple(service.title for service in view.services))
 
     def settings(self, view: FamilyView, config: RuleConfig) -> tuple[tuple[str, str], ...]:
         return self.wants
+
+    def prepare(self, host: Host) -> None:
+        if self.brings and isinstance(host, FakeHost):
+            host.given_sysctl(self.brings, 0)
 
     def read(self, host: Host, family: int) -> tuple[int, tuple[str, ...]]:
         return (family, self.held[family])
@@ -199,6 +204,15 @@ def test_a_setting_that_the_kernel_lacks_is_told_by_name(memory: Memory, host: F
     with pytest.raises(BallastError, match=r"net\.ipv4\.vs\.conntrack") as caught:
         run(wanted(BOTH), host)
     assert caught.value.id == "rules-setting-absent"
+
+
+def test_a_setting_that_a_module_brings_is_put_back_to_what_the_module_had(memory: Memory, host: FakeHost) -> None:
+    memory.wants, memory.brings = (("net.ipv4.vs.conntrack", "1"),), "net.ipv4.vs.conntrack"
+    assert run(wanted(BOTH), host) == {"operations": {"change setting": 1, "write": 2}}
+    memory.brings = ""
+    assert host.text("/proc/sys/net/ipv4/vs/conntrack").strip() == "1"
+    run(wanted(state="absent", snapshot=None), host)
+    assert host.text("/proc/sys/net/ipv4/vs/conntrack").strip() == "0"
 
 
 def test_rules_that_do_not_stay_are_a_finding(memory: Memory, host: FakeHost) -> None:

@@ -32,6 +32,9 @@ class Iptables:
     def settings(self, view: FamilyView, config: RuleConfig) -> Settings:
         return compiler.required_sysctls(view, config)
 
+    def prepare(self, host: Host) -> None:
+        """The kernel loads modules of rules when rules come."""
+
     def read(self, host: Host, family: int) -> Tables:
         return restore.read(host, family=family, variant=self.variant)
 

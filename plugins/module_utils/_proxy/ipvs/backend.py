@@ -24,6 +24,9 @@ from . import plan as planner
 from .objects import IpvsRules
 from .trace import trace
 
+_SETTINGS = "/proc/sys/net/ipv4/vs"
+_SECONDS = 60
+
 
 class Ipvs:
     """`exclude_cidrs`: foreign virtual servers; `overdue`: real servers that have drained for long enough (ipvs/plan.py)."""
@@ -40,6 +43,11 @@ class Ipvs:
 
     def settings(self, view: FamilyView, config: RuleConfig) -> Settings:
         return compiler.requirements(config, kernel=_kernel())
+
+    def prepare(self, host: Host) -> None:
+        """ipvsadm loads ip_vs too, but only when it is run, which is after the settings."""
+        if host.stat(_SETTINGS) is None and host.which("modprobe"):
+            host.run(["modprobe", "ip_vs"], timeout=_SECONDS, check=False)
 
     def read(self, host: Host, family: int) -> IpvsRules:
         return apply.read(host, family=family, variant=self.variant)

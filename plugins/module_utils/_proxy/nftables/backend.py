@@ -31,6 +31,9 @@ class Nftables:
     def settings(self, view: FamilyView, config: RuleConfig) -> Settings:
         return ()
 
+    def prepare(self, host: Host) -> None:
+        """The kernel loads modules of rules when rules come."""
+
     def read(self, host: Host, family: int) -> Optional[Table]:
         return transaction.read(host, NFT_FAMILIES[family], self.table)
 
