@@ -62,15 +62,12 @@ class Twins:
         self._local = {one for _name, addresses in surroundings.interfaces for one in addresses}
         self._by_address: dict[str, list[_About]] = {}
         self._by_port: dict[str, list[_About]] = {}  # of keys without an address
-        networks = {config.detector.value} if config.detector.kind == "cidr" else set()
-        constants = set(_constants(table))
+        constants = {*_constants(table), config.detector.value}
         for one in table.sets.values():
             if not _is_memory(one):
                 self._index(one, constants)
-        self._ports = constants - {part for part in constants if not part.isdecimal()}
-        # Words and numbers that are no networks are compared with nothing that differs between twins.
-        networks |= {part for part in constants if _is_span(part) or _is_address(part)}
-        self._spans = sorted(_span(one) for one in networks)
+        found = (_span(one) for one in constants)
+        self._spans = sorted(one for one in found if one is not None)  # the rest are words, which no address lies in
 
     def key(self, frontend: Frontend) -> Optional[Hashable]:
         """None: it has no twin."""
@@ -89,7 +86,7 @@ class Twins:
         for key, element in one.elements.items():
             about = (one.name, key, element.target, one.key)
             parts = [key[at] for at in places if at < len(key)]
-            constants.update(part for part in key if _is_span(part))
+            constants.update(part for part in key if _is_range(part))
             for part in dict.fromkeys(parts):
                 self._by_address.setdefault(part, []).append(about)
             if not parts:
@@ -101,15 +98,12 @@ class Twins:
             yield from self._by_address.get(name, ())
         yield from self._by_port.get(port, ())
 
-    def lies_in(self, address: str) -> tuple[int, ...]:
-        number = _number(address)
+    def lies_in(self, number: int) -> tuple[int, ...]:
+        """`number`: an address or a port."""
         return tuple(at for at, (low, high) in enumerate(self._spans) if low <= number <= high)
 
     def is_local(self, address: str) -> bool:
         return address in self._local or address.startswith("127.") or address == "::1"
-
-    def is_named(self, port: int) -> bool:
-        return str(port) in self._ports
 
     def chain(self, name: str) -> Optional[tuple[tuple[Statement, ...], ...]]:
         found = self._table.chains.get(name)
@@ -137,7 +131,7 @@ class _Likeness:
             (name, self._element_key(key, types), self._target(target, 0))
             for name, key, target, types in self._table.about(self._names, self._port)
         }
-        lies_in = tuple(self._table.lies_in(one) for one in self._names)
+        lies_in = tuple(self._table.lies_in(_number(one)) for one in self._names)
         return (self._meant(), frozenset(about), lies_in)
 
     def _meant(self) -> Hashable:
@@ -153,7 +147,7 @@ class _Likeness:
         return (
             *(self._frontend.kind, service.protocol, service.internal_local, service.external_local),
             *(service.affinity_seconds, service.externally_accessible, endpoints),
-            table.is_named(self._frontend.port),
+            table.lies_in(self._frontend.port),
             self._frontend.kind == NODE_PORT or table.is_local(self._frontend.address),
         )
 
@@ -205,7 +199,7 @@ class _Likeness:
     def _constant(self, key: Key) -> Hashable:
         """A network says which of the endpoints lie in it."""
         return tuple(
-            (part, tuple(_is_in(one, part) for one in self._names)) if _is_span(part) else self._names.get(part, part)
+            (part, tuple(_is_in(one, part) for one in self._names)) if _is_range(part) else self._names.get(part, part)
             for part in key
         )
 
@@ -250,12 +244,9 @@ def _new_targets(to: AnonymousMap, known: set[str]) -> list[str]:
     return new
 
 
-def _is_span(part: str) -> bool:
-    return "/" in part or ("-" in part and part[:1].isdigit())
-
-
-def _is_address(part: str) -> bool:
-    return "." in part or ":" in part
+def _is_range(part: str) -> bool:
+    """Whether it is more than one address or port."""
+    return ("/" in part or "-" in part) and _span(part) is not None
 
 
 @lru_cache(maxsize=2**16)
@@ -263,17 +254,20 @@ def _number(address: str) -> int:
     return int.from_bytes(socket.inet_pton(socket.AF_INET6 if ":" in address else socket.AF_INET, address), "big")
 
 
-@lru_cache(maxsize=2**12)
-def _span(text: str) -> tuple[int, int]:
-    """Of a network, a range of addresses or one address. Ranges of ports lie where no address of a node does."""
-    if "/" in text:
-        network = ipaddress.ip_network(text)
-        return int(network[0]), int(network[-1])
-    low, _dash, high = text.partition("-")
-    ends = [int(one) if one.isdecimal() else _number(one) for one in (low, high or low)]
-    return ends[0], ends[1]
+@lru_cache(maxsize=2**16)
+def _span(text: str) -> Optional[tuple[int, int]]:
+    """The first and last number of a network, a range, an address or a port; None where it is none of these."""
+    try:
+        if "/" in text:
+            network = ipaddress.ip_network(text)
+            return int(network[0]), int(network[-1])
+        low, _dash, high = text.partition("-")
+        first, last = (int(one) if one.isdecimal() else _number(one) for one in (low, high or low))
+    except (OSError, ValueError):
+        return None
+    return first, last
 
 
 def _is_in(address: str, network: str) -> bool:
-    low, high = _span(network)
-    return low <= _number(address) <= high
+    span = _span(network)
+    return span is not None and span[0] <= _number(address) <= span[1]
