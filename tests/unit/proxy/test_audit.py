@@ -350,7 +350,7 @@ def test_facts_of_a_node_without_any_of_it() -> None:
     """No tool but ip and nft, no module: there is nothing, and of connections it says that nobody knows."""
     host = FakeHost()
     host.on("ip", "-j", "address", "show", answer="[]", reads=True)
-    host.on("nft", "list", "tables", answer="", reads=True)
+    host.on("nft", "list", "chains", answer="", reads=True)
     facts = read_facts(host, "nftables")
     assert host.effects == []
     assert facts == replace(Facts(), connections_problem=facts.connections_problem)
@@ -361,7 +361,7 @@ def test_facts_of_a_node_with_everything() -> None:
     host = FakeHost(files={"/proc/net/nf_conntrack": "", "/proc/net/ip_vs": _VIRTUAL_SERVERS})
     host.given_sysctl("net.ipv4.conf.all.route_localnet", 1)
     host.on("ip", "-j", "address", "show", answer=_KUBE_IPVS, reads=True)
-    host.on("nft", "list", "tables", answer="table ip kube-proxy\ntable inet guard\ntable ip filter\n", reads=True)
+    host.on("nft", "list", "chains", answer=_CHAINS, reads=True)
     host.on("nft", "-j", "list", "table", "inet", "guard", answer=_GUARD_TABLE, reads=True)
     host.on("ipset", "list", "-n", answer="KUBE-CLUSTER-IP\n", reads=True)
     host.on("iptables", "--version", answer="iptables v1.8.9 (nf_tables)\n", reads=True)
@@ -383,6 +383,15 @@ def test_facts_of_a_node_with_everything() -> None:
     assert facts.connections == ()
 
 
+_CHAINS = """table ip kube-proxy {
+	chain services {
+	}
+}
+table inet guard {
+}
+table ip filter {
+}
+"""
 _KUBE_IPVS = '[{"ifname": "kube-ipvs0", "addr_info": [{"local": "10.96.0.1", "family": "inet", "prefixlen": 32}]}]'
 _GUARD_TABLE = '{"nftables": [{"table": {"family": "inet", "name": "guard", "handle": 1}}]}'
 _VIRTUAL_SERVERS = """IP Virtual Server version 1.2.1 (size=4096)

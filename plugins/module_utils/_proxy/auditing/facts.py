@@ -27,7 +27,7 @@ from ..surroundings import LINK, parse_links
 SECONDS = 60
 _CONNECTIONS = "/proc/net/nf_conntrack"
 _VIRTUAL_SERVERS = "/proc/net/ip_vs"
-_TABLE = re.compile(r"table (\S+) (\S+)", re.ASCII)
+_TABLE = re.compile(r"table (\S+) (\S+) \{", re.ASCII)
 _HEADS = ("Prot", "IP", "->")  # of lines of _VIRTUAL_SERVERS that have no server
 _SERVICE_TABLES = (KUBE_PROXY_TABLE, MARK)
 _PASSED_FAMILIES = ("ip", "ip6", "inet")
@@ -127,10 +127,11 @@ def _iptables(host: Host, unread: list[tuple[str, str]]) -> dict[tuple[str, int]
 def _nftables(
     host: Host, read_by_iptables: frozenset[tuple[str, int]], unread: list[tuple[str, str]]
 ) -> tuple[tuple[tuple[str, str], ...], Ruleset]:
-    """Those of iptables are read by iptables, if it can."""
+    """Those of iptables are read by iptables, if it can. nft is asked for chains, under the names of all tables: asked for
+    tables, nft 1.0.6 fetches every element of each of them first."""
     of_services: list[tuple[str, str]] = []
     tables: dict[tuple[str, str], Table] = {}
-    for line in _output(host, "nft", "list", "tables").splitlines():
+    for line in _output(host, "nft", "list", "chains").splitlines():
         match = _TABLE.fullmatch(line.strip())
         if not match or match[1] not in _PASSED_FAMILIES:
             continue
