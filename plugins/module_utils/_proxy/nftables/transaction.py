@@ -93,8 +93,10 @@ def read(host: Host, family: str, table: str) -> Optional[Table]:
 
 
 def is_there(host: Host, family: str, table: str) -> bool:
-    tables = host.run(["nft", "list", "tables", family], timeout=_SECONDS).stdout
-    return f"table {family} {table}" in tables.splitlines()
+    """Asked for chains, nft names every table, also one without any. Asked for tables, nft 1.0.6 first fetches each element
+    of each of them, which are many."""
+    listed = host.run(["nft", "list", "chains", family], timeout=_SECONDS).stdout
+    return f"table {family} {table} {{" in listed.splitlines()
 
 
 def _run(operations: Sequence[Operation], host: Host, *argv: str) -> None:

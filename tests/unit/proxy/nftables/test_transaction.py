@@ -215,5 +215,7 @@ def test_a_refusal_says_what_nft_said() -> None:
 
 def test_a_table_that_is_not_there_is_none() -> None:
     host = FakeHost()
-    host.on("nft", "list", "tables", "ip", answer="table ip kube-proxy\ntable ip ballast-old\n", reads=True)
+    listed = "table ip kube-proxy {\n\tchain services {\n\t}\n}\ntable ip ballast-old {\n}\n"
+    host.on("nft", "list", "chains", "ip", answer=listed, reads=True)
     assert transaction.read(host, "ip", "ballast") is None
+    assert transaction.is_there(host, "ip", "ballast-old")
