@@ -229,4 +229,7 @@ def _interrupt(number: int, frame: object) -> NoReturn:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit("interrupted; all that was made for it is removed")
