@@ -80,7 +80,7 @@ def _lines(found: Found) -> Iterator[str]:
         return BOTTOM - (BOTTOM - TOP) * value / top_value
 
     step = 10 ** math.floor(math.log10(top_value / 3))
-    step *= next(factor for factor in (1, 2, 5, 10) if top_value / (step * factor) <= 6)
+    step *= min(factor for factor in (1, 2, 5, 10) if top_value / (step * factor) <= 6)
     for number in range(int(top_value // step) + 1):
         yield _rule(PLOT_LEFT, up(number * step), PLOT_RIGHT, up(number * step))
         yield _text(PLOT_LEFT - 6, up(number * step) + 4, f"{number * step:g}", anchor="end")

@@ -36,7 +36,7 @@ class Desired(Protocol):
 
 
 D = TypeVar("D", bound=Desired)
-AnyD = TypeVar("AnyD", contravariant=True)
+AnyD_contra = TypeVar("AnyD_contra", contravariant=True)
 S = TypeVar("S")
 P = TypeVar("P", bound=AnyPlan)
 
@@ -58,15 +58,15 @@ class Result:
     findings: tuple[Finding, ...]
 
 
-class Engine(Protocol[AnyD, S, P]):
+class Engine(Protocol[AnyD_contra, S, P]):
     """The shape itself: what the run loop of the modules asks of a feature. `observe`, `require`, `apply`, `verify` and
     `report` may look at the machine, `apply` alone changes it, the others are pure."""
 
     planning: str  # how the seconds spent in `plan` are called: "plan", or "compile" where that is most of it
 
-    def observe(self, desired: AnyD, host: Host) -> S: ...
+    def observe(self, desired: AnyD_contra, host: Host) -> S: ...
 
-    def plan(self, desired: AnyD, state: S) -> P: ...
+    def plan(self, desired: AnyD_contra, state: S) -> P: ...
 
     def told(self, plan: P) -> dict[str, object]:
         """The plan as a module returns it."""
@@ -74,21 +74,21 @@ class Engine(Protocol[AnyD, S, P]):
     def difference(self, plan: P) -> list[dict[str, str]]:
         """What is and what would be, as Ansible's diff mode shows it."""
 
-    def require(self, desired: AnyD, host: Host) -> None:
+    def require(self, desired: AnyD_contra, host: Host) -> None:
         """Raise, before the first step, when something is missing that this feature does not make itself.
 
         Not asked in check mode, where an earlier feature may not have made it yet.
         """
 
-    def apply(self, plan: P, desired: AnyD, host: Host, progress: Progress) -> object: ...
+    def apply(self, plan: P, desired: AnyD_contra, host: Host, progress: Progress) -> object: ...
 
-    def verify(self, desired: AnyD, host: Host, progress: Progress) -> list[Finding]:
+    def verify(self, desired: AnyD_contra, host: Host, progress: Progress) -> list[Finding]:
         """Ask the real thing whether it is as desired; wait for it where it needs time."""
 
-    def preview(self, desired: AnyD) -> dict[str, object]:
+    def preview(self, desired: AnyD_contra) -> dict[str, object]:
         """The part of `report` that is known beforehand: what check mode returns, so that later tasks can be planned."""
 
-    def report(self, desired: AnyD, host: Host) -> dict[str, object]:
+    def report(self, desired: AnyD_contra, host: Host) -> dict[str, object]:
         """What the module returns beside the common keys; the whole of what its `_info` twin returns."""
 
 

@@ -140,7 +140,8 @@ def _is(value: object, wanted: str) -> bool:
     if wanted == ANYTHING:
         return True
     if wanted in (NUMBER, FLOAT):
-        return type(value) is int or (wanted == FLOAT and isinstance(value, float))
+        whole = isinstance(value, int) and not isinstance(value, bool)  # a bool is an int as well
+        return whole or (wanted == FLOAT and isinstance(value, float))
     if wanted == FLAG:
         return isinstance(value, bool)
     if wanted == TEXTS:

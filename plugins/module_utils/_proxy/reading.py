@@ -69,7 +69,7 @@ class Place:
         """0 where it is absent."""
         if value is None:
             return 0
-        if type(value) is not int or not least <= value <= most:  # a bool is an int as well
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
             self.wrong(value, f"a whole number from {least} to {most}", *path)
             return 0
         return value

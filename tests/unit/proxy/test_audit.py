@@ -219,12 +219,7 @@ def foreign(text: str) -> Facts:
     return Facts(ruleset=parse_nftables(text))
 
 
-GUARD = """table inet guard {
-	chain forward {
-		type filter hook forward priority 0; policy %s;
-%s	}
-}
-"""
+GUARD = "table inet guard {\n\tchain forward {\n\t\ttype filter hook forward priority 0; policy %s;\n%s\t}\n}\n"
 
 
 @pytest.mark.parametrize("mode", BACKENDS)

@@ -97,7 +97,9 @@ def _endpoints(view: FamilyView, frontend: Frontend) -> Iterable[Endpoint]:
     service = frontend.service
     found = reachable(service, node=view.node.name, zone=view.node.zone)
     local = service.internal_local if frontend.kind == CLUSTER_IP else service.external_local
-    return (local and found.local) or found.cluster
+    if local and found.local:
+        return found.local
+    return found.cluster
 
 
 def _node_addresses(view: FamilyView, config: RuleConfig) -> tuple[str, ...]:

@@ -50,7 +50,7 @@ from ..iptables.objects import (
 )
 from ..iptables.text import rule_text
 from ..model import LocalDetector, RuleConfig
-from .objects import SET_TYPES, set_name
+from .objects import set_name
 
 ACCEPT, DROP, RETURN = Verdict("ACCEPT"), Verdict("DROP"), Verdict("RETURN")
 MARK_MASQ = Jump("KUBE-MARK-MASQ")
@@ -262,6 +262,3 @@ def _out_filter(closed_to_node: Iterable[tuple[str, str, int]]) -> list[Rule]:
         rule(Source(network(address)), IpvsService(network(address), protocol.lower(), port), target=DROP)
         for address, protocol, port in closed_to_node
     ]
-
-
-assert set(COMMENTS) | {"KUBE-IPVS-IPS"} == set(SET_TYPES)

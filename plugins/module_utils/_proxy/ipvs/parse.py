@@ -288,15 +288,6 @@ def _address_port_network(text: str) -> str:
     return f"{_address_port(front)},{_network(last)}"
 
 
-_ELEMENTS: Mapping[str, Callable[[str], str]] = {
-    "bitmap:port": _port_element,
-    "hash:ip": lambda text: _address(text),
-    "hash:ip,port": _address_port,
-    "hash:ip,port,ip": _address_port_address,
-    "hash:ip,port,net": _address_port_network,
-}
-
-
 # --- links
 
 
@@ -336,6 +327,15 @@ def _address(text: str) -> str:
         return address(text)
     except ValueError:
         raise _Bad(f"{text} is no address") from None
+
+
+_ELEMENTS: Mapping[str, Callable[[str], str]] = {
+    "bitmap:port": _port_element,
+    "hash:ip": _address,
+    "hash:ip,port": _address_port,
+    "hash:ip,port,ip": _address_port_address,
+    "hash:ip,port,net": _address_port_network,
+}
 
 
 def _network(text: str) -> str:

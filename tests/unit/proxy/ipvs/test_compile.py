@@ -15,8 +15,8 @@ from ansible_collections.ballast.kube.plugins.module_utils._proxy.iptables.objec
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.iptables.parse import parse as parse_tables
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.iptables.text import render, rule_text
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.ipvs.compile import compile_rules, requirements
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.ipvs.iptables import LAYOUT
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.ipvs.objects import IpvsRules
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.ipvs.iptables import COMMENTS, LAYOUT
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.ipvs.objects import SET_TYPES, IpvsRules
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.model import LocalDetector, RuleConfig
 from tests.unit.proxy.iptables.views import config as config_of
 from tests.unit.proxy.iptables.views import everything, here, service, there, view
@@ -167,3 +167,7 @@ def test_kernel_settings() -> None:
     assert ("net.ipv4.vs.conn_reuse_mode", "0") in old
     assert old[-2:] == (("net.ipv4.conf.all.arp_ignore", "1"), ("net.ipv4.conf.all.arp_announce", "2"))
     assert not [name for name, _value in requirements(RuleConfig(backend="ipvs"), kernel=(4, 0)) if "reuse" in name]
+
+
+def test_every_set_but_that_of_all_addresses_has_its_comment() -> None:
+    assert set(COMMENTS) | {"KUBE-IPVS-IPS"} == set(SET_TYPES)
