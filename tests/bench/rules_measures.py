@@ -105,8 +105,8 @@ def audit(made: Node, snapshot: Path, place: Path) -> dict[str, Any]:
 
 def first_sync(proxy: Running) -> dict[str, float]:
     """Seconds of its first synchronisation, and from its start until that has ended."""
-    syncs = proxy.synced(timeout=FIRST_SYNC_SECONDS)
-    return {"sync": round(syncs[0].seconds, 4), "from_start": round(syncs[0].ended_after, 3), "syncs": len(syncs)}
+    sync = proxy.synced(since=proxy.begun, timeout=FIRST_SYNC_SECONDS)
+    return {"sync": round(sync.seconds, 4), "from_start": round(sync.ended_after, 3)}
 
 
 def start(proxy: KubeProxy, made: Node, kind: str, *, services: int) -> dict[str, float]:
@@ -157,18 +157,17 @@ class Changes:
             "endpoint": self._both(peer, endpoint, lambda: self.loader.replace(endpoint)),
             "rollout": self._both(peer, rollout, lambda: self.loader.replace(rollout)),
         }
+        begun = time.time()
         self.loader.delete(service)
-        peer.synced(timeout=CHANGE_SECONDS)
+        peer.synced(since=begun, timeout=CHANGE_SECONDS)
         self._ours(cluster.without(self.now, service))
         return done
 
     def _both(self, peer: Running, item: cluster.Item, change: Callable[[], None]) -> dict[str, Any]:
+        begun = time.time()
         change()
-        theirs = peer.synced(timeout=CHANGE_SECONDS)
-        return {
-            "kube_proxy": round(max(one.seconds for one in theirs), 4),
-            **self._ours(cluster.changed(self.now, item)),
-        }
+        theirs = peer.synced(since=begun, timeout=CHANGE_SECONDS).seconds
+        return {"kube_proxy": round(theirs, 4), **self._ours(cluster.changed(self.now, item))}
 
     def _ours(self, snapshot: Mapping[str, Any]) -> dict[str, Any]:
         self.now, wanted = snapshot, compiled(snapshot)

@@ -33,7 +33,6 @@ CLIENT, CLIENT_GATEWAY = "10.244.1.10", "10.244.1.1"
 SERVER, SERVER_GATEWAY = "10.50.0.2", "10.50.0.1"
 _CLONE_NEWNET = 0x40000000
 _POLL_SECONDS = 0.1
-_QUIET_SECONDS = 1.5  # kube-proxy waits for a second between two of its own accord
 
 _SERVE = f"""
 import socket
@@ -174,23 +173,16 @@ class Running:
 
     log: Path
     begun: float  # seconds since 1970
-    seen: int = 0
 
-    def synced(self, *, timeout: float) -> list[Sync]:
-        """Those of IPv4 since the last call: one at least, and all until there is none for a while."""
+    def synced(self, *, since: float, timeout: float) -> Sync:
+        """The first of IPv4 that began after `since`, a time.time(), when it has ended."""
         deadline = time.monotonic() + timeout
-        quiet_since, known = 0.0, self.seen
-        while True:
-            found = self._syncs()
-            now = time.monotonic()
-            if len(found) > known:
-                known, quiet_since = len(found), now
-            if known > self.seen and now - quiet_since > _QUIET_SECONDS:
-                fresh, self.seen = found[self.seen :], known
-                return fresh
-            if now > deadline:
-                raise RuntimeError(f"kube-proxy synchronised nothing in {timeout} s: see {self.log}")
+        while time.monotonic() < deadline:
+            for sync in self._syncs():
+                if sync.ended_after - sync.seconds >= since - self.begun:
+                    return sync
             time.sleep(_POLL_SECONDS)
+        raise RuntimeError(f"kube-proxy synchronised nothing in {timeout} s: see {self.log}")
 
     def _syncs(self) -> list[Sync]:
         text = self.log.read_text(encoding="utf-8", errors="replace")
