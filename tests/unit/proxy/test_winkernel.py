@@ -117,7 +117,7 @@ def test_policies_are_as_written_down() -> None:
 
 
 def test_a_service_without_endpoints_has_no_policy() -> None:
-    gone = dataclasses.replace(HERE, ready=False, serving=False)
+    gone = HERE._replace(ready=False, serving=False)
     assert compiled(port("web", gone, **EXTERNAL)) == HnsRules("net-1")
 
 
