@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import find, given
 from hypothesis import strategies as st
 
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.audit import Audited, Facts, audit
@@ -18,10 +18,11 @@ from ansible_collections.ballast.kube.plugins.module_utils._proxy.auditing.desti
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.auditing.twins import Twins
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.backends import Backend
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.config import ParsedConfig
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.frontends import frontends
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.iptables.backend import Iptables
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.ipvs.backend import Ipvs
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.ipvs.objects import IpvsRules
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.model import FamilyView
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.model import Endpoint, FamilyView, ServicePort
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.backend import Nftables
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.expressions import Verdict
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.objects import Table
@@ -55,12 +56,62 @@ def test_what_is_compiled_has_no_finding(name: str, data: st.DataObject) -> None
 @given(data=st.data())
 def test_those_that_are_alike_fare_alike(data: st.DataObject) -> None:
     """Whether one is asked for all or each for itself, the same Services are found to be wrong."""
-    scenario = data.draw(s.scenarios(backend="nftables"))
+    scenario = data.draw(likes())
     table = BACKENDS["nftables"].compile(scenario.view, scenario.config)
-    for _time in range(data.draw(st.integers(0, 2))):
+    for _time in range(data.draw(st.integers(1, 3))):
         table = data.draw(hurt(table))
     twins = Twins(table, scenario.config, scenario.surroundings, node=scenario.view.node.name)
     assert wrong(scenario, table, twins.key) == wrong(scenario, table, lambda frontend: None)
+
+
+def test_one_stands_for_its_likes() -> None:
+    """Else the property above would say nothing."""
+    scenario = find(likes(), lambda found: len(found.view.services) > 5)
+    table = BACKENDS["nftables"].compile(scenario.view, scenario.config)
+    twins = Twins(table, scenario.config, scenario.surroundings, node=scenario.view.node.name)
+    assert len({twins.key(frontend) for frontend in scenario.view.frontends}) < len(scenario.view.services)
+
+
+_COPIES = 6
+
+
+@st.composite
+def likes(draw: st.DrawFn) -> s.Scenario:
+    """A Service that is there several times under other names and addresses."""
+    scenario = draw(s.scenarios(backend="nftables", family=4))
+    one = ServicePort(
+        "default",
+        "s",
+        "",
+        "TCP",
+        80,
+        "",
+        internal_local=draw(st.booleans()),
+        external_local=draw(st.booleans()),
+        affinity_seconds=draw(st.sampled_from((0, 0, 300))),
+    )
+    nodes = draw(st.lists(st.sampled_from((s.THIS_NODE, s.OTHER_NODE)), max_size=3))
+    open_to = draw(st.sampled_from(("", "node port", "external", "balancer")))
+    copies = []
+    for number in range(1, _COPIES + 1):
+        endpoints = tuple(
+            Endpoint(f"10.1.{0 if node == s.THIS_NODE else 1}.{100 + number * 10 + place}", 8080, node=node)
+            for place, node in enumerate(nodes)
+        )
+        copies.append(
+            replace(
+                one,
+                name=f"s{number}",
+                cluster_ip=f"10.96.0.{100 + number}",
+                node_port=30100 + number if open_to == "node port" else 0,
+                external_ips=(f"203.0.113.{100 + number}",) if open_to == "external" else (),
+                load_balancer_ips=(f"198.51.100.{100 + number}",) if open_to == "balancer" else (),
+                endpoints=tuple(sorted(endpoints)),
+            )
+        )
+    owned, _duplicates = frontends(copies, lambda service: 0.0)
+    view = replace(scenario.view, services=tuple(copies), frontends=owned, duplicates=())
+    return replace(scenario, view=view)
 
 
 def wrong(scenario: s.Scenario, table: Table, likeness: Likeness) -> list[tuple[str, str]]:
