@@ -208,6 +208,7 @@ def main() -> None:
     finally:
         make("lab-down", *lab)
         shutil.rmtree(directory)
+    RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     text = table(found)
     print(text)
