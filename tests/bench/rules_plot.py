@@ -47,7 +47,7 @@ def _bars(found: Found) -> Iterator[str]:
     ):
         for key, kind in (("ours", OURS), ("kube_proxy", NFTABLES)):
             bars.append((title, kind, statistics.median(row[change][key] for row in found["changes"])))
-    yield _text((LEFT + RIGHT) / 2, 24, "Seconds until the kernel has it", size=13, anchor="middle")
+    yield _text((LEFT + RIGHT) / 2, 24, "Seconds until the kernel has it, logarithmic", size=13, anchor="middle")
     low, high = 1e-3, 10 ** math.ceil(math.log10(max(value for _title, _kind, value in bars)))
 
     def across(value: float) -> float:
