@@ -109,8 +109,8 @@ def _notes(found: Found) -> str:
         "The module is its process, from the start of Python to its end, as `ansible` runs it; the command as a whole took "
         f"{wall}. kube-proxy's figure is what its log says of its first synchronisation of IPv4; from its start, that had ended "
         f"after {started} (nftables). A change is the time of our one `nft -f -`, and of kube-proxy's synchronisation, both without the time in "
-        "which they learned of it. Where it deletes elements, most of our time is nft's wait, as it closes its socket, until the kernel has freed them; the new "
-        "rules are in force before. Connections are those of a pod, through the node, to a server in another namespace."
+        "which they learned of it. Where it deletes elements, most of our time is nft's wait, as it closes its socket, until the kernel has "
+        "freed them; the new rules are in force before. Connections are those of a pod, through the node, to a server in another namespace."
     )
 
 
