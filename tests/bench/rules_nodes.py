@@ -20,7 +20,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -82,9 +82,8 @@ def entered(name: str) -> Iterator[None]:
 class Node:
     name: str  # of its namespace
     host: NodeHost
-    client: NodeHost
+    client: NodeHost  # itself where there is no traffic
     ports: int = 10000  # up to here its client has used them
-    undo: ExitStack = field(default_factory=ExitStack)
 
     def connect(self, targets: Sequence[tuple[str, int]], turns: int) -> list[list[int]]:
         """Nanoseconds of each connection to each of `targets`, which take turns."""
@@ -101,7 +100,7 @@ def node(name: str, *, address: str = "", traffic: bool = False) -> Iterator[Nod
     """`address` on the control plane's network, where there is one; with `traffic`, a client and a server."""
     with ExitStack() as undo:
         host = NodeHost(undo.enter_context(namespace(f"bench-{name}")).namespace)
-        made = Node(host.namespace, host, host, undo=undo)
+        made = Node(host.namespace, host, host)
         host.run(["sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv4.conf.all.rp_filter=0"], timeout=10)
         if address:
             outer = f"ballast-b{address.rpartition('.')[2]}"
