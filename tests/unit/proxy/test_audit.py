@@ -65,8 +65,8 @@ def node(mode: str, version: str = NEWEST, *, text: Optional[str] = None, other:
     return Audited(snapshot, configs, backend, rules, Surroundings(LINKS), owner="kube-proxy")
 
 
-def saved(mode: str) -> str:
-    return (NODES / f"kube-proxy-{NEWEST}" / f"{mode}.txt").read_text()
+def saved(mode: str, version: str = NEWEST) -> str:
+    return (NODES / f"kube-proxy-{version}" / f"{mode}.txt").read_text()
 
 
 def ids(findings: list[AuditFinding]) -> list[tuple[str, str]]:
@@ -144,6 +144,13 @@ def test_what_all_services_have_in_common_is_one_finding() -> None:
     )
     assert ids(found) == [("rules-audit-common", "")]
     assert "masqueraded" in found[0].expected
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_masquerading_that_ceased_is_one_finding_though_hairpins_may_go_on(version: str) -> None:
+    first, chain, rest = saved("nftables", version).partition("\tchain masquerading {\n")
+    found = audit(node("nftables", version, text=f"{first}{chain}\t\tmeta mark set 0x00000000\n{rest}"), Facts())
+    assert ids(found) == [("rules-audit-common", "")]
 
 
 def test_a_rule_of_a_service_less_is_missing_in_iptables() -> None:

@@ -24,6 +24,8 @@ from .findings import AuditFinding, finding, some
 from .probes import Probe, Prober
 
 Ask = Callable[[Packet], Answer]
+_Kind = tuple[str, bool, bool]  # verdict, masqueraded, masqueraded where it is its own endpoint
+_Group = tuple[str, str, _Kind]  # title of the probe, kind of the destination, what is meant
 Likeness = Callable[[Frontend], Optional[Hashable]]
 
 _WRONG_ASKED = 100  # destinations that are alike and wrong: the others are taken to be as the last of these
@@ -45,23 +47,30 @@ class _Failure:
     like: str = ""  # the Service that was asked in the place of this one, as both are alike
 
     @property
-    def group(self) -> tuple[str, str, str, bool]:
+    def group(self) -> _Group:
         """Failures that one shared rule may explain are of one group."""
         return _group(self.title, self.frontend, self.meant)
 
     @property
     def change(self) -> tuple[object, ...]:
-        """From what to what, without the endpoints."""
-        found = (self.found.verdict, self.found.masquerade) if self.found is not None else ()
-        return (self.meant.verdict, self.meant.masquerade, found)
+        """From what to what, without the endpoints. Whether a packet that should be masqueraded is at least where it is its
+        own endpoint, depends on the endpoints."""
+        if self.found is None:
+            return (_kind(self.meant), None)
+        found = _kind(self.found)
+        return (_kind(self.meant), found[:2] if self.meant.masquerade else found)
 
 
 def _services(failures: Iterable[_Failure]) -> set[str]:
     return {one.frontend.service.title for one in failures}
 
 
-def _group(title: str, frontend: Frontend, meant: Answer) -> tuple[str, str, str, bool]:
-    return (title, frontend.kind, meant.verdict, meant.masquerade)
+def _group(title: str, frontend: Frontend, meant: Answer) -> _Group:
+    return (title, frontend.kind, _kind(meant))
+
+
+def _kind(answer: Answer) -> _Kind:
+    return (answer.verdict, answer.masquerade, bool(answer.hairpin))
 
 
 @dataclass(frozen=True)
@@ -98,7 +107,7 @@ class Behaviour:
         self._mend = mend
         claimed = {one.destination for one in view.duplicates} if both_right else set()
         self._frontends = [one for one in view.frontends if destination_text(one.key) not in claimed]
-        self._asked: dict[tuple[str, str, str, bool], set[str]] = {}  # titles of Services by group
+        self._asked: dict[_Group, set[str]] = {}  # titles of Services by group
         self._failures: list[_Failure] = []
         self._unclear: dict[str, Packet] = {}  # a packet by what a tracer cannot tell
         self.served: list[Served] = []  # for who looks at what other programs do to them
