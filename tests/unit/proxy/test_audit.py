@@ -385,15 +385,7 @@ def test_facts_of_a_node_with_everything() -> None:
     assert facts.connections == ()
 
 
-_CHAINS = """table ip kube-proxy {
-	chain services {
-	}
-}
-table inet guard {
-}
-table ip filter {
-}
-"""
+_CHAINS = "table ip kube-proxy {\n\tchain services {\n\t}\n}\ntable inet guard {\n}\ntable ip filter {\n}\n"
 _KUBE_IPVS = '[{"ifname": "kube-ipvs0", "addr_info": [{"local": "10.96.0.1", "family": "inet", "prefixlen": 32}]}]'
 _GUARD_TABLE = '{"nftables": [{"table": {"family": "inet", "name": "guard", "handle": 1}}]}'
 _VIRTUAL_SERVERS = """IP Virtual Server version 1.2.1 (size=4096)
