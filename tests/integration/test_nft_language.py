@@ -67,16 +67,6 @@ def test_text_and_json_of_the_kernel_are_the_dumps_of_the_unit_tests(namespace: 
     assert parse_text(nft(namespace, "-a", "list", "ruleset")) == parse_text(text)
 
 
-@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
-def test_the_kernel_takes_what_we_render_and_holds_the_same(namespace: str, source: Path) -> None:
-    found = parse_text(source.with_suffix(".txt").read_text())
-    if has_unknown(found):
-        pytest.skip("has what we do not understand")
-    nft(namespace, "-f", "-", stdin=render_ruleset(found))
-    assert parse_text(nft(namespace, "list", "ruleset")) == found
-    assert parse_json(nft(namespace, "-j", "list", "ruleset")) == found
-
-
 def has_unknown(ruleset: Ruleset) -> bool:
     return any(
         isinstance(statement, Unknown)
@@ -85,3 +75,14 @@ def has_unknown(ruleset: Ruleset) -> bool:
         for rule in chain.rules
         for statement in rule.statements
     )
+
+
+UNDERSTOOD = [source for source in SOURCES if not has_unknown(parse_text(source.with_suffix(".txt").read_text()))]
+
+
+@pytest.mark.parametrize("source", UNDERSTOOD, ids=lambda path: path.stem)
+def test_the_kernel_takes_what_we_render_and_holds_the_same(namespace: str, source: Path) -> None:
+    found = parse_text(source.with_suffix(".txt").read_text())
+    nft(namespace, "-f", "-", stdin=render_ruleset(found))
+    assert parse_text(nft(namespace, "list", "ruleset")) == found
+    assert parse_json(nft(namespace, "-j", "list", "ruleset")) == found
