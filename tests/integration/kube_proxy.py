@@ -23,6 +23,7 @@ from typing import Any, Optional
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.events import NullSink, Progress
 from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.names import link_name
 from ansible_collections.ballast.kube.plugins.module_utils._plane.desired import ControlPlane
 from ansible_collections.ballast.kube.plugins.module_utils._plane.engine import ENGINE
 from ansible_collections.ballast.kube.plugins.module_utils._plane.pki import key_path
@@ -30,7 +31,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._plane.record import 
 from ansible_collections.ballast.kube.plugins.module_utils._plane.spec import MAKE
 from tests.integration.wire import InNamespace, namespace
 
-ADDRESS, BRIDGE, NODE_LINK = "10.97.249.1", "ballast-kptest", "ballast-kpn1"
+ADDRESS, BRIDGE = "10.97.249.1", "ballast-kptest"
 NODE_IP, SECOND_IP, POD_GATEWAY = "10.97.249.11", "10.50.0.11", "10.244.1.1"
 NODE, OTHER_NODE = "n1", "n2"
 CLUSTER_CIDR = "10.244.0.0/16"
@@ -151,19 +152,34 @@ def _bring(params: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def node() -> Iterator[NodeHost]:
-    with namespace("proxy") as made, ExitStack() as undo:
+def node(name: str = "proxy") -> Iterator[NodeHost]:
+    """In a namespace of that name. All have the address of the one Node, so that only one may be `connected`."""
+    with namespace(name) as made, ExitStack() as undo:
         host = NodeHost(made.namespace)
-        _ip("link", "add", NODE_LINK, "type", "veth", "peer", "name", "eth0", "netns", host.namespace)
-        undo.callback(_ip, "link", "delete", NODE_LINK)
-        _ip("link", "set", NODE_LINK, "master", BRIDGE, "up")
+        link = _outer_link(host)
+        _ip("link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", host.namespace)
+        undo.callback(_ip, "link", "delete", link)
         host.run(["ip", "address", "add", f"{NODE_IP}/24", "dev", "eth0"], timeout=10)
         host.run(["ip", "link", "set", "eth0", "up"], timeout=10)
-        for link, address in (("eth1", f"{SECOND_IP}/24"), ("cni0", f"{POD_GATEWAY}/24")):
-            host.run(["ip", "link", "add", link, "type", "bridge"], timeout=10)
-            host.run(["ip", "address", "add", address, "dev", link], timeout=10)
-            host.run(["ip", "link", "set", link, "up"], timeout=10)
+        for inner, address in (("eth1", f"{SECOND_IP}/24"), ("cni0", f"{POD_GATEWAY}/24")):
+            host.run(["ip", "link", "add", inner, "type", "bridge"], timeout=10)
+            host.run(["ip", "address", "add", address, "dev", inner], timeout=10)
+            host.run(["ip", "link", "set", inner, "up"], timeout=10)
         yield host
+
+
+@contextmanager
+def connected(host: NodeHost) -> Iterator[None]:
+    """To the control plane."""
+    _ip("link", "set", _outer_link(host), "master", BRIDGE, "up")
+    try:
+        yield
+    finally:
+        _ip("link", "set", _outer_link(host), "nomaster", "down")
+
+
+def _outer_link(host: NodeHost) -> str:
+    return link_name(host.namespace)
 
 
 @dataclass(frozen=True)
