@@ -17,41 +17,7 @@ extends_documentation_fragment:
   - ballast.kube._attributes.info_module
   - ballast.kube._attributes.state_dir
   - ballast.kube._attributes.events
-options:
-  lab_dir:
-    description: Directory of the lab.
-    type: path
-    required: true
-  kubectl:
-    description: The C(kubectl) that asks the pods.
-    type: path
-    required: true
-  lab:
-    description: The record, as M(ballast.kube.lab) returns it.
-    type: dict
-    required: true
-  instances:
-    description: What M(ballast.kube.kubelet_instance) returned, of all hosts.
-    type: list
-    elements: dict
-    required: true
-  control_plane:
-    description: What M(ballast.kube.control_plane) returned.
-    type: dict
-    required: true
-  ready_seconds:
-    description: Seconds that the pods may take to become ready.
-    type: float
-    default: 120.0
-  settle_seconds:
-    description: Seconds from there until every connection must succeed.
-    type: float
-    default: 20.0
-  output:
-    description: Form of RV(ballast_summary).
-    type: str
-    default: table
-    choices: [table, json]
+  - ballast.kube._lab_check
 """
 
 EXAMPLES = r"""

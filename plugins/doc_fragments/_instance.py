@@ -1,0 +1,156 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Private to this collection: the options that the module of node instances and its reading twin share.
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    DOCUMENTATION = r"""
+options:
+  state:
+    description:
+      - V(present) runs the instances.
+      - V(stopped) ends them and keeps their data, addresses and configuration.
+      - V(absent) removes every instance of O(state_dir) with all that belongs to it.
+    type: str
+    default: present
+    choices: [present, stopped, absent]
+  lab:
+    description: Name that the instances' units, cgroups, links and namespaces bear, after C(ballast).
+    type: str
+    default: lab
+  instances:
+    description: All instances of this host. One that was made earlier and is not named here is removed.
+    type: list
+    elements: dict
+    suboptions:
+      name:
+        description: Name of the Node.
+        type: str
+        required: true
+      address:
+        description: Address of the instance, in the network of O(gateway).
+        type: str
+        required: true
+      pod_cidr:
+        description: Network of the instance's pods.
+        type: str
+        required: true
+      labels:
+        description: Labels that the kubelet registers its Node with.
+        type: dict
+      taints:
+        description: Taints that the kubelet registers its Node with.
+        type: list
+        elements: dict
+        suboptions:
+          key:
+            description: Key of the taint.
+            type: str
+            required: true
+          value:
+            description: Value of the taint.
+            type: str
+          effect:
+            description: What happens to pods that do not tolerate it.
+            type: str
+            required: true
+            choices: [NoSchedule, PreferNoSchedule, NoExecute]
+      cpu:
+        description: Most CPU that the instance with all its pods may use, as a Kubernetes quantity. No limit when left out.
+        type: str
+      memory:
+        description: Most memory that the instance with all its pods may use, as a Kubernetes quantity. No limit when left out.
+        type: str
+      pids:
+        description: Most processes and threads of the instance with all its pods. No limit when left out.
+        type: int
+      proxy_backend:
+        description: Mode of the instance's kube-proxy.
+        type: str
+        default: nftables
+        choices: [nftables, iptables, ipvs]
+      runtime:
+        description: OCI runtime that containerd starts containers with.
+        type: str
+        default: runc
+        choices: [runc, crun]
+  bridge:
+    description: Link on this host that the instances are attached to. M(ballast.kube.instance_network) makes it.
+    type: str
+  gateway:
+    description: Address of O(bridge) with the length of its network, V(10.97.0.1/24).
+    type: str
+  api_server:
+    description: URL of the API server.
+    type: str
+  cluster_cidr:
+    description: Network that all pods of the cluster are in.
+    type: str
+  bin_dir:
+    description: Directory with kubelet, kube-proxy, containerd, its shim, ctr and the CNI plugins.
+    type: path
+  kubernetes_version:
+    description: Version of the kubelet and kube-proxy in O(bin_dir).
+    type: str
+  cgroup_driver:
+    description: Cgroup driver of kubelet and containerd. The default is V(systemd) where PID 1 is systemd, else V(cgroupfs).
+    type: str
+    choices: [systemd, cgroupfs]
+  ca:
+    description: Certificate, in PEM, that the API server's and the kubelets' clients are signed with.
+    type: str
+  credentials:
+    description: Keys and certificates, in PEM, one entry for each instance.
+    type: list
+    elements: dict
+    suboptions:
+      name:
+        description: Name of the instance.
+        type: str
+        required: true
+      kubelet_certificate:
+        description: Client certificate of the kubelet.
+        type: str
+        required: true
+      kubelet_key:
+        description: Its key.
+        type: str
+        required: true
+      kubelet_serving_certificate:
+        description: Serving certificate of the kubelet.
+        type: str
+        required: true
+      kubelet_serving_key:
+        description: Its key.
+        type: str
+        required: true
+      kube_proxy_certificate:
+        description: Client certificate of kube-proxy.
+        type: str
+        required: true
+      kube_proxy_key:
+        description: Its key.
+        type: str
+        required: true
+  archives:
+    description: Image archives on this host to load into every instance.
+    type: list
+    elements: dict
+    suboptions:
+      path:
+        description: Path of the archive.
+        type: path
+        required: true
+      images:
+        description: Name and digest of each image in it.
+        type: dict
+        required: true
+  ready_seconds:
+    description: Seconds that all instances together may take to become Ready.
+    type: float
+    default: 180.0
+"""

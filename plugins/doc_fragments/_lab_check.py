@@ -1,0 +1,47 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Private to this collection: the options that the check of a lab and its reading twin share.
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    DOCUMENTATION = r"""
+options:
+  lab_dir:
+    description: Directory of the lab.
+    type: path
+    required: true
+  kubectl:
+    description: The C(kubectl) that asks the pods.
+    type: path
+    required: true
+  lab:
+    description: The record, as M(ballast.kube.lab) returns it.
+    type: dict
+    required: true
+  instances:
+    description: What M(ballast.kube.kubelet_instance) returned, of all hosts.
+    type: list
+    elements: dict
+    required: true
+  control_plane:
+    description: What M(ballast.kube.control_plane) returned.
+    type: dict
+    required: true
+  ready_seconds:
+    description: Seconds that the pods may take to become ready.
+    type: float
+    default: 120.0
+  settle_seconds:
+    description: Seconds from there until every connection must succeed.
+    type: float
+    default: 20.0
+  output:
+    description: Form of RV(ballast_summary).
+    type: str
+    default: table
+    choices: [table, json]
+"""
