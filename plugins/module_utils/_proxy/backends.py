@@ -5,17 +5,19 @@
 """The backends that a Linux kernel has, each behind the same few functions: compile, read, compare, commit, trace, show.
 
 What they exchange is opaque here: each backend has its own type of rules, the same for compiled, live and dumped ones.
-They are nftables/backend.py, iptables/backend.py and ipvs/backend.py. Who needs one of them imports that one where it is
-chosen: Ansible ships modules as source, and to compile and import all that each has behind it takes 0.1 s.
+They are nftables/backend.py, iptables/backend.py and ipvs/backend.py. `backend_named` imports the one that is chosen:
+Ansible ships modules as source, and to compile and import all that each has behind it takes 0.1 s.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Optional, Protocol
 
 from .._core.host import Host
-from .model import FamilyView, RuleConfig
+from .._core.names import MARK
+from .model import IPTABLES, NFTABLES, FamilyView, RuleConfig
 from .packet import Answer, Packet, Surroundings
 
 NFT_FAMILIES = {4: "ip", 6: "ip6"}
@@ -69,7 +71,33 @@ class Backend(Protocol):
         """Those of the rules that are the backend's, as its own tools print them."""
 
 
+def backend_named(
+    name: str,
+    host: Optional[Host],
+    *,
+    table: str = MARK,
+    priority_offset: int = 0,
+    exclude_cidrs: Sequence[str] = (),
+    overdue: frozenset[str] = frozenset(),
+) -> Backend:
+    """`host` is asked which variant its iptables is; None where no kernel is asked, and either will do. What is no matter of
+    the backend is not looked at."""
+    if name == NFTABLES:
+        from .nftables.backend import Nftables
+
+        return Nftables(table, priority_offset=priority_offset)
+    from .iptables.restore import NFT, variant_in_use
+
+    variant = NFT if host is None else variant_in_use(host)
+    if name == IPTABLES:
+        from .iptables.backend import Iptables
+
+        return Iptables(variant)
+    from .ipvs.backend import Ipvs
+
+    return Ipvs(variant, exclude_cidrs=exclude_cidrs, overdue=overdue)
+
+
 def counted(operations: Sequence[Operation]) -> Mapping[str, int]:
     """How many operations of each kind, sorted by kind."""
-    kinds = [operation.kind for operation in operations]
-    return {kind: kinds.count(kind) for kind in sorted(set(kinds))}
+    return dict(sorted(Counter(operation.kind for operation in operations).items()))

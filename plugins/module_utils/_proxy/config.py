@@ -15,11 +15,11 @@ from .._core.errors import BallastError, Problems
 from .addresses import Network, parse_address, parse_network
 from .config_keys import checked
 from .messages import MESSAGES
-from .model import LocalDetector, NodeView, RuleConfig
+from .model import IPTABLES, IPVS, NFTABLES, WINKERNEL, LocalDetector, NodeView, RuleConfig
 from .node_ports import PRIMARY
 from .reading import show
 
-BACKENDS = ("nftables", "iptables", "ipvs", "winkernel")
+BACKENDS = (NFTABLES, IPTABLES, IPVS, WINKERNEL)
 LOCAL_MODES = ("ClusterCIDR", "NodeCIDR", "BridgeInterface", "InterfaceNamePrefix")
 MODES = ("iptables", "ipvs", "nftables", "kernelspace")
 # Of the kernel, net/netfilter/ipvs/Kconfig.

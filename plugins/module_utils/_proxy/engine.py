@@ -21,10 +21,10 @@ from .._core.errors import BallastError, Problems
 from .._core.events import Progress
 from .._core.host import Host, LocalHost
 from .._core.names import MARK
-from .backends import KUBE_PROXY_TABLE, Backend, Operation, Settings, counted
+from .backends import KUBE_PROXY_TABLE, Backend, Operation, Settings, backend_named, counted
 from .config import ParsedConfig, parse_config
 from .messages import MESSAGES
-from .model import Duplicate
+from .model import IPTABLES, IPVS, NFTABLES, WINKERNEL, Duplicate
 from .parse import Snapshot, parse_snapshot, parse_snapshot_text
 from .record import (
     Record,
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from .hns import HnsState
     from .winkernel import Operation as HnsOperation
 
-NFTABLES, IPTABLES, IPVS, WINKERNEL = "nftables", "iptables", "ipvs", "winkernel"
 INPUT_SPEC: dict[str, Any] = {
     "snapshot": {"type": "dict"},
     "snapshot_path": {"type": "path"},
@@ -275,23 +274,13 @@ def families(host: Host) -> tuple[int, ...]:
 
 
 def backend_of(desired: Desired, host: Host, record: Record) -> Backend:
-    """One alone is imported: see backends.py."""
-    if desired.backend == NFTABLES:
-        from .nftables.backend import Nftables
-
-        return Nftables(desired.table, priority_offset=desired.priority_offset)
-    from .iptables.restore import variant_in_use
-
-    variant = variant_in_use(host)
-    if desired.backend == IPTABLES:
-        from .iptables.backend import Iptables
-
-        return Iptables(variant)
-    from .ipvs.backend import Ipvs
+    if desired.backend != IPVS:
+        return backend_named(desired.backend, host, table=desired.table, priority_offset=desired.priority_offset)
     from .ipvs.plan import overdue
 
     excluded = {cidr for config in desired.configs.values() for cidr in config.rules.exclude_cidrs}
-    return Ipvs(variant, exclude_cidrs=sorted(excluded), overdue=overdue(record.draining_since, now=host.now()))
+    late = overdue(record.draining_since, now=host.now())
+    return backend_named(desired.backend, host, exclude_cidrs=sorted(excluded), overdue=late)
 
 
 def _settings(desired: Desired, backend: Backend) -> Settings:

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 from .._core.errors import BallastError, Problems
 from .._core.host import Host
 from .._core.names import MARK
-from .backends import KUBE_PROXY_TABLE, Backend, Tracer
+from .backends import KUBE_PROXY_TABLE, Backend, Tracer, backend_named
 from .config import ParsedConfig
-from .engine import FAMILIES, INPUT_SPEC, IPTABLES, IPVS, NFTABLES, configs_from, families, snapshot_from
+from .engine import FAMILIES, INPUT_SPEC, configs_from, families, snapshot_from
 from .messages import MESSAGES
+from .model import IPTABLES, IPVS, NFTABLES
 from .packet import PROTOCOLS, Answer, Packet, Surroundings
 from .parse import Snapshot
 from .surroundings import LINK, read_links, surroundings_of
@@ -144,12 +145,8 @@ class _Rules:
         return {family: self.of(family) for family in (families(self.host) if self.dump is None else FAMILIES)}
 
     def audited(self, surroundings: Surroundings) -> Sequence[AuditFinding]:
-        from .audit import (
-            Audited,
-            audit,
-            dump_facts,
-            read_facts,
-        )  # with every backend behind it, which packets do not ask
+        # With every backend behind it, which packets do not ask.
+        from .audit import Audited, audit, dump_facts, read_facts
 
         if self.snapshot is None:
             return ()
@@ -188,22 +185,9 @@ def _snapshot(host: Host, params: Mapping[str, Any]) -> Optional[Snapshot]:
 
 
 def _backend(host: Host, params: Mapping[str, Any]) -> Backend:
-    """One alone is imported: see backends.py."""
-    if params["backend"] == NFTABLES:
-        from .nftables.backend import Nftables
-
-        return Nftables(KUBE_PROXY_TABLE if params["owner"] == KUBE_PROXY else params["table"])
-    from .iptables.restore import NFT, variant_in_use
-
     live = params["against"] == KERNEL and not params["ruleset_path"]
-    variant = variant_in_use(host) if live else NFT
-    if params["backend"] == IPTABLES:
-        from .iptables.backend import Iptables
-
-        return Iptables(variant)
-    from .ipvs.backend import Ipvs
-
-    return Ipvs(variant)
+    table = KUBE_PROXY_TABLE if params["owner"] == KUBE_PROXY else params["table"]
+    return backend_named(params["backend"], host if live else None, table=table)
 
 
 def _surroundings(host: Host, params: Mapping[str, Any]) -> Surroundings:

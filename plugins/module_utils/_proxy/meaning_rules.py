@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-NFTABLES, IPTABLES, IPVS = "nftables", "iptables", "ipvs"
+from .model import IPTABLES, IPVS, NFTABLES
+
 EVERY = (NFTABLES, IPTABLES, IPVS)
 
 

@@ -16,6 +16,8 @@ from typing import NamedTuple, Optional
 
 from .packet import endpoint_text
 
+NFTABLES, IPTABLES, IPVS, WINKERNEL = "nftables", "iptables", "ipvs", "winkernel"  # the backends
+
 CLUSTER_IP = "cluster-ip"
 EXTERNAL_IP = "external-ip"
 LOAD_BALANCER = "load-balancer"
@@ -142,7 +144,7 @@ class RuleConfig:
     Source: kubeproxy.config.k8s.io/v1alpha1; the backend's own section (`iptables`, `nftables`, `ipvs`) is resolved here.
     """
 
-    backend: str  # "nftables", "iptables", "ipvs" or "winkernel"
+    backend: str  # NFTABLES, IPTABLES, IPVS or WINKERNEL
     detector: LocalDetector = LocalDetector()
     masquerade_all: bool = False
     masquerade_bit: int = 14

@@ -14,9 +14,8 @@ from .._core.host import Host
 from .ipvs.messages import MESSAGES
 from .packet import Surroundings
 
-LINK = (
-    "kube-ipvs0"  # ipvs binds every service address to it, so that a packet for it comes to the hook of ip_vs at INPUT
-)
+# ipvs binds every service address to it, so that a packet for it comes to the hook of ip_vs at INPUT.
+LINK = "kube-ipvs0"
 
 Links = tuple[tuple[str, tuple[str, ...]], ...]
 _SECONDS = 60
