@@ -42,7 +42,7 @@ class Ledger:
         self._host = host
         self._recorded: dict[tuple[str, str], Recorded] = {}
         self._dropped: dict[tuple[str, str], Recorded] = {}  # by the run at work
-        self._run: dict[tuple[str, str], Step] = {}
+        self._run: list[Step] = []  # one thing may be made and taken away again in one run
         self._policy = Policy.KEEP
         self._open = False
         self._torn = False  # the last line is not whole
@@ -59,10 +59,10 @@ class Ledger:
 
     @property
     def unfinished(self) -> Unfinished:
-        return Unfinished(policy=self._policy, steps=tuple(self._run.values()))
+        return Unfinished(policy=self._policy, steps=tuple(self._run))
 
     def begin(self, policy: Policy) -> None:
-        self._run, self._dropped, self._policy = {}, {}, policy
+        self._run, self._dropped, self._policy = [], {}, policy
         self._compact()
         self._open = True
         self._append({"op": "begin", "policy": policy.value})
@@ -83,14 +83,14 @@ class Ledger:
         self._note_undone(step.key, step.before)
 
     def end(self) -> None:
-        self._run, self._open = {}, False
+        self._run, self._open = [], False
         self._compact()
 
     def forget_file(self) -> None:
         self._host.remove(self.path)
 
     def _note_doing(self, step: Step) -> None:
-        self._run[step.key] = step
+        self._run.append(step)
         if step.key not in self._recorded:
             self._recorded[step.key] = Recorded(
                 kind=step.kind, target=step.target, title=step.title, original=step.before, group=step.group
@@ -130,7 +130,7 @@ class Ledger:
     def _take(self, entry: dict[str, Any], kinds: Collection[str]) -> None:
         op = entry.pop("op")
         if op == "begin":
-            self._run, self._policy, self._open = {}, Policy(entry["policy"]), True
+            self._run, self._policy, self._open = [], Policy(entry["policy"]), True
             return
         if entry["kind"] not in kinds:
             raise ValueError(f"unknown kind {entry['kind']!r}")

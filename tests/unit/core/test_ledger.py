@@ -165,3 +165,15 @@ def test_no_ledger_is_an_empty_one() -> None:
     ledger = load(host)
     assert (ledger.recorded, ledger.unfinished.steps, ledger.open) == ((), (), False)
     assert host.effects == []
+
+
+def test_what_a_run_made_and_took_away_again_is_undone_in_that_order() -> None:
+    host = FakeHost()
+    ledger = load(host)
+    ledger.begin(Policy.UNDO)
+    there, other, gone = step("bridge"), step("proxy", before=1, after=2), step("bridge", before=1, after=ABSENT)
+    for one in (there, other, gone):
+        ledger.doing(one)
+        ledger.done(one)
+    assert load(host).unfinished.steps == (there, other, gone)
+    assert originals(load(host)) == {"proxy": 1}

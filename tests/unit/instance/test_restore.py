@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
 from ansible_collections.ballast.kube.plugins.module_utils._core.plan import ABSENT
+from ansible_collections.ballast.kube.plugins.module_utils._core.program import program
 from ansible_collections.ballast.kube.plugins.module_utils._instance import restore as module
 from ansible_collections.ballast.kube.plugins.module_utils._instance.engine import ENGINE
 from ansible_collections.ballast.kube.plugins.module_utils._instance.restore import FORGOTTEN, RESTORE_KINDS, restore
@@ -105,44 +105,17 @@ def test_every_kind_that_is_forgotten_can_be_made_by_the_program() -> None:
 
 
 def test_the_program_runs_by_itself(tmp_path: Path) -> None:
-    host, kind, program = LocalHost(), RESTORE_KINDS["program"], str(tmp_path / "restore.pyz")
-    assert kind.read(host, program) == ABSENT
-    wanted = {"digest": module.sources_digest()}
-    kind.write(host, program, wanted, ABSENT)
-    assert kind.read(host, program) == wanted
+    host, kind, path = LocalHost(), RESTORE_KINDS["program"], str(tmp_path / "restore.pyz")
+    assert kind.read(host, path) == ABSENT
+    wanted = program(path, packages=("_core", "_instance"), main="_instance.restore.main", group="").value
+    kind.write(host, path, wanted, ABSENT)
+    assert kind.read(host, path) == wanted
     rows = tmp_path / "rows.json"
     directory = str(tmp_path / "srv")
     Path(directory).mkdir()
     rows.write_text(json.dumps([{"kind": "route", "target": "127.255.0.0/24", "value": None}]))
-    argv = [sys.executable, "-I", program, str(rows)]
+    argv = [sys.executable, "-I", path, str(rows)]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False, cwd="/")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), "a route that is not there, as wanted"
-    kind.remove(host, program, wanted)
-    assert kind.read(host, program) == ABSENT
-
-
-def test_a_broken_program_is_written_anew() -> None:
-    host = g.machine(systemd=True)
-    host.given(PROGRAM, "half a zip")
-    assert RESTORE_KINDS["program"].read(host, PROGRAM) == {"digest": ""}
-
-
-def test_the_sources_are_the_same_from_a_directory_and_from_an_archive(tmp_path: Path) -> None:
-    """Ansible brings the package to a node as a zip archive."""
-    inside = "ansible_collections/ballast/kube/plugins/module_utils"
-    top = Path(module.__file__).parent.parent
-    archive = tmp_path / "payload.zip"
-    with zipfile.ZipFile(archive, "w") as opened:
-        for path in sorted(top.glob("*/*.py")):
-            opened.write(path, f"{inside}/{path.relative_to(top)}")
-        for depth in range(1, inside.count("/") + 2):
-            opened.writestr(f"{'/'.join(inside.split('/')[:depth])}/__init__.py", "")
-    program = (
-        f"import sys; sys.path.insert(0, {str(archive)!r}); "
-        f"from {inside.replace('/', '.')}._instance import restore; print(restore.__file__, restore.sources_digest())"
-    )
-    argv = [sys.executable, "-I", "-c", program]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True)
-    where, found = done.stdout.split()
-    assert where.startswith(str(archive))
-    assert found == module.sources_digest()
+    kind.remove(host, path, wanted)
+    assert kind.read(host, path) == ABSENT
