@@ -21,12 +21,13 @@ from .render import render_table
 
 
 class Nftables:
-    def __init__(self, table: str = MARK, *, priority_offset: int = 0) -> None:
+    def __init__(self, table: str = MARK, *, priority_offset: int = 0, lets_by: bool = False) -> None:
         self.table = table
         self.priority_offset = priority_offset
+        self.lets_by = lets_by
 
     def compile(self, view: FamilyView, config: RuleConfig) -> Table:
-        return compile_rules(view, config, table=self.table, priority_offset=self.priority_offset)
+        return compile_rules(view, config, table=self.table, priority_offset=self.priority_offset, lets_by=self.lets_by)
 
     def settings(self, view: FamilyView, config: RuleConfig) -> Settings:
         return ()

@@ -50,17 +50,19 @@ from .policy import LOCAL, PolicyRules, policy_of
 REJECT = Verdict(GOTO, layout.REJECT_CHAIN)
 
 
-def compile_rules(view: FamilyView, config: RuleConfig, *, table: str = MARK, priority_offset: int = 0) -> Table:
+def compile_rules(
+    view: FamilyView, config: RuleConfig, *, table: str = MARK, priority_offset: int = 0, lets_by: bool = False
+) -> Table:
     """Our table of the view's family.
 
     `priority_offset` is added to the priority of each base chain: with -1 our rules decide before those of a kube-proxy
-    beside them.
+    beside them. `lets_by`: leave it the packets that are to try them (layout.py).
     """
     compiler = _Compiler(view, config)
     compiler.add_addresses()
     for frontend in view.frontends:
         compiler.add_frontend(frontend)
-    return compiler.table(table, priority_offset=priority_offset)
+    return compiler.table(table, priority_offset=priority_offset, lets_by=lets_by)
 
 
 class _Compiler:
@@ -77,12 +79,13 @@ class _Compiler:
         self.chains: dict[str, Chain] = {}
         self.found: dict[int, Reachable] = {}  # by identity: hashing a Service hashes all of its endpoints
 
-    def table(self, name: str, *, priority_offset: int) -> Table:
+    def table(self, name: str, *, priority_offset: int, lets_by: bool) -> Table:
         fixed = layout.chains(
             self.family,
             mark=self.config.masquerade_mark,
             all_local_node_ports=self.node_ports.all_local,
             priority_offset=priority_offset,
+            lets_by=lets_by,
         )
         chains = {chain.name: chain for chain in fixed}
         chains.update(self.chains)

@@ -36,6 +36,10 @@ the endpoints of this node as `address . address`. What a pod of another node se
 no clusterIP is dropped. Whether a packet is claimed by someone (a node-local cache that has the address on a link,
 another program's translation) is known only in forward and output, hence there, and not in input.
 
+**One kind of packet may be let by.** Beside a kube-proxy whose rules are to be tried, `lets_by` has a rule before all
+others: what carries BYPASS_DSCP is left to the tables after ours. The field survives the way out of a pod, which a mark
+does not.
+
 What others may rely on: priorities of the base chains. The names of chains, sets and the mark are ours to change.
 """
 
@@ -48,6 +52,7 @@ from .expressions import (
     ANY_BIT,
     DROP,
     JUMP,
+    RETURN,
     UNEQUAL,
     AnonymousSet,
     Binary,
@@ -92,6 +97,8 @@ REJECT_CHAIN = "reject-connection"  # a map's verdict cannot be `reject`
 NAT_DESTINATION = -100  # dstnat: where kube-proxy's chains are
 NAT_SOURCE = 100  # srcnat
 FILTER = 0
+
+BYPASS_DSCP = 0x2B  # of the pool for experimental and local use: RFC 2474, section 6
 
 _ANY_SLOT = Numgen(65536)  # in a declaration only the type of the expression counts
 
@@ -172,17 +179,22 @@ def _endpoints(family: Family, name: str, protocol: str, *, node_port: bool) -> 
     )
 
 
-def chains(family: Family, *, mark: int, all_local_node_ports: bool, priority_offset: int) -> tuple[Chain, ...]:
+def chains(
+    family: Family, *, mark: int, all_local_node_ports: bool, priority_offset: int, lets_by: bool
+) -> tuple[Chain, ...]:
     """All that do not depend on which Services there are."""
 
     def base(name: str, kind: str, hook: str, priority: int, *rules: Rule) -> Chain:
         return Chain(name, rules, base=Hook(kind, hook, priority + priority_offset))
 
-    dispatch = _rule(Verdict(JUMP, DISPATCH))
+    dispatch = [_rule(Verdict(JUMP, DISPATCH))]
+    if lets_by:
+        carries = Match(Payload(family.name, "dscp"), AnonymousSet.of(str(BYPASS_DSCP)))
+        dispatch.insert(0, _rule(carries, Verdict(RETURN)))
     unclaimed = _rule(Match(Ct("state"), AnonymousSet.of("new"), ANY_BIT), Verdict(JUMP, UNCLAIMED))
     return (
-        base("nat-prerouting", "nat", "prerouting", NAT_DESTINATION, dispatch),
-        base("nat-output", "nat", "output", NAT_DESTINATION, dispatch),
+        base("nat-prerouting", "nat", "prerouting", NAT_DESTINATION, *dispatch),
+        base("nat-output", "nat", "output", NAT_DESTINATION, *dispatch),
         base("nat-postrouting", "nat", "postrouting", NAT_SOURCE, *_masquerade(family, mark)),
         base("filter-forward", "filter", "forward", FILTER, unclaimed),
         base("filter-output", "filter", "output", FILTER, unclaimed),

@@ -104,8 +104,8 @@ class Moment:
         if payload.protocol in ("ip", "ip6"):
             if payload.protocol != ("ip" if self.packet.family == 4 else "ip6"):
                 return None
-            addresses = {"saddr": self.packet.source, "daddr": state.destination}
-            return addresses.get(payload.field, protocol)
+            values = {"saddr": self.packet.source, "daddr": state.destination, "dscp": "0"}
+            return values.get(payload.field, protocol)
         if payload.protocol not in ("th", protocol):
             return None
         if payload.field == "dport":

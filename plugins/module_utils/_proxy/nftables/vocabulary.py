@@ -27,8 +27,8 @@ from .expressions import (
 )
 
 PAYLOADS = {
-    "ip": ("saddr", "daddr", "protocol"),
-    "ip6": ("saddr", "daddr", "nexthdr"),
+    "ip": ("saddr", "daddr", "protocol", "dscp"),
+    "ip6": ("saddr", "daddr", "nexthdr", "dscp"),
     "tcp": ("sport", "dport", "flags"),
     "udp": ("sport", "dport"),
     "sctp": ("sport", "dport"),
@@ -56,6 +56,7 @@ REJECT_PROTOCOLS = {"ip": "icmp", "ip6": "icmpv6", "inet": "icmpx", "bridge": "i
 _TYPES = {
     "saddr": "ipv4_addr",
     "daddr": "ipv4_addr",
+    "dscp": "dscp",
     "protocol": "inet_proto",
     "nexthdr": "inet_proto",
     "sport": "inet_service",

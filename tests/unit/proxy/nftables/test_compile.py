@@ -168,6 +168,15 @@ def test_base_chains_are_where_those_of_kube_proxy_are_or_next_to_them() -> None
         }
 
 
+@pytest.mark.parametrize(("family", "header"), [(4, "ip"), (6, "ip6")])
+def test_what_tries_the_rules_of_another_is_let_by_before_anything_is_translated(family: int, header: str) -> None:
+    table = compile_rules(everything(family), CONFIG, lets_by=True)
+    for chain in ("nat-prerouting", "nat-output"):
+        assert rules(table, chain) == [f"{header} dscp 43 return", "jump services"]
+    assert parse_text(render_table(table)).tables == {(header, table.name): table}
+    assert "dscp" not in render_table(compile_rules(everything(family), CONFIG))
+
+
 def test_a_hairpin_is_an_endpoint_of_this_node() -> None:
     table = compile_rules(view(service("a", "10.96.0.1", endpoints=3)), CONFIG)
     assert keys(table, "hairpin") == {("10.1.0.1", "10.1.0.1")}
