@@ -24,7 +24,14 @@ from contextlib import contextmanager
 from typing import Optional, Union
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import CommandFailed, Unavailable
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import NOTHING, Completed, Response, Stat
+from ansible_collections.ballast.kube.plugins.module_utils._core.host import (
+    NOTHING,
+    Completed,
+    Pem,
+    Response,
+    Stat,
+    Stream,
+)
 from ansible_collections.ballast.kube.plugins.module_utils._core.local import host_error, locked_error, mounted_error
 from ansible_collections.ballast.kube.plugins.module_utils._core.web import no_answer_error
 from tests.unit.fake_parts import (
@@ -406,9 +413,9 @@ class FakeHost(FakePaths):
         method: str = "GET",
         body: Optional[bytes] = None,
         headers: Mapping[str, str] = NOTHING,
-        ca: Optional[str] = None,
-        cert: Optional[str] = None,
-        key: Optional[str] = None,
+        ca: Optional[Pem] = None,
+        cert: Optional[Pem] = None,
+        key: Optional[Pem] = None,
         timeout: float = 10,
     ) -> Response:
         self.requests.append((method, url, body))
@@ -419,6 +426,21 @@ class FakeHost(FakePaths):
             raise no_answer_error(method, url, ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"))
         answer = max(fits, key=lambda row: len(row[1]))[2]
         return answer(url, body) if callable(answer) else answer
+
+    @contextmanager
+    def stream(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str] = NOTHING,
+        ca: Optional[Pem] = None,
+        cert: Optional[Pem] = None,
+        key: Optional[Pem] = None,
+        timeout: float,
+    ) -> Iterator[Stream]:
+        """What `answer` says, line by line; then the server closes."""
+        answer = self.request(url, headers=headers, ca=ca, cert=cert, key=key, timeout=timeout)
+        yield Stream(status=answer.status, lines=iter(answer.body.splitlines(keepends=True)))
 
     @contextmanager
     def lock(self, path: str) -> Iterator[None]:

@@ -23,12 +23,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Optional, Protocol
+from typing import Optional, Protocol, Union
 
 from .errors import CommandFailed, Unavailable
 from .local import host_error, lock_file, mounted_error, mounts_in, write_all_or_nothing
 
 NOTHING: Mapping[str, str] = MappingProxyType({})  # no variables, no headers
+Pem = Union[str, bytes]  # a certificate or a key: the path of its file, or the PEM itself
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _SPAWN_SECONDS = 30
 _TREE_ATTEMPTS = 10  # removals of a tree that something else removes entries from at the same time
@@ -57,6 +58,14 @@ class Stat:
 class Response:
     status: int
     body: bytes
+
+
+@dataclass(frozen=True)
+class Stream:
+    """An answer that is read as it comes: `lines` ends when the server closes."""
+
+    status: int
+    lines: Iterator[bytes]
 
 
 class Host(Protocol):
@@ -120,15 +129,28 @@ class Host(Protocol):
         method: str = "GET",
         body: Optional[bytes] = None,
         headers: Mapping[str, str] = ...,
-        ca: Optional[str] = None,
-        cert: Optional[str] = None,
-        key: Optional[str] = None,
+        ca: Optional[Pem] = None,
+        cert: Optional[Pem] = None,
+        key: Optional[Pem] = None,
         timeout: float = 10,
     ) -> Response:
-        """One HTTP request; `ca`, `cert`, `key` are paths. `unix://SOCKET:/path` speaks over a unix socket.
+        """One HTTP request. `unix://SOCKET:/path` speaks over a unix socket.
 
         Any status is an answer. No answer (refused, timed out, bad certificate) raises PeerError.
         """
+
+    def stream(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str] = ...,
+        ca: Optional[Pem] = None,
+        cert: Optional[Pem] = None,
+        key: Optional[Pem] = None,
+        timeout: float,
+    ) -> AbstractContextManager[Stream]:
+        """A GET whose answer is read line by line. `timeout` seconds without a byte, or an end in the middle of a line
+        of an answer without a length, raise PeerError, from `lines` too."""
 
     def lock(self, path: str) -> AbstractContextManager[None]:
         """Hold `path` as a lock file. HostError at once when another run holds it."""
@@ -395,14 +417,28 @@ class LocalHost:
         method: str = "GET",
         body: Optional[bytes] = None,
         headers: Mapping[str, str] = NOTHING,
-        ca: Optional[str] = None,
-        cert: Optional[str] = None,
-        key: Optional[str] = None,
+        ca: Optional[Pem] = None,
+        cert: Optional[Pem] = None,
+        key: Optional[Pem] = None,
         timeout: float = 10,
     ) -> Response:
         from . import web  # with TLS behind it, which most modules never need, and which takes long to import
 
         return web.request(url, method=method, body=body, headers=headers, ca=ca, cert=cert, key=key, timeout=timeout)
+
+    def stream(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str] = NOTHING,
+        ca: Optional[Pem] = None,
+        cert: Optional[Pem] = None,
+        key: Optional[Pem] = None,
+        timeout: float,
+    ) -> AbstractContextManager[Stream]:
+        from . import web
+
+        return web.stream(url, headers=headers, ca=ca, cert=cert, key=key, timeout=timeout)
 
     @contextmanager
     def lock(self, path: str) -> Iterator[None]:

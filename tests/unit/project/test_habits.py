@@ -15,7 +15,7 @@ PLUGINS = sorted((ROOT / "plugins").rglob("*.py"))
 UTILS = ROOT / "plugins/module_utils"
 ENGINES = [path for path in PLUGINS if UTILS in path.parents and UTILS / "_ansible" not in path.parents]
 RUN_LOOP = UTILS / "_ansible/run.py"
-LAZY = {"cryptography"}  # imported inside the functions that need it, which say so when it is missing
+LAZY = {"cryptography", "yaml"}  # imported inside the functions that need it, which say so when it is missing
 
 HEAD = """# Copyright (c) 2026, ballast.kube contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
