@@ -40,10 +40,16 @@ options:
       - V(pause) is C(ballast.local/pause:1), C(catatonit -P) from the package C(catatonit), for pod sandboxes.
       - V(busybox) is C(ballast.local/busybox:1), C(busybox-static) with links for its applets, among them servers
         (C(httpd), C(nc)) and clients (C(wget), C(nslookup)).
+      - V(kube-proxy) is C(ballast.local/kube-proxy:1), the program of O(bin_dir) with what it runs - C(nftables), both variants of
+        C(iptables), C(conntrack), C(ipset), C(kmod), and all that they depend on. C(iptables) writes to nf_tables; with
+        C(/usr/libexec/iptables-legacy) first in C(PATH) it is the other variant.
     type: list
     elements: str
-    choices: [busybox, pause]
+    choices: [busybox, kube-proxy, pause]
     default: [busybox, pause]
+  bin_dir:
+    description: Directory of the program C(kube-proxy), for the image V(kube-proxy). Required for it.
+    type: path
   definitions:
     description: Further images.
     type: list
@@ -137,6 +143,13 @@ EXAMPLES = r"""
             source: /usr/bin/busybox
         entrypoint:
           - /bin/sh
+
+- name: kube-proxy, to be run by a DaemonSet
+  ballast.kube.image_archive:
+    path: /var/cache/ballast/images/kube-proxy-1.37.1.tar
+    images:
+      - kube-proxy
+    bin_dir: /opt/ballast/bin
 
 - name: Without the archive
   ballast.kube.image_archive:

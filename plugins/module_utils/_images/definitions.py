@@ -14,7 +14,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Optional
 
 from .._core.errors import BallastError, Problems
@@ -34,11 +34,13 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 @dataclass(frozen=True)
 class File:
-    """A file from a package (`source`), or one with this `content` and mode 0644."""
+    """A file from a package (`source`), one with this `content` and mode 0644, or a `program` of the machine that builds,
+    with mode 0755."""
 
     path: str
     source: Optional[str] = None
     content: Optional[str] = None
+    program: Optional[str] = None
 
 
 @dataclass(frozen=True)
@@ -49,8 +51,11 @@ class Link:
 
 @dataclass(frozen=True)
 class Image:
+    """Of `packages` only `files` are taken; of `whole` all programs and libraries, and those of what they depend on."""
+
     name: str
     packages: tuple[str, ...] = ()
+    whole: tuple[str, ...] = ()
     files: tuple[File, ...] = ()
     links: tuple[Link, ...] = ()
     entrypoint: tuple[str, ...] = ()
@@ -58,8 +63,14 @@ class Image:
     env: tuple[tuple[str, str], ...] = ()
 
     def as_value(self) -> Value:
-        # Through JSON, so that it compares equal with what is read back.
-        value: Value = json.loads(json.dumps(asdict(self)))
+        """Through JSON, so that it compares equal with what is read back. What is empty is left out of what came later
+        than the first archives, so that these stay as they are."""
+        value: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        if not self.whole:
+            del value["whole"]
+        for file in value["files"]:
+            if file["program"] is None:
+                del file["program"]
         return value
 
 
@@ -77,6 +88,10 @@ _APPLETS = (
     "xargs", "yes",
 )
 # fmt: on
+
+_IPTABLES = tuple(f"{name}{end}" for name in ("iptables", "ip6tables") for end in ("", "-restore", "-save"))
+LEGACY_IPTABLES = "/usr/libexec/iptables-legacy"  # put first into PATH to have kube-proxy write legacy rules
+KUBE_PROXY = "kube-proxy"
 
 PRESETS: Mapping[str, Image] = {
     # catatonit -P sleeps until it is told to end, and ends at once when it is (catatonit(1)).
@@ -99,7 +114,23 @@ PRESETS: Mapping[str, Image] = {
         entrypoint=("/bin/sh",),
         env=(("PATH", "/bin"),),
     ),
+    # What kube-proxy of any mode runs. The program itself is of a directory that the request names.
+    KUBE_PROXY: Image(
+        name="ballast.local/kube-proxy:1",
+        whole=("nftables", "iptables", "conntrack", "ipset", "kmod"),
+        files=(File(path="/usr/local/bin/kube-proxy", program="kube-proxy"),),
+        links=(
+            # As Debian has them since directories were merged into /usr; packages still use both spellings.
+            *(Link(path=f"/{name}", to=f"usr/{name}") for name in ("bin", "lib", "lib64", "sbin")),
+            # Debian's alternatives, which no package has a file of.
+            *(Link(path=f"/usr/sbin/{name}", to="xtables-nft-multi") for name in _IPTABLES),
+            *(Link(path=f"{LEGACY_IPTABLES}/{name}", to="/usr/sbin/xtables-legacy-multi") for name in _IPTABLES),
+        ),
+        entrypoint=("/usr/local/bin/kube-proxy",),
+        env=(("PATH", "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),),
+    ),
 }
+DEFAULT_IMAGES = ("busybox", "pause")
 
 _FILE_SPEC: dict[str, dict[str, Any]] = {
     "path": {"type": "str", "required": True},
@@ -122,7 +153,8 @@ _DEFINITION_SPEC: dict[str, dict[str, Any]] = {
 INFO_SPEC: dict[str, dict[str, Any]] = {"path": {"type": "path", "required": True}}
 SPEC: dict[str, dict[str, Any]] = {
     **INFO_SPEC,
-    "images": {"type": "list", "elements": "str", "choices": sorted(PRESETS), "default": sorted(PRESETS)},
+    "images": {"type": "list", "elements": "str", "choices": sorted(PRESETS), "default": list(DEFAULT_IMAGES)},
+    "bin_dir": {"type": "path"},
     "definitions": {"type": "list", "elements": "dict", "options": _DEFINITION_SPEC, "default": []},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     "events": {"type": "path"},
@@ -149,7 +181,10 @@ class Desired:
         if params.get("state", "absent") == "absent":
             Problems.raise_if(problems)
             return cls(path=path, images=())
-        images = [PRESETS[name] for name in dict.fromkeys(params["images"])]
+        bin_dir = params.get("bin_dir") or ""
+        if KUBE_PROXY in params["images"] and not is_plain(bin_dir):
+            problems.append(MESSAGES.error("image-bin-dir", value=bin_dir))
+        images = [_preset(name, bin_dir) for name in dict.fromkeys(params["images"])]
         for number, definition in enumerate(params["definitions"]):
             image = _image(definition)
             problems += _problems_of(image, where=f"definitions[{number}]")
@@ -162,6 +197,15 @@ class Desired:
             problems.append(MESSAGES.error("image-none", path=path))
         Problems.raise_if(problems)
         return cls(path=path, images=tuple(images))
+
+
+def _preset(name: str, bin_dir: str) -> Image:
+    image = PRESETS[name]
+    files = (
+        file if file.program is None else replace(file, program=os.path.join(bin_dir, file.program))
+        for file in image.files
+    )
+    return replace(image, files=tuple(files))
 
 
 def _image(definition: Mapping[str, Any]) -> Image:
@@ -186,7 +230,7 @@ def _problems_of(image: Image, *, where: str) -> Iterator[BallastError]:
         if not PACKAGE.fullmatch(package):
             yield MESSAGES.error("image-package", where=f"{where}.packages[{number}]", package=package)
     for number, file in enumerate(image.files):
-        one = (file.source is None) != (file.content is None)
+        one = [file.source, file.content, file.program].count(None) == 2
         if not one or not is_plain(file.path) or not is_plain(file.source or file.path):
             yield MESSAGES.error("image-file", where=f"{where}.files[{number}]")
     for number, link in enumerate(image.links):

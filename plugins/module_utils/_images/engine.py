@@ -26,7 +26,7 @@ from .archive import ArchiveFacts, DamagedArchive, ImageFacts, inspect
 from .definitions import Desired, File, Image, Link
 from .layout import Entry, FileEntry, Filled, LinkEntry, format_archive
 from .messages import MESSAGES
-from .packages import Package, architecture, provide
+from .packages import Package, architecture, closure, provide
 
 KIND = "image-archive"
 
@@ -134,19 +134,30 @@ def read_facts(host: Host, path: str) -> Optional[ArchiveFacts]:
 
 def build(host: Host, images: tuple[Image, ...], *, directory: str) -> bytes:
     """The archive of these images. Packages that are not installed are fetched and unpacked below `directory`."""
-    names = sorted({package for image in images for package in image.packages})
+    whole = {image.name: closure(host, image.whole, directory=directory) for image in images}
+    names = sorted({package for image in images for package in (*image.packages, *whole[image.name])})
     packages = {name: provide(host, name, directory=directory) for name in names}
-    filled = [_fill(host, image, [packages[name] for name in image.packages]) for image in images]
+    filled = [
+        _fill(host, image, [packages[name] for name in image.packages], [packages[name] for name in whole[image.name]])
+        for image in images
+    ]
     return format_archive(filled, architecture=architecture(host))
 
 
-def _fill(host: Host, image: Image, packages: list[Package]) -> Filled:
-    entries: list[Entry] = [LinkEntry(path=link.path, to=link.to) for link in image.links]
+def _fill(host: Host, image: Image, packages: list[Package], whole: list[Package]) -> Filled:
+    entries: list[Entry] = [entry for package in whole for entry in package.programs(host)]
+    entries += [LinkEntry(path=link.path, to=link.to) for link in image.links]
     entries += [_entry(host, image, file, packages) for file in image.files]
-    return Filled(image=image, entries=tuple(entries), packages=tuple(package.label for package in packages))
+    labels = tuple(package.label for package in (*packages, *whole))
+    return Filled(image=image, entries=tuple(entries), packages=labels)
 
 
 def _entry(host: Host, image: Image, file: File, packages: list[Package]) -> FileEntry:
+    if file.program is not None:
+        data = host.read(file.program)
+        if data is None:
+            raise MESSAGES.error("image-program", image=image.name, program=file.program)
+        return FileEntry(path=file.path, data=data, mode=0o755)
     if file.source is None:
         return FileEntry(path=file.path, data=(file.content or "").encode(), mode=0o644)
     for package in packages:
@@ -171,6 +182,7 @@ def _image_of(entry: object) -> Image:
     return Image(
         name=fields["name"],
         packages=tuple(fields["packages"]),
+        whole=tuple(fields.get("whole", ())),
         files=tuple(File(**file) for file in fields["files"]),
         links=tuple(Link(**link) for link in fields["links"]),
         entrypoint=tuple(fields["entrypoint"]),

@@ -60,6 +60,18 @@ MESSAGES = Messages(
             remedy="use letters, digits and _, not beginning with a digit",
         ),
         Message(
+            id="image-bin-dir",
+            error=UserError,
+            text="bin_dir: {value!r} is not the absolute path of a directory, and the image kube-proxy needs one",
+            remedy="name the directory of the program kube-proxy",
+        ),
+        Message(
+            id="image-program",
+            error=HostError,
+            text="image {image}: there is no program {program}",
+            remedy="provide it: ansible-playbook ballast.kube.kubernetes_binaries",
+        ),
+        Message(
             id="image-source-missing",
             error=UserError,
             text="image {image}: none of the packages {packages} has the file {source}",

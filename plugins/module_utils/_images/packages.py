@@ -10,18 +10,24 @@ What is fetched is unpacked below a directory of the caller's. Nothing a package
 from __future__ import annotations
 
 import os
+import re
 import urllib.parse
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Optional
 
 from .._core.errors import CommandFailed
 from .._core.host import Host
-from .layout import FileEntry
+from .layout import Entry, FileEntry, LinkEntry
 from .messages import MESSAGES
 
 _QUERY_SECONDS = 30
 _FETCH_SECONDS = 300
 _LINKS_MAX = 8
+_PROGRAM_DIRECTORIES = ("/usr/bin/", "/usr/lib/", "/usr/lib64/", "/usr/sbin/")
+_NO_PROGRAMS = re.compile(r"/usr/lib/(systemd|[^/]+/gconv)/")  # units of the host; 8 MiB of character sets
+_MERGED = ("/bin/", "/lib/", "/lib64/", "/sbin/")
+_INSTALLED = re.compile(r"Inst ([a-z0-9][a-z0-9+.-]+) ", re.ASCII)
 
 # Debian's names of architectures, and Go's, which image configurations use (dpkg cputable; go tool dist list).
 _ARCHITECTURES = {
@@ -64,6 +70,20 @@ class Package:
             path = os.path.normpath(os.path.join(os.path.dirname(present), to))
         return None
 
+    def programs(self, host: Host) -> Iterator[Entry]:
+        """Its programs, its libraries and the links among them, below /usr, by path."""
+        for path in sorted(_walk(host, self.root) if self.files is None else self.files):
+            merged = f"/usr{path}" if path.startswith(_MERGED) else path
+            if not merged.startswith(_PROGRAM_DIRECTORIES) or _NO_PROGRAMS.match(merged):
+                continue
+            to = host.readlink(self.root + path)
+            if to is not None:
+                yield LinkEntry(path=merged, to=to)
+                continue
+            found = host.stat(self.root + path)
+            if found is not None and found.kind == "file":
+                yield FileEntry(path=merged, data=host.read(self.root + path) or b"", mode=found.mode & 0o755)
+
     def _spelling(self, host: Host, path: str) -> Optional[str]:
         """The path as the package spells it: before Debian 13 some leave out the /usr of /usr/bin/busybox."""
         for candidate in (path, path[len("/usr") :] if path.startswith("/usr/") else f"/usr{path}"):
@@ -91,6 +111,32 @@ def provide(host: Host, wanted: str, *, directory: str) -> Package:
         files = host.run(["dpkg-query", "--listfiles", name], timeout=_QUERY_SECONDS).stdout.splitlines()
         return Package(name=name, version=installed, root="", files=frozenset(files))
     return _fetch(host, wanted, directory=os.path.join(directory, name))
+
+
+def closure(host: Host, names: Sequence[str], *, directory: str) -> list[str]:
+    """The packages and all that they depend on, as apt-get would install them on a machine that has none; sorted."""
+    if not names:
+        return []
+    host.make_directory(directory)
+    nothing = os.path.join(directory, "status")
+    host.write(nothing, b"")
+    options = ["--quiet", "--simulate", "--no-install-recommends", "--option", f"Dir::State::status={nothing}"]
+    try:
+        done = host.run(["apt-get", *options, "install", *names], timeout=_FETCH_SECONDS)
+    except CommandFailed as error:
+        raise MESSAGES.error("image-fetch", package=", ".join(names), name=names[0], found=error.found) from error
+    return sorted({found[1] for line in done.stdout.splitlines() if (found := _INSTALLED.match(line))})
+
+
+def _walk(host: Host, root: str, path: str = "") -> Iterator[str]:
+    """Every path below `root` that is no directory, as from there: /usr/bin/x."""
+    for name in host.listdir(root + path):
+        below = f"{path}/{name}"
+        found = host.stat(root + below)
+        if found is not None and found.kind == "directory":
+            yield from _walk(host, root, below)
+        else:
+            yield below
 
 
 def _fetch(host: Host, wanted: str, *, directory: str) -> Package:

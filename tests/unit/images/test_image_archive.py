@@ -21,7 +21,11 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.events import E
 from ansible_collections.ballast.kube.plugins.module_utils._core.host import NOTHING, Completed, LocalHost
 from ansible_collections.ballast.kube.plugins.module_utils._core.plan import Plan
 from ansible_collections.ballast.kube.plugins.module_utils._images.archive import image_references
-from ansible_collections.ballast.kube.plugins.module_utils._images.definitions import PRESETS, Desired
+from ansible_collections.ballast.kube.plugins.module_utils._images.definitions import (
+    PRESETS,
+    Desired,
+    _problems_of,
+)
 from ansible_collections.ballast.kube.plugins.module_utils._images.engine import ENGINE
 
 REQUEST: dict[str, Any] = {
@@ -90,6 +94,32 @@ class DebianHost(LocalHost):
 
     def _said(self, argv: Sequence[str], text: str) -> Completed:
         return Completed(argv=tuple(argv), status=0, stdout=text, stderr="")
+
+
+class ProxyHost(DebianHost):
+    """Has what kube-proxy runs in two packages, of which one is asked for by name and the other comes with it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.packages = {
+            "nftables": ("1.0.6-2", {"usr/sbin/nft": b"ELF nft", "usr/lib/systemd/system/nftables.service": b"unit"}),
+            "libnft": (
+                "1:2",
+                {"lib/x86_64-linux-gnu/libnft.so.1.0": b"ELF lib", "usr/lib/x86_64-linux-gnu/gconv/X.so": b"set"},
+            ),
+        }
+
+    def run(self, argv: Sequence[str], **options: Any) -> Completed:
+        if argv[0] == "apt-get" and "--simulate" in argv:
+            assert argv[-6:] == ["install", "nftables", "iptables", "conntrack", "ipset", "kmod"]
+            assert Path(argv[-7].partition("=")[2]).read_bytes() == b""
+            return self._said(
+                argv, "NOTE: a simulation\nInst nftables (1.0.6-2 Debian:12 [amd64])\nInst libnft (1:2)\n"
+            )
+        done = super().run(argv, **options)
+        if argv[:2] == ["dpkg-deb", "--extract"] and "libnft_" in argv[2]:
+            Path(argv[3], "lib/x86_64-linux-gnu/libnft.so.1").symlink_to("libnft.so.1.0")
+        return done
 
 
 class Events:
@@ -305,11 +335,36 @@ def test_every_problem_is_reported_at_once() -> None:
 
 def test_the_presets_hold_to_the_rules_of_definitions() -> None:
     for image in PRESETS.values():
-        definition = {
-            **image.__dict__,
-            "files": [file.__dict__ for file in image.files],
-            "links": [link.__dict__ for link in image.links],
-            "env": dict(image.env),
-        }
-        wanted = Desired.from_params({"path": "/x.tar", **REQUEST, "images": [], "definitions": [definition]})
-        assert wanted.images == (image,)
+        assert list(_problems_of(image, where=image.name)) == []
+
+
+def kube_proxy(path: Path, bin_dir: Path) -> Desired:
+    return desired(path, images=["kube-proxy"], bin_dir=str(bin_dir))
+
+
+def test_the_image_of_kube_proxy_has_what_its_packages_depend_on(archive: Path, tmp_path: Path) -> None:
+    (tmp_path / "kube-proxy").write_bytes(b"ELF kube-proxy")
+    bring_about(kube_proxy(archive, tmp_path), ProxyHost())
+    layer = layer_of(archive, "ballast.local/kube-proxy:1")
+    files = {name for name, member in layer.items() if member.isfile()}
+    assert files == {"usr/local/bin/kube-proxy", "usr/sbin/nft", "usr/lib/x86_64-linux-gnu/libnft.so.1.0"}
+    assert layer["usr/local/bin/kube-proxy"].mode == 0o755
+    links = {name: member.linkname for name, member in layer.items() if member.issym()}
+    assert links["usr/lib/x86_64-linux-gnu/libnft.so.1"] == "libnft.so.1.0"
+    assert links["lib"] == "usr/lib"
+    assert links["usr/sbin/ip6tables-restore"] == "xtables-nft-multi"
+    assert links["usr/libexec/iptables-legacy/iptables"] == "/usr/sbin/xtables-legacy-multi"
+    second = tmp_path / "second.tar"
+    bring_about(kube_proxy(second, tmp_path), ProxyHost())
+    assert second.read_bytes() == archive.read_bytes()
+    assert bring_about(kube_proxy(second, tmp_path), ProxyHost()).steps == ()
+
+
+def test_the_image_of_kube_proxy_needs_its_program(archive: Path, tmp_path: Path) -> None:
+    with pytest.raises(BallastError) as raised:
+        desired(archive, images=["kube-proxy"])
+    assert raised.value.id == "image-bin-dir"
+    with pytest.raises(BallastError) as raised:
+        bring_about(kube_proxy(archive, tmp_path), ProxyHost())
+    assert raised.value.id == "image-program"
+    assert not archive.exists()
