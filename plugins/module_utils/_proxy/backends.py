@@ -16,12 +16,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional, Protocol
 
 from .._core.host import Host
-from .._core.names import MARK
+from .._core.names import MARK, joined
 from .model import IPTABLES, NFTABLES, FamilyView, RuleConfig
 from .packet import Answer, Packet, Surroundings
 
 NFT_FAMILIES = {4: "ip", 6: "ip6"}
 KUBE_PROXY_TABLE = "kube-proxy"
+BRIDGE_TABLE = joined("bridge")  # of migration/bridge.py
 Settings = tuple[tuple[str, str], ...]
 Tracer = Callable[[Packet], Answer]
 

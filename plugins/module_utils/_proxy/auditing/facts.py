@@ -14,7 +14,7 @@ from typing import Optional
 from ..._core.errors import BallastError, Unavailable
 from ..._core.host import Host
 from ..._core.names import MARK
-from ..backends import KUBE_PROXY_TABLE
+from ..backends import BRIDGE_TABLE, KUBE_PROXY_TABLE
 from ..dump import parse_nftables
 from ..iptables import restore
 from ..iptables.objects import BUILT_IN, Tables
@@ -29,7 +29,7 @@ _CONNECTIONS = "/proc/net/nf_conntrack"
 _VIRTUAL_SERVERS = "/proc/net/ip_vs"
 _TABLE = re.compile(r"table (\S+) (\S+) \{", re.ASCII)
 _HEADS = ("Prot", "IP", "->")  # of lines of _VIRTUAL_SERVERS that have no server
-_SERVICE_TABLES = (KUBE_PROXY_TABLE, MARK)
+_SERVICE_TABLES = (KUBE_PROXY_TABLE, MARK, BRIDGE_TABLE)
 _PASSED_FAMILIES = ("ip", "ip6", "inet")
 # Every kernel setting that a backend may need; test_audit.py holds it to what they say.
 SETTINGS: Mapping[str, tuple[str, ...]] = {
@@ -54,6 +54,7 @@ class UdpConnection:
     destination: str
     port: int
     target: str
+    source: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -74,9 +75,9 @@ class Facts:
 
 def read_facts(host: Host, backend: str) -> Facts:
     unread: list[tuple[str, str]] = []
-    iptables = _iptables(host, unread)
+    iptables = read_iptables(host, unread)
     service_tables, ruleset = _nftables(host, frozenset(iptables), unread)
-    connections, problem = _connections(host)
+    connections, problem = read_connections(host)
     return Facts(
         settings={name: read_setting(host, name) for name in SETTINGS[backend]},
         ruleset=ruleset,
@@ -107,7 +108,7 @@ def _output(host: Host, *argv: str) -> str:
         return ""
 
 
-def _iptables(host: Host, unread: list[tuple[str, str]]) -> dict[tuple[str, int], Tables]:
+def read_iptables(host: Host, unread: list[tuple[str, str]]) -> dict[tuple[str, int], Tables]:
     try:
         variants = restore.variants(host)
     except Unavailable:
@@ -152,8 +153,8 @@ def _virtual_servers(host: Host) -> tuple[str, ...]:
     return tuple(line.strip() for line in lines if line.strip() and line.split()[0] not in _HEADS)
 
 
-def _connections(host: Host) -> tuple[Optional[tuple[UdpConnection, ...]], str]:
-    """Of both families; or None and why not."""
+def read_connections(host: Host) -> tuple[Optional[tuple[UdpConnection, ...]], str]:
+    """The UDP ones of both families; or None and why not."""
     listed = host.read(_CONNECTIONS)
     if listed is not None:
         return tuple(parse_connections(listed.decode(errors="replace"))), ""
@@ -182,6 +183,6 @@ def parse_connections(text: str) -> Iterator[UdpConnection]:
         if len(sources) < 2 or not destinations or not ports or not ports[0].isdecimal():
             continue
         try:
-            yield UdpConnection(address(destinations[0]), int(ports[0]), address(sources[1]))
+            yield UdpConnection(address(destinations[0]), int(ports[0]), address(sources[1]), address(sources[0]))
         except ValueError:
             continue

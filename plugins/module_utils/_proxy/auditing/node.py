@@ -11,12 +11,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..backends import Backend, Settings
-from ..iptables import restore
 from ..iptables.backend import Iptables
-from ..iptables.names import LAYOUT as IPTABLES_LAYOUT
-from ..iptables.objects import Layout, Tables
+from ..iptables.objects import Tables
 from ..ipvs.backend import Ipvs
-from ..ipvs.iptables import LAYOUT as IPVS_LAYOUT
+from ..ipvs.objects import SET_NAMES
+from ..leftovers import leftovers
 from ..model import FamilyView, ServicePort
 from ..nftables.backend import Nftables
 from ..packet import Surroundings, endpoint_text
@@ -25,10 +24,6 @@ from .facts import Facts
 from .findings import AuditFinding, finding, some
 
 _NAMES = {Nftables: "nftables", Iptables: "iptables", Ipvs: "ipvs"}
-_EITHER = Layout(IPTABLES_LAYOUT.chains | IPVS_LAYOUT.chains, IPTABLES_LAYOUT.prefixes)
-_ONLY_IPTABLES = Layout(IPTABLES_LAYOUT.chains - IPVS_LAYOUT.chains, IPTABLES_LAYOUT.prefixes)
-_ONLY_IPVS = Layout(IPVS_LAYOUT.chains - IPTABLES_LAYOUT.chains)
-_SETS = "KUBE-"
 
 
 def residue(facts: Facts, backend: Backend) -> Iterator[AuditFinding]:
@@ -46,7 +41,7 @@ def residue(facts: Facts, backend: Backend) -> Iterator[AuditFinding]:
             family = 6 if table_family == "ip6" else 4
             yield finding("rules-audit-residue", family=family, other="nftables", backend=name, what=what)
     if not isinstance(backend, Ipvs):
-        sets = [one for one in facts.sets if one.startswith(_SETS)]
+        sets = [one for one in facts.sets if one in SET_NAMES]
         for what in (
             f"the link {LINK}" if facts.link else "",
             f"{len(facts.virtual_servers)} virtual servers: {some(facts.virtual_servers)}"
@@ -67,18 +62,10 @@ def _other(backend: Backend, variant: str) -> str:
 
 def _left_in_iptables(tables: Tables, backend: Backend, variant: str) -> Sequence[str]:
     """Chains with rules; an empty one does nothing."""
-    layout = _EITHER
-    if isinstance(backend, Iptables) and variant == backend.variant:
-        layout = _ONLY_IPVS
-    elif isinstance(backend, Ipvs) and variant == backend.variant:
-        layout = _ONLY_IPTABLES
-    found = restore.own(tables, layout)
-    return [
-        f"{table.name} {chain.name}"
-        for table in found.tables
-        for chain in table.chains
-        if chain.rules and layout.owns(table.name, chain.name)
-    ]
+    in_use = isinstance(backend, (Iptables, Ipvs)) and variant == backend.variant
+    found = leftovers(tables, _NAMES[type(backend)], in_use=in_use)
+    full = {(table.name, chain.name) for table in tables.tables for chain in table.chains if chain.rules}
+    return [f"{one.table} {one.chain}" for one in found.chains if (one.table, one.chain) in full]
 
 
 def settings(facts: Facts, wanted: Settings) -> Iterator[AuditFinding]:

@@ -71,7 +71,7 @@ _LOOPBACK6 = "::1/128"
 
 # Jumps of the chains that the kernel calls, in the order in which they stand at the head: kube-proxy puts each of its list
 # before those that are there. Table, chain, target, what it asks, comment.
-_JUMPS: tuple[tuple[str, str, str, tuple[Match, ...], str], ...] = (
+JUMPS: tuple[tuple[str, str, str, tuple[Match, ...], str], ...] = (
     ("nat", "PREROUTING", SERVICES, (), "kubernetes service portals"),
     ("nat", "OUTPUT", SERVICES, (), "kubernetes service portals"),
     ("nat", "POSTROUTING", POSTROUTING, (), "kubernetes postrouting rules"),
@@ -108,7 +108,7 @@ def compile_rules(view: FamilyView, config: RuleConfig) -> Tables:
     lists.nat[MARK_MASQ] = [rule(target=SetMark(config.masquerade_mark, config.masquerade_mark))]
     lists.filter[NODE_PORTS] = _health_checks(view)
     lists.filter[FORWARD] = _forward(config)
-    for table, chain, target, matches, comment in _JUMPS:
+    for table, chain, target, matches, comment in JUMPS:
         of_table = lists.nat if table == "nat" else lists.filter
         of_table.setdefault(chain, []).append(rule(*matches, target=Jump(target), comment=comment))
     if node_port_addresses(view, config).loopback:

@@ -27,16 +27,33 @@ _LOCAL = "KUBE-SVL-"
 _EXTERNAL = "KUBE-EXT-"
 _FIREWALL = "KUBE-FW-"
 _ENDPOINT = "KUBE-SEP-"
+_BALANCER = "KUBE-XLB-"  # before 1.24, in the place of _EXTERNAL
+
+# Chains of the userspace mode, which ended with 1.25, and of those the one that marked packets to be dropped: it was the
+# kubelet's as well, until 1.27.
+_USERSPACE = frozenset(
+    [
+        ("nat", "KUBE-PORTALS-CONTAINER"),
+        ("nat", "KUBE-PORTALS-HOST"),
+        ("nat", "KUBE-NODEPORT-CONTAINER"),
+        ("nat", "KUBE-NODEPORT-HOST"),
+        ("filter", "KUBE-NODEPORT-NON-LOCAL"),
+    ]
+)
+MARK_DROP = "KUBE-MARK-DROP"
 
 # KUBE-FIREWALL, KUBE-IPTABLES-HINT and KUBE-KUBELET-CANARY are the kubelet's.
 LAYOUT = Layout(
-    chains=frozenset(
+    chains=_USERSPACE
+    | frozenset(
         [("nat", name) for name in (SERVICES, NODE_PORTS, POSTROUTING, MARK_MASQ, _CANARY)]
         + [("filter", name) for name in (SERVICES, EXTERNAL_SERVICES, NODE_PORTS, PROXY_FIREWALL, FORWARD, _CANARY)]
         + [("mangle", _CANARY)]
     ),
-    prefixes=tuple(("nat", prefix) for prefix in (_CLUSTER, _LOCAL, _EXTERNAL, _FIREWALL, _ENDPOINT)),
+    prefixes=tuple(("nat", prefix) for prefix in (_CLUSTER, _LOCAL, _EXTERNAL, _FIREWALL, _ENDPOINT, _BALANCER)),
 )
+# What no release of the last years writes, so that it is left over in the mode iptables too.
+FORMER = Layout(chains=_USERSPACE, prefixes=(("nat", _BALANCER),))
 
 
 def cluster_chain(service: ServicePort) -> str:

@@ -13,7 +13,7 @@ Text that iptables-save cannot have printed is refused with its line.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Optional
 
 from ..._core.collector import collection_paused
@@ -51,11 +51,13 @@ _INTERFACE = re.compile(r"\S{1,16}")  # IFNAMSIZ less the closing NUL, and a "+"
 
 
 @collection_paused()
-def parse(text: str, *, family: int) -> Tables:
-    """Raises rules-iptables-line for a line that is not of iptables-save, rules-iptables-cut where a table has no end,
+def parse(text: str, *, family: int, as_written: Collection[tuple[str, str]] = ()) -> Tables:
+    """Rules of the chains `as_written`, table and name, keep their text, as those of the chains that the kernel calls.
+
+    Raises rules-iptables-line for a line that is not of iptables-save, rules-iptables-cut where a table has no end,
     rules-iptables-hidden for a table that iptables-save says it cannot show."""
     found: dict[str, dict[str, Chain]] = {}
-    reader = _TableReader(family)
+    reader = _TableReader(family, as_written)
     number = 0
     for number, line in enumerate(text.split("\n"), 1):
         try:
@@ -88,8 +90,9 @@ def _line_error(number: int, line: str, problem: str) -> BallastError:
 class _TableReader:
     """One table at a time: its chains are declared before its rules, as iptables-save prints them."""
 
-    def __init__(self, family: int) -> None:
+    def __init__(self, family: int, as_written: Collection[tuple[str, str]]) -> None:
         self.table = ""
+        self._as_written = as_written
         self._family = family
         self._policies: dict[str, str] = {}
         self._rules: dict[str, list[Rule]] = {}
@@ -126,7 +129,8 @@ class _TableReader:
         if tokens[1] not in self._rules:
             raise Refused(f"table {self.table} has no chain {tokens[1]}")
         # Of a chain of its own a program writes all rules; from one of the kernel's it has to take its rules out singly.
-        written = " ".join(tokens[2:]) if tokens[1] in BUILT_IN[self.table] else ""
+        single = tokens[1] in BUILT_IN[self.table] or (self.table, tokens[1]) in self._as_written
+        written = " ".join(tokens[2:]) if single else ""
         self._rules[tokens[1]].append(self._rule(tokens[2:], written=written))
 
     def _declare(self, words: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ then puts back what it finds changed, so that a failure leaves the rules as they
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from ..._core.collector import collection_paused
@@ -40,6 +40,8 @@ REMOVE = "delete rule"
 _SAVE_SECONDS = 120
 _RESTORE_SECONDS = 900  # the nft variant takes minutes for 10,000 Services
 _LOCK_SECONDS = 60  # how long another program may hold the lock of the legacy variant
+# How the comments of kube-proxy's jumps begin; the last three are of the userspace mode.
+_COMMENTS = ("kube", "handle ClusterIPs", "handle service NodePorts", "Ensure that non-local NodePort")
 _VERSION = re.compile(r"\((nf_tables|legacy)\)")
 
 
@@ -82,7 +84,7 @@ def _plan_table(name: str, desired: Table, found: Table, layout: Layout) -> Iter
                 yield Operation(INSERT, name, chain.name, missing)
     for called in BUILT_IN[name]:
         wanted = _rules(desired, called)
-        stale = tuple(rule for rule in _rules(found, called) if _is_jump_of(layout, name, rule) and rule not in wanted)
+        stale = tuple(rule for rule in _rules(found, called) if is_jump_of(layout, name, rule) and rule not in wanted)
         if stale:
             yield Operation(REMOVE, name, called, stale)
     leaving = [chain for chain in found.chains if layout.owns(name, chain.name) and chain.name not in desired.by_name]
@@ -99,10 +101,12 @@ def _rules(table: Table, chain: str) -> tuple[Rule, ...]:
     return there.rules if there is not None else ()
 
 
-def _is_jump_of(layout: Layout, table: str, rule: Rule) -> bool:
+def is_jump_of(layout: Layout, table: str, rule: Rule) -> bool:
     """Whether a rule of a chain that the kernel calls is the layout's. Other programs also jump to KUBE-MARK-MASQ from
-    there; kube-proxy's own have said "kube..." in their comments since its first releases."""
-    return isinstance(rule.target, Jump) and layout.owns(table, rule.target.chain) and rule.comment.startswith("kube")
+    there; kube-proxy's own say what they are in their comments, since its first releases."""
+    return (
+        isinstance(rule.target, Jump) and layout.owns(table, rule.target.chain) and rule.comment.startswith(_COMMENTS)
+    )
 
 
 def _named_by_others(found: Table, layout: Layout) -> frozenset[str]:
@@ -112,7 +116,7 @@ def _named_by_others(found: Table, layout: Layout) -> frozenset[str]:
         for chain in found.chains
         if not layout.owns(found.name, chain.name)
         for rule in chain.rules
-        if isinstance(rule.target, (Jump, Goto)) and not _is_jump_of(layout, found.name, rule)
+        if isinstance(rule.target, (Jump, Goto)) and not is_jump_of(layout, found.name, rule)
     )
 
 
@@ -122,7 +126,7 @@ def own(found: Tables, layout: Layout) -> Tables:
     kept: dict[str, dict[str, Chain]] = {}
     for table in found.tables:
         for chain in table.chains:
-            rules = tuple(rule for rule in chain.rules if _is_jump_of(layout, table.name, rule))
+            rules = tuple(rule for rule in chain.rules if is_jump_of(layout, table.name, rule))
             if layout.owns(table.name, chain.name):
                 rules = chain.rules
             elif not rules:
@@ -172,10 +176,11 @@ def variants(host: Host) -> tuple[str, ...]:
     return (first, *others)
 
 
-def read(host: Host, *, family: int, variant: str) -> Tables:
-    """The live rules of one variant. Tables that nobody has used yet are absent, and are not made by looking."""
+def read(host: Host, *, family: int, variant: str, as_written: Collection[tuple[str, str]] = ()) -> Tables:
+    """The live rules of one variant. Tables that nobody has used yet are absent, and are not made by looking. Rules of the
+    chains `as_written` can be deleted one by one, as those of the chains that the kernel calls."""
     done = host.run([_tool(host, family, variant, "save")], timeout=_SAVE_SECONDS)
-    return parse(done.stdout, family=family)
+    return parse(done.stdout, family=family, as_written=as_written)
 
 
 def commit(operations: Sequence[Operation], host: Host, *, found: Tables, layout: Layout, variant: str) -> None:
@@ -189,6 +194,19 @@ def commit(operations: Sequence[Operation], host: Host, *, found: Tables, layout
     except CommandFailed as failed:
         state = _put_back(host, found=found, layout=layout, variant=variant)
         command = _tool(host, family, variant, "restore")
+        raise MESSAGES.error(
+            "rules-iptables-restore", found=failed.found, command=command, family=family, state=state
+        ) from failed
+
+
+def remove(operations: Sequence[Operation], host: Host, *, family: int, variant: str) -> None:
+    """Do `operations`, which only remove, in one iptables-restore. When it fails, what is gone was to go: nothing is put
+    back, and the next run goes on."""
+    try:
+        _restore(operations, host, family=family, variant=variant)
+    except CommandFailed as failed:
+        command = _tool(host, family, variant, "restore")
+        state = "what was removed before stays removed"
         raise MESSAGES.error(
             "rules-iptables-restore", found=failed.found, command=command, family=family, state=state
         ) from failed

@@ -72,13 +72,13 @@ def _put_back(host: Host, *, found: IpvsRules, variant: str) -> str:
 def _run(operations: Sequence[AnyOperation], host: Host, *, found: IpvsRules, variant: str) -> None:
     for tool, batch in groupby(operations, key=lambda one: one.tool if isinstance(one, Operation) else ""):
         if tool:
-            _batch(tool, [one.line for one in batch if isinstance(one, Operation)], host)
+            run_batch(tool, [one.line for one in batch if isinstance(one, Operation)], host)
         else:
             rules = [one for one in batch if isinstance(one, restore.Operation)]
             restore.commit(rules, host, found=found.tables, layout=LAYOUT, variant=variant)
 
 
-def _batch(tool: str, lines: Sequence[str], host: Host) -> None:
+def run_batch(tool: str, lines: Sequence[str], host: Host) -> None:
     argv = _BATCHES[tool]
     done = host.run(argv, timeout=_BATCH_SECONDS, stdin="".join(line + "\n" for line in lines).encode())
     if tool == IPVSADM and done.stderr.strip():  # its status is that of the last line alone

@@ -78,7 +78,7 @@ COMMENTS: Mapping[str, str] = MappingProxyType(
 
 # Table, built-in chain, chain of ours, comment. Those of one built-in chain in the order in which they stand in it:
 # kube-proxy puts each before what is there.
-_JUMPS = (
+JUMPS = (
     ("nat", "PREROUTING", "KUBE-SERVICES", "kubernetes service portals"),
     ("nat", "OUTPUT", "KUBE-SERVICES", "kubernetes service portals"),
     ("nat", "POSTROUTING", "KUBE-POSTROUTING", "kubernetes postrouting rules"),
@@ -100,7 +100,9 @@ _OWN = {
         "KUBE-IPVS-OUT-FILTER",
     ),
 }
-LAYOUT = Layout(chains=frozenset((table, name) for table, names in _OWN.items() for name in names))
+# The firewall of load balancers before 1.24. In the table filter that name is the kubelet's.
+_FORMER = ("nat", "KUBE-FIREWALL")
+LAYOUT = Layout(chains=frozenset([_FORMER, *((table, name) for table, names in _OWN.items() for name in names)]))
 
 
 def compile_tables(
@@ -131,7 +133,7 @@ def compile_tables(
             "KUBE-IPVS-OUT-FILTER": _out_filter(closed_to_node),
         },
     }
-    for table, built_in, name, comment in _JUMPS:
+    for table, built_in, name, comment in JUMPS:
         chains[table].setdefault(built_in, []).append(rule(target=Jump(name), comment=comment))
     return in_one_order(
         tables(

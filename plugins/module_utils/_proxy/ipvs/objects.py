@@ -48,6 +48,8 @@ SET_TYPES: Mapping[str, str] = MappingProxyType(
         "KUBE-IPVS-IPS": "hash:ip",
     }
 )
+# Names of releases before 1.14.
+FORMER_SETS = ("KUBE-LOAD-BALANCER-MASQ", "KUBE-NODE-PORT-SCTP", "KUBE-NODE-PORT-LOCAL-SCTP")
 _NAME_LIMIT = 31  # IPSET_MAXNAMELEN, without the closing zero
 DEFAULT_MAXELEM = 65536
 
@@ -55,6 +57,10 @@ DEFAULT_MAXELEM = 65536
 def set_name(name: str, family: int) -> str:
     """The name that a set of SET_TYPES has in a family; kube-proxy cuts it where the kernel's limit is."""
     return name if family == 4 else name.replace("KUBE-", "KUBE-6-", 1)[:_NAME_LIMIT]
+
+
+# Of both families. Other programs' sets begin with KUBE- too: KUBE-SRC- and KUBE-DST- are kube-router's.
+SET_NAMES = frozenset(set_name(name, family) for name in (*SET_TYPES, *FORMER_SETS) for family in (4, 6))
 
 
 @lru_cache(maxsize=2**16)

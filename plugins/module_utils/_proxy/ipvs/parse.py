@@ -117,7 +117,13 @@ def parse_servers(text: str) -> tuple[VirtualServer, ...]:
 
 def parse_connections(text: str) -> Mapping[tuple[Key, str, int], int]:
     """/proc/net/ip_vs: how many connections, active and inactive, each real server has."""
-    found: dict[tuple[Key, str, int], int] = {}
+    listed = parse_listing(text)
+    return {(key, *real): count for key, counts in listed.items() for real, count in counts.items()}
+
+
+def parse_listing(text: str) -> Mapping[Key, Mapping[tuple[str, int], int]]:
+    """/proc/net/ip_vs: virtual servers, each with its real servers' addresses, ports and counts of connections."""
+    found: dict[Key, dict[tuple[str, int], int]] = {}
     key: Optional[Key] = None
     for number, line in _lines(text):
         words = line.split()
@@ -128,12 +134,14 @@ def parse_connections(text: str) -> Mapping[tuple[Key, str, int], int]:
                 if key is None or len(words) != 6:
                     raise _Bad("not a real server")
                 host, port = _hexadecimal(words[1])
-                found[key, host, port] = sum(_number(word, "weight") for word in words[4:])
+                found[key][host, port] = sum(_number(word, "weight") for word in words[4:])
             elif words[0] == "FWM" and len(words) > 1:
                 key = (_hexadecimal_number(words[1]), "", "", 0)
+                found[key] = {}
             elif words[0] in PROTOCOLS and len(words) > 1:
                 host, port = _hexadecimal(words[1])
                 key = (0, host, words[0], port)
+                found[key] = {}
             else:
                 raise _Bad("not a virtual server")
         except _Bad as bad:

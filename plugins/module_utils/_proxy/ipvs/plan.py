@@ -37,6 +37,7 @@ from ..surroundings import LINK
 from .iptables import LAYOUT
 from .messages import MESSAGES
 from .objects import (
+    FORMER_SETS,
     MASQUERADE,
     ROUTE,
     SET_TYPES,
@@ -109,7 +110,7 @@ def own(found: IpvsRules) -> IpvsRules:
     keys = {element for name in _KEYED_SETS for element in found.kube_set(name).elements}
     local = {address for _link, addresses in found.links for address in addresses}
     bound = set(found.addresses)
-    names = {set_name(name, found.family) for name in SET_TYPES}
+    names = {set_name(name, found.family) for name in (*SET_TYPES, *FORMER_SETS)}
     node_ports = {protocol: found.kube_set(name).elements for protocol, name in _NODE_PORT_SETS.items()}
 
     def is_own(one: VirtualServer) -> bool:
@@ -266,7 +267,7 @@ def _sets_added(wanted: IpvsRules, found: IpvsRules) -> Iterable[Operation]:
 
 
 def _sets_removed(wanted: IpvsRules, found: IpvsRules) -> Iterable[Operation]:
-    for name in reversed(list(SET_TYPES)):
+    for name in reversed([*SET_TYPES, *FORMER_SETS]):
         there = found.set_by_name.get(set_name(name, wanted.family))
         if there is None:
             continue

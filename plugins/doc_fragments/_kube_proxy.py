@@ -1,0 +1,57 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Private to this collection: where a node's kube-proxy is found.
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    DOCUMENTATION = r"""
+options:
+  config:
+    description:
+      - Keys of KubeProxyConfiguration, merged into those that are there. A null value removes a key. The mode is an option of its own.
+      - With O(deployment=daemonset) the configuration belongs to the ConfigMap, see M(ballast.kube.kube_proxy_daemonset).
+    type: dict
+    default: {}
+  deployment:
+    description:
+      - V(service) is supervised by systemd or runit and reads a file of the node.
+      - V(daemonset) runs in pods, those of one DaemonSet for each mode, which the node chooses by its label C(ballast.kube/kube-proxy-mode).
+    type: str
+    default: service
+    choices: [service, daemonset]
+  service:
+    description: A systemd unit, or the directory of a runit service.
+    type: str
+    default: kube-proxy
+  config_path:
+    description: The file of KubeProxyConfiguration, YAML or JSON, that kube-proxy is started with.
+    type: path
+    default: /var/lib/kube-proxy/config.conf
+  kubeconfig:
+    description:
+      - One that may list and watch Services, EndpointSlices and Nodes.
+      - The default is kube-proxy's own, C(clientConnection.kubeconfig) of its configuration.
+    type: path
+  node_name:
+    description: The name of this Node. The default is the one that kube-proxy itself goes by.
+    type: str
+  acknowledge:
+    description: Ids of findings of the preflight that shall not stand in the way. Only those of severity V(soft) can be acknowledged.
+    type: list
+    elements: str
+    default: []
+  probe_service:
+    description:
+      - A Service, C(NAMESPACE/NAME), whose ports and node ports are tried besides those of C(default/kubernetes), from the node and from a pod.
+      - What is reached before a change must be reached after it. UDP ports are asked as DNS servers are.
+    type: str
+    default: ""
+  state_dir:
+    description: Directory on the node that holds the record of what was there before, and the journal of a change that is under way.
+    type: path
+    default: /var/lib/ballast/kube-proxy
+"""

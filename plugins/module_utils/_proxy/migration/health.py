@@ -1,0 +1,122 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What kube-proxy says of itself, and when it is in order.
+
+It calls itself healthy while it starts and before its first synchronisation, so the moments of its last one count as
+well. /livez is asked, not /healthz, which is also 503 for a Node that is being removed. Source: reference of kube-proxy
+3, "Rollout gates".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Optional
+
+from ..._core.errors import PeerError
+from ..._core.host import Host
+from .config_file import healthz_url, metrics_url
+
+MODES = ("iptables", "ipvs", "nftables")
+_SECONDS = 5
+_SYNCED = "kubeproxy_sync_proxy_rules_last_timestamp_seconds"
+_QUEUED = "kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds"
+_PENDING = (
+    "kubeproxy_sync_proxy_rules_endpoint_changes_pending",
+    "kubeproxy_sync_proxy_rules_service_changes_pending",
+)
+# Counted from kube-proxy's start. The alpha releases have the first two without a family.
+_FAILURES = (
+    "kubeproxy_sync_proxy_rules_nftables_sync_failures_total",
+    "kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total",
+    "kubeproxy_sync_proxy_rules_iptables_restore_failures_total",
+)
+_SAMPLE = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(\{[^}]*\})?\s+(\S+)", re.ASCII)
+
+Samples = Mapping[str, Mapping[str, float]]  # by name, then by labels as written: {"{ip_family=\"IPv4\"}": 1.0}
+
+
+def read_mode(host: Host, config: Mapping[str, Any]) -> str:
+    """The mode in effect; "" where kube-proxy does not answer."""
+    try:
+        answer = host.request(f"{metrics_url(config)}/proxyMode", timeout=_SECONDS)
+    except PeerError:
+        return ""
+    mode = answer.body.decode(errors="replace").strip()
+    return mode if answer.status == 200 and mode in MODES else ""
+
+
+def read_version(host: Host, config: Mapping[str, Any]) -> str:
+    """As in "v1.36.4"; "" where it is not told."""
+    found = re.search(rb'kubernetes_build_info\{[^}]*git_version="(v[^"+-]+)', _metrics(host, config))
+    return found[1].decode() if found else ""
+
+
+def read_samples(host: Host, config: Mapping[str, Any]) -> Samples:
+    """Those that kube-proxy has of its own; empty where it does not answer."""
+    return parse_samples(_metrics(host, config).decode(errors="replace"))
+
+
+def read_metrics(host: Host, config: Mapping[str, Any]) -> str:
+    return _metrics(host, config).decode(errors="replace")
+
+
+def parse_samples(text: str) -> Samples:
+    """Of the Prometheus text format, those whose names begin with `kubeproxy_`; a line that is none is passed over."""
+    found: dict[str, dict[str, float]] = {}
+    for line in text.splitlines():
+        match = _SAMPLE.match(line) if line.startswith("kubeproxy_") else None
+        if match:
+            try:
+                found.setdefault(match[1], {})[match[2] or ""] = float(match[3])
+            except ValueError:
+                continue
+    return found
+
+
+def not_in_order(host: Host, config: Mapping[str, Any], mode: str) -> str:
+    """Why kube-proxy in this mode, which was just started, is not in order yet; "" when it is."""
+    found = read_mode(host, config)
+    if found != mode:
+        return f"it says mode {found}" if found else "it does not answer"
+    try:
+        status = host.request(f"{healthz_url(config)}/livez", timeout=_SECONDS).status
+    except PeerError:
+        return "its health port does not answer"
+    if status == 404:  # before 1.29 there is but /healthz
+        status = host.request(f"{healthz_url(config)}/healthz", timeout=_SECONDS).status
+    return f"it answers {status} on /livez" if status != 200 else unsynced(read_samples(host, config))
+
+
+def unsynced(samples: Samples) -> str:
+    synced, queued = samples.get(_SYNCED, {}), samples.get(_QUEUED, {})
+    if not any(synced.values()):
+        return "its first synchronisation has not ended"
+    for labels, at in queued.items():
+        last: Optional[float] = synced.get(labels)
+        if at and (last is None or last < at):
+            return f"changes wait to be written{_shown(labels)}"
+    for name in _PENDING:
+        for labels, count in samples.get(name, {}).items():
+            if count:
+                return f"{count:.0f} changes wait to be written{_shown(labels)}"
+    for name in _FAILURES:
+        for labels, count in samples.get(name, {}).items():
+            if count:
+                return f"{name}{labels} is {count:.0f}"
+    return ""
+
+
+def _shown(labels: str) -> str:
+    family = re.search(r'ip_family="([^"]*)"', labels)
+    return f" ({family[1]})" if family else ""
+
+
+def _metrics(host: Host, config: Mapping[str, Any]) -> bytes:
+    try:
+        answer = host.request(f"{metrics_url(config)}/metrics", timeout=_SECONDS)
+    except PeerError:
+        return b""
+    return answer.body if answer.status == 200 else b""

@@ -1,0 +1,190 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How kube-proxy runs on this node: its process, its files as it sees them, and its supervisor.
+
+service     a systemd unit or a runit service, with a configuration file on the node
+daemonset   a pod of the host's network; its files are read through /proc/PID/root
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Optional, Union
+
+from ..._core.errors import BallastError, CommandFailed
+from ..._core.host import Host
+from ..._core.kubeapi import Api
+from ..._core.kubeconfig import Credentials, credentials
+from .messages import MESSAGES
+
+SERVICE, DAEMONSET = "service", "daemonset"
+POD_CONFIG_PATH = "/var/lib/kube-proxy/config.conf"
+_STOP_SECONDS = 30
+_PROGRAM = "kube-proxy"
+
+
+@dataclass(frozen=True)
+class Installation:
+    """As the operator told it; "" is to be found out."""
+
+    deployment: str
+    service: str  # a systemd unit, or the directory of a runit service
+    config_path: str
+    kubeconfig: str = ""
+    node_name: str = ""
+
+    @property
+    def by_runit(self) -> bool:
+        return self.service.startswith("/")
+
+
+def process(host: Host, where: Installation) -> Optional[int]:
+    """The pid of kube-proxy; None while it does not run."""
+    if where.deployment == DAEMONSET:
+        return _in_this_network(host)
+    if where.by_runit:
+        state = (host.read(os.path.join(where.service, "supervise", "stat")) or b"").strip()
+        pid = (host.read(os.path.join(where.service, "supervise", "pid")) or b"").strip()
+        return int(pid) if state == b"run" and pid.isdigit() else None
+    return int(_unit(host, where.service).get("MainPID", "0") or 0) or None
+
+
+def require_service(host: Host, where: Installation) -> None:
+    """Raise where there is no such service, or it is not started with the configuration file that it is told by."""
+    if where.deployment == DAEMONSET:
+        return
+    if where.by_runit:
+        there = host.stat(os.path.join(where.service, "run")) is not None
+    else:
+        there = _unit(host, where.service).get("LoadState") == "loaded"
+    if not there:
+        raise MESSAGES.error("migrate-no-service", service=where.service)
+    pid = process(host, where)
+    argv = [] if pid is None else _argv(host, pid)
+    named = _flag(argv, "--config")
+    if argv and os.path.basename(argv[0]) == _PROGRAM and named != where.config_path:
+        raise MESSAGES.error("migrate-config-unused", found=" ".join(argv[:12]), path=where.config_path)
+
+
+def config_text(host: Host, where: Installation) -> Optional[str]:
+    """Of the configuration that kube-proxy reads; None where there is none."""
+    path = where.config_path
+    if where.deployment == DAEMONSET:
+        root, argv = _pod(host)
+        path = root + (_flag(argv, "--config") or POD_CONFIG_PATH)
+    data = host.read(path)
+    return None if data is None else data.decode("utf-8", errors="surrogateescape")
+
+
+def node_name(host: Host, where: Installation, config: Mapping[str, Any]) -> str:
+    """Its own flag stands above the file, and that above the machine's name: so kube-proxy itself decides."""
+    if where.node_name:
+        return where.node_name
+    pid = process(host, where)
+    flag = "" if pid is None else _flag(_argv(host, pid), "--hostname-override")
+    return flag or str(config.get("hostnameOverride") or "") or platform.node().lower()
+
+
+def api(host: Host, where: Installation, config: Mapping[str, Any]) -> Api:
+    """With kube-proxy's own credentials, which may list and watch what rules are made of."""
+    return Api(host, _credentials(host, where, config))
+
+
+def stop(host: Host, where: Installation) -> None:
+    """Until it has ended. A kube-proxy that does not run is well."""
+    if where.by_runit:
+        argv = ["sv", "-w", str(_STOP_SECONDS), "force-stop", where.service]
+        host.run(
+            argv, timeout=3 * _STOP_SECONDS, check=False
+        )  # its answer is of no use: down already is a failure there
+    else:
+        host.run(["systemctl", "stop", where.service], timeout=3 * _STOP_SECONDS)
+
+
+def start(host: Host, where: Installation) -> None:
+    if where.by_runit:
+        host.run(["sv", "-w", str(_STOP_SECONDS), "up", where.service], timeout=2 * _STOP_SECONDS)
+    else:
+        host.run(["systemctl", "start", where.service], timeout=3 * _STOP_SECONDS)
+
+
+def network_namespace(host: Host, where: Installation) -> Optional[str]:
+    """Path of the one that systemd starts kube-proxy in, where that is not its own."""
+    if where.deployment == DAEMONSET or where.by_runit:
+        return None
+    return _unit(host, where.service).get("NetworkNamespacePath") or None
+
+
+def _credentials(host: Host, where: Installation, config: Mapping[str, Any]) -> Credentials:
+    root, path = "", where.kubeconfig
+    if not path:
+        section = config.get("clientConnection")
+        path = str(section.get("kubeconfig") or "") if isinstance(section, Mapping) else ""
+        root = _pod(host)[0] if where.deployment == DAEMONSET else ""
+    if not path:
+        raise MESSAGES.error("migrate-no-kubeconfig", path="clientConnection.kubeconfig")
+    data = host.read(root + path)
+    if data is None:
+        raise MESSAGES.error("migrate-unreadable", path=root + path)
+    found = credentials(data.decode(errors="replace"), base_dir=os.path.dirname(path), name=path)
+    return replace(
+        found,
+        ca=_below(root, found.ca),
+        cert=_below(root, found.cert),
+        key=_below(root, found.key),
+        token_file=root + found.token_file if found.token_file else "",
+    )
+
+
+def _below(root: str, path: Union[str, bytes, None]) -> Union[str, bytes, None]:
+    return root + path if isinstance(path, str) else path
+
+
+def _pod(host: Host) -> tuple[str, list[str]]:
+    """The root of its files, and its command line."""
+    pid = _in_this_network(host)
+    if pid is None:
+        raise MESSAGES.error("migrate-no-process")
+    return f"/proc/{pid}/root", _argv(host, pid)
+
+
+def _in_this_network(host: Host) -> Optional[int]:
+    own = host.readlink("/proc/self/ns/net")
+    for name in host.listdir("/proc"):
+        if name.isdigit() and host.readlink(f"/proc/{name}/ns/net") == own:
+            argv = _argv(host, int(name))
+            if argv and os.path.basename(argv[0]) == _PROGRAM:
+                return int(name)
+    return None
+
+
+def _argv(host: Host, pid: int) -> list[str]:
+    return (host.read(f"/proc/{pid}/cmdline") or b"").decode(errors="replace").split("\0")[:-1]
+
+
+def _flag(argv: list[str], flag: str) -> str:
+    """Go's flags: --flag=value or --flag value, with one dash or two; the last counts."""
+    found = ""
+    for at, word in enumerate(argv):
+        name, equals, value = word.partition("=")
+        if name.lstrip("-") == flag.lstrip("-") and name.startswith("-"):
+            found = value if equals else argv[at + 1] if at + 1 < len(argv) else ""
+    return found
+
+
+def _unit(host: Host, name: str) -> dict[str, str]:
+    argv = ["systemctl", "show", "--property", "LoadState,MainPID,NetworkNamespacePath", name]
+    try:
+        lines = host.run(argv, timeout=30).stdout.splitlines()
+    except CommandFailed as error:
+        raise _no_service(name) from error
+    return dict(line.split("=", 1) for line in lines if "=" in line)
+
+
+def _no_service(name: str) -> BallastError:
+    return MESSAGES.error("migrate-no-service", service=name)

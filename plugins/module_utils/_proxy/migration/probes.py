@@ -1,0 +1,174 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Connections tried from the node and from a pod of it, past the bridge, so that they meet kube-proxy's own rules.
+
+What is reached before a change must be reached after it; what was not reached before says nothing of the change.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Optional
+
+from ..._core.errors import BallastError
+from ..._core.host import Host
+from ..nftables.layout import BYPASS_DSCP
+from .messages import MESSAGES
+
+API_SERVICE = "default/kubernetes"
+_SECONDS = 2.0  # that one try waits for an answer
+_PODS = 32  # processes in other network namespaces that are looked at, to find a pod of this node
+
+# Run with `python -I -c` in the namespace to try from. A UDP server is asked as a DNS server is: for the root's NS.
+_PROGRAM = f"""
+import json, socket, sys
+QUERY = bytes.fromhex("ba11010000010000000000000000020001")
+def reached(address, port, protocol):
+    six = ":" in address
+    kind = socket.SOCK_STREAM if protocol == "TCP" else socket.SOCK_DGRAM
+    with socket.socket(socket.AF_INET6 if six else socket.AF_INET, kind) as sock:
+        sock.settimeout({_SECONDS})
+        level, option = (socket.IPPROTO_IPV6, socket.IPV6_TCLASS) if six else (socket.IPPROTO_IP, socket.IP_TOS)
+        sock.setsockopt(level, option, {BYPASS_DSCP << 2})
+        try:
+            sock.connect((address, port))
+            if protocol == "UDP":
+                sock.send(QUERY)
+                sock.recv(1)
+            return True
+        except OSError:
+            return False
+def own(address):
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        try:
+            sock.connect((address, 9))
+            return sock.getsockname()[0]
+        except OSError:
+            return ""
+asked = json.load(sys.stdin)
+print(json.dumps({{"own": own(asked["own"]), "reached": [reached(*row) for row in asked["rows"]]}}))
+"""
+
+
+@dataclass(frozen=True)
+class Target:
+    what: str  # "default/kubernetes", "kube-system/kube-dns node port"
+    address: str
+    port: int
+    protocol: str
+
+    def __str__(self) -> str:
+        return f"{self.what} at {self.address} port {self.port}/{self.protocol}"
+
+
+@dataclass(frozen=True)
+class Try:
+    target: Target
+    origin: str  # "node" or "pod"
+
+    def __str__(self) -> str:
+        return f"{self.target} from the {self.origin}"
+
+
+def targets(data: Mapping[str, Any], probe_service: str, node: str) -> list[Target]:
+    """Of a snapshot: the API's own Service, and the one that the operator named with its node ports."""
+    services = {_name(item): item for item in data["items"] if item["kind"] == "Service"}
+    if probe_service and probe_service not in services:
+        raise MESSAGES.error("migrate-probe-service", name=probe_service)
+    found: list[Target] = []
+    for name in dict.fromkeys((API_SERVICE, *([probe_service] if probe_service else []))):
+        if name in services:
+            found.extend(_of_service(name, services[name]["spec"], _primary(data, node)))
+    return found
+
+
+def reached(host: Host, wanted: Sequence[Target]) -> frozenset[Try]:
+    """Those of the tries that got an answer. From a pod only where this node has one."""
+    origins: dict[str, Optional[int]] = {"node": None}
+    pod = _pod(host)
+    if pod is not None:
+        origins["pod"] = pod
+    return frozenset(
+        Try(target, origin)
+        for origin, pid in origins.items()
+        for target, well in zip(wanted, _tried(host, pid, wanted)[1])
+        if well
+    )
+
+
+def _of_service(name: str, spec: Mapping[str, Any], addresses: Mapping[int, str]) -> Iterator[Target]:
+    ips = [ip for ip in spec.get("clusterIPs") or [spec.get("clusterIP")] if ip and ip != "None"]
+    for port in spec.get("ports") or []:
+        protocol = port.get("protocol", "TCP")
+        if protocol not in ("TCP", "UDP"):
+            continue
+        for ip in ips:
+            yield Target(name, ip, port["port"], protocol)
+        for family in sorted({ipaddress.ip_address(ip).version for ip in ips}):
+            if port.get("nodePort") and family in addresses:
+                yield Target(f"{name} node port", addresses[family], port["nodePort"], protocol)
+
+
+def _primary(data: Mapping[str, Any], node: str) -> dict[int, str]:
+    """The node's own InternalIP in each family."""
+    found: dict[int, str] = {}
+    for item in data["items"]:
+        if item["kind"] == "Node" and item["metadata"]["name"] == node:
+            for row in item.get("status", {}).get("addresses", []):
+                if row.get("type") == "InternalIP":
+                    found.setdefault(ipaddress.ip_address(row["address"]).version, row["address"])
+    return found
+
+
+def _pod(host: Host) -> Optional[int]:
+    """The pid of a process in a pod that this node's links lead to, the host's own network being none."""
+    own = host.readlink("/proc/self/ns/net")
+    seen = {own}
+    for name in host.listdir("/proc"):
+        if not name.isdigit() or len(seen) > _PODS:
+            continue
+        network = host.readlink(f"/proc/{name}/ns/net")
+        if not network or network in seen or b"kubepods" not in (host.read(f"/proc/{name}/cgroup") or b""):
+            continue
+        seen.add(network)
+        if _is_linked(host, _tried(host, int(name), [])[0]):
+            return int(name)
+    return None
+
+
+def _is_linked(host: Host, address: str) -> bool:
+    """Whether packets to `address` leave by a link of this node without another router."""
+    if not address:
+        return False
+    try:
+        routes = json.loads(host.run(["ip", "-j", "route", "get", address], timeout=10).stdout)
+        return "gateway" not in routes[0] and routes[0].get("type") != "local"
+    except (BallastError, ValueError, LookupError):
+        return False
+
+
+def _tried(host: Host, pid: Optional[int], wanted: Sequence[Target]) -> tuple[str, list[bool]]:
+    """The address that packets would leave with, and whether each target answered."""
+    enter = [] if pid is None else ["nsenter", f"--net=/proc/{pid}/ns/net", "--"]
+    anywhere = "192.0.2.1"
+    asked = {"own": anywhere, "rows": [[one.address, one.port, one.protocol] for one in wanted]}
+    try:
+        done = host.run(
+            [*enter, sys.executable, "-I", "-c", _PROGRAM],
+            stdin=json.dumps(asked).encode(),
+            timeout=10 + _SECONDS * len(wanted),
+        )
+        answer = json.loads(done.stdout)
+        return str(answer["own"]), [well is True for well in answer["reached"]]
+    except (BallastError, ValueError, LookupError, TypeError):  # the pod has ended, or forbids it
+        return "", [False] * len(wanted)
+
+
+def _name(item: Mapping[str, Any]) -> str:
+    return f"{item['metadata'].get('namespace', '')}/{item['metadata']['name']}"

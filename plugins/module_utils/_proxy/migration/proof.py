@@ -1,0 +1,37 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whether kube-proxy's rules in the kernel are what the Services mean: the audit of the rule engine, of what matters here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..._core.host import Host
+from ..audit import Audited, audit, read_facts
+from ..backends import KUBE_PROXY_TABLE, backend_named
+from ..engine import configs_from, families
+from ..packet import Surroundings
+from ..parse import parse_snapshot
+from ..surroundings import LINK, own_addresses, read_links
+
+# Told of elsewhere: what another backend has left is removed after the change, and what conntrack keeps ages.
+_NOT_OF_RULES = ("rules-audit-residue", "rules-audit-conntrack", "rules-audit-conntrack-unseen")
+
+
+def differences(host: Host, data: Mapping[str, Any], config: Mapping[str, Any], *, mode: str, node: str) -> list[str]:
+    """Each as a line; empty where packets fare as they should."""
+    links = read_links(host)
+    found = parse_snapshot(data, node_name=node, node_ips=own_addresses(links))
+    backend = backend_named(mode, host, table=KUBE_PROXY_TABLE)
+    rules = {family: backend.read(host, family) for family in families(host)}
+    surroundings = Surroundings(tuple(link for link in links if link[0] != LINK))
+    audited = Audited(found, configs_from(config, mode, found), backend, rules, surroundings, owner=KUBE_PROXY_TABLE)
+    findings = audit(audited, read_facts(host, mode))
+    return [
+        f"{one.service or one.id}: expected {one.expected}, found {one.found}"
+        for one in findings
+        if one.severity == "error" and one.id not in _NOT_OF_RULES
+    ]

@@ -1,0 +1,144 @@
+#!/usr/bin/python
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: kube_proxy
+short_description: Bring a node's kube-proxy to a mode, without losing a connection
+version_added: 0.1.0
+description:
+  - Sets the mode of this node's kube-proxy explicitly, and other keys of its configuration. A change of the mode is carried by a bridge, rules of
+    ours that stand before kube-proxy's and are kept as the API has the Services, until kube-proxy's new rules are proven. See
+    C(docs/kube-proxy-backends.md).
+  - What is done is in a journal on the node. What fails is undone; so is what a killed run began, by the next one or by the guard, a small
+    service that stays on the node while a change is under way.
+author:
+  - ballast.kube contributors (@ballast-kube)
+extends_documentation_fragment:
+  - ballast.kube._attributes
+  - ballast.kube._kube_proxy
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+options:
+  state:
+    description:
+      - V(present) brings kube-proxy to O(mode) and O(config).
+      - V(confirmed) keeps a change that was made with O(confirm_within).
+      - V(previous) goes back to what was there before the first change that is recorded.
+    type: str
+    default: present
+    choices: [present, confirmed, previous]
+  mode:
+    description: The backend. Required for O(state=present), as what is not said changes with the release of kube-proxy.
+    type: str
+    choices: [iptables, ipvs, nftables]
+  drain_seconds:
+    description: How long connections of ipvs may take to end before it is left. Those that are open then are cut and counted.
+    type: int
+    default: 30
+  verify_seconds:
+    description: How long kube-proxy may take until it is in order after its start, and its rules are as the Services mean them.
+    type: int
+    default: 120
+  confirm_within:
+    description:
+      - Seconds. The node goes back by itself unless O(state=confirmed) is asked for by then, which proves that it can be reached.
+      - V(0) needs no confirmation.
+    type: int
+    default: 0
+seealso:
+  - module: ballast.kube.kube_proxy_info
+  - module: ballast.kube.kube_proxy_residue
+"""
+
+EXAMPLES = r"""
+- name: Move this node to nftables, and have it go back by itself if it is cut off
+  ballast.kube.kube_proxy:
+    mode: nftables
+    confirm_within: 120
+
+- name: Reach it anew
+  ansible.builtin.meta: reset_connection
+
+- name: Keep the change
+  ballast.kube.kube_proxy:
+    state: confirmed
+
+- name: Go back to what was there before
+  ballast.kube.kube_proxy:
+    state: previous
+"""
+
+RETURN = r"""
+mode:
+  description: The mode in effect; empty where kube-proxy does not answer.
+  returned: success, not in check mode
+  type: str
+  sample: nftables
+version:
+  description: Of kube-proxy.
+  returned: success, not in check mode
+  type: str
+  sample: v1.37.1
+node_name:
+  description: As which this node is known.
+  returned: success, not in check mode
+  type: str
+  sample: n1
+previous_mode:
+  description: What V(previous) goes back to; null where nothing is recorded.
+  returned: success, not in check mode
+  type: str
+  sample: iptables
+armed:
+  description: Whether the change waits for its confirmation.
+  returned: success, not in check mode
+  type: bool
+bridged:
+  description: Whether rules of a bridge are there.
+  returned: success, not in check mode
+  type: bool
+went_back:
+  description: When and why the node last went back by itself, C(at), C(why), C(steps); null where it did not since the last change.
+  returned: success, not in check mode
+  type: dict
+steps:
+  description: What was done, or in check mode would be, in order.
+  returned: success
+  type: list
+  elements: dict
+  sample: [{kind: kube-proxy, verb: change, title: kube-proxy in mode nftables, target: /var/lib/kube-proxy/config.conf}]
+findings:
+  description: What is not as it should be and does not stop the run.
+  returned: success
+  type: list
+  elements: dict
+seconds:
+  description: Time spent, by stage.
+  returned: success
+  type: dict
+"""
+
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import Feature, run
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.engine import (
+    ENGINE,
+    REQUIRED_IF,
+    SPEC,
+    KubeProxy,
+)
+
+
+def main() -> None:
+    run(Feature("kube-proxy", spec=SPEC, desired=KubeProxy.from_params, engine=ENGINE, required_if=REQUIRED_IF))
+
+
+if __name__ == "__main__":
+    main()
