@@ -18,12 +18,12 @@ from .._core.errors import BallastError, HostError, Problems
 from .._core.host import Host
 from .._core.plan import Recorded
 from .._core.service import cgroup_hierarchies, service_pid
+from .._core.sockets import LISTENING, parse_sockets
 from .components import COMPONENTS, binary_path
 from .desired import PORTS, ControlPlane
 from .messages import MESSAGES
 from .pki import require_cryptography
 
-_LISTENING = "0A"  # TCP_LISTEN, include/net/tcp_states.h
 _KUBERNETES_VERSION = re.compile(r"Kubernetes v(\d+\.\d+\.\d+)")
 
 
@@ -104,23 +104,9 @@ def _port_problems(plane: ControlPlane, host: Host, recorded: Sequence[Recorded]
 
 def _listeners(host: Host) -> list[tuple[str, int, str]]:
     """Address, port and socket inode of everything that listens on TCP."""
-    found = []
-    for path in ("/proc/net/tcp", "/proc/net/tcp6"):
-        for line in (host.read(path) or b"").decode().splitlines()[1:]:
-            words = line.split()
-            address, _colon, port = words[1].partition(":")
-            if words[3] == _LISTENING:
-                found.append((_parsed_address(address), int(port, 16), words[9]))
-    return found
-
-
-def _parsed_address(text: str) -> str:
-    """The kernel prints each 32-bit word of an address in its own byte order, little-endian where we run."""
-    data = bytes.fromhex(text)
-    words = [data[start : start + 4][::-1] for start in range(0, len(data), 4)]
-    address = ipaddress.ip_address(b"".join(words))
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return str(mapped or address)
+    texts = [(host.read(path) or b"").decode(errors="replace") for path in ("/proc/net/tcp", "/proc/net/tcp6")]
+    found = [one for text in texts for one in parse_sockets(text)]
+    return [(one.address, one.port, one.inode) for one in found if one.state == LISTENING]
 
 
 def _our_pids(host: Host, recorded: Sequence[Recorded]) -> set[int]:
