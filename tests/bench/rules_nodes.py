@@ -261,7 +261,7 @@ def run_module(made: Node, module: str, options: dict[str, Any], place: Path) ->
     begun = time.monotonic()
     with entered(made.name):
         done = subprocess.run(
-            argv, cwd=ROOT, env={**os.environ, **given}, capture_output=True, text=True, timeout=900, check=False
+            argv, cwd=ROOT, env={**_environment(), **given}, capture_output=True, text=True, timeout=900, check=False
         )
     wall = time.monotonic() - begun
     if " | FAILED! =>" in done.stdout or "=> {" not in done.stdout:
@@ -269,3 +269,8 @@ def run_module(made: Node, module: str, options: dict[str, Any], place: Path) ->
     result = json.JSONDecoder().raw_decode(done.stdout.partition("=> ")[2])[0]
     spent = [float(end) - float(begun) for begun, end in (line.split() for line in times.read_text().splitlines())]
     return ModuleRun(result, round(max(spent), 3), round(wall, 3))
+
+
+def _environment() -> dict[str, str]:
+    """Without what tells Python how to run: with PYTHONUNBUFFERED, it reads a module that ansible sends it byte by byte."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
