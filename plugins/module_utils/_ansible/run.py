@@ -19,6 +19,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 from ansible.module_utils.basic import AnsibleModule
 
+from .._core.collector import values_kept
 from .._core.engine import Engine, Finding
 from .._core.errors import BallastError, HostError
 from .._core.events import FileSink, NullSink, Progress, Sink
@@ -43,12 +44,13 @@ def run(feature: Feature[D]) -> None:
     host, seconds = LocalHost(), Stages()
     try:
         with _interruptible():
-            with seconds.of("parse"):
-                desired = feature.desired(module.params)
-            with seconds.of("observe"):
-                state = feature.engine.observe(desired, host)
-            with seconds.of(feature.engine.planning):
-                plan = feature.engine.plan(desired, state)
+            with values_kept():
+                with seconds.of("parse"):
+                    desired = feature.desired(module.params)
+                with seconds.of("observe"):
+                    state = feature.engine.observe(desired, host)
+                with seconds.of(feature.engine.planning):
+                    plan = feature.engine.plan(desired, state)
             result: dict[str, Any] = {"changed": bool(plan.steps), **feature.engine.told(plan)}
             if module._diff:
                 result["diff"] = feature.engine.difference(plan)

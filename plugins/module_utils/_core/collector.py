@@ -22,3 +22,11 @@ def collection_paused() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
+
+
+@contextmanager
+def values_kept() -> Iterator[None]:
+    """For work whose values stay until the process ends: the collector never walks through them, also not as it ends."""
+    with collection_paused():
+        yield
+        gc.freeze()

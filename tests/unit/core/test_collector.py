@@ -8,7 +8,7 @@ import gc
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.collector import collection_paused
+from ansible_collections.ballast.kube.plugins.module_utils._core.collector import collection_paused, values_kept
 
 
 def _fail_while_paused() -> None:
@@ -29,3 +29,14 @@ def test_a_collector_that_rests_already_is_left_so() -> None:
             pass
         assert not gc.isenabled()
     assert gc.isenabled()
+
+
+def test_the_collector_does_not_look_at_what_is_kept() -> None:
+    try:
+        with values_kept():
+            assert not gc.isenabled()
+            kept = [[]]
+        assert gc.isenabled()
+        assert not any(one is kept for one in gc.get_objects())
+    finally:
+        gc.unfreeze()
