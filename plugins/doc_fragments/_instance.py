@@ -90,6 +90,14 @@ options:
   cluster_cidr:
     description: Network that all pods of the cluster are in.
     type: str
+  kube_proxy:
+    description:
+      - What runs the instances' kube-proxy. V(service) is a service of each instance.
+      - V(daemonset) is the cluster's own DaemonSet, which M(ballast.kube.lab_kube_proxy) makes; an instance is ready when that
+        has kube-proxy healthy there.
+    type: str
+    default: service
+    choices: [service, daemonset]
   bin_dir:
     description: Directory with kubelet, kube-proxy, containerd, its shim, ctr and the CNI plugins.
     type: path

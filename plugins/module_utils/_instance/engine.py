@@ -35,7 +35,7 @@ from .._core.wait import Pending, Ready, wait
 from . import config
 from .images import ImageKind, image
 from .messages import MESSAGES
-from .model import CREDENTIALS, Desired, Instance
+from .model import CREDENTIALS, DAEMONSET, Desired, Instance
 from .mounts import MOUNT_KINDS, Mount
 from .network import NETNS_SYSCTLS, NETWORK_KINDS, mac_address, netns_path, route
 from .readings import (
@@ -141,10 +141,12 @@ class InstanceEngine(ResourceEngine[Desired]):
         # The directory above the instances' own; its ledger is in it.
         below = [directory(os.path.join(desired.state_dir, one.name), group=_group(one)) for one in desired.instances]
         holder = desired.state_dir
+        # A pod of kube-proxy has it mounted, and a container's runtime makes what is missing and leaves it.
+        shared = [*_MOUNT_POINTS, *(["/lib/modules"] if desired.kube_proxy == DAEMONSET else [])]
         return [
             *(sysctl_minimum(name, least, holder=holder) for name, least in sorted(_INOTIFY_SYSCTLS.items())),
             *(sysctl_minimum(name, least, holder=holder) for name, least in sorted(_KUBELET_SYSCTLS.items())),
-            *(shared_directory(path, holder=holder, group="host settings") for path in _MOUNT_POINTS),
+            *(shared_directory(path, holder=holder, group="host settings") for path in shared),
             Resource(
                 kind="private-directory",
                 target=run_directory(desired.lab),
@@ -183,7 +185,7 @@ class InstanceEngine(ResourceEngine[Desired]):
     def _wait_until_ready(
         self, desired: Desired, instance: Instance, host: Host, progress: Progress, *, deadline_seconds: float
     ) -> None:
-        pids: dict[str, set[int]] = {name: set() for name in SERVICES}
+        pids: dict[str, set[int]] = {name: set() for name in services_of(desired)}
         lacks = "instance-not-ready"
 
         def probe() -> Ready[None] | Pending:
@@ -228,6 +230,11 @@ def run_directory(lab: str) -> str:
 
 def mountns_path(lab: str, instance: str) -> str:
     return f"{run_directory(lab)}/{instance}.mnt"
+
+
+def services_of(desired: Desired) -> tuple[str, ...]:
+    """The pods of a DaemonSet are the cluster's."""
+    return tuple(name for name in SERVICES if (name, desired.kube_proxy) != ("kube-proxy", DAEMONSET))
 
 
 def _group(instance: Instance) -> str:
@@ -329,7 +336,7 @@ def _services(desired: Desired, instance: Instance, config_digest: str) -> list[
             mountns=mountns_path(desired.lab, instance.name),
             keep_children=name == "containerd",
         )
-        for name in SERVICES
+        for name in services_of(desired)
     ]
 
 
@@ -345,7 +352,7 @@ def _note_ready(desired: Desired, instance: Instance, host: Host) -> None:
 
 def _reading(desired: Desired, instance: Instance, host: Host) -> dict[str, Any]:
     home = _home(desired, instance)
-    pids = {name: service_pid(host, _service_target(desired, instance, name)) for name in SERVICES}
+    pids = {name: service_pid(host, _service_target(desired, instance, name)) for name in services_of(desired)}
     noted: dict[str, Optional[float]] = json.loads(host.read(os.path.join(home, "ready.json")) or b"{}")
     node: NodeReading = read_node(desired, instance, host)
     return {
@@ -359,7 +366,7 @@ def _reading(desired: Desired, instance: Instance, host: Host) -> dict[str, Any]
         "container_runtime_version": node.container_runtime_version,
         "ready_seconds": noted.get("seconds"),
         "pids": pids,
-        "pss_bytes": read_pss_bytes(desired.cgroup(instance), desired.unit(instance), SERVICES, host),
+        "pss_bytes": read_pss_bytes(desired.cgroup(instance), desired.unit(instance), services_of(desired), host),
         "netns": netns_path(desired.unit(instance)),
         "mountns": mountns_path(desired.lab, instance.name),
         "home": home,

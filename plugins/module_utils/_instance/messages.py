@@ -111,7 +111,7 @@ MESSAGES = Messages(
             id="instance-proxy",
             error=PeerError,
             text="its kube-proxy is not healthy within {seconds} seconds",
-            remedy="read kube-proxy.log in {log}",
+            remedy="read kube-proxy.log in {log}; where a DaemonSet runs it, the logs of its pods below {log}/pods",
         ),
     ],
 )

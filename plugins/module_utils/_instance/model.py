@@ -37,6 +37,8 @@ _KUBELET_LABELS = frozenset(
     ]
 )
 _KUBELET_DOMAINS = (".kubelet.kubernetes.io", ".node.kubernetes.io")
+DAEMONSET = "daemonset"
+KUBE_PROXIES = ("service", DAEMONSET)  # what runs it: a service of the instance, or the cluster's DaemonSet in a pod
 TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
@@ -79,6 +81,7 @@ class Desired:
     gateway: str  # "10.97.0.1/24": the bridge's address
     api_server: str  # "https://10.97.0.1:6443"
     cluster_cidr: str
+    kube_proxy: str  # one of KUBE_PROXIES
     bin_dir: str
     kubernetes_version: str
     cgroup_driver: str  # "systemd" or "cgroupfs"
@@ -149,6 +152,7 @@ def desired_from_params(params: Mapping[str, Any]) -> Desired:
         gateway=params["gateway"] or "",
         api_server=params["api_server"] or "",
         cluster_cidr=params["cluster_cidr"] or "",
+        kube_proxy=params["kube_proxy"],
         bin_dir=params["bin_dir"] or "",
         kubernetes_version=params["kubernetes_version"] or "",
         cgroup_driver=params["cgroup_driver"] or ("systemd" if LocalHost().is_systemd() else "cgroupfs"),

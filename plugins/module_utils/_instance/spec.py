@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .model import PROXY_BACKENDS, RUNTIMES, TAINT_EFFECTS
+from .model import KUBE_PROXIES, PROXY_BACKENDS, RUNTIMES, TAINT_EFFECTS
 
 _TAINT: dict[str, Any] = {
     "key": {"type": "str", "required": True, "no_log": False},
@@ -50,6 +50,7 @@ SPEC: dict[str, Any] = {
     "gateway": {"type": "str"},
     "api_server": {"type": "str"},
     "cluster_cidr": {"type": "str"},
+    "kube_proxy": {"type": "str", "default": KUBE_PROXIES[0], "choices": list(KUBE_PROXIES)},
     "bin_dir": {"type": "path"},
     "kubernetes_version": {"type": "str"},
     "cgroup_driver": {"type": "str", "choices": ["systemd", "cgroupfs"]},

@@ -22,10 +22,11 @@ from .._core.engine import Finding, ResourceEngine
 from .._core.errors import BallastError, PeerError
 from .._core.events import NullSink, Progress
 from .._core.host import Host
-from .._core.kinds import BASE_KINDS, Kind, digest, fields
-from .._core.plan import ABSENT, Resource, Value
+from .._core.kinds import BASE_KINDS, Kind
+from .._core.plan import Resource
 from .._core.wait import Impossible, Pending, Ready, wait
 from .._plane.record import Record, load_record
+from .manifests import MANIFEST_KINDS, manifest_resources
 from .messages import MESSAGES
 from .nodes import kubectl_options
 from .summary import NodeSummary, Summary, table
@@ -34,7 +35,6 @@ NAMESPACE = "ballast-lab"
 IMAGE = "ballast.local/busybox:1"
 PORT = 8080
 _NAME = "echo"
-_ANNOTATION = "ballast.local/digest"
 _EXEC_SECONDS = 60
 # Debian 12's busybox ends `wget -T` with a segmentation fault, so the limit is set from outside.
 _ASK = """for target in "$@"; do printf '%s ' "$target"; timeout 2 wget -q -O - "http://$target/" || echo; done"""
@@ -105,51 +105,6 @@ class Reached:
     service: bool
 
 
-class ManifestKind:
-    """`{digest}` of an API object as we wrote it, kept in an annotation. The target is `PLANE_DIR PATH`.
-
-    The API server fills in defaults that change with its version; the digest of what we asked for does not.
-    """
-
-    def __init__(self, manifests: Mapping[str, Mapping[str, Any]]) -> None:
-        self._manifests = manifests
-
-    def read(self, host: Host, target: str) -> Value:
-        plane_dir, path = target.split(" ")
-        record = load_record(host, plane_dir)
-        try:
-            answer = record.ask(host, path) if record else None
-        except PeerError:
-            answer = None
-        if answer is None or answer.status != 200:
-            return ABSENT
-        found = json.loads(answer.body)["metadata"].get("annotations", {}).get(_ANNOTATION, "")
-        return {"digest": found}
-
-    def write(self, host: Host, target: str, after: Value, before: Value) -> None:
-        plane_dir, path = target.split(" ")
-        record = load_record(host, plane_dir)
-        if record is None:
-            raise MESSAGES.error("lab-none", directory=os.path.dirname(plane_dir))
-        manifest = json.loads(json.dumps(self._manifests[path]))
-        manifest["metadata"]["annotations"] = {_ANNOTATION: fields(after)["digest"]}
-        answer = record.ask(
-            host,
-            f"{path}?fieldManager=ballast&force=true",
-            method="PATCH",
-            body=json.dumps(manifest).encode(),
-            content_type="application/apply-patch+yaml",
-        )
-        if answer.status not in (200, 201):
-            raise MESSAGES.error("lab-pods", kubeconfig=record.kubeconfig, found=answer.body.decode(errors="replace"))
-
-    def remove(self, host: Host, target: str, before: Value) -> None:
-        plane_dir, path = target.split(" ")
-        record = load_record(host, plane_dir)
-        if record is not None:
-            record.ask(host, path, method="DELETE")
-
-
 def _pod_spec() -> dict[str, Any]:
     command = f'mkdir -p /tmp/www && echo "$NODE_NAME" >/tmp/www/index.html && exec httpd -f -p {PORT} -h /tmp/www'
     return {
@@ -195,7 +150,7 @@ MANIFESTS: dict[str, dict[str, Any]] = {
 
 class CheckEngine(ResourceEngine[Desired]):
     name = "check"
-    kinds: Mapping[str, Kind] = {"manifest": ManifestKind(MANIFESTS), "symlink": BASE_KINDS["symlink"]}
+    kinds: Mapping[str, Kind] = {**MANIFEST_KINDS, "symlink": BASE_KINDS["symlink"]}
 
     def __init__(self) -> None:
         self._reached: dict[str, Reached] = {}
@@ -211,19 +166,7 @@ class CheckEngine(ResourceEngine[Desired]):
                 title=f"link {programs}",
                 group="check",
             ),
-            *self._manifests(desired),
-        ]
-
-    def _manifests(self, desired: Desired) -> list[Resource]:
-        return [
-            Resource(
-                kind="manifest",
-                target=f"{desired.plane_dir} {path}",
-                value={"digest": digest(json.dumps(manifest, sort_keys=True))},
-                title=f"{manifest['kind']} {manifest['metadata']['name']}",
-                group="check",
-            )
-            for path, manifest in MANIFESTS.items()
+            *manifest_resources(desired.plane_dir, MANIFESTS, group="check"),
         ]
 
     def verify(self, desired: Desired, host: Host, progress: Progress) -> list[Finding]:

@@ -40,7 +40,7 @@ DEFAULT_HOSTS = 2
 PARTS = ("nodes", "plane", "vms")  # directories of the parts that have processes
 RESULTS = ("summary.json", "events.jsonl", "admin.kubeconfig", "bin")
 # Ledgers of what went with the API, archives that were loaded, evidence.
-RESULT_DIRECTORIES = ("api", "archives", "check", "logs")
+RESULT_DIRECTORIES = ("api", "archives", "check", "kube-proxy", "logs")
 
 SPEC: dict[str, Any] = {
     "state": {"type": "str", "default": "present", "choices": ["present", "absent"]},

@@ -87,7 +87,8 @@ class Desired:
 
 
 class NodeKind:
-    """`{labels, taints}`, less those of Kubernetes itself. The target is `NAME PLANE_DIR KUBECTL`."""
+    """`{labels, taints}`, less those that programs set: Kubernetes, and this collection, as it moves a Node from one mode of
+    kube-proxy to another. The target is `NAME PLANE_DIR KUBECTL`."""
 
     def read(self, host: Host, target: str) -> Value:
         name, plane_dir, _kubectl = target.split(" ")
@@ -98,7 +99,7 @@ class NodeKind:
         labels = node["metadata"].get("labels", {})
         taints = node.get("spec", {}).get("taints", [])
         return {
-            "labels": {key: value for key, value in sorted(labels.items()) if not _is_kubernetes(key)},
+            "labels": {key: value for key, value in sorted(labels.items()) if not _is_programs(key)},
             "taints": _own_taints(taints),
         }
 
@@ -112,7 +113,7 @@ class NodeKind:
             return
         wanted = fields(after)
         gone = {key: None for key in fields(fields(before)["labels"]) if key not in fields(wanted["labels"])}
-        kept = [taint for taint in node.get("spec", {}).get("taints", []) if _is_kubernetes(taint["key"])]
+        kept = [taint for taint in node.get("spec", {}).get("taints", []) if _is_programs(taint["key"])]
         patch = {
             "metadata": {"labels": {**gone, **fields(wanted["labels"])}},
             "spec": {"taints": [*kept, *wanted["taints"]]},  # type: ignore[misc]
@@ -146,7 +147,7 @@ class NodesEngine(ResourceEngine[Desired]):
                 kind="node",
                 target=f"{node.name} {desired.plane_dir} {desired.kubectl}",
                 value={
-                    "labels": {key: value for key, value in sorted(node.labels.items()) if not _is_kubernetes(key)},
+                    "labels": {key: value for key, value in sorted(node.labels.items()) if not _is_programs(key)},
                     "taints": _own_taints(node.taints),
                 },
                 title=f"Node {node.name}",
@@ -185,12 +186,12 @@ def _demand(answer: Response, *statuses: int, name: str) -> None:
         raise MESSAGES.error("lab-node", name=name, found=found)
 
 
-def _is_kubernetes(key: str) -> bool:
+def _is_programs(key: str) -> bool:
     domain = "." + key.partition("/")[0] if "/" in key else ""
-    return domain.endswith((".kubernetes.io", ".k8s.io"))
+    return domain.endswith((".kubernetes.io", ".k8s.io", ".ballast.kube"))
 
 
 def _own_taints(taints: Iterable[Mapping[str, Any]]) -> list[Value]:
-    own = [taint for taint in taints if not _is_kubernetes(taint["key"])]
+    own = [taint for taint in taints if not _is_programs(taint["key"])]
     rows = [{name: str(taint.get(name) or "") for name in ("key", "value", "effect")} for taint in own]
     return [*sorted(rows, key=lambda row: (row["key"], row["effect"]))]

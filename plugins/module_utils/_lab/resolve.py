@@ -23,6 +23,7 @@ from typing import Any, Optional
 from .._core.errors import BallastError, Problems
 from .._core.names import joined, link_name
 from .._instance.engine import mountns_path
+from .._instance.model import KUBE_PROXIES
 from .._instance.network import netns_path
 from .messages import MESSAGES
 from .topology import NodeRequest, Request
@@ -80,6 +81,7 @@ def resolve(request: Request, previous: Optional[Lab], facts: HostFacts) -> Lab:
         "gateway": f"{gateway}/{node_cidr.prefixlen}",
         "pod_cidr": str(pod_cidr),
         "service_cidr": str(request.service_cidr),
+        "kube_proxy": request.kube_proxy,
         "control_plane": {"address": gateway, "port": API_PORT},
         "hosts": hosts,
         "nodes": [{**node, **_namespaces(request.name, node["name"])} for node in nodes],
@@ -88,17 +90,19 @@ def resolve(request: Request, previous: Optional[Lab], facts: HostFacts) -> Lab:
 
 def _changed_for_ever(request: Request, previous: Lab) -> list[BallastError]:
     """What a running lab cannot change."""
+    recorded = {"kube_proxy": KUBE_PROXIES[0], **previous}  # which a record of an earlier version has not
     fixed: list[tuple[str, object]] = [
         ("target", request.target),
         ("kubernetes_version", request.kubernetes_version),
         ("service_cidr", str(request.service_cidr)),
+        ("kube_proxy", request.kube_proxy),
         *([("node_cidr", str(request.node_cidr))] if request.node_cidr else []),
         *([("pod_cidr", str(request.pod_cidr))] if request.pod_cidr else []),
     ]
     return [
-        MESSAGES.error("lab-fixed", path=path, value=value, recorded=previous[path])
+        MESSAGES.error("lab-fixed", path=path, value=value, recorded=recorded[path])
         for path, value in fixed
-        if value != previous[path]
+        if value != recorded[path]
     ]
 
 

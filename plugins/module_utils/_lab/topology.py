@@ -15,7 +15,7 @@ from typing import Any, Optional
 
 from .._core.errors import BallastError, Problems
 from .._core.names import is_name
-from .._instance.model import PROXY_BACKENDS, RUNTIMES, TAINT_EFFECTS, check_label, check_taint
+from .._instance.model import DAEMONSET, KUBE_PROXIES, PROXY_BACKENDS, RUNTIMES, TAINT_EFFECTS, check_label, check_taint
 from .fields import Fields
 from .messages import MESSAGES
 
@@ -27,7 +27,7 @@ _SHARE = re.compile(r"(\d{1,4})/(\d{1,4})", re.ASCII)
 _LEAST_CPU, _LEAST_MEMORY = "10m", "128Mi"  # below it the kernel takes no quota, and a kubelet does not start
 _SERVICE_PREFIXES = range(12, 29)  # what kube-apiserver takes, and room for the Services that every cluster has
 _NODE_KEYS = ("labels", "taints", "share", "cpu", "memory", "pids", "proxy_backend", "runtime")
-_KEYS = ("name", "kubernetes_version", "node_cidr", "pod_cidr", "service_cidr", "defaults", "nodes")
+_KEYS = ("name", "kubernetes_version", "node_cidr", "pod_cidr", "service_cidr", "kube_proxy", "defaults", "nodes")
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,7 @@ class Request:
     node_cidr: Optional[ipaddress.IPv4Network]
     pod_cidr: Optional[ipaddress.IPv4Network]
     service_cidr: ipaddress.IPv4Network
+    kube_proxy: str  # what runs it: one of KUBE_PROXIES
     nodes: tuple[NodeRequest, ...]
 
 
@@ -82,6 +83,7 @@ def parse_request(params: Mapping[str, Any]) -> Request:
         node_cidr=top.network("node_cidr"),
         pod_cidr=top.network("pod_cidr"),
         service_cidr=top.network("service_cidr") or ipaddress.IPv4Network("10.96.0.0/16"),
+        kube_proxy=top.choice("kube_proxy", KUBE_PROXIES) or KUBE_PROXIES[0],
         nodes=_nodes(top, params["nodes"], problems),
     )
     for key, network, least in (("node_cidr", request.node_cidr, 24), ("pod_cidr", request.pod_cidr, 16)):
@@ -89,6 +91,8 @@ def parse_request(params: Mapping[str, Any]) -> Request:
             top.wrong(key, network, f"a network of /{least} or larger")
     if request.service_cidr.prefixlen not in _SERVICE_PREFIXES:
         top.wrong("service_cidr", request.service_cidr, "a network of /12 to /28")
+    if request.kube_proxy == DAEMONSET and len({node.proxy_backend for node in request.nodes}) > 1:
+        top.wrong("kube_proxy", DAEMONSET, "service where nodes differ in proxy_backend: one DaemonSet has one")
     # A fault in `defaults` is met once for each node.
     Problems.raise_if([*{str(problem): problem for problem in problems}.values()])
     return request

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -65,6 +66,28 @@ def test_a_machine_carries_instances_and_is_as_before_when_they_are_removed(host
     assert host.effects[done:] == []
     apply(ENGINE, g.desired(2, state="absent", instances=None, credentials=None, archives=None), host)
     assert host.snapshot() == before
+
+
+def test_where_a_daemonset_runs_kube_proxy_the_instance_has_no_service_of_it_and_asks_for_its_health() -> None:
+    host = g.machine()
+    host.given_directory("/lib")
+    before = host.snapshot()
+    wanted = g.desired(kube_proxy="daemonset", ready_seconds=5.0)
+    apply(ENGINE, wanted, host)
+    services = sorted(process.argv[0] for process in host.processes.values() if "lab-n1-" in process.argv[0])
+    assert [name.split("-")[-1] for name in services] == ["containerd/run", "kubelet/run"]
+    assert host.stat("/lib/modules") is not None
+    host.answer("https://10.97.0.1:6443/api/v1/nodes/n1", json_answer(200, g.node()))
+    [finding] = ENGINE.verify(wanted, host, PROGRESS)
+    assert finding.id == "instance-proxy"
+    g.answer_ready(host)
+    assert ENGINE.verify(wanted, host, PROGRESS) == []
+    report: Any = ENGINE.report(wanted, host)
+    assert sorted(report["instances"][0]["pids"]) == ["containerd", "kubelet"]
+    gone = g.desired(kube_proxy="daemonset", state="absent", instances=None, credentials=None, archives=None)
+    apply(ENGINE, gone, host)
+    ready = {f"{g.STATE}/n1/ready.json"}
+    assert {path for path in host.snapshot() if path not in ready} == set(before)
 
 
 @pytest.mark.parametrize("name", list(MACHINES))

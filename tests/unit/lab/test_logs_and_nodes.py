@@ -194,7 +194,12 @@ def test_labels_and_taints_of_a_running_node_follow_the_topology() -> None:
 def test_keys_of_kubernetes_are_never_touched() -> None:
     host = g.machine()
     api = Api(host, "n1")
-    own = {"topology.kubernetes.io/zone": "a", "x.k8s.io/y": "b", "k8s.io/z": "c"}
+    own = {
+        "topology.kubernetes.io/zone": "a",
+        "ballast.kube/kube-proxy-mode": "nftables",
+        "x.k8s.io/y": "b",
+        "k8s.io/z": "c",
+    }
     apply(ENGINE, wanted({"name": "n1", "labels": own, "taints": [{**TAINT, "key": "node.kubernetes.io/x"}]}), host)
     assert api.patches == []
     apply(ENGINE, wanted({"name": "n1", "labels": {"notkubernetes.io/a": "b"}}), host)

@@ -191,11 +191,19 @@ def test_networks_that_overlap_are_told(topology: dict[str, Any], path: str) -> 
         ({"target": "vm"}, "target"),
         ({"topology": {"service_cidr": "10.95.0.0/16"}}, "service_cidr"),
         ({"topology": {"node_cidr": "10.1.0.0/24"}}, "node_cidr"),
+        ({"topology": {"kube_proxy": "daemonset"}}, "kube_proxy"),
         ({"topology": {"pod_cidr": "10.1.0.0/16"}}, "pod_cidr"),
     ],
 )
 def test_what_a_running_lab_cannot_change_is_refused(changes: dict[str, Any], path: str) -> None:
     assert ("lab-fixed", path) in g.errors_of(lambda: g.lab(g.lab(), **changes))
+
+
+def test_a_record_from_before_daemonsets_has_services() -> None:
+    previous = g.lab()
+    assert previous.pop("kube_proxy") == "service"
+    assert g.lab(previous)["kube_proxy"] == "service"
+    assert ("lab-fixed", "kube_proxy") in g.errors_of(lambda: g.lab(previous, topology={"kube_proxy": "daemonset"}))
 
 
 def test_more_nodes_than_a_network_has_addresses() -> None:

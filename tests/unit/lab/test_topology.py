@@ -82,6 +82,11 @@ AT = "nodes[0]"
         (node(taints=[{"key": "a", "effect": "Never"}]), [("lab-value", f"{AT}.taints[0].effect")]),
         (node(taints=[{"key": "a b", "effect": "NoSchedule"}]), [("instance-label", f"{AT}.taints[0]")]),
         (node(taints=[{"key": "a", "effect": "NoSchedule", "to": "b"}]), [("lab-key", f"{AT}.taints[0]")]),
+        ({"topology": {"kube_proxy": "pod"}}, [("lab-value", "kube_proxy")]),
+        (
+            {"topology": {"kube_proxy": "daemonset", "nodes": [{"name": "a"}, {"name": "b", "proxy_backend": "ipvs"}]}},
+            [("lab-value", "kube_proxy")],
+        ),
         (default(pids=1), [("lab-value", "defaults.pids")]),
         (default(host="vm1"), [("lab-key", "defaults")]),
         (default(labels={"a b": "c"}), [("instance-label", "defaults.labels")]),
