@@ -1,0 +1,185 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A node as a clean-up looks at it.
+
+Nothing here loads a module. A tool that is missing made nothing, so far as the kernel does not show otherwise in /proc; where it
+does, an artefact says what was not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ...._core.errors import CommandFailed, Unavailable
+from ...._core.host import Host
+from ...auditing.facts import read_iptables
+from ...backends import NFT_FAMILIES
+from ...engine import families
+from ...iptables import restore
+from ...iptables.objects import BUILT_IN, Jump, Tables
+from ...ipvs.apply import CONNECTIONS
+from ...ipvs.objects import SET_NAMES
+from ...ipvs.parse import parse as parse_ipvs
+from ...leftovers import leftovers
+from ...model import IPVS, NFTABLES
+from ...surroundings import LINK
+from .addresses import IpvsReading
+from .artefact import KEPT, Artefact
+from .rules import RulesKey
+
+_SECONDS = 60
+_LEGACY_TABLES = {4: "/proc/net/ip_tables_names", 6: "/proc/net/ip6_tables_names"}
+_MODULES = "/proc/modules"
+_LINKS = "/proc/net/dev"
+_HINTS = (("mangle", "KUBE-IPTABLES-HINT"), ("mangle", "KUBE-KUBELET-CANARY"))
+
+
+@dataclass(frozen=True)
+class Reading:
+    tables: Mapping[RulesKey, Tables]
+    variant: str  # which kube-proxy writes, in the mode that is in use; "" for nftables, and without iptables
+    undecided: bool  # whether it cannot be told which
+    nft_tables: tuple[tuple[str, str], ...]  # of the families ip and ip6
+    ipvs: IpvsReading
+    modules: tuple[str, ...]
+    unseen: tuple[Artefact, ...] = field(default=())
+
+
+def read(host: Host, mode: str) -> Reading:
+    modules = tuple(
+        line.split()[0] for line in (host.read(_MODULES) or b"").decode(errors="replace").splitlines() if line.strip()
+    )
+    unseen: list[Artefact] = []
+    unread: list[tuple[str, str]] = []
+    tables = read_iptables(host, unread)
+    unseen += [Artefact("chain", what, KEPT, f"they cannot be read: {problem}") for what, problem in unread]
+    chains = _nft_chains(host, modules, mode, unseen)
+    unseen += _not_read_by_iptables(host, tables, {one.partition("IPv")[2][:1] for one, _why in unread}, chains)
+    variant, undecided = _variant(host, tables, mode)
+    if not undecided:
+        tables = {key: _singly(host, key, one, mode, variant) for key, one in tables.items()}
+    of_services = dict.fromkeys((family, table) for family, table, _chain in chains if family in NFT_FAMILIES.values())
+    return Reading(
+        tables, variant, undecided, tuple(of_services), _ipvs(host, mode, modules, unseen), modules, tuple(unseen)
+    )
+
+
+def _singly(host: Host, key: RulesKey, tables: Tables, mode: str, variant: str) -> Tables:
+    """Read again where rules of a chain are to be deleted one by one: iptables finds them as they were written."""
+    mixed = leftovers(tables, mode, in_use=key[0] == variant).mixed
+    return restore.read(host, family=key[1], variant=key[0], as_written=mixed) if mixed else tables
+
+
+def _variant(host: Host, tables: Mapping[RulesKey, Tables], mode: str) -> tuple[str, bool]:
+    """The variant that kube-proxy writes: that which alone has its jumps. Where both have them, one is left over, and kube-proxy
+    goes by the kubelet's mark (its image does: iptables-wrappers) or by what iptables is here; undecided where these differ."""
+    if mode == NFTABLES or not tables:
+        return "", False
+    programs = {variant for (variant, _family), one in tables.items() if _has_jumps(one)}
+    if len(programs) == 1:
+        return programs.pop(), False
+    here = restore.variant_in_use(host)
+    marked = {variant for (variant, _family), one in tables.items() if any(one.chain(*hint) for hint in _HINTS)}
+    return here, bool(programs) and bool(marked) and here not in marked
+
+
+def _has_jumps(tables: Tables) -> bool:
+    chain = tables.chain("nat", "PREROUTING")
+    return chain is not None and any(
+        isinstance(rule.target, Jump) and rule.target.chain == "KUBE-SERVICES" for rule in chain.rules
+    )
+
+
+# --- nftables
+
+
+def _nft_chains(
+    host: Host, modules: tuple[str, ...], mode: str, unseen: list[Artefact]
+) -> tuple[tuple[str, str, str], ...]:
+    """Family, table and chain, "" for a table without one. Asked for chains, nft does not fetch elements first."""
+    try:
+        listed = host.run(["nft", "list", "chains"], timeout=_SECONDS).stdout
+    except (Unavailable, CommandFailed) as error:
+        if mode != NFTABLES and "nf_tables" in modules:
+            why = f"not looked for, while the kernel has nf_tables loaded: {error.text}"
+            unseen.append(Artefact("table", "nftables ip kube-proxy, ip6 kube-proxy", KEPT, why))
+        return ()
+    found: list[tuple[str, str, str]] = []
+    family = table = ""
+    for line in listed.splitlines():
+        words = line.split()
+        if len(words) == 4 and words[0] == "table" and words[3] == "{":
+            family, table = words[1:3]
+            found.append((family, table, ""))
+        elif len(words) >= 3 and words[0] == "chain":
+            found.append((family, table, words[1]))
+    return tuple(found)
+
+
+def _not_read_by_iptables(
+    host: Host, tables: Mapping[RulesKey, Tables], unread: set[str], chains: tuple[tuple[str, str, str], ...]
+) -> list[Artefact]:
+    """Rules that the kernel has in a variant which no tool here shows."""
+    found = []
+    for family in families(host):
+        if str(family) in unread:
+            continue
+        place, tool = f"IPv{family}", "iptables" if family == 4 else "ip6tables"
+        names = (host.read(_LEGACY_TABLES[family]) or b"").decode(errors="replace").split()
+        if (restore.LEGACY, family) not in tables and names:
+            why = f"not looked at: {tool}-legacy-save is not on this machine, and the kernel has its tables {', '.join(names)}"
+            found.append(Artefact("chain", f"iptables ({restore.LEGACY}) {place}", KEPT, why))
+        of_kube = [
+            chain
+            for of, table, chain in chains
+            if of == NFT_FAMILIES[family] and table in BUILT_IN and chain.startswith("KUBE-")
+        ]
+        if (restore.NFT, family) not in tables and of_kube:
+            why = f"not looked at: {tool}-nft-save is not on this machine, and nft shows chains as {of_kube[0]}"
+            found.append(Artefact("chain", f"iptables ({restore.NFT}) {place}", KEPT, why))
+    return found
+
+
+# --- ipvs
+
+
+def _ipvs(host: Host, mode: str, modules: tuple[str, ...], unseen: list[Artefact]) -> IpvsReading:
+    if mode == IPVS:
+        return IpvsReading({})
+    links = _links(host, unseen)
+    names = _set_names(host, modules, unseen)
+    saved = "".join(host.run(["ipset", "save", name], timeout=_SECONDS).stdout for name in names if name in SET_NAMES)
+    connections = (host.read(CONNECTIONS) or b"").decode(errors="replace")
+    unlisted, servers = 0, ""
+    if connections:
+        try:
+            servers = host.run(["ipvsadm", "-S", "-n"], timeout=_SECONDS).stdout
+        except Unavailable:
+            unlisted = sum(line.startswith(("TCP ", "UDP ", "SCTP ", "FWM ")) for line in connections.splitlines())
+    rules = {
+        family: parse_ipvs(tables=Tables(family), servers=servers, sets=saved, links=links)
+        for family in (4, 6)  # where the kernel has no IPv6, there are no servers of it either
+    }
+    return IpvsReading(rules, names, unlisted)
+
+
+def _links(host: Host, unseen: list[Artefact]) -> str:
+    try:
+        return host.run(["ip", "-j", "address", "show"], timeout=_SECONDS).stdout
+    except Unavailable as error:
+        if f"{LINK}:" in (host.read(_LINKS) or b"").decode(errors="replace").split():
+            unseen.append(Artefact("link", LINK, KEPT, error.text))
+        return "[]"
+
+
+def _set_names(host: Host, modules: tuple[str, ...], unseen: list[Artefact]) -> tuple[str, ...]:
+    try:
+        return tuple(sorted(host.run(["ipset", "list", "-n"], timeout=_SECONDS).stdout.split()))
+    except (Unavailable, CommandFailed) as error:
+        if "ip_set" in modules:
+            why = f"not looked for, while the kernel has ip_set loaded: {error.text}"
+            unseen.append(Artefact("set", "KUBE-*", KEPT, why))
+        return ()

@@ -1,0 +1,119 @@
+#!/usr/bin/python
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: kube_proxy_residue
+short_description: Remove what modes of kube-proxy that are not in use have left on a node
+version_added: 0.1.0
+description:
+  - Removes rules of iptables in both its variants and both families, tables of nftables, virtual servers of ipvs, the link C(kube-ipvs0),
+    sets, counters, kernel settings and UDP connections that kube-proxy left behind when its mode was changed, also those of old releases.
+  - What the kubelet or another program made stays, as does what cannot be told from it. Nothing is flushed.
+  - Returns each thing that it found, whether it is removed or kept, and why.
+author:
+  - ballast.kube contributors (@ballast-kube)
+extends_documentation_fragment:
+  - ballast.kube._attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+options:
+  mode:
+    description:
+      - The mode that is in use, whose rules stay. The default is what kube-proxy says. One that kube-proxy denies is refused.
+    type: str
+    choices: [iptables, ipvs, nftables]
+  metrics_address:
+    description: Where kube-proxy says its mode, as C(metricsBindAddress) of its configuration has it.
+    type: str
+    default: 127.0.0.1:10249
+  migration_dir:
+    description: Where M(ballast.kube.kube_proxy) keeps its journal. While a change of the mode is at work, its bridge stays.
+    type: path
+    default: /var/lib/ballast/kube-proxy
+"""
+
+EXAMPLES = r"""
+- name: See what other modes have left
+  ballast.kube.kube_proxy_residue:
+  check_mode: true
+  register: residue
+
+- name: Remove it
+  ballast.kube.kube_proxy_residue:
+
+- name: Remove it on a node whose kube-proxy does not serve metrics
+  ballast.kube.kube_proxy_residue:
+    mode: nftables
+"""
+
+RETURN = r"""
+mode:
+  description: The mode that is in use.
+  returned: success
+  type: str
+  sample: nftables
+artefacts:
+  description:
+    - What was found. C(fate) is V(removed) or V(kept), and C(why) the reason; in check mode, what would become of it. Chains that each Service
+      has are told together. Of a setting, V(removed) says that it goes back.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description: One of jump, chain, rules, virtual server, link, set, table, counter, module, setting, connection.
+      type: str
+    target:
+      description: Which it is.
+      type: str
+    fate:
+      description: Whether it is removed or kept.
+      type: str
+    why:
+      description: The reason.
+      type: str
+  sample:
+    - kind: chain
+      target: iptables (legacy) IPv4 nat KUBE-SEP-* (812)
+      fate: removed
+      why: the mode nftables does not use it
+    - kind: setting
+      target: net.ipv4.ip_forward = 1
+      fate: kept
+      why: packets between pods and other nodes need it in every mode
+seconds:
+  description: Seconds by stage.
+  returned: success
+  type: dict
+  sample: {observe: 0.1, plan: 0.0, apply: 0.2, verify: 0.1}
+findings:
+  description: What is there again after the removal. With any, the module fails.
+  returned: always
+  type: list
+  elements: dict
+diff:
+  description: What would go, and settings before and after.
+  returned: in diff mode
+  type: list
+  elements: dict
+"""
+
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import Feature, run
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.residue.engine import ENGINE, SPEC, Desired
+
+
+def main() -> None:
+    run(Feature("kube_proxy_residue", spec=SPEC, desired=Desired.from_params, engine=ENGINE))
+
+
+if __name__ == "__main__":
+    main()
