@@ -24,6 +24,7 @@ from ...iptables.objects import (
     ConnectionState,
     Dnat,
     Goto,
+    IpvsService,
     Jump,
     Layout,
     Mark,
@@ -32,6 +33,7 @@ from ...iptables.objects import (
     Reject,
     Rule,
     SetMark,
+    Source,
     Tables,
     Verdict,
 )
@@ -133,18 +135,20 @@ def kube_chain_rules(rulesets: Rulesets) -> Iterator[KubeChainRule]:
                 for rule in chain.rules:
                     shown = f"iptables ({variant}), IPv{family}: -t {table.name} -A {chain.name} {rule_text(rule)}"
                     target = rule.target.chain if isinstance(rule.target, (Jump, Goto)) else ""
-                    if mine and not _is_kube_proxys(rule):
+                    if mine and not _is_kube_proxys(chain.name, rule):
                         yield KubeChainRule(table.name, chain.name, True, shown)
                     elif not mine and _EITHER.owns(table.name, target) and (known is None or rule not in known.rules):
                         yield KubeChainRule(table.name, target, False, shown)
 
 
+_LOOPBACK = (Source("127.0.0.0/8"), Source("::1/128"))
+_SOURCE_RANGES = "KUBE-SOURCE-RANGES-FIREWALL"
 _KUBE_COMMENT = re.compile(
     r"kube|has no (local )?endpoints|not accepted by KUBE-|health check node port|incoming localnet"
 )
 
 
-def _is_kube_proxys(rule: Rule) -> bool:
+def _is_kube_proxys(chain: str, rule: Rule) -> bool:
     """By its form: what kube-proxy writes into its chains goes to another of them, translates, marks, looks into its sets,
     or says in a comment what it is for. Source: reference of kube-proxy 2.2, 2.3."""
     target = rule.target
@@ -154,10 +158,13 @@ def _is_kube_proxys(rule: Rule) -> bool:
         return True
     if any(isinstance(one, MatchSet) and one.name.startswith("KUBE-") for one in rule.matches):
         return True
-    if target == Verdict("RETURN") and any(isinstance(one, Mark) for one in rule.matches):
-        return True
-    if target == Verdict("DROP") and ConnectionState(("INVALID",)) in rule.matches:
-        return True
+    if target == Verdict("RETURN"):
+        return any(isinstance(one, Mark) or one in _LOOPBACK for one in rule.matches)
+    if not rule.comment:
+        drops_invalid = any(
+            one == ConnectionState(("INVALID",)) or isinstance(one, IpvsService) for one in rule.matches
+        )
+        return target == Verdict("DROP") and (drops_invalid or (chain == _SOURCE_RANGES and not rule.matches))
     return isinstance(target, (Verdict, Reject)) and _KUBE_COMMENT.search(rule.comment) is not None
 
 
