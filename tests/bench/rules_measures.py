@@ -71,7 +71,8 @@ def load(made: Node, text: bytes, place: Path) -> Load:
     slab = _slab_bytes()
     with entered(made.name):
         begun = time.perf_counter()
-        process = subprocess.Popen(["nft", "-f", str(path)], stdin=subprocess.DEVNULL)
+        given = {**os.environ, **transaction.NFT_ENVIRONMENT}
+        process = subprocess.Popen(["nft", "-f", str(path)], stdin=subprocess.DEVNULL, env=given)
         _pid, status, usage = os.wait4(process.pid, 0)
         spent = time.perf_counter() - begun
     process.returncode = os.waitstatus_to_exitcode(status)
