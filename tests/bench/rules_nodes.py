@@ -10,7 +10,6 @@ client 10.244.1.10 -- pod0 10.244.1.1 | node | eth1 10.50.0.1 -- server 10.50.0.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import re
@@ -26,12 +25,12 @@ from typing import Any
 
 from tests.bench.rules_cluster import ENDPOINT_NETWORK, TARGET_PORT
 from tests.integration.kube_proxy import BRIDGE, KubeProxy, NodeHost
-from tests.integration.wire import namespace
+from tests.integration.supervised_proxy import link_iptables
+from tests.integration.wire import entered, namespace
 
 ROOT = Path(__file__).resolve().parents[2]
 CLIENT, CLIENT_GATEWAY = "10.244.1.10", "10.244.1.1"
 SERVER, SERVER_GATEWAY = "10.50.0.2", "10.50.0.1"
-_CLONE_NEWNET = 0x40000000
 _POLL_SECONDS = 0.1
 
 _SERVE = f"""
@@ -62,20 +61,6 @@ for _turn in range(asked["turns"]):
             found[number].append(time.perf_counter_ns() - begun)
 json.dump(found, sys.stdout)
 """
-
-
-@contextmanager
-def entered(name: str) -> Iterator[None]:
-    """This thread and what it starts, in a network namespace: without the milliseconds that `ip netns exec` takes."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    with open("/proc/thread-self/ns/net", "rb") as before, open(f"/run/netns/{name}", "rb") as inside:
-        if libc.setns(inside.fileno(), _CLONE_NEWNET) != 0:
-            raise OSError(ctypes.get_errno(), f"cannot enter the network namespace {name}")
-        try:
-            yield
-        finally:
-            if libc.setns(before.fileno(), _CLONE_NEWNET) != 0:
-                raise OSError(ctypes.get_errno(), "cannot leave a network namespace")
 
 
 @dataclass
@@ -156,7 +141,6 @@ _SYNC = re.compile(
 )
 _DURATION = re.compile(r"([0-9.]+)(h|ms|m|s|µs|us|ns)")
 _UNIT_SECONDS = {"h": 3600, "m": 60, "s": 1, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "ns": 1e-9}
-_TOOLS = tuple(f"{ip}{tool}" for ip in ("iptables", "ip6tables") for tool in ("", "-save", "-restore"))
 
 
 @dataclass(frozen=True)
@@ -214,10 +198,7 @@ def running(proxy: KubeProxy, made: Node, kind: str) -> Iterator[Running]:
 @contextmanager
 def _variant(place: Path, kind: str) -> Iterator[None]:
     """kube-proxy takes the iptables that it finds first."""
-    place.mkdir()
-    program = shutil.which("xtables-legacy-multi" if kind == LEGACY else "xtables-nft-multi")
-    for tool in _TOOLS if program else ():
-        (place / tool).symlink_to(str(program))
+    link_iptables(place, "legacy" if kind == LEGACY else "nft")
     before = os.environ["PATH"]
     os.environ["PATH"] = f"{place}:{before}"
     try:

@@ -1,0 +1,254 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a switch of kube-proxy's backend costs its users, by our module and by editing the mode and restarting: `make bench-migrate`.
+
+A node with a real kube-proxy, supervised, and 10,000 Services x 4 endpoints; load on three of them from a pod, from the node and
+from outside (tests/integration/loaded_node.py). First a minute without a switch, in which nothing may fail. Then, in rounds:
+
+    stock      the mode in the file edited, the service restarted
+    ballast    the module kube_proxy, run on the node, to another mode
+    rollback   the module kube_proxy with `state: previous`
+
+Of each: new connections that failed, the longest outage, long-lived connections that broke, seconds. Writes
+tests/bench/results/migrate.json (raw figures and the machine) and the table in docs/kube-proxy-backends.md between its marks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from tests.bench import rules_cluster as cluster
+from tests.bench.lab import machine
+from tests.bench.migrate_report import write_report
+from tests.bench.rules import binaries, say, tools
+from tests.bench.rules_nodes import Node, run_module
+from tests.integration.kube_proxy import NODE, Api, control_plane
+from tests.integration.loaded_node import HELD, LoadedNode, loaded_node, objects
+from tests.integration.supervised_proxy import LEGACY, NFT, SupervisedProxy, supervised
+from tests.load.running import Load, load
+
+RESULTS = Path(__file__).resolve().parent / "results/migrate.json"
+NFTABLES, IPTABLES = "nftables", "iptables"
+STOCK, BALLAST, ROLLBACK = "stock", "ballast", "rollback"
+_SYNC_SECONDS = 900
+_BEFORE_SECONDS = 3  # without a failure, before a switch begins
+_CALM_SECONDS = 5  # without one, after which it is over
+_MOST_SECONDS = 300  # for that
+
+
+@dataclass(frozen=True)
+class Sizes:
+    services: int = 10000
+    calm: int = 60
+    rounds: int = 3
+
+
+QUICK = Sizes(services=500, calm=5, rounds=1)
+
+
+@dataclass(frozen=True)
+class Road:
+    """A node with load on it, and its kube-proxy."""
+
+    made: LoadedNode
+    proxy: SupervisedProxy
+    running: Load
+    variant: str  # of iptables
+
+    def check(self, mode: str) -> None:
+        """That the rules in the kernel are those of the mode, by the variant, and no others of Services."""
+        other = NFT if self.variant == LEGACY else LEGACY
+        found = {"tables": bool(self.proxy.tables()), self.variant: self.proxy.chains(self.variant) > 0}
+        wanted = {"tables": mode == NFTABLES, self.variant: mode == IPTABLES}
+        if found != wanted or self.proxy.chains(other):
+            raise RuntimeError(f"after the switch to {mode} ({self.variant}) there is: {found}")
+
+
+Switch = Callable[[Road, str], Mapping[str, Any]]
+
+
+def stock(road: Road, mode: str) -> Mapping[str, Any]:
+    """What an operator does without us, up to the first synchronisation."""
+    began = time.time()
+    road.proxy.set_mode(mode)
+    road.proxy.restart()
+    return {"seconds": round(road.proxy.wait_for_sync(mode, since=began, timeout=_SYNC_SECONDS) - began, 3)}
+
+
+def ballast(road: Road, mode: str) -> Mapping[str, Any]:
+    return _module(road, {"state": "present", "mode": mode})
+
+
+def rollback(road: Road, mode: str) -> Mapping[str, Any]:
+    found = _module(road, {"state": "previous"})
+    if road.proxy.mode() != mode:
+        raise RuntimeError(f"rolled back to {road.proxy.mode()}, not to {mode}")
+    return found
+
+
+def _module(road: Road, options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The module kube_proxy on the node. Its seconds are those of its process, which ends when all its gates hold."""
+    given = {
+        "deployment": "service",
+        "service": road.proxy.service,
+        "config_path": str(road.proxy.config_path),
+        "state_dir": str(road.proxy.place / "state"),
+        **options,
+    }
+    node = Node(road.made.host.namespace, road.made.host, road.made.host)
+    run = run_module(node, "kube_proxy", given, road.proxy.place)
+    return {"seconds": run.process_seconds, "wall": run.wall_seconds, "result": run.result}
+
+
+SWITCHES: Mapping[str, Switch] = {STOCK: stock, BALLAST: ballast, ROLLBACK: rollback}
+
+
+def round_of(by: Sequence[str]) -> list[tuple[str, str]]:
+    """The switches of a round and their modes: in turn, each in both directions, from iptables to iptables."""
+    if BALLAST not in by:
+        return [(STOCK, NFTABLES), (STOCK, IPTABLES)]
+    ours = [(BALLAST, NFTABLES), (ROLLBACK, IPTABLES)]
+    if STOCK not in by:
+        return [*ours, (BALLAST, NFTABLES), (BALLAST, IPTABLES), (ROLLBACK, NFTABLES), (BALLAST, IPTABLES)]
+    return [(STOCK, NFTABLES), (BALLAST, IPTABLES), (ROLLBACK, NFTABLES), (STOCK, IPTABLES), *ours]
+
+
+def calm(running: Load, seconds: float) -> dict[str, Any]:
+    """A time without a switch. Any failure in it is the load's own, or the machine's: nothing that follows would say anything."""
+    began = time.monotonic()
+    time.sleep(seconds)
+    found = running.summary(since=began, until=began + seconds)
+    if found.total.failures or found.held.broken or found.held.open != HELD:
+        raise RuntimeError(f"void: without a switch there were {found.total.errors}, {found.held}")
+    return asdict(found)
+
+
+def switched(road: Road, by: str, mode: str) -> dict[str, Any]:
+    """One switch, and what the load saw from its beginning until nothing had failed for some seconds."""
+    road.running.wait_for_held(HELD)
+    calm(road.running, _BEFORE_SECONDS)
+    began = time.monotonic()
+    told = SWITCHES[by](road, mode)
+    done = time.monotonic()
+    until = done + _CALM_SECONDS
+    while True:
+        found = road.running.summary(since=began, until=until)
+        last = found.total.last_failure or began
+        if until - last >= _CALM_SECONDS and not found.held.waiting:
+            break
+        if until - done > _MOST_SECONDS:
+            raise RuntimeError(f"{by} to {mode}: {_MOST_SECONDS} s after it new connections fail still: {found.total}")
+        until = time.monotonic()
+    road.check(mode)
+    return {"by": by, "to": mode, "variant": road.variant, **told, "began": began, **asdict(found)}
+
+
+class Bench:
+    def __init__(self, api: Api, bin_dir: str, place: Path, sizes: Sizes) -> None:
+        self.api = api
+        self.bin_dir = bin_dir
+        self.place = place
+        self.sizes = sizes
+
+    def run(self, *, by: Sequence[str], variants: Sequence[str]) -> dict[str, Any]:
+        numbers = self.fill()
+        calms, switches = {}, []
+        for variant in variants:
+            with ExitStack() as undo:
+                road = self.road(undo, variant, numbers)
+                calms[variant] = calm(road.running, self.sizes.calm)
+                say(
+                    f"iptables ({variant}): {calms[variant]['total']['attempts']} connections, no failure without a switch"
+                )
+                for number in range(self.sizes.rounds):
+                    for way, mode in round_of(by):
+                        switches.append({"round": number, **switched(road, way, mode)})
+                        say(_line(switches[-1]))
+        return {"calm": calms, "switches": switches}
+
+    def fill(self) -> tuple[int, ...]:
+        """The cluster; answers which Services are loaded."""
+        self.api.create(cluster.node())
+        items, numbers = objects(self.sizes.services)
+        begun = time.monotonic()
+        cluster.Loader(self.api).create(items)
+        say(f"{self.sizes.services} Services are in the API after {time.monotonic() - begun:.0f} s")
+        return numbers
+
+    def road(self, undo: ExitStack, variant: str, numbers: tuple[int, ...]) -> Road:
+        """A node that begins with iptables."""
+        made = undo.enter_context(loaded_node("migrate"))
+        place = self.place / variant
+        began = time.time()
+        proxy = undo.enter_context(
+            supervised(
+                made.host,
+                f"{self.bin_dir}/kube-proxy",
+                self.api.kubeconfig(f"nodes/{NODE}/kube-proxy"),
+                place,
+                mode=IPTABLES,
+                variant=variant,
+            )
+        )
+        proxy.wait_for_sync(IPTABLES, since=began, timeout=_SYNC_SECONDS)
+        running = undo.enter_context(load(made.clients(numbers), place))
+        running.wait_for_held(HELD)
+        road = Road(made, proxy, running, variant)
+        road.check(IPTABLES)
+        return road
+
+
+def _line(one: Mapping[str, Any]) -> str:
+    total, held = one["total"], one["held"]
+    return (
+        f"iptables ({one['variant']}), {one['by']} to {one['to']}: {total['failures']} of {total['attempts']} failed {total['errors']}, "
+        f"outage {total['outage_seconds']:.2f} s; long-lived: {held['broken']} broken {held['errors']}, "
+        f"silence {held['silence_seconds']:.2f} s; {one['seconds']:.1f} s; lag {one['lag_seconds']:.2f} s"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kubernetes", default="1.37.1", help="version; the newest cached one where that is not")
+    parser.add_argument("--services", type=int, help=f"{Sizes.services} by default")
+    parser.add_argument("--calm", type=int, help=f"seconds without a switch, {Sizes.calm} by default")
+    parser.add_argument("--rounds", type=int, help=f"{Sizes.rounds} by default")
+    parser.add_argument("--by", action="append", choices=(STOCK, BALLAST), help="only this; may be repeated")
+    parser.add_argument("--variant", action="append", choices=(LEGACY, NFT), help="of iptables, only this")
+    parser.add_argument("--keep", type=Path, help="a directory for records and logs, which stay there")
+    parser.add_argument("--quick", action="store_true", help="a few Services, to try the program; nothing is written")
+    arguments = parser.parse_args()
+    base = QUICK if arguments.quick else Sizes()
+    sizes = Sizes(arguments.services or base.services, arguments.calm or base.calm, arguments.rounds or base.rounds)
+    bin_dir, version = binaries(arguments.kubernetes)
+    signal.signal(signal.SIGTERM, _interrupt)
+    with ExitStack() as undo:
+        place = arguments.keep or Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="ballast-bench-")))
+        place.mkdir(exist_ok=True)
+        api = undo.enter_context(control_plane(version, bin_dir, place))
+        found: dict[str, Any] = {"machine": machine(), "kubernetes": version, "tools": tools(), "sizes": asdict(sizes)}
+        bench = Bench(api, bin_dir, place, sizes)
+        found.update(bench.run(by=arguments.by or (STOCK, BALLAST), variants=arguments.variant or (LEGACY, NFT)))
+    write_report(found, None if arguments.quick else RESULTS)
+
+
+def _interrupt(number: int, frame: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit("interrupted; all that was made for it is removed")

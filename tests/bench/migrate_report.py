@@ -1,0 +1,89 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the benchmark of migrations found, as the table of docs/kube-proxy-backends.md."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Optional
+
+from tests.bench.rules_report import markdown, told
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs/kube-proxy-backends.md"
+BEGIN, END = "<!-- bench:migrate begin -->", "<!-- bench:migrate end -->"
+_WAYS = {"stock": "edited, restarted", "ballast": "`kube_proxy`", "rollback": "`kube_proxy`, rolled back"}
+
+Found = Mapping[str, Any]
+
+
+def write_report(found: Found, results: Optional[Path]) -> None:
+    """Prints the table; with `results`, also writes it and the raw figures."""
+    text = table(found)
+    print(text)
+    if results is None:
+        return
+    results.parent.mkdir(exist_ok=True)
+    results.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    before, _begin, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN) if PAGE.exists() else ("", "", "")
+    _old, end, after = rest.partition(END)
+    if not end:
+        sys.exit(f"{PAGE} has no marks {BEGIN} and {END}")
+    PAGE.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
+
+
+def table(found: Found) -> str:
+    heads = ["switch", "by", "new connections failed", "longest outage", "long-lived broken", "longest silence", "took"]
+    by_row: dict[tuple[str, str, str], list[Found]] = {}
+    for one in found["switches"]:
+        by_row.setdefault((one["variant"], one["to"], one["by"]), []).append(one)
+    ordered = sorted(by_row, key=lambda row: (row[0], row[1] != "nftables", list(_WAYS).index(row[2])))
+    rows = [_row(*key, by_row[key]) for key in ordered]
+    return "\n".join([*markdown(heads, rows), "", _notes(found)])
+
+
+def _row(variant: str, to: str, by: str, ones: Sequence[Found]) -> list[str]:
+    iptables = f"iptables ({variant})"
+    return [
+        f"{iptables} to nftables" if to == "nftables" else f"nftables to {iptables}",
+        _WAYS[by],
+        _counted([(one["total"]["failures"], one["total"]["attempts"]) for one in ones]),
+        _outage([one["total"]["outage_seconds"] for one in ones]),
+        _counted([(one["held"]["broken"], one["held"]["open"]) for one in ones]),
+        told([one["held"]["silence_seconds"] for one in ones]),
+        told([one["seconds"] for one in ones]),
+    ]
+
+
+def _counted(pairs: Sequence[tuple[int, int]]) -> str:
+    """The median, the range where there are several, of the median of all."""
+    counts = [count for count, _all in pairs]
+    everything = f"of {round(statistics.median(total for _count, total in pairs)):,}"
+    if min(counts) == max(counts):
+        return f"{counts[0]:,} {everything}"
+    return f"{round(statistics.median(counts)):,} ({min(counts):,} to {max(counts):,}) {everything}"
+
+
+def _outage(seconds: Sequence[float]) -> str:
+    return told(seconds) if any(seconds) else "none"
+
+
+def _notes(found: Found) -> str:
+    machine, tools, sizes = found["machine"], found["tools"], found["sizes"]
+    quiet = sum(one["total"]["attempts"] for one in found["calm"].values())
+    took = max(one["total"]["p99_seconds"] for one in found["calm"].values()) * 1000
+    return (
+        f"Measured on {machine['cpus']} cores ({machine['cpu']}), {machine['memory_mib'] // 1024} GiB, Linux {machine['kernel']}, {tools['nft']}, "
+        f"{tools['iptables'].partition(' (')[0]}, Kubernetes {found['kubernetes']}, {sizes['services']:,} Services x 4 endpoints; median and range of "
+        f"{sizes['rounds']} rounds, in which the ways take turns. Under load: 500 new TCP connections and 500 UDP requests per second from a pod, as many "
+        "from the node, 100 of each from outside to node ports, one attempt each with a second's time, and 200 long-lived TCP connections that ask ten times "
+        f"a second. Before, in {sizes['calm']} s for each variant of iptables, none of {quiet:,} failed (p99 {took:.1f} ms). An outage is the time from a "
+        "first failed connection to the next that succeeds, of one client to one Service; a silence that of a long-lived connection without an answer. "
+        "A restart takes until kube-proxy's first synchronisation has ended, the module until all its gates hold."
+    )
