@@ -23,7 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -182,7 +182,8 @@ class Bench:
         self.api.create(cluster.node())
         items, numbers = objects(self.sizes.services)
         begun = time.monotonic()
-        cluster.Loader(self.api).create(items)
+        with closing(cluster.Loader(self.api)) as loader:
+            loader.create(items)
         say(f"{self.sizes.services} Services are in the API after {time.monotonic() - begun:.0f} s")
         return numbers
 

@@ -158,6 +158,11 @@ class Loader:
         address = urllib.parse.urlsplit(cluster["server"])
         self._at = (str(address.hostname), int(address.port or 443))
         self._own = threading.local()  # a connection for each thread
+        self._opened: list[http.client.HTTPSConnection] = []
+
+    def close(self) -> None:
+        while self._opened:
+            self._opened.pop().close()
 
     def create(self, items: Sequence[Item]) -> None:
         with ThreadPoolExecutor(_CONNECTIONS) as pool:
@@ -175,6 +180,7 @@ class Loader:
     def _ask(self, method: str, path: str, body: object) -> None:
         if not hasattr(self._own, "connection"):
             self._own.connection = http.client.HTTPSConnection(*self._at, context=self._tls, timeout=120)
+            self._opened.append(self._own.connection)
         connection = self._own.connection
         connection.request(method, path, json.dumps(body), {"Content-Type": "application/json"})
         answer = connection.getresponse()
