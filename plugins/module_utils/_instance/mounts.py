@@ -14,12 +14,14 @@ import json
 import os
 from dataclasses import dataclass
 
+from .._core.errors import CommandFailed
 from .._core.host import Host
 from .._core.kinds import Kind, fields
 from .._core.plan import ABSENT, Value
 from .network import is_namespace_mount
 
 _SECONDS = 30
+_REFUSED = "Invalid argument"
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class MountNamespaceKind:
         self.remove(host, target, before)
         new = _being_made(target)
         host.write(new, b"")
-        host.run(["unshare", f"--mount={new}", "--propagation", "slave", "true"], timeout=_SECONDS)
+        _unshare(host, new)
         inside = ["nsenter", f"--mount={new}", "--", "mount"]
         host.run([*inside, "--make-rshared", "/"], timeout=_SECONDS)
         for row in fields(after)["mounts"]:  # type: ignore[union-attr]
@@ -93,6 +95,24 @@ class MountNamespaceKind:
         host.remove(f"{target}.json")
         _unbind(host, _being_made(target))
         _unbind(host, target)
+
+
+def _unshare(host: Host, path: str) -> None:
+    """A new mount namespace, bound to the file `path`.
+
+    The kernel binds one only where the namespace that it is bound in is older, and tells by their numbers. Linux 6.18 deals
+    these out by processor, so that in a container a new one may count as older; one that is made on the processor where
+    the container's own was made does not.
+    """
+    argv = ["unshare", f"--mount={path}", "--propagation", "slave", "true"]
+    tries = [argv, *(["taskset", "--cpu-list", str(cpu), *argv] for cpu in sorted(os.sched_getaffinity(0)))]
+    for number, one in enumerate(tries, start=1):
+        try:
+            host.run(one, timeout=_SECONDS)
+            return
+        except CommandFailed as error:
+            if number == len(tries) or _REFUSED not in error.output:
+                raise
 
 
 def _being_made(target: str) -> str:
