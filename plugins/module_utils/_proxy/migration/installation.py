@@ -17,15 +17,17 @@ from dataclasses import dataclass, replace
 from typing import Any, Optional, Union
 
 from ..._core.errors import BallastError, CommandFailed
-from ..._core.host import Host
+from ..._core.host import PATH, Host
 from ..._core.kubeapi import Api
 from ..._core.kubeconfig import Credentials, credentials
+from ..iptables.restore import VARIANTS
 from .messages import MESSAGES
 
 SERVICE, DAEMONSET = "service", "daemonset"
 POD_CONFIG_PATH = "/var/lib/kube-proxy/config.conf"
 _STOP_SECONDS = 30
 _PROGRAM = "kube-proxy"
+_LINKS = 10  # iptables is one to its alternative, that one to the variant, and that to the program of all tools
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,27 @@ def start(host: Host, where: Installation) -> None:
         host.run(["systemctl", "start", where.service], timeout=3 * _STOP_SECONDS)
 
 
+def iptables_variant(host: Host, where: Installation) -> str:
+    """Which of the two kube-proxy writes to: that of the `iptables` which its own PATH leads to, seen from its own root.
+    "" where that cannot be told."""
+    pid = process(host, where)
+    if pid is None:
+        return ""
+    root = f"/proc/{pid}/root"
+    for directory in _environment(host, pid).get("PATH", PATH).split(":"):
+        path = os.path.join(directory, "iptables")
+        for _link in range(_LINKS):
+            link = host.readlink(root + path)
+            if link is None:
+                break
+            path = os.path.normpath(os.path.join(os.path.dirname(path), link))
+        name = os.path.basename(path)
+        for variant in VARIANTS:
+            if name.startswith((f"xtables-{variant}", f"iptables-{variant}")):
+                return variant
+    return ""
+
+
 def network_namespace(host: Host, where: Installation) -> Optional[str]:
     """Path of the one that systemd starts kube-proxy in, where that is not its own."""
     if where.deployment == DAEMONSET or where.by_runit:
@@ -165,6 +188,11 @@ def _in_this_network(host: Host) -> Optional[int]:
 
 def _argv(host: Host, pid: int) -> list[str]:
     return (host.read(f"/proc/{pid}/cmdline") or b"").decode(errors="replace").split("\0")[:-1]
+
+
+def _environment(host: Host, pid: int) -> dict[str, str]:
+    rows = (host.read(f"/proc/{pid}/environ") or b"").decode(errors="replace").split("\0")
+    return dict(row.split("=", 1) for row in rows if "=" in row)
 
 
 def _flag(argv: list[str], flag: str) -> str:

@@ -11,8 +11,11 @@ from typing import Any
 
 from ..._core.host import Host
 from ..audit import Audited, audit, read_facts
-from ..backends import KUBE_PROXY_TABLE, backend_named
+from ..backends import KUBE_PROXY_TABLE, Backend, backend_named
 from ..engine import configs_from, families
+from ..iptables.backend import Iptables
+from ..ipvs.backend import Ipvs
+from ..model import IPTABLES, IPVS
 from ..packet import Surroundings
 from ..parse import parse_snapshot
 from ..surroundings import LINK, own_addresses, read_links
@@ -21,11 +24,13 @@ from ..surroundings import LINK, own_addresses, read_links
 _NOT_OF_RULES = ("rules-audit-residue", "rules-audit-conntrack", "rules-audit-conntrack-unseen")
 
 
-def differences(host: Host, data: Mapping[str, Any], config: Mapping[str, Any], *, mode: str, node: str) -> list[str]:
-    """Each as a line; empty where packets fare as they should."""
+def differences(
+    host: Host, data: Mapping[str, Any], config: Mapping[str, Any], *, mode: str, node: str, variant: str
+) -> list[str]:
+    """`variant` of iptables is the one that kube-proxy writes to, "" the host's own. Each as a line; empty where packets fare as they should."""
     links = read_links(host)
     found = parse_snapshot(data, node_name=node, node_ips=own_addresses(links))
-    backend = backend_named(mode, host, table=KUBE_PROXY_TABLE)
+    backend = _backend(host, mode, variant)
     rules = {family: backend.read(host, family) for family in families(host)}
     surroundings = Surroundings(tuple(link for link in links if link[0] != LINK))
     audited = Audited(found, configs_from(config, mode, found), backend, rules, surroundings, owner=KUBE_PROXY_TABLE)
@@ -35,3 +40,11 @@ def differences(host: Host, data: Mapping[str, Any], config: Mapping[str, Any], 
         for one in findings
         if one.severity == "error" and one.id not in _NOT_OF_RULES
     ]
+
+
+def _backend(host: Host, mode: str, variant: str) -> Backend:
+    if variant and mode == IPTABLES:
+        return Iptables(variant)
+    if variant and mode == IPVS:
+        return Ipvs(variant)
+    return backend_named(mode, host, table=KUBE_PROXY_TABLE)

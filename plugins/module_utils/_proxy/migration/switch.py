@@ -188,7 +188,8 @@ class _Proven:
                 data = snapshot(installation.api(host, self._means.where, config), node)
             except PeerError as error:
                 return Pending(error.text)
-            found = differences(host, data, config, mode=mode, node=node)
+            variant = installation.iptables_variant(host, self._means.where)
+            found = differences(host, data, config, mode=mode, node=node, variant=variant)
             tries += 1
             if found and tries == _AUDIT_TRIES:
                 raise MESSAGES.error("migrate-audit", found="\n".join(found[:10]), mode=mode, count=len(found))
