@@ -128,12 +128,8 @@ seconds:
 """
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import Feature, run
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.engine import (
-    ENGINE,
-    REQUIRED_IF,
-    SPEC,
-    KubeProxy,
-)
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.engine import ENGINE
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.request import REQUIRED_IF, SPEC, KubeProxy
 
 
 def main() -> None:

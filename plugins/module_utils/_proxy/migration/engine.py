@@ -20,12 +20,11 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Optional
+from dataclasses import replace
+from typing import Any
 
 from ..._core.cgroup import CGROUP_KINDS, Limits, cgroup
 from ..._core.engine import Finding, ResourceEngine
-from ..._core.errors import BallastError, Problems
 from ..._core.events import NullSink, Progress
 from ..._core.host import Host
 from ..._core.kinds import BASE_KINDS, Kind, directory, fields, file
@@ -34,95 +33,18 @@ from ..._core.names import joined
 from ..._core.plan import ABSENT, Plan, Policy, Recorded, Resource, State, Step, Value
 from ..._core.program import PROGRAM_KINDS, program
 from ..._core.service import SERVICE_KINDS, Service, service, supervisor
-from ..config_keys import checked
 from . import guard, installation
 from .bridge import bridge_config
 from .config_file import changed_text, parse_config
-from .health import MODES, not_in_order, read_version
-from .installation import DAEMONSET, SERVICE, Installation
+from .health import not_in_order, read_version
+from .inspection import inspected, refuse, stands_against
+from .installation import DAEMONSET
 from .messages import MESSAGES
+from .request import CONFIRMED, PRESENT, PREVIOUS, Found, KubeProxy
 from .switch import BridgeKind, Means, PodKind, ServiceKind, bridge_resource, pod_resource, service_resource
 
-PRESENT, CONFIRMED, PREVIOUS = "present", "confirmed", "previous"
-SPEC: dict[str, Any] = {
-    "state": {"type": "str", "default": PRESENT, "choices": [PRESENT, CONFIRMED, PREVIOUS]},
-    "mode": {"type": "str", "choices": list(MODES)},
-    "config": {"type": "dict", "default": {}},
-    "deployment": {"type": "str", "default": SERVICE, "choices": [SERVICE, DAEMONSET]},
-    "service": {"type": "str", "default": "kube-proxy"},
-    "config_path": {"type": "path", "default": installation.POD_CONFIG_PATH},
-    "kubeconfig": {"type": "path"},
-    "node_name": {"type": "str"},
-    "acknowledge": {"type": "list", "elements": "str", "default": []},
-    "probe_service": {"type": "str", "default": ""},
-    "drain_seconds": {"type": "int", "default": 30},
-    "verify_seconds": {"type": "int", "default": 120},
-    "confirm_within": {"type": "int", "default": 0},
-    "state_dir": {"type": "path", "default": "/var/lib/ballast/kube-proxy"},
-}
-REQUIRED_IF = [("state", PRESENT, ("mode",))]
 _GROUP = "guard"
 _PROXY_KINDS = ("kube-proxy", "kube-proxy-pod")
-
-
-@dataclass(frozen=True)
-class KubeProxy:
-    """What is asked for. `params` are the module's, for the guard to go back with."""
-
-    state: str
-    mode: str
-    config: Mapping[str, Any]
-    where: Installation
-    acknowledge: tuple[str, ...]
-    probe_service: str
-    drain_seconds: float
-    verify_seconds: float
-    confirm_within: int
-    state_dir: str
-    params: Mapping[str, Any]
-
-    @classmethod
-    def from_params(cls, params: Mapping[str, Any]) -> KubeProxy:
-        problems: list[BallastError] = []
-        checked(params["config"], problems)
-        if "mode" in params["config"]:
-            problems.append(_option("config.mode", params["config"]["mode"], "set there: mode is an option of its own"))
-        for name, least in (("drain_seconds", 0), ("verify_seconds", 1), ("confirm_within", 0)):
-            if params[name] < least:
-                problems.append(_option(name, params[name], f"at least {least}"))
-        if params["probe_service"] and params["probe_service"].count("/") != 1:
-            problems.append(_option("probe_service", params["probe_service"], "NAMESPACE/NAME"))
-        Problems.raise_if(problems)
-        return cls(
-            state=params["state"],
-            mode=params["mode"] or "",
-            config=params["config"],
-            where=Installation(
-                deployment=params["deployment"],
-                service=params["service"],
-                config_path=params["config_path"],
-                kubeconfig=params["kubeconfig"] or "",
-                node_name=params["node_name"] or "",
-            ),
-            acknowledge=tuple(params["acknowledge"]),
-            probe_service=params["probe_service"],
-            drain_seconds=params["drain_seconds"],
-            verify_seconds=params["verify_seconds"],
-            confirm_within=params["confirm_within"],
-            state_dir=params["state_dir"],
-            params={name: params[name] for name in SPEC if name != "state"},
-        )
-
-
-@dataclass(frozen=True)
-class Found(State):
-    """What is there, and what else a plan needs to know of the node."""
-
-    proxy: Resource  # as it is
-    config: Mapping[str, Any]  # that it reads
-    node: str
-    network: Optional[str]  # path of the network namespace that systemd starts it in
-    is_systemd: bool
 
 
 class KubeProxyEngine(ResourceEngine[KubeProxy]):
@@ -146,6 +68,14 @@ class KubeProxyEngine(ResourceEngine[KubeProxy]):
         keys = ({one.key for one in recorded} | {one.key for one in transient}) - {proxy.key}
         values = {(kind, target): engine._read(kind, target, host) for kind, target in sorted(keys)}
         return replace(found, values={**values, proxy.key: proxy.value})
+
+    def require(self, desired: KubeProxy, host: Host) -> None:
+        """The checks before a change of the mode."""
+        if desired.state != PRESENT:
+            return
+        found = self.observe(desired, host)
+        if fields(found.proxy.value)["mode"] != desired.mode:
+            refuse(stands_against(host, desired, found))
 
     def plan(self, desired: KubeProxy, state: State) -> Plan:
         if not isinstance(state, Found):
@@ -236,6 +166,13 @@ class KubeProxyEngine(ResourceEngine[KubeProxy]):
 ENGINE = KubeProxyEngine()
 
 
+def read(host: Host, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What `kube_proxy_info` returns."""
+    desired = KubeProxy.to_read(params)
+    found = ENGINE.observe(desired, host)
+    return {**ENGINE.report(desired, host), **inspected(host, desired, found, audit=params["audit"])}
+
+
 def _proxy(desired: KubeProxy, node: str, engine: KubeProxyEngine, host: Host) -> Resource:
     """As it is."""
     if desired.where.deployment == DAEMONSET:
@@ -317,7 +254,3 @@ def _shown(step: Step, value: Value) -> str:
     if step.kind == "kube-proxy-pod":
         return f"label: {fields(value)['label'] or 'none'}\nmode in effect: {fields(value)['mode'] or 'none'}\n"
     return "there\n"
-
-
-def _option(path: str, value: object, wanted: str) -> BallastError:
-    return MESSAGES.error("migrate-option", path=path, value=value, wanted=wanted)

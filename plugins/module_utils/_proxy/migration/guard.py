@@ -164,7 +164,8 @@ def _current_config(host: Host, where: Installation) -> Mapping[str, Any]:
 
 def go_back(host: Host, state_dir: str) -> None:
     """To what was before the change. The journal knows how, also when a run was killed in the middle of it."""
-    from .engine import ENGINE, KubeProxy
+    from .engine import ENGINE
+    from .request import KubeProxy
 
     _leave_cgroup(host)
     task = json.loads(host.read(os.path.join(state_dir, DIRECTORY, GUARD)) or b"{}")

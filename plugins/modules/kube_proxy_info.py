@@ -1,0 +1,112 @@
+#!/usr/bin/python
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: kube_proxy_info
+short_description: Read a node's kube-proxy, and what stands against a change of its mode
+version_added: 0.1.0
+description:
+  - Says which mode is in effect, whether kube-proxy is in order, what other modes have left on the node, and what is recorded of changes.
+  - With O(mode), runs the checks before a change to it. With O(audit), compares the rules in the kernel with what the Services mean.
+author:
+  - ballast.kube contributors (@ballast-kube)
+extends_documentation_fragment:
+  - ballast.kube._attributes.info_module
+  - ballast.kube._kube_proxy
+options:
+  mode:
+    description: The backend that a change would be to.
+    type: str
+    choices: [iptables, ipvs, nftables]
+  audit:
+    description: Compare the rules in the kernel with what the Services mean.
+    type: bool
+    default: false
+seealso:
+  - module: ballast.kube.kube_proxy
+"""
+
+EXAMPLES = r"""
+- name: What stands against nftables on this node
+  ballast.kube.kube_proxy_info:
+    mode: nftables
+  register: node_proxy
+
+- name: Show it
+  ansible.builtin.debug:
+    var: node_proxy.preflight
+"""
+
+RETURN = r"""
+mode:
+  description: The mode in effect; empty where kube-proxy does not answer.
+  returned: success
+  type: str
+  sample: iptables
+version:
+  description: Of kube-proxy.
+  returned: success
+  type: str
+  sample: v1.37.1
+node_name:
+  description: As which this node is known.
+  returned: success
+  type: str
+  sample: n1
+in_order:
+  description: Whether kube-proxy says that its rules are in sync.
+  returned: success
+  type: bool
+reason:
+  description: Why it is not in order; empty where it is.
+  returned: success
+  type: str
+previous_mode:
+  description: What C(state=previous) would go back to; null where nothing is recorded.
+  returned: success
+  type: str
+armed:
+  description: Whether a change waits for its confirmation.
+  returned: success
+  type: bool
+bridged:
+  description: Whether rules of a bridge are there.
+  returned: success
+  type: bool
+went_back:
+  description: When and why the node last went back by itself, C(at), C(why), C(steps); null where it did not since the last change.
+  returned: success
+  type: dict
+residue:
+  description: What modes that are not in use have left, each with C(kind), C(target), C(fate) (what a clean-up would do) and C(why).
+  returned: success
+  type: list
+  elements: dict
+preflight:
+  description:
+    - What stands against a change to O(mode), each with C(id), C(severity), C(found), C(text), C(remedy) and C(acknowledged).
+  returned: success
+  type: list
+  elements: dict
+differences:
+  description: Where rules in the kernel are not what the Services mean, a line each. Empty without O(audit).
+  returned: success
+  type: list
+  elements: str
+"""
+
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_reading
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.engine import read
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.request import INFO_SPEC
+
+
+def main() -> None:
+    run_reading(INFO_SPEC, read)
+
+
+if __name__ == "__main__":
+    main()
