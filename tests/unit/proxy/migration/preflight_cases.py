@@ -94,6 +94,12 @@ DNS = {**LINKS, "nodelocaldns": ("169.254.20.10", "10.96.0.1")}
 DNS_AGENT = {"agents": {neighbours.NODE_LOCAL_DNS: ("link nodelocaldns",)}}
 
 
+AGENTS = (
+    *(neighbours.CALICO, neighbours.CALICO_NFTABLES, neighbours.CILIUM, neighbours.ANTREA),
+    *(neighbours.KUBE_ROUTER, neighbours.NODE_LOCAL_DNS),
+)
+
+
 def agent(name: str, from_mode: str = IPTABLES, to_mode: str = NFTABLES) -> Facts:
     return changed(from_mode, to_mode, agents={name: ("a trace",)})
 
@@ -113,6 +119,48 @@ def of_ipvs(settings: Mapping[str, Any], from_mode: str = IPVS, to_mode: str = N
 
 def servers(*keys: tuple[int, str, str, int], modes: tuple[str, str] = (IPVS, NFTABLES), **question: Any) -> Facts:
     return known(*modes, links=ON_LINK, change={"virtual_servers": dict.fromkeys(keys, 0)}, **question)
+
+
+def troubled(from_mode: str, to_mode: str) -> Facts:
+    """A node on which nearly every check of a change finds something, if it is asked."""
+    links = {**ON_LINK, **DNS, "eth1": ("10.50.0.10",)}
+    node_port = given.service(
+        "out", clusterIP="10.96.0.4", clusterIPs=["10.96.0.4"], type="NodePort",
+        ports=[{"name": "http", "port": 80, "protocol": "TCP", "nodePort": 30080}],
+    )  # fmt: skip
+    health = {**HEALTH[0], "metadata": {**HEALTH[0]["metadata"], "name": "balanced"}}
+    health["spec"] = {**health["spec"], "clusterIP": "10.96.0.5", "clusterIPs": ["10.96.0.5"]}
+    config = {
+        "ipvs": {"scheduler": "sh", "tcpTimeout": "15m", "excludeCIDRs": ["198.51.100.0/24"], "strictARP": True},
+        "iptables": {"masqueradeAll": True},
+        "nftables": {"masqueradeAll": False},
+    }
+    return known(
+        from_mode,
+        to_mode,
+        version="v1.36.4",
+        links=links,
+        objects=(*TWICE, node_port, UDP_NODE_PORT, health),
+        config=config,
+        metrics=INVALID,
+        change={
+            "kernel": (5, 4, 0),
+            "nft": (1, 0, 0),
+            "missing_tools": ("nft",),
+            "modules": {"ip_vs": "absent"},
+            "refused_rules": ("IPv4: no",),
+            "closed": (CLOSED, CLOSED_INPUT),
+            "kube_chain_rules": (JUMP, INSIDE),
+            "firewalld": ("yes",),
+            "flushing_files": ("/etc/nftables.conf",),
+            "portmaps": (PORTMAP,),
+            "agents": dict.fromkeys(AGENTS, ("a trace",)),
+            "virtual_servers": {OURS: 2, FOREIGN: 1},
+            "listeners": (("10.96.0.1", 53, "TCP"),),
+            "padded_ranges": ("default/web: ' 10.0.0.0/8'",),
+            "unread": (("x", "y"),),
+        },
+    )
 
 
 CASES: Mapping[str, Case] = {

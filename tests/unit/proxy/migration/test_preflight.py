@@ -47,6 +47,7 @@ from tests.unit.proxy.migration.preflight_cases import (
     interfaces,
     known,
     servers,
+    troubled,
 )
 from tests.unit.proxy.nftables.views import service
 
@@ -117,17 +118,35 @@ def test_nothing_is_found_on_a_plain_node(version: str, deployment: str, from_mo
     assert preflight(known(from_mode, to_mode, version=version, deployment=deployment)) == []
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_what_has_held_already_is_not_asked_again(mode: str) -> None:
-    """Another configuration in the same mode, on a node where each check of a change of mode would find something."""
-    everything = {
-        name: value
-        for case in CASES.values()
-        for name, value in vars(case.finds).items()
-        if name not in ("asked", "views", "before", "after", "unread", "agents", "missing_tools") and value
-    }
-    found = replace(known(mode, mode), **{**everything, "refused_rules": (), "modules": {}, "links": ()})
-    assert preflight(found) == []
+ALWAYS = "rules-refused tool-missing unread"
+OF_CHANGES = "antrea cilium duplicates external-ips kube-router"
+OF_IPTABLES_TO_NFTABLES = (
+    "calico-iptables firewall-forward firewall-input firewalld-flush flush-ruleset foreign-virtual-servers kernel-too-old "
+    "kube-chains-changed kube-chains-used module-missing nft-too-old node-local-dns node-port-addresses portmap "
+    "section-ignored source-ranges"
+)
+OUT_OF_IPVS = "ipvs-addresses-used ipvs-connections ipvs-scheduler ipvs-strict-arp ipvs-timeouts udp-connections"
+INTO_IPVS = "ipvs-deprecated ipvs-module-missing ipvs-takes-virtual-servers"
+
+
+@pytest.mark.parametrize(
+    ("from_mode", "to_mode", "wanted"),
+    [
+        (IPTABLES, IPTABLES, [ALWAYS]),
+        (IPTABLES, IPVS, [ALWAYS, OF_CHANGES, INTO_IPVS, "node-port-localhost"]),
+        (IPTABLES, NFTABLES, [ALWAYS, OF_CHANGES, OF_IPTABLES_TO_NFTABLES, "conntrack-invalid node-port-localhost"]),
+        (IPVS, IPTABLES, [ALWAYS, OF_CHANGES, OUT_OF_IPVS]),
+        (IPVS, IPVS, [ALWAYS, "ipvs-module-missing"]),
+        (IPVS, NFTABLES, [ALWAYS, OF_CHANGES, OF_IPTABLES_TO_NFTABLES, OUT_OF_IPVS, "ipvs-exclude-cidrs"]),
+        (NFTABLES, IPTABLES, [ALWAYS, OF_CHANGES, "calico-nftables section-ignored"]),
+        (NFTABLES, IPVS, [ALWAYS, OF_CHANGES, INTO_IPVS, "calico-nftables section-ignored"]),
+        (NFTABLES, NFTABLES, [ALWAYS]),
+    ],
+)
+def test_a_check_is_asked_for_the_changes_that_it_bears_on(from_mode: str, to_mode: str, wanted: list[str]) -> None:
+    """Where the mode stays, what a change of it would be asked has held already."""
+    found = found_in(troubled(from_mode, to_mode))
+    assert sorted(found) == sorted(f"preflight-{one}" for words in wanted for one in words.split())
 
 
 # More of single rules

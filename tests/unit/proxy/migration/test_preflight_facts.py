@@ -307,6 +307,17 @@ def test_a_file_that_flushes_counts_where_its_service_is_enabled(text: str, enab
     assert bool(neighbours.read_flushing_files(host)) == found
 
 
+def test_sets_are_looked_for_where_nft_is_new_enough_to_write_what_crashes_others() -> None:
+    host = node()
+    found = {"family": "inet", "table": "fw", "name": "s", "type": "ipv4_addr", "handle": 1}
+    own = {**found, "family": "ip", "table": "kube-proxy"}
+    host.on("nft", "-j", "list", "sets", answer=nft_json({"set": found}, {"set": own}), reads=True)
+    host.on("nft", "-j", "list", "maps", answer=nft_json({"map": {**found, "table": "other"}}), reads=True)
+    for version, wanted in (("1.1.2", ()), ("1.1.3", ("inet fw", "inet other"))):
+        host.on("nft", "--version", answer=f"nftables v{version} (Commodore Bullmoose #4)\n", reads=True)
+        assert facts(host=host).tables_with_sets == wanted
+
+
 # KUBE-* chains
 
 
@@ -361,6 +372,7 @@ COMMIT
 -A CNI-HOSTPORT-SETMARK -m comment --comment "CNI portfwd masquerade mark" -j KUBE-MARK-MASQ
 -A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000
 -A KUBE-SERVICES -d 10.96.0.9/32 -j LOG --log-prefix "seen "
+-A KUBE-SERVICES -s 203.0.113.5/32 -j RETURN
 COMMIT
 """
 
@@ -369,6 +381,7 @@ def test_rules_of_others_are_told_from_kube_proxy_s() -> None:
     found = list(kube_chain_rules({("legacy", 4): parse(FOREIGN, family=4)}))
     assert [(one.table, one.kube_chain, one.inside) for one in found] == [
         ("nat", "KUBE-MARK-MASQ", False),
+        ("nat", "KUBE-SERVICES", True),
         ("nat", "KUBE-SERVICES", True),
         ("filter", "KUBE-FORWARD", True),
     ]

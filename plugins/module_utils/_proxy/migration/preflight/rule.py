@@ -99,8 +99,8 @@ class PreflightFinding:
     found: tuple[str, ...]  # each thing that was found
     text: str
     remedy: str
-    acknowledged: bool
+    acknowledged: bool  # never of a hard one
 
     @property
     def is_blocking(self) -> bool:
-        return self.severity == HARD or not self.acknowledged
+        return not self.acknowledged
