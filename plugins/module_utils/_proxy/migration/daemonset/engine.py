@@ -43,6 +43,7 @@ from .plan import Plan, Step, nodes_of
 from .read import Found, api_of, node_path, original_set, pods_of, read, revisions, seen_by_controller
 
 _ATTEMPTS = 5
+_PASSES = 3
 _NODE_SECONDS = 180  # for the nodes of one batch: the end of one pod and the start of another
 _MANAGER = {"fieldManager": MARK}
 
@@ -76,17 +77,17 @@ class DaemonSetEngine:
         """Nothing: what it needs it has asked the API server for."""
 
     def apply(self, plan: Plan, desired: Desired, host: Host, progress: Progress) -> tuple[Step, ...]:
-        run = _Run(desired, host, progress, plan.found)
-        with _as_the_api_has_it():
-            for kind, steps in groupby(plan.steps, key=lambda step: step.kind):
-                if kind == planning.MOVE:
-                    run.move([step.target for step in steps])
-                    continue
-                for step in steps:
-                    progress.started(step.title, f"{step.verb} {step.title}")
-                    run.do(step)
-                    progress.done(step.title, "")
-        self._meanwhile = run.meanwhile
+        """Until nothing is left to do: what others change meanwhile may ask for more, but not without an end."""
+        self._meanwhile = []
+        following = plan
+        for _pass in range(_PASSES):
+            if not following.steps:
+                break
+            run = _Run(desired, host, progress, following.found)
+            with _as_the_api_has_it():
+                run.do_all(following.steps)
+            self._meanwhile += run.meanwhile
+            following = self.plan(desired, self.observe(desired, host))
         return plan.steps
 
     def verify(self, desired: Desired, host: Host, progress: Progress) -> list[Finding]:
@@ -153,10 +154,17 @@ class _Run:
             planning.REMOVE_MAP: self._remove,
         }
 
-    def do(self, step: Step) -> None:
-        self._do[step.kind](step)
+    def do_all(self, steps: Sequence[Step]) -> None:
+        for kind, alike in groupby(steps, key=lambda step: step.kind):
+            if kind == planning.MOVE:
+                self._move([step.target for step in alike])
+                continue
+            for step in alike:
+                self._progress.started(step.title, f"{step.verb} {step.title}")
+                self._do[kind](step)
+                self._progress.done(step.title, "")
 
-    def move(self, nodes: Sequence[str]) -> None:
+    def _move(self, nodes: Sequence[str]) -> None:
         """From the canary to the original, as many at a time as the original's own strategy lets be without."""
         size = _at_a_time(record_of(self._original()).updateStrategy, len(nodes))
         for start in range(0, len(nodes), size):

@@ -68,7 +68,7 @@ MESSAGES = Messages(
         Message(
             id="daemonset-no-canary",
             error=PeerError,
-            text="mode {mode} cannot become that of all nodes: it has no canaries, and DaemonSet {name} is of mode {found}",
+            text="mode {mode} cannot become that of all nodes: it has no canaries, and DaemonSet {name} is of mode {current}",
             remedy="make canaries with state: canary, and move every node",
         ),
         Message(

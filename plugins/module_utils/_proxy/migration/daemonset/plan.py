@@ -143,7 +143,7 @@ def _leftover(desired: Desired, found: Found) -> list[Step]:
     text = found.config_map["data"][CONFIG]
     mode = str(parse_config(text, path=f"{CONFIG} of ConfigMap {desired.name}").get("mode") or "")
     if mode != desired.mode or found.canary_set is not None:
-        raise MESSAGES.error("daemonset-no-canary", mode=desired.mode, name=desired.name, found=mode or '""')
+        raise MESSAGES.error("daemonset-no-canary", mode=desired.mode, name=desired.name, current=mode or '""')
     return _remove(REMOVE_MAP, desired.map_path(desired.canary), found.canary_map)
 
 
