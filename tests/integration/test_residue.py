@@ -138,8 +138,8 @@ def plant_residue(node: Node, *, variants: tuple[str, str] = ("legacy", "nft"), 
         node.load(iptables_dump(family), family=family, variant=variants[1])
     node.load(OLD, family=4, variant=variants[0])
     if tables:
-        for family, type_ in (("ip", "ipv4_addr"), ("ip6", "ipv6_addr")):
-            node.run(["nft", "-f", "-"], stdin=TABLE.format(family=family, type=type_).encode(), timeout=10)
+        for of, type_ in (("ip", "ipv4_addr"), ("ip6", "ipv6_addr")):
+            node.run(["nft", "-f", "-"], stdin=TABLE.format(family=of, type=type_).encode(), timeout=10)
     node.run(["nft", "add", "table", "ip", "ballast-bridge"], timeout=10)
     node.run(["ip", "link", "add", "kube-ipvs0", "type", "bridge"], timeout=10)  # not every kernel has dummy links
     node.run(["ip", "address", "add", "10.96.0.10/32", "dev", "kube-ipvs0"], timeout=10)
@@ -378,3 +378,43 @@ def module(node: Node, options: dict[str, Any], *flags: str, fails: bool = False
     result: dict[str, Any] = json.JSONDecoder().raw_decode(done.stdout.partition("=> ")[2])[0]
     assert (" | FAILED! => {" in done.stdout) is fails, done.stdout + done.stderr
     return {**result, "printed": done.stdout}
+
+
+def playbook(node: Node, inventory: Path, *words: str) -> tuple[int, str]:
+    inventory.write_text(f"n1 ansible_connection=local ansible_python_interpreter={sys.executable}\n")
+    argv = [
+        str(ANSIBLE.with_name("ansible-playbook")),
+        "playbooks/kube_proxy_cleanup.yml",
+        "-i",
+        str(inventory),
+        *words,
+    ]
+    env = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".build/collections")}
+    command = ["ip", "netns", "exec", node.namespace, *argv]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=env, cwd=ROOT, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_the_playbook(node: Node, tmp_path: Path) -> None:
+    """It acts only when told to, and refuses a selection of nobody."""
+    plant_residue(node)
+    before = machine(node)
+    mode = ("-e", "kube_proxy_mode=nftables")
+    status, said = playbook(node, tmp_path / "hosts", *mode)
+    assert status != 0
+    assert "goes:  link kube-ipvs0 (only the mode ipvs binds addresses of Services" in said
+    assert "-e kube_proxy_confirm=true" in said
+    status, said = playbook(node, tmp_path / "hosts", *mode, "--check")
+    assert status == 0, said
+    status, said = playbook(
+        node, tmp_path / "hosts", *mode, "-e", "kube_proxy_confirm=true", "-e", "kube_proxy_hosts=n1:n7"
+    )
+    assert status != 0
+    assert "no host of the inventory fits n7" in said
+    assert machine(node) == before
+    status, said = playbook(node, tmp_path / "hosts", *mode, "-e", "kube_proxy_confirm=true")
+    assert status == 0, said
+    assert audited(node, "nftables") == []
+    status, said = playbook(node, tmp_path / "hosts", *mode)
+    assert status == 0, "with nothing to remove, nobody is asked"
+    assert "nothing of another mode is to be removed" in said

@@ -5,7 +5,7 @@
 """The ipvs rules meet a real kernel: that of a virtual machine, as few hosts have ip_vs, and nobody may load it for a test.
 
 User Mode Linux boots on the host's own files, which it sees and cannot write, with memory for all that changes: no image,
-no disk, no network of the host. It runs ipvs_in_vm.py by the same interpreter and ends.
+no disk, no network of the host. It runs ipvs_in_vm.py and residue_in_vm.py by the same interpreter and ends.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ echo /run/modprobe > /proc/sys/kernel/modprobe
 /run/modprobe -a {needed}
 ip link set lo up
 cd {root}
-timeout {seconds} {python} -m pytest -q --color=no --tb=short -p no:cacheprovider tests/integration/ipvs_in_vm.py
+timeout {seconds} {python} -m pytest -q --color=no --tb=short -p no:cacheprovider tests/integration/ipvs_in_vm.py tests/integration/residue_in_vm.py
 echo "pytest ended with $?"
 echo o > /proc/sysrq-trigger
 sleep 60

@@ -171,7 +171,7 @@ class _Table:
     def _named(self) -> Mapping[str, tuple[str, str]]:
         """Chains that go, by rules that stay: the chain of such a rule, and the rule."""
         found: dict[str, tuple[str, str]] = {}
-        for chain in self.table.chains:
+        for chain in self.table.chains if self.leaving else ():
             for rule in self.foreign.get(chain.name, chain.rules):
                 to = _target(rule)
                 if to in self.leaving and not (chain.name in BUILT_IN[self.name] and self._is_ours(rule)):
@@ -239,7 +239,7 @@ def _is_plain(chain: str, rule: Rule) -> bool:
         return any(isinstance(one, Accounting) for one in rule.matches)
     if rule.target == Verdict("RETURN"):
         if chain == POSTROUTING:
-            return [type(one) for one in rule.matches] == [Mark]
+            return all(isinstance(one, Mark) and one.negated for one in rule.matches) and bool(rule.matches)
         return any(isinstance(one, Source) and one.network in _LOOPBACK for one in rule.matches)
     if rule.target == Verdict("DROP"):
         if chain == "KUBE-SOURCE-RANGES-FIREWALL":

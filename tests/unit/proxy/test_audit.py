@@ -263,7 +263,7 @@ def test_what_other_backends_left_is_told_of() -> None:
         service_tables=(("ip", "kube-proxy"),),
         link=True,
         virtual_servers=("TCP  0A600001:01BB rr",),
-        sets=("KUBE-6-CLUSTER-IP", "of-someone-else"),
+        sets=("KUBE-6-CLUSTER-IP", "of-someone-else", "KUBE-SRC-of-kube-router"),
     )
     found = audit(node("nftables"), facts)
     assert [one.id for one in found] == ["rules-audit-residue"] * 4
@@ -272,6 +272,7 @@ def test_what_other_backends_left_is_told_of() -> None:
     assert "kube-ipvs0" in told
     assert "KUBE-6-CLUSTER-IP" in told
     assert "of-someone-else" not in told
+    assert "KUBE-SRC" not in told
     found = audit(node("iptables"), Facts(service_tables=(("ip6", "kube-proxy"),)))
     assert [(one.id, one.family) for one in found] == [("rules-audit-residue", 6)]
 

@@ -19,7 +19,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._proxy.iptables.objec
 from tests.unit.fakes import Call, FakeHost
 
 _TARGET = re.compile(r' -[jg] (\S+)(?=(?:[^"]*"[^"]*")*[^"]*$)')
-EXTENSIONS = ("ACCEPT", "DROP", "RETURN", "REJECT", "MARK", "MASQUERADE", "DNAT", "LOG")
+EXTENSIONS = ("ACCEPT", "DROP", "RETURN", "REJECT", "MARK", "MASQUERADE", "DNAT", "REDIRECT", "LOG")
 
 Table = dict[str, list[str]]  # chain to the texts of its rules
 
