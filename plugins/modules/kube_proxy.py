@@ -32,7 +32,7 @@ options:
     description:
       - V(present) brings kube-proxy to O(mode) and O(config).
       - V(confirmed) keeps a change that was made with O(confirm_within).
-      - V(previous) goes back to what was there before the first change that is recorded.
+      - V(previous) goes back to what was there before the last change.
     type: str
     default: present
     choices: [present, confirmed, previous]

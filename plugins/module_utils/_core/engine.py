@@ -12,7 +12,7 @@ for nothing wanted.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar, Union
@@ -116,6 +116,10 @@ class ResourceEngine(Generic[D]):
     def report(self, desired: D, host: Host) -> dict[str, object]:
         raise NotImplementedError
 
+    def recorded_anew(self, plan: Plan, desired: D) -> Collection[tuple[str, str]]:
+        """Keys of which the record is to say what was there before this run, not before the first. None, as a rule."""
+        return ()
+
     def told(self, plan: Plan) -> dict[str, object]:
         return {"steps": steps_told(plan)}
 
@@ -146,7 +150,7 @@ class ResourceEngine(Generic[D]):
                 # The machine changed since it was observed: a killed run was undone, or another run came in between.
                 plan = self.plan(desired, self.observe(desired, host))
             if plan.steps:
-                ledger.begin(plan.policy)
+                ledger.begin(plan.policy, anew=self.recorded_anew(plan, desired))
                 self._do(plan, ledger, desired, host, progress)
             self._close(ledger, desired, host)
         return plan.steps

@@ -6,6 +6,7 @@
 
     {"op": "recorded", ...}   a resource of ours, in the order of making
     {"op": "begin", "policy"} a run
+    {"op": "replaced", ...}   a record in whose place this run puts its own
     {"op": "doing", ...}      the step, whole, before it is done
     {"op": "done", ...}       the same step, after
     {"op": "undone", ...}     the same step, undone
@@ -61,11 +62,16 @@ class Ledger:
     def unfinished(self) -> Unfinished:
         return Unfinished(policy=self._policy, steps=tuple(self._run))
 
-    def begin(self, policy: Policy) -> None:
-        self._run, self._dropped, self._policy = [], {}, policy
+    def begin(self, policy: Policy, *, anew: Collection[tuple[str, str]] = ()) -> None:
+        """`anew` are keys of which this run records what it finds, not what the first run found; with its undoing, the old
+        record holds again."""
+        old = [self._recorded.pop(key) for key in anew if key in self._recorded]
+        self._run, self._dropped, self._policy = [], {record.key: record for record in old}, policy
         self._compact()
         self._open = True
         self._append({"op": "begin", "policy": policy.value})
+        for record in old:
+            self._append({"op": "replaced", **asdict(record)})
 
     def doing(self, step: Step) -> None:
         self._append({"op": "doing", **asdict(step)})
@@ -99,7 +105,7 @@ class Ledger:
     def _note_done(self, key: tuple[str, str], after: object) -> None:
         record = self._recorded.get(key)
         if record is not None and after == record.original:
-            self._dropped[key] = self._recorded.pop(key)
+            self._dropped.setdefault(key, self._recorded.pop(key))
 
     def _note_undone(self, key: tuple[str, str], before: object) -> None:
         self._note_done(key, before)
@@ -134,9 +140,9 @@ class Ledger:
             return
         if entry["kind"] not in kinds:
             raise ValueError(f"unknown kind {entry['kind']!r}")
-        if op == "recorded":
+        if op in ("recorded", "replaced"):
             record = Recorded(**entry)
-            self._recorded[record.key] = record
+            (self._recorded if op == "recorded" else self._dropped)[record.key] = record
         elif op == "doing":
             self._note_doing(Step(**entry))
         elif op == "done":

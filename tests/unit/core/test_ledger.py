@@ -177,3 +177,25 @@ def test_what_a_run_made_and_took_away_again_is_undone_in_that_order() -> None:
         ledger.done(one)
     assert load(host).unfinished.steps == (there, other, gone)
     assert originals(load(host)) == {"proxy": 1}
+
+
+def test_a_run_may_record_anew_and_its_undoing_brings_the_old_record_back() -> None:
+    host = FakeHost()
+    ledger = load(host)
+    ledger.begin(Policy.UNDO)
+    for one in (step("proxy", before=1, after=2), step("guard")):
+        ledger.doing(one)
+        ledger.done(one)
+    ledger.end()
+    again = step("proxy", before=2, after=3)
+    ledger.begin(Policy.UNDO, anew=[again.key, ("k", "unknown")])
+    ledger.doing(again)
+    ledger.done(again)
+    for found in (ledger, load(host)):
+        assert originals(found) == {"guard": ABSENT, "proxy": 2}
+    killed = load(host)
+    killed.undone(again)
+    for found in (killed, load(host)):
+        assert originals(found) == {"guard": ABSENT, "proxy": 1}
+    killed.end()
+    assert originals(load(host)) == {"guard": ABSENT, "proxy": 1}

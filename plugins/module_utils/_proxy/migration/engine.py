@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -96,6 +96,10 @@ class KubeProxyEngine(ResourceEngine[KubeProxy]):
             ]
         is_armed = desired.state == PRESENT and desired.confirm_within > 0
         return Plan((*up, *steps, *([] if is_armed else down)), self.policy, state.recorded)
+
+    def recorded_anew(self, plan: Plan, desired: KubeProxy) -> Collection[tuple[str, str]]:
+        """Of kube-proxy: `previous` is what was there before the last change."""
+        return [step.key for step in plan.steps if step.kind in _PROXY_KINDS and desired.state == PRESENT]
 
     def apply(self, plan: Plan, desired: KubeProxy, host: Host, progress: Progress) -> tuple[Step, ...]:
         bound = self._bound(desired, progress)
