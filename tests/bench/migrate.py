@@ -40,6 +40,8 @@ from tests.load.running import Load, load
 
 RESULTS = Path(__file__).resolve().parent / "results/migrate.json"
 NFTABLES, IPTABLES = "nftables", "iptables"
+# The load goes to node ports on the primary address alone.
+ACKNOWLEDGE = ["preflight-node-port-addresses", "preflight-node-port-localhost"]
 STOCK, BALLAST, ROLLBACK = "stock", "ballast", "rollback"
 _SYNC_SECONDS = 900
 _BEFORE_SECONDS = 3  # without a failure, before a switch begins
@@ -104,6 +106,7 @@ def _module(road: Road, options: Mapping[str, Any]) -> Mapping[str, Any]:
         "service": road.proxy.service,
         "config_path": str(road.proxy.config_path),
         "state_dir": str(road.proxy.place / "state"),
+        "acknowledge": ACKNOWLEDGE,
         **options,
     }
     node = Node(road.made.host.namespace, road.made.host, road.made.host)
@@ -115,7 +118,7 @@ SWITCHES: Mapping[str, Switch] = {STOCK: stock, BALLAST: ballast, ROLLBACK: roll
 
 
 def round_of(by: Sequence[str]) -> list[tuple[str, str]]:
-    """The switches of a round and their modes: in turn, each in both directions, from iptables to iptables."""
+    """The switches of a round and their modes, in turn, from iptables to iptables."""
     if BALLAST not in by:
         return [(STOCK, NFTABLES), (STOCK, IPTABLES)]
     ours = [(BALLAST, NFTABLES), (ROLLBACK, IPTABLES)]
@@ -160,21 +163,30 @@ class Bench:
         self.bin_dir = bin_dir
         self.place = place
         self.sizes = sizes
+        self.roads = 0  # made so far
 
     def run(self, *, by: Sequence[str], variants: Sequence[str]) -> dict[str, Any]:
         numbers = self.fill()
         calms, switches = {}, []
         for variant in variants:
             with ExitStack() as undo:
-                road = self.road(undo, variant, numbers)
+                road = self.road(undo, variant, numbers, IPTABLES)
                 calms[variant] = calm(road.running, self.sizes.calm)
                 say(
                     f"iptables ({variant}): {calms[variant]['total']['attempts']} connections, no failure without a switch"
                 )
                 for number in range(self.sizes.rounds):
                     for way, mode in round_of(by):
-                        switches.append({"round": number, **switched(road, way, mode)})
+                        switches.append({"round": number, "fresh": False, **switched(road, way, mode)})
                         say(_line(switches[-1]))
+            # kube-proxy leaves KUBE-FIREWALL behind, which keeps connection tracking alive. On a node without it, what
+            # takes kube-proxy's nftables rules away takes tracking away too, and so the addresses of those who talk.
+            for number in range(self.sizes.rounds):
+                for way in by:
+                    with ExitStack() as undo:
+                        road = self.road(undo, variant, numbers, NFTABLES)
+                        switches.append({"round": number, "fresh": True, **switched(road, way, IPTABLES)})
+                        say(f"fresh node: {_line(switches[-1])}")
         return {"calm": calms, "switches": switches}
 
     def fill(self) -> tuple[int, ...]:
@@ -187,10 +199,11 @@ class Bench:
         say(f"{self.sizes.services} Services are in the API after {time.monotonic() - begun:.0f} s")
         return numbers
 
-    def road(self, undo: ExitStack, variant: str, numbers: tuple[int, ...]) -> Road:
-        """A node that begins with iptables."""
+    def road(self, undo: ExitStack, variant: str, numbers: tuple[int, ...], mode: str) -> Road:
+        """A node that begins in `mode`, its load under way."""
         made = undo.enter_context(loaded_node("migrate"))
-        place = self.place / variant
+        self.roads += 1
+        place = self.place / f"{self.roads}-{variant}"
         began = time.time()
         proxy = undo.enter_context(
             supervised(
@@ -198,15 +211,15 @@ class Bench:
                 f"{self.bin_dir}/kube-proxy",
                 self.api.kubeconfig(f"nodes/{NODE}/kube-proxy"),
                 place,
-                mode=IPTABLES,
+                mode=mode,
                 variant=variant,
             )
         )
-        proxy.wait_for_sync(IPTABLES, since=began, timeout=_SYNC_SECONDS)
+        proxy.wait_for_sync(mode, since=began, timeout=_SYNC_SECONDS)
         running = undo.enter_context(load(made.clients(numbers), place))
         running.wait_for_held(HELD)
         road = Road(made, proxy, running, variant)
-        road.check(IPTABLES)
+        road.check(mode)
         return road
 
 

@@ -40,19 +40,21 @@ def write_report(found: Found, results: Optional[Path]) -> None:
 
 def table(found: Found) -> str:
     heads = ["switch", "by", "new connections failed", "longest outage", "long-lived broken", "longest silence", "took"]
-    by_row: dict[tuple[str, str, str], list[Found]] = {}
+    by_row: dict[tuple[str, bool, bool, int], list[Found]] = {}
     for one in found["switches"]:
-        by_row.setdefault((one["variant"], one["to"], one["by"]), []).append(one)
-    ordered = sorted(by_row, key=lambda row: (row[0], row[1] != "nftables", list(_WAYS).index(row[2])))
-    rows = [_row(*key, by_row[key]) for key in ordered]
+        key = (one["variant"], one["to"] == "iptables", one["fresh"], list(_WAYS).index(one["by"]))
+        by_row.setdefault(key, []).append(one)
+    rows = [_row(ones) for _key, ones in sorted(by_row.items())]
     return "\n".join([*markdown(heads, rows), "", _notes(found)])
 
 
-def _row(variant: str, to: str, by: str, ones: Sequence[Found]) -> list[str]:
-    iptables = f"iptables ({variant})"
+def _row(ones: Sequence[Found]) -> list[str]:
+    """Of the same switch in several rounds."""
+    iptables = f"iptables ({ones[0]['variant']})"
+    title = f"{iptables} to nftables" if ones[0]["to"] == "nftables" else f"nftables to {iptables}"
     return [
-        f"{iptables} to nftables" if to == "nftables" else f"nftables to {iptables}",
-        _WAYS[by],
+        title + (", never before" if ones[0]["fresh"] else ""),
+        _WAYS[ones[0]["by"]],
         _counted([(one["total"]["failures"], one["total"]["attempts"]) for one in ones]),
         _outage([one["total"]["outage_seconds"] for one in ones]),
         _counted([(one["held"]["broken"], one["held"]["open"]) for one in ones]),
@@ -85,5 +87,6 @@ def _notes(found: Found) -> str:
         "from the node, 100 of each from outside to node ports, one attempt each with a second's time, and 200 long-lived TCP connections that ask ten times "
         f"a second. Before, in {sizes['calm']} s for each variant of iptables, none of {quiet:,} failed (p99 {took:.1f} ms). An outage is the time from a "
         "first failed connection to the next that succeeds, of one client to one Service; a silence that of a long-lived connection without an answer. "
+        '"Never before" is a node on which no kube-proxy had been in iptables mode: there, nothing else keeps connection tracking alive. '
         "A restart takes until kube-proxy's first synchronisation has ended, the module until all its gates hold."
     )

@@ -28,7 +28,7 @@ def test_a_stock_restart_fails_connections_and_a_time_without_one_does_not(varia
     bin_dir, version = binaries(VERSION)
     with control_plane(version, bin_dir, tmp_path) as api, ExitStack() as undo:
         bench = Bench(api, bin_dir, tmp_path, Sizes(services=500, calm=5, rounds=1))
-        road = bench.road(undo, variant, bench.fill())
+        road = bench.road(undo, variant, bench.fill(), IPTABLES)
         quiet = calm(road.running, 5)  # raises where anything fails
         assert quiet["total"]["attempts"] > 0.95 * 5 * 2200
         there = switched(road, STOCK, NFTABLES)
