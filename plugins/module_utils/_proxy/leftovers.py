@@ -182,7 +182,7 @@ class _Table:
         """Chains that stay with all their rules, and why."""
         used = [name for name, (holder, _rule) in self.named.items() if self.stays.owns(self.name, holder)]
         reached = dict.fromkeys(used)
-        for name in (*used,):
+        for name in used:
             reached.update(dict.fromkeys(self._reachable(name)))
         for name in reached:
             yield name, f"the rules of the mode {self.mode}, which is in use, lead to it"

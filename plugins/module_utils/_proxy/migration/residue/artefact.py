@@ -20,8 +20,8 @@ REMOVED, KEPT = "removed", "kept"
 
 @dataclass(frozen=True)
 class Artefact:
-    """One thing that was found, or several that are alike. `kind`: "jump", "chain", "virtual server", "link", "set",
-    "table", "counter", "setting", "module", "connection"."""
+    """One thing that was found, or several that are alike. `kind`: "jump", "chain", "rules" (of kube-proxy, in a
+    chain that stays), "virtual server", "link", "set", "table", "counter", "setting", "module", "connection"."""
 
     kind: str
     target: str

@@ -11,7 +11,7 @@ does, an artefact says what was not looked at.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ...._core.errors import CommandFailed, Unavailable
 from ...._core.host import Host
@@ -45,7 +45,7 @@ class Reading:
     nft_tables: tuple[tuple[str, str], ...]  # of the families ip and ip6
     ipvs: IpvsReading
     modules: tuple[str, ...]
-    unseen: tuple[Artefact, ...] = field(default=())
+    unseen: tuple[Artefact, ...]  # what the kernel shows and no tool here
 
 
 def read(host: Host, mode: str) -> Reading:
