@@ -31,10 +31,11 @@ def frontends(
     for service in sorted(services, key=lambda one: (created(one), one.namespace, one.name)):
         for key, frontend in _claims(service):
             owner = owners.setdefault(key, service)
-            if (owner.namespace, owner.name) != (service.namespace, service.name):
+            if owner is service:
+                if frontend is not None:
+                    found.append(frontend)
+            elif (owner.namespace, owner.name) != (service.namespace, service.name):
                 duplicates.add(Duplicate(destination_text(key), winner=owner.title, loser=service.title))
-            elif owner is service and frontend is not None:
-                found.append(frontend)
     return _sorted(found), tuple(sorted(duplicates, key=lambda one: (one.destination, one.winner, one.loser)))
 
 

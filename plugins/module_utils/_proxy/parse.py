@@ -61,8 +61,8 @@ def parse_snapshot(data: object, *, node_name: str, node_ips: Sequence[str]) -> 
     with collection_paused():
         problems: list[BallastError] = []
         objects = _Objects(problems)
-        for item, kind, place in _items(data, problems):
-            objects.add(item, kind, place)
+        for item, kind, at in _items(data, problems):
+            objects.add(item, kind, Place(at, problems))
         views = node_views(objects.nodes, name=node_name, addresses=node_ips, problems=problems)
         Problems.raise_if(problems)
         return Snapshot((objects.view(4, views[4]), objects.view(6, views[6])))
@@ -149,8 +149,9 @@ def _order(service: ServicePort) -> tuple[str, str, str, str]:
     return (service.namespace, service.name, service.protocol, service.port_name)
 
 
-def _items(data: object, problems: list[BallastError]) -> Sequence[tuple[Mapping[str, Any], str, Place]]:
-    """Each object with its kind. Those of a ServiceList, as the API itself answers, do not say their kind."""
+def _items(data: object, problems: list[BallastError]) -> Sequence[tuple[Mapping[str, Any], str, str]]:
+    """Each object with its kind and its place in the list. Those of a ServiceList, as the API itself answers, do not say
+    their kind."""
     place = Place("snapshot", problems)
     top = place.mapping(data)
     kind = place.text(top.get("kind"), "kind")
@@ -161,18 +162,19 @@ def _items(data: object, problems: list[BallastError]) -> Sequence[tuple[Mapping
     if place.text(place.mapping(top.get("metadata"), "metadata").get("continue"), "metadata", "continue"):
         place.fault("rules-snapshot-page")
     found = []
+    said = (of, top.get("apiVersion") if of else None)
     for index, item in enumerate(place.items(top.get("items"), "items")):
         fields = place.element(item, "items", index)
-        item_kind = _kind(place, fields, top if of else {}, index) if fields is not None else ""
+        item_kind = _kind(place, fields, said, index) if fields is not None else ""
         if fields is not None and item_kind:
-            found.append((fields, item_kind, Place(f"snapshot: items[{index}]", problems)))
+            found.append((fields, item_kind, f"snapshot: items[{index}]"))
     return found
 
 
-def _kind(place: Place, item: Mapping[str, Any], top: Mapping[str, Any], index: int) -> str:
-    """ "" for a kind that makes no rules, or one of another API: Knative has a Service too."""
-    kind = item.get("kind", str(top.get("kind"))[: -len(_LIST_SUFFIX)])
-    version = item.get("apiVersion", top.get("apiVersion"))
+def _kind(place: Place, item: Mapping[str, Any], said: tuple[object, object], index: int) -> str:
+    """ "" for a kind that makes no rules, or one of another API: Knative has a Service too. `said` is what the list says of
+    its items' kind and version."""
+    kind, version = item.get("kind", said[0]), item.get("apiVersion", said[1])
     if isinstance(kind, str) and version in _GROUPS.get(kind, ()):
         return kind
     wanted = ", ".join(f"{one} of {versions[0]}" for one, versions in sorted(_GROUPS.items()))

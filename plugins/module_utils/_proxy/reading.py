@@ -76,12 +76,11 @@ class Place:
 
     def choice(self, value: object, choices: Sequence[str], *path: object) -> str:
         """The first of `choices` where it is absent: the API server's default."""
-        if value is None or value == "":
-            return choices[0]
-        if not isinstance(value, str) or value not in choices:
+        if isinstance(value, str) and value in choices:
+            return value
+        if value is not None and value != "":
             self.wrong(value, f"one of {', '.join(choices)}", *path)
-            return choices[0]
-        return value
+        return choices[0]
 
     def items(self, value: object, *path: object) -> Sequence[Any]:
         if isinstance(value, list):

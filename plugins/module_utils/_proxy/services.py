@@ -18,6 +18,7 @@ from .reading import LABEL, Place
 TYPES = ("ClusterIP", "NodePort", "LoadBalancer", "ExternalName")
 POLICIES = ("Cluster", "Local")
 FAMILIES = {"IPv4": 4, "IPv6": 6}
+FAMILY_NAMES = tuple(FAMILIES)
 # Set: another program serves this Service, and kube-proxy must not.
 PROXY_NAME_LABEL = "service.kubernetes.io/service-proxy-name"
 PRESERVE_DESTINATION = "preserve-destination"
@@ -146,7 +147,7 @@ def _cluster_ip_of_each(place: Place, spec: Mapping[str, Any], cluster_ips: Sequ
         if parsed is None:
             continue
         if index < len(names):
-            named = place.choice(names[index], tuple(FAMILIES), "spec", "ipFamilies", index)
+            named = place.choice(names[index], FAMILY_NAMES, "spec", "ipFamilies", index)
             if FAMILIES[named] != parsed.family:
                 place.contradiction(value, f"ipFamilies says {named}", "spec", "clusterIPs", index)
         if parsed.family in found:

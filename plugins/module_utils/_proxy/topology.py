@@ -36,13 +36,13 @@ def reachable(service: ServicePort, *, node: str, zone: str) -> Reachable:
     uses_local = service.internal_local or (service.external_local and service.externally_accessible)
     ready = [one for one in service.endpoints if one.ready]
     fallback = [one for one in service.endpoints if not one.ready and one.serving and one.terminating]
-    here = [one for one in ready if one.node == node]
-    here_fallback = [one for one in fallback if one.node == node]
-    return Reachable(
-        cluster=tuple(_preferred(ready, node=node, zone=zone) or fallback) if uses_cluster else (),
-        local=tuple(here or here_fallback) if uses_local else (),
-        has_any=bool(ready or fallback),
-    )
+    cluster = _preferred(ready, node=node, zone=zone) or fallback if uses_cluster else ()
+    local = _on(node, ready) or _on(node, fallback) if uses_local else ()
+    return Reachable(tuple(cluster), tuple(local), has_any=bool(ready or fallback))
+
+
+def _on(node: str, endpoints: Sequence[Endpoint]) -> Sequence[Endpoint]:
+    return [one for one in endpoints if one.node == node]
 
 
 def _preferred(ready: Sequence[Endpoint], *, node: str, zone: str) -> Sequence[Endpoint]:

@@ -97,11 +97,12 @@ class _Compiler:
 
     def add_addresses(self) -> None:
         """What is about addresses alone."""
+        here = self.view.node.name
         for service in self.view.services:
             self.add(layout.CLUSTER_IPS, (service.cluster_ip,))
             found = self.reachable(service)
             for endpoint in (*found.cluster, *found.local):
-                if endpoint.node and endpoint.node == self.view.node.name:
+                if endpoint.node == here and here:
                     self.add(layout.HAIRPIN, (endpoint.address, endpoint.address))
         for network in collapsed(self.view.service_cidrs):
             self.add(layout.SERVICE_CIDRS, (network,))
@@ -170,7 +171,8 @@ class _Compiler:
             all_of, local_of = layout.NODE_PORT_ENDPOINTS, layout.LOCAL_NODE_PORT_ENDPOINTS
             name = f"node-port-{name}"
         self.add_endpoints(f"{all_of}-{protocol}", frontend, everywhere)
-        self.add_endpoints(f"{local_of}-{protocol}", frontend, here)
+        if here:
+            self.add_endpoints(f"{local_of}-{protocol}", frontend, here)
         if name not in self.chains:
             to_all = self.drawn(f"{all_of}-{protocol}", frontend, everywhere)
             to_local = self.drawn(f"{local_of}-{protocol}", frontend, here) if here else ()

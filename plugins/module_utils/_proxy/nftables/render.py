@@ -11,7 +11,7 @@ UserError `rules-nft-unwritable`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Union
 
 from .expressions import (
@@ -295,26 +295,43 @@ def _type_line(found: Set) -> str:
 
 def render_elements(found: Set, elements: Iterable[Element], *, between: str = ",\n\t\t\t") -> str:
     """`10.0.0.1 . 80 : accept, ...`, in the order given, for `elements = { }` and `add element ... { }` alike."""
-    by_hand = bool({"ifname", "mark"} & {*found.key, *found.data})
-    return between.join(_element(found, element, by_hand=by_hand) for element in elements)
+    listed = list(elements)
+    if {"ifname", "mark"} & {*found.key, *found.data}:
+        return between.join([_element(one, _by_hand(found.key, one.key), found.data) for one in listed])
+    _check_words(listed)
+    return between.join([_element(one, " . ".join(one.key)) for one in listed])
 
 
-def _element(found: Set, element: Element, *, by_hand: bool) -> str:
-    if by_hand:
-        text = " . ".join(_constant(kind, part) for kind, part in zip(found.key, element.key))
-    else:
-        text = _checked(_KEY, " . ".join(element.key), "key")
+def _element(element: Element, key: str, by_hand: Sequence[str] = ()) -> str:
+    """`key` is written already. What is `by_hand` are types of the value, where it is to be written so."""
+    text, target = key, element.target
     if element.timeout_seconds:
         text += f" timeout {element.timeout_seconds}s"
     if element.comment:
         text += f" comment {quoted(element.comment)}"
-    if element.target is None:
+    if target is None:
         return text
-    if isinstance(element.target, Verdict):
-        return f"{text} : {_target(element.target)}"
-    if by_hand:
-        return f"{text} : {' . '.join(_constant(kind, part) for kind, part in zip(found.data, element.target))}"
-    return f"{text} : {_checked(_KEY, ' . '.join(element.target), 'value')}"
+    if isinstance(target, Verdict):
+        return f"{text} : {_target(target)}"
+    return f"{text} : {_by_hand(by_hand, target) if by_hand else ' . '.join(target)}"
+
+
+def _by_hand(types: Sequence[str], values: Key) -> str:
+    return " . ".join(_constant(kind, part) for kind, part in zip(types, values))
+
+
+def _check_words(elements: Sequence[Element]) -> None:
+    """All at once, since there are tens of thousands: signs that none of them may have, all of them together have not."""
+    words: list[str] = []
+    for element in elements:
+        words += element.key
+        if isinstance(element.target, tuple):
+            words += element.target
+    if "" in words or not _WORD.fullmatch("".join(words)):
+        for element in elements:
+            _checked(_KEY, " . ".join(element.key), "key")
+            if isinstance(element.target, tuple):
+                _checked(_KEY, " . ".join(element.target), "value")
 
 
 # Words

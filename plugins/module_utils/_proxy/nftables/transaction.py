@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
+from operator import itemgetter
 from types import MappingProxyType
 from typing import NamedTuple, Optional, Union
 
@@ -66,7 +67,7 @@ def plan(wanted: Optional[Table], found: Optional[Table]) -> tuple[Operation, ..
     if wanted is None:
         return () if found is None else (Operation(DELETE_TABLE, found.family, found.name),)
     if found is None:
-        return tuple(_everything(wanted))
+        return _everything(wanted)
     if (wanted.family, wanted.name) != (found.family, found.name):
         raise ValueError(f"{wanted.family} {wanted.name} is wanted, {found.family} {found.name} was found")
     if not _is_amendable(wanted, found):
@@ -129,9 +130,9 @@ def _is_amendable(wanted: Table, found: Table) -> bool:
     )
 
 
-def _everything(wanted: Table) -> Iterator[Operation]:
-    yield Operation(ADD_TABLE, wanted.family, wanted.name)
-    yield from _amendments(wanted, Table(wanted.family, wanted.name))
+def _everything(wanted: Table) -> tuple[Operation, ...]:
+    nothing = Table(wanted.family, wanted.name)
+    return (Operation(ADD_TABLE, wanted.family, wanted.name), *_amendments(wanted, nothing))
 
 
 def _amendments(wanted: Table, found: Table) -> Iterator[Operation]:
@@ -189,7 +190,7 @@ def _element_amendments(wanted: Table, found: Table) -> Iterator[Operation]:
 
 
 def _commands(operations: Iterable[Operation]) -> Iterator[str]:
-    for (kind, family, table, at), group in groupby(operations, key=lambda one: one[:4]):
+    for (kind, family, table, at), group in groupby(operations, key=itemgetter(0, 1, 2, 3)):
         place = " ".join([kind, family, name(table), *([name(at)] if at else [])])
         values = [one.value for one in group]
         if kind in (ADD_ELEMENT, DELETE_ELEMENT):
