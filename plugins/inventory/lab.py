@@ -20,6 +20,8 @@ description:
   - Every instance has the variables C(ballast_host), C(ballast_address), C(ballast_pod_cidr), C(ballast_labels),
     C(ballast_taints), C(ballast_proxy_backend) and C(ballast_runtime). Everything has C(ballast_lab), with C(name),
     C(kubernetes_version), C(lab_dir), C(kubeconfig), C(api_server), C(node_cidr), C(pod_cidr) and C(service_cidr).
+  - Every instance has the variables that the playbooks C(ballast.kube.kube_proxy_*) read, C(kube_proxy_service),
+    C(kube_proxy_config_path) and C(kube_proxy_state_dir), or C(kube_proxy_deployment) where a DaemonSet runs kube-proxy.
   - Nothing that the record holds is ever treated as a template.
   - The name of the configuration file must end in C(ballast.yml), C(ballast.yaml), C(lab.yml) or C(lab.yaml).
 extends_documentation_fragment:
@@ -67,6 +69,8 @@ from ansible.errors import AnsibleParserError
 from ansible.plugins.inventory import BaseInventoryPlugin, Constructable
 from ansible.template import trust_as_template
 
+from ansible_collections.ballast.kube.plugins.module_utils._core.names import joined
+
 _VERSION = 1
 _PAGE = "docs/inventory-and-become.md"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
@@ -92,7 +96,12 @@ class InventoryModule(BaseInventoryPlugin, Constructable):
         super().parse(inventory, loader, path, cache)
         self._read_config_data(path)
         lab_dir = str(self.get_option("lab_dir"))
-        groups = groups_of(read_record(os.path.join(lab_dir, "lab.json")), python=sys.executable, uid=os.geteuid())
+        groups = groups_of(
+            read_record(os.path.join(lab_dir, "lab.json")),
+            python=sys.executable,
+            uid=os.geteuid(),
+            is_systemd=os.path.isdir("/run/systemd/system"),
+        )
         for group, hosts in groups.items():
             inventory.add_group(group)
             for name, variables in hosts.items():
@@ -133,8 +142,8 @@ def read_record(path: str) -> object:
         raise _damaged(path, str(error)) from error
 
 
-def groups_of(record: object, *, python: str, uid: int) -> dict[str, dict[str, Vars]]:
-    """Group, host, variables. `python` and `uid` are of the process that runs Ansible. Pure.
+def groups_of(record: object, *, python: str, uid: int, is_systemd: bool) -> dict[str, dict[str, Vars]]:
+    """Group, host, variables. `python` and `uid` are of the process that runs Ansible, `is_systemd` of its machine. Pure.
 
     A record of another form is an AnsibleParserError that names the place; keys that are not needed are ignored.
     """
@@ -146,7 +155,9 @@ def groups_of(record: object, *, python: str, uid: int) -> dict[str, dict[str, V
             id="inventory-version",
         )
     common = {"ballast_lab": _lab_facts(lab)}
-    hosts = {place.text("name", _NAME): _host_vars(place, python=python, uid=uid) for place in lab.places("hosts")}
+    carriers = {place.text("name", _NAME): place for place in lab.places("hosts")}
+    hosts = {name: _host_vars(place, python=python, uid=uid) for name, place in carriers.items()}
+    proxy = _kube_proxy_deployment(lab)
     nodes: dict[str, Vars] = {}
     proxies: dict[str, dict[str, Vars]] = {}
     for place in lab.places("nodes"):
@@ -156,12 +167,16 @@ def groups_of(record: object, *, python: str, uid: int) -> dict[str, dict[str, V
         if name in nodes or name in hosts or name in _RESERVED:
             raise _damaged(f"{place.path}.name", f"{name} is taken")
         nodes[name] = {**hosts[carrier], **_node_vars(place, carrier, uid=uid, via=hosts[carrier]), **common}
+        # A lab's virtual machines are images of ours, which boot with systemd.
+        by_systemd = is_systemd or hosts[carrier]["ansible_connection"] != "local"
+        nodes[name].update(proxy or _kube_proxy_service(lab, name, carriers[carrier], by_systemd=by_systemd))
+        nodes[name]["kube_proxy_state_dir"] = os.path.join(_home(carriers[carrier], name), "kube-proxy")
         proxies.setdefault(f"proxy_{nodes[name]['ballast_proxy_backend']}", {})[name] = {}
     # The control plane runs where Ansible does, also when every node is on another machine.
     control_plane = hosts.get(_LOCAL, {"ansible_connection": "local", "ansible_python_interpreter": python})
     return {
         "ballast_hosts": {name: {**variables, **common} for name, variables in hosts.items()},
-        "ballast_control_plane": {_LOCAL: {**control_plane, **common}},
+        "ballast_control_plane": {_LOCAL: {**control_plane, **common, **proxy}},
         "ballast_nodes": nodes,
         **dict(sorted(proxies.items())),
     }
@@ -217,6 +232,28 @@ def _node_vars(place: _Place, carrier: str, *, uid: int, via: Vars) -> Vars:
         "ballast_proxy_backend": place.text("proxy_backend", re.compile("iptables|ipvs|nftables")),
         "ballast_runtime": place.text("runtime", _NAME),
     }
+
+
+def _kube_proxy_deployment(lab: _Place) -> Vars:
+    """Where a DaemonSet runs kube-proxy; empty where each node has a service for it. A record without it is of an earlier version."""
+    if not lab.has("kube_proxy") or lab.text("kube_proxy", re.compile("service|daemonset")) == "service":
+        return {}
+    kubeconfig = os.path.join(lab.text("lab_dir", _PATH), "admin.kubeconfig")
+    return {"kube_proxy_deployment": "daemonset", "kube_proxy_admin_kubeconfig": kubeconfig}
+
+
+def _kube_proxy_service(lab: _Place, name: str, carrier: _Place, *, by_systemd: bool) -> Vars:
+    """A systemd unit, or the directory of a runit service."""
+    home, unit = _home(carrier, name), joined(lab.text("name", _NAME), name, "kube-proxy")
+    return {
+        "kube_proxy_service": unit if by_systemd else os.path.join(home, "sv", unit),
+        "kube_proxy_config_path": os.path.join(home, "etc", "kube-proxy.json"),
+    }
+
+
+def _home(carrier: _Place, name: str) -> str:
+    """Of an instance, on the host that carries it."""
+    return os.path.join(carrier.text("state_dir", _PATH), "nodes", name)
 
 
 def _trusted(value: Any) -> Any:

@@ -34,7 +34,7 @@ NODE: dict[str, Any] = {
     "netns": "/run/netns/ballast-lab-n1",
     "mountns": "/run/ballast/lab/n1.mnt",
 }
-LOCAL: dict[str, Any] = {"name": "localhost", "connection": "local", "address": "10.97.0.1"}
+LOCAL: dict[str, Any] = {"name": "localhost", "connection": "local", "address": "10.97.0.1", "state_dir": "/srv/lab"}
 MACHINE: dict[str, Any] = {
     "name": "vm1",
     "connection": "ssh",
@@ -42,6 +42,7 @@ MACHINE: dict[str, Any] = {
     "user": "root",
     "ssh_key": "/srv/lab/vms/id_ed25519",
     "known_hosts": "/srv/lab/vms/known_hosts",
+    "state_dir": "/var/lib/ballast/lab",
 }
 
 
@@ -62,8 +63,8 @@ def record(**changes: Any) -> dict[str, Any]:
     }
 
 
-def groups(uid: int = 0, **changes: Any) -> dict[str, dict[str, dict[str, Any]]]:
-    return groups_of(record(**changes), python=PYTHON, uid=uid)
+def groups(uid: int = 0, is_systemd: bool = True, **changes: Any) -> dict[str, dict[str, dict[str, Any]]]:
+    return groups_of(record(**changes), python=PYTHON, uid=uid, is_systemd=is_systemd)
 
 
 def test_groups_of_a_lab_on_this_host() -> None:
@@ -113,6 +114,37 @@ def test_every_host_knows_its_lab() -> None:
             assert variables["ballast_lab"]["kubeconfig"] == "/srv/lab/admin.kubeconfig"
 
 
+def of_kube_proxy(variables: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in variables.items() if name.startswith("kube_proxy_")}
+
+
+def test_the_playbooks_of_kube_proxy_are_told_of_each_instance() -> None:
+    home = "/srv/lab/nodes/n1"
+    unit = {
+        "kube_proxy_service": "ballast-lab-n1-kube-proxy",
+        "kube_proxy_config_path": f"{home}/etc/kube-proxy.json",
+        "kube_proxy_state_dir": f"{home}/kube-proxy",
+    }
+    assert of_kube_proxy(groups()["ballast_nodes"]["n1"]) == unit
+    runit = {**unit, "kube_proxy_service": f"{home}/sv/ballast-lab-n1-kube-proxy"}
+    assert of_kube_proxy(groups(is_systemd=False)["ballast_nodes"]["n1"]) == runit
+    assert of_kube_proxy(groups(kube_proxy="service")["ballast_control_plane"]["localhost"]) == {}
+
+
+def test_a_machine_runs_kube_proxy_as_a_unit_whatever_this_host_has() -> None:
+    found = groups(is_systemd=False, hosts=[MACHINE], nodes=[{**NODE, "host": "vm1"}])["ballast_nodes"]["n1"]
+    assert found["kube_proxy_service"] == "ballast-lab-n1-kube-proxy"
+    assert found["kube_proxy_state_dir"] == "/var/lib/ballast/lab/nodes/n1/kube-proxy"
+
+
+def test_a_daemonset_is_told_of_on_the_instances_and_where_the_control_plane_is() -> None:
+    found = groups(kube_proxy="daemonset")
+    told = {"kube_proxy_deployment": "daemonset", "kube_proxy_admin_kubeconfig": "/srv/lab/admin.kubeconfig"}
+    assert of_kube_proxy(found["ballast_control_plane"]["localhost"]) == told
+    state_dir = {"kube_proxy_state_dir": "/srv/lab/nodes/n1/kube-proxy"}
+    assert of_kube_proxy(found["ballast_nodes"]["n1"]) == {**told, **state_dir}
+
+
 def node(**changes: Any) -> dict[str, Any]:
     return {"nodes": [{**NODE, **changes}]}
 
@@ -128,6 +160,8 @@ DAMAGED: list[tuple[str, Any]] = [
     ("lab.hosts[0].user", record(hosts=[{**MACHINE, "user": "-oProxyCommand=id"}])),
     ("lab.hosts[0].address", record(hosts=[{**MACHINE, "address": "{{ 1 }}"}])),
     ("lab.control_plane", record(control_plane=None)),
+    ("lab.hosts[0].state_dir", record(hosts=[{**LOCAL, "state_dir": "srv"}])),
+    ("lab.kube_proxy", record(kube_proxy="pod")),
     ("lab.nodes[0].name", record(**node(name="N 1"))),
     ("lab.nodes[0].name", record(**node(name="localhost"))),
     ("lab.nodes[0].name", record(**node(name="all"))),
@@ -145,7 +179,7 @@ DAMAGED: list[tuple[str, Any]] = [
 @pytest.mark.parametrize(("path", "content"), DAMAGED, ids=[f"{path}-{at}" for at, (path, _c) in enumerate(DAMAGED)])
 def test_a_damaged_record_is_refused_with_its_place(path: str, content: Any) -> None:
     with pytest.raises(AnsibleParserError) as raised:
-        groups_of(content, python=PYTHON, uid=0)
+        groups_of(content, python=PYTHON, uid=0, is_systemd=True)
     assert str(raised.value).startswith(f"{path}: ")
     assert "inventory-record" in str(raised.value)
 
