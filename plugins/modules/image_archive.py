@@ -41,7 +41,7 @@ options:
       - V(busybox) is C(ballast.local/busybox:1), C(busybox-static) with links for its applets, among them servers
         (C(httpd), C(nc)) and clients (C(wget), C(nslookup)).
       - V(kube-proxy) is C(ballast.local/kube-proxy:1), the program of O(bin_dir) with what it runs - C(nftables), both variants of
-        C(iptables), C(conntrack), C(ipset), C(kmod), and all that they depend on. C(iptables) writes to nf_tables; with
+        C(iptables), C(conntrack), C(ipset), C(kmod), C(netbase), and all that they depend on. C(iptables) writes to nf_tables; with
         C(/usr/libexec/iptables-legacy) first in C(PATH) it is the other variant.
     type: list
     elements: str

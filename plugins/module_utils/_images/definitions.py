@@ -117,8 +117,14 @@ PRESETS: Mapping[str, Image] = {
     # What kube-proxy of any mode runs. The program itself is of a directory that the request names.
     KUBE_PROXY: Image(
         name="ballast.local/kube-proxy:1",
+        packages=("netbase",),
         whole=("nftables", "iptables", "conntrack", "ipset", "kmod"),
-        files=(File(path="/usr/local/bin/kube-proxy", program="kube-proxy"),),
+        files=(
+            File(path="/usr/local/bin/kube-proxy", program="kube-proxy"),
+            # Without it nft tells 6 for tcp: a kube-proxy that starts then takes every element of its maps for a stale one
+            # and deletes it, and Services are refused.
+            File(path="/etc/protocols", source="/etc/protocols"),
+        ),
         links=(
             # As Debian has them since directories were merged into /usr; packages still use both spellings.
             *(Link(path=f"/{name}", to=f"usr/{name}") for name in ("bin", "lib", "lib64", "sbin")),

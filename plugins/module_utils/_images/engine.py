@@ -148,8 +148,8 @@ def _fill(host: Host, image: Image, packages: list[Package], whole: list[Package
     entries: list[Entry] = [entry for package in whole for entry in package.programs(host)]
     entries += [LinkEntry(path=link.path, to=link.to) for link in image.links]
     entries += [_entry(host, image, file, packages) for file in image.files]
-    labels = tuple(package.label for package in (*packages, *whole))
-    return Filled(image=image, entries=tuple(entries), packages=labels)
+    labels = dict.fromkeys(package.label for package in (*packages, *whole))
+    return Filled(image=image, entries=tuple(entries), packages=tuple(labels))
 
 
 def _entry(host: Host, image: Image, file: File, packages: list[Package]) -> FileEntry:

@@ -102,6 +102,7 @@ class ProxyHost(DebianHost):
     def __init__(self) -> None:
         super().__init__()
         self.packages = {
+            "netbase": ("6.4", {"etc/protocols": b"tcp 6 TCP\n", "etc/services": b"http 80/tcp\n"}),
             "nftables": ("1.0.6-2", {"usr/sbin/nft": b"ELF nft", "usr/lib/systemd/system/nftables.service": b"unit"}),
             "libnft": (
                 "1:2",
@@ -347,7 +348,8 @@ def test_the_image_of_kube_proxy_has_what_its_packages_depend_on(archive: Path, 
     bring_about(kube_proxy(archive, tmp_path), ProxyHost())
     layer = layer_of(archive, "ballast.local/kube-proxy:1")
     files = {name for name, member in layer.items() if member.isfile()}
-    assert files == {"usr/local/bin/kube-proxy", "usr/sbin/nft", "usr/lib/x86_64-linux-gnu/libnft.so.1.0"}
+    programs = {"usr/local/bin/kube-proxy", "usr/sbin/nft", "usr/lib/x86_64-linux-gnu/libnft.so.1.0"}
+    assert files == programs | {"etc/protocols"}
     assert layer["usr/local/bin/kube-proxy"].mode == 0o755
     links = {name: member.linkname for name, member in layer.items() if member.issym()}
     assert links["usr/lib/x86_64-linux-gnu/libnft.so.1"] == "libnft.so.1.0"
