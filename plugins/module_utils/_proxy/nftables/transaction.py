@@ -25,7 +25,6 @@ from typing import NamedTuple, Optional, Union
 from ..._core.errors import CommandFailed
 from ..._core.host import Host
 from .affinity import DYNAMIC_SIZE
-from .json_form import parse_json
 from .messages import MESSAGES
 from .objects import Chain, Element, Rule, Set, Table
 from .render import hook_line, name, quoted, render_elements, render_rule, set_lines
@@ -94,6 +93,8 @@ def read(host: Host, family: str, table: str) -> Optional[Table]:
     """The table as the kernel has it, None where it has none."""
     if not is_there(host, family, table):
         return None
+    from .json_form import parse_json  # with all that reads rules, which a node without our table does not need
+
     listed = host.run(["nft", "-j", "list", "table", family, table], timeout=_SECONDS).stdout
     return parse_json(listed).tables[family, table]
 
