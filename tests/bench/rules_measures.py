@@ -8,9 +8,14 @@ from __future__ import annotations
 
 import json
 import os
+import queue
+import socket
+import struct
 import subprocess
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,11 +27,15 @@ from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.compi
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.objects import Table
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.parse import parse_snapshot
 from tests.bench import rules_cluster as cluster
-from tests.bench.rules_nodes import NFTABLES, Node, Running, entered, run_module, running
+from tests.bench.rules_nodes import NFTABLES, Node, Running, run_module, running
 from tests.integration.kube_proxy import CONFIG, NODE, NODE_IP, KubeProxy
+from tests.integration.wire import entered
 
 FIRST_SYNC_SECONDS = 1500
 CHANGE_SECONDS = 600
+# linux/netlink.h, linux/netfilter/nfnetlink.h and nf_tables.h
+_NETLINK_NETFILTER, _SOL_NETLINK, _NETLINK_ADD_MEMBERSHIP, _GROUP_NFTABLES = 12, 270, 1, 7
+_NEW_GENERATION = 10 << 8 | 15  # NFNL_SUBSYS_NFTABLES, NFT_MSG_NEWGEN
 _MODULE = {"backend": "nftables", "node_name": NODE, "config": CONFIG}
 
 
@@ -174,12 +183,31 @@ class Changes:
     def _ours(self, snapshot: Mapping[str, Any]) -> dict[str, Any]:
         self.now, wanted = snapshot, compiled(snapshot)
         operations = transaction.plan(wanted, self.table)
-        with entered(self.made.name):
+        with entered(self.made.name), _commits() as committed:
             begun = time.perf_counter()
             transaction.commit(operations, LocalHost())
             spent = time.perf_counter() - begun
         self.table = wanted
-        return {"ours": round(spent, 5), "operations": len(operations)}
+        return {"ours": round(spent, 5), "in_force": round(committed() - begun, 5), "operations": len(operations)}
+
+
+@contextmanager
+def _commits() -> Iterator[Callable[[], float]]:
+    """Answers when the kernel told, to who listens in this namespace, that it had committed a transaction: the rules hold
+    from then on. nft ends later, when the kernel has freed what was deleted."""
+    told: queue.Queue[float] = queue.Queue()
+
+    def listen(heard: socket.socket) -> None:
+        kind = 0
+        while kind != _NEW_GENERATION:
+            _length, kind = struct.unpack_from("=IH", heard.recv(65536))
+        told.put(time.perf_counter())
+
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_NETFILTER) as heard:
+        heard.bind((0, 0))
+        heard.setsockopt(_SOL_NETLINK, _NETLINK_ADD_MEMBERSHIP, _GROUP_NFTABLES)
+        threading.Thread(target=listen, args=(heard,), daemon=True).start()
+        yield lambda: told.get(timeout=10)
 
 
 # Packets
