@@ -45,9 +45,11 @@ options:
     type: int
     default: 30
   verify_seconds:
-    description: How long kube-proxy may take until it is in order after its start, and its rules are as the Services mean them.
+    description:
+      - How long kube-proxy may take until it is in order after its start, and its rules are as the Services mean them.
+      - It costs nobody anything, as the bridge stands. On a large cluster the first synchronisation takes minutes.
     type: int
-    default: 120
+    default: 600
   confirm_within:
     description:
       - Seconds. The node goes back by itself unless O(state=confirmed) is asked for by then, which proves that it can be reached.

@@ -243,22 +243,22 @@ class ResourceEngine(Generic[D]):
         return True
 
     def _undo(self, steps: tuple[Step, ...], ledger: Ledger, host: Host, progress: Progress) -> list[str]:
-        """Undo the steps, newest first, each even when another cannot be undone; answers those that could not, and why.
+        """Undo the steps, newest first, as far as they can be undone; answers those that are left, the first with the reason.
 
+        It ends with the first that cannot: those before it may be what it stands on, as a bridge is for what it carries.
         The last may be done in part: it is undone from what is there.
         """
-        left = []
-        for step in reversed(steps):
+        for number, step in reversed(list(enumerate(steps))):
             try:
                 current = self._read(step.kind, step.target, host)
                 self._make(step.kind, step.target, host, after=step.before, before=current)
             except Exception as error:
-                left.append(f"{step.title}: {error.text if isinstance(error, BallastError) else repr(error)}")
-                continue
+                reason = error.text if isinstance(error, BallastError) else repr(error)
+                return [f"{step.title}: {reason}", *(older.title for older in reversed(steps[:number]))]
             with suppress(HostError):  # on a full disk: the next run undoes it again, which then does nothing
                 ledger.undone(step)
             progress.undone(step.group or step.title, step.title)
-        return left
+        return []
 
     def _read(self, kind: str, target: str, host: Host) -> Value:
         return as_json(self._kind(kind).read(host, target))

@@ -235,7 +235,7 @@ class _Runit:
         if supervised:
             _wait_for(host, lambda: host.stat(os.path.join(target, "supervise", "ok")) is not None, wanted.name)
             if not running or not definition_known:
-                self._stop(host, target)
+                self.stop(host, target)
             if running:
                 host.run(["sv", "up", target], timeout=_STOP_SECONDS)
                 _wait_for_state(host, target, "run")
@@ -260,9 +260,12 @@ class _Runit:
     def _runs(self, host: Host, target: str) -> bool:
         return supervisor_pid(host, os.path.dirname(target)) is not None and _runit_state(host, target) == "run"
 
-    def _stop(self, host: Host, target: str) -> None:
+    def stop(self, host: Host, target: str) -> None:
         # force-stop: TERM, and KILL after the wait.
         host.run(["sv", "-w", str(_STOP_SECONDS), "force-stop", target], timeout=2 * _STOP_SECONDS, check=False)
+        # One that ends again and again is down, and wanted up, while runsv waits before its next start: sv takes that for
+        # stopped, and would take the next "up" for asked already.
+        _wait_for(host, lambda: _is_to_be_down(host, target), os.path.basename(target))
 
 
 class _Systemd:
@@ -345,6 +348,17 @@ def _incomplete(target: str) -> Value:
 
 def _backend(host: Host) -> _Runit | _Systemd:
     return _Systemd() if host.is_systemd() else _Runit()
+
+
+def stop_runit(host: Host, target: str) -> None:
+    """Any service of runit, ours or not, until it is down and stays so."""
+    _Runit().stop(host, target)
+
+
+def _is_to_be_down(host: Host, target: str) -> bool:
+    """Byte 17 of supervise/status (runsv.c, update_status) is "u" or "d", for what is wanted of the service."""
+    wanted = (host.read(os.path.join(target, "supervise", "status")) or b"")[17:18]
+    return _runit_state(host, target) == "down" and wanted in (b"d", b"")
 
 
 def _runit_state(host: Host, target: str) -> str:

@@ -20,6 +20,7 @@ from ..._core.errors import BallastError, CommandFailed
 from ..._core.host import PATH, Host
 from ..._core.kubeapi import Api
 from ..._core.kubeconfig import Credentials, credentials
+from ..._core.service import stop_runit
 from ..iptables.restore import VARIANTS
 from .messages import MESSAGES
 
@@ -100,10 +101,7 @@ def api(host: Host, where: Installation, config: Mapping[str, Any]) -> Api:
 def stop(host: Host, where: Installation) -> None:
     """Until it has ended. A kube-proxy that does not run is well."""
     if where.by_runit:
-        argv = ["sv", "-w", str(_STOP_SECONDS), "force-stop", where.service]
-        host.run(
-            argv, timeout=3 * _STOP_SECONDS, check=False
-        )  # its answer is of no use: down already is a failure there
+        stop_runit(host, where.service)
     else:
         host.run(["systemctl", "stop", where.service], timeout=3 * _STOP_SECONDS)
 

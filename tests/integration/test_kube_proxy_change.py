@@ -1,0 +1,280 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A real kube-proxy changes its mode under load, and whatever is killed or taken away meanwhile, Services are served and
+the node ends clean."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.bench.migrate import ACKNOWLEDGE, Sizes
+from tests.bench.migrate import Bench as Cluster
+from tests.bench.rules import binaries
+from tests.integration.kube_proxy import BRIDGE, NODE, control_plane
+from tests.integration.loaded_node import LoadedNode, loaded_node
+from tests.integration.supervised_proxy import LEGACY, SupervisedProxy, supervised
+from tests.integration.wire import entered
+from tests.load.running import Client, Load, load
+
+VERSION = os.environ.get("LAB_KUBERNETES", "1.37.1")
+ROOT = Path(__file__).resolve().parents[2]
+NFTABLES, IPTABLES = "nftables", "iptables"
+RATE, HELD = (
+    20,
+    8,
+)  # connections per second of each kind, and long-lived ones of a client: the machine has other work too
+CONFIRM_SECONDS = 3
+OTHER = {NFTABLES: IPTABLES, IPTABLES: NFTABLES}
+
+pytestmark = [pytest.mark.lab, pytest.mark.skipif(os.geteuid() != 0, reason="only root can make network namespaces")]
+
+
+@dataclass(frozen=True)
+class Node:
+    made: LoadedNode
+    proxy: SupervisedProxy
+    running: Load
+
+    @property
+    def state_dir(self) -> Path:
+        return self.proxy.place / "state"
+
+    def start(self, *, kill_at: int = 0, **options: Any) -> subprocess.Popen[str]:
+        given = {
+            "service": self.proxy.service,
+            "config_path": str(self.proxy.config_path),
+            "state_dir": str(self.state_dir),
+            "acknowledge": ACKNOWLEDGE,
+            **options,
+        }
+        argv = [sys.executable, "-m", "tests.integration.killed_run", json.dumps(given), str(kill_at)]
+        with entered(self.made.host.namespace):
+            return subprocess.Popen(argv, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def run(self, **options: Any) -> list[dict[str, str]]:
+        started = self.start(**options)
+        out, err = started.communicate(timeout=300)
+        assert started.returncode == 0, err
+        steps: list[dict[str, str]] = json.loads(out)
+        return steps
+
+    def bridged(self) -> bool:
+        listed = self.made.host.run(["nft", "list", "chains"], timeout=60).stdout
+        return "ballast-bridge" in listed
+
+    def wait(self, what: str, holds: Callable[[], bool], *, seconds: float = 120) -> None:
+        deadline = time.monotonic() + seconds
+        while not holds():
+            assert time.monotonic() < deadline, f"{what}: not within {seconds} s"
+            time.sleep(0.1)
+
+    def check_clean(self, mode: str) -> None:
+        """In that mode, with neither bridge nor guard, its journal closed."""
+        assert self.proxy.mode() == mode
+        assert not self.bridged()
+        assert not (self.state_dir / "guard").exists()
+        journal = self.state_dir / "ledger.jsonl"
+        lines = journal.read_text(encoding="utf-8").splitlines() if journal.exists() else []
+        assert [json.loads(line)["op"] for line in lines if '"op": "recorded"' not in line] == []
+
+    @contextmanager
+    def served(self) -> Iterator[None]:
+        """No connection fails and none breaks while the block runs. Where the load itself was late by as much as it waits
+        for an answer, it says nothing."""
+        began = time.monotonic()
+        yield
+        found = self.running.summary(since=began, until=time.monotonic())
+        assert found.total.attempts > 0
+        if found.lag_seconds < 0.5:
+            assert found.total.failures == 0, (found.total.errors, found.total.outage_seconds)
+            assert found.held.broken == 0, found.held
+
+
+def _gently(client: Client) -> Client:
+    flows = tuple(replace(flow, rate=RATE) for flow in client.flows)
+    return replace(client, flows=flows, held=client.held and replace(client.held, count=HELD))
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    place = tmp_path_factory.mktemp("change")
+    bin_dir, version = binaries(VERSION)
+    with control_plane(version, bin_dir, place) as api, ExitStack() as undo:
+        numbers = Cluster(api, bin_dir, place, Sizes(services=50)).fill()
+        made = undo.enter_context(loaded_node("change"))
+        program, kubeconfig = f"{bin_dir}/kube-proxy", api.kubeconfig(f"nodes/{NODE}/kube-proxy")
+        began = time.time()
+        proxy = undo.enter_context(
+            supervised(made.host, program, kubeconfig, place / "proxy", mode=IPTABLES, variant=LEGACY)
+        )
+        proxy.wait_for_sync(IPTABLES, since=began, timeout=120)
+        clients = [_gently(one) for one in made.clients(numbers)]
+        running = undo.enter_context(load(clients, place))
+        running.wait_for_held(2 * HELD)
+        yield Node(made, proxy, running)
+
+
+def test_a_change_and_the_way_back_fail_no_connection_and_a_second_run_changes_nothing(node: Node) -> None:
+    with node.served():
+        steps = node.run(mode=NFTABLES)
+        assert [step["kind"] for step in steps if step["kind"] in ("bridge", "kube-proxy")] == [
+            "bridge",
+            "kube-proxy",
+            "bridge",
+        ]
+        node.check_clean(NFTABLES)
+        assert node.run(mode=NFTABLES) == []
+        node.run(state="previous")
+        node.check_clean(IPTABLES)
+        assert node.run(state="previous") == []
+
+
+def _steps_of_a_change(node: Node) -> list[tuple[int, str]]:
+    """Number in the journal and name of the first step of each kind and direction."""
+    config = json.loads(node.proxy.config_path.read_text(encoding="utf-8"))
+    assert config["mode"] == node.proxy.mode()
+    steps = node.run(mode=OTHER[config["mode"]])
+    first: dict[str, int] = {}
+    for number, step in enumerate(steps):
+        first.setdefault(f"{step['verb']} {step['kind']}", 2 * number + 1)
+    return [(number, name) for name, number in first.items()]
+
+
+def test_a_run_that_is_killed_at_any_step_is_ended_by_the_next_one(node: Node) -> None:
+    points = _steps_of_a_change(node)
+    assert {"make bridge", "change kube-proxy", "remove bridge", "remove service"} <= {name for _at, name in points}
+    for at, name in points:
+        mode = OTHER[node.proxy.mode()]
+        with node.served():
+            killed = node.start(mode=mode, kill_at=at)
+            killed.communicate(timeout=300)
+            assert killed.returncode == -signal.SIGKILL, name
+            node.run(mode=mode)
+            node.check_clean(mode)
+
+
+@pytest.mark.parametrize("name", ["make bridge", "change kube-proxy", "remove bridge"])
+def test_where_no_run_follows_the_guard_takes_the_node_back(node: Node, name: str) -> None:
+    before = node.proxy.mode()
+    # Armed, the guard is not removed by the run itself: the journal ends with the bridge.
+    at = next(number for number, found in _steps_there_and_back(node) if found == name)
+    with node.served():
+        killed = node.start(mode=OTHER[before], confirm_within=CONFIRM_SECONDS, kill_at=at)
+        killed.communicate(timeout=300)
+        assert killed.returncode == -signal.SIGKILL
+        node.wait("the guard has gone", lambda: not (node.state_dir / "guard").exists())
+        node.wait("what it did is told", (node.state_dir / "outcome.json").exists)
+        node.check_clean(before)
+
+
+def _steps_there_and_back(node: Node) -> list[tuple[int, str]]:
+    points = _steps_of_a_change(node)
+    node.run(state="previous")
+    return points
+
+
+def test_a_change_that_nobody_confirms_is_taken_back_and_a_confirmed_one_stays(node: Node) -> None:
+    before = node.proxy.mode()
+    with node.served():
+        node.run(mode=OTHER[before], confirm_within=CONFIRM_SECONDS)
+        assert node.proxy.mode() == OTHER[before]
+        node.wait("it has gone back", (node.state_dir / "outcome.json").exists)
+        node.check_clean(before)
+        node.run(mode=OTHER[before], confirm_within=60)
+        assert (node.state_dir / "guard").exists()
+        node.run(state="confirmed")
+        node.check_clean(OTHER[before])
+        assert not (node.state_dir / "outcome.json").exists()
+
+
+def test_a_kube_proxy_that_is_killed_while_it_starts_is_waited_for(node: Node) -> None:
+    mode, pid = OTHER[node.proxy.mode()], node.proxy.pid
+    with node.served():
+        started = node.start(mode=mode)
+        node.wait("another kube-proxy runs", lambda: _pid(node) not in (None, pid))
+        os.kill(node.proxy.pid, signal.SIGKILL)
+        _out, err = started.communicate(timeout=300)
+        assert started.returncode == 0, err
+        node.check_clean(mode)
+
+
+def _pid(node: Node) -> int | None:
+    try:
+        return node.proxy.pid
+    except AssertionError:
+        return None
+
+
+def test_an_api_that_is_away_while_kube_proxy_starts_is_waited_for(node: Node) -> None:
+    mode = OTHER[node.proxy.mode()]
+    with node.served():
+        started = node.start(mode=mode)
+        node.wait("the bridge is there", node.bridged)
+        subprocess.run(["ip", "link", "set", BRIDGE, "down"], check=True)
+        try:
+            time.sleep(30)
+        finally:
+            subprocess.run(["ip", "link", "set", BRIDGE, "up"], check=True)
+        _out, err = started.communicate(timeout=300)
+        assert started.returncode == 0, err
+        node.check_clean(mode)
+
+
+def test_a_kube_proxy_that_does_not_start_is_put_back(node: Node) -> None:
+    before = node.proxy.mode()
+    text = node.proxy.config_path.read_text(encoding="utf-8")
+    with node.served():
+        started = node.start(mode=OTHER[before], config={"featureGates": {"NoSuchGate": True}}, verify_seconds=30)
+        _out, err = started.communicate(timeout=300)
+        assert started.returncode == 1
+        assert "migrate-gate" in err
+        assert "left: nothing" in err, err
+        node.check_clean(before)
+    assert node.proxy.config_path.read_text(encoding="utf-8") == text
+
+
+def test_a_full_disk_leaves_the_node_as_it_was(node: Node) -> None:
+    before = node.proxy.mode()
+    node.state_dir.mkdir(exist_ok=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "ballast", str(node.state_dir)], check=True)
+    try:
+        with node.served():
+            started = node.start(mode=OTHER[before])
+            _out, err = started.communicate(timeout=300)
+            assert started.returncode == 1
+            assert "core-enospc" in err
+            assert node.proxy.mode() == before
+            assert not node.bridged()
+    finally:
+        subprocess.run(["umount", str(node.state_dir)], check=True)
+
+
+def test_without_nft_nothing_is_changed(node: Node) -> None:
+    before = node.proxy.mode()
+    if before == NFTABLES:
+        node.run(mode=IPTABLES)
+    nft = subprocess.run(["readlink", "-f", "/usr/sbin/nft"], check=True, capture_output=True, text=True).stdout.strip()
+    given = {"service": node.proxy.service, "config_path": str(node.proxy.config_path), "mode": NFTABLES}
+    given |= {"state_dir": str(node.state_dir), "acknowledge": ACKNOWLEDGE}  # type: ignore[dict-item]
+    hidden = f'mount --bind /dev/null {nft} && exec {sys.executable} -m tests.integration.killed_run "$1" 0'
+    argv = ["unshare", "--mount", "sh", "-c", hidden, "sh", json.dumps(given)]
+    with entered(node.made.host.namespace):
+        done = subprocess.run(argv, cwd=ROOT, text=True, capture_output=True, timeout=300, check=False)
+    assert done.returncode == 1, done.stdout
+    assert "nft" in done.stderr
+    assert "Traceback" not in done.stderr
+    node.check_clean(IPTABLES)
