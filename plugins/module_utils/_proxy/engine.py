@@ -223,7 +223,8 @@ class RulesEngine:
         if desired.snapshot is not None:
             _change_settings(plan, host)
         done: list[Part] = []
-        for part in plan.parts:
+        for planned in plan.parts:
+            part = _seen_anew(plan.backend, planned, host) if done and desired.backend == IPVS else planned
             subject = f"rules of IPv{part.family}"
             if part.operations:
                 progress.started(subject, f"{len(part.operations)} operations")
@@ -292,6 +293,12 @@ def _settings(desired: Desired, backend: Backend) -> Settings:
         for setting in backend.settings(desired.snapshot.view(family), config.rules)
     ]
     return tuple(dict.fromkeys(found))
+
+
+def _seen_anew(backend: Backend, part: Part, host: Host) -> Part:
+    """The families of ipvs share one link, which is there, or free to go, when the first of them is done."""
+    found = backend.left(host, part.family) if part.wanted is None else backend.read(host, part.family)
+    return Part(part.family, found, part.wanted, tuple(backend.plan(part.wanted, found)))
 
 
 def _change_settings(plan: RulesPlan, host: Host) -> None:

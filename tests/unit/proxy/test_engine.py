@@ -17,10 +17,12 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.errors import B
 from ansible_collections.ballast.kube.plugins.module_utils._core.events import NullSink, Progress
 from ansible_collections.ballast.kube.plugins.module_utils._core.host import Host
 from ansible_collections.ballast.kube.plugins.module_utils._proxy import engine as module
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.auditing.facts import SETTINGS
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.engine import ENGINE, SPEC, Desired
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.model import FamilyView, RuleConfig
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.record import DIRECTORY
 from tests.unit.fakes import FakeHost
+from tests.unit.proxy.ipvs.kernel import LINK, Kernel
 
 PROGRESS = Progress(NullSink(), feature="test")
 SETTING = "net.ipv4.conf.all.route_localnet"
@@ -298,3 +300,16 @@ def test_windows_policies_are_created_and_those_of_others_deleted() -> None:
     gone = wanted(backend="winkernel", hns={"load_balancers": there})
     kinds = [one.kind for one in ENGINE.plan(gone, ENGINE.observe(gone, host)).policies]
     assert kinds == ["delete load balancer"]
+
+
+def test_the_link_that_both_families_share_is_made_once_and_goes_with_the_second() -> None:
+    kernel = Kernel()
+    host = kernel.host()
+    host.given("/proc/net/if_inet6")
+    host.on("modprobe", answer="")
+    for name in SETTINGS["ipvs"]:
+        host.given_sysctl(name, 0)
+    for desired in (wanted(BOTH, backend="ipvs"), wanted(backend="ipvs", state="absent", snapshot=None)):
+        ENGINE.apply(ENGINE.plan(desired, ENGINE.observe(desired, host)), desired, host, PROGRESS)
+        assert ENGINE.plan(desired, ENGINE.observe(desired, host)).steps == []
+    assert LINK not in kernel.links
