@@ -1,0 +1,295 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A node in ipvs is moved to nftables, back, and goes back by itself, by the commands that an operator types.
+
+The tests are one story and run in this order. From the first to the last but one a client on the node and one in a pod of it
+connect to a Service every 0.1 s.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import testinfra
+import yaml
+
+SCENARIO = Path(__file__).resolve().parents[1]
+ROOT = SCENARIO.parents[1]
+INVENTORY = SCENARIO / "lab.yml"
+VARIABLES = SCENARIO.parent / "default/vars/lab.yml"
+LAB_DIR = Path(yaml.safe_load(INVENTORY.read_text(encoding="utf-8"))["lab_dir"])
+LAB = json.loads((LAB_DIR / "lab.json").read_text(encoding="utf-8"))
+NODE = next(one for one in LAB["nodes"] if one["proxy_backend"] == "ipvs")
+NAME = NODE["name"]
+UNIT = f"ballast-{LAB['name']}-{NAME}-kube-proxy"
+SERVICE = ("ballast-lab", "echo")
+CLIENTS = ("node", "pod")
+# The clients' connections are known to ipvs for minutes after they have ended.
+ACCEPTED = {"kube_proxy_acknowledge": ["preflight-ipvs-connections"]}
+MODULE_ACCEPTED = {"acknowledge": ACCEPTED["kube_proxy_acknowledge"]}
+_RUN_SECONDS = 300
+_BACK_SECONDS = 120  # the guard waits and goes back
+
+# Prints a sign for each connection: "." answered, "r" answered after its SYN was sent again, "F" failed.
+CLIENT = """
+import socket, struct, sys, time
+RETRANSMITTED = 100  # tcpi_total_retrans in struct tcp_info, linux/tcp.h
+while True:
+    began = time.monotonic()
+    try:
+        with socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=5) as sock:
+            info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, RETRANSMITTED + 4)
+            sock.sendall(b"GET / HTTP/1.0\\r\\n\\r\\n")
+            well = b" 200 " in sock.recv(64)
+        sign = "F" if not well else "r" if struct.unpack_from("I", info, RETRANSMITTED)[0] else "."
+        problem = "another answer"
+    except OSError as error:
+        sign, problem = "F", repr(error)
+    print(sign, end="", flush=True)
+    if sign == "F":
+        print(f"{began:.1f} to {time.monotonic():.1f}: {problem}", file=sys.stderr, flush=True)
+    time.sleep(max(0.0, began + 0.1 - time.monotonic()))
+"""
+
+
+@dataclass(frozen=True)
+class Run:
+    status: int
+    output: str
+
+    @property
+    def changed(self) -> int:
+        recap = [line for line in self.output.splitlines() if "changed=" in line and "unreachable=" in line]
+        return sum(int(line.split("changed=")[1].split()[0]) for line in recap)
+
+
+def ansible(program: str, *arguments: str, **environment: str) -> Run:
+    given = {
+        **os.environ,
+        "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+        "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".build/collections"),
+        "ANSIBLE_FORCE_COLOR": "0",
+        **environment,
+    }
+    argv = [str(Path(sys.executable).parent / program), *arguments]
+    done = subprocess.run(argv, cwd=ROOT, env=given, capture_output=True, text=True, timeout=_RUN_SECONDS, check=False)
+    sys.stdout.write(done.stdout + done.stderr)
+    return Run(done.returncode, done.stdout + done.stderr)
+
+
+def playbook(name: str, *arguments: str, hosts: str = NAME, **variables: object) -> Run:
+    """Of the fleet, as an operator types it."""
+    given = json.dumps({"kube_proxy_hosts": hosts, **variables})
+    return ansible("ansible-playbook", f"ballast.kube.{name}", "-i", str(INVENTORY), "-e", given, *arguments)
+
+
+def lab(name: str) -> Run:
+    return ansible("ansible-playbook", str(ROOT / "playbooks" / f"{name}.yml"), "-e", f"@{VARIABLES}")
+
+
+def module(name: str, **options: object) -> dict[str, Any]:
+    """What a module returns when it is run on the node by itself."""
+    given = {key: f"{{{{ kube_proxy_{key} }}}}" for key in ("service", "config_path", "state_dir")}
+    done = ansible(
+        "ansible", "-i", str(INVENTORY), NAME, "-m", f"ballast.kube.{name}", "-a", json.dumps({**given, **options})
+    )
+    assert done.status == 0
+    found: dict[str, Any] = json.JSONDecoder().raw_decode(done.output, done.output.index("{"))[0]
+    return found
+
+
+def machine() -> testinfra.host.Host:
+    """The one that carries the node."""
+    found = next(host for host in LAB["hosts"] if host["name"] == NODE["host"])
+    known = LAB_DIR / "vms" / found["name"] / "known_hosts"
+    return testinfra.get_host(
+        f"ssh://{found['user']}@{found['address']}",
+        ssh_identity_file=found["ssh_key"],
+        ssh_extra_args=f"-o UserKnownHostsFile={known} -o StrictHostKeyChecking=yes",
+    )
+
+
+def in_node(command: str, *words: str) -> str:
+    """What a command prints in the node's network namespace; nothing where it fails."""
+    return machine().run(f"nsenter --net={NODE['netns']} -- {command}", *words).stdout.strip()
+
+
+def mode() -> str:
+    ask = "import urllib.request; print(urllib.request.urlopen('http://127.0.0.1:10249/proxyMode', timeout=5).read().decode())"
+    return in_node("python3 -I -c %s", ask)
+
+
+def virtual_servers() -> list[str]:
+    """Of a table with three lines of heading, those with an address and a scheduler."""
+    lines = in_node("cat /proc/net/ip_vs").splitlines()
+    return [line for line in lines if line.startswith(("TCP", "UDP"))]
+
+
+def footprint() -> str:
+    """What no command that only looks may change: the mode, the process, its configuration, what we keep on the node."""
+    home = f"{next(one['state_dir'] for one in LAB['hosts'] if one['name'] == NODE['host'])}/nodes/{NAME}"
+    process = machine().check_output("systemctl show -p MainPID %s", UNIT)
+    config = machine().check_output("sha256sum %s", f"{home}/etc/kube-proxy.json")
+    kept = machine().run("find %s -type f -not -name lock", f"{home}/kube-proxy").stdout
+    return "\n".join((mode(), process, config, kept, *virtual_servers()))
+
+
+def audit() -> None:
+    found = playbook("kube_proxy_audit")
+    assert found.status == 0
+    assert "as it should be" in found.output
+
+
+def start_client(origin: str, address: str) -> None:
+    enter = ["nsenter", f"--net={NODE['netns']}", "--"]
+    if origin == "pod":
+        pods = machine().check_output("nsenter --mount=%s -- ls /run/netns", NODE["mountns"]).split()
+        enter = ["nsenter", f"--mount={NODE['mountns']}", "--", "nsenter", f"--net=/run/netns/{pods[0]}", "--"]
+    unit = [
+        "systemd-run",
+        "--collect",
+        f"--unit=ballast-test-{origin}",
+        f"--property=StandardOutput=truncate:{log(origin)}",
+    ]
+    words = [*unit, *enter, "python3", "-I", "-c", CLIENT, address, "80"]
+    machine().check_output(" ".join(["%s"] * len(words)), *words)
+
+
+def log(origin: str, kind: str = "signs") -> str:
+    return f"/run/ballast-test-{origin}.{kind}"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _clients() -> Iterator[None]:
+    namespace, name = SERVICE
+    kubectl = [f"{LAB_DIR}/bin/kubectl", f"--kubeconfig={LAB_DIR}/admin.kubeconfig", "--namespace", namespace]
+    asked = [*kubectl, "get", "service", name, "-o", "jsonpath={.spec.clusterIP}"]
+    address = subprocess.run(asked, check=True, capture_output=True, text=True, timeout=60).stdout
+    for origin in CLIENTS:
+        start_client(origin, address)
+    yield
+    for origin in CLIENTS:
+        machine().run("systemctl stop ballast-test-%s", origin)
+
+
+@pytest.fixture
+def unbroken() -> Iterator[None]:
+    """No connection fails, or is made only by its second packet, while the test runs."""
+    signs = {origin: len(machine().file(log(origin)).content_string) for origin in CLIENTS}
+    yield
+    for origin, begun in signs.items():
+        found = machine().file(log(origin)).content_string[begun:]
+        sys.stdout.write(f"{origin}: {len(found)} connections\n")
+        assert len(found) > 20, origin
+        assert set(found) == {"."}, f"{origin}: {found}\n{machine().file(log(origin, 'errors')).content_string}"
+
+
+def test_the_node_is_in_ipvs_and_in_order() -> None:
+    assert mode() == "ipvs"
+    assert virtual_servers()
+    audit()
+
+
+@pytest.mark.parametrize("hosts", ["west-9", f"{NAME},west-9", f"{NAME}:!{NAME}"])
+def test_a_selection_that_names_no_node_is_refused(hosts: str) -> None:
+    done = playbook("kube_proxy_migrate", hosts=hosts, kube_proxy_mode="nftables", kube_proxy_confirm=True)
+    assert done.status != 0
+    assert done.changed == 0
+    assert "no host" in done.output
+
+
+def test_a_finding_that_nobody_accepts_stops_the_change() -> None:
+    before = footprint()
+    done = playbook("kube_proxy_migrate", kube_proxy_mode="nftables", kube_proxy_confirm=True)
+    assert done.status != 0
+    assert "no node was changed" in done.output
+    assert ACCEPTED["kube_proxy_acknowledge"][0] in done.output
+    assert footprint() == before
+
+
+def test_who_does_not_confirm_changes_nothing() -> None:
+    before = footprint()
+    done = playbook("kube_proxy_migrate", kube_proxy_mode="nftables", **ACCEPTED)
+    assert done.status != 0
+    assert "ipvs -> nftables" in done.output
+    assert "-e kube_proxy_confirm=true" in done.output
+    assert footprint() == before
+
+
+def test_check_mode_tells_the_whole_change_and_makes_none() -> None:
+    before = footprint()
+    done = playbook("kube_proxy_migrate", "--check", "--diff", kube_proxy_mode="nftables", **ACCEPTED)
+    assert done.status == 0
+    assert '-  "mode": "ipvs"' in done.output
+    assert '+  "mode": "nftables"' in done.output
+    assert footprint() == before
+
+
+def test_the_migration_loses_no_connection(unbroken: None) -> None:
+    wanted = {"kube_proxy_mode": "nftables", "kube_proxy_probe_service": "/".join(SERVICE)}
+    done = playbook("kube_proxy_migrate", kube_proxy_confirm=True, **wanted, **ACCEPTED)
+    assert done.status == 0
+    assert mode() == "nftables"
+
+
+def test_nothing_of_ipvs_is_left(unbroken: None) -> None:
+    assert virtual_servers() == []
+    assert in_node("ip link show kube-ipvs0") == ""
+    assert "KUBE-" not in in_node("ipset save")
+    audit()
+
+
+def test_a_second_migration_changes_nothing() -> None:
+    before = footprint()
+    done = playbook("kube_proxy_migrate", kube_proxy_mode="nftables", kube_proxy_confirm=True)
+    assert done.status == 0
+    assert "stays nftables" in done.output
+    assert done.changed == 0
+    assert footprint() == before
+
+
+def test_the_rollback_loses_no_connection(unbroken: None) -> None:
+    done = playbook("kube_proxy_rollback", kube_proxy_confirm=True)
+    assert done.status == 0
+    assert mode() == "ipvs"
+    assert virtual_servers()
+    assert "kube-proxy" not in in_node("nft list tables")
+    audit()
+
+
+def test_a_change_that_nobody_confirms_is_taken_back(unbroken: None) -> None:
+    changed = module("kube_proxy", mode="nftables", confirm_within=5, **MODULE_ACCEPTED)
+    assert changed["armed"]
+    assert changed["mode"] == "nftables"
+    wait_until_back()
+
+
+def test_a_change_is_taken_back_after_the_machine_lost_its_power() -> None:
+    changed = module("kube_proxy", mode="nftables", confirm_within=30, **MODULE_ACCEPTED)
+    assert changed["armed"]
+    machine().run("nohup sh -c 'sleep 1; exec systemctl poweroff --force --force' >/dev/null 2>&1 </dev/null &")
+    time.sleep(5)
+    assert lab("lab_prepare").status == 0  # which boots what is off
+    wait_until_back()
+
+
+def wait_until_back() -> None:
+    """The node is as it was, by its guard alone."""
+    deadline = time.monotonic() + _BACK_SECONDS
+    while (found := module("kube_proxy_info"))["went_back"] is None:
+        assert time.monotonic() < deadline, found
+    assert found["mode"] == mode() == "ipvs"
+    assert not found["armed"]
+    assert not found["bridged"]
+    audit()
