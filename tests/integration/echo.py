@@ -130,7 +130,8 @@ def _answer(one: object) -> str:
     if number:
         return _meaning(OSError(number, ""))
     try:
-        return one.recv(200).decode()
+        # Nothing at its end: an error that was told before (a route gave up) has closed it.
+        return one.recv(200).decode() or SILENT
     except OSError as error:
         return _meaning(error)
 
