@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Union
 
-from ..._core.errors import BallastError, PeerError
+from ..._core.errors import BallastError, PeerError, last_lines
 from ..._core.events import Progress
 from ..._core.host import Host
 from ..._core.kinds import digest, fields
@@ -24,7 +24,7 @@ from ..._core.kubeapi import Api
 from ..._core.plan import ABSENT, Resource, Value
 from ..._core.wait import Pending, Ready, wait
 from ..backends import BRIDGE_TABLE
-from . import bridge, guard, installation, probes
+from . import bridge, guard, installation, own_source, probes
 from .config_file import parse_config
 from .feed import snapshot
 from .health import not_in_order, read_mode
@@ -34,7 +34,7 @@ from .proof import differences
 
 MODE_LABEL = "ballast.kube/kube-proxy-mode"
 KUBELET_KUBECONFIG = "/etc/kubernetes/kubelet.conf"
-_BRIDGE_SECONDS = 120
+_BRIDGE_SECONDS = 60
 _LOCK_SECONDS = 60
 _STARTING_SECONDS = 10
 _PROBE_TRIES = 5
@@ -76,6 +76,7 @@ class BridgeKind:
         if "left" in fields(after):  # what was there before us was a leftover
             self.remove(host, target, before)
             return
+        own_source.use_own_address(host)
         data = json.dumps(after, sort_keys=True).encode()
         host.write(_in_guard(target, guard.BRIDGE), data, mode=0o600)
 
@@ -88,9 +89,15 @@ class BridgeKind:
         try:
             wait(host, self._progress, "bridge", probe, deadline_seconds=_BRIDGE_SECONDS)
         except PeerError as error:
-            raise MESSAGES.error("migrate-bridge", found=error.found, seconds=_BRIDGE_SECONDS) from error
+            log = last_lines((host.read(_in_guard(target, guard.LOG)) or b"").decode(errors="replace"), limit=5)
+            found = f"{error.found}\n{log}" if log else error.found
+            raise MESSAGES.error("migrate-bridge", found=found, seconds=_BRIDGE_SECONDS) from error
 
     def remove(self, host: Host, target: str, before: Value) -> None:
+        self._take_away(host, target)
+        own_source.use_service_addresses(host)
+
+    def _take_away(self, host: Host, target: str) -> None:
         if host.stat(_in_guard(target, "")) is None:
             bridge.remove(host)
             return
