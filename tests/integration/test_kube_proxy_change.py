@@ -21,6 +21,10 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.ballast.kube.plugins.module_utils._core.cgroup import CgroupKind
+from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.plan import ABSENT
+from ansible_collections.ballast.kube.plugins.module_utils._core.service import SupervisorKind
 from tests.bench.migrate import ACKNOWLEDGE, Sizes
 from tests.bench.migrate import Bench as Cluster
 from tests.bench.rules import binaries
@@ -71,6 +75,14 @@ class Node:
         assert started.returncode == 0, err
         steps: list[dict[str, str]] = json.loads(out)
         return steps
+
+    def clear(self) -> None:
+        """End the guard of a test that failed, which would try to help the node for ever."""
+        machine, sv_dir = LocalHost(), self.state_dir / "guard/sv"
+        if sv_dir.exists():
+            (name,) = [one.name.removesuffix("-guard") for one in sv_dir.iterdir() if one.is_dir()]
+            SupervisorKind().remove(machine, str(sv_dir), {"running": True})
+            CgroupKind().remove(machine, name, ABSENT)
 
     def bridged(self) -> bool:
         listed = self.made.host.run(["nft", "list", "chains"], timeout=60).stdout
@@ -125,7 +137,9 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
         clients = [_gently(one) for one in made.clients(numbers)]
         running = undo.enter_context(load(clients, place))
         running.wait_for_held(2 * HELD)
-        yield Node(made, proxy, running)
+        node = Node(made, proxy, running)
+        undo.callback(node.clear)
+        yield node
 
 
 def test_a_change_and_the_way_back_fail_no_connection_and_a_second_run_changes_nothing(node: Node) -> None:

@@ -408,7 +408,9 @@ for pid in $(cat {shlex.quote(leaves[0])}/cgroup.procs 2>/dev/null); do
   [ "$(readlink "/proc/$pid/exe")" = "$(readlink -f {shlex.quote(wanted.argv[0])})" ] && kill -KILL "$pid"
 done
 for leaf in {shlex.join(leaves)}; do
-  mkdir -p "$leaf" && echo $$ >"$leaf/cgroup.procs" || exit 1
+  # Not with its parents: made here, after those were removed, they would admit nobody.
+  [ -d "$leaf" ] || mkdir "$leaf" || exit 1
+  echo $$ >"$leaf/cgroup.procs" || exit 1
 done
 ulimit -n "$(ulimit -Hn)"
 cd /

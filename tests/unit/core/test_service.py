@@ -27,6 +27,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.service import 
     _run_script,
     _systemd_word,
     _unit,
+    cgroup_hierarchies,
     service,
     service_pid,
     supervisor,
@@ -335,8 +336,23 @@ def test_the_shell_gives_the_program_every_word_as_it_is(
 
 
 def script(one: Service, root: Path) -> str:
+    """Its cgroup has been made, the leaf in it has not."""
     host, _runit = runit_machine()
+    for hierarchy in cgroup_hierarchies(host):
+        Path(hierarchy.replace("/sys/fs/cgroup", str(root / "cgroup")), one.cgroup).parent.mkdir(
+            parents=True, exist_ok=True
+        )
     return _run_script(host, one).replace("/sys/fs/cgroup", str(root / "cgroup"))
+
+
+def test_a_service_whose_cgroup_is_gone_does_not_make_it_again(tmp_path: Path) -> None:
+    one = kubelet(argv=("/usr/bin/true",), log=str(tmp_path / "log"))
+    text = script(one, tmp_path)
+    for path in (tmp_path / "cgroup").glob("*/*"):
+        path.rmdir()
+    done = subprocess.run(["/bin/sh", "-c", text], stdin=subprocess.DEVNULL, timeout=20, check=False)
+    assert done.returncode == 1
+    assert list((tmp_path / "cgroup").glob("*/*")) == []
 
 
 def test_a_process_that_an_earlier_supervisor_left_is_ended_and_no_other(tmp_path: Path) -> None:

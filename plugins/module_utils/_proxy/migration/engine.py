@@ -27,7 +27,7 @@ from ..._core.cgroup import CGROUP_KINDS, Limits, cgroup
 from ..._core.engine import Finding, ResourceEngine
 from ..._core.events import NullSink, Progress
 from ..._core.host import Host
-from ..._core.kinds import BASE_KINDS, Kind, directory, fields, file
+from ..._core.kinds import BASE_KINDS, Kind, digest, directory, fields, file
 from ..._core.ledger import Ledger, ledger_path
 from ..._core.names import joined
 from ..._core.plan import ABSENT, Plan, Policy, Recorded, Resource, State, Step, Value
@@ -51,6 +51,10 @@ class KubeProxyEngine(ResourceEngine[KubeProxy]):
     name = "kube-proxy"
     policy = Policy.UNDO
     kinds: Mapping[str, Kind] = {}  # they are of one request: `_bound`
+
+    def resources(self, desired: KubeProxy) -> list[Resource]:
+        """None that should stay: `plan` makes its steps of what it finds."""
+        return []
 
     def observe(self, desired: KubeProxy, host: Host) -> Found:
         engine = self._bound(desired, Progress(NullSink(), feature=self.name))
@@ -90,7 +94,7 @@ class KubeProxyEngine(ResourceEngine[KubeProxy]):
         down = [_step(replace(one, value=ABSENT), one.value) for one in reversed(guards)]
         if fields(steps[0].after)["mode"] != fields(steps[0].before)["mode"]:
             steps = [
-                _step(bridge, state.values[bridge.key]),
+                _step(bridge, _before_bridge(state.values[bridge.key])),
                 *steps,
                 _step(replace(bridge, value=ABSENT), bridge.value),
             ]
@@ -217,8 +221,10 @@ def _cleared(state: Found, *, guard_stays: bool) -> list[Step]:
 
 
 def _guard(desired: KubeProxy, state: Found) -> list[Resource]:
-    """In the order of making. One machine may have several nodes, so they are told apart by the node's name."""
-    name, place = joined("kube-proxy", state.node), os.path.join(desired.state_dir, guard.DIRECTORY)
+    """In the order of making. One machine may have several nodes, of several labs too: what they have in common is told
+    apart by the node's name and the directory of its record."""
+    name = joined("kube-proxy", state.node, digest(desired.state_dir)[:6])
+    place = os.path.join(desired.state_dir, guard.DIRECTORY)
     path, sv_dir = os.path.join(place, guard.PROGRAM), os.path.join(place, "sv")
     task = {"params": desired.params, "confirm_within": desired.confirm_within}
     runs = Service(
@@ -236,7 +242,8 @@ def _guard(desired: KubeProxy, state: Found) -> list[Resource]:
         file(os.path.join(place, guard.GUARD), json.dumps(task, sort_keys=True), mode=0o600, group=_GROUP),
         cgroup(name, Limits(), group=_GROUP),
         service(sv_dir, runs, running=True, group=_GROUP),
-        supervisor(sv_dir, group=_GROUP),
+        # systemd always is: it would be recorded as there before, and taken away for each change.
+        *([] if state.is_systemd else [supervisor(sv_dir, group=_GROUP)]),
     ]
 
 
@@ -244,6 +251,11 @@ def _bridge(desired: KubeProxy, state: Found) -> Resource:
     mode = str(fields(state.proxy.value)["mode"])
     config = bridge_config(state.config, mode or str(state.config.get("mode") or "iptables"))
     return bridge_resource(desired.state_dir, desired.where, config, state.node)
+
+
+def _before_bridge(value: Value) -> Value:
+    """A table that nobody keeps is nothing to go back to: it would be recorded as there before, and wanted again."""
+    return ABSENT if value != ABSENT and "left" in fields(value) else value
 
 
 def _step(wanted: Resource, before: Value) -> Step:

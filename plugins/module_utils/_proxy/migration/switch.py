@@ -98,7 +98,7 @@ class BridgeKind:
         own_source.use_service_addresses(host)
 
     def _take_away(self, host: Host, target: str) -> None:
-        if host.stat(_in_guard(target, "")) is None:
+        if host.stat(os.path.join(target, guard.DIRECTORY)) is None:
             bridge.remove(host)
             return
         deadline = host.monotonic() + _LOCK_SECONDS
