@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,8 +14,7 @@ from ..._core.document import format_document, parse_document
 from ..config_keys import API_VERSION, KIND
 from .messages import MESSAGES
 
-METRICS = "127.0.0.1:10249"
-HEALTHZ = "0.0.0.0:10256"
+_METRICS_PORT, _HEALTHZ_PORT = 10249, 10256
 _ANY = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "[::]": "[::1]"}
 
 
@@ -47,14 +47,29 @@ def changed_text(text: str, changes: Mapping[str, Any], *, path: str) -> str:
 
 
 def metrics_url(config: Mapping[str, Any]) -> str:
-    return _url(str(config.get("metricsBindAddress") or METRICS))
+    return _url(config, "metricsBindAddress", _METRICS_PORT)
 
 
 def healthz_url(config: Mapping[str, Any]) -> str:
-    return _url(str(config.get("healthzBindAddress") or HEALTHZ))
+    return _url(config, "healthzBindAddress", _HEALTHZ_PORT)
 
 
-def _url(bind: str) -> str:
-    """Of an address that a server listens at: asked at loopback where it listens at all."""
-    host, _colon, port = bind.rpartition(":")
-    return f"http://{_ANY.get(host, host)}:{port}"
+def _url(config: Mapping[str, Any], key: str, port: int) -> str:
+    """Of an address that kube-proxy listens at: asked at loopback where it listens at all. One that is not said is of the
+    family of bindAddress, one without a port has the usual one: kube-proxy's SetDefaults_KubeProxyConfiguration."""
+    bind = str(config.get(key) or "")
+    if not bind:
+        bind = "::" if _is_ipv6(str(config.get("bindAddress") or "")) else "0.0.0.0"
+    if _is_ipv6(bind):
+        bind = f"[{bind}]:{port}"
+    elif ":" not in bind:
+        bind = f"{bind}:{port}"
+    host, _colon, found = bind.rpartition(":")
+    return f"http://{_ANY.get(host, host)}:{found}"
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        return ipaddress.ip_address(text).version == 6
+    except ValueError:
+        return False
