@@ -83,10 +83,10 @@ def not_in_order(host: Host, config: Mapping[str, Any], mode: str) -> str:
         return f"it says mode {found}" if found else "it does not answer"
     try:
         status = host.request(f"{healthz_url(config)}/livez", timeout=_SECONDS).status
+        if status == 404:  # before 1.29 there is but /healthz
+            status = host.request(f"{healthz_url(config)}/healthz", timeout=_SECONDS).status
     except PeerError:
         return "its health port does not answer"
-    if status == 404:  # before 1.29 there is but /healthz
-        status = host.request(f"{healthz_url(config)}/healthz", timeout=_SECONDS).status
     return f"it answers {status} on /livez" if status != 200 else unsynced(read_samples(host, config))
 
 
