@@ -25,10 +25,11 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.cgroup import C
 from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
 from ansible_collections.ballast.kube.plugins.module_utils._core.plan import ABSENT
 from ansible_collections.ballast.kube.plugins.module_utils._core.service import SupervisorKind
+from tests.bench import rules_cluster as cluster
 from tests.bench.migrate import ACKNOWLEDGE, Sizes
 from tests.bench.migrate import Bench as Cluster
 from tests.bench.rules import binaries
-from tests.integration.kube_proxy import BRIDGE, NODE, control_plane
+from tests.integration.kube_proxy import BRIDGE, NODE, Api, control_plane
 from tests.integration.loaded_node import LoadedNode, loaded_node
 from tests.integration.supervised_proxy import LEGACY, SupervisedProxy, supervised
 from tests.integration.wire import entered
@@ -52,6 +53,7 @@ class Node:
     made: LoadedNode
     proxy: SupervisedProxy
     running: Load
+    api: Api
 
     @property
     def state_dir(self) -> Path:
@@ -87,6 +89,9 @@ class Node:
     def bridged(self) -> bool:
         listed = self.made.host.run(["nft", "list", "chains"], timeout=60).stdout
         return "ballast-bridge" in listed
+
+    def bridge(self) -> str:
+        return self.made.host.run(["nft", "list", "table", "ip", "ballast-bridge"], timeout=60).stdout
 
     def wait(self, what: str, holds: Callable[[], bool], *, seconds: float = 120) -> None:
         deadline = time.monotonic() + seconds
@@ -137,7 +142,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
         clients = [_gently(one) for one in made.clients(numbers)]
         running = undo.enter_context(load(clients, place))
         running.wait_for_held(2 * HELD)
-        node = Node(made, proxy, running)
+        node = Node(made, proxy, running, api)
         undo.callback(node.clear)
         yield node
 
@@ -199,6 +204,22 @@ def _steps_there_and_back(node: Node) -> list[tuple[int, str]]:
     points = _steps_of_a_change(node)
     node.run(state="previous")
     return points
+
+
+def test_the_bridge_follows_the_api_also_when_the_run_that_laid_it_is_gone(node: Node) -> None:
+    mode = OTHER[node.proxy.mode()]
+    at = next(number for number, found in _steps_there_and_back(node) if found == "change kube-proxy")
+    with node.served():
+        node.start(mode=mode, confirm_within=600, kill_at=at).communicate(timeout=300)
+        for address in ("10.244.2.77", "10.244.2.78"):
+            changed = [{"addresses": [address], "conditions": {"ready": True}}]
+            path = f"/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/{cluster.name(5)}"
+            kind = "application/merge-patch+json"
+            node.api.ask(path, method="PATCH", body={"endpoints": changed}, kind=kind)
+            node.wait(f"{address} is in the bridge", lambda one=address: one in node.bridge())  # type: ignore[misc]
+        assert "10.244.2.77" not in node.bridge()
+        node.run(mode=mode)
+        node.check_clean(mode)
 
 
 def test_a_change_that_nobody_confirms_is_taken_back_and_a_confirmed_one_stays(node: Node) -> None:

@@ -203,6 +203,7 @@ class _Proven:
             return Pending(f"{len(found)} differences: {found[0]}") if found else Ready(None)
 
         seconds = self._means.verify_seconds
+        self._means.progress.started("rules", "comparing those in the kernel with what the Services mean")
         wait(host, self._means.progress, "rules", probe, deadline_seconds=seconds, interval=2)
 
     def _wait_until_reached(self, host: Host, mode: str, before: frozenset[probes.Try]) -> None:
