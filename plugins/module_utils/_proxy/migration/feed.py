@@ -61,12 +61,11 @@ def as_list(objects: Mapping[Resource, Objects]) -> dict[str, Any]:
 
 
 def relevant(item: Mapping[str, Any], resource: Resource) -> dict[str, Any]:
-    metadata = item.get("metadata") or {}
+    metadata = _section(item, "metadata")
     kept = {name: metadata[name] for name in _METADATA if metadata.get(name)}
     found = {**item, "apiVersion": resource.api_version, "kind": resource.kind, "metadata": kept}
     if resource.kind == "Node":
-        status = item.get("status") or {}
-        found["status"] = {"addresses": status.get("addresses") or []}
+        found["status"] = {"addresses": _section(item, "status").get("addresses") or []}
     return found
 
 
@@ -147,5 +146,11 @@ def _params(resource: Resource, node: str) -> dict[str, str]:
 
 
 def _key(item: Mapping[str, Any]) -> tuple[str, str]:
-    metadata = item.get("metadata") or {}
+    metadata = _section(item, "metadata")
     return str(metadata.get("namespace", "")), str(metadata.get("name", ""))
+
+
+def _section(item: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Empty where it is of another shape, which whoever reads the objects tells of. Here it would end a thread unseen."""
+    found = item.get(name)
+    return found if isinstance(found, Mapping) else {}
