@@ -44,12 +44,6 @@ options:
     type: list
     elements: str
     default: []
-  probe_service:
-    description:
-      - A Service, C(NAMESPACE/NAME), whose ports and node ports are tried besides those of C(default/kubernetes), from the node and from a pod.
-      - What is reached before a change must be reached after it. UDP ports are asked as DNS servers are.
-    type: str
-    default: ""
   state_dir:
     description: Directory on the node that holds the record of what was there before, and the journal of a change that is under way.
     type: path

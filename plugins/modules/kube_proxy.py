@@ -40,6 +40,12 @@ options:
     description: The backend. Required for O(state=present), as what is not said changes with the release of kube-proxy.
     type: str
     choices: [iptables, ipvs, nftables]
+  probe_service:
+    description:
+      - A Service, C(NAMESPACE/NAME), whose ports and node ports are tried besides those of C(default/kubernetes), from the node and from a pod.
+      - What is reached before a change must be reached after it. UDP ports are asked as DNS servers are.
+    type: str
+    default: ""
   drain_seconds:
     description: How long connections of ipvs may take to end before it is left. Those that are open then are cut and counted.
     type: int

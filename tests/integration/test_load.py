@@ -52,7 +52,9 @@ def loaded(host: InNamespace, place: Path) -> Iterator[Load]:
 
 def test_it_fails_by_nothing_of_its_own(tmp_path: Path) -> None:
     seconds = 5
-    with two_places() as (client, there), server(there, "s", THERE, [PORT]), loaded(client, tmp_path) as running:
+    with two_places() as (client, there), ExitStack() as undo:
+        undo.enter_context(server(there, "s", THERE, [PORT]))
+        running = undo.enter_context(loaded(client, tmp_path))
         begun = time.monotonic()
         time.sleep(seconds)
         found = running.summary(since=begun, until=begun + seconds)
@@ -87,7 +89,9 @@ def test_it_counts_what_a_server_that_is_away_for_a_second_costs(tmp_path: Path)
 
 
 def test_it_counts_what_packets_dropped_for_two_seconds_cost(tmp_path: Path) -> None:
-    with two_places() as (client, there), server(there, "s", THERE, [PORT]), loaded(client, tmp_path) as running:
+    with two_places() as (client, there), ExitStack() as undo:
+        undo.enter_context(server(there, "s", THERE, [PORT]))
+        running = undo.enter_context(loaded(client, tmp_path))
         begun = time.monotonic()
         time.sleep(1)
         left = time.monotonic()

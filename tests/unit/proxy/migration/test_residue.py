@@ -49,8 +49,8 @@ from tests.unit.proxy.ipvs.test_apply import kernel_with_foreign_things, view
 
 TABLES = """\
 table ip kube-proxy {
-	chain services {
-	}
+    chain services {
+    }
 }
 """
 LOCALNET = "net.ipv4.conf.all.route_localnet"
