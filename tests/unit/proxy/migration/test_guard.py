@@ -52,7 +52,7 @@ class Bridge:
         self._node = node
 
     def bring(self, _data: Mapping[str, Any]) -> int:
-        if Bridge.error:
+        if isinstance(Bridge.error, HostError):
             raise Bridge.error
         Bridge.brought.append(self._node)
         return 3
