@@ -37,6 +37,7 @@ from tests.load.running import Client, Load, load
 
 VERSION = os.environ.get("LAB_KUBERNETES", "1.37.1")
 ROOT = Path(__file__).resolve().parents[2]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / ".build/collections"), str(ROOT)])}
 NFTABLES, IPTABLES = "nftables", "iptables"
 RATE, HELD = (
     20,
@@ -69,7 +70,8 @@ class Node:
         }
         argv = [sys.executable, "-m", "tests.integration.killed_run", json.dumps(given), str(kill_at)]
         with entered(self.made.host.namespace):
-            return subprocess.Popen(argv, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            pipe = subprocess.PIPE
+            return subprocess.Popen(argv, cwd=ROOT, env=ENVIRONMENT, text=True, stdout=pipe, stderr=pipe)
 
     def run(self, **options: Any) -> list[dict[str, str]]:
         started = self.start(**options)
@@ -308,7 +310,7 @@ def test_without_nft_nothing_is_changed(node: Node) -> None:
     hidden = f'mount --bind /dev/null {nft} && exec {sys.executable} -m tests.integration.killed_run "$1" 0'
     argv = ["unshare", "--mount", "sh", "-c", hidden, "sh", json.dumps(given)]
     with entered(node.made.host.namespace):
-        done = subprocess.run(argv, cwd=ROOT, text=True, capture_output=True, timeout=300, check=False)
+        done = subprocess.run(argv, cwd=ROOT, env=ENVIRONMENT, text=True, capture_output=True, timeout=300, check=False)
     assert done.returncode == 1, done.stdout
     assert "nft" in done.stderr
     assert "Traceback" not in done.stderr

@@ -43,24 +43,24 @@ class Feed:
 
 
 class Bridge:
-    """`brought` are the nodes whose bridge was brought up to date, in order; `error` is raised instead."""
+    """`brought` are the nodes whose bridge was brought up to date, in order; the first of `errors` is raised instead."""
 
     brought: list[str] = []
-    error: Optional[HostError] = None
+    errors: list[HostError] = []
 
     def __init__(self, _host: object, _config: object, node: str) -> None:
         self._node = node
 
     def bring(self, _data: Mapping[str, Any]) -> int:
-        if isinstance(Bridge.error, HostError):
-            raise Bridge.error
+        if Bridge.errors:
+            raise Bridge.errors[0]
         Bridge.brought.append(self._node)
         return 3
 
 
 @pytest.fixture(autouse=True)
 def _parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    Feed.made, Bridge.brought, Bridge.error = [], [], None
+    Feed.made, Bridge.brought, Bridge.errors = [], [], []
     monkeypatch.setattr(guard, "Feed", Feed)
     monkeypatch.setattr(guard.bridge, "Bridge", Bridge)
 
@@ -207,13 +207,13 @@ def test_until_the_api_has_listed_all_it_says_why_there_is_no_bridge() -> None:
 def test_a_bridge_that_fails_is_told_of_once_and_tried_again(capsys: pytest.CaptureFixture[str]) -> None:
     host = armed(None)
     wanted(host, "n1")
-    Bridge.error = HostError("the kernel did not take the rules", id="rules-nft-refused")
+    Bridge.errors = [HostError("the kernel did not take the rules", id="rules-nft-refused")]
     one = guard.Guard(host, STATE)
     for _tick in range(3):
         one.tick()
     assert "the kernel did not take the rules" in status(host)["problem"]
     written = [str(one) for one in host.effects if str(one).startswith("write")]
     assert written == [f"write {GUARD}/bridge-status.json"]
-    Bridge.error = None
+    Bridge.errors = []
     one.tick()
     assert (Bridge.brought, status(host)["problem"]) == (["n1"], "")
