@@ -337,7 +337,11 @@ DRIFTS = (
     ),
     Drift(
         "rules of iptables are left",
-        ["iptables -t nat -N KUBE-SVC-AAAAAAAAAAAAAAAA", "iptables -t nat -A KUBE-SVC-AAAAAAAAAAAAAAAA -j RETURN"],
+        [
+            "iptables -t nat -N KUBE-SVC-AAAAAAAAAAAAAAAA",
+            "iptables -t nat -N KUBE-SEP-AAAAAAAAAAAAAAAA",
+            "iptables -t nat -A KUBE-SVC-AAAAAAAAAAAAAAAA -m comment --comment default/web:http -j KUBE-SEP-AAAAAAAAAAAAAAAA",
+        ],
         [("rules-audit-residue", "")],
         _NFT,
     ),
@@ -368,7 +372,11 @@ DRIFTS = (
     ),
     Drift(
         "a chain is stale",
-        ["iptables -t nat -N KUBE-SVC-AAAAAAAAAAAAAAAA", "iptables -t nat -A KUBE-SVC-AAAAAAAAAAAAAAAA -j RETURN"],
+        [
+            "iptables -t nat -N KUBE-SVC-AAAAAAAAAAAAAAAA",
+            "iptables -t nat -N KUBE-SEP-AAAAAAAAAAAAAAAA",
+            "iptables -t nat -A KUBE-SVC-AAAAAAAAAAAAAAAA -m comment --comment default/web:http -j KUBE-SEP-AAAAAAAAAAAAAAAA",
+        ],
         [("rules-audit-stale-chain", "")],
         _IPT,
     ),
