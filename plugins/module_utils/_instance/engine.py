@@ -105,7 +105,7 @@ class InstanceEngine(ResourceEngine[Desired]):
         problems = [
             MESSAGES.error("instance-no-credentials", path=f"instances.{one.name}", name=one.name)
             for one in desired.instances
-            if one.name not in desired.credentials
+            if not desired.ca or not all(desired.credentials.get(one.name, {"": ""}).values())
         ]
         missing = [name for name in BINARIES if host.stat(os.path.join(desired.bin_dir, name)) is None]
         if missing:

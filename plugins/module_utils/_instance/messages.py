@@ -80,8 +80,9 @@ MESSAGES = Messages(
         Message(
             id="instance-no-credentials",
             error=UserError,
-            text="{path}: no credentials for instance {name}",
-            remedy="let the role control_plane make them: add the node to control_plane_nodes",
+            text="{path}: no credentials for instance {name}, or not all of them",
+            remedy="let the role control_plane make them: add the node to control_plane_nodes; the user who runs Ansible must be "
+            "allowed to read node_instances_pki_dir",
         ),
         Message(
             id="instance-no-binary",

@@ -257,6 +257,15 @@ def needs(desired: Desired, host: Kernel) -> list[str]:
     return []
 
 
+def test_credentials_that_are_empty_are_none() -> None:
+    """As where Ansible's user may not read those that root has."""
+    whole = g.credentials("n1")
+    host = g.machine()
+    assert needs(g.desired(1, ca=""), host) == ["instance-no-credentials"]
+    lacking = {name: "" if name == "kubelet_key" else text for name, text in whole.items()}
+    assert needs(g.desired(1, credentials=[lacking]), host) == ["instance-no-credentials"]
+
+
 def test_everything_that_is_not_there_is_told_at_once() -> None:
     host = Kernel()
     assert needs(g.desired(2, credentials=[g.credentials("n2")]), host) == [
