@@ -283,7 +283,16 @@ def test_a_change_is_taken_back_after_the_machine_lost_its_power() -> None:
     machine().run("nohup sh -c 'sleep 1; exec systemctl poweroff --force --force' >/dev/null 2>&1 </dev/null &")
     time.sleep(5)
     assert lab("lab_prepare").status == 0  # which boots what is off
+    wait_for_instance()
     wait_until_back()
+
+
+def wait_for_instance() -> None:
+    """ssh answers before the unit that makes the instance's namespaces again has done so."""
+    deadline = time.monotonic() + _BACK_SECONDS
+    while ansible("ansible", "-i", str(INVENTORY), NAME, "-m", "ansible.builtin.command", "-a", "true").status != 0:
+        assert time.monotonic() < deadline, f"{NAME} cannot be entered {_BACK_SECONDS} s after its machine's start"
+        time.sleep(1)
 
 
 def wait_until_back() -> None:
