@@ -26,12 +26,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from tests.bench import rules_cluster as cluster
 from tests.bench.lab import machine
 from tests.bench.migrate_report import write_report
-from tests.bench.rules import binaries, say, tools
+from tests.bench.rules import binaries, interrupt, say, tools
 from tests.bench.rules_nodes import Node, run_module
 from tests.integration.kube_proxy import NODE, Api, control_plane
 from tests.integration.loaded_node import HELD, LoadedNode, loaded_node, objects
@@ -246,7 +246,7 @@ def main() -> None:
     base = QUICK if arguments.quick else Sizes()
     sizes = Sizes(arguments.services or base.services, arguments.calm or base.calm, arguments.rounds or base.rounds)
     bin_dir, version = binaries(arguments.kubernetes)
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, interrupt)
     with ExitStack() as undo:
         place = arguments.keep or Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="ballast-bench-")))
         place.mkdir(exist_ok=True)
@@ -255,10 +255,6 @@ def main() -> None:
         bench = Bench(api, bin_dir, place, sizes)
         found.update(bench.run(by=arguments.by or (STOCK, BALLAST), variants=arguments.variant or (LEGACY, NFT)))
     write_report(found, None if arguments.quick else RESULTS)
-
-
-def _interrupt(number: int, frame: object) -> NoReturn:
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

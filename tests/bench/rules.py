@@ -206,7 +206,7 @@ def main() -> None:
     arguments = parser.parse_args()
     sizes = QUICK if arguments.quick else Sizes()
     bin_dir, version = binaries(arguments.kubernetes)
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, interrupt)
     with ExitStack() as undo:
         place = Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="ballast-bench-")))
         found: dict[str, Any] = {"machine": machine(), "kubernetes": version, "tools": tools()}
@@ -224,7 +224,7 @@ def tools() -> dict[str, str]:
     }
 
 
-def _interrupt(number: int, frame: object) -> NoReturn:
+def interrupt(number: int, frame: object) -> NoReturn:
     raise KeyboardInterrupt
 
 

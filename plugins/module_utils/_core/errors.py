@@ -60,6 +60,11 @@ class BallastError(Exception):
         self.remedy = remedy
         self.page = page
 
+    @property
+    def in_one_line(self) -> str:
+        """What was asked and what is there, for places that have no room for more."""
+        return f"{self.text}: {self.found}" if self.found else self.text
+
     def __str__(self) -> str:
         where = f"   ({self.page}#{self.id})" if self.page else ""
         rows = [("found: ", self.found), ("do:    ", self.remedy), ("id:    ", self.id + where)]

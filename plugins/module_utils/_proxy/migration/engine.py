@@ -84,11 +84,11 @@ class KubeProxyEngine(ResourceEngine[KubeProxy]):
     def plan(self, desired: KubeProxy, state: State) -> Plan:
         if not isinstance(state, Found):
             raise TypeError(state)
+        is_armed = desired.state == PRESENT and desired.confirm_within > 0
         wanted = _wanted(desired, state)
         steps = [_step(wanted, state.values[wanted.key])]
         if steps[0].after == steps[0].before:
-            stays = desired.state == PRESENT and desired.confirm_within > 0
-            return Plan(tuple(_cleared(state, guard_stays=stays)), self.policy, state.recorded)
+            return Plan(tuple(_cleared(state, guard_stays=is_armed)), self.policy, state.recorded)
         guards, bridge = _guard(desired, state), _bridge(desired, state)
         up = [_step(one, state.values[one.key]) for one in guards if state.values[one.key] != one.value]
         down = [_step(replace(one, value=ABSENT), one.value) for one in reversed(guards)]
@@ -98,7 +98,6 @@ class KubeProxyEngine(ResourceEngine[KubeProxy]):
                 *steps,
                 _step(replace(bridge, value=ABSENT), bridge.value),
             ]
-        is_armed = desired.state == PRESENT and desired.confirm_within > 0
         return Plan((*up, *steps, *([] if is_armed else down)), self.policy, state.recorded)
 
     def recorded_anew(self, plan: Plan, desired: KubeProxy) -> Collection[tuple[str, str]]:
@@ -136,7 +135,10 @@ class KubeProxyEngine(ResourceEngine[KubeProxy]):
         return [Finding(error.id, "kube-proxy", error.text, error.remedy, blocking=reason.startswith("it "))]
 
     def report(self, desired: KubeProxy, host: Host) -> dict[str, object]:
-        state = self.observe(desired, host)
+        return self.reported(desired, self.observe(desired, host), host)
+
+    def reported(self, desired: KubeProxy, state: Found, host: Host) -> dict[str, object]:
+        """`report` of what has been observed already."""
         before = _original(state)
         outcome = host.read(os.path.join(desired.state_dir, guard.OUTCOME))
         return {
@@ -152,7 +154,6 @@ class KubeProxyEngine(ResourceEngine[KubeProxy]):
     def _bound(self, desired: KubeProxy, progress: Progress) -> KubeProxyEngine:
         means = Means(
             desired.where,
-            desired.state_dir,
             desired.probe_service,
             desired.drain_seconds,
             desired.verify_seconds,
@@ -178,7 +179,7 @@ def read(host: Host, params: Mapping[str, Any]) -> Mapping[str, Any]:
     """What `kube_proxy_info` returns."""
     desired = KubeProxy.to_read(params)
     found = ENGINE.observe(desired, host)
-    return {**ENGINE.report(desired, host), **inspected(host, desired, found, audit=params["audit"])}
+    return {**ENGINE.reported(desired, found, host), **inspected(host, desired, found, audit=params["audit"])}
 
 
 def _proxy(desired: KubeProxy, node: str, engine: KubeProxyEngine, host: Host) -> Resource:

@@ -111,7 +111,7 @@ class Feed:
                 else:
                     self._ended.wait()
             except BallastError as error:
-                self.problem = f"{error.text}: {error.found}" if error.found else error.text
+                self.problem = error.in_one_line
             self._ended.wait(_AGAIN_SECONDS)
 
     def _watch(self, api: Api, resource: Resource, version: str) -> None:

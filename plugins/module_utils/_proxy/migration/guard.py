@@ -20,9 +20,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Optional
+from typing import Optional
 
 from ..._core.errors import BallastError, HostError
 from ..._core.events import FileSink, Progress
@@ -30,9 +29,8 @@ from ..._core.host import Host, LocalHost
 from ..._core.kinds import digest
 from ..._core.service import cgroup_hierarchies
 from . import bridge
-from .config_file import parse_config
 from .feed import Feed
-from .installation import Installation, api, config_text
+from .installation import Installation, api, current_config
 
 DIRECTORY = "guard"
 GUARD, BRIDGE, STATUS, OUTCOME = "guard.json", "bridge.json", "bridge-status.json", "outcome.json"
@@ -126,7 +124,7 @@ class _Keeper:
         task = json.loads(wanted)
         where = Installation(**task["installation"])
         self._bridge = bridge.Bridge(host, task["config"], task["node"])
-        self._feed = Feed(lambda: api(host, where, _current_config(host, where)), task["node"])
+        self._feed = Feed(lambda: api(host, where, current_config(host, where)), task["node"])
         self._feed.start()
         self._problem = ""
 
@@ -155,11 +153,6 @@ class _Keeper:
         self._problem = problem
         status = {"of": digest(self.wanted), "problem": problem, "operations": operations, "at": self._host.now()}
         self._host.write(os.path.join(self._directory, STATUS), json.dumps(status).encode(), mode=0o600)
-
-
-def _current_config(host: Host, where: Installation) -> Mapping[str, Any]:
-    text = config_text(host, where)
-    return {} if text is None else parse_config(text, path=where.config_path)
 
 
 def go_back(host: Host, state_dir: str) -> None:

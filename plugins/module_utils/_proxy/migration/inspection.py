@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from ..._core.errors import BallastError, PeerError
+from ..._core.errors import PeerError
 from ..._core.host import Host
 from ..._core.kinds import fields
 from . import installation
@@ -78,8 +78,4 @@ def _audited(host: Host, desired: KubeProxy, config: Mapping[str, Any], mode: st
         variant = installation.iptables_variant(host, desired.where)
         return differences(host, data, config, mode=mode, node=node, variant=variant)
     except PeerError as error:
-        return [_told(error)]
-
-
-def _told(error: BallastError) -> str:
-    return f"{error.text}: {error.found}" if error.found else error.text
+        return [error.in_one_line]

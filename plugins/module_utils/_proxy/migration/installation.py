@@ -16,15 +16,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Optional, Union
 
-from ..._core.errors import BallastError, CommandFailed
+from ..._core.errors import CommandFailed
 from ..._core.host import PATH, Host
 from ..._core.kubeapi import Api
 from ..._core.kubeconfig import Credentials, credentials
 from ..._core.service import stop_runit
 from ..iptables.restore import VARIANTS
+from .config_file import parse_config
 from .messages import MESSAGES
 
 SERVICE, DAEMONSET = "service", "daemonset"
+MODE_LABEL = "ballast.kube/kube-proxy-mode"  # of a node: the mode whose DaemonSet it has chosen
 POD_CONFIG_PATH = "/var/lib/kube-proxy/config.conf"
 _STOP_SECONDS = 30
 _PROGRAM = "kube-proxy"
@@ -82,6 +84,12 @@ def config_text(host: Host, where: Installation) -> Optional[str]:
         path = root + (_flag(argv, "--config") or POD_CONFIG_PATH)
     data = host.read(path)
     return None if data is None else data.decode("utf-8", errors="surrogateescape")
+
+
+def current_config(host: Host, where: Installation) -> Mapping[str, Any]:
+    """The same, parsed; empty where there is none."""
+    text = config_text(host, where)
+    return {} if text is None else parse_config(text, path=where.config_path)
 
 
 def node_name(host: Host, where: Installation, config: Mapping[str, Any]) -> str:
@@ -208,9 +216,5 @@ def _unit(host: Host, name: str) -> dict[str, str]:
     try:
         lines = host.run(argv, timeout=30).stdout.splitlines()
     except CommandFailed as error:
-        raise _no_service(name) from error
+        raise MESSAGES.error("migrate-no-service", service=name) from error
     return dict(line.split("=", 1) for line in lines if "=" in line)
-
-
-def _no_service(name: str) -> BallastError:
-    return MESSAGES.error("migrate-no-service", service=name)

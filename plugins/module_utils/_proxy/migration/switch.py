@@ -28,11 +28,10 @@ from . import bridge, guard, installation, own_source, probes
 from .config_file import parse_config
 from .feed import snapshot
 from .health import not_in_order, read_mode
-from .installation import DAEMONSET, Installation
+from .installation import DAEMONSET, MODE_LABEL, Installation, current_config
 from .messages import MESSAGES
 from .proof import differences
 
-MODE_LABEL = "ballast.kube/kube-proxy-mode"
 KUBELET_KUBECONFIG = "/etc/kubernetes/kubelet.conf"
 _BRIDGE_SECONDS = 60
 _LOCK_SECONDS = 60
@@ -47,7 +46,6 @@ class Means:
     """What a step is done with, besides what it makes true."""
 
     where: Installation
-    state_dir: str
     probe_service: str
     drain_seconds: float
     verify_seconds: float
@@ -139,7 +137,7 @@ class _Proven:
 
     def write(self, host: Host, target: str, after: Value, before: Value) -> None:
         means, wanted = self._means, fields(after)
-        left = _config(host, means.where)
+        left = current_config(host, means.where)
         node = installation.node_name(host, means.where, left)
         reached: frozenset[probes.Try] = frozenset()
         try:
@@ -152,7 +150,7 @@ class _Proven:
             self._drain(host)
         means.progress.started("kube-proxy", f"into mode {mode}")
         self._change(host, target, wanted)
-        config = _config(host, means.where)
+        config = current_config(host, means.where)
         self._wait_until_in_order(host, config, mode)
         self._wait_until_as_meant(host, config, mode, node)
         self._wait_until_reached(host, mode, reached)
@@ -245,7 +243,7 @@ class PodKind(_Proven):
     def read(self, host: Host, target: str) -> Value:
         metadata = _kubelet_api(host).get(_node_path(target))["metadata"]
         label = str((metadata.get("labels") or {}).get(MODE_LABEL, ""))
-        return {"label": label, "mode": _mode(host, self._means.where, _config(host, self._means.where))}
+        return {"label": label, "mode": _mode(host, self._means.where, current_config(host, self._means.where))}
 
     def _change(self, host: Host, target: str, wanted: Mapping[str, Value]) -> None:
         """By the kubelet's own identity, which may set labels of its Node. The DaemonSet controller does the rest."""
@@ -276,11 +274,6 @@ def _node_path(node: str) -> str:
     return f"/api/v1/nodes/{node}"
 
 
-def _config(host: Host, where: Installation) -> Mapping[str, Any]:
-    text = installation.config_text(host, where)
-    return {} if text is None else parse_config(text, path=where.config_path)
-
-
 def _mode(host: Host, where: Installation, config: Mapping[str, Any]) -> str:
     """In effect. One that starts is given some seconds to answer."""
     deadline = host.monotonic() + _STARTING_SECONDS
@@ -293,7 +286,7 @@ def _mode(host: Host, where: Installation, config: Mapping[str, Any]) -> str:
 
 def _mode_now(host: Host, where: Installation) -> str:
     try:
-        return read_mode(host, _config(host, where))
+        return read_mode(host, current_config(host, where))
     except BallastError:  # between two pods there is none
         return ""
 

@@ -22,13 +22,13 @@ from ...._core.events import Progress
 from ...._core.host import Host
 from ...._core.names import MARK
 from ...._core.wait import Pending, Ready, wait
+from ..installation import MODE_LABEL
 from . import plan as planning
 from .messages import MESSAGES
 from .model import FINAL, Desired
 from .objects import (
     CONFIG,
     HASH,
-    LABEL,
     Object,
     apart_from_affinity,
     as_it_was,
@@ -253,7 +253,7 @@ class _Run:
                 self._patch(f"{self._desired.pods_path}/{pod.name}", {"metadata": {"labels": {HASH: newest}}})
 
     def _label(self, node: str, mode: Optional[str]) -> None:
-        self._patch(node_path(node), {"metadata": {"labels": {LABEL: mode}}})
+        self._patch(node_path(node), {"metadata": {"labels": {MODE_LABEL: mode}}})
 
     def _patch(self, path: str, body: Object) -> None:
         """A node or pod that is gone needs none."""

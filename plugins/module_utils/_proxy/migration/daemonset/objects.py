@@ -5,7 +5,7 @@
 """The DaemonSet and the ConfigMap of kube-proxy, and what canaries make of them. Pure.
 
     original    DaemonSet NAME and ConfigMap NAME, on nodes without the label of a canary's mode
-    canary      DaemonSet NAME-MODE and ConfigMap NAME-MODE, on nodes with the label LABEL: MODE
+    canary      DaemonSet NAME-MODE and ConfigMap NAME-MODE, on nodes with the label MODE_LABEL: MODE
 
 While there are canaries the original has a node affinity, and the strategy OnDelete: a change of its template under
 RollingUpdate would start every pod of it anew. The DaemonSet controller still removes the pod of a node that no longer
@@ -22,13 +22,12 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Optional
 
 from ..config_file import changed_text
-from ..switch import MODE_LABEL
+from ..installation import MODE_LABEL
 from .messages import MESSAGES
 from .model import MODES, Desired
 
 Object = dict[str, Any]
 
-LABEL = MODE_LABEL  # of a node
 RECORD = "ballast.kube/kube-proxy-canaries"  # of the original: `Record`, as JSON
 CANARY_OF = "ballast.kube/kube-proxy-canary-of"  # of a canary's objects: the name of the original
 _DIGEST = "ballast.kube/kube-proxy-config"  # of a canary's template: a changed configuration starts its pods anew
@@ -84,7 +83,7 @@ def excluding(original: Optional[Object], modes: Sequence[str]) -> Optional[Obje
         return deepcopy(original)
     found: Object = {} if original is None else deepcopy(original)
     required = found.setdefault("nodeAffinity", {}).setdefault(_NODES, {})
-    not_in = {"key": LABEL, "operator": "NotIn", "values": sorted(modes)}
+    not_in = {"key": MODE_LABEL, "operator": "NotIn", "values": sorted(modes)}
     required["nodeSelectorTerms"] = [
         {**term, "matchExpressions": [*(term.get("matchExpressions") or []), not_in]}
         for term in required.get("nodeSelectorTerms") or [{}]
@@ -134,7 +133,7 @@ def canary_set(daemonset: Object, config_map: Object, desired: Desired) -> Objec
         "labels": {**(template["metadata"].get("labels") or {}), **labels},
         "annotations": {**(template["metadata"].get("annotations") or {}), _DIGEST: digest},
     }
-    template["spec"]["nodeSelector"] = {**(template["spec"].get("nodeSelector") or {}), LABEL: desired.mode}
+    template["spec"]["nodeSelector"] = {**(template["spec"].get("nodeSelector") or {}), MODE_LABEL: desired.mode}
     for volume in template["spec"]["volumes"]:
         if (volume.get("configMap") or {}).get("name") == desired.name:
             volume["configMap"]["name"] = desired.canary

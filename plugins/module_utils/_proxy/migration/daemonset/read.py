@@ -16,9 +16,10 @@ from ...._core.errors import BallastError
 from ...._core.host import Host
 from ...._core.kubeapi import Api
 from ...._core.kubeconfig import credentials
+from ..installation import MODE_LABEL
 from .messages import MESSAGES
 from .model import Desired
-from .objects import HASH, LABEL, Object, is_canary_of
+from .objects import HASH, Object, is_canary_of
 
 NODES = "/api/v1/nodes"
 _CONTROLLER_SECONDS = 30
@@ -142,7 +143,7 @@ def _pod(pod: Object) -> Pod:
 
 
 def _label(node: Object) -> str:
-    return str((node["metadata"].get("labels") or {}).get(LABEL, ""))
+    return str((node["metadata"].get("labels") or {}).get(MODE_LABEL, ""))
 
 
 def _owners(found: Object) -> list[Any]:

@@ -16,6 +16,7 @@ from typing import Any
 from ...._core.errors import BallastError, Unavailable, shorten
 from ...._core.host import Host
 from ...._core.names import MARK
+from ...auditing.facts import read_iptables
 from ...backends import KUBE_PROXY_TABLE
 from ...iptables import restore
 from ...iptables.names import LAYOUT as IPTABLES_LAYOUT
@@ -87,22 +88,10 @@ class Portmap:
 
 def read_rulesets(host: Host, unread: list[tuple[str, str]]) -> dict[tuple[str, int], Tables]:
     try:
-        variants = restore.variants(host)
-    except Unavailable:
-        return {}
+        return read_iptables(host, unread)
     except BallastError as error:
         unread.append(("iptables", error.text))
         return {}
-    found = {}
-    for variant in variants:
-        for family in (4, 6):
-            try:
-                found[variant, family] = restore.read(host, family=family, variant=variant)
-            except Unavailable:
-                continue
-            except BallastError as error:
-                unread.append((f"iptables rules of IPv{family}, variant {variant}", error.text))
-    return found
 
 
 def closed_in_iptables(rulesets: Rulesets) -> Iterator[Closed]:
