@@ -39,6 +39,7 @@ class Part:
     minutes: int = 10  # then it is ended and has failed
     root: bool = False
     check: bool = True  # counts as a test; else it only prepares, and counts when it fails
+    clean: tuple[str, ...] = ()  # removes what it made, where the part cannot do so itself when it is ended
     pytest: bool = False  # its tests are counted from its junit file
 
 
@@ -70,7 +71,8 @@ PARTS = (
     Part("integration", pytest("-m", "not vm", "--timeout=900", "tests/integration"), lane="lab", needs=ALL_HERE, minutes=30, root=True,
          pytest=True),
     Part("machines", pytest("-m", "vm", "--timeout=1800", "tests/integration"), lane="lab", needs=ALL_HERE, minutes=30, root=True, pytest=True),
-    Part("molecule", (f"{BIN}/molecule", "test", "--all"), lane="lab", needs=ALL_HERE, minutes=45, root=True),
+    Part("molecule", (f"{BIN}/molecule", "test", "--all"), lane="lab", needs=ALL_HERE, minutes=45, root=True,
+         clean=(f"{BIN}/molecule", "destroy", "--all")),
 )
 # fmt: on
 
@@ -215,6 +217,16 @@ class Driver:
                 time.sleep(0.1)
         for run in runs:
             self.end(run, passed=False, why=why)
+            self.clean(run)
+
+    def clean(self, run: Run) -> None:
+        if not run.part.clean:
+            return
+        self.say(f"   removing what {run.part.name} made")
+        with run.log.open("ab") as log:
+            done = subprocess.run(run.part.clean, cwd=ROOT, env=environment(), stdout=log, stderr=log, check=False)
+        if done.returncode != 0:
+            self.say(f"   it was not removed; do: {' '.join(run.part.clean)}  ({run.log.relative_to(ROOT)} tells why)")
 
     def alive(self, runs: list[Run]) -> list[subprocess.Popen[bytes]]:
         return [run.process for run in runs if run.process is not None and run.process.poll() is None]

@@ -29,6 +29,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._plane.engine import 
 from ansible_collections.ballast.kube.plugins.module_utils._plane.pki import key_path
 from ansible_collections.ballast.kube.plugins.module_utils._plane.record import load_record
 from ansible_collections.ballast.kube.plugins.module_utils._plane.spec import MAKE
+from tests.integration import journal
 from tests.integration.wire import InNamespace, namespace
 
 ADDRESS, BRIDGE = "10.97.249.1", "ballast-kptest"
@@ -135,11 +136,10 @@ def control_plane(version: str, bin_dir: str, place: Path) -> Iterator[Api]:
         "etcd_fsync": False,
     }
     with ExitStack() as undo:
-        _ip("link", "add", BRIDGE, "type", "bridge")
-        undo.callback(_ip, "link", "delete", BRIDGE)
+        undo.enter_context(journal.link(BRIDGE, "type", "bridge"))
         _ip("address", "add", f"{ADDRESS}/24", "dev", BRIDGE)
         _ip("link", "set", BRIDGE, "up")
-        undo.callback(_bring, {**params, "state": "absent"})
+        undo.enter_context(journal.undone_by(*journal.module("control_plane", {**params, "state": "absent"})))
         _bring(params)
         yield Api(params)
 
@@ -157,8 +157,7 @@ def node(name: str = "proxy") -> Iterator[NodeHost]:
     with namespace(name) as made, ExitStack() as undo:
         host = NodeHost(made.namespace)
         link = _outer_link(host)
-        _ip("link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", host.namespace)
-        undo.callback(_ip, "link", "delete", link)
+        undo.enter_context(journal.link(link, "type", "veth", "peer", "name", "eth0", "netns", host.namespace))
         host.run(["ip", "address", "add", f"{NODE_IP}/24", "dev", "eth0"], timeout=10)
         host.run(["ip", "link", "set", "eth0", "up"], timeout=10)
         for inner, address in (("eth1", f"{SECOND_IP}/24"), ("cni0", f"{POD_GATEWAY}/24")):

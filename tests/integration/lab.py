@@ -9,10 +9,14 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tests.integration import journal
 
 ROOT = Path(__file__).resolve().parents[2]
 _RUN_SECONDS = 900
@@ -86,6 +90,16 @@ class Lab:
     def _json(self, name: str) -> dict[str, Any]:
         value: dict[str, Any] = json.loads(Path(self.directory, name).read_text(encoding="utf-8"))
         return value
+
+
+@contextmanager
+def lab_named(name: str) -> Iterator[Lab]:
+    """Not made yet; removed at the end."""
+    place = tempfile.mkdtemp(prefix="ballast-it-")
+    lab = Lab(directory=f"{place}/lab", name=name)
+    down = ("ansible-playbook", "ballast.kube.lab_down", "-e", json.dumps({"lab_dir": lab.directory}))
+    with journal.directory(place), journal.undone_by(*down):
+        yield lab
 
 
 def machine() -> dict[str, object]:

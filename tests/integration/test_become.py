@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration import journal
+
 NETNS = "ballast-btest"
 ANSIBLE = Path(sys.executable).with_name("ansible")
 
@@ -39,16 +41,14 @@ def instance(tmp_path: Path) -> Iterator[Instance]:
     place = tmp_path / "namespaces"
     mountns = place / "mnt"
     with ExitStack() as undo:
-        run("ip", "netns", "add", NETNS)
-        undo.callback(run, "ip", "netns", "delete", NETNS)
+        undo.enter_context(journal.network_namespace(NETNS))
         place.mkdir()
         # A mount namespace can be bound only below a private mount (mount_namespaces(7), unshare(1)).
-        run("mount", "--bind", str(place), str(place))
-        undo.callback(run, "umount", str(place))
+        undo.enter_context(journal.mount(str(place), "mount", "--bind", str(place), str(place)))
         run("mount", "--make-private", str(place))
         mountns.touch()
-        run("unshare", f"--mount={mountns}", "mount", "-t", "tmpfs", "ballast-btest", "/mnt")
-        undo.callback(run, "umount", str(mountns))
+        inside = ["mount", "-t", "tmpfs", "ballast-btest", "/mnt"]
+        undo.enter_context(journal.mount(str(mountns), "unshare", f"--mount={mountns}", *inside))
         hosts = {
             "all": {
                 "hosts": {

@@ -18,7 +18,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +35,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._plane.engine import 
 from ansible_collections.ballast.kube.plugins.module_utils._plane.pki import CertificateKind, key_path
 from ansible_collections.ballast.kube.plugins.module_utils._plane.record import Record, load_record
 from ansible_collections.ballast.kube.plugins.module_utils._plane.spec import MAKE
+from tests.integration import journal
 
 ROOT = Path(__file__).resolve().parents[2]
 ANSIBLE = Path(sys.executable).with_name("ansible")
@@ -153,14 +153,9 @@ def processes_of(state_dir: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def bridge() -> Iterator[None]:
-    def ip(*words: str) -> None:
-        subprocess.run(["ip", *words], check=True, timeout=30)
-
-    with ExitStack() as undo:
-        ip("link", "add", BRIDGE, "type", "bridge")
-        undo.callback(ip, "link", "delete", BRIDGE)
-        ip("address", "add", f"{ADDRESS}/24", "dev", BRIDGE)
-        ip("link", "set", BRIDGE, "up")
+    with journal.link(BRIDGE, "type", "bridge"):
+        subprocess.run(["ip", "address", "add", f"{ADDRESS}/24", "dev", BRIDGE], check=True, timeout=30)
+        subprocess.run(["ip", "link", "set", BRIDGE, "up"], check=True, timeout=30)
         yield
 
 
@@ -186,13 +181,11 @@ def params(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
 @pytest.fixture(scope="module")
 def plane(bridge: None, params: dict[str, object]) -> Iterator[Plane]:
     found = Plane(params)
-    try:
+    with journal.undone_by(*journal.module("control_plane", {**params, "state": "absent"})):
         begun = time.monotonic()
         found.run()
         print(f"up: {time.monotonic() - begun:.1f} s until every part was well")
         yield found
-    finally:
-        found.run(state="absent")
 
 
 def test_every_part_runs_and_says_so(plane: Plane) -> None:

@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,7 +24,7 @@ import pytest
 from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
 from ansible_collections.ballast.kube.plugins.module_utils._core.kubeapi import Api
 from ansible_collections.ballast.kube.plugins.module_utils._core.kubeconfig import credentials
-from tests.integration.lab import ROOT, Lab, processes_of
+from tests.integration.lab import ROOT, Lab, lab_named, processes_of
 
 HAD_MODULES = os.path.exists("/lib/modules")  # a pod mounts it
 LABEL = "ballast.kube/kube-proxy-mode"
@@ -57,13 +55,8 @@ pytestmark = [pytest.mark.lab, pytest.mark.skipif(os.geteuid() != 0, reason="onl
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
-    directory = tempfile.mkdtemp(prefix="ballast-it-")
-    lab = Lab(directory=f"{directory}/lab", name="kp-ds")
-    try:
-        yield lab
-    finally:
-        lab.down()
-        shutil.rmtree(directory)
+    with lab_named("kp-ds") as made:
+        yield made
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.lab import Lab, machine, processes_of
+from tests.integration.lab import Lab, lab_named, machine, processes_of
 
 TOPOLOGY = {
     "nodes": [
@@ -40,13 +40,8 @@ def before() -> dict[str, object]:
 
 @pytest.fixture(scope="module")
 def lab(before: dict[str, object]) -> Iterator[Lab]:
-    directory = tempfile.mkdtemp(prefix="ballast-it-")
-    lab = Lab(directory=f"{directory}/lab", name="it")
-    try:
-        yield lab
-    finally:
-        lab.down()
-        shutil.rmtree(directory)
+    with lab_named("it") as made:
+        yield made
 
 
 @pytest.fixture(scope="module")

@@ -23,6 +23,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.json_
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.objects import Ruleset
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.render import render_ruleset
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.text import parse_text
+from tests.integration import journal
 
 DUMPS = Path(__file__).parents[1] / "unit" / "proxy" / "nftables" / "dumps"
 SOURCES = sorted(DUMPS.glob("*.nft"))
@@ -33,12 +34,9 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="makes a network names
 
 @pytest.fixture
 def namespace() -> Iterator[str]:
-    subprocess.run(["ip", "netns", "add", NAMESPACE], check=True)
-    try:
+    with journal.network_namespace(NAMESPACE):
         subprocess.run(["ip", "-n", NAMESPACE, "link", "set", "lo", "up"], check=True)
         yield NAMESPACE
-    finally:
-        subprocess.run(["ip", "netns", "delete", NAMESPACE], check=True)
 
 
 def nft(namespace: str, *arguments: str, stdin: str = "") -> str:

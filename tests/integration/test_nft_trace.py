@@ -17,6 +17,7 @@ import pytest
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.text import parse_text
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.trace import trace
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.packet import Packet, Surroundings
+from tests.integration import journal
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="makes a network namespace")
 
@@ -53,14 +54,11 @@ except TimeoutError:
 
 @pytest.fixture(scope="module")
 def namespace() -> Iterator[str]:
-    subprocess.run(["ip", "netns", "add", NAMESPACE], check=True)
-    try:
+    with journal.network_namespace(NAMESPACE):
         subprocess.run(["ip", "-n", NAMESPACE, "link", "set", "lo", "up"], check=True)
         for address in (SOURCE, SERVICE, FIRST, SECOND):
             subprocess.run(["ip", "-n", NAMESPACE, "address", "add", f"{address}/32", "dev", "lo"], check=True)
         yield NAMESPACE
-    finally:
-        subprocess.run(["ip", "netns", "delete", NAMESPACE], check=True)
 
 
 def inside(namespace: str, *argv: str, stdin: str = "") -> str:

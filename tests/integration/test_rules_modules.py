@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from tests.integration import journal
+
 ROOT = Path(__file__).resolve().parents[2]
 ANSIBLE = Path(sys.executable).with_name("ansible")
 NAMESPACE = "ballast-test-rules"
@@ -37,8 +39,7 @@ def inside(*argv: str) -> str:
 
 @pytest.fixture
 def namespace() -> Iterator[None]:
-    subprocess.run(["ip", "netns", "add", NAMESPACE], check=True)
-    try:
+    with journal.network_namespace(NAMESPACE):
         for words in (
             "link set lo up",
             "link add eth0 type veth peer name peer0",
@@ -47,11 +48,9 @@ def namespace() -> Iterator[None]:
             "link set eth0 up",
         ):
             subprocess.run(["ip", "-n", NAMESPACE, *words.split()], check=True)
-        yield
-    finally:
         # The record of a run that failed here would be taken for that of a later namespace of the same number.
         number = inside("readlink", "/proc/self/ns/net").strip().removeprefix("net:[").removesuffix("]")
-        subprocess.run(["ip", "netns", "delete", NAMESPACE], check=True)
+        yield
         for path in RECORDS.glob(f"{number}-*.json"):
             path.unlink()
         for directory in (RECORDS, RECORDS.parent):

@@ -23,11 +23,15 @@ from typing import Any
 
 import pytest
 
+from tests.integration import journal
+
 ROOT = Path(__file__).resolve().parents[2]
 ANSIBLE = Path(sys.executable).with_name("ansible")
 BRIDGE, GATEWAY, ADDRESS = "ballast-vmtest", "10.97.251.1", "10.97.251.101"
 # A short path: the machine's sockets lie below it.
 STATE_DIR = Path("/var/lib/ballast/vmtest")
+VM_AWAY = {"state": "absent", "state_dir": str(STATE_DIR)}
+IMAGE_AWAY = {"state": "absent", "name": "vmtest", "recipe": "directory"}
 
 pytestmark = [pytest.mark.vm, pytest.mark.skipif(os.geteuid() != 0, reason="only root can make bridges and taps")]
 
@@ -76,14 +80,13 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     (source / "tool").chmod(0o755)
     (source / "alias").symlink_to(source / "tool")
     with ExitStack() as undo:
-        run("ip", "link", "add", BRIDGE, "type", "bridge")
-        undo.callback(run, "ip", "link", "delete", BRIDGE)
+        undo.enter_context(journal.link(BRIDGE, "type", "bridge"))
         run("ip", "address", "add", f"{GATEWAY}/24", "dev", BRIDGE)
         run("ip", "link", "set", BRIDGE, "up")
         image = ansible("lab_image", recipe="debian-13")
-        undo.callback(ansible, "lab_image", name="vmtest", recipe="directory", state="absent")
+        undo.enter_context(journal.undone_by(*journal.module("lab_image", IMAGE_AWAY)))
         disk = ansible("lab_image", name="vmtest", recipe="directory", source=str(source))
-        undo.callback(ansible, "lab_vm", state="absent", state_dir=str(STATE_DIR))
+        undo.enter_context(journal.undone_by(*journal.module("lab_vm", VM_AWAY)))
         options = {
             "state_dir": str(STATE_DIR),
             "image": image["path"],

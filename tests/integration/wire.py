@@ -25,6 +25,7 @@ from typing import Optional
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.host import NOTHING, Completed, LocalHost
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.packet import Packet
+from tests.integration import journal
 from tests.unit.proxy.strategies import BRIDGE, POOLS, SECOND_LINK, UPLINK
 
 ECHO = Path(__file__).with_name("echo.py")
@@ -65,12 +66,9 @@ def namespace(name: str) -> Iterator[InNamespace]:
     """A network namespace `ballast-test-NAME` with its loopback up."""
     full = f"ballast-test-{name}"
     host = InNamespace(full)
-    LocalHost().run(["ip", "netns", "add", full], timeout=10)
-    try:
+    with journal.network_namespace(full):
         host.run(["ip", "link", "set", "lo", "up"], timeout=10)
         yield host
-    finally:
-        LocalHost().run(["ip", "netns", "delete", full], timeout=10)
 
 
 @contextmanager

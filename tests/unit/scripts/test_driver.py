@@ -186,6 +186,19 @@ def test_a_part_that_takes_too_long_is_ended(capsys):
     assert "not done after 0 minutes" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_an_ended_part_cannot_remove_itself_is_removed_by_its_command(place, capsys, fails):
+    code = f"open({str(place / 'cleaned')!r}, 'w').close(); raise SystemExit({int(fails)})"
+    status, _made = drive(
+        Part("slow", ("sleep", "600"), lane="a", minutes=0, clean=(sys.executable, "-c", code)),
+        Part("ruff", PASSES, lane="b", clean=(sys.executable, "-c", f"open({str(place / 'other')!r}, 'w')")),
+    )
+    assert status == 1
+    assert (place / "cleaned").exists()
+    assert not (place / "other").exists()
+    assert ("it was not removed" in capsys.readouterr().out) is fails
+
+
 def test_an_unknown_name_is_refused_with_the_known_ones():
     with pytest.raises(SystemExit) as refused:
         driver.chosen(["lnit"])

@@ -1,0 +1,79 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a killed run of tests left on this machine is removed by the next one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.integration import journal
+from tests.integration.kube_proxy import eventually
+
+NAME = "ballast-jtest"
+MAKE = """
+import contextlib, subprocess, sys, time
+from tests.integration import journal
+with contextlib.ExitStack() as made:
+    name, place = sys.argv[1:]
+    made.enter_context(journal.link(name, "type", "bridge"))
+    made.enter_context(journal.network_namespace(name))
+    made.enter_context(journal.directory(place))
+    made.enter_context(journal.mount(place, "mount", "-t", "tmpfs", name, place))
+    inside = subprocess.Popen(["ip", "netns", "exec", name, "sleep", "1000"], stdout=subprocess.DEVNULL, start_new_session=True)
+    print(inside.pid, flush=True)
+    time.sleep(1000)
+"""
+NEXT = "from tests.integration import journal; journal.remove_leftovers()"
+
+
+def there(place: Path) -> list[str]:
+    paths = (Path("/sys/class/net", NAME), Path("/run/netns", NAME), place)
+    return [str(path) for path in paths if path.exists()]
+
+
+@contextmanager
+def another_run(place: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    argv = [sys.executable, "-c", MAKE, NAME, str(place)]
+    run = subprocess.Popen(argv, cwd=journal.ROOT, stdout=subprocess.PIPE, text=True)
+    assert run.stdout
+    try:
+        yield run, int(run.stdout.readline())
+    finally:
+        run.kill()
+        run.wait()
+        run.stdout.close()
+
+
+def the_next_run() -> None:
+    subprocess.run([sys.executable, "-c", NEXT], cwd=journal.ROOT, check=True, timeout=60)
+
+
+def test_what_a_killed_run_left_is_removed_and_what_a_living_one_uses_is_not(tmp_path: Path) -> None:
+    place = tmp_path / "mounted"
+    with another_run(place) as (run, inside):
+        the_next_run()
+        assert len(there(place)) == 3
+        assert os.path.ismount(place)
+        assert run.poll() is None
+    assert len(there(place)) == 3
+    the_next_run()
+    assert there(place) == []
+    assert eventually(lambda: not Path(f"/proc/{inside}/ns/net").exists(), seconds=10)
+    assert not list(journal.JOURNALS.glob(f"{run.pid}.*"))
+
+
+def test_an_entry_that_was_cut_short_names_what_was_not_made_yet(tmp_path: Path) -> None:
+    place = tmp_path / "mounted"
+    with another_run(place) as (run, _inside):
+        pass
+    with (journal.JOURNALS / f"{run.pid}.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"made": ["link", "lo')
+    the_next_run()
+    assert there(place) == []
