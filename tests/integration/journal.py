@@ -132,6 +132,7 @@ def _close(journal: IO[str]) -> None:
     journal.seek(0)
     if not _entries(journal):
         os.unlink(journal.name)
+    journal.close()
     with contextlib.suppress(OSError):  # another run has its journal there
         JOURNALS.rmdir()
 
