@@ -18,12 +18,15 @@ help:  ## this list
 
 -include mk/*.mk
 
-.PHONY: packages packages-vm env env-test constraints clean
+.PHONY: packages packages-vm packages-test env env-test constraints clean
 packages:  ## install the Debian packages that a lab on this host needs, those that are missing
 	@$(PYTHON) scripts/packages.py requirements/packages-lab.txt
 
 packages-vm:  ## install the Debian packages that a lab on virtual machines needs besides
 	@$(PYTHON) scripts/packages.py requirements/packages-vm.txt
+
+packages-test:  ## install the Debian packages that the tests need besides
+	@$(PYTHON) scripts/packages.py requirements/packages-test.txt
 
 env:  ## make the virtual environment that runs the lab
 	@$(PYTHON) scripts/env.py run

@@ -52,7 +52,7 @@ ALL_HERE = ("packages", "env", "binaries")
 
 # fmt: off
 PARTS = (
-    Part("packages", ("make", "packages", "packages-vm"), lane="lab", check=False, minutes=15),
+    Part("packages", ("make", "packages", "packages-vm", "packages-test"), lane="lab", check=False, minutes=15),
     Part("env", ("make", "env-test"), lane="tools", check=False, needs=("packages",)),
     Part("binaries", ("make", "binaries"), lane="lab", check=False, needs=("packages", "env"), minutes=40, root=True),
     Part("ruff", (f"{BIN}/ruff", "check", "--output-format=concise", "."), lane="tools", group="lint", needs=("env",)),
