@@ -25,6 +25,7 @@ class FakeRunit:
         self.crashing: set[str] = set()
         self.deaf: set[str] = set()
         self.restarts: dict[str, int] = {}  # name: how often it was started
+        self.reloaded: list[str] = []  # names of services, each time that they were sent HUP
         self._scanned: dict[str, float] = {}
         self._runsv: dict[str, int] = {}  # service directory: pid of the service or 0 while it is down
         host.on("sv", answer=self._sv, reads=lambda argv: "status" in argv)
@@ -95,6 +96,8 @@ class FakeRunit:
                 failed += 1
             elif words[0] in ("up", "start"):
                 self._start(path)
+            elif words[0] == "hup":
+                self.reloaded.append(os.path.basename(path))
             elif words[0].startswith("force-") or os.path.basename(path) not in self.deaf:
                 self._set(path, 0)
                 if words[0] in ("exit", "force-shutdown", "shutdown"):
@@ -116,6 +119,7 @@ class FakeSystemd:
         self.enabled: set[str] = set()
         self.active: dict[str, tuple[int, bytes]] = {}  # unit: its pid, and the unit file that it was started from
         self.failed: set[str] = set()
+        self.reloaded: list[str] = []  # names of services, each time that they were sent HUP
         self._loaded: dict[str, bytes] = {}
         host.given_directory(self.directory)
         host.on("systemctl", answer=self._systemctl, reads=lambda argv: argv[1] in ("show", "is-active", "is-enabled"))
@@ -147,6 +151,8 @@ class FakeSystemd:
             return 5
         if verb == "enable":
             self.enabled.add(unit)
+        if verb == "reload":
+            self.reloaded.append(unit[: -len(".service")])
         if verb == "restart":
             self._stop(unit)
         if verb in ("start", "restart") and unit not in self.active:

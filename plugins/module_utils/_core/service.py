@@ -48,6 +48,10 @@ class Service:
     netns: Optional[str] = None  # path of a network namespace
     mountns: Optional[str] = None  # path of a mount namespace
     keep_children: bool = False  # containerd: its shims live on when it ends
+    after: tuple[str, ...] = ()  # units of systemd that are started before it; one that is not there is no fault
+    before: tuple[str, ...] = ()  # units of systemd that are started after it
+    reloads: bool = False  # HUP has it read its settings anew, and does not end it
+    stop_seconds: int = _STOP_SECONDS  # that it may take to end after TERM
 
     def __post_init__(self) -> None:
         """Refuse what a unit file or env(1) cannot carry; everything else is quoted."""
@@ -59,6 +63,7 @@ class Service:
             *([] if _NAME.fullmatch(parent) and _NAME.fullmatch(leaf) else [f"cgroup {self.cgroup!r}"]),
             *(f"variable {name!r}" for name, _text in self.env if not _VARIABLE.fullmatch(name)),
             *(f"path {path!r}" for path in paths if not path.startswith("/") or not path.isprintable()),
+            *(f"unit {unit!r}" for unit in (*self.after, *self.before) if not _NAME.fullmatch(unit)),
             *(f"text {text!r}" for text in (*self.argv, *(text for _name, text in self.env)) if "\0" in text),
         ]
         if faults:
@@ -79,6 +84,7 @@ class Service:
         found: dict[str, Any] = {name: part for name, part in fields(value).items() if name != "running"}
         found["argv"] = tuple(found["argv"])
         found["env"] = tuple((name, text) for name, text in found["env"])
+        found.update({name: tuple(found.get(name, ())) for name in ("after", "before")})
         return Service(**found)
 
 
@@ -164,6 +170,11 @@ class SupervisorKind:
 SERVICE_KINDS: dict[str, Kind] = {"service": ServiceKind(), "supervisor": SupervisorKind()}
 
 
+def reload_service(host: Host, target: str) -> None:
+    """Have a running service, one that `reloads`, read its settings anew. It is not waited for."""
+    _backend(host).reload(host, target)
+
+
 def service_pid(host: Host, target: str) -> Optional[int]:
     """The pid of a running service, None when it is down."""
     return _backend(host).pid(host, target)
@@ -217,10 +228,10 @@ class _Runit:
         data = host.read(_definition_path(target))
         if data is None:
             return _incomplete(target) if host.stat(target) else ABSENT
-        value: dict[str, Value] = json.loads(data)
-        if host.read(os.path.join(target, "run")) != _run_script(host, Service.from_value(value)).encode():
+        found = Service.from_value(json.loads(data))
+        if host.read(os.path.join(target, "run")) != _run_script(host, found).encode():
             return _incomplete(target)  # edited, or written by another version of ours
-        return {**value, "running": self._runs(host, target)}
+        return found.as_value(running=self._runs(host, target))
 
     def write(self, host: Host, target: str, wanted: Service, *, running: bool, definition_known: bool) -> None:
         supervised = supervisor_pid(host, os.path.dirname(target)) is not None
@@ -235,7 +246,7 @@ class _Runit:
         if supervised:
             _wait_for(host, lambda: host.stat(os.path.join(target, "supervise", "ok")) is not None, wanted.name)
             if not running or not definition_known:
-                self.stop(host, target)
+                self.stop(host, target, seconds=wanted.stop_seconds)
             if running:
                 host.run(["sv", "up", target], timeout=_STOP_SECONDS)
                 _wait_for_state(host, target, "run")
@@ -244,12 +255,12 @@ class _Runit:
     def remove(self, host: Host, target: str) -> None:
         if host.stat(target) is None:
             return
+        seconds = _stop_seconds(host, target)
         host.remove(_definition_path(target))
         if host.stat(os.path.join(target, "supervise")):
             # A runsvdir starts a runsv anew that ended: with `down` it does not start the service.
             host.write(os.path.join(target, "down"), b"")
-            argv = ["sv", "-w", str(_STOP_SECONDS), "force-shutdown", target]
-            host.run(argv, timeout=2 * _STOP_SECONDS, check=False)
+            host.run(["sv", "-w", str(seconds), "force-shutdown", target], timeout=2 * seconds, check=False)
         host.remove_tree(target)
 
     def pid(self, host: Host, target: str) -> Optional[int]:
@@ -257,12 +268,15 @@ class _Runit:
         # What runsv wrote stays when it is killed: believed only while it is supervised.
         return int(data) if data.isdigit() and self._runs(host, target) else None
 
+    def reload(self, host: Host, target: str) -> None:
+        host.run(["sv", "hup", target], timeout=_STOP_SECONDS)
+
     def _runs(self, host: Host, target: str) -> bool:
         return supervisor_pid(host, os.path.dirname(target)) is not None and _runit_state(host, target) == "run"
 
-    def stop(self, host: Host, target: str) -> None:
+    def stop(self, host: Host, target: str, *, seconds: int = _STOP_SECONDS) -> None:
         # force-stop: TERM, and KILL after the wait.
-        host.run(["sv", "-w", str(_STOP_SECONDS), "force-stop", target], timeout=2 * _STOP_SECONDS, check=False)
+        host.run(["sv", "-w", str(seconds), "force-stop", target], timeout=2 * seconds, check=False)
         # One that ends again and again is down, and wanted up, while runsv waits before its next start: sv takes that for
         # stopped, and would take the next "up" for asked already.
         _wait_for(host, lambda: _is_to_be_down(host, target), os.path.basename(target))
@@ -281,10 +295,10 @@ class _Systemd:
             )
         if unit is None or data is None:
             return _incomplete(target) if unit or host.stat(target) else ABSENT
-        value: dict[str, Value] = json.loads(data)
-        if unit != _unit(Service.from_value(value)).encode():
+        found = Service.from_value(json.loads(data))
+        if unit != _unit(found).encode():
             return _incomplete(target)  # edited, or written by another version of ours
-        return {**value, "running": self._show(host, target)["ActiveState"] == "active"}
+        return found.as_value(running=self._show(host, target)["ActiveState"] == "active")
 
     def write(self, host: Host, target: str, wanted: Service, *, running: bool, definition_known: bool) -> None:
         name = os.path.basename(target)
@@ -295,15 +309,15 @@ class _Systemd:
             host.run(["systemctl", "daemon-reload"], timeout=60)
         if running:
             host.run(["systemctl", "enable", name], timeout=60)
-            host.run(["systemctl", "start" if definition_known else "restart", name], timeout=3 * _STOP_SECONDS)
+            host.run(["systemctl", "start" if definition_known else "restart", name], timeout=3 * wanted.stop_seconds)
         else:
-            host.run(["systemctl", "disable", "--now", name], timeout=3 * _STOP_SECONDS)
+            host.run(["systemctl", "disable", "--now", name], timeout=3 * wanted.stop_seconds)
         _write_definition(host, target, wanted)
 
     def remove(self, host: Host, target: str) -> None:
         name = os.path.basename(target)
         # Its answer is of no use: a unit that is not loaded counts as a failure there.
-        host.run(["systemctl", "disable", "--now", name], timeout=3 * _STOP_SECONDS, check=False)
+        host.run(["systemctl", "disable", "--now", name], timeout=3 * _stop_seconds(host, target), check=False)
         state = self._show(host, target)["ActiveState"]
         if state not in ("inactive", "failed"):
             raise HostError(
@@ -322,6 +336,9 @@ class _Systemd:
     def pid(self, host: Host, target: str) -> Optional[int]:
         return int(self._show(host, target)["MainPID"]) or None
 
+    def reload(self, host: Host, target: str) -> None:
+        host.run(["systemctl", "reload", os.path.basename(target)], timeout=_STOP_SECONDS)
+
     def _show(self, host: Host, target: str) -> dict[str, str]:
         argv = ["systemctl", "show", "--property", "ActiveState,MainPID", os.path.basename(target)]
         lines = host.run(argv, timeout=30).stdout.splitlines()
@@ -338,6 +355,12 @@ def _definition_path(target: str) -> str:
 def _write_definition(host: Host, target: str, wanted: Service) -> None:
     definition = {name: part for name, part in wanted.as_value().items() if name != "running"}
     host.write(_definition_path(target), json.dumps(definition).encode())
+
+
+def _stop_seconds(host: Host, target: str) -> int:
+    """Of the service as it is defined now; where its definition is gone, as for any."""
+    data = host.read(_definition_path(target))
+    return _STOP_SECONDS if data is None else Service.from_value(json.loads(data)).stop_seconds
 
 
 def _incomplete(target: str) -> Value:
@@ -424,9 +447,11 @@ def _unit(wanted: Service) -> str:
         _MARK + wanted.name,
         "[Unit]",
         f"Description=ballast: {wanted.name}",
+        *(f"{name}={' '.join(units)}" for name, units in (("After", wanted.after), ("Before", wanted.before)) if units),
         "StartLimitIntervalSec=0",
         "[Service]",
         f"ExecStart={' '.join(_systemd_word(word, of_command=True) for word in _command(wanted, by_systemd=True))}",
+        *(["ExecReload=/bin/kill -HUP $MAINPID"] if wanted.reloads else []),
         *(f"Environment={_systemd_word(f'{name}={value}', of_command=False)}" for name, value in wanted.env),
         f"Slice={slice_unit(os.path.dirname(wanted.cgroup))}",
         *([f"NetworkNamespacePath={netns}"] if wanted.netns else []),
@@ -434,7 +459,7 @@ def _unit(wanted: Service) -> str:
         "Delegate=yes",
         "Restart=always",
         "RestartSec=1",
-        f"TimeoutStopSec={_STOP_SECONDS}",
+        f"TimeoutStopSec={wanted.stop_seconds}",
         "LimitNOFILE=1048576",
         f"StandardOutput=append:{log}",
         f"StandardError=append:{log}",

@@ -28,6 +28,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.service import 
     _systemd_word,
     _unit,
     cgroup_hierarchies,
+    reload_service,
     service,
     service_pid,
     supervisor,
@@ -425,3 +426,40 @@ def test_the_script_enters_the_namespaces_and_each_cgroup() -> None:
     assert "/usr/bin/nsenter --net=/run/netns/n1 --mount=/run/ns/m -- /opt/kubelet" in text
     for controller in ("cpu", "cpuset", "memory", "pids"):
         assert f"/sys/fs/cgroup/{controller}/ballast-lab-n1/kubelet" in text
+
+
+def test_the_unit_has_its_place_among_others_and_its_time_to_end() -> None:
+    unit = _unit(kubelet(after=("containerd.service", "crio.service"), before=("x.service",), stop_seconds=75))
+    assert "After=containerd.service crio.service\nBefore=x.service\n" in unit
+    assert "TimeoutStopSec=75\n" in unit
+    assert "ExecReload" not in unit, "who does not know HUP would end by it"
+    assert "ExecReload=/bin/kill -HUP $MAINPID\n" in _unit(kubelet(reloads=True))
+
+
+def test_runit_leaves_a_service_the_time_that_it_has_to_end(machine: FakeHost) -> None:
+    slow = kubelet(stop_seconds=75)
+    apply(Engine(), wanted(slow), machine)
+    apply(Engine(), wanted(replace(slow, config_digest="new")), machine)
+    apply(Engine(), wanted(), machine)
+    stopped = [argv for argv in machine.commands if argv[:2] == ("sv", "-w")]
+    assert all(argv[2] == "75" for argv in stopped)
+    assert len(stopped) == (0 if machine.is_systemd() else 2)
+
+
+def test_a_definition_of_an_earlier_version_is_not_a_change(machine: FakeHost) -> None:
+    apply(Engine(), wanted(kubelet()), machine)
+    path = f"{target(kubelet())}/ballast.json"
+    later = ("after", "before", "reloads", "stop_seconds")
+    known = {name: part for name, part in json.loads(machine.text(path)).items() if name not in later}
+    machine.given(path, json.dumps(known))
+    assert plan_of(Engine(), wanted(kubelet()), machine).steps == ()
+
+
+def test_a_reload_ends_nothing(machine: FakeHost) -> None:
+    one = kubelet(reloads=True)
+    apply(Engine(), wanted(one), machine)
+    before = pid(machine, one)
+    reload_service(machine, target(one))
+    assert pid(machine, one) == before
+    asked = ("systemctl", "reload", one.name) if machine.is_systemd() else ("sv", "hup", target(one))
+    assert asked in machine.commands
