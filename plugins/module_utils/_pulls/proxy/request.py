@@ -1,0 +1,58 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A PullImage as the proxy looks at it: what makes two of them the same pull, and whose it is. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class PullKey(NamedTuple):
+    """Two requests with one key ask the runtime for the same thing, and one answer serves both."""
+
+    image: str
+    credentials: bytes
+    handler: str
+    annotations: tuple[tuple[str, str], ...]
+    runtime: str
+
+
+@dataclass(frozen=True)
+class PullRequest:
+    """Fields of the CRI's PullImageRequest, and where it came in. Texts are "" where the request leaves them out."""
+
+    listener: str  # its name
+    runtime: str  # the path of its socket
+    image: str
+    handler: str  # ImageSpec.runtime_handler
+    annotations: tuple[tuple[str, str], ...]  # ImageSpec.annotations, sorted
+    credentials: bytes  # of `credentials_digest`; b"" for none
+    namespace: str
+    pod: str
+    pod_annotations: Mapping[str, str]
+
+    @property
+    def key(self) -> PullKey:
+        """The pod is no part of it. The credentials are: whoever joins gets the answer that these had from the registry."""
+        return PullKey(self.image, self.credentials, self.handler, self.annotations, self.runtime)
+
+
+def credentials_digest(fields: Mapping[str, str], salt: bytes) -> bytes:
+    """A digest of all of an AuthConfig's fields by name, which does not tell them; b"" where all are empty.
+
+    `salt` is random and belongs to one run of the proxy. Texts that were not UTF-8 hold `surrogateescape` bytes.
+    """
+    given = sorted((name, value) for name, value in fields.items() if value)
+    if not given:
+        return b""
+    digest = hmac.new(salt, digestmod=hashlib.sha256)
+    for part in (text for pair in given for text in pair):
+        data = part.encode(errors="surrogateescape")
+        digest.update(len(data).to_bytes(8, "big") + data)
+    return digest.digest()
