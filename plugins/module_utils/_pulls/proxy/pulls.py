@@ -1,0 +1,320 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The limit on pulls in flight: who waits, joins, leaves, tries again. asyncio; knows nothing of gRPC.
+
+A pull is a task of its own that belongs to no caller. It is taken from the queue, counted and started in one synchronous
+step, so nobody is granted a slot that he is not there to take; its slot is free when that task has ended, however it
+ended. Callers wait for nothing but the end of their pull.
+
+With `on_full: retry` nobody waits for a slot: each caller looks again at his own times. He still shares a pull with others
+who want the same, so whoever of them finds a slot first has found it for all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import dataclass, field
+from functools import partial
+from types import TracebackType
+from typing import Callable, Optional, Protocol
+
+from .queue import Queue, priority_of
+from .request import PullKey, PullRequest
+from .settings import Settings
+
+
+class Full(Exception):
+    """`on_full: retry`, and no slot was free at any attempt."""
+
+
+class Draining(Exception):
+    """The proxy is about to end, and begins no pull any more."""
+
+
+class Interrupted(Exception):
+    """The pull at the runtime was cancelled, and not because its callers had left: its channel was closed."""
+
+
+class Observer(Protocol):
+    """Is told what happens, at once and in order. Its methods do not raise. Seconds are of the loop's clock."""
+
+    def queued(self, request: PullRequest) -> None:
+        """A caller found no slot: he waits for one, or tries again later."""
+
+    def joined(self, request: PullRequest) -> None:
+        """A caller joined a pull, which waits or is in flight."""
+
+    def started(self, request: PullRequest, waited: float) -> None:
+        """A pull begins at the runtime, `waited` seconds after it was first asked for. `request` is that of the first of
+        its callers who is still there."""
+
+    def ended(self, request: PullRequest, seconds: float, error: Optional[BaseException]) -> None:
+        """That pull, by the same request, is no longer at the runtime. asyncio.CancelledError: all its callers had left."""
+
+    def answered(self, request: PullRequest, outcome: str, waited: float) -> None:
+        """One caller is done with: "succeeded", "failed", "refused" (Full, Draining) or "cancelled" (he left). `waited` is
+        the time until his pull began, or until he was done with where it never did; 0 where it had before he came."""
+
+
+@dataclass(frozen=True)
+class PullState:
+    """`callers` are in order of arrival; a pull that all have left has none while it is being cancelled. `seconds` are in
+    flight, or waiting. `place` in the queue counts from 1; 0 is who has none: in flight, or trying again."""
+
+    request: PullRequest
+    callers: tuple[PullRequest, ...]
+    seconds: float
+    place: int
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    max_in_flight: int
+    in_flight: tuple[PullState, ...]
+    queued: tuple[PullState, ...]  # in the order in which they would be taken now, then those who try again
+
+
+@dataclass(eq=False)
+class _Caller:
+    request: PullRequest
+    arrived: float
+
+
+@dataclass(eq=False)
+class _Pull:
+    """It waits until it is `started`, and is in flight until it is `done`."""
+
+    run: Callable[[], Awaitable[bytes]]
+    request: PullRequest
+    arrived: float
+    done: asyncio.Future[None]  # never fails, so that it may be left unread: what came of the pull stands beside it
+    callers: dict[_Caller, None] = field(default_factory=dict)  # in order of arrival
+    started: Optional[float] = None
+    task: Optional[asyncio.Task[bytes]] = None
+    answer: bytes = b""
+    error: Optional[BaseException] = None
+    trace: Optional[TracebackType] = None
+
+    def conclude(self, error: Optional[BaseException]) -> None:
+        self.error = error
+        self.trace = error.__traceback__ if error else None
+        self.done.set_result(None)
+
+    def result(self) -> bytes:
+        if self.error is not None:
+            # One exception is raised for each caller, and would gather the frames of all of them.
+            raise self.error.with_traceback(self.trace)
+        return self.answer
+
+
+class Pulls:
+    """All pulls of the host. It is made in a running loop, and used in that loop's thread only."""
+
+    def __init__(self, settings: Settings, observer: Observer) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._settings = settings
+        self._observer = observer
+        self._queue = _queue(settings)
+        self._trying: dict[_Pull, None] = {}  # wait for no slot, but are tried again: on_full: retry
+        self._in_flight: dict[_Pull, float] = {}  # with the time when it began
+        self._joinable: dict[PullKey, _Pull] = {}
+        self._draining = False
+
+    async def pull(self, request: PullRequest, run: Callable[[], Awaitable[bytes]]) -> bytes:
+        """What `run` returned, of this caller or of the one whose pull he joined.
+
+        `run` performs the pull at the runtime, and returns or raises when it has ended there: then its slot is free. It is
+        cancelled when the last caller has left; a caller leaves when this coroutine is cancelled.
+        Raises what `run` raised, which is told to all who joined, or Full, Draining, Interrupted.
+        """
+        caller = _Caller(request, self._loop.time())
+        pull: Optional[_Pull] = None
+        outcome = "cancelled"
+        try:
+            pull = self._admit(caller, run)
+            await self._end_of(pull, caller)
+            answer = pull.result()
+            outcome = "succeeded"
+            return answer
+        except (Full, Draining):
+            outcome = "refused"
+            raise
+        except Exception:
+            outcome = "failed"
+            raise
+        finally:
+            began = None if pull is None else self._leave(pull, caller)
+            waited = (self._loop.time() if began is None else began) - caller.arrived
+            self._observer.answered(request, outcome, max(0.0, waited))
+
+    def reload(self, settings: Settings) -> None:
+        """From now on these count, for those who wait too: limit, order, priorities, and at their next attempt `retry`.
+
+        A raised limit starts at once whom it lets in. Under a lowered one the pulls in flight go on, and none begins until
+        fewer are. Who tries again waits in the queue, in his order of arrival, when `on_full` becomes block; who waits in the
+        queue stays there when it becomes retry. Who has joined stays joined when `join` ends.
+        """
+        kept = [*self._queue, *(self._trying if settings.on_full == "block" else ())]
+        self._settings = settings
+        self._queue = _queue(settings)
+        for pull in sorted(kept, key=lambda one: one.arrived):
+            self._trying.pop(pull, None)
+            self._enqueue(pull)
+        self._advance()
+
+    def refuse(self) -> None:
+        """Who waits, and who comes from now on, gets Draining. Pulls in flight go on."""
+        self._draining = True
+        waiting = [*self._queue, *self._trying]
+        self._queue = _queue(self._settings)
+        self._trying = {}
+        for pull in waiting:
+            self._forget(pull)
+            pull.conclude(_draining())
+
+    async def drained(self) -> None:
+        """Until no pull is in flight."""
+        while self._in_flight:
+            await asyncio.wait([pull.done for pull in self._in_flight])
+
+    def snapshot(self) -> Snapshot:
+        now = self._loop.time()
+        in_flight = [_state(pull, now - started) for pull, started in self._in_flight.items()]
+        queued = [
+            _state(pull, now - pull.arrived, place=place)
+            for place, pull in enumerate(self._queue.in_order(now), start=1)
+        ]
+        trying = [_state(pull, now - pull.arrived) for pull in self._trying]
+        return Snapshot(self._settings.max_in_flight, tuple(in_flight), tuple(queued + trying))
+
+    def _admit(self, caller: _Caller, run: Callable[[], Awaitable[bytes]]) -> _Pull:
+        if self._draining:
+            raise _draining()
+        pull = self._joinable.get(caller.request.key) if self._settings.join else None
+        if pull is None:
+            return self._begin(caller, run)
+        pull.callers[caller] = None
+        self._observer.joined(caller.request)
+        self._queue.raise_to(pull, self._priority(caller))
+        self._try(pull)
+        return pull
+
+    def _begin(self, caller: _Caller, run: Callable[[], Awaitable[bytes]]) -> _Pull:
+        pull = _Pull(run, caller.request, caller.arrived, self._loop.create_future(), {caller: None})
+        if self._settings.join:
+            self._joinable[caller.request.key] = pull
+        if self._settings.on_full == "block":
+            self._enqueue(pull)
+            self._advance()
+        else:
+            self._trying[pull] = None
+            self._try(pull)
+        if pull.started is None:
+            self._observer.queued(caller.request)
+        return pull
+
+    async def _end_of(self, pull: _Pull, caller: _Caller) -> None:
+        tried = 1
+        while pull in self._trying:
+            if tried > self._settings.retry.attempts:
+                raise _full(len(self._in_flight), tried, self._loop.time() - caller.arrived)
+            await asyncio.wait([pull.done], timeout=self._settings.retry.interval)
+            self._try(pull)
+            tried += 1
+        await asyncio.wait([pull.done])
+
+    def _leave(self, pull: _Pull, caller: _Caller) -> Optional[float]:
+        """When the pull that he leaves had begun."""
+        del pull.callers[caller]
+        if pull.done.done():
+            return pull.started
+        if pull.callers:
+            if pull.started is None:
+                pull.request = next(iter(pull.callers)).request
+            return pull.started
+        self._forget(pull)
+        self._queue.remove(pull)
+        self._trying.pop(pull, None)
+        if pull.task is not None:
+            pull.task.cancel()
+        return pull.started
+
+    def _has_room(self) -> bool:
+        limit = self._settings.max_in_flight
+        return limit == 0 or len(self._in_flight) < limit
+
+    def _advance(self) -> None:
+        """Whatever frees a slot or adds to the queue calls this: while a slot is free nobody is in the queue."""
+        while self._queue and self._has_room():
+            self._start(self._queue.pop(self._loop.time()))
+
+    def _try(self, pull: _Pull) -> None:
+        if pull in self._trying and self._has_room():
+            del self._trying[pull]
+            self._start(pull)
+
+    def _enqueue(self, pull: _Pull) -> None:
+        priority = max(self._priority(caller) for caller in pull.callers)
+        self._queue.put(pull, arrived=pull.arrived, priority=priority)
+
+    def _start(self, pull: _Pull) -> None:
+        pull.started = self._in_flight[pull] = self._loop.time()
+        self._observer.started(pull.request, pull.started - pull.arrived)
+        pull.task = self._loop.create_task(_perform(pull.run))
+        # A callback rather than an end of that coroutine, which a task that is cancelled before its first step never enters.
+        pull.task.add_done_callback(partial(self._end, pull))
+
+    def _end(self, pull: _Pull, task: asyncio.Task[bytes]) -> None:
+        started = self._in_flight.pop(pull)
+        self._forget(pull)
+        error = _error(task, is_left=not pull.callers)
+        if error is None:
+            pull.answer = task.result()
+        self._observer.ended(pull.request, self._loop.time() - started, error)
+        pull.conclude(error)
+        self._advance()
+
+    def _forget(self, pull: _Pull) -> None:
+        """Nobody joins it any more."""
+        if self._joinable.get(pull.request.key) is pull:
+            del self._joinable[pull.request.key]
+
+    def _priority(self, caller: _Caller) -> int:
+        return priority_of(caller.request, self._settings.priority)
+
+
+async def _perform(run: Callable[[], Awaitable[bytes]]) -> bytes:
+    return await run()
+
+
+def _queue(settings: Settings) -> Queue[_Pull]:
+    return Queue(by_priority=settings.order == "priority", ageing=settings.priority.ageing)
+
+
+def _error(task: asyncio.Task[bytes], *, is_left: bool) -> Optional[BaseException]:
+    """What came of the task. What it says when it was cancelled by us is its own affair."""
+    if task.cancelled():
+        return (
+            asyncio.CancelledError() if is_left else Interrupted("the connection to the container runtime was closed")
+        )
+    error = task.exception()
+    return asyncio.CancelledError() if error is not None and is_left else error
+
+
+def _state(pull: _Pull, seconds: float, *, place: int = 0) -> PullState:
+    return PullState(pull.request, tuple(caller.request for caller in pull.callers), seconds, place)
+
+
+def _full(in_flight: int, tried: int, seconds: float) -> Full:
+    times = f"{tried} times" if tried > 1 else "once"
+    # The name is that of the enhancement's draft, and begins the text, as the kubelet's own errors do.
+    return Full(
+        f"TooManyPullingInParallelErr: {in_flight} image pulls are in flight on this host; tried {times} in {seconds:.1f} s"
+    )
+
+
+def _draining() -> Draining:
+    return Draining("the pull proxy is about to end, and takes no new pulls")
