@@ -14,7 +14,8 @@ import json
 from .model import Desired, Instance
 
 SANDBOX_IMAGE = "ballast.local/pause:1"
-CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
+CONTAINERD_STATE = "/run/containerd"  # in the instance
+CONTAINERD_SOCKET = f"{CONTAINERD_STATE}/containerd.sock"
 KUBELET_ROOT = "/var/lib/kubelet"
 KUBE_PROXY_HEALTH_PORT = 10256
 
@@ -112,12 +113,15 @@ def containerd(desired: Desired, instance: Instance, home: str) -> str:
         "bin_dir": desired.bin_dir,
         "sandbox": SANDBOX_IMAGE,
         "binary": instance.runtime,
+        "state": CONTAINERD_STATE,
         "socket": CONTAINERD_SOCKET,
+        "imports": f"{home}/etc/containerd.conf.d/*.toml",
     }
     quoted = {name: _toml(value) for name, value in text.items()}
     return f"""version = 3
 root = {quoted["root"]}
-state = "/run/containerd"
+state = {quoted["state"]}
+imports = [{quoted["imports"]}]
 disabled_plugins = ["io.containerd.nri.v1.nri"]
 
 [grpc]
@@ -179,6 +183,7 @@ def kubelet_arguments(desired: Desired, instance: Instance, home: str) -> tuple[
     return (
         f"{desired.bin_dir}/kubelet",
         f"--config={home}/etc/kubelet.json",
+        f"--config-dir={home}/etc/kubelet.conf.d",
         f"--kubeconfig={home}/etc/kubelet.kubeconfig",
         f"--hostname-override={instance.name}",
         f"--node-ip={instance.address}",

@@ -62,7 +62,7 @@ _KUBELET_SYSCTLS = {
 }
 # Not namespaced, and too low for several kubelets (kind, "Known issues": too many open files).
 _INOTIFY_SYSCTLS = {"fs.inotify.max_user_instances": 8192, "fs.inotify.max_user_watches": 1_048_576}
-_MOUNT_POINTS = (config.KUBELET_ROOT, "/run/containerd", "/run/netns", "/var/lib/cni", "/var/log/containers")
+_MOUNT_POINTS = (config.KUBELET_ROOT, config.CONTAINERD_STATE, "/run/netns", "/var/lib/cni", "/var/log/containers")
 _RESTARTS_MAX = 3
 _KEPT_WHEN_STOPPED = ("directory", "file")
 
@@ -172,6 +172,7 @@ class InstanceEngine(ResourceEngine[Desired]):
                 group=group,
             ),
             *_network_resources(desired, instance),
+            _run_directory(desired, instance),
             _mount_namespace(desired, instance),
             *(service(sv_dir, one, running=True, group=group) for one in services),
             supervisor(sv_dir, group=group),
@@ -232,6 +233,10 @@ def mountns_path(lab: str, instance: str) -> str:
     return f"{run_directory(lab)}/{instance}.mnt"
 
 
+def containerd_directory(lab: str, instance: str) -> str:
+    return f"{run_directory(lab)}/{instance}"
+
+
 def services_of(desired: Desired) -> tuple[str, ...]:
     """The pods of a DaemonSet are the cluster's."""
     return tuple(name for name in SERVICES if (name, desired.kube_proxy) != ("kube-proxy", DAEMONSET))
@@ -267,7 +272,8 @@ def _kept_resources(desired: Desired, instance: Instance) -> list[Resource]:
         for end, mode in (("crt", 0o644), ("key", 0o600))
     ]
     modes = {"containerd": 0o700, "pki": 0o700}  # containerd sets its own so
-    names = ("pki", "etc", "etc/cni", "kubelet", "containerd", "log", "log/pods", "log/containers")
+    drop_ins = ("etc/kubelet.conf.d", "etc/containerd.conf.d")  # for settings that others than this module make
+    names = ("pki", "etc", *drop_ins, "etc/cni", "kubelet", "containerd", "log", "log/pods", "log/containers")
     return [
         *(directory(f"{home}/{name}", mode=modes.get(name, 0o755), group=group) for name in names),
         file(f"{pki}/ca.crt", desired.ca, group=group),
@@ -302,9 +308,21 @@ def _network_resources(desired: Desired, instance: Instance) -> list[Resource]:
     ]
 
 
+def _run_directory(desired: Desired, instance: Instance) -> Resource:
+    """/run/containerd of the instance, where a host's own programs reach the socket."""
+    target = containerd_directory(desired.lab, instance.name)
+    # containerd makes the directory so where it is not there.
+    value = {"mode": 0o711}
+    return Resource("run-directory", target, value, title=f"directory {target}", group=_group(instance))
+
+
 def _mount_namespace(desired: Desired, instance: Instance) -> Resource:
     home = _home(desired, instance)
-    sources = {config.KUBELET_ROOT: f"{home}/kubelet", "/var/log/containers": f"{home}/log/containers"}
+    sources = {
+        config.KUBELET_ROOT: f"{home}/kubelet",
+        config.CONTAINERD_STATE: containerd_directory(desired.lab, instance.name),
+        "/var/log/containers": f"{home}/log/containers",
+    }
     mounts = [Mount(target=path, source=sources.get(path, "")) for path in _MOUNT_POINTS]
     target = mountns_path(desired.lab, instance.name)
     return Resource(

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from .._core.errors import CommandFailed
 from .._core.host import Host
-from .._core.kinds import Kind, fields
+from .._core.kinds import DirectoryKind, Kind, fields
 from .._core.plan import ABSENT, Value
 from .network import is_namespace_mount
 
@@ -127,5 +127,6 @@ def _unbind(host: Host, path: str) -> None:
 
 MOUNT_KINDS: dict[str, Kind] = {
     "private-directory": PrivateDirectoryKind(),
+    "run-directory": DirectoryKind(),  # ends with the instance's services and with the boot, unlike its others
     "mountns": MountNamespaceKind(),
 }

@@ -32,7 +32,7 @@ from .network import NETWORK_KINDS
 # here because /run is a tmpfs.
 FORGOTTEN = (
     *("sysctl-minimum", "bridge", "masquerade", "shared-directory"),
-    *("private-directory", "netns", "veth", "route", "mountns"),
+    *("private-directory", "run-directory", "netns", "veth", "route", "mountns"),
 )
 _KINDS: Mapping[str, Kind] = {**BASE_KINDS, **SHARED_KINDS, **MOUNT_KINDS, **NETWORK_KINDS}
 _PACKAGES = ("_core", "_instance")

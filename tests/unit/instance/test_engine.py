@@ -212,7 +212,7 @@ def test_what_is_made_bears_our_mark_and_keeps_keys_to_its_owner(count: int, dri
         elif resource.kind in ("netns", "veth", "cgroup"):
             assert named.startswith("ballast")
             assert resource.kind != "veth" or len(named) <= 15
-        elif resource.kind in ("mountns", "private-directory", "image"):
+        elif resource.kind in ("mountns", "private-directory", "run-directory", "image"):
             assert named.startswith("/run/ballast/")
         else:
             assert resource.kind in ("sysctl-minimum", "shared-directory", "route")
