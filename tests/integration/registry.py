@@ -156,7 +156,8 @@ def _port(process: subprocess.Popen[bytes], log: Path) -> int:
         for line in text.splitlines():
             if "listening on 127.0.0.1:" in line:
                 return int(json.loads(line)["msg"].rpartition(":")[2])
-        assert process.poll() is None and time.monotonic() < deadline, f"docker-registry does not listen: {text}"
+        assert process.poll() is None, f"docker-registry has ended: {text}"
+        assert time.monotonic() < deadline, f"docker-registry does not listen: {text}"
         time.sleep(0.05)
 
 

@@ -1,0 +1,166 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Real containerds side by side, without kubelets: each with its own root, state, socket and network namespace."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Optional
+
+import grpc
+
+from tests.integration import journal
+from tests.integration.cri import Images, images
+from tests.integration.debian import unpacked
+from tests.integration.registry_front import PORT
+from tests.integration.wire import namespace
+
+HOST = f"127.0.0.1:{PORT}"  # of every image's name: the registry's front in the runtime's namespace
+NEW, OLD = "2.3", "1.6"  # the project's, and Debian's
+VERSION = os.environ.get("LAB_KUBERNETES", "1.37.1")
+_START_SECONDS = 60
+_CONFIG = {
+    NEW: """version = 3
+root = "{place}/root"
+state = "{place}/state"
+disabled_plugins = ["io.containerd.nri.v1.nri"]
+
+[grpc]
+address = "{place}/containerd.sock"
+
+[plugins."io.containerd.internal.v1.opt"]
+path = "{place}/opt"
+
+[plugins."io.containerd.cri.v1.images"]
+snapshotter = "overlayfs"
+use_local_image_pull = {local}
+
+[plugins."io.containerd.cri.v1.images".pinned_images]
+sandbox = "{pause}"
+
+[plugins."io.containerd.cri.v1.runtime"]
+restrict_oom_score_adj = true
+
+[plugins."io.containerd.cri.v1.runtime".cni]
+bin_dirs = ["{place}/cni"]
+conf_dir = "{place}/cni"
+""",
+    OLD: """version = 2
+root = "{place}/root"
+state = "{place}/state"
+
+[grpc]
+address = "{place}/containerd.sock"
+
+[plugins."io.containerd.internal.v1.opt"]
+path = "{place}/opt"
+
+[plugins."io.containerd.grpc.v1.cri"]
+sandbox_image = "{pause}"
+restrict_oom_score_adj = true
+
+[plugins."io.containerd.grpc.v1.cri".cni]
+bin_dir = "{place}/cni"
+conf_dir = "{place}/cni"
+""",
+}
+
+
+@dataclass
+class Containerd:
+    name: str
+    namespace: str
+    place: Path
+    version: str = NEW
+    process: Optional[subprocess.Popen[bytes]] = field(default=None, repr=False)
+
+    @property
+    def socket(self) -> str:
+        return f"{self.place}/containerd.sock"
+
+    def start(self) -> None:
+        """Until it answers."""
+        programs = str(bin_dir() if self.version == NEW else unpacked("containerd") / "usr/bin")
+        argv = [
+            "ip",
+            "netns",
+            "exec",
+            self.namespace,
+            f"{programs}/containerd",
+            "--config",
+            f"{self.place}/config.toml",
+        ]
+        env = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
+        with (self.place / "containerd.log").open("ab") as log:
+            self.process = subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        deadline = time.monotonic() + _START_SECONDS
+        with images(self.socket) as here:
+            while not self._answers(here):
+                assert self.process.poll() is None, f"containerd has ended: {self.place}/containerd.log"
+                assert time.monotonic() < deadline, f"containerd does not answer: {self.place}/containerd.log"
+                time.sleep(0.1)
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        if self.process is not None:
+            self.process.send_signal(number)
+            self.process.wait(timeout=60)
+            self.process = None
+
+    def ingests(self) -> list[str]:
+        """What it is fetching now."""
+        argv = [str(bin_dir() / "ctr"), "--address", self.socket, "--namespace", "k8s.io", "content", "active"]
+        told = subprocess.run(argv, check=True, capture_output=True, text=True, timeout=60).stdout
+        return told.splitlines()[1:]
+
+    def _answers(self, here: Images) -> bool:
+        try:
+            here.names()
+        except grpc.RpcError:
+            return False
+        return True
+
+
+@contextmanager
+def containerd(name: str, place: Path, version: str = NEW, *, local_pull: bool = False) -> Iterator[Containerd]:
+    """In the namespace `ballast-test-NAME`, which ends with all that runs there. `local_pull`: not by the transfer service."""
+    with journal.directory(str(place)), namespace(name) as inside:
+        made = Containerd(name, inside.namespace, place, version)
+        given = {"place": place, "pause": f"{HOST}/pause:1", "local": str(local_pull).lower()}
+        (place / "config.toml").write_text(_CONFIG[version].format(**given), encoding="utf-8")
+        try:
+            made.start()
+            yield made
+        finally:
+            made.stop(signal.SIGKILL)
+
+
+@functools.cache
+def bin_dir() -> Path:
+    """The project's programs of the default version of Kubernetes, where its module says that they lie."""
+    toolchain = str(journal.ROOT / "roles/kubernetes_binaries/files/toolchain")
+    program, *arguments = journal.module("kubernetes_binaries_info", {"version": VERSION, "toolchain_dir": toolchain})
+    env = {
+        **os.environ,
+        "ANSIBLE_CONFIG": str(journal.ROOT / "ansible.cfg"),
+        "ANSIBLE_COLLECTIONS_PATH": str(journal.ROOT / ".build/collections"),
+        "ANSIBLE_LOAD_CALLBACK_PLUGINS": "1",
+        "ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.minimal",
+    }
+    argv = [str(Path(sys.executable).with_name(program)), *arguments]
+    done = subprocess.run(argv, cwd=journal.ROOT, env=env, capture_output=True, text=True, timeout=300, check=False)
+    found = json.loads(done.stdout.partition("=>")[2])
+    missing = [name for name, part in found["components"].items() if not part["present"]]
+    assert missing == [], f"make binaries LAB_KUBERNETES={VERSION}"
+    return Path(found["bin_dir"])
