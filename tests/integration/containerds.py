@@ -24,6 +24,7 @@ import grpc
 from tests.integration import journal
 from tests.integration.cri import Images, images
 from tests.integration.debian import unpacked
+from tests.integration.processes import ended, started
 from tests.integration.registry_front import PORT
 from tests.integration.wire import namespace
 
@@ -93,18 +94,10 @@ class Containerd:
     def start(self) -> None:
         """Until it answers."""
         programs = str(bin_dir() if self.version == NEW else unpacked("containerd") / "usr/bin")
-        argv = [
-            "ip",
-            "netns",
-            "exec",
-            self.namespace,
-            f"{programs}/containerd",
-            "--config",
-            f"{self.place}/config.toml",
-        ]
-        env = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
-        with (self.place / "containerd.log").open("ab") as log:
-            self.process = subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        # Not by `ip netns exec`, which hides the cgroups; what it mounts ends with it.
+        inside = ["nsenter", f"--net=/run/netns/{self.namespace}", "unshare", "--mount", "--propagation", "slave"]
+        argv = [*inside, f"{programs}/containerd", "--config", f"{self.place}/config.toml"]
+        self.process = started(argv, self.place / "containerd.log", path=programs)
         deadline = time.monotonic() + _START_SECONDS
         with images(self.socket) as here:
             while not self._answers(here):
@@ -114,9 +107,8 @@ class Containerd:
 
     def stop(self, number: int = signal.SIGTERM) -> None:
         if self.process is not None:
-            self.process.send_signal(number)
-            self.process.wait(timeout=60)
-            self.process = None
+            process, self.process = self.process, None
+            ended(process, number)
 
     def ingests(self) -> list[str]:
         """What it is fetching now."""

@@ -18,7 +18,6 @@ import itertools
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -31,6 +30,7 @@ import grpc
 import grpc.aio
 
 from tests.integration.cri import IMAGE_SERVICE, OPTIONS, text
+from tests.integration.processes import running
 
 ROOT = Path(__file__).resolve().parents[2]
 PULL = IMAGE_SERVICE + "PullImage"
@@ -90,9 +90,7 @@ def meter(place: Path, sockets: Mapping[str, str]) -> Iterator[Meter]:
     record, log = place / "pulls.jsonl", place / "meter.log"
     record.write_text("", encoding="utf-8")
     argv = [sys.executable, "-m", __name__, str(record), *(f"{one}={runtime}" for one, runtime in sockets.items())]
-    with log.open("ab") as output:
-        process = subprocess.Popen(argv, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
-    try:
+    with running(argv, log, cwd=ROOT) as process:
         deadline = time.monotonic() + _START_SECONDS
         while not all(os.path.exists(socket) for socket in sockets):
             assert process.poll() is None, log.read_text(encoding="utf-8")
@@ -100,9 +98,6 @@ def meter(place: Path, sockets: Mapping[str, str]) -> Iterator[Meter]:
             time.sleep(0.05)
         yield Meter(record)
         assert process.poll() is None, log.read_text(encoding="utf-8")
-    finally:
-        process.terminate()
-        process.wait(timeout=30)
 
 
 class _Relay(grpc.GenericRpcHandler):

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.integration.debian import unpacked
+from tests.integration.processes import running
 
 TAG = "1"
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
@@ -139,13 +140,8 @@ def registry(place: Path) -> Iterator[Registry]:
     (place / "config.yml").write_text(json.dumps(config), encoding="utf-8")
     log = place / "registry.log"
     argv = [str(unpacked("docker-registry") / "usr/bin/docker-registry"), "serve", str(place / "config.yml")]
-    with log.open("wb") as output:
-        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
-    try:
+    with running(argv, log) as process:
         yield Registry(_port(process, log))
-    finally:
-        process.terminate()
-        process.wait(timeout=30)
 
 
 def _port(process: subprocess.Popen[bytes], log: Path) -> int:

@@ -30,6 +30,8 @@ _CHUNK = 64 * 1024
 _HEAD_MAX = 64 * 1024
 _CALL_SECONDS = 30
 _SLICE_SECONDS = 0.05  # of a slow body
+_TLS = b"\x16"  # containerd 2 tries TLS on loopback too, and HTTP when it is answered in plain text
+_NO_TLS = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"
 _CODES = {404: "MANIFEST_UNKNOWN", 429: "TOOMANYREQUESTS"}
 
 Answer = TypeVar("Answer")
@@ -129,6 +131,9 @@ class Front:
         try:
             with closing(writer):
                 while head := await _head(reader):
+                    if head == _TLS:
+                        writer.write(_NO_TLS)
+                        return
                     await self._answer(runtime, head, writer)
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # the runtime has gone, which is its right
@@ -191,7 +196,10 @@ def front(registry_port: int, runtimes: Mapping[str, str]) -> Iterator[Front]:
 async def _head(reader: asyncio.StreamReader) -> bytes:
     """Start line and headers; empty at the end of the connection."""
     try:
-        return await reader.readuntil(b"\r\n\r\n")
+        first = await reader.readexactly(1)
+        if first == _TLS:
+            return first
+        return first + await reader.readuntil(b"\r\n\r\n")
     except asyncio.IncompleteReadError as error:
         if error.partial:
             raise

@@ -104,20 +104,22 @@ def test_a_missing_image_is_an_error(runtime: Runtime) -> None:
 
 def test_the_meter_counts_pulls_at_the_runtime(runtime: Runtime, tmp_path: Path) -> None:
     opened = threading.Event()
-    wanted = [f"{HOST}/{name}:{TAG}" for name in ("one", "two")]
+    first, second = wanted = [f"{HOST}/{name}:{TAG}" for name in ("one", "two")]
     runtime.front.manners.update({name: Manner(open=opened) for name in ("one", "two")})
     with meter(tmp_path, {f"{tmp_path}/s": runtime.made.socket}) as counts, images(f"{tmp_path}/s") as client:
-        first, second = (client.pulling(pull_request(name, pod=f"of-{name}")) for name in wanted)
+        pulling = client.pulling(pull_request(first, pod="p"))
+        assert eventually(lambda: len(counts.in_flight()) == 1, seconds=30)
+        cancelled = client.pulling(pull_request(second))
         assert eventually(lambda: len(counts.in_flight()) == 2, seconds=30)
-        second.cancel()
-        assert eventually(lambda: [pull.image for pull in counts.in_flight()] == wanted[:1], seconds=30)
+        cancelled.cancel()
+        assert eventually(lambda: [pull.image for pull in counts.in_flight()] == [first], seconds=30)
         opened.set()
-        first.result(timeout=60)
+        pulling.result(timeout=60)
         with pytest.raises(grpc.RpcError):
             client.pull(f"{HOST}/none:{TAG}")
         assert eventually(lambda: not counts.in_flight(), seconds=30)
         assert [pull.image for pull in counts.pulls()] == [*wanted, f"{HOST}/none:{TAG}"]
-        assert counts.pulls()[0].pod == f"of-{wanted[0]}"
+        assert counts.pulls()[0].pod == "p"
         assert [pull.code for pull in counts.pulls()][:2] == ["OK", "CANCELLED"]
         assert (counts.most(), counts.most(by_runtime=True)) == (2, 2)
         counts.forget()

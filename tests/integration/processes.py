@@ -1,0 +1,44 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Servers that a test starts: they end with the block, and with the test's process where that is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+_END_SECONDS = 60
+_DIES_WITH_ITS_PARENT = ("setpriv", "--pdeathsig", "KILL")
+
+
+def started(argv: Sequence[str], log: Path, *, cwd: Path | None = None, path: str = "") -> subprocess.Popen[bytes]:
+    """Its output is added to `log`. `path`: directories of programs that it finds before others."""
+    env = {**os.environ, "PATH": f"{path}:{os.environ['PATH']}"} if path else None
+    with log.open("ab") as output:
+        argv = [*_DIES_WITH_ITS_PARENT, *argv]
+        return subprocess.Popen(argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+
+
+def ended(process: subprocess.Popen[bytes], number: int = signal.SIGTERM) -> int:
+    """Its exit status. It is killed where the signal does not end it in a minute."""
+    process.send_signal(number)
+    try:
+        return process.wait(timeout=_END_SECONDS)
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def running(argv: Sequence[str], log: Path, *, cwd: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    process = started(argv, log, cwd=cwd)
+    try:
+        yield process
+    finally:
+        ended(process)
