@@ -96,6 +96,8 @@ class FakeRunit:
                 failed += 1
             elif words[0] in ("up", "start"):
                 self._start(path)
+            elif words[0] == "status":
+                continue
             elif words[0] == "hup":
                 self.reloaded.append(os.path.basename(path))
             elif words[0].startswith("force-") or os.path.basename(path) not in self.deaf:

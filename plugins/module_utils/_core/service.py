@@ -244,7 +244,7 @@ class _Runit:
         else:
             host.write(os.path.join(target, "down"), b"")
         if supervised:
-            _wait_for(host, lambda: host.stat(os.path.join(target, "supervise", "ok")) is not None, wanted.name)
+            _wait_for(host, lambda: _is_supervised(host, target), wanted.name)
             if not running or not definition_known:
                 self.stop(host, target, seconds=wanted.stop_seconds)
             if running:
@@ -376,6 +376,13 @@ def _backend(host: Host) -> _Runit | _Systemd:
 def stop_runit(host: Host, target: str) -> None:
     """Any service of runit, ours or not, until it is down and stays so."""
     _Runit().stop(host, target)
+
+
+def _is_supervised(host: Host, target: str) -> bool:
+    """By a runsv that lives: what one that has ended leaves there looks the same."""
+    if host.stat(os.path.join(target, "supervise", "ok")) is None:
+        return False
+    return host.run(["sv", "status", target], timeout=_STOP_SECONDS, check=False).status == 0
 
 
 def _is_to_be_down(host: Host, target: str) -> bool:
