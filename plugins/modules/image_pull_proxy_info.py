@@ -1,0 +1,69 @@
+#!/usr/bin/python
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: image_pull_proxy_info
+short_description: Read the pull proxy of a host
+version_added: 0.1.0
+description:
+  - Says whether the proxy that limits image pulls on this host runs, and what is in flight and waiting.
+author:
+  - ballast.kube contributors (@ballast-kube)
+extends_documentation_fragment:
+  - ballast.kube._attributes.info_module
+  - ballast.kube._image_pull_proxy
+seealso:
+  - module: ballast.kube.image_pull_proxy
+"""
+
+EXAMPLES = r"""
+- name: Look at the pulls of this host
+  ballast.kube.image_pull_proxy_info:
+  register: pulls
+
+- name: Show them
+  ansible.builtin.debug:
+    var: pulls.status
+"""
+
+RETURN = r"""
+command:
+  description: Path of the command.
+  returned: success
+  type: str
+  sample: /usr/local/bin/ballast-pull-proxy
+config_path:
+  description: Path of its settings.
+  returned: success
+  type: str
+  sample: /etc/ballast/pull-proxy.json
+log:
+  description: Path of its log.
+  returned: success
+  type: str
+  sample: /var/log/ballast-pull-proxy/pull-proxy.log
+pid:
+  description: Process of the proxy; null where none runs.
+  returned: success
+  type: int
+status:
+  description: What C(ballast-pull-proxy status --json) prints; null where none answers.
+  returned: success
+  type: dict
+"""
+
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_reading
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.engine import read
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.request import INFO_SPEC
+
+
+def main() -> None:
+    run_reading(INFO_SPEC, read)
+
+
+if __name__ == "__main__":
+    main()

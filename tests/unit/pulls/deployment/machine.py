@@ -1,0 +1,94 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A machine in memory that runs the pull proxy: what `status` answers, and what TERM and HUP do to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Optional
+
+from ansible_collections.ballast.kube.plugins.module_utils._core.service import service_pid
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.engine import PullProxyEngine
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.request import (
+    COMMAND,
+    CONFIG,
+    SPEC,
+    Deployment,
+)
+from tests.unit.fake_supervisors import FakeRunit, FakeSystemd
+from tests.unit.fakes import Call, Completed, FakeHost
+
+STATE = "/var/lib/ballast/pull-proxy"
+SV = f"{STATE}/sv/ballast-pull-proxy"
+ENGINE = PullProxyEngine()
+
+
+def listener(name: str) -> dict[str, str]:
+    return {"name": name, "socket": f"/run/ballast-pull-proxy/{name}.sock", "runtime": f"/run/{name}/containerd.sock"}
+
+
+def wanted(**changes: Any) -> Deployment:
+    given = {"listeners": [listener("n1")], "max_in_flight": 3, **changes}
+    return Deployment.from_params({**{name: row.get("default") for name, row in SPEC.items()}, **given})
+
+
+def nothing() -> Deployment:
+    return wanted(state="absent")
+
+
+class Proxy:
+    """Takes all of its file when it is started, and all but `listeners` and `metrics` when it is sent HUP.
+
+    `deaf`: it takes nothing by HUP. `mute` says when it does not answer.
+    """
+
+    def __init__(self, host: FakeHost, supervisor: FakeRunit | FakeSystemd) -> None:
+        self.host = host
+        self.deaf = False
+        self.mute: Callable[[], bool] = lambda: False
+        self._supervisor = supervisor
+        self._pid: Optional[int] = None
+        self._reloads = 0
+        self.settings: dict[str, Any] = {}
+        host.on("/usr/bin/python3", answer="\n", reads=True)
+        host.on(COMMAND, "status", answer=self._status, reads=True)
+
+    def _status(self, call: Call) -> Completed:
+        assert call.argv[2:] == ("--config", CONFIG, "--json")
+        pid = service_pid(self.host, SV) if self.host.stat(SV) else None
+        if pid is None or self.mute():
+            return Completed(call.argv, 1, "", "no proxy runs")
+        found = json.loads(self.host.text(CONFIG))
+        if pid != self._pid:
+            self._pid, self.settings = pid, found
+        elif len(self._supervisor.reloaded) > self._reloads and not self.deaf:
+            kept = {key: self.settings[key] for key in ("listeners", "metrics") if key in self.settings}
+            self.settings = {**{key: part for key, part in found.items() if key != "metrics"}, **kept}
+        self._reloads = len(self._supervisor.reloaded)
+        return Completed(call.argv, 0, json.dumps({"settings": self.settings}), "")
+
+
+def _given_directories(host: FakeHost) -> None:
+    for path in ("/usr/local/bin", "/usr/local/lib"):
+        host.given_directory(path)
+    host.given("/var/lib/ballast/shared/srv.json", '{"made": "", "holders": ["lab"]}')
+
+
+def systemd() -> Proxy:
+    host = FakeHost(systemd=True)
+    host.given_cgroups(2)
+    _given_directories(host)
+    return Proxy(host, FakeSystemd(host))
+
+
+def runit() -> Proxy:
+    host = FakeHost()
+    host.given_cgroups(1)
+    _given_directories(host)
+    return Proxy(host, FakeRunit(host))
+
+
+MACHINES: dict[str, Callable[[], Proxy]] = {"runit": runit, "systemd": systemd}
