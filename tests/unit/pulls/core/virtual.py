@@ -48,12 +48,12 @@ def run(main: Coroutine[Any, Any, None]) -> None:
     try:
         loop.run_until_complete(main)
     finally:
-        loop.run_until_complete(_end_the_rest())
+        loop.run_until_complete(end_the_rest())
         loop.close()
     assert complaints == []  # an exception that nobody asked for, a callback that failed
 
 
-async def _end_the_rest() -> None:
+async def end_the_rest() -> None:
     rest = asyncio.all_tasks() - {asyncio.current_task()}
     for task in rest:
         task.cancel()
