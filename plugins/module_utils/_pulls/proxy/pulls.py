@@ -19,11 +19,13 @@ from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from functools import partial
 from types import TracebackType
-from typing import Callable, Optional, Protocol
+from typing import Callable, Generic, Optional, Protocol, TypeVar, cast
 
 from .queue import Queue, priority_of
 from .request import PullKey, PullRequest
 from .settings import Settings
+
+T = TypeVar("T")  # what a pull at the runtime returns
 
 
 class Full(Exception):
@@ -84,17 +86,17 @@ class _Caller:
 
 
 @dataclass(eq=False)
-class _Pull:
+class _Pull(Generic[T]):
     """It waits until it is `started`, and is in flight until it is `done`."""
 
-    run: Callable[[], Awaitable[bytes]]
+    run: Callable[[], Awaitable[T]]
     request: PullRequest
     arrived: float
     done: asyncio.Future[None]  # never fails, so that it may be left unread: what came of the pull stands beside it
     callers: dict[_Caller, None] = field(default_factory=dict)  # in order of arrival
     started: Optional[float] = None
-    task: Optional[asyncio.Task[bytes]] = None
-    answer: bytes = b""
+    task: Optional[asyncio.Task[T]] = None
+    answer: Optional[T] = None
     error: Optional[BaseException] = None
     trace: Optional[TracebackType] = None
 
@@ -103,27 +105,27 @@ class _Pull:
         self.trace = error.__traceback__ if error else None
         self.done.set_result(None)
 
-    def result(self) -> bytes:
+    def result(self) -> T:
         if self.error is not None:
             # One exception is raised for each caller, and would gather the frames of all of them.
             raise self.error.with_traceback(self.trace)
-        return self.answer
+        return cast(T, self.answer)
 
 
-class Pulls:
+class Pulls(Generic[T]):
     """All pulls of the host. It is made in a running loop, and used in that loop's thread only."""
 
     def __init__(self, settings: Settings, observer: Observer) -> None:
         self._loop = asyncio.get_running_loop()
         self._settings = settings
         self._observer = observer
-        self._queue = _queue(settings)
-        self._trying: dict[_Pull, None] = {}  # wait for no slot, but are tried again: on_full: retry
-        self._in_flight: dict[_Pull, float] = {}  # with the time when it began
-        self._joinable: dict[PullKey, _Pull] = {}
+        self._queue: Queue[_Pull[T]] = _queue(settings)
+        self._trying: dict[_Pull[T], None] = {}  # wait for no slot, but are tried again: on_full: retry
+        self._in_flight: dict[_Pull[T], float] = {}  # with the time when it began
+        self._joinable: dict[PullKey, _Pull[T]] = {}
         self._draining = False
 
-    async def pull(self, request: PullRequest, run: Callable[[], Awaitable[bytes]]) -> bytes:
+    async def pull(self, request: PullRequest, run: Callable[[], Awaitable[T]]) -> T:
         """What `run` returned, of this caller or of the one whose pull he joined.
 
         `run` performs the pull at the runtime, and returns or raises when it has ended there: then its slot is free. It is
@@ -131,7 +133,7 @@ class Pulls:
         Raises what `run` raised, which is told to all who joined, or Full, Draining, Interrupted.
         """
         caller = _Caller(request, self._loop.time())
-        pull: Optional[_Pull] = None
+        pull: Optional[_Pull[T]] = None
         outcome = "cancelled"
         try:
             pull = self._admit(caller, run)
@@ -190,7 +192,7 @@ class Pulls:
         trying = [_state(pull, now - pull.arrived) for pull in self._trying]
         return Snapshot(self._settings.max_in_flight, tuple(in_flight), tuple(queued + trying))
 
-    def _admit(self, caller: _Caller, run: Callable[[], Awaitable[bytes]]) -> _Pull:
+    def _admit(self, caller: _Caller, run: Callable[[], Awaitable[T]]) -> _Pull[T]:
         if self._draining:
             raise _draining()
         pull = self._joinable.get(caller.request.key) if self._settings.join else None
@@ -202,7 +204,7 @@ class Pulls:
         self._try(pull)
         return pull
 
-    def _begin(self, caller: _Caller, run: Callable[[], Awaitable[bytes]]) -> _Pull:
+    def _begin(self, caller: _Caller, run: Callable[[], Awaitable[T]]) -> _Pull[T]:
         pull = _Pull(run, caller.request, caller.arrived, self._loop.create_future(), {caller: None})
         if self._settings.join:
             self._joinable[caller.request.key] = pull
@@ -216,7 +218,7 @@ class Pulls:
             self._observer.queued(caller.request)
         return pull
 
-    async def _end_of(self, pull: _Pull, caller: _Caller) -> None:
+    async def _end_of(self, pull: _Pull[T], caller: _Caller) -> None:
         tried = 1
         while pull in self._trying:
             if tried > self._settings.retry.attempts:
@@ -226,7 +228,7 @@ class Pulls:
             tried += 1
         await asyncio.wait([pull.done])
 
-    def _leave(self, pull: _Pull, caller: _Caller) -> Optional[float]:
+    def _leave(self, pull: _Pull[T], caller: _Caller) -> Optional[float]:
         """When the pull that he leaves had begun."""
         del pull.callers[caller]
         if pull.done.done():
@@ -251,23 +253,23 @@ class Pulls:
         while self._queue and self._has_room():
             self._start(self._queue.pop(self._loop.time()))
 
-    def _try(self, pull: _Pull) -> None:
+    def _try(self, pull: _Pull[T]) -> None:
         if pull in self._trying and self._has_room():
             del self._trying[pull]
             self._start(pull)
 
-    def _enqueue(self, pull: _Pull) -> None:
+    def _enqueue(self, pull: _Pull[T]) -> None:
         priority = max(self._priority(caller) for caller in pull.callers)
         self._queue.put(pull, arrived=pull.arrived, priority=priority)
 
-    def _start(self, pull: _Pull) -> None:
+    def _start(self, pull: _Pull[T]) -> None:
         pull.started = self._in_flight[pull] = self._loop.time()
         self._observer.started(pull.request, pull.started - pull.arrived)
         pull.task = self._loop.create_task(_perform(pull.run))
         # A callback rather than an end of that coroutine, which a task that is cancelled before its first step never enters.
         pull.task.add_done_callback(partial(self._end, pull))
 
-    def _end(self, pull: _Pull, task: asyncio.Task[bytes]) -> None:
+    def _end(self, pull: _Pull[T], task: asyncio.Task[T]) -> None:
         started = self._in_flight.pop(pull)
         self._forget(pull)
         error = _error(task, is_left=not pull.callers)
@@ -277,7 +279,7 @@ class Pulls:
         pull.conclude(error)
         self._advance()
 
-    def _forget(self, pull: _Pull) -> None:
+    def _forget(self, pull: _Pull[T]) -> None:
         """Nobody joins it any more."""
         if self._joinable.get(pull.request.key) is pull:
             del self._joinable[pull.request.key]
@@ -286,15 +288,15 @@ class Pulls:
         return priority_of(caller.request, self._settings.priority)
 
 
-async def _perform(run: Callable[[], Awaitable[bytes]]) -> bytes:
+async def _perform(run: Callable[[], Awaitable[T]]) -> T:
     return await run()
 
 
-def _queue(settings: Settings) -> Queue[_Pull]:
+def _queue(settings: Settings) -> Queue[_Pull[T]]:
     return Queue(by_priority=settings.order == "priority", ageing=settings.priority.ageing)
 
 
-def _error(task: asyncio.Task[bytes], *, is_left: bool) -> Optional[BaseException]:
+def _error(task: asyncio.Task[T], *, is_left: bool) -> Optional[BaseException]:
     """What came of the task. What it says when it was cancelled by us is its own affair."""
     if task.cancelled():
         return (
@@ -304,7 +306,7 @@ def _error(task: asyncio.Task[bytes], *, is_left: bool) -> Optional[BaseExceptio
     return asyncio.CancelledError() if error is not None and is_left else error
 
 
-def _state(pull: _Pull, seconds: float, *, place: int = 0) -> PullState:
+def _state(pull: _Pull[T], seconds: float, *, place: int = 0) -> PullState:
     return PullState(pull.request, tuple(caller.request for caller in pull.callers), seconds, place)
 
 

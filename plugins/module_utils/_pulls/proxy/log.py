@@ -1,0 +1,97 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One line on stderr for each event: time in UTC, the event's name, key=value."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import Optional, TextIO
+
+from ..._core.errors import shorten
+from .http2 import Failed
+from .request import PullRequest
+
+# What a reader of key=value takes for one word.
+_WORD = re.compile(r"[A-Za-z0-9_.,:;/@%+*()\[\]<>~#-]+", re.ASCII)
+_USER_IN_URL = re.compile(r"://[^/@\s]+@")
+
+
+class Log:
+    """Writes to stderr as it is when the line is written."""
+
+    def __init__(self, stream: Optional[TextIO] = None) -> None:
+        self._stream = stream
+
+    def event(self, name: str, **fields: object) -> None:
+        """Fields that are "" or None are left out."""
+        now = datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        told = [f"{key}={_shown(value)}" for key, value in fields.items() if value not in ("", None)]
+        stream = self._stream or sys.stderr
+        try:
+            stream.write(" ".join([now, name, *told]) + "\n")
+            stream.flush()
+        except (OSError, ValueError):
+            return  # nobody reads any more; the pulls go on
+
+
+class PullLog:
+    """An Observer: a line for each pull at a runtime, and for each caller who got none."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._waited: dict[int, float] = {}
+        self._joined: dict[object, int] = {}
+
+    def queued(self, request: PullRequest) -> None:
+        pass
+
+    def joined(self, request: PullRequest) -> None:
+        self._joined[request.key] = self._joined.get(request.key, 0) + 1
+
+    def started(self, request: PullRequest, waited: float) -> None:
+        self._waited[id(request)] = waited
+
+    def ended(self, request: PullRequest, seconds: float, error: Optional[BaseException]) -> None:
+        name, told = _outcome(error)
+        self._log.event(
+            name,
+            **_whose(request),
+            waited=f"{self._waited.pop(id(request), 0.0):.3f}s",
+            took=f"{seconds:.3f}s",
+            joined=self._joined.pop(request.key, None),
+            **told,
+        )
+
+    def answered(self, request: PullRequest, outcome: str, waited: float) -> None:
+        if outcome == "refused":
+            self._log.event("pull-refused", **_whose(request), waited=f"{waited:.3f}s")
+        elif outcome == "cancelled":
+            self._log.event("caller-left", **_whose(request), waited=f"{waited:.3f}s")
+
+
+def _whose(request: PullRequest) -> Mapping[str, object]:
+    pod = f"{request.namespace}/{request.pod}" if request.pod else ""
+    return {"listener": request.listener, "image": request.image, "pod": pod, "handler": request.handler}
+
+
+def _outcome(error: Optional[BaseException]) -> tuple[str, Mapping[str, object]]:
+    if error is None:
+        return "pulled", {}
+    if isinstance(error, asyncio.CancelledError):
+        return "pull-cancelled", {}
+    if isinstance(error, Failed):
+        return "pull-failed", {"code": error.answer.code, "error": error.shown}
+    return "pull-failed", {"error": str(error) or type(error).__name__}
+
+
+def _shown(value: object) -> str:
+    """A word as it is, other text as JSON: neither a line's end nor what a terminal obeys comes from outside."""
+    text = shorten(_USER_IN_URL.sub("://***@", str(value)), limit=1000)
+    return text if _WORD.fullmatch(text) else json.dumps(text)

@@ -1,0 +1,135 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the proxy counts, and how Prometheus gets it: GET /metrics on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter as Tally
+from collections.abc import Iterable
+from typing import Any, Callable, Optional
+
+import prometheus_client
+from prometheus_client.core import GaugeMetricFamily
+
+from .messages import MESSAGES
+from .pulls import Snapshot
+from .request import PullRequest
+
+# From a pull of what is there already to one of gigabytes behind a queue.
+_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
+_HEAD_BYTES = 16 * 1024
+_SECONDS = 5.0
+
+
+class Metrics:
+    """An Observer. Counters count callers, save for `pulls`, `duration` and `bytes`, which are of pulls at a runtime."""
+
+    def __init__(self, listeners: Iterable[str]) -> None:
+        self.registry = prometheus_client.CollectorRegistry()
+        counter, histogram = self._counter, self._histogram
+        self._joined = counter("joined", "Callers who joined a pull of others.")
+        self._outcomes = {
+            "failed": counter("failed", "Callers whose pull failed at the runtime."),
+            "refused": counter(
+                "refused", "Callers turned away: no slot at any attempt, or the proxy was about to end."
+            ),
+            "cancelled": counter("cancelled", "Callers who left before their pull was done."),
+        }
+        self._pulls = counter("pulls", "Pulls begun at the runtime.")
+        self._bytes = counter("bytes", "Sizes of the images pulled, as the runtime's ImageStatus has them.")
+        self._wait = histogram("wait_seconds", "Time of callers until their pull began, or until they gave up.")
+        self._duration = histogram("duration_seconds", "Time of pulls at the runtime.")
+        for name in listeners:  # so that each is there, with 0, before it first happens
+            for one in (self._joined, self._pulls, self._bytes, self._wait, self._duration, *self._outcomes.values()):
+                one.labels(name)
+
+    def watch(self, listeners: Iterable[str], snapshot: Callable[[], Snapshot]) -> None:
+        self.registry.register(_Gauges(list(listeners), snapshot))
+
+    def add_size(self, listener: str, size: int) -> None:
+        self._bytes.labels(listener).inc(size)
+
+    def queued(self, request: PullRequest) -> None:
+        pass
+
+    def joined(self, request: PullRequest) -> None:
+        self._joined.labels(request.listener).inc()
+
+    def started(self, request: PullRequest, waited: float) -> None:
+        self._pulls.labels(request.listener).inc()
+
+    def ended(self, request: PullRequest, seconds: float, error: Optional[BaseException]) -> None:
+        self._duration.labels(request.listener).observe(seconds)
+
+    def answered(self, request: PullRequest, outcome: str, waited: float) -> None:
+        self._wait.labels(request.listener).observe(waited)
+        if outcome in self._outcomes:
+            self._outcomes[outcome].labels(request.listener).inc()
+
+    def _counter(self, name: str, text: str) -> Any:
+        return prometheus_client.Counter(f"ballast_pull_{name}", text, ["listener"], registry=self.registry)
+
+    def _histogram(self, name: str, text: str) -> Any:
+        full = f"ballast_pull_{name}"
+        return prometheus_client.Histogram(full, text, ["listener"], registry=self.registry, buckets=_BUCKETS)
+
+
+class _Gauges:
+    """Read when they are asked for, from what is so then."""
+
+    def __init__(self, listeners: list[str], snapshot: Callable[[], Snapshot]) -> None:
+        self._listeners = listeners
+        self._snapshot = snapshot
+
+    def collect(self) -> Iterable[Any]:
+        now = self._snapshot()
+        in_flight = Tally(pull.request.listener for pull in now.in_flight)
+        queued = Tally(caller.listener for pull in now.queued for caller in pull.callers)
+        yield self._gauge("in_flight", "Pulls in flight at the runtime.", in_flight)
+        yield self._gauge("queued", "Callers who wait for a slot.", queued)
+
+    def _gauge(self, name: str, text: str, values: Tally[str]) -> Any:
+        family = GaugeMetricFamily(f"ballast_pull_{name}", text, labels=["listener"])
+        for listener in self._listeners:
+            family.add_metric([listener], values[listener])
+        return family
+
+
+async def serve_metrics(metrics: Metrics, address: tuple[str, int]) -> asyncio.AbstractServer:
+    """HTTP on loopback. HostError where the port is taken."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), _SECONDS)
+            writer.write(_response(metrics, head))
+            await asyncio.wait_for(writer.drain(), _SECONDS)
+        except (OSError, EOFError, asyncio.TimeoutError, asyncio.LimitOverrunError):
+            pass
+        finally:
+            writer.close()
+
+    host, port = address
+    try:
+        return await asyncio.start_server(answer, host, port, limit=_HEAD_BYTES)
+    except OSError as error:
+        raise MESSAGES.error("pulls-metrics-taken", address=f"{host}:{port}", found=str(error)) from None
+
+
+def _response(metrics: Metrics, head: bytes) -> bytes:
+    words = head.split(b"\r\n", 1)[0].split(b" ")
+    method, path = (words[0], words[1].split(b"?", 1)[0]) if len(words) == 3 else (b"", b"")
+    kind, body = "text/plain; charset=utf-8", b""
+    if not method:
+        status, body = "400 Bad Request", b"this is not HTTP\n"
+    elif path != b"/metrics":
+        status, body = "404 Not Found", b"there is /metrics\n"
+    elif method not in (b"GET", b"HEAD"):
+        status, body = "405 Method Not Allowed", b"use GET\n"
+    else:
+        status, kind = "200 OK", prometheus_client.CONTENT_TYPE_LATEST
+        body = prometheus_client.generate_latest(metrics.registry)
+    told = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    return told.encode() + (b"" if method == b"HEAD" else body)
