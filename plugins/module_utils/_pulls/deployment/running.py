@@ -22,7 +22,7 @@ from ..._core.kinds import fields
 from ..._core.plan import ABSENT, Resource, Value
 from ..._core.service import SERVICE_KINDS, Service, reload_service
 from ..._core.wait import Pending, Ready, wait
-from ..proxy.settings import Settings, needs_restart, parse_settings
+from ..proxy.settings import Listener, Priority, Retry, Settings, needs_restart, parse_settings
 from .messages import MESSAGES
 from .request import COMMAND, CONFIG, LOG, NAME, as_text
 
@@ -34,7 +34,7 @@ _SERVICE = SERVICE_KINDS["service"]
 
 
 def proxy_resource(service_target: str, document: Mapping[str, Any], wanted: Service) -> Resource:
-    value = {"settings": document, "service": wanted.as_value(), "in_effect": True}
+    value: Value = {"settings": document, "service": wanted.as_value(), "in_effect": True}
     return Resource("pull-proxy", service_target, value, title=f"service {NAME}", group="pull proxy")
 
 
@@ -103,13 +103,20 @@ def status(host: Host) -> Optional[dict[str, Any]]:
 
 
 def running_settings(host: Host) -> Optional[Settings]:
-    """Those that the running proxy works with."""
-    found = status(host)
-    if found is None:
-        return None
+    """Those that the running proxy works with; None where none answers."""
+    found = (status(host) or {}).get("settings")
     try:
-        return parse_settings(json.dumps(found.get("settings")), name="status")
-    except BallastError:
+        rows = dict(found or {})
+        return Settings(
+            **{
+                **rows,
+                "listeners": tuple(Listener(**row) for row in rows["listeners"]),
+                "retry": Retry(**rows["retry"]),
+                "priority": Priority(**rows["priority"]),
+                "metrics": None if rows["metrics"] is None else tuple(rows["metrics"]),
+            }
+        )
+    except (KeyError, TypeError, ValueError):  # one of another version
         return None
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any, Optional
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.service import service_pid
@@ -18,6 +19,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.req
     SPEC,
     Deployment,
 )
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.proxy.settings import parse_settings
 from tests.unit.fake_supervisors import FakeRunit, FakeSystemd
 from tests.unit.fakes import Call, Completed, FakeHost
 
@@ -56,6 +58,9 @@ class Proxy:
         host.on("/usr/bin/python3", answer="\n", reads=True)
         host.on(COMMAND, "status", answer=self._status, reads=True)
 
+    def answer(self) -> dict[str, Any]:
+        return {"settings": asdict(parse_settings(json.dumps(self.settings), name="the proxy's"))}
+
     def _status(self, call: Call) -> Completed:
         assert call.argv[2:] == ("--config", CONFIG, "--json")
         pid = service_pid(self.host, SV) if self.host.stat(SV) else None
@@ -68,7 +73,7 @@ class Proxy:
             kept = {key: self.settings[key] for key in ("listeners", "metrics") if key in self.settings}
             self.settings = {**{key: part for key, part in found.items() if key != "metrics"}, **kept}
         self._reloads = len(self._supervisor.reloaded)
-        return Completed(call.argv, 0, json.dumps({"settings": self.settings}), "")
+        return Completed(call.argv, 0, json.dumps(self.answer()), "")
 
 
 def _given_directories(host: FakeHost) -> None:

@@ -154,6 +154,16 @@ def test_one_that_fails_later_is_found_by_a_run_that_changes_nothing(proxy: Prox
     assert titles(proxy.host) == ["change service ballast-pull-proxy"], "it is to be started anew"
 
 
+@pytest.mark.parametrize("answer", [{}, {"settings": None}, {"settings": [1]}, {"settings": {"max_in_flight": 3}}])
+def test_one_of_another_version_is_started_anew(proxy: Proxy, answer: dict[str, Any]) -> None:
+    host = proxy.host
+    apply(ENGINE, wanted(), host)
+    before, said = pid(host), proxy.answer
+    proxy.answer = lambda: answer if pid(host) == before else said()  # type: ignore[method-assign]
+    apply(ENGINE, wanted(), host)
+    assert pid(host) != before
+
+
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"max_in_flight": -1}'])
 def test_a_file_that_somebody_spoilt_is_written_anew(proxy: Proxy, content: str) -> None:
     apply(ENGINE, wanted(), proxy.host)
@@ -207,4 +217,4 @@ def test_the_report_is_of_the_running_one(proxy: Proxy) -> None:
     apply(ENGINE, wanted(), proxy.host)
     found = reported(proxy.host, STATE)
     assert found["pid"] == pid(proxy.host)
-    assert found["status"] == {"settings": proxy.settings}
+    assert found["status"] == json.loads(json.dumps(proxy.answer()))
