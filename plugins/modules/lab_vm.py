@@ -71,6 +71,11 @@ options:
         description: Directory in the machine that it is mounted at.
         type: path
         required: true
+  key_owner:
+    description:
+      - Number of the user whose Ansible reaches the machines, where the task is run by root in that user's stead. The key of the machines is theirs.
+    type: int
+    default: 0
   vms:
     description: The machines.
     type: list

@@ -26,18 +26,23 @@ _PROGRAMS = {engine.program for engine in ENGINES.values()}
 
 
 class SshKeyKind:
-    """`{type}`: a key pair, the private part readable by its owner alone."""
+    """`{type, owner}`: a key pair, the private part readable by its owner alone, the user of that number (and by root)."""
 
     def read(self, host: Host, target: str) -> Value:
         private = host.stat(target)
         if private is None or private.mode & 0o077 or not host.read(f"{target}.pub"):
             return ABSENT
-        return {"type": "ed25519"}
+        return {"type": "ed25519", "owner": private.uid}
 
     def write(self, host: Host, target: str, after: Value, before: Value) -> None:
-        self.remove(host, target, before)  # half a pair, for which ssh-keygen would ask
-        argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "ballast", "-f", target]
-        host.run(argv, timeout=_SECONDS)
+        if before == ABSENT:
+            self.remove(host, target, before)  # half a pair, for which ssh-keygen would ask
+            argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "ballast", "-f", target]
+            host.run(argv, timeout=_SECONDS)
+        found = host.stat(target)
+        owner = fields(after)["owner"]
+        if found is not None and found.uid != owner:
+            host.run(["chown", str(owner), target], timeout=_SECONDS)
 
     def remove(self, host: Host, target: str, before: Value) -> None:
         host.remove(target)
@@ -130,6 +135,10 @@ class MachineKind:
         host.remove(_definition(target))
 
 
+def known_hosts_path(directory: str) -> str:
+    return os.path.join(directory, "known_hosts")
+
+
 def ssh_key_path(state_dir: str) -> str:
     return os.path.join(state_dir, "ssh_key")
 
@@ -215,7 +224,7 @@ def ssh_options(directory: str) -> list[str]:
     """For ssh(1), also as it is called by Ansible."""
     return [
         *("-o", "StrictHostKeyChecking=accept-new"),  # the host key is made on the first start, on our own bridge
-        *("-o", f"UserKnownHostsFile={directory}/known_hosts"),
+        *("-o", f"UserKnownHostsFile={known_hosts_path(directory)}"),
         *("-o", "IdentitiesOnly=yes", "-o", "LogLevel=ERROR"),
     ]
 

@@ -47,6 +47,7 @@ SPEC: Mapping[str, Mapping[str, Any]] = {
     "bridge": {"type": "str"},
     "disks": {"type": "list", "elements": "dict", "default": [], "options": _DISK_SPEC},
     "vms": {"type": "list", "elements": "dict", "default": [], "options": _MACHINE_SPEC},
+    "key_owner": {"type": "int", "default": 0},
     "cache_dir": {"type": "path", "default": CACHE_DIR},
 }
 INFO_SPEC: Mapping[str, Mapping[str, Any]] = {"state_dir": {"type": "path", "required": True}}
@@ -61,6 +62,7 @@ class VmDesired:
     image: str = ""
     bridge: str = ""
     machines: tuple[Machine, ...] = ()
+    key_owner: int = 0
     cache_dir: str = CACHE_DIR
 
     @property
@@ -91,6 +93,8 @@ class VmDesired:
             _check_path(problems, "image", params["image"])
         if params["bridge"] and _LINK.fullmatch(params["bridge"]) is None:
             problems.append(MESSAGES.error("vm-bridge-name", value=repr(params["bridge"])))
+        if params["key_owner"] < 0:
+            problems.append(MESSAGES.error("vm-amount", path="key_owner", value=params["key_owner"], least=0))
         for number, disk in enumerate(params["disks"]):
             for option in ("path", "mount"):
                 _check_path(problems, f"disks[{number}].{option}", disk[option])
@@ -111,6 +115,7 @@ class VmDesired:
             image=image,
             bridge=params["bridge"],
             machines=machines,
+            key_owner=params["key_owner"],
             cache_dir=params["cache_dir"],
         )
 

@@ -40,6 +40,7 @@ from .kinds import (
     console_tail,
     definition_of,
     is_alive,
+    known_hosts_path,
     process_of,
     ssh_command,
     ssh_key_path,
@@ -85,7 +86,7 @@ class VmEngine(ResourceEngine[VmDesired]):
             Resource(
                 kind="ssh-key",
                 target=ssh_key_path(desired.state_dir),
-                value={"type": "ed25519"},
+                value={"type": "ed25519", "owner": desired.key_owner},
                 title="ssh key",
                 group="engine",
             ),
@@ -280,6 +281,7 @@ def _wait_ready(host: Host, progress: Progress, machine: Machine, over: threadin
             return Impossible("no longer waited for")
         answer = host.run(argv, timeout=2 * engine.login_seconds, check=False)
         if answer.status == 0:
+            _open_known_hosts(host, known_hosts_path(machine.directory))
             return Ready(None)
         reason = (answer.stderr.strip().splitlines() or ["ssh gave no reason"])[-1]
         if host.monotonic() > deadline:
@@ -295,6 +297,13 @@ def _wait_ready(host: Host, progress: Progress, machine: Machine, over: threadin
 
     wait(host, progress, subject, probe, deadline_seconds=2 * engine.ready_seconds, interval=0.2)
     progress.done(subject, f"answers ssh at {definition['address']}")
+
+
+def _open_known_hosts(host: Host, path: str) -> None:
+    """ssh keeps to its user what is public, and what Ansible of another user reads."""
+    found = host.stat(path)
+    if found is not None and found.mode != 0o644:
+        host.run(["chmod", "0644", path], timeout=10)
 
 
 def _died(host: Host, machine: Machine) -> BallastError:

@@ -51,6 +51,7 @@ def params(*vms: dict[str, Any], **other: Any) -> dict[str, Any]:
         "bridge": "ballast-lab",
         "disks": [],
         "vms": list(vms),
+        "key_owner": 0,
         "cache_dir": CACHE,
         **other,
     }
@@ -495,3 +496,21 @@ def test_machines_of_one_name_in_two_labs_have_their_own_taps() -> None:
     assert first.machine_id != second.machine_id
     assert first.tap.startswith("ballast-")
     assert len(first.tap) == 15
+
+
+def test_the_key_is_of_the_user_who_reaches_the_machines() -> None:
+    world = World()
+    given: list[tuple[str, ...]] = []
+
+    def chown(call: Call) -> str:
+        given.append(tuple(call.argv[1:]))
+        world.host._nodes[call.argv[2]].uid = int(call.argv[1])
+        return ""
+
+    world.host.on("chown", answer=chown)
+    wanted = params(vm(1), key_owner=1000)
+    world.apply(wanted)
+    assert given == [("1000", f"{STATE}/ssh_key")]
+    assert not world.plan(wanted).steps
+    world.apply({**wanted, "key_owner": 0})
+    assert given[1:] == [("0", f"{STATE}/ssh_key")]
