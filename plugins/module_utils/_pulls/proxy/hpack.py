@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 _TABLE_BYTES = 4096  # the size that each side may use unless it was told otherwise: SETTINGS_HEADER_TABLE_SIZE
 _ENTRY_BYTES = 32  # counted for each entry besides its name and value: RFC 7541, 4.1
@@ -51,6 +51,7 @@ _STATIC = tuple(
         ("user-agent", ""), ("vary", ""), ("via", ""), ("www-authenticate", ""),
     )
 )  # fmt: skip
+_STATIC_ENTRIES = len(_STATIC)
 
 # RFC 7541, appendix B. The code is canonical: of the symbols of one length each has the code after the one before, so
 # the lengths say all. 256 is the end of a text, which none may hold.
@@ -117,12 +118,18 @@ class Decoder:
         total = at = 0
         try:
             while at < len(block):
-                header, at = self._field(block, at)
-                if header is None:
+                first = block[at]
+                if first & 0x80:  # an entry of the table, as most are
+                    index, at = (first & 0x7F, at + 1) if first < 0xFF else _integer(block, at, 7)
+                    header = self._entry(index)
+                elif first & 0xE0 == 0x20:
+                    at = self._resize(block, at)
                     if headers:
                         raise HpackError("the table's size is changed in the middle of a header block")
                     continue
-                total += len(header.name) + len(header.value) + _ENTRY_BYTES
+                else:
+                    header, at = self._literal(block, at)
+                total += len(header[0]) + len(header[1]) + _ENTRY_BYTES
                 if total > _LIST_BYTES:
                     raise HpackError(f"the headers of one request have more than {_LIST_BYTES} bytes")
                 headers.append(header)
@@ -130,34 +137,34 @@ class Decoder:
             raise HpackError("a header block is cut short") from None
         return headers
 
-    def _field(self, block: bytes, at: int) -> tuple[Optional[Header], int]:
+    def _resize(self, block: bytes, at: int) -> int:
+        size, at = _integer(block, at, 5)
+        if size > _TABLE_BYTES:
+            raise HpackError(f"a header table of {size} bytes, where {_TABLE_BYTES} are allowed")
+        self._most = size
+        self._shrink(size)
+        return at
+
+    def _literal(self, block: bytes, at: int) -> tuple[Header, int]:
         first = block[at]
-        if first & 0x80:  # an entry of the table
-            index, at = _integer(block, at, 7)
-            return self._entry(index), at
-        if first & 0xE0 == 0x20:  # a new size of the table
-            size, at = _integer(block, at, 5)
-            if size > _TABLE_BYTES:
-                raise HpackError(f"a header table of {size} bytes, where {_TABLE_BYTES} are allowed")
-            self._most = size
-            self._shrink(size)
-            return None, at
-        indexed = bool(first & 0x40)
-        index, at = _integer(block, at, 6 if indexed else 4)
+        is_indexed = bool(first & 0x40)
+        index, at = _integer(block, at, 6 if is_indexed else 4)
         if index:
             name = self._entry(index).name
         else:
             name, at = _text(block, at)
         value, at = _text(block, at)
-        header = Header(name, value, bool(first & 0x10) and not indexed)
-        if indexed:
+        header = Header(name, value, bool(first & 0x10) and not is_indexed)
+        if is_indexed:
             self._add(header)
         return header, at
 
     def _entry(self, index: int) -> Header:
-        if not 0 < index <= len(_STATIC) + len(self._entries):
+        if 0 < index <= _STATIC_ENTRIES:
+            return _STATIC[index - 1]
+        if not 0 < index <= _STATIC_ENTRIES + len(self._entries):
             raise HpackError(f"a header has index {index}, which is not in the table")
-        return _STATIC[index - 1] if index <= len(_STATIC) else self._entries[index - len(_STATIC) - 1]
+        return self._entries[index - _STATIC_ENTRIES - 1]
 
     def _add(self, header: Header) -> None:
         size = len(header.name) + len(header.value) + _ENTRY_BYTES

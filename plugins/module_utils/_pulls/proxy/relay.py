@@ -313,7 +313,8 @@ class Relay(asyncio.Protocol):
                 self._debt -= kept
                 if amount > kept:
                     self._runtime.out.append(http2.window_update(0, amount - kept))
-                self._runtime.read()
+                if self._runtime.held:
+                    self._runtime.read()
         elif isinstance(stream, _Pull):
             stream.credit += amount
         elif stream is not None and self._runtime is not None:
