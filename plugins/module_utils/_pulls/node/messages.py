@@ -1,0 +1,115 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What can go wrong with a node's settings of image pulls, in one table."""
+
+from __future__ import annotations
+
+from ..._core.errors import HostError, Message, Messages, PeerError, UserError
+
+_AGAIN = "then run the same command again"
+
+MESSAGES = Messages(
+    "docs/image-pulls.md",
+    [
+        Message(
+            id="pulls-node-value",
+            error=UserError,
+            text="{path}: {value} is not {wanted}",
+            remedy="give a value of that kind, or leave {path} out, which leaves it to the node's own configuration",
+        ),
+        Message(
+            id="pulls-node-serial",
+            error=UserError,
+            text="max_parallel_image_pulls: {value} and serialize_image_pulls: true exclude each other",
+            remedy="leave serialize_image_pulls out: with max_parallel_image_pulls alone both keys are written as they belong together",
+        ),
+        Message(
+            id="pulls-node-service",
+            error=HostError,
+            text="{option}: there is no service {service} here, or it does not run",
+            remedy="name the systemd unit, or the directory of the runit service, that runs {what}, as {option}; start it where it is down",
+        ),
+        Message(
+            id="pulls-node-config-dir",
+            error=HostError,
+            text="the kubelet is started without --config-dir, so it reads no drop-in",
+            remedy="make /etc/kubernetes/kubelet.conf.d, add --config-dir=/etc/kubernetes/kubelet.conf.d to the kubelet's command line, "
+            "start it anew (Kubernetes 1.30 and newer), " + _AGAIN,
+        ),
+        Message(
+            id="pulls-node-flag",
+            error=HostError,
+            text="{flag} on the kubelet's command line wins over any file, so {key} would have no effect",
+            remedy="take {flag} away there, start the kubelet anew, " + _AGAIN,
+        ),
+        Message(
+            id="pulls-node-kubelet-failed",
+            error=PeerError,
+            text="the kubelet was not healthy {seconds} seconds after its start with the new settings",
+            remedy="see the kubelet's log",
+        ),
+        Message(
+            id="pulls-node-not-in-effect",
+            error=PeerError,
+            text="{what} does not have {key}: {wanted} in effect",
+            remedy="see {where} for what sets {key} besides {path}, and whether {what} was started since",
+        ),
+        Message(
+            id="pulls-node-not-read-back",
+            error=PeerError,
+            text="what the kubelet has in effect could not be read: {why}",
+            remedy="name as kubeconfig one that may get nodes/proxy; the kubelet's health was checked all the same",
+        ),
+        Message(
+            id="pulls-node-runtime",
+            error=HostError,
+            text="it cannot be told which container runtime runs here: {why}",
+            remedy="set container_runtime, and runtime_service to the systemd unit or the directory of the runit service that runs it",
+        ),
+        Message(
+            id="pulls-node-runtime-version",
+            error=HostError,
+            text="containerd {version} is not one whose settings are known here",
+            remedy="use containerd 1.6, 1.7 or 2, or set its limits by hand",
+        ),
+        Message(
+            id="pulls-node-runtime-key",
+            error=UserError,
+            text="runtime.{key} is no setting of {runtime}{why}",
+            remedy="{hint}",
+        ),
+        Message(
+            id="pulls-node-runtime-config",
+            error=HostError,
+            text="{path} cannot be used: {why}",
+            remedy="{hint}, start containerd anew, " + _AGAIN,
+        ),
+        Message(
+            id="pulls-node-local-pull",
+            error=HostError,
+            text="max_concurrent_downloads = {value} in the CRI plugin's table has made containerd pull without its transfer service",
+            remedy="take it out of the CRI plugin's table (this module then sets that of the transfer service), or set "
+            "use_local_image_pull = true there to keep it so, start containerd anew, " + _AGAIN,
+        ),
+        Message(
+            id="pulls-node-runtime-failed",
+            error=PeerError,
+            text="{runtime} was not healthy {seconds} seconds after its start with the new settings",
+            remedy="see the log of {runtime}",
+        ),
+        Message(
+            id="pulls-node-no-proxy",
+            error=HostError,
+            text="host: there is no pull proxy here: {path} is absent",
+            remedy="install it first: role ballast.kube.image_pull_proxy, or playbook ballast.kube.image_pulls",
+        ),
+        Message(
+            id="pulls-node-proxy-refused",
+            error=PeerError,
+            text="the pull proxy has not taken the new limits within {seconds} seconds",
+            remedy="see its log, {log}, and what `ballast-pull-proxy check --config {path}` says",
+        ),
+    ],
+)

@@ -1,0 +1,71 @@
+#!/usr/bin/python
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: image_pulls_info
+short_description: Read which limits of image pulls are in effect on a node, and where they come from
+version_added: 0.1.0
+description:
+  - Says at each level, kubelet, container runtime and pull proxy, which limits are in effect, and which file or flag set them.
+  - A file of the kubelet in YAML needs PyYAML on the node (Debian's C(python3-yaml)) for that, one in JSON nothing.
+author:
+  - ballast.kube contributors (@ballast-kube)
+extends_documentation_fragment:
+  - ballast.kube._attributes.info_module
+  - ballast.kube._image_pulls
+seealso:
+  - module: ballast.kube.image_pulls
+"""
+
+EXAMPLES = r"""
+- name: Which limits hold here
+  ballast.kube.image_pulls_info:
+    kubeconfig: /etc/kubernetes/admin.conf
+  register: pulls
+
+- name: Show those of the kubelet
+  ansible.builtin.debug:
+    var: pulls.kubelet.settings
+"""
+
+RETURN = r"""
+kubelet:
+  description:
+    - C(service), C(running), C(config_dir), C(read_back) (whether the values are from C(/configz)), and C(settings), which has by key C(value) and
+      C(source), a file, a flag or C(default). C(unread) says why part of it is not known.
+  returned: success
+  type: dict
+  sample:
+    read_back: true
+    settings: {maxParallelImagePulls: {source: /etc/kubernetes/kubelet.conf.d/90-ballast-image-pulls.conf, value: 5}}
+runtime:
+  description:
+    - C(name), C(service), C(version), C(config_path), C(table), C(scope) (what C(max_concurrent_downloads) counts), C(local_pull) (why containerd
+      2.1 or newer pulls without its transfer service), C(settings) and C(unread).
+  returned: success
+  type: dict
+  sample:
+    table: io.containerd.transfer.v1.local
+    settings: {max_concurrent_downloads: {source: default, value: 3}}
+host:
+  description: Of the pull proxy C(config_path), C(installed), C(running), C(settings) and C(unread).
+  returned: success
+  type: dict
+  sample: {config_path: /etc/ballast/pull-proxy.json, installed: false, running: false, settings: {}, unread: ""}
+"""
+
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_reading
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.engine import read_params
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.model import INFO_SPEC
+
+
+def main() -> None:
+    run_reading(INFO_SPEC, read_params)
+
+
+if __name__ == "__main__":
+    main()
