@@ -339,7 +339,7 @@ class Schedules(RuleBasedStateMachine):
                 assert model.error is error
             else:
                 assert outcome == "refused"
-                assert isinstance(error, Draining if self.is_draining else Full)
+                assert isinstance(error, (Full, Draining) if self.is_draining else Full)
 
     @invariant()
     def nobody_tries_for_longer_than_his_attempts_take(self):
