@@ -1,0 +1,46 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What can go wrong with the policy that copies the priority of pods, in one table."""
+
+from __future__ import annotations
+
+from ..._core.errors import Message, Messages, PeerError, UserError
+
+MESSAGES = Messages(
+    "docs/pull-proxy.md",
+    [
+        Message(
+            id="pulls-priority-kubeconfig",
+            error=UserError,
+            text="kubeconfig: there is no file {path} on the machine where the module runs",
+            remedy="name one of an administrator, and delegate the task to the machine that has it",
+        ),
+        Message(
+            id="pulls-priority-annotation",
+            error=UserError,
+            text="annotation: {value} is not the key of an annotation",
+            remedy="write PREFIX/NAME, the prefix a DNS name, as in image-pulls.ballast.dev/priority; the same as priority.annotation of the proxy",
+        ),
+        Message(
+            id="pulls-priority-unserved",
+            error=PeerError,
+            text="the API server serves no MutatingAdmissionPolicy, which is to copy the priority of pods",
+            remedy="use Kubernetes 1.36 or newer; 1.34 and 1.35 serve it with --feature-gates=MutatingAdmissionPolicy=true and "
+            "--runtime-config=admissionregistration.k8s.io/v1beta1=true; or leave the policy out and order by namespace alone",
+        ),
+        Message(
+            id="pulls-priority-foreign",
+            error=PeerError,
+            text="{kind} {name} is there already and was not made by this module",
+            remedy="see what it is for; remove it, then run the same command again",
+        ),
+        Message(
+            id="pulls-priority-lost",
+            error=PeerError,
+            text="the policy is not as it was left: somebody else changes the same objects",
+            remedy="see who writes them (kubectl get --show-managed-fields), then run the same command again",
+        ),
+    ],
+)

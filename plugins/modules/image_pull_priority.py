@@ -1,0 +1,90 @@
+#!/usr/bin/python
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: image_pull_priority
+short_description: Have the API server write each pod's priority where the pull proxy can read it
+version_added: 0.1.0
+description:
+  - A container runtime is told the annotations of a pod, but not its PriorityClass. This module makes a MutatingAdmissionPolicy, with its binding,
+    that copies C(spec.priority) of each pod into an annotation, for C(order=priority) of M(ballast.kube.image_pull_proxy).
+  - The annotation is overwritten where a pod has one already, since a priority is granted by a PriorityClass.
+  - Pods that are there already get it when they are changed next. Static pods have none, as they do not come from the API server.
+  - It runs where a kubeconfig of an administrator is, once for a cluster.
+author:
+  - ballast.kube contributors (@ballast-kube)
+extends_documentation_fragment:
+  - ballast.kube._attributes
+  - ballast.kube._attributes.events
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+options:
+  state:
+    description: V(absent) removes the policy and its binding. Annotations that pods have stay.
+    type: str
+    default: present
+    choices: [present, absent]
+  kubeconfig:
+    description: Kubeconfig of a client that may change MutatingAdmissionPolicies and their bindings. YAML or JSON.
+    type: path
+    required: true
+  annotation:
+    description: The annotation, as C(priority.annotation) of the proxy names it.
+    type: str
+    default: image-pulls.ballast.dev/priority
+notes:
+  - Kubernetes serves MutatingAdmissionPolicy from 1.36 on, and 1.34 and 1.35 where it is switched on. Where it is not served, the module fails and
+    says so.
+seealso:
+  - module: ballast.kube.image_pull_proxy
+"""
+
+EXAMPLES = r"""
+- name: Copy the priority of pods
+  ballast.kube.image_pull_priority:
+    kubeconfig: /etc/kubernetes/admin.conf
+  delegate_to: localhost
+  run_once: true
+"""
+
+RETURN = r"""
+annotation:
+  description: The annotation that holds the priority.
+  returned: success
+  type: str
+  sample: image-pulls.ballast.dev/priority
+steps:
+  description: What was done, or in check mode would be, in order.
+  returned: success
+  type: list
+  elements: dict
+findings:
+  description: What is not as it should be and does not stop the run.
+  returned: success
+  type: list
+  elements: dict
+seconds:
+  description: Time spent, by stage.
+  returned: success
+  type: dict
+"""
+
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import Feature, run
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.priority.engine import ENGINE, SPEC, Desired
+
+
+def main() -> None:
+    run(Feature("image-pull-priority", spec=SPEC, desired=Desired.from_params, engine=ENGINE))
+
+
+if __name__ == "__main__":
+    main()
