@@ -50,6 +50,12 @@ options:
   registry_burst:
     description: Pulls that may begin at once above O(registry_pull_qps), C(registryBurst); 1 or more.
     type: int
+  image_service_endpoint:
+    description:
+      - Where the kubelet asks for images, C(imageServiceEndpoint), a path or a C(unix://) URL; its socket of the pull proxy. Without it, the kubelet asks
+        its container runtime.
+      - The kubelet's own limits come before those of the proxy. Set O(serialize_image_pulls=false) and O(registry_pull_qps=0) with it.
+    type: str
   runtime:
     description: Limits of the container runtime. Those that its version does not have are refused.
     type: dict
@@ -120,6 +126,7 @@ EXAMPLES = r"""
 
 - name: Behind the pull proxy of a host, whose limit is the one that counts
   ballast.kube.image_pulls:
+    image_service_endpoint: /run/ballast-pull-proxy/kubelet.sock
     serialize_image_pulls: false
     registry_pull_qps: 0
     host:

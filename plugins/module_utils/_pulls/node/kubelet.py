@@ -34,23 +34,26 @@ from .model import Where
 
 FILE_NAME = "90-ballast-image-pulls.conf"
 _HEAD = f"{HEADING}apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
-# Of each key: the flag that sets it too, and the default (SetDefaults_KubeletConfiguration). No limit is None.
+# Of each key: the flag that sets it too, and the default (SetDefaults_KubeletConfiguration). No limit is None, and so is the
+# endpoint of the runtime, for images too.
 FLAGS = {
     "serializeImagePulls": "--serialize-image-pulls",
     "registryPullQPS": "--registry-qps",
     "registryBurst": "--registry-burst",
+    "imageServiceEndpoint": "--image-service-endpoint",
 }
 DEFAULTS: Mapping[str, Any] = {
     "maxParallelImagePulls": None,
     "serializeImagePulls": True,
     "registryPullQPS": 5,
     "registryBurst": 10,
+    "imageServiceEndpoint": None,
 }
 _HEALTHZ_PORT = 10248
 _SECONDS = 5
 _READ_BACK_SECONDS = 30
 _ENDS_MOST = 3  # of a kubelet that ends by itself, before it counts as failed
-_LINE = re.compile(r"([a-zA-Z]+): (null|true|false|[0-9]+)")
+_LINE = re.compile(r'([a-zA-Z]+): (null|true|false|[0-9]+|"[^"\\]*")')
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from .messages import MESSAGES
 PRESENT, ABSENT_STATE = "present", "absent"
 AUTO, CONTAINERD, CRIO = "auto", "containerd", "crio"
 _INT32_MAX = 2**31 - 1
+_ENDPOINT = re.compile(r"(?:unix://)?((?:/[A-Za-z0-9._~!$&'()*+,;=:@-]+)+)", re.ASCII)  # as the proxy reads its sockets
 _CGROUP = re.compile(r"[A-Za-z0-9_.:-]+\.slice|pod", re.ASCII)
 
 RUNTIME_SPEC: dict[str, Any] = {
@@ -49,6 +50,7 @@ SPEC: dict[str, Any] = {
     "serialize_image_pulls": {"type": "bool"},
     "registry_pull_qps": {"type": "int"},
     "registry_burst": {"type": "int"},
+    "image_service_endpoint": {"type": "str"},
     "runtime": {"type": "dict", "options": RUNTIME_SPEC},
     "host": {"type": "dict", "options": HOST_SPEC},
     "ready_seconds": {"type": "int", "default": 120},
@@ -130,6 +132,13 @@ def _kubelet(params: Mapping[str, Any], problems: list[BallastError]) -> dict[st
         found["registryPullQPS"] = params["registry_pull_qps"]
     if params["registry_burst"] is not None:
         found["registryBurst"] = params["registry_burst"]
+    if params["image_service_endpoint"] is not None:
+        endpoint = _ENDPOINT.fullmatch(params["image_service_endpoint"])
+        if endpoint is None:
+            wanted = "the path of a unix socket, or its unix:// URL"
+            problems.append(_wrong("image_service_endpoint", params["image_service_endpoint"], wanted))
+        else:
+            found["imageServiceEndpoint"] = f"unix://{endpoint[1]}"
     return found
 
 

@@ -34,7 +34,9 @@ CONF_D = "/etc/containerd/conf.d"
 KUBELET_FILE = f"{CONFIG_DIR}/90-ballast-image-pulls.conf"
 CONTAINERD_FILE = f"{CONF_D}/90-ballast-image-pulls.toml"
 HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
-MAIN_V3 = f'version = 3\nimports = ["{CONF_D}/*.toml"]\n\n[plugins."io.containerd.cri.v1.runtime".cni]\n  conf_dir = "/x"\n'
+MAIN_V3 = (
+    f'version = 3\nimports = ["{CONF_D}/*.toml"]\n\n[plugins."io.containerd.cri.v1.runtime".cni]\n  conf_dir = "/x"\n'
+)
 MAIN_V2 = """version = 2
 
 [plugins]

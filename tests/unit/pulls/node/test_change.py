@@ -60,7 +60,9 @@ def findings(node: Node, wanted: ImagePulls) -> list[tuple[str, bool]]:
 
 
 def in_effect(node: Node) -> bool:
-    return node.effective["maxParallelImagePulls"] == 5 and node.containerd_has[TRANSFER]["max_concurrent_downloads"] == 8
+    return (
+        node.effective["maxParallelImagePulls"] == 5 and node.containerd_has[TRANSFER]["max_concurrent_downloads"] == 8
+    )
 
 
 def at_rest(node: Node) -> bool:
@@ -98,6 +100,38 @@ def test_only_what_changed_is_started_anew() -> None:
     ]
     assert (node.containerd_pid(), node.effective["maxParallelImagePulls"]) == (containerd, 6)
     assert node.kubelet_pid() != kubelet
+
+
+BEHIND: dict[str, Any] = {"serialize_image_pulls": False, "registry_pull_qps": 0}
+
+
+@pytest.mark.parametrize("endpoint", ["/run/ballast-pull-proxy/n1.sock", "unix:///run/ballast-pull-proxy/n1.sock"])
+def test_a_kubelet_is_put_behind_the_proxy_and_back(endpoint: str) -> None:
+    node = Node()
+    given = node.effective
+    wanted = node.asked(image_service_endpoint=endpoint, **BEHIND)
+    assert apply(node, wanted) == [f"make the kubelet's drop-in {KUBELET_FILE}"]
+    assert node.effective == {
+        "imageServiceEndpoint": "unix:///run/ballast-pull-proxy/n1.sock",
+        "serializeImagePulls": False,
+        "maxParallelImagePulls": None,
+        "registryPullQPS": 0,
+        "registryBurst": 10,
+    }
+    assert plan(node, wanted) == []
+    assert findings(node, wanted) == []
+    apply(node, node.asked(state="absent"))
+    assert node.effective == given
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["", "run/x.sock", "tcp://127.0.0.1:1", "unix://x", '/run/"x', "/run//x", "/run/x\n"]
+)
+def test_an_endpoint_that_is_no_socket_is_refused(endpoint: str) -> None:
+    node = Node()
+    with pytest.raises(BallastError) as caught:
+        node.asked(image_service_endpoint=endpoint)
+    assert caught.value.id == "pulls-node-value"
 
 
 def test_what_is_asked_for_no_more_is_taken_back() -> None:
@@ -204,7 +238,11 @@ def test_a_table_that_is_not_there_once_is_refused(main: str) -> None:
 
 @pytest.mark.parametrize(
     ("version", "key"),
-    [("2.0.5", "max_concurrent_unpacks"), ("2.1.4", "max_concurrent_unpacks"), ("1.7.27", "concurrent_layer_fetch_buffer")],
+    [
+        ("2.0.5", "max_concurrent_unpacks"),
+        ("2.1.4", "max_concurrent_unpacks"),
+        ("1.7.27", "concurrent_layer_fetch_buffer"),
+    ],
 )
 def test_a_key_that_the_version_does_not_have_is_refused(version: str, key: str) -> None:
     node = Node(version=version)
@@ -262,7 +300,9 @@ def test_a_containerd_without_its_cri_plugin_is_not_healthy() -> None:
 def test_a_file_that_would_change_more_is_not_started_with() -> None:
     """An import of a containerd before 2.0 that has the table, too: it wins over the main file."""
     node = Node(version="1.6.20", main='imports = ["/etc/containerd/conf.d/*.toml"]\n' + MAIN_V2)
-    node.host.given("/etc/containerd/conf.d/10-cri.toml", f'version = 2\n[plugins."{CRI_V2[8:]}"]\n  sandbox_image = "x"\n')
+    node.host.given(
+        "/etc/containerd/conf.d/10-cri.toml", f'version = 2\n[plugins."{CRI_V2[8:]}"]\n  sandbox_image = "x"\n'
+    )
     pid = node.containerd_pid()
     with pytest.raises(BallastError) as caught:
         apply(node, node.asked(runtime={"max_concurrent_downloads": 8}))
