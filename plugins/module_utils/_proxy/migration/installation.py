@@ -93,12 +93,13 @@ def current_config(host: Host, where: Installation) -> Mapping[str, Any]:
 
 
 def node_name(host: Host, where: Installation, config: Mapping[str, Any]) -> str:
-    """Its own flag stands above the file, and that above the machine's name: so kube-proxy itself decides."""
+    """Its own flag stands above the file, and that above the machine's name; names are taken in lower case, without blanks
+    around them: so kube-proxy itself decides (k8s.io/component-helpers/node/util, GetHostname)."""
     if where.node_name:
         return where.node_name
     pid = process(host, where)
     flag = "" if pid is None else _flag(_argv(host, pid), "--hostname-override")
-    return flag or str(config.get("hostnameOverride") or "") or platform.node().lower()
+    return (flag or str(config.get("hostnameOverride") or "") or platform.node()).strip().lower()
 
 
 def api(host: Host, where: Installation, config: Mapping[str, Any]) -> Api:

@@ -148,6 +148,8 @@ def test_the_text_is_that_of_the_file_that_kube_proxy_sees() -> None:
         ("", ["--hostname-override=flag"], {"hostnameOverride": "file"}, "flag"),
         ("", ["--hostname-override", "flag"], {}, "flag"),
         ("", [], {"hostnameOverride": "file"}, "file"),
+        ("", [], {"hostnameOverride": " FILE "}, "file"),
+        ("", ["--hostname-override=FLAG"], {}, "flag"),
         ("", [], {"hostnameOverride": ""}, "box"),
         ("", [], {"hostnameOverride": None}, "box"),
     ],
