@@ -385,6 +385,7 @@ class Schedules(RuleBasedStateMachine):
 
 
 TestSchedules = Schedules.TestCase
+# Shrinking takes minutes: add Phase.shrink to read a failure.
 TestSchedules.settings = hypothesis_settings(
     max_examples=150, stateful_step_count=30, report_multiple_bugs=False, phases=[Phase.generate]
 )
