@@ -97,7 +97,8 @@ class Containerd:
         # Not by `ip netns exec`, which hides the cgroups; what it mounts ends with it.
         inside = ["nsenter", f"--net=/run/netns/{self.namespace}", "unshare", "--mount", "--propagation", "slave"]
         argv = [*inside, f"{programs}/containerd", "--config", f"{self.place}/config.toml"]
-        self.process = started(argv, self.place / "containerd.log", path=programs)
+        path = {"PATH": f"{programs}:{os.environ['PATH']}"}  # its shims are beside it
+        self.process = started(argv, self.place / "containerd.log", env=path)
         deadline = time.monotonic() + _START_SECONDS
         with images(self.socket) as here:
             while not self._answers(here):
@@ -112,9 +113,20 @@ class Containerd:
 
     def ingests(self) -> list[str]:
         """What it is fetching now."""
-        argv = [str(bin_dir() / "ctr"), "--address", self.socket, "--namespace", "k8s.io", "content", "active"]
-        told = subprocess.run(argv, check=True, capture_output=True, text=True, timeout=60).stdout
-        return told.splitlines()[1:]
+        return self._ctr("content", "active").splitlines()[1:]
+
+    def forget(self) -> None:
+        """Every image, and what was fetched for one: CRI leaves that to a later time, and to the lease of a pull that was killed."""
+        with images(self.socket) as here:
+            for name in here.names():
+                here.remove(name)
+        for lease in self._ctr("leases", "list", "--quiet").split():
+            self._ctr("leases", "delete", lease)
+        self._ctr("content", "prune", "references")
+
+    def _ctr(self, *words: str) -> str:
+        argv = [str(bin_dir() / "ctr"), "--address", self.socket, "--namespace", "k8s.io", *words]
+        return subprocess.run(argv, check=True, capture_output=True, text=True, timeout=60).stdout
 
     def _answers(self, here: Images) -> bool:
         try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,11 +17,12 @@ _END_SECONDS = 60
 _DIES_WITH_ITS_PARENT = ("setpriv", "--pdeathsig", "KILL")
 
 
-def started(argv: Sequence[str], log: Path, *, cwd: Path | None = None, path: str = "") -> subprocess.Popen[bytes]:
-    """Its output is added to `log`. `path`: directories of programs that it finds before others."""
-    env = {**os.environ, "PATH": f"{path}:{os.environ['PATH']}"} if path else None
+def started(
+    argv: Sequence[str], log: Path, *, cwd: Path | None = None, env: Mapping[str, str] = {}
+) -> subprocess.Popen[bytes]:
+    """Its output is added to `log`; `env` to the environment."""
+    argv, env = [*_DIES_WITH_ITS_PARENT, *argv], {**os.environ, **env}
     with log.open("ab") as output:
-        argv = [*_DIES_WITH_ITS_PARENT, *argv]
         return subprocess.Popen(argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
 
 

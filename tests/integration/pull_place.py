@@ -59,9 +59,7 @@ class Place:
             "a pull that nobody waits for goes on"
         )
         for runtime in self.runtimes.values():
-            with images(runtime.socket) as here:
-                for name in here.names():
-                    here.remove(name)
+            runtime.forget()
         self.front.requests.clear()
         self.meter.forget()
 

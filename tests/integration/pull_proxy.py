@@ -45,6 +45,11 @@ class PullProxy:
     def log(self) -> Path:
         return self.place / "proxy.log"
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """A host has one proxy, this machine perhaps one that is no test's: that of a test has its own place, as systemd gives it."""
+        return {"RUNTIME_DIRECTORY": f"{self.place}/run"}
+
     def socket(self, name: str) -> str:
         return f"{self.place}/sockets/{name}.sock"
 
@@ -66,7 +71,7 @@ class PullProxy:
 
     def start(self) -> None:
         """Until it tells its status."""
-        self.process = started(self.argv(), self.log)
+        self.process = started(self.argv(), self.log, env=self.environment)
         deadline = time.monotonic() + _START_SECONDS
         while self._ask_status().returncode != 0:
             assert self.process.poll() is None, self.log.read_text(encoding="utf-8")
@@ -92,7 +97,8 @@ class PullProxy:
 
     def _ask_status(self) -> subprocess.CompletedProcess[str]:
         argv = self.argv("status", "--json")
-        return subprocess.run(argv, capture_output=True, text=True, timeout=_STATUS_SECONDS, check=False)
+        env = {**os.environ, **self.environment}
+        return subprocess.run(argv, env=env, capture_output=True, text=True, timeout=_STATUS_SECONDS, check=False)
 
 
 @contextmanager
