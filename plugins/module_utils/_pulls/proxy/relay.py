@@ -294,12 +294,13 @@ class Relay(asyncio.Protocol):
             self._out.append(http2.window_update(number, size))
         if stream.answer is None:
             stream.body += http2.without_padding(flags, raw[9:])
-        if is_last:
-            self._ask(number, stream)
-        elif len(stream.body) > http2.MESSAGE_BYTES + 5:
+        if len(stream.body) > http2.MESSAGE_BYTES + 5:
             text = f"the message of this request has more than {http2.MESSAGE_BYTES} bytes"
             stream.body.clear()
+            stream.asked = is_last
             self._give(number, stream, Answer(code=http2.RESOURCE_EXHAUSTED, text=text))
+        elif is_last:
+            self._ask(number, stream)
 
     def _credit(self, number: int, raw: bytes) -> None:
         amount = http2.parse_number(raw[9:]) & _WINDOW_MOST

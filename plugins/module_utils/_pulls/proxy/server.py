@@ -175,6 +175,7 @@ class Server:
         self._log.event("fault", what=context.get("message", ""), error=repr(error) if error else "")
 
     async def _close(self) -> None:
+        """Whatever is there; also a second time, or when not all of it was made."""
         unlink_own(self._sockets)
         for server in self._servers:
             server.close()
@@ -182,6 +183,7 @@ class Server:
             relay.end()
         for one in self._sockets:
             one.close()
+        self._sockets = []
         for endpoint in self._endpoints:
             await endpoint.close()
 
