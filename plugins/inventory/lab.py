@@ -22,6 +22,8 @@ description:
     C(kubernetes_version), C(lab_dir), C(kubeconfig), C(api_server), C(node_cidr), C(pod_cidr) and C(service_cidr).
   - Every instance has the variables that the playbooks C(ballast.kube.kube_proxy_*) read, C(kube_proxy_service),
     C(kube_proxy_config_path) and C(kube_proxy_state_dir), or C(kube_proxy_deployment) where a DaemonSet runs kube-proxy.
+  - Every instance has those that the playbook C(ballast.kube.image_pulls) reads, C(image_pulls_kubelet_service), C(image_pulls_runtime) and
+    C(image_pulls_state_dir).
   - Nothing that the record holds is ever treated as a template.
   - The name of the configuration file must end in C(ballast.yml), C(ballast.yaml), C(lab.yml) or C(lab.yaml).
 extends_documentation_fragment:
@@ -170,6 +172,7 @@ def groups_of(record: object, *, python: str, uid: int, is_systemd: bool) -> dic
         # A lab's virtual machines are images of ours, which boot with systemd.
         by_systemd = is_systemd or hosts[carrier]["ansible_connection"] != "local"
         nodes[name].update(proxy or _kube_proxy_service(lab, name, carriers[carrier], by_systemd=by_systemd))
+        nodes[name].update(_image_pulls(lab, place, carriers[carrier], by_systemd=by_systemd))
         nodes[name]["kube_proxy_state_dir"] = os.path.join(_home(carriers[carrier], name), "kube-proxy")
         proxies.setdefault(f"proxy_{nodes[name]['ballast_proxy_backend']}", {})[name] = {}
     # The control plane runs where Ansible does, also when every node is on another machine.
@@ -243,12 +246,26 @@ def _kube_proxy_deployment(lab: _Place) -> Vars:
 
 
 def _kube_proxy_service(lab: _Place, name: str, carrier: _Place, *, by_systemd: bool) -> Vars:
-    """A systemd unit, or the directory of a runit service."""
-    home, unit = _home(carrier, name), joined(lab.text("name", _NAME), name, "kube-proxy")
     return {
-        "kube_proxy_service": unit if by_systemd else os.path.join(home, "sv", unit),
-        "kube_proxy_config_path": os.path.join(home, "etc", "kube-proxy.json"),
+        "kube_proxy_service": _service(lab, name, carrier, "kube-proxy", by_systemd=by_systemd),
+        "kube_proxy_config_path": os.path.join(_home(carrier, name), "etc", "kube-proxy.json"),
     }
+
+
+def _image_pulls(lab: _Place, place: _Place, carrier: _Place, *, by_systemd: bool) -> Vars:
+    """`image_pulls_runtime` is the socket of the instance's containerd as the host that carries it sees it."""
+    name = place.text("name", _NAME)
+    return {
+        "image_pulls_kubelet_service": _service(lab, name, carrier, "kubelet", by_systemd=by_systemd),
+        "image_pulls_runtime": os.path.join(os.path.dirname(place.text("mountns", _PATH)), name, "containerd.sock"),
+        "image_pulls_state_dir": os.path.join(_home(carrier, name), "image-pulls"),
+    }
+
+
+def _service(lab: _Place, node: str, carrier: _Place, service: str, *, by_systemd: bool) -> str:
+    """A systemd unit, or the directory of a runit service."""
+    unit = joined(lab.text("name", _NAME), node, service)
+    return unit if by_systemd else os.path.join(_home(carrier, node), "sv", unit)
 
 
 def _home(carrier: _Place, name: str) -> str:

@@ -131,6 +131,23 @@ def test_the_playbooks_of_kube_proxy_are_told_of_each_instance() -> None:
     assert of_kube_proxy(groups(kube_proxy="service")["ballast_control_plane"]["localhost"]) == {}
 
 
+def of_image_pulls(variables: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in variables.items() if name.startswith("image_pulls_")}
+
+
+def test_the_playbook_of_image_pulls_is_told_of_each_instance() -> None:
+    home = "/srv/lab/nodes/n1"
+    unit = {
+        "image_pulls_kubelet_service": "ballast-lab-n1-kubelet",
+        "image_pulls_runtime": "/run/ballast/lab/n1/containerd.sock",
+        "image_pulls_state_dir": f"{home}/image-pulls",
+    }
+    assert of_image_pulls(groups()["ballast_nodes"]["n1"]) == unit
+    runit = {**unit, "image_pulls_kubelet_service": f"{home}/sv/ballast-lab-n1-kubelet"}
+    assert of_image_pulls(groups(is_systemd=False)["ballast_nodes"]["n1"]) == runit
+    assert of_image_pulls(groups()["ballast_hosts"]["localhost"]) == {}
+
+
 def test_a_machine_runs_kube_proxy_as_a_unit_whatever_this_host_has() -> None:
     found = groups(is_systemd=False, hosts=[MACHINE], nodes=[{**NODE, "host": "vm1"}])["ballast_nodes"]["n1"]
     assert found["kube_proxy_service"] == "ballast-lab-n1-kube-proxy"
