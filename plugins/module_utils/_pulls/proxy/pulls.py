@@ -159,10 +159,11 @@ class Pulls(Generic[T]):
         fewer are. Who tries again waits in the queue, in his order of arrival, when `on_full` becomes block; who waits in the
         queue stays there when it becomes retry. Who has joined stays joined when `join` ends.
         """
+        # In order of arrival: nobody is put in the queue while others try again.
         kept = [*self._queue, *(self._trying if settings.on_full == "block" else ())]
         self._settings = settings
         self._queue = _queue(settings)
-        for pull in sorted(kept, key=lambda one: one.arrived):
+        for pull in kept:
             self._trying.pop(pull, None)
             self._enqueue(pull)
         self._advance()

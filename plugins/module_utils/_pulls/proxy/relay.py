@@ -12,7 +12,7 @@ costs little. That is sound because of what the proxy does to the state that the
 - Header blocks of the kubelet are decoded, and written anew without HPACK's table: those of a pull can then be left out.
   The runtime's are passed on unread; the proxy's own are written without the table, and do not disturb it.
 - Windows of streams, and settings, are the two ends' own. Of a connection's window, what a pull's request took is given
-  back at once. What the answer to a pull took the runtime does not know of: that much (`_debt`) is kept back from the next
+  back at once. What the answer to a pull took the runtime does not know of: that much (`Answers.debt`) is kept back from the next
   credit, and a frame that is too large until then is held.
 - A PING is answered by the one who reads it.
 
@@ -25,16 +25,16 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Optional, Protocol, cast
 
 from . import http2
+from .answers import Answers, Pull
 from .hpack import Decoder, Header, HpackError, encode
 from .http2 import Answer, Http2Error
+from .runtime_side import RuntimeSide
 
 _BLOCK_BYTES = 1024 * 1024  # of one header block as it comes
-_WINDOW_MOST = 2**31 - 1
-_ALL_STREAMS = 2**31 - 1
 
 
 class Backend(Protocol):
@@ -65,20 +65,6 @@ class _Stream:
     begun: bool = False  # the runtime has sent headers
 
 
-@dataclass(eq=False)
-class _Pull:
-    """A stream that is answered here."""
-
-    headers: list[Header]
-    body: bytearray = field(default_factory=bytearray)
-    asked: bool = False
-    task: Optional[asyncio.Task[None]] = None
-    answer: Optional[Answer] = None
-    rest: bytes = b""  # of the answer's message
-    begun: bool = False
-    credit: int = 0  # of its window, besides the initial one
-
-
 class Relay(asyncio.Protocol):
     """The kubelet's end. It is in `live` as long as it is connected."""
 
@@ -89,19 +75,17 @@ class Relay(asyncio.Protocol):
         self._buffer = bytearray()
         self._out: list[bytes] = []
         self._greeted = False
-        self._streams: dict[int, _Stream | _Pull] = {}
-        self._answering: dict[int, _Pull] = {}
+        self._streams: dict[int, _Stream | Pull] = {}
+        self._answers = Answers(self._out)
         self._last = 0  # the newest stream
         self._block: Optional[tuple[int, bool, bytearray]] = None  # of headers that go on in the next frame
         self._settings: dict[int, int] = {}  # the kubelet's
         self._relayed: deque[bool] = deque()  # of the SETTINGS sent to the kubelet: were they the runtime's?
         self._frame_most = http2.LEAST_FRAME_BYTES
-        self._window = http2.INITIAL_WINDOW  # of the connection, for what is sent to the kubelet
-        self._debt = 0
-        self._runtime: Optional[_Runtime] = None
+        self._runtime: Optional[RuntimeSide] = None
         self._connecting: Optional[asyncio.Task[None]] = None
         self._leaving = False
-        self._told_last = _ALL_STREAMS
+        self._told_last = http2.ALL_STREAMS
         self._full = False  # the kubelet does not read as fast as it is written to
 
     # The kubelet's connection.
@@ -114,10 +98,9 @@ class Relay(asyncio.Protocol):
         self._live.discard(self)
         self._leaving = True
         for stream in self._streams.values():
-            if isinstance(stream, _Pull) and stream.task is not None:
+            if isinstance(stream, Pull) and stream.task is not None:
                 stream.task.cancel()
         self._streams.clear()
-        self._answering.clear()
         if self._connecting is not None:
             self._connecting.cancel()
         if self._runtime is not None:
@@ -146,8 +129,8 @@ class Relay(asyncio.Protocol):
     @property
     def is_busy(self) -> bool:
         """A pull is not answered yet, or not wholly."""
-        waits = any(isinstance(stream, _Pull) and stream.answer is None for stream in self._streams.values())
-        return waits or bool(self._answering)
+        waits = any(isinstance(stream, Pull) and stream.answer is None for stream in self._streams.values())
+        return waits or bool(self._answers)
 
     def end(self) -> None:
         """Close, after what is on its way."""
@@ -171,7 +154,7 @@ class Relay(asyncio.Protocol):
                     break
                 raw = bytes(self._buffer[at:end])
                 at = end
-                self._frame(raw[3], raw[4], int.from_bytes(raw[5:9], "big") & _ALL_STREAMS, raw)
+                self._frame(raw[3], raw[4], int.from_bytes(raw[5:9], "big") & http2.ALL_STREAMS, raw)
         except (Http2Error, HpackError) as error:
             self._break_off(error)
         del self._buffer[:at]
@@ -245,7 +228,7 @@ class Relay(asyncio.Protocol):
 
     def _take_headers(self, number: int, headers: list[Header], is_last: bool) -> None:
         stream = self._streams.get(number)
-        if isinstance(stream, _Pull):
+        if isinstance(stream, Pull):
             if is_last:
                 self._ask(number, stream)
         elif stream is not None:
@@ -260,7 +243,7 @@ class Relay(asyncio.Protocol):
     def _open(self, number: int, headers: list[Header], is_last: bool) -> None:
         self._last = number
         if self._backend.is_pull(http2.value_of(headers, b":path") or b""):
-            pull = self._streams[number] = _Pull(headers)
+            pull = self._streams[number] = Pull(headers)
             if is_last:
                 self._ask(number, pull)
             return
@@ -303,20 +286,16 @@ class Relay(asyncio.Protocol):
             self._ask(number, stream)
 
     def _credit(self, number: int, raw: bytes) -> None:
-        amount = http2.parse_number(raw[9:]) & _WINDOW_MOST
+        amount = http2.parse_number(raw[9:]) & http2.ALL_STREAMS
         stream = self._streams.get(number)
         if number == 0:
-            self._window += amount
-            if not amount or self._window > _WINDOW_MOST:
-                raise Http2Error(http2.FLOW_CONTROL_ERROR, "a credit of nothing, or of too much")
+            told = self._answers.credit(amount)
             if self._runtime is not None:
-                kept = min(self._debt, amount)
-                self._debt -= kept
-                if amount > kept:
-                    self._runtime.out.append(http2.window_update(0, amount - kept))
+                if told:
+                    self._runtime.out.append(http2.window_update(0, told))
                 if self._runtime.held:
                     self._runtime.read()
-        elif isinstance(stream, _Pull):
+        elif isinstance(stream, Pull):
             stream.credit += amount
         elif stream is not None and self._runtime is not None:
             self._runtime.out.append(raw)
@@ -325,8 +304,8 @@ class Relay(asyncio.Protocol):
     def _reset(self, number: int, raw: bytes) -> None:
         http2.parse_number(raw[9:])
         stream = self._streams.pop(number, None)
-        self._answering.pop(number, None)
-        if isinstance(stream, _Pull):
+        self._answers.drop(number)
+        if isinstance(stream, Pull):
             if stream.task is not None:
                 stream.task.cancel()
             self._close_if_done()
@@ -339,6 +318,7 @@ class Relay(asyncio.Protocol):
                 self._runtime.out.append(raw)
             return
         self._settings.update(http2.parse_settings_frame(raw[9:]))
+        self._answers.initial_window = self._settings.get(http2.INITIAL_WINDOW_SIZE, http2.INITIAL_WINDOW)
         if self._runtime is None:
             self._out.append(http2.frame(http2.SETTINGS, http2.ACK, 0))
         else:
@@ -348,59 +328,34 @@ class Relay(asyncio.Protocol):
 
     # Pulls.
 
-    def _ask(self, number: int, pull: _Pull) -> None:
+    def _ask(self, number: int, pull: Pull) -> None:
         pull.asked = True
         if pull.answer is not None:  # before it was complete
             self._streams.pop(number)
         else:
             pull.task = asyncio.get_running_loop().create_task(self._serve(number, pull))
 
-    async def _serve(self, number: int, pull: _Pull) -> None:
+    async def _serve(self, number: int, pull: Pull) -> None:
         headers, body = pull.headers, bytes(pull.body)
         pull.headers, pull.body = [], bytearray()  # a thousand may wait
         answer = await self._backend.answer(headers, body)
         self._give(number, pull, answer)
         self._flush()
 
-    def _give(self, number: int, pull: _Pull, answer: Answer) -> None:
-        pull.answer = answer
-        pull.rest = b"" if answer.code else http2.data_payload(answer.message)
-        self._answering[number] = pull
+    def _give(self, number: int, pull: Pull, answer: Answer) -> None:
+        self._answers.add(number, pull, answer)
         self._deliver()
 
     def _deliver(self) -> None:
-        """Answers, as far as the windows allow, and not between two frames of one header block."""
-        if not self._answering or (self._runtime is not None and self._runtime.in_block):
+        """Answers to pulls, and not between two frames of one header block."""
+        if not self._answers or (self._runtime is not None and self._runtime.in_block):
             return
-        initial = self._settings.get(http2.INITIAL_WINDOW_SIZE, http2.INITIAL_WINDOW)
-        for number, pull in list(self._answering.items()):
-            answer = cast(Answer, pull.answer)
-            block = b"" if pull.begun else http2.answer_headers() + http2.metadata_block(answer.initial)
-            if not pull.begun and pull.rest:
-                self._out.append(http2.header_frames(number, block, end_stream=False))
-                block = b""
-            pull.begun = True
-            while pull.rest:
-                size = min(len(pull.rest), http2.LEAST_FRAME_BYTES, self._window, initial + pull.credit)
-                if size <= 0:
-                    break
-                self._out.append(http2.frame(http2.DATA, 0, number, pull.rest[:size]))
-                pull.rest = pull.rest[size:]
-                pull.credit -= size
-                self._window -= size
-                self._debt += size
-            if not pull.rest:
-                self._out.append(http2.header_frames(number, block + http2.status_block(answer), end_stream=True))
-                self._answering.pop(number)
-                self._conclude(number, pull)
+        for number, pull in self._answers.deliver():
+            if pull.asked:
+                self._streams.pop(number)
+            else:  # the kubelet is to stop; what is on its way is to be known as this stream's
+                self._out.append(http2.rst_stream(number, http2.NO_ERROR))
         self._close_if_done()
-
-    def _conclude(self, number: int, stream: _Stream | _Pull) -> None:
-        """The answer is complete. Who still sends is told to stop; what is on its way is to be known as that stream's."""
-        if stream.asked:
-            self._streams.pop(number, None)
-        else:
-            self._out.append(http2.rst_stream(number, http2.NO_ERROR))
 
     def _close_if_done(self) -> None:
         if self._leaving and self._runtime is None and not self.is_busy:
@@ -413,7 +368,7 @@ class Relay(asyncio.Protocol):
         """To the runtime, for the stream that needs it first."""
         loop = asyncio.get_running_loop()
         try:
-            _transport, runtime = await loop.create_unix_connection(lambda: _Runtime(self), self._backend.runtime)
+            _transport, runtime = await loop.create_unix_connection(lambda: RuntimeSide(self), self._backend.runtime)
             if runtime.lost is not None:
                 raise runtime.lost
         except (OSError, Http2Error) as error:
@@ -422,11 +377,10 @@ class Relay(asyncio.Protocol):
         else:
             self._backend.runtime_answers()
             self._runtime = runtime
-            excess = self._window - http2.INITIAL_WINDOW
-            self._debt = max(-excess, 0)
             runtime.out += [http2.PREFACE, http2.settings(self._settings)]
-            if excess > 0:
-                runtime.out.append(http2.window_update(0, excess))
+            surplus = self._answers.surplus()
+            if surplus:
+                runtime.out.append(http2.window_update(0, surplus))
             self._pass_headers(number, stream, headers, is_last)
         self._connecting = None
         self.regulate()
@@ -441,7 +395,7 @@ class Relay(asyncio.Protocol):
             self._out.append(http2.rst_stream(number, http2.NO_ERROR))
         self._streams.pop(number)
 
-    def runtime_lost(self, runtime: _Runtime, error: Exception) -> None:
+    def runtime_lost(self, runtime: RuntimeSide, error: Exception) -> None:
         """Its connection broke, or says what is not HTTP/2."""
         if self._runtime is not runtime:  # this end was closed first
             return
@@ -461,9 +415,9 @@ class Relay(asyncio.Protocol):
 
     # Frames of the runtime.
 
-    def runtime_frame(self, runtime: _Runtime, kind: int, flags: int, number: int, raw: bytes) -> None:
+    def runtime_frame(self, runtime: RuntimeSide, kind: int, flags: int, number: int, raw: bytes) -> None:
         if kind == http2.DATA:
-            self._window -= len(raw) - http2.FRAME_HEADER
+            self._answers.window -= len(raw) - http2.FRAME_HEADER
         elif kind == http2.SETTINGS:
             self._take_runtime_settings(runtime, flags, raw)
             return
@@ -493,7 +447,7 @@ class Relay(asyncio.Protocol):
         if is_last:
             self._streams.pop(number)
 
-    def _take_runtime_settings(self, runtime: _Runtime, flags: int, raw: bytes) -> None:
+    def _take_runtime_settings(self, runtime: RuntimeSide, flags: int, raw: bytes) -> None:
         if flags & http2.ACK:
             if runtime.unacknowledged and runtime.unacknowledged.popleft():
                 self._out.append(raw)
@@ -508,86 +462,17 @@ class Relay(asyncio.Protocol):
         """The runtime knows nothing of the pulls, which are to be answered all the same."""
         if len(raw) < http2.FRAME_HEADER + 8:
             raise Http2Error(http2.FRAME_SIZE_ERROR, "a GOAWAY frame of a wrong length")
-        last = int.from_bytes(raw[9:13], "big") & _ALL_STREAMS
-        pulls = [number for number, stream in self._streams.items() if isinstance(stream, _Pull)]
+        last = int.from_bytes(raw[9:13], "big") & http2.ALL_STREAMS
+        pulls = [number for number, stream in self._streams.items() if isinstance(stream, Pull)]
         self._told_last = min(self._told_last, max([last, *pulls]))
         self._out.append(http2.frame(http2.GOAWAY, 0, 0, self._told_last.to_bytes(4, "big") + raw[13:]))
 
     @property
     def window(self) -> int:
-        return self._window
+        return self._answers.window
 
     def flush(self) -> None:
         self._flush()
-
-
-class _Runtime(asyncio.Protocol):
-    """The runtime's end of a Relay."""
-
-    def __init__(self, relay: Relay) -> None:
-        self._relay = relay
-        self._buffer = bytearray()
-        self._greeted = False
-        self.out: list[bytes] = []
-        self.unacknowledged: deque[bool] = deque([False])  # SETTINGS sent there: were they passed on from the kubelet?
-        self.in_block = False  # a header block was passed on to the kubelet in part
-        self.held = False  # a frame waits for the kubelet's window
-        self.full = False  # the runtime does not read as fast as it is written to
-        self.lost: Optional[Exception] = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)
-
-    def connection_lost(self, exc: Optional[Exception]) -> None:
-        self.lost = self.lost or exc or ConnectionResetError("it closed the connection")
-        self._relay.runtime_lost(self, self.lost)
-
-    def pause_writing(self) -> None:
-        self.full = True
-        self._relay.regulate()
-
-    def resume_writing(self) -> None:
-        self.full = False
-        self._relay.regulate()
-
-    def flush(self) -> None:
-        if self.out:
-            self.transport.write(b"".join(self.out))
-            self.out.clear()
-
-    def data_received(self, data: bytes) -> None:
-        self._buffer += data
-        self.read()
-        self._relay.flush()
-
-    def read(self) -> None:
-        """All whole frames, up to one of data that the kubelet has no room for."""
-        at = 0
-        self.held, was_held = False, self.held
-        try:
-            while len(self._buffer) - at >= http2.FRAME_HEADER:
-                length = int.from_bytes(self._buffer[at : at + 3], "big")
-                kind = self._buffer[at + 3]
-                if not self._greeted and kind != http2.SETTINGS:
-                    raise Http2Error(http2.PROTOCOL_ERROR, "what it says is not HTTP/2, which gRPC speaks")
-                self._greeted = True
-                end = at + http2.FRAME_HEADER + length
-                if len(self._buffer) < end:
-                    break
-                if kind == http2.DATA and length > self._relay.window:
-                    self.held = True
-                    break
-                raw = bytes(self._buffer[at:end])
-                at = end
-                number = int.from_bytes(raw[5:9], "big") & _ALL_STREAMS
-                self._relay.runtime_frame(self, kind, raw[4], number, raw)
-        except Http2Error as error:
-            self.lost = error
-            self.transport.close()
-            self._relay.runtime_lost(self, error)
-        del self._buffer[:at]
-        if self.held or was_held:
-            self._relay.regulate()
 
 
 def _pong(flags: int, raw: bytes, out: list[bytes]) -> None:
