@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 import tracemalloc
 
@@ -37,9 +38,9 @@ async def _many() -> None:
         most = max(most, running)
         try:
             fate = dice.random()
-            if fate < 0.9:
+            if fate < 0.5:
                 await asyncio.sleep(dice.random())
-            if fate < 0.2:
+            if fate < 0.1 or fate > 0.9:
                 raise ValueError
             return b"answer"
         finally:
@@ -47,7 +48,7 @@ async def _many() -> None:
 
     async def caller(numbers) -> None:
         for number in numbers:
-            asked = loop.create_task(pulls.pull(request(f"i{number % 60}"), at_runtime))
+            asked = loop.create_task(pulls.pull(request(f"i{number % 400}"), at_runtime))
             if dice.random() < 0.3:
                 loop.call_later(dice.random() * 2, asked.cancel)
             try:
@@ -55,11 +56,10 @@ async def _many() -> None:
             except (ValueError, asyncio.CancelledError):
                 pass
 
-    numbers = iter(range(PULLS))
+    numbers = itertools.takewhile(lambda _number: len(seen.began) < PULLS, itertools.count())
     await asyncio.gather(*(caller(numbers) for _ in range(CALLERS)))
     await settle()
-    assert sum(seen.outcomes.values()) == PULLS
-    assert len(seen.began) > PULLS / 2  # the others joined, or left before theirs began
+    assert len(seen.began) >= PULLS
     assert min(seen.outcomes[one] for one in ("succeeded", "failed", "cancelled")) > PULLS / 20
     assert most == LIMIT
     assert (running, seen.in_flight) == (0, 0)
