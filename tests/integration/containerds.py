@@ -113,20 +113,7 @@ class Containerd:
 
     def ingests(self) -> list[str]:
         """What it is fetching now."""
-        return self._ctr("content", "active").splitlines()[1:]
-
-    def forget(self) -> None:
-        """Every image, and what was fetched for one: CRI leaves that to a later time, and to the lease of a pull that was killed."""
-        with images(self.socket) as here:
-            for name in here.names():
-                here.remove(name)
-        for lease in self._ctr("leases", "list", "--quiet").split():
-            self._ctr("leases", "delete", lease)
-        self._ctr("content", "prune", "references")
-
-    def _ctr(self, *words: str) -> str:
-        argv = [str(bin_dir() / "ctr"), "--address", self.socket, "--namespace", "k8s.io", *words]
-        return subprocess.run(argv, check=True, capture_output=True, text=True, timeout=60).stdout
+        return _ctr(self.socket, "content", "active").splitlines()[1:]
 
     def _answers(self, here: Images) -> bool:
         try:
@@ -148,6 +135,23 @@ def containerd(name: str, place: Path, version: str = NEW, *, local_pull: bool =
             yield made
         finally:
             made.stop(signal.SIGKILL)
+
+
+def forget(socket: str) -> None:
+    """Every image of the registry, and what was fetched for one: CRI leaves that to a later time, and to the lease of a pull
+    that was killed."""
+    with images(socket) as here:
+        for name in here.names():
+            if name.startswith(HOST):
+                here.remove(name)
+    for lease in _ctr(socket, "leases", "list", "--quiet").split():
+        _ctr(socket, "leases", "delete", lease)
+    _ctr(socket, "content", "prune", "references")
+
+
+def _ctr(socket: str, *words: str) -> str:
+    argv = [str(bin_dir() / "ctr"), "--address", socket, "--namespace", "k8s.io", *words]
+    return subprocess.run(argv, check=True, capture_output=True, text=True, timeout=60).stdout
 
 
 @functools.cache

@@ -10,7 +10,6 @@ client k -> [proxy listener k] -> meter k -> containerd k -> front (in the names
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -18,12 +17,12 @@ from pathlib import Path
 
 import grpc
 
-from tests.integration.containerds import HOST, Containerd, containerd
+from tests.integration.containerds import HOST, Containerd, containerd, forget
 from tests.integration.cri import Images, images
 from tests.integration.cri_meter import Meter, meter
 from tests.integration.kube_proxy import eventually
 from tests.integration.registry import TAG, Image, Registry, registry
-from tests.integration.registry_front import Front, Manner, front
+from tests.integration.registry_front import Front, front
 
 CALM_SECONDS = 60
 
@@ -43,12 +42,6 @@ class Place:
     def meter_socket(self, name: str) -> str:
         return f"{self.path}/{name}.sock"
 
-    def hold(self, names: Sequence[str]) -> threading.Event:
-        """No content of these images is served before the event is set."""
-        opened = threading.Event()
-        self.front.manners.update({name: Manner(open=opened) for name in names})
-        return opened
-
     def clean(self) -> None:
         """As at the start: nothing under way, no image there, nothing recorded, every image served plainly."""
         for manner in self.front.manners.values():
@@ -59,7 +52,7 @@ class Place:
             "a pull that nobody waits for goes on"
         )
         for runtime in self.runtimes.values():
-            runtime.forget()
+            forget(runtime.socket)
         self.front.requests.clear()
         self.meter.forget()
 

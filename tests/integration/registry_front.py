@@ -17,7 +17,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import TimeoutError as Late
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
@@ -80,6 +80,12 @@ class Front:
             self._servers.append(await asyncio.start_server(talk, sock=listening, limit=_HEAD_MAX))
 
         self._call(serve())
+
+    def hold(self, images: Sequence[str]) -> threading.Event:
+        """No content of these is served before the event is set."""
+        opened = threading.Event()
+        self.manners.update({image: Manner(open=opened) for image in images})
+        return opened
 
     def asked(self, image: str = "", *, kind: str = "", method: str = "GET") -> list[Request]:
         """Requests of one method for an image, or for all."""

@@ -68,7 +68,7 @@ def in_flight(here: Place, count: int) -> bool:
 
 
 def test_the_limit_holds_across_all_kubelets_at_every_instant(here: Place, proxied: Proxied) -> None:
-    opened = here.hold(NAMES)
+    opened = here.front.hold(NAMES)
     with proxied() as proxy, clients(sockets(proxy)) as kubelets:
         pulls = [kubelets[number % 3].pulling(pull_request(named(name))) for number, name in enumerate(NAMES)]
         assert in_flight(here, LIMIT)
@@ -82,7 +82,7 @@ def test_the_limit_holds_across_all_kubelets_at_every_instant(here: Place, proxi
 
 
 def test_without_a_limit_all_are_in_flight(here: Place, proxied: Proxied) -> None:
-    opened = here.hold(NAMES)
+    opened = here.front.hold(NAMES)
     with proxied(max_in_flight=0) as proxy, clients(sockets(proxy)) as kubelets:
         pulls = [kubelets[number % 3].pulling(pull_request(named(name))) for number, name in enumerate(NAMES)]
         assert in_flight(here, len(NAMES))
@@ -91,7 +91,7 @@ def test_without_a_limit_all_are_in_flight(here: Place, proxied: Proxied) -> Non
 
 
 def test_first_come_first_served_over_all_kubelets(here: Place, proxied: Proxied) -> None:
-    opened = here.hold(NAMES[:1])
+    opened = here.front.hold(NAMES[:1])
     with proxied(max_in_flight=1) as proxy, clients(sockets(proxy)) as kubelets:
         pulls = []
         for number, name in enumerate(NAMES):
@@ -103,7 +103,7 @@ def test_first_come_first_served_over_all_kubelets(here: Place, proxied: Proxied
 
 
 def test_those_who_ask_for_the_same_image_share_one_pull(here: Place, proxied: Proxied) -> None:
-    opened = here.hold(NAMES)
+    opened = here.front.hold(NAMES)
     with proxied() as proxy, clients(sockets(proxy)) as (kubelet, another, _old):
         pulls = [kubelet.pulling(pull_request(named(NAMES[0]), pod=f"pod-{number}")) for number in range(20)]
         assert in_flight(here, 1)
@@ -118,7 +118,7 @@ def test_those_who_ask_for_the_same_image_share_one_pull(here: Place, proxied: P
 
 
 def test_other_credentials_and_another_runtime_do_not_join(here: Place, proxied: Proxied) -> None:
-    opened = here.hold(NAMES)
+    opened = here.front.hold(NAMES)
     with proxied(max_in_flight=10) as proxy, clients(sockets(proxy)) as (first, second, _old):
         pulls = [
             first.pulling(pull_request(named(NAMES[0]))),
@@ -134,7 +134,7 @@ def test_other_credentials_and_another_runtime_do_not_join(here: Place, proxied:
 
 @pytest.mark.parametrize("name", ["a", "old"])
 def test_the_fetch_ends_when_the_last_caller_has_left(here: Place, proxied: Proxied, name: str) -> None:
-    here.hold(NAMES)
+    here.front.hold(NAMES)
     runtime = here.runtimes[name]
     with proxied(max_in_flight=1) as proxy, images(proxy.socket(name)) as kubelet:
         leads, follows = (kubelet.pulling(pull_request(named(NAMES[0]), pod=pod)) for pod in ("one", "two"))
@@ -178,7 +178,7 @@ def test_every_kubelets_other_calls_are_the_runtimes_own(here: Place, proxied: P
 
 
 def test_full_and_retry_ends_in_the_error_of_the_kep(here: Place, proxied: Proxied) -> None:
-    opened = here.hold(NAMES)
+    opened = here.front.hold(NAMES)
     retry = {"attempts": 2, "interval": "500ms"}
     with proxied(max_in_flight=1, on_full="retry", retry=retry) as proxy, images(proxy.socket("a")) as kubelet:
         first = kubelet.pulling(pull_request(named(NAMES[0])))
@@ -194,7 +194,7 @@ def test_a_present_image_succeeds_when_that_is_asked_for(here: Place, proxied: P
     with images(here.runtimes["a"].socket) as direct:
         direct.pull(named(NAMES[0]))
         id = direct.id_of(named(NAMES[0]))
-    here.hold(NAMES)
+    here.front.hold(NAMES)
     with proxied(max_in_flight=1, present="succeed") as proxy, images(proxy.socket("a")) as kubelet:
         fills = kubelet.pulling(pull_request(named(NAMES[1])))
         assert in_flight(here, 1)
@@ -204,7 +204,7 @@ def test_a_present_image_succeeds_when_that_is_asked_for(here: Place, proxied: P
 
 
 def test_the_limit_holds_when_the_proxy_is_killed_and_starts_again(here: Place, proxied: Proxied) -> None:
-    opened = here.hold(NAMES)
+    opened = here.front.hold(NAMES)
     with proxied() as proxy, clients(sockets(proxy)) as kubelets:
         before = [kubelets[number % 3].pulling(pull_request(named(name))) for number, name in enumerate(NAMES)]
         assert in_flight(here, LIMIT)
@@ -224,7 +224,7 @@ def test_the_limit_holds_when_the_proxy_is_killed_and_starts_again(here: Place, 
 def test_a_runtime_that_starts_again_is_unavailable_and_then_used(here: Place, tmp_path: Path, name: str) -> None:
     runtime = here.runtimes[name]
     other = "b"
-    here.hold(NAMES[:1])
+    here.front.hold(NAMES[:1])
     direct = {one: here.runtimes[one].socket for one in (name, other)}
     with (
         pull_proxy(tmp_path / "proxy", direct, max_in_flight=1) as proxy,
@@ -245,7 +245,7 @@ def test_a_runtime_that_starts_again_is_unavailable_and_then_used(here: Place, t
 
 
 def test_a_reload_changes_the_limit_and_drops_no_pull(here: Place, proxied: Proxied) -> None:
-    opened = here.hold(NAMES)
+    opened = here.front.hold(NAMES)
     with proxied() as proxy, clients(sockets(proxy)) as kubelets:
         pulls = [kubelets[number % 3].pulling(pull_request(named(name))) for number, name in enumerate(NAMES)]
         assert in_flight(here, LIMIT)
@@ -260,7 +260,7 @@ def test_a_reload_changes_the_limit_and_drops_no_pull(here: Place, proxied: Prox
 
 
 def test_it_ends_when_the_pulls_in_flight_have(here: Place, proxied: Proxied) -> None:
-    opened = here.hold(NAMES)
+    opened = here.front.hold(NAMES)
     with proxied(max_in_flight=1) as proxy, images(proxy.socket("a")) as kubelet:
         running = kubelet.pulling(pull_request(named(NAMES[0])))
         assert in_flight(here, 1)
