@@ -25,7 +25,7 @@ from .._core.names import joined
 from .._core.plan import Resource
 from .messages import MESSAGES
 from .model import check_address, check_name, check_network
-from .network import NETWORK_KINDS, route
+from .network import NETWORK_KINDS, mac_address, route
 from .restore import RESTORE_KINDS, restored
 
 SPEC: dict[str, Any] = {
@@ -95,7 +95,7 @@ class HostNetworkEngine(ResourceEngine[Desired]):
         bridge = Resource(
             kind="bridge",
             target=desired.bridge,
-            value={"address": desired.address, "up": True},
+            value={"address": desired.address, "mac": mac_address(f"{desired.bridge} {desired.address}"), "up": True},
             title=f"bridge {desired.bridge}",
             group=_GROUP,
         )

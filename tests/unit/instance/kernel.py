@@ -133,6 +133,8 @@ class Kernel(FakeHost):
             link.addresses.append(words[2])
         elif verb == "link set":
             link.up = link.up or "up" in words
+            if "address" in words:
+                link.mac = words[words.index("address") + 1]
             if "master" in words:
                 master = words[words.index("master") + 1]
                 if master not in known.links:

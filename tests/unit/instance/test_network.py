@@ -57,7 +57,7 @@ def test_a_bridge_is_read_as_ip_prints_it() -> None:
     host.on("ip", "-j", "-d", "addr", "show", "dev", "eth0", answer=INNER, reads=True)
     host.on("ip", "-j", "-d", "addr", "show", "dev", "none", answer=1, reads=True)
     kind = NETWORK_KINDS["bridge"]
-    assert kind.read(host, "ballast-lab") == {"address": "10.97.0.1/24", "up": True}
+    assert kind.read(host, "ballast-lab") == {"address": "10.97.0.1/24", "mac": "2e:d8:53:7b:6a:0e", "up": True}
     assert kind.read(host, "eth0") == ABSENT, "a link that is no bridge"
     assert kind.read(host, "none") == ABSENT
 
@@ -105,7 +105,7 @@ def test_a_route_and_a_table_are_read_as_they_are_printed() -> None:
 
 
 VALUES: list[tuple[str, str, Value]] = [
-    ("bridge", "ballast-two", {"address": "10.97.1.1/24", "up": True}),
+    ("bridge", "ballast-two", {"address": "10.97.1.1/24", "mac": "02:00:00:00:00:02", "up": True}),
     ("netns", "ballast-lab-n1", {"sysctls": NETNS_SYSCTLS, "lo": True}),
     (
         "veth",
