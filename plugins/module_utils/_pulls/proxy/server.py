@@ -7,7 +7,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
+import math
 import resource
 import socket
 from collections.abc import Sequence
@@ -24,6 +26,7 @@ from .relay import Relay
 from .request import PullRequest
 from .settings import Settings, needs_restart
 
+_SAY_AGAIN_SECONDS = 60.0
 _ANSWER_SECONDS = 1.0  # for answers on their way, when all pulls have ended
 
 
@@ -67,6 +70,7 @@ class Server:
         self._servers: list[asyncio.AbstractServer] = []
         self._endpoints: list[Endpoint] = []
         self._since = 0.0
+        self._out_of_files = -math.inf  # when it was last said
 
     async def __aenter__(self) -> Server:
         loop = asyncio.get_running_loop()
@@ -107,10 +111,14 @@ class Server:
     async def _serve(self) -> None:
         loop = asyncio.get_running_loop()
         control, *listening = self._sockets
-        self._servers.append(await asyncio.start_unix_server(self._tell_status, sock=control))
+        # asyncio accepts as many at once as it is told of a backlog, and where there are no more file descriptors it fails
+        # as often.
+        self._servers.append(await asyncio.start_unix_server(self._tell_status, sock=control, backlog=1))
         for endpoint, one in zip(self._endpoints, listening):
             relay = partial(Relay, endpoint, self._relays)
-            self._servers.append(await loop.create_unix_server(relay, sock=one, backlog=BACKLOG))
+            self._servers.append(await loop.create_unix_server(relay, sock=one, backlog=1))
+        for one in self._sockets:
+            one.listen(BACKLOG)
 
     def reload(self, settings: Settings) -> tuple[str, ...]:
         """What is to count from now on. The keys that differ and need a restart, which keep their old values."""
@@ -170,9 +178,14 @@ class Server:
             endpoint.present_succeeds = self._settings.present == "succeed"
 
     def _loop_failed(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Also when there are no more file descriptors: asyncio then accepts again a second later."""
         error = context.get("exception")
-        self._log.event("fault", what=context.get("message", ""), error=repr(error) if error else "")
+        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+            now = asyncio.get_running_loop().time()  # asyncio accepts again a second later, and may fail again
+            if now - self._out_of_files > _SAY_AGAIN_SECONDS:
+                self._out_of_files = now
+                self._log.event("out-of-files", connections=len(self._relays), error=error.strerror)
+        elif self._sockets:  # what fails of them once they are closed is nobody's concern
+            self._log.event("fault", what=context.get("message", ""), error=repr(error) if error else "")
 
     async def _close(self) -> None:
         """Whatever is there; also a second time, or when not all of it was made."""

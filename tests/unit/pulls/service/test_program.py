@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -288,6 +289,27 @@ def test_a_host_has_one_proxy_and_a_socket_one_holder(node: Node) -> None:
         held = node.run()
         assert held.returncode == 3
         assert "pulls-socket-held" in held.stderr
+
+
+def test_without_file_descriptors_it_goes_on_and_recovers(node: Node) -> None:
+    async def scenario() -> None:
+        process = await _in_thread(node.start)
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (60, 60))
+        channel = grpc.aio.insecure_channel(f"unix:{node.sockets}/a.sock", options=CHANNEL_OPTIONS)
+        async with FakeRuntime(node.runtime), channel:
+            echo = channel.unary_unary("/x/Echo")
+            await echo(b"1")
+            with ExitStack() as stack:
+                for _ in range(100):
+                    one = stack.enter_context(socket.socket(socket.AF_UNIX))
+                    one.connect(f"{node.sockets}/a.sock")
+                await eventually(lambda: "out-of-files" in node.log)
+                assert await echo(b"2") == b"2"
+            await _used(channel)
+        assert node.log.count("out-of-files") == 1
+        assert "fault" not in node.log
+
+    run(scenario)
 
 
 def test_status_without_a_proxy_says_so(node: Node) -> None:
