@@ -15,11 +15,12 @@ import signal
 from dataclasses import asdict, dataclass
 from typing import Optional
 
+from .cgroup_paths import cgroup_hierarchies, slice_unit
 from .errors import HostError
 from .host import Host
 from .kinds import fields
 from .plan import ABSENT, Resource, Value
-from .service import UNIT_DIRECTORY, cgroup_hierarchies, slice_unit
+from .service import UNIT_DIRECTORY
 
 _PERIOD_MICROSECONDS = 100_000
 _PAGE_BYTES = 4096  # the kernel rounds memory limits down to pages

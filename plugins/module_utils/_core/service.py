@@ -18,20 +18,19 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import signal
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Optional
 
 from .errors import HostError, Unavailable, UserError
-from .host import PATH, Host
+from .host import Host
 from .kinds import Kind, fields
 from .plan import ABSENT, Resource, Value
+from .service_text import MARK, run_script, unit_text
 
 UNIT_DIRECTORY = "/etc/systemd/system"
 _STOP_SECONDS = 20  # a kube-apiserver with open watches needs its grace period
-_MARK = "# ballast: "  # a unit file that does not begin with it is not ours
 _NAME = re.compile(r"[A-Za-z0-9_.-]+", re.ASCII)
 _PROGRAM = re.compile(r"/[A-Za-z0-9/_.+:,@~ -]+", re.ASCII)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -229,7 +228,7 @@ class _Runit:
         if data is None:
             return _incomplete(target) if host.stat(target) else ABSENT
         found = Service.from_value(json.loads(data))
-        if host.read(os.path.join(target, "run")) != _run_script(host, found).encode():
+        if host.read(os.path.join(target, "run")) != run_script(host, found).encode():
             return _incomplete(target)  # edited, or written by another version of ours
         return found.as_value(running=self._runs(host, target))
 
@@ -238,7 +237,7 @@ class _Runit:
         if not definition_known:
             host.make_directory(target)
             host.remove(_definition_path(target))
-            host.write(os.path.join(target, "run"), _run_script(host, wanted).encode(), mode=0o755)
+            host.write(os.path.join(target, "run"), run_script(host, wanted).encode(), mode=0o755)
         if running:
             host.remove(os.path.join(target, "down"))
         else:
@@ -285,7 +284,7 @@ class _Runit:
 class _Systemd:
     def read(self, host: Host, target: str) -> Value:
         unit, data = host.read(self._path(target)), host.read(_definition_path(target))
-        if unit is not None and not unit.startswith(_MARK.encode()):
+        if unit is not None and not unit.startswith(MARK.encode()):
             raise HostError(
                 f"{self._path(target)} is not ours",
                 id="core-unit-taken",
@@ -296,7 +295,7 @@ class _Systemd:
         if unit is None or data is None:
             return _incomplete(target) if unit or host.stat(target) else ABSENT
         found = Service.from_value(json.loads(data))
-        if unit != _unit(found).encode():
+        if unit != unit_text(found).encode():
             return _incomplete(target)  # edited, or written by another version of ours
         return found.as_value(running=self._show(host, target)["ActiveState"] == "active")
 
@@ -305,7 +304,7 @@ class _Systemd:
         if not definition_known:
             host.make_directory(target)
             host.remove(_definition_path(target))
-            host.write(self._path(target), _unit(wanted).encode())
+            host.write(self._path(target), unit_text(wanted).encode())
             host.run(["systemctl", "daemon-reload"], timeout=60)
         if running:
             host.run(["systemctl", "enable", name], timeout=60)
@@ -410,101 +409,3 @@ def _wait_for(host: Host, holds: Callable[[], bool], name: str) -> None:
                 page="docs/errors.md",
             )
         host.sleep(0.05)
-
-
-def _command(wanted: Service, *, by_systemd: bool) -> list[str]:
-    """The service's command, entering the namespaces that the supervisor does not enter for it."""
-    enter = []
-    if wanted.netns and not by_systemd:
-        enter.append(f"--net={wanted.netns}")
-    if wanted.mountns:
-        # With NetworkNamespacePath= systemd gives the unit a mount namespace of its own (for /sys), and the kernel copies
-        # no mount that holds a mount namespace into another one: there the file is empty. It is itself in PID 1's.
-        root = "/proc/1/root" if by_systemd and wanted.netns else ""
-        enter.append(f"--mount={root}{wanted.mountns}")
-    return [*(["/usr/bin/nsenter", *enter, "--"] if enter else []), *wanted.argv]
-
-
-def _run_script(host: Host, wanted: Service) -> str:
-    """runit's `run`. What a killed supervisor left of this service is ended first: the processes of its own cgroup
-    that run its own program."""
-    leaves = [os.path.join(root, wanted.cgroup) for root in cgroup_hierarchies(host)]
-    environment = [f"{name}={value}" for name, value in (("PATH", PATH), *wanted.env)]
-    command = ["/usr/bin/env", "-i", *environment, *_command(wanted, by_systemd=False)]
-    return f"""#!/bin/sh
-# ballast: {wanted.name}
-exec >>{shlex.quote(wanted.log)} 2>&1
-for pid in $(cat {shlex.quote(leaves[0])}/cgroup.procs 2>/dev/null); do
-  [ "$(readlink "/proc/$pid/exe")" = "$(readlink -f {shlex.quote(wanted.argv[0])})" ] && kill -KILL "$pid"
-done
-for leaf in {shlex.join(leaves)}; do
-  # Not with its parents: made here, after those were removed, they would admit nobody.
-  [ -d "$leaf" ] || mkdir "$leaf" || exit 1
-  echo $$ >"$leaf/cgroup.procs" || exit 1
-done
-ulimit -n "$(ulimit -Hn)"
-cd /
-exec {shlex.join(command)}
-"""
-
-
-def _unit(wanted: Service) -> str:
-    log, netns = _systemd_path(wanted.log), _systemd_path(wanted.netns or "")
-    lines = [
-        _MARK + wanted.name,
-        "[Unit]",
-        f"Description=ballast: {wanted.name}",
-        *(f"{name}={' '.join(units)}" for name, units in (("After", wanted.after), ("Before", wanted.before)) if units),
-        "StartLimitIntervalSec=0",
-        "[Service]",
-        f"ExecStart={' '.join(_systemd_word(word, of_command=True) for word in _command(wanted, by_systemd=True))}",
-        *(["ExecReload=/bin/kill -HUP $MAINPID"] if wanted.reloads else []),
-        *(f"Environment={_systemd_word(f'{name}={value}', of_command=False)}" for name, value in wanted.env),
-        f"Slice={slice_unit(os.path.dirname(wanted.cgroup))}",
-        *([f"NetworkNamespacePath={netns}"] if wanted.netns else []),
-        f"KillMode={'process' if wanted.keep_children else 'control-group'}",
-        "Delegate=yes",
-        "Restart=always",
-        "RestartSec=1",
-        f"TimeoutStopSec={wanted.stop_seconds}",
-        "LimitNOFILE=1048576",
-        f"StandardOutput=append:{log}",
-        f"StandardError=append:{log}",
-        "[Install]",
-        "WantedBy=multi-user.target",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _systemd_word(word: str, *, of_command: bool) -> str:
-    """systemd.syntax(7): double quotes and escapes as in C. systemd.unit(5): % is doubled; systemd.service(5): in a
-    command, but not in Environment=, $ is doubled too."""
-    quoted = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
-    quoted = "".join(f"\\x{ord(sign):02x}" if ord(sign) < 0x20 or ord(sign) == 0x7F else sign for sign in quoted)
-    return f'"{quoted.replace("$", "$$") if of_command else quoted}"'
-
-
-def _systemd_path(path: str) -> str:
-    """For settings that take the rest of their line: nothing but % is special there."""
-    return path.replace("%", "%%")
-
-
-def slice_unit(cgroup: str) -> str:
-    """`ballast-lab-n1` is `ballast-lab-n1.slice`, which systemd nests in ballast.slice and ballast-lab.slice."""
-    return f"{cgroup}.slice"
-
-
-def cgroup_hierarchies(host: Host) -> list[str]:
-    """Mount points of the hierarchies that our cgroups are made in: those of v1, then that of v2, which runc uses too."""
-    mounts = (host.read("/proc/self/mounts") or b"").decode().splitlines()
-    found = [line.split() for line in mounts]
-    v1 = [row[1] for row in found if row[2] == "cgroup" and row[1].startswith("/sys/fs/cgroup/")]
-    v2 = [row[1] for row in found if row[2] == "cgroup2" and row[1].startswith("/sys/fs/cgroup")]
-    if not v1 and not v2:
-        raise HostError(
-            "no cgroup hierarchy is mounted under /sys/fs/cgroup",
-            id="core-no-cgroup",
-            remedy="mount cgroup2 there: mount -t cgroup2 none /sys/fs/cgroup",
-            page="docs/errors.md",
-        )
-    return sorted(v1) + v2

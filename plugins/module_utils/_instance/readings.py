@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._core.cgroup import processes
+from .._core.cgroup_paths import cgroup_hierarchies, slice_unit
 from .._core.errors import PeerError, shorten
 from .._core.host import Host
-from .._core.service import cgroup_hierarchies, slice_unit
 from .config import KUBE_PROXY_HEALTH_PORT
 from .model import Desired, Instance
 

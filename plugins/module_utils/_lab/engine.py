@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Optional
 
+from .._core.cgroup_paths import cgroup_hierarchies, slice_unit
 from .._core.engine import Finding, ResourceEngine
 from .._core.errors import BallastError, Problems
 from .._core.events import Progress
@@ -24,7 +25,6 @@ from .._core.host import Host, LocalHost
 from .._core.kinds import BASE_KINDS, Kind, file
 from .._core.names import MARK, joined, link_name
 from .._core.plan import Plan, Resource, Step
-from .._core.service import cgroup_hierarchies, slice_unit
 from .._core.shared import SHARED_KINDS, shared_directory
 from .._images.archive import image_references
 from .._instance.engine import run_directory

@@ -14,10 +14,11 @@ from collections.abc import Sequence
 from typing import Optional
 
 from .._core.cgroup import processes
+from .._core.cgroup_paths import cgroup_hierarchies
 from .._core.errors import BallastError, HostError, Problems
 from .._core.host import Host
 from .._core.plan import Recorded
-from .._core.service import cgroup_hierarchies, service_pid
+from .._core.service import service_pid
 from .._core.sockets import LISTENING, parse_sockets
 from .components import COMPONENTS, binary_path
 from .desired import PORTS, ControlPlane

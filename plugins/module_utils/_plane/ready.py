@@ -13,10 +13,11 @@ from functools import partial
 from typing import Optional, Union
 
 from .._core.cgroup import processes
+from .._core.cgroup_paths import cgroup_hierarchies
 from .._core.errors import PeerError, last_lines
 from .._core.events import Progress
 from .._core.host import Host, Response
-from .._core.service import cgroup_hierarchies, service_pid
+from .._core.service import service_pid
 from .._core.wait import Pending, Ready, wait
 from .components import API_SERVER, CONTROLLER_MANAGER, ETCD, SCHEDULER
 from .messages import MESSAGES

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.ballast.kube.plugins.module_utils._core.cgroup_paths import cgroup_hierarchies
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine import ResourceEngine
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import HostError, Unavailable, UserError
 from ansible_collections.ballast.kube.plugins.module_utils._core.kinds import BASE_KINDS, Kind, directory
@@ -24,16 +25,13 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.plan import Res
 from ansible_collections.ballast.kube.plugins.module_utils._core.service import (
     SERVICE_KINDS,
     Service,
-    _run_script,
-    _systemd_word,
-    _unit,
-    cgroup_hierarchies,
     reload_service,
     service,
     service_pid,
     supervisor,
     supervisor_pid,
 )
+from ansible_collections.ballast.kube.plugins.module_utils._core.service_text import run_script, systemd_word, unit_text
 from tests.unit.cases import apply, check_kills, plan_of
 from tests.unit.fake_supervisors import FakeRunit, FakeSystemd
 from tests.unit.fakes import FakeHost
@@ -343,7 +341,7 @@ def script(one: Service, root: Path) -> str:
         Path(hierarchy.replace("/sys/fs/cgroup", str(root / "cgroup")), one.cgroup).parent.mkdir(
             parents=True, exist_ok=True
         )
-    return _run_script(host, one).replace("/sys/fs/cgroup", str(root / "cgroup"))
+    return run_script(host, one).replace("/sys/fs/cgroup", str(root / "cgroup"))
 
 
 def test_a_service_whose_cgroup_is_gone_does_not_make_it_again(tmp_path: Path) -> None:
@@ -395,20 +393,20 @@ def read_systemd(line: str, *, of_command: bool) -> list[str]:
 
 @given(st.lists(HOSTILE, max_size=4), HOSTILE)
 def test_systemd_gives_the_program_every_word_as_it_is(words: list[str], value: str) -> None:
-    unit = _unit(kubelet(argv=("/opt/kubelet", *words), env=(("VALUE", value),)))
+    unit = unit_text(kubelet(argv=("/opt/kubelet", *words), env=(("VALUE", value),)))
     rows = dict(line.split("=", 1) for line in unit.split("\n") if "=" in line)
     assert read_systemd(rows["ExecStart"], of_command=True) == ["/opt/kubelet", *words]
     assert read_systemd(rows["Environment"], of_command=False) == [f"VALUE={value}"]
-    assert len(unit.split("\n")) == len(_unit(kubelet()).split("\n")), "no text makes a line of its own"
+    assert len(unit.split("\n")) == len(unit_text(kubelet()).split("\n")), "no text makes a line of its own"
 
 
 def test_words_that_systemd_would_read_in_its_own_way() -> None:
-    assert _systemd_word('a "b" \\ $C %d', of_command=True) == r'"a \"b\" \\ $$C %%d"'
-    assert _systemd_word("a=$B\n", of_command=False) == r'"a=$B\x0a"'
+    assert systemd_word('a "b" \\ $C %d', of_command=True) == r'"a \"b\" \\ $$C %%d"'
+    assert systemd_word("a=$B\n", of_command=False) == r'"a=$B\x0a"'
 
 
 def test_the_unit_enters_the_namespaces_and_the_slice() -> None:
-    unit = _unit(kubelet(netns="/run/netns/100%", mountns="/run/ns/m", keep_children=True, log="/var/log/5%.log"))
+    unit = unit_text(kubelet(netns="/run/netns/100%", mountns="/run/ns/m", keep_children=True, log="/var/log/5%.log"))
     assert (
         'ExecStart="/usr/bin/nsenter" "--mount=/proc/1/root/run/ns/m" "--" "/opt/kubelet" "--node-ip" "10.0.0.1"'
         in unit
@@ -422,18 +420,18 @@ def test_the_unit_enters_the_namespaces_and_the_slice() -> None:
 
 def test_the_script_enters_the_namespaces_and_each_cgroup() -> None:
     host, _runit = runit_machine()
-    text = _run_script(host, kubelet(netns="/run/netns/n1", mountns="/run/ns/m"))
+    text = run_script(host, kubelet(netns="/run/netns/n1", mountns="/run/ns/m"))
     assert "/usr/bin/nsenter --net=/run/netns/n1 --mount=/run/ns/m -- /opt/kubelet" in text
     for controller in ("cpu", "cpuset", "memory", "pids"):
         assert f"/sys/fs/cgroup/{controller}/ballast-lab-n1/kubelet" in text
 
 
 def test_the_unit_has_its_place_among_others_and_its_time_to_end() -> None:
-    unit = _unit(kubelet(after=("containerd.service", "crio.service"), before=("x.service",), stop_seconds=75))
+    unit = unit_text(kubelet(after=("containerd.service", "crio.service"), before=("x.service",), stop_seconds=75))
     assert "After=containerd.service crio.service\nBefore=x.service\n" in unit
     assert "TimeoutStopSec=75\n" in unit
     assert "ExecReload" not in unit, "who does not know HUP would end by it"
-    assert "ExecReload=/bin/kill -HUP $MAINPID\n" in _unit(kubelet(reloads=True))
+    assert "ExecReload=/bin/kill -HUP $MAINPID\n" in unit_text(kubelet(reloads=True))
 
 
 def test_runit_leaves_a_service_the_time_that_it_has_to_end(machine: FakeHost) -> None:

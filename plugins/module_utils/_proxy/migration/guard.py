@@ -23,11 +23,11 @@ import time
 from contextlib import suppress
 from typing import Optional
 
+from ..._core.cgroup_paths import cgroup_hierarchies
 from ..._core.errors import BallastError, HostError
 from ..._core.events import FileSink, Progress
 from ..._core.host import Host, LocalHost
 from ..._core.kinds import digest
-from ..._core.service import cgroup_hierarchies
 from . import bridge
 from .feed import Feed
 from .installation import Installation, api, current_config

@@ -1,0 +1,96 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How a service reads: the script of runit, the unit of systemd."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from typing import TYPE_CHECKING
+
+from .cgroup_paths import cgroup_hierarchies, slice_unit
+from .host import PATH, Host
+
+if TYPE_CHECKING:
+    from .service import Service
+
+MARK = "# ballast: "  # a unit file that does not begin with it is not ours
+
+
+def _command(wanted: Service, *, by_systemd: bool) -> list[str]:
+    """The service's command, entering the namespaces that the supervisor does not enter for it."""
+    enter = []
+    if wanted.netns and not by_systemd:
+        enter.append(f"--net={wanted.netns}")
+    if wanted.mountns:
+        # With NetworkNamespacePath= systemd gives the unit a mount namespace of its own (for /sys), and the kernel copies
+        # no mount that holds a mount namespace into another one: there the file is empty. It is itself in PID 1's.
+        root = "/proc/1/root" if by_systemd and wanted.netns else ""
+        enter.append(f"--mount={root}{wanted.mountns}")
+    return [*(["/usr/bin/nsenter", *enter, "--"] if enter else []), *wanted.argv]
+
+
+def run_script(host: Host, wanted: Service) -> str:
+    """runit's `run`. What a killed supervisor left of this service is ended first: the processes of its own cgroup
+    that run its own program."""
+    leaves = [os.path.join(root, wanted.cgroup) for root in cgroup_hierarchies(host)]
+    environment = [f"{name}={value}" for name, value in (("PATH", PATH), *wanted.env)]
+    command = ["/usr/bin/env", "-i", *environment, *_command(wanted, by_systemd=False)]
+    return f"""#!/bin/sh
+# ballast: {wanted.name}
+exec >>{shlex.quote(wanted.log)} 2>&1
+for pid in $(cat {shlex.quote(leaves[0])}/cgroup.procs 2>/dev/null); do
+  [ "$(readlink "/proc/$pid/exe")" = "$(readlink -f {shlex.quote(wanted.argv[0])})" ] && kill -KILL "$pid"
+done
+for leaf in {shlex.join(leaves)}; do
+  # Not with its parents: made here, after those were removed, they would admit nobody.
+  [ -d "$leaf" ] || mkdir "$leaf" || exit 1
+  echo $$ >"$leaf/cgroup.procs" || exit 1
+done
+ulimit -n "$(ulimit -Hn)"
+cd /
+exec {shlex.join(command)}
+"""
+
+
+def unit_text(wanted: Service) -> str:
+    log, netns = _systemd_path(wanted.log), _systemd_path(wanted.netns or "")
+    lines = [
+        MARK + wanted.name,
+        "[Unit]",
+        f"Description=ballast: {wanted.name}",
+        *(f"{name}={' '.join(units)}" for name, units in (("After", wanted.after), ("Before", wanted.before)) if units),
+        "StartLimitIntervalSec=0",
+        "[Service]",
+        f"ExecStart={' '.join(systemd_word(word, of_command=True) for word in _command(wanted, by_systemd=True))}",
+        *(["ExecReload=/bin/kill -HUP $MAINPID"] if wanted.reloads else []),
+        *(f"Environment={systemd_word(f'{name}={value}', of_command=False)}" for name, value in wanted.env),
+        f"Slice={slice_unit(os.path.dirname(wanted.cgroup))}",
+        *([f"NetworkNamespacePath={netns}"] if wanted.netns else []),
+        f"KillMode={'process' if wanted.keep_children else 'control-group'}",
+        "Delegate=yes",
+        "Restart=always",
+        "RestartSec=1",
+        f"TimeoutStopSec={wanted.stop_seconds}",
+        "LimitNOFILE=1048576",
+        f"StandardOutput=append:{log}",
+        f"StandardError=append:{log}",
+        "[Install]",
+        "WantedBy=multi-user.target",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def systemd_word(word: str, *, of_command: bool) -> str:
+    """systemd.syntax(7): double quotes and escapes as in C. systemd.unit(5): % is doubled; systemd.service(5): in a
+    command, but not in Environment=, $ is doubled too."""
+    quoted = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    quoted = "".join(f"\\x{ord(sign):02x}" if ord(sign) < 0x20 or ord(sign) == 0x7F else sign for sign in quoted)
+    return f'"{quoted.replace("$", "$$") if of_command else quoted}"'
+
+
+def _systemd_path(path: str) -> str:
+    """For settings that take the rest of their line: nothing but % is special there."""
+    return path.replace("%", "%%")
