@@ -12,6 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+# The kubelet gives all annotations of the pod as the image's (pkg/kubelet/images, EnsureImageExists), and puts these among
+# them (pkg/kubelet/types, pod_update.go): when it saw the pod first, for one. With them no two pods would ask for the same.
+_KUBELETS_OWN = frozenset(f"kubernetes.io/config.{name}" for name in ("hash", "mirror", "seen", "source"))
+
 
 class PullKey(NamedTuple):
     """Two requests with one key ask the runtime for the same thing, and one answer serves both."""
@@ -40,7 +44,8 @@ class PullRequest:
     @property
     def key(self) -> PullKey:
         """The pod is no part of it. The credentials are: whoever joins gets the answer that these had from the registry."""
-        return PullKey(self.image, self.credentials, self.handler, self.annotations, self.runtime)
+        annotations = tuple(pair for pair in self.annotations if pair[0] not in _KUBELETS_OWN)
+        return PullKey(self.image, self.credentials, self.handler, annotations, self.runtime)
 
 
 def credentials_digest(fields: Mapping[str, str], salt: bytes) -> bytes:

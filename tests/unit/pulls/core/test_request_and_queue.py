@@ -113,3 +113,10 @@ def test_raising_and_removing_pass_over_those_who_do_not_wait():
     assert queue.in_order(2.0) == [second, first]
     queue.remove(second)
     assert list(queue) == [first]
+
+
+@pytest.mark.parametrize("name", ["seen", "source", "hash", "mirror"])
+def test_what_the_kubelet_adds_to_a_pods_annotations_does_not_part_pulls(name):
+    own = (f"kubernetes.io/config.{name}", "2026-01-02T03:04:05.000000006Z")
+    assert request(annotations=(("a", "b"), own)).key == request(annotations=(("a", "b"),)).key
+    assert request(annotations=(("a", "b"), own)).key != request(annotations=(("a", "c"), own)).key
