@@ -82,7 +82,7 @@ MESSAGES = Messages(
             error=UserError,
             text="{path}: no credentials for instance {name}, or not all of them",
             remedy="let the role control_plane make them: add the node to control_plane_nodes; the user who runs Ansible must be "
-            "allowed to read node_instances_pki_dir",
+            "allowed to read node_instances_pki_dir, or node_instances_pki_become be true",
         ),
         Message(
             id="instance-no-binary",
