@@ -10,13 +10,14 @@ import asyncio
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Optional, TextIO
 
 from ..._core.errors import shorten
 from .http2 import Failed
-from .request import PullRequest
+from .request import PullKey, PullRequest
 
 # What a reader of key=value takes for one word.
 _WORD = re.compile(r"[A-Za-z0-9_.,:;/@%+*()\[\]<>~#-]+", re.ASCII)
@@ -47,13 +48,13 @@ class PullLog:
     def __init__(self, log: Log) -> None:
         self._log = log
         self._waited: dict[int, float] = {}
-        self._joined: dict[object, int] = {}
+        self._joined: Counter[PullKey] = Counter()  # callers besides the first, who are still there
 
     def queued(self, request: PullRequest) -> None:
         pass
 
     def joined(self, request: PullRequest) -> None:
-        self._joined[request.key] = self._joined.get(request.key, 0) + 1
+        self._joined[request.key] += 1
 
     def started(self, request: PullRequest, waited: float) -> None:
         self._waited[id(request)] = waited
@@ -65,11 +66,14 @@ class PullLog:
             **_whose(request),
             waited=f"{self._waited.pop(id(request), 0.0):.3f}s",
             took=f"{seconds:.3f}s",
-            joined=self._joined.pop(request.key, None),
+            joined=self._joined.get(request.key),
             **told,
         )
 
     def answered(self, request: PullRequest, outcome: str, waited: float) -> None:
+        self._joined[request.key] -= 1
+        if self._joined[request.key] <= 0:
+            del self._joined[request.key]
         if outcome == "refused":
             self._log.event("pull-refused", **_whose(request), waited=f"{waited:.3f}s")
         elif outcome == "cancelled":
