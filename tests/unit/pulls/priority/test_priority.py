@@ -98,6 +98,9 @@ def test_policy_and_binding_come_and_go_in_their_order(tmp_path: Path) -> None:
     assert len(cluster.changes) == 2
     cluster.run(state="absent")
     assert cluster.objects == {}
+    assert cluster.changes[2:] == [f"DELETE {NAME}"] * 2
+    removed = [url for method, url, _body in cluster.host.requests if method == "DELETE"]
+    assert [BINDINGS in url for url in removed] == [True, False]
     assert [step.kind for step in cluster.run(state="absent").steps] == []
 
 
