@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Optional, Union
 
 from ..._core.daemon import command_line, daemon_pid, flag_value, restart_daemon
-from ..._core.errors import BallastError, CommandFailed, PeerError, Unavailable
+from ..._core.errors import BallastError, CommandFailed, HostError, PeerError, Unavailable, last_lines
 from ..._core.events import Progress
 from ..._core.host import Host
 from ..._core.kinds import fields
@@ -33,11 +33,12 @@ from .containerd_tables import (
 )
 from .drop_in import HEADING, DropInKind, drop_in
 from .messages import MESSAGES
-from .toml import Scalar, Tables, head_imports, head_version, number, quoted, tables, with_number
+from .toml import PENDING, Scalar, Tables, head_imports, head_version, number, quoted, tables, with_number
 
 CONFIG_PATH = "/etc/containerd/config.toml"
 FILE_NAME = "90-ballast-image-pulls.toml"
 _PROPOSED = "/etc/containerd/conf.d/*.toml"
+_PROGRAM = "containerd"
 _TIMEOUT = 30
 _PLUGINS = (("io.containerd.grpc.v1", "cri"), ("io.containerd.cri.v1", "images"), ("io.containerd.cri.v1", "runtime"))
 _GRPC = ("plugins.io.containerd.server.v1.grpc", "grpc")  # from config version 4, and before
@@ -45,26 +46,26 @@ _GRPC = ("plugins.io.containerd.server.v1.grpc", "grpc")  # from config version 
 
 @dataclass(frozen=True)
 class Containerd:
-    """As it runs, or where it is down, as it would be started."""
+    """As it runs."""
 
-    service: str
     program: str
     config_path: str
     version: Version
 
 
 def find_containerd(host: Host, service: str, config_path: str) -> Containerd:
-    """`config_path` "" is the one that it is started with."""
+    """`config_path` "" is the one that it is started with. HostError where it does not run."""
     pid = daemon_pid(host, service)
     argv = [] if pid is None else command_line(host, pid)
-    # Also after an update of the package, until it is started anew, this is the program that runs.
-    program = f"/proc/{pid}/exe" if argv else "containerd"
+    if not argv or os.path.basename(argv[0]) != _PROGRAM:  # or still the script that starts it
+        raise MESSAGES.error("pulls-node-service", option="runtime_service", service=service, what=_PROGRAM)
+    program = f"/proc/{pid}/exe"  # also after an update of the package, until it is started anew
     told = flag_value(argv, "--config") or flag_value(argv, "-c") or ""
     printed = host.run([program, "--version"], timeout=_TIMEOUT).stdout
     version = parse_version(printed)
     if version is None:
         raise MESSAGES.error("pulls-node-runtime-version", found=printed.strip(), version="of unknown version")
-    return Containerd(service, program, config_path or told or CONFIG_PATH, version)
+    return Containerd(program, config_path or told or CONFIG_PATH, version)
 
 
 def dump(host: Host, containerd: Containerd) -> Tables:
@@ -154,18 +155,24 @@ class _Proof:
         except BallastError:  # an undo from a file that containerd cannot read
             self._before = None
 
-    def take_effect(self, host: Host, target: str, wanted: Mapping[str, Mapping[str, Scalar]]) -> None:
-        """`wanted` by the tables of a dump."""
+    def take_effect(
+        self, host: Host, target: str, wanted: Mapping[str, Mapping[str, Scalar]], *, goes_back: bool
+    ) -> None:
+        """`wanted` by the tables of a dump. `goes_back` as in DropInKind."""
+        if not goes_back:
+            self._require_read(host, target, wanted)
+        self._progress.started(_PROGRAM, "starting it anew")
+        restart_daemon(host, self._service)
+        self._wait_until_healthy(host)
+        self._progress.done(_PROGRAM, "healthy")
+
+    def _require_read(self, host: Host, target: str, wanted: Mapping[str, Mapping[str, Scalar]]) -> None:
         found = self._find(host)
         try:
             after = dump(host, found)
         except CommandFailed as error:
             raise _config_error(target, error.found, "see to what stands there besides") from error
         self._require_only(after, wanted, target, found.config_path)
-        self._progress.started("containerd", "starting it anew")
-        restart_daemon(host, self._service)
-        self._wait_until_healthy(host, after)
-        self._progress.done("containerd", "healthy")
 
     def _require_only(
         self, after: Tables, wanted: Mapping[str, Mapping[str, Scalar]], target: str, config_path: str
@@ -185,24 +192,18 @@ class _Proof:
             why = f"with {target}, containerd would have other values of {', '.join(sorted(changed)[:5])}"
             raise _config_error(config_path, why, "see to what imports there are, and their order")
 
-    def _wait_until_healthy(self, host: Host, config: Tables) -> None:
-        address = next((str(config[name]["address"]) for name in _GRPC if config.get(name, {}).get("address")), "")
-
+    def _wait_until_healthy(self, host: Host) -> None:
         def probe() -> Union[Ready[None], Pending]:
-            if daemon_pid(host, self._service) is None:
-                return Pending("it does not run")
-            argv = [require_ctr(host, self._find(host)), "--address", address, "plugins", "ls"]
             try:
-                done = host.run(argv, timeout=_TIMEOUT, check=False)
-            except CommandFailed as error:
-                return Pending(error.found)
-            reason = done.stderr.strip()[-200:] if done.status != 0 else plugin_problem(done.stdout)
-            return Pending(reason or "it does not answer") if reason or done.status != 0 else Ready(None)
+                reason = unhealthy(host, self._find(host))
+            except HostError as error:  # down, or ended between two questions
+                reason = error.in_one_line
+            return Pending(reason) if reason else Ready(None)
 
         try:
-            wait(host, self._progress, "containerd", probe, deadline_seconds=self._ready_seconds, interval=0.3)
+            wait(host, self._progress, _PROGRAM, probe, deadline_seconds=self._ready_seconds, interval=0.3)
         except PeerError as error:
-            shown = {"runtime": "containerd", "seconds": f"{self._ready_seconds:.0f}"}
+            shown = {"runtime": _PROGRAM, "seconds": f"{self._ready_seconds:.0f}"}
             raise MESSAGES.error("pulls-node-runtime-failed", found=error.found or error.text, **shown) from error
 
     def _find(self, host: Host) -> Containerd:
@@ -221,9 +222,9 @@ class ContainerdDropInKind(DropInKind):
     def prepare(self, host: Host, target: str) -> None:
         self._proof.look(host)
 
-    def take_effect(self, host: Host, target: str, text: str) -> None:
+    def take_effect(self, host: Host, target: str, text: str, *, goes_back: bool) -> None:
         wanted = {CRI_IMAGES if name == CRI_V2 else name: keys for name, keys in tables(text).items() if name}
-        self._proof.take_effect(host, target, wanted)
+        self._proof.take_effect(host, target, wanted, goes_back=goes_back)
 
 
 class ContainerdNumberKind:
@@ -240,15 +241,17 @@ class ContainerdNumberKind:
 
     def write(self, host: Host, target: str, after: Value, before: Value) -> None:
         value = fields(after)["number"]
-        self._change(host, target, int(value) if isinstance(value, int) else None)
+        self._change(host, target, int(value) if isinstance(value, int) else None, before)
 
     def remove(self, host: Host, target: str, before: Value) -> None:
-        self._change(host, target, None)
+        self._change(host, target, None, before)
 
-    def _change(self, host: Host, target: str, value: Optional[int]) -> None:
+    def _change(self, host: Host, target: str, value: Optional[int], before: Value) -> None:
         self._proof.look(host)
         self._write(host, target, value, pending=True)
-        self._proof.take_effect(host, target, {} if value is None else {CRI_V2: {DOWNLOADS: value}})
+        goes_back = before != ABSENT and fields(before)["number"] == PENDING
+        wanted = {} if value is None else {CRI_V2: {DOWNLOADS: value}}
+        self._proof.take_effect(host, target, wanted, goes_back=goes_back)
         self._write(host, target, value, pending=False)
 
     def _write(self, host: Host, target: str, value: Optional[int], *, pending: bool) -> None:
@@ -264,6 +267,17 @@ def changed_keys(before: Tables, after: Tables) -> set[str]:
     """TABLE.KEY of each that differs. Which files were read is no setting."""
     names = {(table, key) for one in (before, after) for table in one for key in one[table]}
     return {f"{table}.{key}" for table, key in names if before.get(table, {}).get(key) != after.get(table, {}).get(key)}
+
+
+def unhealthy(host: Host, containerd: Containerd) -> str:
+    """Why the one that runs is not in order, "" where it is."""
+    config = dump(host, containerd)
+    address = next((str(config[name]["address"]) for name in _GRPC if config.get(name, {}).get("address")), "")
+    argv = [require_ctr(host, containerd), "--address", address, "plugins", "ls"]
+    done = host.run(argv, timeout=_TIMEOUT, check=False)
+    return (
+        plugin_problem(done.stdout) if done.status == 0 else f"it does not answer: {last_lines(done.stderr, limit=2)}"
+    )
 
 
 def plugin_problem(text: str) -> str:

@@ -62,10 +62,15 @@ class CrioDropInKind(DropInKind):
     def emptied(self, text: str) -> str:
         return HEADING
 
-    def take_effect(self, host: Host, target: str, text: str) -> None:
+    def take_effect(self, host: Host, target: str, text: str, *, goes_back: bool) -> None:
         self._progress.started("CRI-O", "starting it anew")
         restart_daemon(host, self._service)
         self._wait_until_healthy(host)
+        if not goes_back:
+            self._require_in_effect(host, target, text)
+        self._progress.done("CRI-O", "healthy")
+
+    def _require_in_effect(self, host: Host, target: str, text: str) -> None:
         wanted = tables(text)
         found = read_in_effect(host)
         for key, table in _TABLES.items():
@@ -73,7 +78,6 @@ class CrioDropInKind(DropInKind):
             if value is not None and found[key] != value:
                 shown = {"what": "CRI-O", "key": key, "wanted": value, "path": target, "where": os.path.dirname(target)}
                 raise MESSAGES.error("pulls-node-not-in-effect", found=f"{key} = {found[key]}", **shown)
-        self._progress.done("CRI-O", "healthy")
 
     def _wait_until_healthy(self, host: Host) -> None:
         def probe() -> Union[Ready[None], Pending]:

@@ -38,30 +38,34 @@ class DropInKind:
 
     def write(self, host: Host, target: str, after: Value, before: Value) -> None:
         text = str(fields(after)["text"]).replace(_MARK, "")
-        self._change(host, target, text, before)
+        self._change(host, target, text, before=before)
         host.write(target, _bytes(text), mode=_MODE)
 
     def remove(self, host: Host, target: str, before: Value) -> None:
-        self._change(host, target, self.emptied(str(fields(before)["text"])), before)
+        self._change(host, target, self.emptied(str(fields(before)["text"])), before=before)
         host.remove(target)
 
     def emptied(self, text: str) -> str:
         """The text of a drop-in that sets nothing."""
         raise NotImplementedError
 
-    def take_effect(self, host: Host, target: str, text: str) -> None:
-        """Start the service anew and prove that it is healthy, and has in effect what `text` says. The file is there."""
+    def take_effect(self, host: Host, target: str, text: str, *, goes_back: bool) -> None:
+        """Start the service anew and prove that it is healthy, and has in effect what `text` says. The file is there.
+
+        What goes back, because what was to come failed, need but be healthy: what stood in the way of the one may stand in
+        the way of the other, and it has been told.
+        """
         raise NotImplementedError
 
     def prepare(self, host: Host, target: str) -> None:
         """Look at what must not change, before the file is written."""
 
-    def _change(self, host: Host, target: str, text: str, before: Value) -> None:
+    def _change(self, host: Host, target: str, text: str, *, before: Value) -> None:
         self.prepare(host, target)
         if host.stat(os.path.dirname(target)) is None:
             host.make_directory(os.path.dirname(target))
         host.write(target, _bytes(_MARK + text), mode=_MODE)
-        self.take_effect(host, target, text)
+        self.take_effect(host, target, text, goes_back=before != ABSENT and _MARK in str(fields(before)["text"]))
 
 
 def _bytes(text: str) -> bytes:

@@ -157,7 +157,7 @@ class KubeletKind(DropInKind):
     def emptied(self, text: str) -> str:
         return _HEAD
 
-    def take_effect(self, host: Host, target: str, text: str) -> None:
+    def take_effect(self, host: Host, target: str, text: str, *, goes_back: bool) -> None:
         service = self._where.kubelet_service
         left = find_kubelet(host, self._where)
         was_ready = _not_ready(host, self._where, left, since=0.0) == ""
@@ -165,7 +165,8 @@ class KubeletKind(DropInKind):
         self._progress.started("kubelet", "starting it anew")
         restart_daemon(host, service)
         self._wait_until_healthy(host, begun if was_ready else None)
-        self._require_in_effect(host, target, drop_in_settings(text))
+        if not goes_back:
+            self._require_in_effect(host, target, drop_in_settings(text))
         self._progress.done("kubelet", "healthy")
 
     def _wait_until_healthy(self, host: Host, ready_since: Optional[float]) -> None:

@@ -35,7 +35,7 @@ def tables(text: str) -> dict[str, dict[str, Scalar]]:
     name whose parts hold dots reads like a deeper one: those of containerd's plugins do not clash."""
     found: dict[str, dict[str, Scalar]] = {"": {}}
     current = found[""]
-    for line in _COMMENT.sub(lambda match: match[1] or "", text).splitlines():
+    for line in _lines(_COMMENT.sub(lambda match: match[1] or "", text)):
         header, key = _HEADER.fullmatch(line), _KEY.fullmatch(line)
         if header:
             current = found.setdefault(_name(header[1]), {})
@@ -69,10 +69,10 @@ def head_imports(text: str) -> Optional[list[str]]:
 def number(text: str, table: str, key: str) -> Union[int, str, None]:
     """Of a file that a person wrote: the number in a table, PENDING where a restart is still to come, None where there is
     none. ValueError where there is not exactly one table of that name, or something else than a number."""
-    at = _key_line(text.splitlines(keepends=True), table, key)
+    at = _key_line(_lines(text), table, key)
     if at is None:
         return None
-    match = _number_line(text.splitlines(keepends=True)[at], key)
+    match = _number_line(_lines(text)[at], key)
     if match is None:
         raise ValueError(f"{key} of [{table}] is not a number on a line of its own")
     return PENDING if PENDING in match["rest"] or match["value"] is None else int(match["value"])
@@ -81,15 +81,16 @@ def number(text: str, table: str, key: str) -> Union[int, str, None]:
 def with_number(text: str, table: str, key: str, value: Optional[int], *, pending: bool) -> str:
     """The same text with another number there, marked while the restart is still to come; None takes the line away, or
     leaves the mark alone. What is not on that line stays byte for byte."""
-    lines = text.splitlines(keepends=True)
+    lines = _lines(text)
     at = _key_line(lines, table, key)
     if at is None:
         if value is None:
             return text
-        header = _table_line(lines, table)
-        indent = re.match(r"\s*", lines[header])
-        lines.insert(header + 1, f"{indent[0] if indent else ''}  {key} = 0\n")
-        at = header + 1
+        at = _table_line(lines, table) + 1
+        header = lines[at - 1]
+        indent = header[: len(header) - len(header.lstrip())]
+        lines[at - 1] = header if header.endswith("\n") else f"{header}\n"
+        lines.insert(at, f"{indent}  {key} = 0\n")
     match = _number_line(lines[at], key)
     if match is None:
         raise ValueError(f"{key} of [{table}] is not a number on a line of its own")
@@ -104,9 +105,14 @@ def with_number(text: str, table: str, key: str, value: Optional[int], *, pendin
     return "".join(lines)
 
 
+def _lines(text: str) -> list[str]:
+    """With their ends. To TOML but LF ends a line, with or without a CR before it."""
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
+
+
 def _head(text: str) -> str:
     """What stands before the first table."""
-    lines = text.splitlines(keepends=True)
+    lines = _lines(text)
     for at, line in enumerate(lines):
         if _HEADER.fullmatch(line.rstrip("\r\n")) or line.lstrip().startswith("[["):
             return "".join(lines[:at])

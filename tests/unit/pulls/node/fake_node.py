@@ -120,7 +120,6 @@ class Node:
         host.given("/etc/kubernetes/kubelet.conf", kubeconfig())
         self.services = _Runit(self)
         host.on("/usr/bin/ctr", answer=self._plugins, reads=True)
-        host.on("containerd", answer=self._containerd, reads=True)
         host.answer("http://127.0.0.1:10248/healthz", lambda url, _body: self._healthz(url))
         host.answer(f"{SERVER}/api/v1/nodes/n1", lambda _url, _body: self._node())
         host.answer(f"{SERVER}/api/v1/nodes/n1/proxy/configz", lambda url, _body: self._configz(url))

@@ -288,6 +288,20 @@ def test_a_file_that_wins_over_ours_is_told() -> None:
     assert node.host.stat(KUBELET_FILE) is None
 
 
+def test_what_goes_back_need_but_be_healthy() -> None:
+    """What was there is against another file's word as well; that has been told for what was to come."""
+    node = Node()
+    apply(node, node.asked(max_parallel_image_pulls=1))
+    node.host.given(f"{CONFIG_DIR}/99-other.conf", f"{HEAD}serializeImagePulls: true\n")
+    with pytest.raises(BallastError) as caught:
+        apply(node, node.asked(max_parallel_image_pulls=5))
+    assert caught.value.id == "pulls-node-kubelet-failed"
+    assert "left: nothing" in caught.value.text
+    assert at_rest(node)
+    assert node.effective["maxParallelImagePulls"] == 1
+    assert findings(node, node.asked(max_parallel_image_pulls=1)) == [("pulls-node-not-in-effect", True)]
+
+
 def test_a_containerd_without_its_cri_plugin_is_not_healthy() -> None:
     node = Node()
     node.broken_cri = True

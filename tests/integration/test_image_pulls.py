@@ -1,0 +1,243 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The module image_pulls on an instance of a lab, with its real kubelet and containerd. The tests of this file run in order."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.lab import Lab, lab_named
+
+ROOT = Path(__file__).resolve().parents[2]
+KUBELET_FILE, CONTAINERD_FILE = "90-ballast-image-pulls.conf", "90-ballast-image-pulls.toml"
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make node instances")
+
+
+@dataclass(frozen=True)
+class Node:
+    lab: Lab
+    inventory: str
+
+    @property
+    def home(self) -> Path:
+        return Path(self.lab.directory, "nodes", "n1")
+
+    @property
+    def kubelet_file(self) -> Path:
+        return self.home / "etc/kubelet.conf.d" / KUBELET_FILE
+
+    @property
+    def containerd_file(self) -> Path:
+        return self.home / "etc/containerd.conf.d" / CONTAINERD_FILE
+
+    @property
+    def where(self) -> dict[str, Any]:
+        return {
+            "kubelet_service": self._service("kubelet"),
+            "runtime_service": self._service("containerd"),
+            "kubeconfig": f"{self.lab.directory}/admin.kubeconfig",
+            "state_dir": str(self.home / "image-pulls"),
+        }
+
+    def module(self, name: str, *words: str, **options: Any) -> dict[str, Any]:
+        argv = [
+            str(Path(sys.executable).with_name("ansible")),
+            "n1",
+            "-i",
+            self.inventory,
+            "-m",
+            f"ballast.kube.{name}",
+        ]
+        environment = {
+            **os.environ,
+            "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+            "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".build/collections"),
+            "ANSIBLE_FORCE_COLOR": "0",
+        }
+        argv += ["-a", json.dumps({**self.where, **options}), *words]
+        done = subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=400, check=False)
+        head, arrow, text = done.stdout.partition(" => ")
+        assert arrow, done.stdout + done.stderr
+        found: dict[str, Any] = json.loads(text[: text.rindex("}") + 1])
+        return {**found, "ok": "FAILED" not in head, "printed": head}
+
+    def pulls(self, *words: str, **options: Any) -> dict[str, Any]:
+        found = self.module("image_pulls", *words, **options)
+        assert found["ok"], found["msg"]
+        return found
+
+    def info(self) -> dict[str, Any]:
+        found = self.module("image_pulls_info")
+        assert found["ok"], found["msg"]
+        return found
+
+    def configz(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.lab.kubectl("get", "--raw", "/api/v1/nodes/n1/proxy/configz"))
+        return dict(found["kubeletconfig"])
+
+    def pids(self) -> dict[str, int]:
+        return {path.rpartition("-n1-")[2]: pid for path, pid in self.lab.services().items() if "-n1-" in path}
+
+    def _service(self, name: str) -> str:
+        return str(self.home / "sv" / f"ballast-{self.lab.name}-n1-{name}")
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    with lab_named("pulls") as lab:
+        run = lab.up(lab_nodes=1)
+        assert run.status == 0, run.output
+        inventory = tmp_path_factory.mktemp("inventory") / "lab.yml"
+        inventory.write_text(json.dumps({"plugin": "ballast.kube.lab", "lab_dir": lab.directory}), encoding="utf-8")
+        yield Node(lab=lab, inventory=str(inventory))
+
+
+LIMITS = {
+    "max_parallel_image_pulls": 5,
+    "registry_pull_qps": 0,
+    "runtime": {"max_concurrent_downloads": 8, "max_concurrent_unpacks": 2},
+}
+
+
+def titles(result: dict[str, Any]) -> list[str]:
+    return [f"{step['verb']} {step['kind']}" for step in result["steps"]]
+
+
+def test_before_it_everything_is_the_default(node: Node) -> None:
+    found = node.info()
+    assert found["kubelet"]["settings"] == {
+        "maxParallelImagePulls": {"value": None, "source": "default"},
+        "serializeImagePulls": {"value": True, "source": "default"},
+        "registryPullQPS": {"value": 5, "source": "default"},
+        "registryBurst": {"value": 10, "source": "default"},
+        "imageServiceEndpoint": {"value": None, "source": "default"},
+    }
+    assert found["kubelet"]["read_back"]
+    assert found["runtime"]["table"] == "io.containerd.transfer.v1.local"
+    assert found["runtime"]["settings"]["max_concurrent_downloads"] == {"value": 3, "source": "default"}
+
+
+def test_check_mode_says_what_would_be_and_changes_nothing(node: Node) -> None:
+    pids = node.pids()
+    found = node.pulls("--check", "--diff", **LIMITS)
+    assert titles(found) == ["make containerd-drop-in", "make kubelet-drop-in"]
+    assert "+maxParallelImagePulls: 5" in found["printed"]
+    assert node.pids() == pids
+    assert not node.kubelet_file.exists()
+    assert not (node.home / "image-pulls").exists()
+
+
+def test_the_limits_are_in_effect_and_only_those_services_started_anew(node: Node) -> None:
+    pids = node.pids()
+    found = node.pulls(**LIMITS)
+    assert titles(found) == ["make containerd-drop-in", "make kubelet-drop-in"]
+    assert found["findings"] == []
+    config = node.configz()
+    assert (config["maxParallelImagePulls"], config["serializeImagePulls"]) == (5, False)
+    assert (config["registryPullQPS"], config["registryBurst"]) == (0, 10)
+    settings = found["runtime"]["settings"]
+    assert settings["max_concurrent_downloads"] == {"value": 8, "source": str(node.containerd_file)}
+    assert settings["max_concurrent_unpacks"]["value"] == 2
+    assert found["kubelet"]["settings"]["maxParallelImagePulls"] == {"value": 5, "source": str(node.kubelet_file)}
+    after = node.pids()
+    assert {name for name in pids if pids[name] != after[name]} == {"containerd", "kubelet"}
+
+
+def test_a_second_run_changes_nothing(node: Node) -> None:
+    pids = node.pids()
+    found = node.pulls(**LIMITS)
+    assert (found["changed"], found["steps"]) == (False, [])
+    assert node.pids() == pids
+
+
+def test_a_change_of_the_kubelet_leaves_containerd_alone(node: Node) -> None:
+    pids = node.pids()
+    found = node.pulls(**{**LIMITS, "max_parallel_image_pulls": 2})
+    assert titles(found) == ["change kubelet-drop-in"]
+    after = node.pids()
+    assert {name for name in pids if pids[name] != after[name]} == {"kubelet"}
+    assert node.configz()["maxParallelImagePulls"] == 2
+
+
+def test_parallel_without_a_limit_takes_the_limit_of_other_files_away(node: Node) -> None:
+    other = node.kubelet_file.with_name("10-other.conf")
+    head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+    other.write_text(f"{head}maxParallelImagePulls: 7\nserializeImagePulls: false\n", encoding="utf-8")
+    try:
+        node.pulls(serialize_image_pulls=False, runtime=LIMITS["runtime"])
+        config = node.configz()
+        assert (config.get("maxParallelImagePulls"), config["serializeImagePulls"]) == (None, False)
+    finally:
+        other.unlink()
+
+
+def test_what_is_asked_for_no_more_goes_back(node: Node) -> None:
+    found = node.pulls(max_parallel_image_pulls=2)
+    assert titles(found) == ["remove containerd-drop-in", "change kubelet-drop-in"]
+    assert found["runtime"]["settings"]["max_concurrent_downloads"] == {"value": 3, "source": "default"}
+    assert not node.containerd_file.exists()
+
+
+def test_a_kubelet_that_does_not_come_back_gets_its_file_back(node: Node) -> None:
+    node.pulls(max_parallel_image_pulls=1)
+    left = node.kubelet_file.read_text(encoding="utf-8")
+    other = node.kubelet_file.with_name("99-other.conf")
+    head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+    other.write_text(f"{head}serializeImagePulls: true\n", encoding="utf-8")
+    try:
+        found = node.module("image_pulls", max_parallel_image_pulls=9, ready_seconds=60)
+        assert not found["ok"]
+        assert found["id"] == "pulls-node-kubelet-failed"
+        assert "undone: 1 of 1 steps; left: nothing" in found["msg"], found["msg"]
+        assert node.kubelet_file.read_text(encoding="utf-8") == left
+        assert node.configz()["maxParallelImagePulls"] == 1
+    finally:
+        other.unlink()
+
+
+def test_a_later_file_that_wins_is_told_and_what_was_there_is_there_again(node: Node) -> None:
+    left = node.kubelet_file.read_text(encoding="utf-8")
+    other = node.kubelet_file.with_name("99-other.conf")
+    head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+    other.write_text(f"{head}registryBurst: 77\n", encoding="utf-8")
+    try:
+        found = node.module("image_pulls", max_parallel_image_pulls=1, registry_burst=20)
+        assert (found["ok"], found["id"]) == (False, "pulls-node-not-in-effect")
+        assert "registryBurst: 77 in /configz" in found["msg"]
+        assert node.kubelet_file.read_text(encoding="utf-8") == left
+    finally:
+        other.unlink()
+
+
+def test_the_number_that_makes_containerd_pull_another_way_is_refused(node: Node) -> None:
+    other = node.containerd_file.with_name("10-other.toml")
+    other.write_text('version = 3\n[plugins."io.containerd.cri.v1.images"]\nmax_concurrent_downloads = 5\n', "utf-8")
+    pids = node.pids()
+    try:
+        found = node.module("image_pulls", max_parallel_image_pulls=1, runtime={"max_concurrent_downloads": 8})
+        assert (found["ok"], found["id"]) == (False, "pulls-node-local-pull")
+        assert node.pids() == pids
+    finally:
+        other.unlink()
+
+
+def test_removed_nothing_is_left(node: Node) -> None:
+    node.pulls(state="absent")
+    assert os.listdir(node.kubelet_file.parent) == []
+    assert os.listdir(node.containerd_file.parent) == []
+    assert not (node.home / "image-pulls").exists()
+    config = node.configz()
+    assert (config.get("maxParallelImagePulls"), config["serializeImagePulls"]) == (None, True)
+    assert not node.pulls(state="absent")["changed"]
