@@ -50,6 +50,12 @@ pid:
   description: Process of the proxy; null where none runs.
   returned: success
   type: int
+missing_packages:
+  description: Packages of Debian that the proxy needs and this host lacks.
+  returned: success
+  type: list
+  elements: str
+  sample: [python3-grpcio]
 status:
   description: What C(ballast-pull-proxy status --json) prints; null where none answers.
   returned: success

@@ -75,10 +75,10 @@ class PullProxyEngine(ResourceEngine[Deployment]):
     def require(self, desired: Deployment, host: Host) -> None:
         if desired.state == ABSENT:
             return
-        missing = host.run([_PYTHON, "-I", "-c", _FIND, *_NEEDED], timeout=30).stdout.split()
+        missing = _missing(host)
         if missing:
-            packages = " ".join(_NEEDED[name] for name in missing)
-            raise MESSAGES.error("pulls-deploy-packages", modules=", ".join(missing), packages=packages)
+            modules, packages = ", ".join(missing), " ".join(missing.values())
+            raise MESSAGES.error("pulls-deploy-packages", modules=modules, packages=packages)
 
     def verify(self, desired: Deployment, host: Host, progress: Progress) -> list[Finding]:
         return [] if desired.state == ABSENT else finding(host, progress)
@@ -92,7 +92,7 @@ ENGINE = PullProxyEngine()
 
 def read(host: Host, params: Mapping[str, Any]) -> Mapping[str, Any]:
     """What `image_pull_proxy_info` returns."""
-    return reported(host, params["state_dir"])
+    return {**reported(host, params["state_dir"]), "missing_packages": list(_missing(host).values())}
 
 
 def reported(host: Host, state_dir: str) -> dict[str, object]:
@@ -104,6 +104,12 @@ def reported(host: Host, state_dir: str) -> dict[str, object]:
         "pid": pid,
         "status": None if pid is None else status(host),
     }
+
+
+def _missing(host: Host) -> dict[str, str]:
+    """What Python does not find here: package of Debian by module."""
+    names = host.run([_PYTHON, "-I", "-c", _FIND, *_NEEDED], timeout=30).stdout.split()
+    return {name: _NEEDED[name] for name in names}
 
 
 def _service(desired: Deployment) -> Service:

@@ -13,7 +13,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core import program
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, Problems
 from ansible_collections.ballast.kube.plugins.module_utils._core.events import NullSink, Progress
 from ansible_collections.ballast.kube.plugins.module_utils._core.service import service_pid
-from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.engine import reported
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.engine import read, reported
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.request import CONFIG, LOG
 from tests.unit.cases import apply, check_kills, plan_of
 from tests.unit.fakes import FakeHost
@@ -202,6 +202,7 @@ def test_what_python_lacks_is_named_with_its_packages(proxy: Proxy) -> None:
     assert caught.value.id == "pulls-deploy-packages"
     assert "apt-get install python3-grpcio python3-yaml;" in caught.value.remedy
     ENGINE.require(nothing(), proxy.host)
+    assert read(proxy.host, {"state_dir": STATE})["missing_packages"] == ["python3-grpcio", "python3-yaml"]
 
 
 def test_every_fault_is_told_at_once() -> None:
