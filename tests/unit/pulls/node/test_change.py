@@ -173,6 +173,25 @@ def test_a_number_that_was_there_comes_back() -> None:
     assert node.host.text(MAIN) == main
 
 
+@pytest.mark.parametrize(
+    ("version", "file_version", "table", "header"),
+    [
+        ("2.0.5", 3, "plugins.io.containerd.cri.v1.images", "io.containerd.cri.v1.images"),
+        ("2.0.5", 2, "plugins.io.containerd.cri.v1.images", "io.containerd.grpc.v1.cri"),
+        ("2.1.4", 3, TRANSFER, "io.containerd.transfer.v1.local"),
+        ("2.2.1", 2, TRANSFER, "io.containerd.transfer.v1.local"),
+        ("2.3.7", 4, TRANSFER, "io.containerd.transfer.v1.local"),
+    ],
+)
+def test_the_version_chooses_the_table(version: str, file_version: int, table: str, header: str) -> None:
+    """A drop-in is of its main file's version, which it may not be above."""
+    node = Node(version=version, main=MAIN_V3.replace("version = 3", f"version = {file_version}"))
+    apply(node, node.asked(runtime={"max_concurrent_downloads": 8}))
+    assert node.containerd_has[table]["max_concurrent_downloads"] == 8
+    text = node.host.text(CONTAINERD_FILE)
+    assert f'version = {file_version}\n\n[plugins."{header}"]\n' in text
+
+
 def test_where_it_pulls_without_the_transfer_service_the_other_table_counts() -> None:
     main = MAIN_V3 + '[plugins."io.containerd.cri.v1.images"]\n  discard_unpacked_layers = true\n'
     node = Node(main=main)
@@ -201,6 +220,21 @@ def test_flags_that_would_win_are_named_with_their_places() -> None:
         ("pulls-node-flag", f"process {pid}"),
     ]
     assert plan(node, node.asked(registry_burst=1)) == [MAKE[1]]
+
+
+@pytest.mark.parametrize(
+    ("options", "option"),
+    [
+        ({"registry_burst": 3, "kubelet_service": "/etc/sv/nothing"}, "kubelet_service"),
+        ({"runtime": {"max_concurrent_downloads": 3}, "container_runtime": "containerd"}, "runtime_service"),
+        ({"runtime": {"max_concurrent_downloads": 3}, "container_runtime": "crio"}, "runtime_service"),
+    ],
+)
+def test_a_service_that_is_not_there_is_named(options: dict[str, Any], option: str) -> None:
+    node = Node()
+    error = refused(node, node.asked(**{"runtime_service": "/etc/sv/nothing", **options}))
+    assert error.id == "pulls-node-service"
+    assert error.text.startswith(f"{option}: there is no service /etc/sv/nothing")
 
 
 def test_errors_of_all_levels_are_told_at_once() -> None:
