@@ -90,7 +90,7 @@ class PullLab:
             if most is not None:
                 document["maxParallelImagePulls"] = most
             Path(self._home(node), "etc/kubelet.conf.d", DROP_IN).write_text(json.dumps(document), encoding="utf-8")
-        self._restart_kubelets()
+        self.restart_kubelets()
         wanted = {node: (f"unix://{socket}", most) for node, socket in endpoints.items()}
         effective = eventually(lambda: self._effective(endpoints) == wanted, seconds=_RESTART_SECONDS)
         assert effective, f"the kubelets do not work with {wanted}"
@@ -142,7 +142,7 @@ class PullLab:
     def _home(self, node: str) -> str:
         return f"{self.lab.directory}/nodes/{node}"
 
-    def _restart_kubelets(self) -> None:
+    def restart_kubelets(self) -> None:
         before = {path: pid for path, pid in self.lab.services().items() if path.endswith("-kubelet")}
         for pid in before.values():
             os.kill(pid, signal.SIGTERM)
