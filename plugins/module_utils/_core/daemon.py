@@ -14,11 +14,11 @@ import re
 from collections.abc import Sequence
 from typing import Optional
 
-from .errors import CommandFailed
 from .host import Host
 from .service import stop_runit
 
 _STOP_SECONDS = 30
+_PROPERTIES = ("LoadState", "MainPID", "FragmentPath", "DropInPaths", "EnvironmentFiles", "NetworkNamespacePath")
 _ENVIRONMENT_FILE = re.compile(r"(\S+) \(ignore_errors=(?:yes|no)\)")
 
 
@@ -37,12 +37,32 @@ def daemon_pid(host: Host, service: str) -> Optional[int]:
     return int(pid) if state == b"run" and pid.isdigit() else None
 
 
-def restart_daemon(host: Host, service: str) -> None:
+def stop_daemon(host: Host, service: str) -> None:
+    """Until it has ended. One that does not run is well."""
     if _by_runit(service):
         stop_runit(host, service)
+    else:
+        host.run(["systemctl", "stop", service], timeout=3 * _STOP_SECONDS)
+
+
+def start_daemon(host: Host, service: str) -> None:
+    if _by_runit(service):
         host.run(["sv", "-w", str(_STOP_SECONDS), "up", service], timeout=2 * _STOP_SECONDS)
     else:
+        host.run(["systemctl", "start", service], timeout=3 * _STOP_SECONDS)
+
+
+def restart_daemon(host: Host, service: str) -> None:
+    if _by_runit(service):
+        stop_daemon(host, service)
+        start_daemon(host, service)
+    else:  # at once, for systemd would stop what requires it, and not start that again
         host.run(["systemctl", "restart", service], timeout=6 * _STOP_SECONDS)
+
+
+def daemon_network(host: Host, service: str) -> Optional[str]:
+    """Path of the network namespace that systemd starts it in, where that is not systemd's own."""
+    return None if _by_runit(service) else _unit(host, service).get("NetworkNamespacePath") or None
 
 
 def daemon_files(host: Host, service: str) -> list[str]:
@@ -77,12 +97,9 @@ def _by_runit(service: str) -> bool:
 
 
 def _unit(host: Host, name: str) -> dict[str, str]:
-    """Empty where systemd knows nothing of it. A property that has several values is printed once for each."""
-    argv = ["systemctl", "show", "--property", "LoadState,MainPID,FragmentPath,DropInPaths,EnvironmentFiles", name]
-    try:
-        lines = host.run(argv, timeout=30).stdout.splitlines()
-    except CommandFailed:
-        return {}
+    """A property that has several values is printed once for each."""
+    argv = ["systemctl", "show", "--property", ",".join(_PROPERTIES), name]
+    lines = host.run(argv, timeout=30).stdout.splitlines()
     found: dict[str, str] = {}
     for line in lines:
         key, equals, value = line.partition("=")

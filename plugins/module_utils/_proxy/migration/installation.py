@@ -16,11 +16,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Optional, Union
 
-from ..._core.errors import CommandFailed
+from ..._core.daemon import command_line, daemon_exists, daemon_network, daemon_pid, flag_value
 from ..._core.host import PATH, Host
 from ..._core.kubeapi import Api
 from ..._core.kubeconfig import Credentials, credentials
-from ..._core.service import stop_runit
 from ..iptables.restore import VARIANTS
 from .config_file import parse_config
 from .messages import MESSAGES
@@ -28,7 +27,6 @@ from .messages import MESSAGES
 SERVICE, DAEMONSET = "service", "daemonset"
 MODE_LABEL = "ballast.kube/kube-proxy-mode"  # of a node: the mode whose DaemonSet it has chosen
 POD_CONFIG_PATH = "/var/lib/kube-proxy/config.conf"
-_STOP_SECONDS = 30
 _PROGRAM = "kube-proxy"
 _LINKS = 10  # iptables is one to its alternative, that one to the variant, and that to the program of all tools
 
@@ -43,35 +41,23 @@ class Installation:
     kubeconfig: str = ""
     node_name: str = ""
 
-    @property
-    def by_runit(self) -> bool:
-        return self.service.startswith("/")
-
 
 def process(host: Host, where: Installation) -> Optional[int]:
     """The pid of kube-proxy; None while it does not run."""
     if where.deployment == DAEMONSET:
         return _in_this_network(host)
-    if where.by_runit:
-        state = (host.read(os.path.join(where.service, "supervise", "stat")) or b"").strip()
-        pid = (host.read(os.path.join(where.service, "supervise", "pid")) or b"").strip()
-        return int(pid) if state == b"run" and pid.isdigit() else None
-    return int(_unit(host, where.service).get("MainPID", "0") or 0) or None
+    return daemon_pid(host, where.service)
 
 
 def require_service(host: Host, where: Installation) -> None:
     """Raise where there is no such service, or it is not started with the configuration file that it is told by."""
     if where.deployment == DAEMONSET:
         return
-    if where.by_runit:
-        there = host.stat(os.path.join(where.service, "run")) is not None
-    else:
-        there = _unit(host, where.service).get("LoadState") == "loaded"
-    if not there:
+    if not daemon_exists(host, where.service):
         raise MESSAGES.error("migrate-no-service", service=where.service)
     pid = process(host, where)
-    argv = [] if pid is None else _argv(host, pid)
-    named = _flag(argv, "--config")
+    argv = [] if pid is None else command_line(host, pid)
+    named = flag_value(argv, "--config")
     if argv and os.path.basename(argv[0]) == _PROGRAM and named != where.config_path:
         raise MESSAGES.error("migrate-config-unused", found=" ".join(argv[:12]), path=where.config_path)
 
@@ -81,7 +67,7 @@ def config_text(host: Host, where: Installation) -> Optional[str]:
     path = where.config_path
     if where.deployment == DAEMONSET:
         root, argv = _pod(host)
-        path = root + (_flag(argv, "--config") or POD_CONFIG_PATH)
+        path = root + (flag_value(argv, "--config") or POD_CONFIG_PATH)
     data = host.read(path)
     return None if data is None else data.decode("utf-8", errors="surrogateescape")
 
@@ -98,28 +84,13 @@ def node_name(host: Host, where: Installation, config: Mapping[str, Any]) -> str
     if where.node_name:
         return where.node_name
     pid = process(host, where)
-    flag = "" if pid is None else _flag(_argv(host, pid), "--hostname-override")
+    flag = None if pid is None else flag_value(command_line(host, pid), "--hostname-override")
     return (flag or str(config.get("hostnameOverride") or "") or platform.node()).strip().lower()
 
 
 def api(host: Host, where: Installation, config: Mapping[str, Any]) -> Api:
     """With kube-proxy's own credentials, which may list and watch what rules are made of."""
     return Api(host, _credentials(host, where, config))
-
-
-def stop(host: Host, where: Installation) -> None:
-    """Until it has ended. A kube-proxy that does not run is well."""
-    if where.by_runit:
-        stop_runit(host, where.service)
-    else:
-        host.run(["systemctl", "stop", where.service], timeout=3 * _STOP_SECONDS)
-
-
-def start(host: Host, where: Installation) -> None:
-    if where.by_runit:
-        host.run(["sv", "-w", str(_STOP_SECONDS), "up", where.service], timeout=2 * _STOP_SECONDS)
-    else:
-        host.run(["systemctl", "start", where.service], timeout=3 * _STOP_SECONDS)
 
 
 def iptables_variant(host: Host, where: Installation) -> str:
@@ -145,9 +116,7 @@ def iptables_variant(host: Host, where: Installation) -> str:
 
 def network_namespace(host: Host, where: Installation) -> Optional[str]:
     """Path of the one that systemd starts kube-proxy in, where that is not its own."""
-    if where.deployment == DAEMONSET or where.by_runit:
-        return None
-    return _unit(host, where.service).get("NetworkNamespacePath") or None
+    return None if where.deployment == DAEMONSET else daemon_network(host, where.service)
 
 
 def _credentials(host: Host, where: Installation, config: Mapping[str, Any]) -> Credentials:
@@ -180,42 +149,19 @@ def _pod(host: Host) -> tuple[str, list[str]]:
     pid = _in_this_network(host)
     if pid is None:
         raise MESSAGES.error("migrate-no-process")
-    return f"/proc/{pid}/root", _argv(host, pid)
+    return f"/proc/{pid}/root", command_line(host, pid)
 
 
 def _in_this_network(host: Host) -> Optional[int]:
     own = host.readlink("/proc/self/ns/net")
     for name in host.listdir("/proc"):
         if name.isdigit() and host.readlink(f"/proc/{name}/ns/net") == own:
-            argv = _argv(host, int(name))
+            argv = command_line(host, int(name))
             if argv and os.path.basename(argv[0]) == _PROGRAM:
                 return int(name)
     return None
 
 
-def _argv(host: Host, pid: int) -> list[str]:
-    return (host.read(f"/proc/{pid}/cmdline") or b"").decode(errors="replace").split("\0")[:-1]
-
-
 def _environment(host: Host, pid: int) -> dict[str, str]:
     rows = (host.read(f"/proc/{pid}/environ") or b"").decode(errors="replace").split("\0")
     return dict(row.split("=", 1) for row in rows if "=" in row)
-
-
-def _flag(argv: list[str], flag: str) -> str:
-    """Go's flags: --flag=value or --flag value, with one dash or two; the last counts."""
-    found = ""
-    for at, word in enumerate(argv):
-        name, equals, value = word.partition("=")
-        if name.lstrip("-") == flag.lstrip("-") and name.startswith("-"):
-            found = value if equals else argv[at + 1] if at + 1 < len(argv) else ""
-    return found
-
-
-def _unit(host: Host, name: str) -> dict[str, str]:
-    argv = ["systemctl", "show", "--property", "LoadState,MainPID,NetworkNamespacePath", name]
-    try:
-        lines = host.run(argv, timeout=30).stdout.splitlines()
-    except CommandFailed as error:
-        raise MESSAGES.error("migrate-no-service", service=name) from error
-    return dict(line.split("=", 1) for line in lines if "=" in line)

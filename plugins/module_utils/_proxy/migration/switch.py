@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Union
 
+from ..._core.daemon import start_daemon, stop_daemon
 from ..._core.errors import BallastError, PeerError, last_lines
 from ..._core.events import Progress
 from ..._core.host import Host
@@ -227,11 +228,11 @@ class ServiceKind(_Proven):
 
     def _change(self, host: Host, target: str, wanted: Mapping[str, Value]) -> None:
         # Stopped first: kube-proxy ends by itself when its file changes, and would start twice.
-        installation.stop(host, self._means.where)
+        stop_daemon(host, self._means.where.service)
         found = host.stat(target)
         mode = 0o600 if found is None else found.mode
         host.write(target, str(wanted["config"]).encode(errors="surrogateescape"), mode=mode)
-        installation.start(host, self._means.where)
+        start_daemon(host, self._means.where.service)
 
     def remove(self, host: Host, target: str, before: Value) -> None:
         raise MESSAGES.error("migrate-no-config", path=target)
