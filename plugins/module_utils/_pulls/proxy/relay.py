@@ -34,6 +34,7 @@ from .hpack import Decoder, Header, HpackError, encode
 from .http2 import Answer, Http2Error
 from .runtime_side import RuntimeSide
 
+_LEAVE_SECONDS = 2.0  # for a kubelet that was told to connect anew to close its end
 _BLOCK_BYTES = 1024 * 1024  # of one header block as it comes
 
 
@@ -85,6 +86,7 @@ class Relay(asyncio.Protocol):
         self._runtime: Optional[RuntimeSide] = None
         self._connecting: Optional[asyncio.Task[None]] = None
         self._leaving = False
+        self._closing: Optional[asyncio.TimerHandle] = None
         self._told_last = http2.ALL_STREAMS
         self._full = False  # the kubelet does not read as fast as it is written to
 
@@ -103,6 +105,8 @@ class Relay(asyncio.Protocol):
         self._streams.clear()
         if self._connecting is not None:
             self._connecting.cancel()
+        if self._closing is not None:
+            self._closing.cancel()
         if self._runtime is not None:
             self._runtime.transport.close()
             self._runtime = None
@@ -358,9 +362,10 @@ class Relay(asyncio.Protocol):
         self._close_if_done()
 
     def _close_if_done(self) -> None:
-        if self._leaving and self._runtime is None and not self.is_busy:
-            self._flush()
-            self._transport.close()
+        """The kubelet, which was told to go, closes its end when it has read all answers; an end that is closed before could
+        take some of them from it."""
+        if self._leaving and self._runtime is None and not self.is_busy and self._closing is None:
+            self._closing = asyncio.get_running_loop().call_later(_LEAVE_SECONDS, self._transport.close)
 
     # The runtime's connection.
 

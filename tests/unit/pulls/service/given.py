@@ -18,10 +18,12 @@ from typing import Any
 import grpc
 import grpc.aio
 
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.proxy import http2
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.proxy.log import Log
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.proxy.server import Server
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.proxy.settings import Listener, Settings
 from tests.fake_runtime.runtime import PULL_IMAGE, FakeRuntime, pull_request
+from tests.unit.pulls.service.peer import Peer
 
 CHANNEL_OPTIONS = (
     ("grpc.max_receive_message_length", -1),
@@ -39,6 +41,7 @@ class Proxied:
     server: Server
     log: io.StringIO
     runtimes: list[FakeRuntime]
+    stack: AsyncExitStack
     channels: list[Any] = field(default_factory=list)
 
     @property
@@ -51,6 +54,14 @@ class Proxied:
 
     def socket(self, number: int = 0) -> str:
         return str(self.directory / "s" / f"{number}.sock")
+
+    async def peer(self, number: int = 0, *, settings: dict[int, int] | None = None, silent: bool = False) -> Peer:
+        """Connected; it has begun to speak HTTP/2 unless it is silent."""
+        peer = Peer(*await asyncio.open_unix_connection(self.socket(number)))
+        self.stack.push_async_callback(peer.close)
+        if not silent:
+            peer.send(http2.PREFACE + http2.settings(settings or {}))
+        return peer
 
     def pull(self, image: str, *, channel: int = 0, timeout: float | None = None, **request: Any) -> Any:
         """A call of grpc.aio; awaiting it gives the response's bytes."""
@@ -77,7 +88,7 @@ async def proxied(
         wanted = Settings(listeners=rows, max_in_flight=max_in_flight, **settings)
         server = Server(wanted, config="config.yml", control=str(directory / "control"), log=Log(log))
         await stack.enter_async_context(server)
-        made = Proxied(directory, server, log, runtimes)
+        made = Proxied(directory, server, log, runtimes, stack)
         for number in range(listeners):
             channel = grpc.aio.insecure_channel(f"unix:{made.socket(number)}", options=CHANNEL_OPTIONS)
             made.channels.append(await stack.enter_async_context(channel))

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.proxy import http2
@@ -36,23 +37,21 @@ class Peer:
         self.settings: dict[int, int] = {}
         self.goaway: int | None = None
         self.acknowledged = 0
+        self.sent_bytes = 0
         self._answers_settings = True
         self._block: tuple[int, bytearray] | None = None
 
-    @classmethod
-    async def connect(cls, path: str, *, settings: dict[int, int] | None = None) -> Peer:
-        peer = cls(*await asyncio.open_unix_connection(path))
-        peer.send(http2.PREFACE + http2.settings(settings or {}))
-        return peer
-
     def send(self, data: bytes) -> None:
+        self.sent_bytes += len(data)
         self._writer.write(data)
 
     async def drain(self) -> None:
         await self._writer.drain()
 
-    def close(self) -> None:
-        self._writer.close()
+    async def close(self) -> None:
+        self._writer.transport.abort()  # there may be what nobody will read
+        with suppress(ConnectionError):
+            await self._writer.wait_closed()
 
     def ask(self, stream: int, path: str, message: bytes, *headers: Header) -> None:
         self.send(self.request(stream, path, message, *headers))

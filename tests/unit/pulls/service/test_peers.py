@@ -9,16 +9,16 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.proxy import http2
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.proxy.answers import Answers, Pull
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.proxy.hpack import Header, encode
 from tests.fake_runtime.runtime import PULL_IMAGE, Image, image_ref, pull_request
 from tests.unit.pulls.service.given import Proxied, eventually, proxied, run
-from tests.unit.pulls.service.peer import Peer
 
 SETTINGS = http2.settings({})
 BEGUN = http2.PREFACE + SETTINGS
@@ -68,14 +68,13 @@ async def still_works(given: Proxied) -> None:
 def test_what_breaks_the_rules_ends_that_connection_alone(sent: bytes, code: int | None, told: str) -> None:
     async def scenario() -> None:
         async with proxied() as given:
-            peer = Peer(*await asyncio.open_unix_connection(given.socket()))
+            peer = await given.peer(silent=True)
             peer.send(sent)
             await peer.until_closed()
             if code is not None:
                 assert peer.goaway == code
             assert told in given.log.getvalue()
             assert given.log.getvalue().count("connection-closed") == 1
-            peer.close()
             await still_works(given)
 
     run(scenario)
@@ -94,10 +93,10 @@ def test_noise_ends_no_other_connection() -> None:
     async def scenario() -> None:
         async with proxied() as given:
             for _ in range(150):
-                peer = Peer(*await asyncio.open_unix_connection(given.socket()))
+                peer = await given.peer(silent=True)
                 peer.send(BEGUN + b"".join(noise()))
                 await peer.drain()
-                peer.close()
+                await peer.close()
             await still_works(given)
             assert "bug" not in given.log.getvalue()
             assert "fault" not in given.log.getvalue()
@@ -109,14 +108,13 @@ def test_noise_ends_no_other_connection() -> None:
 def test_a_request_that_comes_byte_by_byte_is_answered(path: str) -> None:
     async def scenario() -> None:
         async with proxied() as given:
-            peer = Peer(*await asyncio.open_unix_connection(given.socket()))
+            peer = await given.peer(silent=True)
             for byte in BEGUN + peer.request(1, path, pull_request("i")):
                 peer.send(bytes([byte]))
                 await peer.drain()
                 await asyncio.sleep(0)
             await peer.until_ended(1)
             assert peer.streams[1].status == 0
-            peer.close()
 
     run(scenario)
 
@@ -124,7 +122,7 @@ def test_a_request_that_comes_byte_by_byte_is_answered(path: str) -> None:
 def test_an_answer_waits_for_the_windows_of_its_stream() -> None:
     async def scenario() -> None:
         async with proxied() as given:
-            peer = await Peer.connect(given.socket(), settings={http2.INITIAL_WINDOW_SIZE: 0})
+            peer = await given.peer(settings={http2.INITIAL_WINDOW_SIZE: 0})
             peer.ask(1, PULL_IMAGE, pull_request("i"))
             await eventually(lambda: given.runtime.pulled == ["i"])
             expected = http2.data_payload(b"\x0a\x08sha256:i")
@@ -136,7 +134,6 @@ def test_an_answer_waits_for_the_windows_of_its_stream() -> None:
                     assert await peer.frame()
             await peer.until_ended(1)
             assert bytes(peer.streams[1].data) == expected
-            peer.close()
 
     run(scenario)
 
@@ -152,7 +149,7 @@ def test_answers_and_streams_share_the_connection_window() -> None:
     async def scenario() -> None:
         async with proxied(max_in_flight=0) as given:
             given.runtime.streams["/x/Flood"] = flood
-            peer = await Peer.connect(given.socket(), settings={http2.INITIAL_WINDOW_SIZE: 2**30})
+            peer = await given.peer(settings={http2.INITIAL_WINDOW_SIZE: 2**30})
             pulls = list(range(3, 203, 2))
             for number in pulls[:50]:  # before there is a connection to the runtime
                 peer.ask(number - 2, PULL_IMAGE, pull_request(f"i{number}"))
@@ -168,7 +165,6 @@ def test_answers_and_streams_share_the_connection_window() -> None:
                 assert await peer.frame()
             assert len(peer.streams[first].data) == 20 * (15000 + 5)
             assert all(peer.streams[number].status == 0 for number in wanted)
-            peer.close()
 
     run(scenario)
 
@@ -176,14 +172,13 @@ def test_answers_and_streams_share_the_connection_window() -> None:
 def test_the_window_of_requests_is_given_back() -> None:
     async def scenario() -> None:
         async with proxied(max_in_flight=0) as given:
-            peer = await Peer.connect(given.socket())
+            peer = await given.peer()
             for number in range(1, 41, 2):
                 request = pull_request(f"i{number}", password="x" * 9000)
                 peer.ask(number, PULL_IMAGE, request)
                 peer.sendable -= len(request) + 5
                 await peer.until_ended(number)
             assert peer.sendable == http2.INITIAL_WINDOW
-            peer.close()
 
     run(scenario)
 
@@ -200,7 +195,7 @@ def test_a_runtime_that_is_lost_ends_its_streams_and_not_the_pulls() -> None:
             other.streams["/x/Wait"] = wait
             slow = given.pull("slow")
             await eventually(lambda: holding.in_flight == 1)
-            peer = await Peer.connect(given.socket(1))
+            peer = await given.peer(1)
             peer.ask(1, "/x/Wait", b"")
             peer.ask(3, PULL_IMAGE, pull_request("queued"))
             await eventually(lambda: bool(other.calls and given.server.status()["queued"]))
@@ -212,15 +207,145 @@ def test_a_runtime_that_is_lost_ends_its_streams_and_not_the_pulls() -> None:
             await peer.until_ended(3)
             assert peer.goaway == 0
             await peer.until_closed()
-            peer.close()
 
     run(scenario)
+
+
+class RawRuntime:
+    """Does not speak HTTP/2 so much as write what it is told: `sent` at once, and nothing is acknowledged."""
+
+    def __init__(self, sent: bytes) -> None:
+        self.sent = sent
+        self.got = bytearray()
+        self.writers: list[asyncio.StreamWriter] = []
+
+    @asynccontextmanager
+    async def serve(self, path: str) -> AsyncIterator[None]:
+        async with await asyncio.start_unix_server(self._connected, path):
+            yield
+            for writer in self.writers:
+                writer.transport.abort()
+            await asyncio.sleep(0.01)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.writers.append(writer)
+        writer.write(self.sent)
+        while data := await reader.read(65536):
+            self.got += data
+
+
+def test_a_runtime_that_sends_more_than_it_may_is_held_back() -> None:
+    frames = [http2.frame(http2.DATA, 0, 1, bytes(16000)) for _ in range(20)]
+    head = http2.header_frames(1, encode([Header(b":status", b"200")]), end_stream=False)
+    end = http2.header_frames(1, encode([Header(b"grpc-status", b"0")]), end_stream=True)
+
+    async def scenario() -> None:
+        async with proxied(runtimes_run=False) as given:
+            runtime = RawRuntime(SETTINGS + head + b"".join(frames) + end)
+            async with runtime.serve(given.runtime.path):
+                peer = await given.peer()
+                peer.ask(1, "/x/Flood", b"")
+                while not peer.streams[1].ended:
+                    while peer.window < 16000:
+                        peer.credit(0, 9000)
+                    assert await peer.frame()
+                assert len(peer.streams[1].data) == 20 * 16000
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("sent", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"", http2.frame(http2.SETTINGS, 0, 0, b"123")])
+def test_a_runtime_that_speaks_something_else_is_no_runtime(sent: bytes) -> None:
+    async def scenario() -> None:
+        async with proxied(runtimes_run=False) as given:
+            runtime = RawRuntime(sent)
+            async with runtime.serve(given.runtime.path):
+                peer = await given.peer()
+                peer.ask(1, "/x/Echo", b"")
+                if not sent:
+                    await eventually(lambda: bool(runtime.writers))
+                    runtime.writers[0].close()
+                await peer.until_ended(1)
+                assert peer.streams[1].status == http2.UNAVAILABLE
+                assert "runtime-gone" in given.log.getvalue()
+
+    run(scenario)
+
+
+def test_settings_that_a_lost_runtime_did_not_acknowledge_are_acknowledged() -> None:
+    async def scenario() -> None:
+        async with proxied(runtimes_run=False) as given:
+            runtime = RawRuntime(SETTINGS)
+            async with runtime.serve(given.runtime.path):
+                peer = await given.peer()
+                peer.ask(1, "/x/Echo", b"")
+                await eventually(lambda: len(runtime.got) > len(BEGUN) + 100)
+                peer.send(http2.settings({http2.INITIAL_WINDOW_SIZE: 70000}))
+                await eventually(lambda: (70000).to_bytes(4, "big") in runtime.got)
+                assert peer.acknowledged == 0
+                runtime.writers[0].close()
+                await peer.until_closed()
+                assert peer.acknowledged == 2
+
+    run(scenario)
+
+
+def test_who_does_not_read_is_not_read_from() -> None:
+    async def scenario() -> None:
+        async with proxied() as given:
+            peer = await given.peer()
+
+            async def flood() -> None:
+                while True:
+                    peer.send(http2.frame(http2.PING, 0, 0, bytes(8)) * 10000)
+                    await peer.drain()
+
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(flood(), 2)
+            assert peer.sent_bytes < 5_000_000
+            await still_works(given)
+
+    run(scenario)
+
+
+def test_a_connection_that_breaks_takes_its_pulls_along() -> None:
+    async def scenario() -> None:
+        async with proxied() as given:
+            given.runtime.images["slow"] = Image(gate=asyncio.Event())
+            peer = await given.peer()
+            peer.ask(1, PULL_IMAGE, pull_request("slow"))
+            await eventually(lambda: given.runtime.in_flight == 1)
+            peer.ask(3, PULL_IMAGE, pull_request("waits"))
+            await eventually(lambda: len(given.server.status()["queued"]) == 1)
+            await peer.close()
+            await still_works(given)
+            assert given.runtime.cancelled[PULL_IMAGE] == 1
+            assert "waits" not in given.runtime.pulled
+
+    run(scenario)
+
+
+def test_what_was_sent_from_here_is_kept_back_from_the_runtime_s_credit() -> None:
+    out: list[bytes] = []
+    answers = Answers(out)
+    answers.window = 100
+    answers.add(1, Pull([]), http2.Answer(message=bytes(195)))
+    assert answers.deliver() == []
+    assert (answers.window, answers.debt) == (0, 100)
+    assert answers.credit(150) == 50
+    assert [number for number, _pull in answers.deliver()] == [1]
+    assert (answers.window, answers.debt) == (50, 100)
+    assert answers.surplus() == 0
+    assert answers.debt == http2.INITIAL_WINDOW - 50
+    assert answers.credit(2 * http2.INITIAL_WINDOW) == http2.INITIAL_WINDOW + 50
+    assert answers.surplus() == http2.INITIAL_WINDOW + 50
+    assert answers.debt == 0
 
 
 def test_what_is_no_grpc_message_is_refused_with_a_status() -> None:
     async def scenario() -> None:
         async with proxied() as given:
-            peer = await Peer.connect(given.socket())
+            peer = await given.peer()
             body = http2.data_payload(pull_request("i"))
             sent = {
                 1: (b"", http2.INTERNAL),
@@ -237,19 +362,15 @@ def test_what_is_no_grpc_message_is_refused_with_a_status() -> None:
                 number: code for number, (_data, code) in sent.items()
             }
             assert given.runtime.pulled == []
-            peer.close()
 
     run(scenario)
 
 
 def test_many_idle_connections_cost_the_runtime_none() -> None:
     async def scenario() -> None:
-        async with proxied() as given, AsyncExitStack() as stack:
+        async with proxied() as given:
             for number in range(800):
-                _reader, writer = await asyncio.open_unix_connection(given.socket())
-                stack.callback(writer.close)
-                if number % 2:
-                    writer.write(BEGUN)
+                await given.peer(silent=number % 2 == 0)
             await eventually(lambda: given.server.status()["connections"] >= 800)
             await still_works(given)
 

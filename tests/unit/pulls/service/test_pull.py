@@ -190,6 +190,19 @@ def test_a_present_image_succeeds_without_a_slot_where_that_is_wanted() -> None:
     run(scenario)
 
 
+def test_present_images_are_subject_to_reloads_and_to_the_end() -> None:
+    async def scenario() -> None:
+        async with proxied() as given:
+            given.runtime.present["here"] = ("sha256:abc", 7)
+            assert image_ref(await given.pull("here")) == "sha256:here"
+            given.server.reload(replace(given.server._settings, present="succeed"))
+            assert image_ref(await given.pull("here")) == "sha256:abc"
+            await given.server.drain()
+            assert (await failure(given.pull("here"))).code() == grpc.StatusCode.UNAVAILABLE
+
+    run(scenario)
+
+
 def test_it_asks_for_no_image_unless_told_to() -> None:
     async def scenario() -> None:
         async with proxied() as given:
