@@ -235,9 +235,11 @@ def main() -> None:
     signal.signal(signal.SIGTERM, interrupt)
     found: dict[str, Any] = {"machine": machine(), "sizes": asdict(sizes)}
     with tempfile.TemporaryDirectory(prefix="ballast-bench-") as name:
-        found.update(single(Path(name), sizes))
+        alone, together = Path(name, "alone"), Path(name, "together")
+        alone.mkdir()
+        found.update(single(alone, sizes))
         with ExitStack() as undo:
-            made = undo.enter_context(pull_lab("pullbench", Path(name), stored(sizes), nodes=sizes.nodes))
+            made = undo.enter_context(pull_lab("pullbench", together, stored(sizes), nodes=sizes.nodes))
             found["kubernetes"] = made.lab.record["kubernetes_version"]
             found.update(Bench(made, sizes).run())
     write_report(found, None if arguments.quick else RESULTS)

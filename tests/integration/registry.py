@@ -139,6 +139,7 @@ def registry(place: Path) -> Iterator[Registry]:
     }
     (place / "config.yml").write_text(json.dumps(config), encoding="utf-8")
     log = place / "registry.log"
+    log.unlink(missing_ok=True)  # tells the port
     argv = [str(unpacked("docker-registry") / "usr/bin/docker-registry"), "serve", str(place / "config.yml")]
     with running(argv, log) as process:
         yield Registry(_port(process, log))
