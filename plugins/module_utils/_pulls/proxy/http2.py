@@ -20,6 +20,7 @@ from .hpack import Header, encode
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 FRAME_HEADER = 9  # bytes
+BLOCK_BYTES = 1024 * 1024  # of one header block as it comes: ours, there is no common limit
 ALL_STREAMS = 2**31 - 1  # the greatest number of a stream, and of any window
 INITIAL_WINDOW = 65535  # bytes that may be sent unasked, on a stream and on the connection
 LEAST_FRAME_BYTES = 16384  # of SETTINGS_MAX_FRAME_SIZE: what everyone takes

@@ -35,7 +35,6 @@ from .http2 import Answer, Http2Error
 from .runtime_side import RuntimeSide
 
 _LEAVE_SECONDS = 2.0  # for a kubelet that was told to connect anew to close its end
-_BLOCK_BYTES = 1024 * 1024  # of one header block as it comes
 
 
 class Backend(Protocol):
@@ -224,8 +223,8 @@ class Relay(asyncio.Protocol):
             raise Http2Error(http2.PROTOCOL_ERROR, "a header block goes on that has not begun")
         number, is_last, block = self._block
         block += part
-        if len(block) > _BLOCK_BYTES:
-            raise Http2Error(http2.ENHANCE_YOUR_CALM, f"a header block of more than {_BLOCK_BYTES} bytes")
+        if len(block) > http2.BLOCK_BYTES:
+            raise Http2Error(http2.ENHANCE_YOUR_CALM, f"a header block of more than {http2.BLOCK_BYTES} bytes")
         if flags & http2.END_HEADERS:
             self._block = None
             self._take_headers(number, self._decoder.decode(bytes(block)), is_last)
@@ -351,8 +350,8 @@ class Relay(asyncio.Protocol):
         self._deliver()
 
     def _deliver(self) -> None:
-        """Answers to pulls, and not between two frames of one header block."""
-        if not self._answers or (self._runtime is not None and self._runtime.in_block):
+        """Answers to pulls."""
+        if not self._answers:
             return
         for number, pull in self._answers.deliver():
             if pull.asked:
@@ -405,9 +404,6 @@ class Relay(asyncio.Protocol):
         if self._runtime is not runtime:  # this end was closed first
             return
         self._runtime = None
-        if runtime.in_block:
-            self._transport.abort()
-            return
         answer = self._backend.runtime_fails(error)
         self._out += [http2.frame(http2.SETTINGS, http2.ACK, 0) for relayed in runtime.unacknowledged if relayed]
         for number, stream in list(self._streams.items()):
@@ -432,15 +428,11 @@ class Relay(asyncio.Protocol):
         elif kind == http2.GOAWAY:
             self._pass_goaway(raw)
             return
-        elif kind in (http2.HEADERS, http2.CONTINUATION):
-            runtime.in_block = not flags & http2.END_HEADERS
         elif kind == http2.RST_STREAM:
             self._streams.pop(number, None)
         self._out.append(raw)
         if kind in (http2.DATA, http2.HEADERS):
             self._note_answer(kind, number, bool(flags & http2.END_STREAM))
-        if not runtime.in_block:
-            self._deliver()
 
     def _note_answer(self, kind: int, number: int, is_last: bool) -> None:
         stream = self._streams.get(number)

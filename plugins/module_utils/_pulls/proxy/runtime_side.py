@@ -41,7 +41,7 @@ class RuntimeSide(asyncio.Protocol):
         self._greeted = False
         self.out: list[bytes] = []
         self.unacknowledged: deque[bool] = deque([False])  # SETTINGS sent there: were they passed on from the kubelet?
-        self.in_block = False  # a header block was passed on to the kubelet in part
+        self._block = b""  # frames of a header block that is not complete: nothing may come between them
         self.held = False  # a frame waits for the kubelet's window
         self.full = False  # the runtime does not read as fast as it is written to
         self.lost: Optional[Exception] = None
@@ -90,8 +90,7 @@ class RuntimeSide(asyncio.Protocol):
                     break
                 raw = bytes(self._buffer[at:end])
                 at = end
-                number = int.from_bytes(raw[5:9], "big") & http2.ALL_STREAMS
-                self._relay.runtime_frame(self, kind, raw[4], number, raw)
+                self._take(kind, raw)
         except Http2Error as error:
             self.lost = error
             self.transport.close()
@@ -99,3 +98,16 @@ class RuntimeSide(asyncio.Protocol):
         del self._buffer[:at]
         if self.held or was_held:
             self._relay.regulate()
+
+    def _take(self, kind: int, raw: bytes) -> None:
+        if self._block:
+            if kind != http2.CONTINUATION or len(self._block) > http2.BLOCK_BYTES:
+                raise Http2Error(http2.PROTOCOL_ERROR, "its headers are interrupted, or do not end")
+            is_complete = raw[4] & http2.END_HEADERS
+            raw, self._block = self._block + raw, b""
+        else:
+            is_complete = kind != http2.HEADERS or raw[4] & http2.END_HEADERS
+        if is_complete:
+            self._relay.runtime_frame(self, raw[3], raw[4], int.from_bytes(raw[5:9], "big") & http2.ALL_STREAMS, raw)
+        else:
+            self._block = raw

@@ -36,6 +36,7 @@ class Peer:
         self.streams: dict[int, Answered] = {}
         self.settings: dict[int, int] = {}
         self.goaway: int | None = None
+        self.goaway_last = -1
         self.acknowledged = 0
         self.sent_bytes = 0
         self._answers_settings = True
@@ -115,6 +116,7 @@ class Peer:
             self.sendable += http2.parse_number(payload)
         elif kind == http2.GOAWAY:
             self.goaway = int.from_bytes(payload[4:8], "big")
+            self.goaway_last = int.from_bytes(payload[:4], "big")
         elif kind == http2.SETTINGS and flags & http2.ACK:
             self.acknowledged += 1
         elif kind == http2.SETTINGS:

@@ -222,10 +222,12 @@ class RawRuntime:
     @asynccontextmanager
     async def serve(self, path: str) -> AsyncIterator[None]:
         async with await asyncio.start_unix_server(self._connected, path):
-            yield
-            for writer in self.writers:
-                writer.transport.abort()
-            await asyncio.sleep(0.01)
+            try:
+                yield
+            finally:
+                for writer in self.writers:
+                    writer.transport.abort()
+                await asyncio.sleep(0.01)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.writers.append(writer)
@@ -250,6 +252,56 @@ def test_a_runtime_that_sends_more_than_it_may_is_held_back() -> None:
                         peer.credit(0, 9000)
                     assert await peer.frame()
                 assert len(peer.streams[1].data) == 20 * 16000
+
+    run(scenario)
+
+
+def test_no_answer_comes_between_two_frames_of_one_header_block() -> None:
+    """The peer asserts so much."""
+    block = encode([Header(b":status", b"200"), Header(b"x", b"y" * 100)])
+    begun = http2.frame(http2.HEADERS, 0, 1, block[:50])
+
+    async def scenario() -> None:
+        async with proxied(runtimes_run=False) as given:
+            runtime = RawRuntime(SETTINGS + begun)
+            async with runtime.serve(given.runtime.path):
+                peer = await given.peer()
+                peer.ask(1, "/x/Slow", b"")
+                await eventually(lambda: len(runtime.got) > len(BEGUN) + 100)
+                peer.ask(3, PULL_IMAGE, b"\xff")  # answered at once: it cannot be read
+                await asyncio.sleep(0.1)
+                runtime.writers[0].write(http2.frame(http2.CONTINUATION, http2.END_HEADERS, 1, block[50:]))
+                await peer.until_ended(3)
+                assert peer.streams[3].status == http2.INTERNAL
+                while (b"x", b"y" * 100) not in peer.streams[1].headers:
+                    assert await peer.frame()
+                peer.ask(5, "/x/Echo", b"")  # and what is no part of that block ends it
+                runtime.writers[0].write(http2.frame(http2.HEADERS, 0, 5, block[:50]) + SETTINGS)
+                await peer.until_ended(5)
+                assert peer.streams[5].status == http2.UNAVAILABLE
+
+    run(scenario)
+
+
+def test_a_runtime_that_goes_in_order_does_not_take_the_pulls_along() -> None:
+    async def scenario() -> None:
+        async with proxied(listeners=2) as given:
+            holding, other = given.runtimes
+            holding.images["slow"] = Image(gate=asyncio.Event())
+            slow = given.pull("slow")
+            await eventually(lambda: holding.in_flight == 1)
+            await other.stop()
+            runtime = RawRuntime(SETTINGS + http2.goaway(1, http2.NO_ERROR))
+            async with runtime.serve(other.path):
+                peer = await given.peer(1)
+                peer.ask(1, PULL_IMAGE, pull_request("queued"))
+                peer.ask(3, PULL_IMAGE, pull_request("queued too"))
+                peer.ask(5, "/x/Echo", b"")
+                while peer.goaway is None:
+                    assert await peer.frame()
+                assert peer.goaway_last == 3
+            slow.cancel()
+            await peer.until_ended(1, 3)
 
     run(scenario)
 
