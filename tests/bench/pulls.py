@@ -116,8 +116,8 @@ class Bench:
                     same.append({"round": number, "arm": arm, **self.same()})
                     say(_line("one image", same[-1]))
             for order in (FIFO, PRIORITY):
-                with self.proxied(max_in_flight=1, order=order):
-                    critical.append({"round": number, "order": order, **self.critical()})
+                with self.proxied(max_in_flight=1, order=order) as proxy:
+                    critical.append({"round": number, "order": order, **self.critical(proxy)})
                     say(f"{order}: {critical[-1]}")
         return {"distinct": distinct, "same": same, "critical": critical}
 
@@ -148,21 +148,26 @@ class Bench:
         """Pods of one image, on one node."""
         return self.measured([Pod(f"same-{number}", "same", self.made.nodes[0]) for number in range(self.sizes.pods)])
 
-    def critical(self) -> dict[str, Any]:
-        """How many pulls began before that of a pod of kube-system which came when all the large ones were asked for."""
+    def critical(self, proxy: PullProxy) -> dict[str, Any]:
+        """How many pulls of large images came before that of a pod of kube-system, which was asked for when all of them were
+        queued, and seconds from then until it runs. The first large one is held until all have come."""
         sizes, nodes = self.sizes, self.made.nodes
         large = [f"large-{number}" for number in range(sizes.before)]
+        opened = self.made.front.hold(large)
         with self.phases() as phases:
             self.made.create([Pod(name, name, nodes[number % len(nodes)]) for number, name in enumerate(large)])
-            assert eventually(lambda: self.made.meter.pulls(), seconds=60)
-            began_before = len(self.made.meter.pulls())
-            begun = self.made.create([Pod("critical", "critical", nodes[0], namespace="kube-system")])
+            _wait_for_queued(proxy, sizes.before - 1)
+            self.made.create([Pod("critical", "critical", nodes[0], namespace="kube-system")])
+            _wait_for_queued(proxy, sizes.before)
+            opened.set()
+            begun = time.monotonic()
             phases.wait({"critical"})
-            pulls = self.made.meter.pulls()
+            order = [pull.image for pull in self.made.meter.pulls()]
             found = {
-                "after": [pull.image for pull in pulls].index(named("critical")) - began_before,
+                "after": order.index(named("critical")) - 1,  # less the one that was held
                 "seconds": round(phases.running["critical"] - begun, 3),
             }
+            phases.wait(set(large))
         self.made.clean()
         return found
 
@@ -200,6 +205,10 @@ class Bench:
                 process.kill()
 
 
+def _wait_for_queued(proxy: PullProxy, count: int) -> None:
+    assert eventually(lambda: len(proxy.status()["queued"]) == count, seconds=_LATE_SECONDS), proxy.status()
+
+
 def _span(pull: Pull, begun: float) -> list[float]:
     """Seconds after the beginning. One that goes on is tried again and again, as of a missing image."""
     ended = time.monotonic() if pull.ended is None else pull.ended
@@ -210,7 +219,7 @@ def _line(load: str, one: Mapping[str, Any]) -> str:
     running = one["running"]
     return (
         f"{one['arm']}, {load}: {one['most']} in flight ({one['most_of_one']} at one runtime, {one['most_at_registry']} at the registry), "
-        f"{one['pulls']} pulls, {one['requests']} requests for manifests; first pod after {running[0]} s, last after {running[-1]} s"
+        f"{one['pulls']} pulls, {one['requests']} requests for manifests, {one['bytes'] / MIB:.0f} MiB; first pod after {running[0]} s, last after {running[-1]} s"
     )
 
 

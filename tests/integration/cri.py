@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Optional, Union
 
 import grpc
 
+from ansible_collections.ballast.kube.plugins.module_utils._core.host import NOTHING
+
+_NO_FIELDS: Mapping[int, str] = MappingProxyType({})
 IMAGE_SERVICE, RUNTIME_SERVICE = "/runtime.v1.ImageService/", "/runtime.v1.RuntimeService/"
 OPTIONS = (
     ("grpc.default_authority", "localhost"),
@@ -61,11 +65,11 @@ def text(data: bytes, *path: int) -> str:
 def pull_request(
     image: str,
     *,
-    auth: Mapping[int, str] = {},
+    auth: Mapping[int, str] = _NO_FIELDS,
     pod: str = "",
     pod_namespace: str = "default",
-    pod_annotations: Mapping[str, str] = {},
-    annotations: Mapping[str, str] = {},
+    pod_annotations: Mapping[str, str] = NOTHING,
+    annotations: Mapping[str, str] = NOTHING,
 ) -> bytes:
     """PullImageRequest. `auth` by AuthConfig's numbers: 1 username, 2 password. Without a pod there is no sandbox config."""
     spec = message({1: image, 2: annotations})

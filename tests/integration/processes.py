@@ -13,12 +13,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from ansible_collections.ballast.kube.plugins.module_utils._core.host import NOTHING
+
 _END_SECONDS = 60
 _DIES_WITH_ITS_PARENT = ("setpriv", "--pdeathsig", "KILL")
 
 
 def started(
-    argv: Sequence[str], log: Path, *, cwd: Path | None = None, env: Mapping[str, str] = {}
+    argv: Sequence[str], log: Path, *, cwd: Path | None = None, env: Mapping[str, str] = NOTHING
 ) -> subprocess.Popen[bytes]:
     """Its output is added to `log`; `env` to the environment."""
     argv, env = [*_DIES_WITH_ITS_PARENT, *argv], {**os.environ, **env}

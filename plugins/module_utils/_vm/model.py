@@ -47,7 +47,7 @@ SPEC: Mapping[str, Mapping[str, Any]] = {
     "bridge": {"type": "str"},
     "disks": {"type": "list", "elements": "dict", "default": [], "options": _DISK_SPEC},
     "vms": {"type": "list", "elements": "dict", "default": [], "options": _MACHINE_SPEC},
-    "key_owner": {"type": "int", "default": 0},
+    "key_owner": {"type": "int", "default": 0, "no_log": False},
     "cache_dir": {"type": "path", "default": CACHE_DIR},
 }
 INFO_SPEC: Mapping[str, Mapping[str, Any]] = {"state_dir": {"type": "path", "required": True}}

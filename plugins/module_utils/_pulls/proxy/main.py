@@ -54,13 +54,13 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
             _run(asked.config, directory)
     except BallastError as error:
         sys.stderr.write(f"{error}\n")
-        sys.exit(error.exit_code)
+        raise SystemExit(error.exit_code) from None
     except KeyboardInterrupt:
-        sys.exit(130)
+        raise SystemExit(130) from None
     except BrokenPipeError:  # whoever read the table has seen enough
         sys.stderr.close()
-        sys.exit(1)
-    sys.exit(0)
+        raise SystemExit(1) from None
+    raise SystemExit(0)
 
 
 def _parse(arguments: Optional[Sequence[str]]) -> argparse.Namespace:

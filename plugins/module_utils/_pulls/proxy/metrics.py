@@ -11,9 +11,6 @@ from collections import Counter as Tally
 from collections.abc import Iterable
 from typing import Any, Callable, Optional
 
-import prometheus_client
-from prometheus_client.core import GaugeMetricFamily
-
 from .messages import MESSAGES
 from .pulls import Snapshot
 from .request import PullRequest
@@ -28,6 +25,9 @@ class Metrics:
     """An Observer. Counters count callers, save for `pulls`, `duration` and `bytes`, which are of pulls at a runtime."""
 
     def __init__(self, listeners: Iterable[str]) -> None:
+        import prometheus_client
+
+        self.library: Any = prometheus_client
         self.registry = prometheus_client.CollectorRegistry()
         counter, histogram = self._counter, self._histogram
         self._joined = counter("joined", "Callers who joined a pull of others.")
@@ -70,11 +70,11 @@ class Metrics:
             self._outcomes[outcome].labels(request.listener).inc()
 
     def _counter(self, name: str, text: str) -> Any:
-        return prometheus_client.Counter(f"ballast_pull_{name}", text, ["listener"], registry=self.registry)
+        return self.library.Counter(f"ballast_pull_{name}", text, ["listener"], registry=self.registry)
 
     def _histogram(self, name: str, text: str) -> Any:
         full = f"ballast_pull_{name}"
-        return prometheus_client.Histogram(full, text, ["listener"], registry=self.registry, buckets=_BUCKETS)
+        return self.library.Histogram(full, text, ["listener"], registry=self.registry, buckets=_BUCKETS)
 
 
 class _Gauges:
@@ -92,6 +92,8 @@ class _Gauges:
         yield self._gauge("queued", "Callers who wait for a slot.", queued)
 
     def _gauge(self, name: str, text: str, values: Tally[str]) -> Any:
+        from prometheus_client.core import GaugeMetricFamily
+
         family = GaugeMetricFamily(f"ballast_pull_{name}", text, labels=["listener"])
         for listener in self._listeners:
             family.add_metric([listener], values[listener])
@@ -129,7 +131,7 @@ def _response(metrics: Metrics, head: bytes) -> bytes:
     elif method not in (b"GET", b"HEAD"):
         status, body = "405 Method Not Allowed", b"use GET\n"
     else:
-        status, kind = "200 OK", prometheus_client.CONTENT_TYPE_LATEST
-        body = prometheus_client.generate_latest(metrics.registry)
+        status, kind = "200 OK", metrics.library.CONTENT_TYPE_LATEST
+        body = metrics.library.generate_latest(metrics.registry)
     told = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
     return told.encode() + (b"" if method == b"HEAD" else body)

@@ -11,9 +11,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, Optional, Union
 
-import grpc
-import grpc.aio
-
 from .http2 import Answer, Failed, Metadata
 
 _OPTIONS = (
@@ -37,6 +34,9 @@ class Runtime:
     """`path` is that of its socket. Nothing is connected until there is a call."""
 
     def __init__(self, path: str) -> None:
+        import grpc.aio
+
+        self._failed = grpc.aio.AioRpcError
         self._channel = grpc.aio.insecure_channel(f"unix:{path}", options=_OPTIONS)
 
     async def call(self, method: str, message: bytes, *, metadata: Metadata, timeout: Optional[float] = None) -> Answer:
@@ -50,7 +50,7 @@ class Runtime:
                 initial=_metadata(await call.initial_metadata()),
                 trailing=_metadata(await call.trailing_metadata()),
             )
-        except grpc.aio.AioRpcError as error:
+        except self._failed as error:
             raise Failed(
                 Answer(
                     code=error.code().value[0],

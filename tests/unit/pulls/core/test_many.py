@@ -57,7 +57,7 @@ async def _many() -> None:
                 pass
 
     numbers = itertools.takewhile(lambda _number: len(seen.began) < PULLS, itertools.count())
-    await asyncio.gather(*(caller(numbers) for _ in range(CALLERS)))
+    await asyncio.gather(*(caller(numbers) for _turn in range(CALLERS)))
     await settle()
     assert len(seen.began) >= PULLS
     assert min(seen.outcomes[one] for one in ("succeeded", "failed", "cancelled")) > PULLS / 20

@@ -101,7 +101,7 @@ async def test_a_slot_granted_to_one_who_leaves_in_the_same_moment_is_handed_on(
         acts = [second.cancel, partial(host.runtime.finish, "a")]
         for act in acts if leaves_first else reversed(acts):
             act()
-            for _ in range(turns):
+            for _turn in range(turns):
                 await asyncio.sleep(0)
         await settle()
         assert (host.at_runtime, host.runtime.most) == (["c"], 1)
@@ -220,7 +220,7 @@ async def test_a_queued_pull_keeps_the_place_of_who_began_it():
 @virtual
 async def test_failure_is_told_to_all_and_nothing_is_remembered():
     host = Host(settings(1))
-    asked = [host.ask("a") for _ in range(3)]
+    asked = [host.ask("a") for _turn in range(3)]
     await settle()
     host.runtime.fail("a", Refusal("not found"))
     told = await asyncio.gather(*asked, return_exceptions=True)
@@ -234,7 +234,7 @@ async def test_failure_is_told_to_all_and_nothing_is_remembered():
 @virtual
 async def test_the_error_told_to_many_does_not_gather_the_frames_of_all():
     host = Host(settings(1))
-    asked = [host.ask("a") for _ in range(100)]
+    asked = [host.ask("a") for _turn in range(100)]
     await settle()
     error = Refusal()
     host.runtime.fail("a", error)
@@ -263,7 +263,7 @@ async def test_nobody_joins_a_pull_that_is_being_cancelled():
 @virtual
 async def test_without_join_each_caller_has_a_pull_of_his_own():
     host = Host(settings(2, join=False))
-    for _ in range(3):
+    for _turn in range(3):
         host.ask("a")
     await settle()
     assert (host.at_runtime, host.waiting) == (["a", "a"], ["a"])

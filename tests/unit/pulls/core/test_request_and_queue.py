@@ -82,7 +82,7 @@ def filled(rows, *, by_priority, ageing=10.0):
 def test_those_who_wait_are_taken_in_the_order_that_is_told(rows, by_priority, now):
     queue = filled(rows, by_priority=by_priority)
     told = queue.in_order(now)
-    assert [queue.pop(now) for _ in rows] == told
+    assert [queue.pop(now) for _turn in rows] == told
     assert len(queue) == 0
 
 
@@ -99,7 +99,7 @@ def test_nobody_is_taken_before_one_who_should_go_first(rows, now):
 
 @given(rows=places)
 def test_fifo_is_the_order_of_arrival(rows):
-    assert [number for number, *_ in filled(rows, by_priority=False).in_order(99)] == list(range(len(rows)))
+    assert [number for number, *_rest in filled(rows, by_priority=False).in_order(99)] == list(range(len(rows)))
 
 
 def test_raising_and_removing_pass_over_those_who_do_not_wait():

@@ -248,7 +248,7 @@ class Schedules(RuleBasedStateMachine):
     @rule(turns=st.integers(1, 4))
     def turn(self, turns):
         async def pass_on() -> None:
-            for _ in range(turns):
+            for _turn in range(turns):
                 await asyncio.sleep(0)
 
         self.do(pass_on())
@@ -360,7 +360,7 @@ class Schedules(RuleBasedStateMachine):
     def check_the_end(self):
         async def end_all() -> None:
             await settle()
-            for _ in range(1000):
+            for _turn in range(1000):
                 for number in range(len(self.runtime.calls)):
                     self.end(number, "ok")
                 await asyncio.sleep(0.5)

@@ -37,7 +37,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 async def settle() -> None:
     """Lets everything happen that happens without waiting for time."""
-    for _ in range(_TURNS):
+    for _turn in range(_TURNS):
         await asyncio.sleep(0)
 
 

@@ -49,7 +49,9 @@ class Cluster:
     @property
     def changes(self) -> list[str]:
         return [
-            f"{method} {url.split('/')[-1].split('?')[0]}" for method, url, _ in self.host.requests if method != "GET"
+            f"{method} {url.split('/')[-1].split('?')[0]}"
+            for method, url, _body in self.host.requests
+            if method != "GET"
         ]
 
     def _answer(self, method: str, url: str, body: Optional[bytes]) -> Response:

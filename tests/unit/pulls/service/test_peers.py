@@ -84,7 +84,7 @@ def test_noise_ends_no_other_connection() -> None:
     chance = random.Random(9)
 
     def noise() -> Iterator[bytes]:
-        for _ in range(60):
+        for _turn in range(60):
             kind = chance.choice(range(10))
             flags = chance.randrange(256)
             payload = chance.randbytes(chance.choice((0, 4, 5, 6, 8, 40)))
@@ -92,7 +92,7 @@ def test_noise_ends_no_other_connection() -> None:
 
     async def scenario() -> None:
         async with proxied() as given:
-            for _ in range(150):
+            for _turn in range(150):
                 peer = await given.peer(silent=True)
                 peer.send(BEGUN + b"".join(noise()))
                 await peer.drain()
@@ -143,7 +143,7 @@ def test_answers_and_streams_share_the_connection_window() -> None:
     chance = random.Random(4)
 
     async def flood(_requests: AsyncIterator[bytes], _context: Any) -> AsyncIterator[bytes]:
-        for _ in range(20):
+        for _turn in range(20):
             yield bytes(15000)
 
     async def scenario() -> None:
@@ -237,7 +237,7 @@ class RawRuntime:
 
 
 def test_a_runtime_that_sends_more_than_it_may_is_held_back() -> None:
-    frames = [http2.frame(http2.DATA, 0, 1, bytes(16000)) for _ in range(20)]
+    frames = [http2.frame(http2.DATA, 0, 1, bytes(16000)) for _turn in range(20)]
     head = http2.header_frames(1, encode([Header(b":status", b"200")]), end_stream=False)
     end = http2.header_frames(1, encode([Header(b"grpc-status", b"0")]), end_stream=True)
 

@@ -300,7 +300,7 @@ def test_without_file_descriptors_it_goes_on_and_recovers(node: Node) -> None:
             echo = channel.unary_unary("/x/Echo")
             await echo(b"1")
             with ExitStack() as stack:
-                for _ in range(100):
+                for _turn in range(100):
                     one = stack.enter_context(socket.socket(socket.AF_UNIX))
                     one.connect(f"{node.sockets}/a.sock")
                 await eventually(lambda: "out-of-files" in node.log)

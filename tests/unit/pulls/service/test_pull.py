@@ -95,7 +95,7 @@ def test_a_failure_is_told_to_all_with_code_text_and_details() -> None:
                 details="RegistryUnavailable: connection to 'r' failed: hunter22 100 %",
                 trailing=(("grpc-status-details-bin", details),),
             )
-            calls = [asyncio.ensure_future(failure(given.pull("i", password="hunter22"))) for _ in range(3)]
+            calls = [asyncio.ensure_future(failure(given.pull("i", password="hunter22"))) for _turn in range(3)]
             await eventually(lambda: bool(_in_flight(given)) and _in_flight(given)[0]["callers"] == 3)
             gate.set()
             for error in await asyncio.gather(*calls):
