@@ -128,12 +128,18 @@ class Bench:
                 yield
             return
         self.made.configure(self.made.metered(), most=self.sizes.limit if arm == PER_KUBELET else None)
+        self.warm()
         yield
+
+    def warm(self) -> None:
+        """Until every kubelet, which has just begun, starts pods."""
+        self.measured([Pod(f"warm-{node}", "warm", node) for node in self.made.nodes])
 
     @contextmanager
     def proxied(self, **settings: object) -> Iterator[PullProxy]:
         with pull_proxy(self.made.path / "proxy", self.made.metered(), **settings) as proxy:
             self.made.configure({node: proxy.socket(node) for node in self.made.nodes})
+            self.warm()
             yield proxy
 
     def distinct(self) -> dict[str, Any]:
@@ -216,11 +222,9 @@ def _span(pull: Pull, begun: float) -> list[float]:
 
 
 def _line(load: str, one: Mapping[str, Any]) -> str:
-    running = one["running"]
-    return (
-        f"{one['arm']}, {load}: {one['most']} in flight ({one['most_of_one']} at one runtime, {one['most_at_registry']} at the registry), "
-        f"{one['pulls']} pulls, {one['requests']} requests for manifests, {one['bytes'] / MIB:.0f} MiB; first pod after {running[0]} s, last after {running[-1]} s"
-    )
+    seen = f"{one['most']} in flight ({one['most_of_one']} at one runtime, {one['most_at_registry']} at the registry)"
+    asked = f"{one['pulls']} pulls, {one['requests']} requests for manifests, {one['bytes'] / MIB:.0f} MiB"
+    return f"{one['arm']}, {load}: {seen}, {asked}; first pod after {one['running'][0]} s, last after {one['running'][-1]} s"
 
 
 def stored(sizes: Sizes) -> list[Any]:
@@ -230,7 +234,7 @@ def stored(sizes: Sizes) -> list[Any]:
         *(image(f"distinct-{number}", sizes.size * MIB, shared=(shared,), parts=2) for number in range(there)),
         image("same", sizes.same * MIB, parts=4),
         *(image(f"large-{number}", sizes.large * MIB, parts=2) for number in range(sizes.before)),
-        image("critical", MIB),
+        *(image(name, MIB) for name in ("critical", "warm")),
     ]
 
 

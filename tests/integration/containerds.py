@@ -137,6 +137,11 @@ def containerd(name: str, place: Path, version: str = NEW, *, local_pull: bool =
             made.stop(signal.SIGKILL)
 
 
+def in_use(socket: str) -> bool:
+    """Whether there is a container of an image of the registry: what it consists of is kept, and not fetched again."""
+    return HOST in _ctr(socket, "containers", "list")
+
+
 def forget(socket: str) -> None:
     """Every image of the registry, and what was fetched for one: CRI leaves that to a later time, and to the lease of a pull
     that was killed."""

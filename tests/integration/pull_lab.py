@@ -20,9 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
 
-import grpc
-
-from tests.integration.containerds import forget
+from tests.integration.containerds import forget, in_use
 from tests.integration.cri_meter import Meter, meter
 from tests.integration.kube_proxy import eventually
 from tests.integration.lab import Lab, lab_named
@@ -134,10 +132,14 @@ class PullLab:
         self.front.manners.clear()
         self.lab.kubectl("delete", "pods", "-A", "-l", "of=pulls", "--grace-period=0", "--force", "--wait=true")
         assert eventually(lambda: not self.meter.in_flight(), seconds=_GONE_SECONDS), "a pull goes on"
+        assert eventually(self._unused, seconds=_GONE_SECONDS), "containers of pods that are gone stay"
         for socket in self.runtimes.values():
-            _forget(socket)
+            forget(socket)
         self.front.requests.clear()
         self.meter.forget()
+
+    def _unused(self) -> bool:
+        return not any(in_use(socket) for socket in self.runtimes.values())
 
     def _home(self, node: str) -> str:
         return f"{self.lab.directory}/nodes/{node}"
@@ -185,15 +187,3 @@ def pull_lab(name: str, path: Path, stored: Sequence[Image], *, nodes: int = 3) 
 
 def meter_socket(path: Path, node: str) -> str:
     return f"{path}/{node}.sock"
-
-
-def _forget(socket: str) -> None:
-    """Images stay in use until the last container of a deleted pod is gone."""
-    deadline = time.monotonic() + _GONE_SECONDS
-    while True:
-        try:
-            return forget(socket)
-        except (grpc.RpcError, subprocess.CalledProcessError):
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(1)
