@@ -68,7 +68,7 @@ PARTS = (
     Part("unit", pytest("-n", "2", "--timeout=120", "tests/unit"), lane="tools", needs=("env",), pytest=True),
     Part("sanity", (f"{BIN}/python", "scripts/sanity.py"), lane="tools", needs=("env",), minutes=15),
     Part("build", (f"{BIN}/python", "scripts/build.py"), lane="tools", needs=("env",)),
-    Part("integration", pytest("-m", "not vm", "--timeout=900", "tests/integration"), lane="lab", needs=ALL_HERE, minutes=30, root=True,
+    Part("integration", pytest("-m", "not vm", "--timeout=900", "tests/integration"), lane="lab", needs=ALL_HERE, minutes=45, root=True,
          pytest=True),
     Part("machines", pytest("-m", "vm", "--timeout=1800", "tests/integration"), lane="lab", needs=ALL_HERE, minutes=30, root=True, pytest=True),
     Part("molecule", (f"{BIN}/molecule", "test", "--all"), lane="lab", needs=ALL_HERE, minutes=45, root=True,
