@@ -44,7 +44,8 @@ UNIT = "ballast-pull-proxy"
 COMMAND, CONFIG = "/usr/local/bin/ballast-pull-proxy", "/etc/ballast/pull-proxy.json"
 ANNOTATION = "image-pulls.ballast.dev/priority"
 LIMIT = 2
-# Of each test its own: one that was pulled before is not pulled again.
+# Of each test, and of each run of the tests, its own: one that was pulled before is not pulled again.
+RUN = f"{int(time.time()):x}"
 COUNT = 5
 SETS = ("limited", "raised", "killed", "after")
 _HERE = "../../proc/self/ns/net"  # this host's own network namespace, as a name below /run/netns
@@ -159,7 +160,7 @@ def endpoints() -> set[str]:
 
 
 def images(of: str) -> list[str]:
-    return [f"{of}-{number}" for number in range(COUNT)]
+    return [f"{of}-{RUN}-{number}" for number in range(COUNT)]
 
 
 def create(names: list[str]) -> None:

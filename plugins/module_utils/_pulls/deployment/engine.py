@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ..proxy import main  # noqa: F401
 
 _GROUP = "pull proxy"
+_CGROUP = "ballast-pull_proxy"  # systemd nests slices at dashes, and leaves those in between behind
 _PYTHON = "/usr/bin/python3"
 _PACKAGES = ("_core", "_pulls")
 _MAIN = "_pulls.proxy.main.main"
@@ -65,7 +66,7 @@ class PullProxyEngine(ResourceEngine[Deployment]):
             shared_directory(CONFIG_DIRECTORY, holder=desired.state_dir, group=_GROUP),
             directory(LOGS, mode=0o750, group=_GROUP),
             directory(SOCKETS, mode=0o700, group=_GROUP),
-            cgroup(NAME, Limits(), group=_GROUP),
+            cgroup(_CGROUP, Limits(), group=_GROUP),
             directory(sv_dir, group=_GROUP),
             # Before the service, which is proven as soon as it is started.
             supervisor(sv_dir, group=_GROUP),
@@ -117,7 +118,7 @@ def _service(desired: Deployment) -> Service:
         name=NAME,
         argv=(_PYTHON, "-I", _PROGRAM, "--config", CONFIG),
         log=LOG,
-        cgroup=f"{NAME}/proxy",
+        cgroup=f"{_CGROUP}/proxy",
         config_digest=sources_digest(_PACKAGES),
         after=("containerd.service", "crio.service"),
         before=("kubelet.service",),
