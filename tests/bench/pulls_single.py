@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -20,13 +21,12 @@ from tests.bench.pulls_runtime import COUNT
 from tests.integration.containerds import containerd
 from tests.integration.cri import Images, fields, images, pull_request
 from tests.integration.kube_proxy import eventually
-from tests.integration.processes import running
+from tests.integration.processes import IMPORTS, running
 from tests.integration.pull_place import clients, named
 from tests.integration.pull_proxy import PullProxy, pull_proxy
 from tests.integration.registry import image, registry
 from tests.integration.registry_front import front
 
-ROOT = Path(__file__).resolve().parents[2]
 LISTENERS = ("a", "b", "c")
 IN_FLIGHT = (1, 16)
 DIRECT, PROXIED = "direct", "proxy"
@@ -111,7 +111,7 @@ def slots(place: Path, *, pulls: int, seed: int = 1) -> dict[str, Any]:
 def _with_fake_runtime(undo: ExitStack, place: Path, *, limit: int) -> tuple[PullProxy, list[str], Images]:
     place.mkdir()
     socket = f"{place}/runtime.sock"
-    undo.enter_context(running([sys.executable, "-m", "tests.bench.pulls_runtime", socket], place / "log", cwd=ROOT))
+    undo.enter_context(running([sys.executable, "-m", "tests.bench.pulls_runtime", socket], place / "log", env=IMPORTS))
     assert eventually(lambda: Path(socket).exists(), seconds=60)
     proxy = undo.enter_context(pull_proxy(place / "proxy", dict.fromkeys(LISTENERS, socket), max_in_flight=limit))
     return proxy, [proxy.socket(name) for name in LISTENERS], undo.enter_context(images(socket))
@@ -125,6 +125,7 @@ def _counted(runtime: Images) -> dict[str, int]:
 
 def _load(*words: str) -> Any:
     argv: Sequence[str] = [sys.executable, "-m", "tests.bench.pulls_load", *words]
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=_SECONDS, check=False)
+    env = {**os.environ, **IMPORTS}
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=_SECONDS, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

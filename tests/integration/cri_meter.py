@@ -30,9 +30,8 @@ import grpc
 import grpc.aio
 
 from tests.integration.cri import IMAGE_SERVICE, OPTIONS, text
-from tests.integration.processes import running
+from tests.integration.processes import IMPORTS, running
 
-ROOT = Path(__file__).resolve().parents[2]
 PULL = IMAGE_SERVICE + "PullImage"
 _START_SECONDS = 30
 
@@ -90,7 +89,7 @@ def meter(place: Path, sockets: Mapping[str, str]) -> Iterator[Meter]:
     record, log = place / "pulls.jsonl", place / "meter.log"
     record.write_text("", encoding="utf-8")
     argv = [sys.executable, "-m", __name__, str(record), *(f"{one}={runtime}" for one, runtime in sockets.items())]
-    with running(argv, log, cwd=ROOT) as process:
+    with running(argv, log, env=IMPORTS) as process:
         deadline = time.monotonic() + _START_SECONDS
         while not all(os.path.exists(socket) for socket in sockets):
             assert process.poll() is None, log.read_text(encoding="utf-8")

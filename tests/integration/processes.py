@@ -15,17 +15,19 @@ from pathlib import Path
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.host import NOTHING
 
+ROOT = Path(__file__).resolve().parents[2]
+IMPORTS = {
+    "PYTHONPATH": os.pathsep.join([str(ROOT / ".build/collections"), str(ROOT)])
+}  # of a module of tests, run by itself
 _END_SECONDS = 60
 _DIES_WITH_ITS_PARENT = ("setpriv", "--pdeathsig", "KILL")
 
 
-def started(
-    argv: Sequence[str], log: Path, *, cwd: Path | None = None, env: Mapping[str, str] = NOTHING
-) -> subprocess.Popen[bytes]:
+def started(argv: Sequence[str], log: Path, *, env: Mapping[str, str] = NOTHING) -> subprocess.Popen[bytes]:
     """Its output is added to `log`; `env` to the environment."""
     argv, env = [*_DIES_WITH_ITS_PARENT, *argv], {**os.environ, **env}
     with log.open("ab") as output:
-        return subprocess.Popen(argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        return subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
 
 
 def ended(process: subprocess.Popen[bytes], number: int = signal.SIGTERM) -> int:
@@ -39,8 +41,8 @@ def ended(process: subprocess.Popen[bytes], number: int = signal.SIGTERM) -> int
 
 
 @contextmanager
-def running(argv: Sequence[str], log: Path, *, cwd: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
-    process = started(argv, log, cwd=cwd)
+def running(argv: Sequence[str], log: Path, *, env: Mapping[str, str] = NOTHING) -> Iterator[subprocess.Popen[bytes]]:
+    process = started(argv, log, env=env)
     try:
         yield process
     finally:

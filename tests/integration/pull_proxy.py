@@ -48,7 +48,7 @@ class PullProxy:
     @property
     def environment(self) -> dict[str, str]:
         """A host has one proxy, this machine perhaps one that is no test's: that of a test has its own place, as systemd gives it."""
-        return {"RUNTIME_DIRECTORY": f"{self.place}/run"}
+        return {"RUNTIME_DIRECTORY": f"{self.place}/run", "PYTHONPATH": ""}
 
     def socket(self, name: str) -> str:
         return f"{self.place}/sockets/{name}.sock"
