@@ -29,9 +29,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.bench.page import write_between_marks, write_results
+
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "tests/bench/results/lab.json"
-BEGIN, END = "<!-- bench:lab begin -->", "<!-- bench:lab end -->"
 HOLLOW_ROOT = Path("/tmp")
 HOLD_SECONDS = 300
 # One node each, as their projects publish them: seconds until the command returns, and until a pod of it answers.
@@ -176,15 +177,6 @@ def table(found: dict[str, Any]) -> str:
     return "\n".join([*rows, "", " ".join(notes), *peers])
 
 
-def write_table(text: str) -> None:
-    readme = ROOT / "README.md"
-    before, _begin, rest = readme.read_text(encoding="utf-8").partition(BEGIN)
-    _old, end, after = rest.partition(END)
-    if not end:
-        sys.exit(f"README.md has no marks {BEGIN} and {END}")
-    readme.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", default="3x3,8x2,20x1", help="NODESxREPEATS, the last held for five minutes")
@@ -208,11 +200,10 @@ def main() -> None:
     finally:
         make("lab-down", *lab)
         shutil.rmtree(directory)
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    write_results(RESULTS, found)
     text = table(found)
     print(text)
-    write_table(text)
+    write_between_marks(ROOT / "README.md", "lab", text)
 
 
 if __name__ == "__main__":

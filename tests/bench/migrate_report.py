@@ -6,18 +6,16 @@
 
 from __future__ import annotations
 
-import json
 import statistics
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Optional
 
+from tests.bench.page import write_between_marks, write_results
 from tests.bench.rules_report import markdown, told
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/kube-proxy-backends.md"
-BEGIN, END = "<!-- bench:migrate begin -->", "<!-- bench:migrate end -->"
 _WAYS = {"stock": "edited, restarted", "ballast": "`kube_proxy`", "rollback": "`kube_proxy`, rolled back"}
 
 Found = Mapping[str, Any]
@@ -29,13 +27,8 @@ def write_report(found: Found, results: Optional[Path]) -> None:
     print(text)
     if results is None:
         return
-    results.parent.mkdir(exist_ok=True)
-    results.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    before, _begin, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN) if PAGE.exists() else ("", "", "")
-    _old, end, after = rest.partition(END)
-    if not end:
-        sys.exit(f"{PAGE} has no marks {BEGIN} and {END}")
-    PAGE.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
+    write_results(results, found)
+    write_between_marks(PAGE, "migrate", text)
 
 
 def table(found: Found) -> str:

@@ -6,21 +6,18 @@
 
 from __future__ import annotations
 
-import json
-import re
 import statistics
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Optional
 
+from tests.bench.page import write_between_marks, write_results
 from tests.bench.pulls_plot import plot
 from tests.bench.rules_report import markdown, percentile, told
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/pull-proxy.md"
 PLOT = ROOT / "docs/pulls-bench.svg"
-BEGIN, END = "<!-- bench:pulls begin -->", "<!-- bench:pulls end -->"
 MIB = 2**20
 ARMS = ("unlimited", "per kubelet", "host", "host, join")
 
@@ -34,19 +31,9 @@ def write_report(found: Found, results: Optional[Path]) -> None:
     drawn = plot(found)
     if results is None:
         return
-    results.parent.mkdir(exist_ok=True)
-    results.write_text(_dumped(found), encoding="utf-8")
+    write_results(results, found)
     PLOT.write_text(drawn, encoding="utf-8")
-    before, _begin, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    _old, end, after = rest.partition(END)
-    if not end:
-        sys.exit(f"{PAGE} has no marks {BEGIN} and {END}")
-    PAGE.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
-
-
-def _dumped(found: Found) -> str:
-    """Lists of figures on one line each: there are thousands in some."""
-    return re.sub(r"\[[\d\s,.e-]+\]", lambda one: re.sub(r"\s+", "", one[0]), json.dumps(found, indent=1)) + "\n"
+    write_between_marks(PAGE, "pulls", text)
 
 
 def _arms(found: Found) -> list[str]:
