@@ -29,6 +29,7 @@ from .request import COMMAND, CONFIG, LOG, NAME, as_text
 _MODE = 0o600
 _STATUS_SECONDS = 20
 _EFFECT_SECONDS = 60
+_ASK_AGAIN_SECONDS = 0.5
 _SHOWN_LINES = 5
 _SERVICE = SERVICE_KINDS["service"]
 
@@ -79,8 +80,13 @@ class PullProxyKind:
             _wait_until_in_effect(host)
 
     def _starts_anew(self, host: Host) -> bool:
-        """Whether a reload would not do. One that runs and does not answer is of no use to anybody."""
+        """Whether a reload would not do. One that runs and does not answer is of no use to anybody, but that of a busy host
+        has pulls in flight, which a new start would break off: it gets its time."""
+        deadline = host.monotonic() + _EFFECT_SECONDS
         running = running_settings(host)
+        while running is None and host.monotonic() < deadline:
+            host.sleep(_ASK_AGAIN_SECONDS)
+            running = running_settings(host)
         return running is None or needs_restart(running, _settings(host)) != ()
 
 
