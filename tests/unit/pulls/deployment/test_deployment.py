@@ -136,6 +136,16 @@ def test_a_change_that_does_not_come_true_is_undone(proxy: Proxy, change: dict[s
     assert titles(host) == []
 
 
+def test_one_that_is_slow_to_answer_keeps_its_pulls(proxy: Proxy) -> None:
+    host = proxy.host
+    apply(ENGINE, wanted(), host)
+    before, until = pid(host), host.monotonic() + 20
+    proxy.mute = lambda: host.monotonic() < until
+    apply(ENGINE, wanted(max_in_flight=7), host)
+    assert pid(host) == before
+    assert proxy.settings["max_in_flight"] == 7
+
+
 def test_one_that_takes_no_new_limits_is_told_of(proxy: Proxy) -> None:
     host = proxy.host
     apply(ENGINE, wanted(), host)
