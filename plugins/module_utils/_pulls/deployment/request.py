@@ -79,6 +79,9 @@ class Deployment:
         if params["state"] == ABSENT:
             return cls(ABSENT, params["state_dir"], {}, Settings(listeners=(), max_in_flight=0))
         document = _given({name: params[name] for name in _SETTINGS})
+        parse_settings(as_text(document), name="image_pull_proxy")
+        # Their order means nothing: another one is no change, for which a proxy would be started anew.
+        document["listeners"].sort(key=lambda row: row["socket"])
         settings = parse_settings(as_text(document), name="image_pull_proxy")
         return cls(PRESENT, params["state_dir"], document, settings)
 

@@ -99,6 +99,13 @@ def test_what_it_listens_on_needs_a_start_anew(proxy: Proxy, change: dict[str, A
     assert titles(host, max_in_flight=9, **change) == []
 
 
+def test_the_order_of_listeners_means_nothing(proxy: Proxy) -> None:
+    """An inventory may give them in another one each time."""
+    rows = [listener("n2"), listener("n1")]
+    apply(ENGINE, wanted(listeners=rows), proxy.host)
+    assert titles(proxy.host, listeners=rows[::-1]) == []
+
+
 @pytest.mark.parametrize("name", sorted(MACHINES))
 @pytest.mark.parametrize("change", [{"max_in_flight": 7}, {"metrics": "127.0.0.1:9455"}])
 def test_a_kill_in_a_change_is_made_good(name: str, change: dict[str, Any]) -> None:
