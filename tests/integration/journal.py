@@ -171,8 +171,16 @@ def _remove_namespace(name: str) -> None:
 
 
 def _remove_mount(place: str) -> None:
-    if os.path.ismount(place):
+    if _is_mount(place):
         _run("umount", place)
+
+
+def _is_mount(place: str) -> bool:
+    """`os.path.ismount` takes a directory that is bound over itself for none: the device above it is the same."""
+    wanted = os.path.realpath(place)
+    return any(
+        line.split()[4] == wanted for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
+    )
 
 
 def _remove_by(program: str, *arguments: str) -> None:

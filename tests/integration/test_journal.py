@@ -77,3 +77,11 @@ def test_an_entry_that_was_cut_short_names_what_was_not_made_yet(tmp_path: Path)
         file.write('{"made": ["link", "lo')
     the_next_run()
     assert there(place) == []
+
+
+def test_a_directory_that_is_bound_over_itself_is_not_left_so(tmp_path: Path) -> None:
+    place = str(tmp_path.resolve())
+    mounts = Path("/proc/self/mountinfo")
+    with journal.mount(place, "mount", "--bind", place, place):
+        assert f" {place} " in mounts.read_text(encoding="utf-8")
+    assert f" {place} " not in mounts.read_text(encoding="utf-8")
