@@ -71,8 +71,7 @@ PARTS = (
     Part("integration", pytest("-m", "not vm", "--timeout=900", "tests/integration"), lane="lab", needs=ALL_HERE, minutes=45, root=True,
          pytest=True),
     Part("machines", pytest("-m", "vm", "--timeout=1800", "tests/integration"), lane="lab", needs=ALL_HERE, minutes=30, root=True, pytest=True),
-    # The scenario image_pulls is not here yet: it has not run whole since the order of listeners, which failed it, was mended.
-    Part("molecule", (f"{BIN}/molecule", "test", "--all", "--exclude", "image_pulls"), lane="lab", needs=ALL_HERE, minutes=45, root=True,
+    Part("molecule", (f"{BIN}/molecule", "test", "--all"), lane="lab", needs=ALL_HERE, minutes=45, root=True,
          clean=(f"{BIN}/molecule", "destroy", "--all")),
 )
 # fmt: on

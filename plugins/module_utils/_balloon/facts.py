@@ -1,0 +1,149 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is there, as values: nodes, their balloons, their pods, and the hosts that several nodes may share.
+
+Words. A node's *target* is what its pods may request in all, the balloon not counted. Its balloon is to have
+`allocatable - target`. *Open* is what the node may still promise to pods or has promised: `allocatable - balloon`.
+The *limit* is what the host gives the node: a cgroup slice's, or the memory of a virtual machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Optional
+
+from .amount import FLOOR, NONE, Amount
+
+LABEL = "balloons.ballast.dev/balloon"  # of every balloon pod; its value is "true"
+TARGET = "balloons.ballast.dev/target"  # annotation of a Node: its target, as JSON {"cpu": "1750m", "memory": "7Gi"}
+TAINT = (
+    "balloons.ballast.dev/unsized"  # a kubelet registers with it (NoSchedule); taken away once the balloon is at size
+)
+NAME = "ballast-balloon"  # of the DaemonSet, its PriorityClass and what else is made in the cluster
+CONTAINER = "balloon"
+
+STATIC, DAEMONSET, WORKLOAD = "static", "daemonset", "workload"
+
+# States of a balloon, see `reading.py`.
+STARTING = "starting"  # no pod yet, or one that the kubelet has not taken in
+SETTLED = "settled"  # desired, allocated and actual are one, and no condition of a resize is left
+ASKED = "asked"  # patched, the kubelet has not said anything of it yet
+DEFERRED = "deferred"
+INFEASIBLE = "infeasible"
+ACTUATING = "actuating"  # allocated; the runtime is being told
+FAILING = "failing"  # allocated; the runtime refuses, the kubelet tries on
+
+
+@dataclass(frozen=True)
+class Pod:
+    """One that is not a balloon, and not over. `requests` is what the scheduler counts: the largest of spec, allocated, actual."""
+
+    namespace: str
+    name: str
+    requests: Amount
+    kind: str  # STATIC, DAEMONSET or WORKLOAD
+    priority: int = 0
+
+
+@dataclass(frozen=True)
+class Balloon:
+    """The balloon pod of a node. `allocated` and `actual` are NONE until the kubelet has said them."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    desired: Amount
+    allocated: Amount
+    actual: Amount
+    state: str
+    message: str = ""  # the kubelet's own words on a resize that is not through
+    priority: int = 0
+    restarts: int = 0
+
+    @property
+    def held(self) -> Amount:
+        """What the node cannot promise to others, whatever becomes of a resize that is under way.
+
+        A settled one holds what it asked for: `actual` is read back from cgroups, which keep CPU as a weight and round it.
+        """
+        return self.desired if self.state == SETTLED else self.desired.least(self.allocated).least(self.actual)
+
+    @property
+    def counted(self) -> Amount:
+        """What the scheduler takes off the node for it."""
+        return self.desired.most(self.allocated).most(self.actual)
+
+
+@dataclass(frozen=True)
+class Node:
+    name: str
+    host: str  # nodes with one value share a machine's capacity; the boot id of the kernel, or one name for all of a machine's VMs
+    capacity: Amount
+    allocatable: Amount
+    version: tuple[int, int]  # of its kubelet: (1, 37)
+    ready: bool
+    pods: tuple[Pod, ...] = ()
+    balloon: Optional[Balloon] = None
+    target: Optional[Amount] = None  # as annotated
+    unsized: bool = False  # has the startup taint
+    limit: Optional[Amount] = None  # None where nothing is moved in step with the balloon
+
+    @property
+    def overhead(self) -> Amount:
+        """Reserved for the kubelet, the system and eviction: part of the node, and no pod's."""
+        return self.capacity - self.allocatable
+
+    @property
+    def open(self) -> Amount:
+        """The most that this node may have promised to pods before long."""
+        return self.allocatable if self.balloon is None else self.allocatable - self.balloon.held
+
+    def balloon_for(self, target: Amount) -> Amount:
+        """The balloon's size that leaves `target` to pods."""
+        return (self.allocatable - target).most(FLOOR)
+
+    @property
+    def needed(self) -> Amount:
+        """What static pods and those of DaemonSets request, which no size of the node can do without."""
+        return sum((pod.requests for pod in self.pods if pod.kind != WORKLOAD), NONE)
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """`capacities`: of each host, what all its nodes share. `reserve`: of each host, what is no node's."""
+
+    nodes: Mapping[str, Node]
+    capacities: Mapping[str, Amount] = field(default_factory=dict)
+    reserve: Mapping[str, Amount] = field(default_factory=dict)
+
+    def of_host(self, host: str) -> tuple[Node, ...]:
+        return tuple(node for node in self.nodes.values() if node.host == host)
+
+    def room(self, host: str) -> Amount:
+        """What all nodes of the host may promise together: its capacity less the reserve."""
+        return self.capacities[host] - self.reserve.get(host, NONE)
+
+
+# Outcomes of a node, in what the modules return.
+DONE = "done"
+REVERTED = "reverted"  # pods hold what the balloon was to take: put back to what it had
+INFEASIBLE_OUTCOME = "infeasible"  # the kubelet says it can never be: put back
+REJECTED = "rejected"  # the API server, a quota, a LimitRange, an admission webhook, or a kubelet too old to resize
+BLOCKED = "blocked"  # not begun: the room that it needs was not given by the others
+FAILED = "failed"  # anything else; the text says what, and what is there now
+OUTCOMES = (DONE, REVERTED, INFEASIBLE_OUTCOME, REJECTED, BLOCKED, FAILED)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one node. `before` and `after` are balloon sizes as allocated; `text` is for a person, "" when done."""
+
+    node: str
+    outcome: str
+    before: Amount
+    after: Amount
+    text: str = ""
