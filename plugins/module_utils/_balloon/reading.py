@@ -1,0 +1,351 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Nodes and pods of the API to a `Fleet`. Pure; `Objects` is a store without any I/O, for who keeps up with a watch.
+
+    asked -> settled                          nothing was to do, or it is through
+    asked -> deferred -> asked | actuating    waits for room; asked again when somebody writes another size
+    asked -> infeasible -> asked              can never be
+    asked -> actuating -> settled             allocated, then told to the runtime
+             actuating <-> failing            the runtime refuses; the kubelet tries on
+
+The API's objects are untrusted: one of another form raises PeerError with its place. What merely cannot be counted as a
+balloon or a target, because of whoever wrote it, is a problem of its own, and the rest goes on.
+Sources: KEP-1287; k8s.io/component-helpers/resource (PodRequests), which the scheduler counts by.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Optional, Union
+
+from .._core.errors import BallastError
+from .amount import Amount
+from .cluster_messages import MESSAGES
+from .facts import (
+    ACTUATING,
+    ASKED,
+    CONTAINER,
+    DAEMONSET,
+    DEFERRED,
+    FAILING,
+    INFEASIBLE,
+    LABEL,
+    NAME,
+    SETTLED,
+    STARTING,
+    STATIC,
+    TAINT,
+    TARGET,
+    WORKLOAD,
+    Balloon,
+    Fleet,
+    Node,
+    Pod,
+)
+from .pod_requests import Object, amount, mapping, pod_requests, rows, text, whole
+
+Key = tuple[str, str]  # namespace and name
+
+# A limit of memory is read back from a cgroup, which counts in pages.
+_PAGE_BYTES = 4096
+_VERSION = re.compile(r"v?(\d{1,4})\.(\d{1,4})", re.ASCII)
+_MIRROR = "kubernetes.io/config.mirror"  # of the API's copy of a static pod
+_OVER = ("Succeeded", "Failed")
+
+
+class Machine(NamedTuple):
+    """One whose virtual machines are nodes: the host of all of them."""
+
+    name: str
+    capacity: Amount
+    nodes: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """`fleet` has neither reserves nor limits: the API does not know them. `problems` are for people; none of them keeps
+    the rest from being right: what a problem is about is counted as the scheduler counts it."""
+
+    fleet: Fleet
+    problems: tuple[BallastError, ...]
+
+
+class Placed(NamedTuple):
+    """A pod and where it is. `problem` where it has the label of a balloon and is none."""
+
+    node: str
+    what: Union[Pod, Balloon]
+    problem: Optional[BallastError] = None
+
+
+class Registered(NamedTuple):
+    node: Node
+    problem: Optional[BallastError] = None
+
+
+def read_fleet(
+    nodes: Iterable[Object], pods: Iterable[Object], *, namespace: str, machine: Optional[Machine] = None
+) -> Reading:
+    """`namespace` is that of the balloons."""
+    objects = Objects(namespace=namespace, machine=machine)
+    for item in nodes:
+        objects.put_node(item)
+    for item in pods:
+        objects.put_pod(item)
+    return objects.reading()
+
+
+class Objects:
+    """What is known of nodes and pods, read once each; joined anew is only what has changed."""
+
+    def __init__(self, *, namespace: str, machine: Optional[Machine] = None) -> None:
+        self._namespace = namespace
+        self._machine = machine
+        self._registered: dict[str, Registered] = {}
+        self._placed: dict[Key, Placed] = {}
+        self._of_node: dict[str, dict[Key, Placed]] = {}
+        self._joined: dict[str, Node] = {}
+        self._twice: dict[str, BallastError] = {}
+        self._changed: set[str] = set()
+
+    def put_node(self, item: Object) -> None:
+        found, name = read_node(item, machine=self._machine), key_of(item)[1]
+        if found is None:
+            self.drop_node(name)
+            return
+        self._registered[name] = found
+        self._changed.add(name)
+
+    def drop_node(self, name: str) -> None:
+        self._registered.pop(name, None)
+        self._changed.add(name)
+
+    def put_pod(self, item: Object) -> None:
+        found, key = read_pod(item, namespace=self._namespace), key_of(item)
+        before = self._placed.get(key)
+        if before == found:
+            return
+        self.drop_pod(key)
+        if found is not None:
+            self._placed[key] = found
+            self._of_node.setdefault(found.node, {})[key] = found
+            self._changed.add(found.node)
+
+    def drop_pod(self, key: Key) -> None:
+        before = self._placed.pop(key, None)
+        if before is not None:
+            del self._of_node[before.node][key]
+            self._changed.add(before.node)
+
+    def reading(self) -> Reading:
+        for name in self._changed:
+            self._join(name)
+        self._changed.clear()
+        nodes = dict(sorted(self._joined.items()))
+        problems = [row.problem for row in self._registered.values() if row.problem]
+        problems += [row.problem for _key, row in sorted(self._placed.items()) if row.problem]
+        problems += [problem for _name, problem in sorted(self._twice.items())]
+        return Reading(Fleet(nodes, _capacities(nodes.values(), self._machine)), tuple(problems))
+
+    def _join(self, name: str) -> None:
+        self._joined.pop(name, None)
+        self._twice.pop(name, None)
+        registered = self._registered.get(name)
+        if registered is None:
+            return
+        found = [row.what for _key, row in sorted(self._of_node.get(name, {}).items())]
+        balloons = [what for what in found if isinstance(what, Balloon)]
+        pods = [what for what in found if isinstance(what, Pod)]
+        if len(balloons) > 1:
+            told = ", ".join(f"{one.namespace}/{one.name}" for one in balloons)
+            self._twice[name] = MESSAGES.error("balloon-two", node=name, found=told)
+        # Any would do; what counts is that it is the same one each time.
+        pods += [_as_pod(one) for one in balloons[1:]]
+        self._joined[name] = replace(registered.node, pods=tuple(pods), balloon=balloons[0] if balloons else None)
+
+
+def _capacities(nodes: Iterable[Node], machine: Optional[Machine]) -> dict[str, Amount]:
+    """Nodes that share a kernel should see one capacity. Where they do not, one of them has looked before memory or
+    processors went away: the smallest of each is there."""
+    found: dict[str, Amount] = {}
+    for node in nodes:
+        found[node.host] = found[node.host].least(node.capacity) if node.host in found else node.capacity
+    if machine is not None:
+        found[machine.name] = machine.capacity
+    return found
+
+
+def read_node(item: Object, *, machine: Optional[Machine] = None) -> Optional[Registered]:
+    """None for one that no kubelet has registered itself as: it has no capacity, and no pod is put there."""
+    name, where = key_of(item)[1], f"node {key_of(item)[1]}"
+    status = mapping(item, "status", where)
+    if not mapping(status, "capacity", where):
+        return None
+    told = mapping(status, "nodeInfo", where)
+    version = _VERSION.match(text(told, "kubeletVersion", where))
+    target, problem = _target(mapping(mapping(item, "metadata", where), "annotations", where).get(TARGET), name)
+    node = Node(
+        name=name,
+        host=machine.name if machine and name in machine.nodes else text(told, "bootID", where) or name,
+        capacity=amount(status, "capacity", where),
+        allocatable=amount(status, "allocatable", where),
+        version=(int(version[1]), int(version[2])) if version else (0, 0),
+        ready=any(
+            row.get("type") == "Ready" and row.get("status") == "True" for row in rows(status, "conditions", where)
+        ),
+        target=target,
+        unsized=any(row.get("key") == TAINT for row in rows(mapping(item, "spec", where), "taints", where)),
+    )
+    return Registered(node, problem)
+
+
+def _target(written: object, node: str) -> tuple[Optional[Amount], Optional[BallastError]]:
+    """Of the annotation. One of another form counts as none: whoever may annotate Nodes has written it."""
+    if written is None:
+        return None, None
+    try:
+        found = json.loads(str(written))
+        if not isinstance(found, dict) or set(found) != {"cpu", "memory"}:
+            raise ValueError
+        target = amount({"target": found}, "target", f"node {node}")
+    except (ValueError, RecursionError, BallastError):
+        return None, MESSAGES.error("balloon-annotation", node=node, found=str(written)[:200])
+    return target, None
+
+
+def read_pod(item: Object, *, namespace: str) -> Optional[Placed]:
+    """None for one that takes nothing: not bound to a node yet, or over."""
+    own_namespace, name = key_of(item)
+    where = f"pod {own_namespace}/{name}"
+    metadata, spec, status = (mapping(item, key, where) for key in ("metadata", "spec", "status"))
+    node = text(spec, "nodeName", where)
+    if not node or text(status, "phase", where) in _OVER:
+        return None
+    pod = Pod(own_namespace, name, pod_requests(item, where), _kind(metadata, where), whole(spec, "priority", where))
+    if LABEL not in mapping(metadata, "labels", where):
+        return Placed(node, pod)
+    reason = _not_ours(metadata, spec, where, own_namespace == namespace, namespace)
+    if reason:
+        problem = MESSAGES.error("balloon-foreign", namespace=own_namespace, name=name, node=node, found=reason)
+        return Placed(node, replace(pod, kind=WORKLOAD), problem)
+    if metadata.get("deletionTimestamp"):
+        # On its way out: what it holds is as good as free. Until then the scheduler counts it, as any other pod.
+        return Placed(node, replace(pod, kind=WORKLOAD))
+    return Placed(node, _balloon(item, where))
+
+
+def _kind(metadata: Object, where: str) -> str:
+    if _MIRROR in mapping(metadata, "annotations", where):
+        return STATIC
+    return DAEMONSET if _owner(metadata, where)[0] == "DaemonSet" else WORKLOAD
+
+
+def _owner(metadata: Object, where: str) -> tuple[str, str]:
+    """Kind and name of the controller that made it."""
+    for row in rows(metadata, "ownerReferences", where):
+        if row.get("controller") is True:
+            return str(row.get("kind", "")), str(row.get("name", ""))
+    return "", ""
+
+
+def _not_ours(metadata: Object, spec: Object, where: str, in_place: bool, namespace: str) -> str:
+    """Why a pod with the label is no balloon of ours; "" where it is one. Anybody can give a pod a label."""
+    if not in_place:
+        return f"it is not in the namespace {namespace}"
+    if _owner(metadata, where) != ("DaemonSet", NAME):
+        return f"it is not of the DaemonSet {NAME}"
+    names = [str(row.get("name", "")) for row in rows(spec, "containers", where)]
+    if names != [CONTAINER] or rows(spec, "initContainers", where):
+        return f"it has other containers than {CONTAINER}, which something has put in: {', '.join(names)}"
+    if mapping(spec, "overhead", where) or mapping(spec, "resources", where):
+        return "it has an overhead or resources of the whole pod, which no resize of its container changes"
+    return ""
+
+
+def _balloon(item: Object, where: str) -> Balloon:
+    metadata, spec, status = (mapping(item, key, where) for key in ("metadata", "spec", "status"))
+    container = rows(spec, "containers", where)[0]
+    told: Object = next((row for row in rows(status, "containerStatuses", where) if row.get("name") == CONTAINER), {})
+    own = _Resize(
+        desired=amount(mapping(container, "resources", where), "requests", where),
+        allocated=amount(told, "allocatedResources", where),
+        actual=amount(mapping(told, "resources", where), "requests", where),
+        limit=amount(mapping(told, "resources", where), "limits", where).memory,
+        begun=bool(mapping(told, "allocatedResources", where)) and bool(mapping(told, "resources", where)),
+        generation=whole(metadata, "generation", where),
+        seen=whole(status, "observedGeneration", where),
+        conditions={
+            str(row.get("type")): row for row in rows(status, "conditions", where) if row.get("status") == "True"
+        },
+    )
+    state, message = own.state()
+    return Balloon(
+        namespace=text(metadata, "namespace", where),
+        name=text(metadata, "name", where),
+        uid=text(metadata, "uid", where),
+        resource_version=text(metadata, "resourceVersion", where),
+        desired=own.desired,
+        allocated=own.allocated,
+        actual=own.actual,
+        state=state,
+        message=message,
+        priority=whole(spec, "priority", where),
+        restarts=whole(told, "restartCount", where),
+    )
+
+
+@dataclass(frozen=True)
+class _Resize:
+    """What a pod tells of its resize. `limit` is that of memory as the runtime has it, 0 where there is none."""
+
+    desired: Amount
+    allocated: Amount
+    actual: Amount
+    limit: int
+    begun: bool  # the kubelet has taken the pod in, and says what it has
+    generation: int
+    seen: int  # the generation that the kubelet's status is of; 0 where it does not say: Kubernetes 1.33
+    conditions: Mapping[str, Object] = field(default_factory=dict)
+
+    def state(self) -> tuple[str, str]:
+        """With the kubelet's own words."""
+        if not self.begun:
+            return STARTING, ""
+        if self.allocated != self.desired:
+            pending = self.conditions.get("PodResizePending")
+            # What the kubelet has said of a size that is no longer asked for says nothing.
+            if pending is None or not self._is_current(pending):
+                return ASKED, ""
+            state = INFEASIBLE if pending.get("reason") == "Infeasible" else DEFERRED
+            return state, str(pending.get("message", ""))
+        progress = self.conditions.get("PodResizeInProgress")
+        if progress is not None:
+            return FAILING if progress.get("reason") == "Error" else ACTUATING, str(progress.get("message", ""))
+        if "PodResizePending" in self.conditions or (self.seen and self.seen < self.generation):
+            return ASKED, ""
+        return (SETTLED if self._memory_is_actual else ACTUATING), ""
+
+    def _is_current(self, condition: Object) -> bool:
+        of = condition.get("observedGeneration")
+        return not isinstance(of, int) or of >= self.generation
+
+    @property
+    def _memory_is_actual(self) -> bool:
+        """CPU is not compared: cgroup v2 keeps it as a weight, which container runtimes round, each in its own way.
+        Whether the runtime has it the kubelet knows, and says by its condition."""
+        limit = self.limit or self.desired.memory
+        return self.actual.memory == self.desired.memory and abs(limit - self.desired.memory) < _PAGE_BYTES
+
+
+def _as_pod(balloon: Balloon) -> Pod:
+    return Pod(balloon.namespace, balloon.name, balloon.counted, WORKLOAD, balloon.priority)
+
+
+def key_of(item: Object) -> Key:
+    metadata = mapping(item, "metadata", "an object")
+    return text(metadata, "namespace", "an object"), text(metadata, "name", "an object")
