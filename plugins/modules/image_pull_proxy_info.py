@@ -63,12 +63,12 @@ status:
 """
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_reading
-from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.engine import read
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.engine import ENGINE
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.request import INFO_SPEC
 
 
 def main() -> None:
-    run_reading(INFO_SPEC, read)
+    run_reading(INFO_SPEC, ENGINE.read)
 
 
 if __name__ == "__main__":

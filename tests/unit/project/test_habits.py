@@ -16,7 +16,8 @@ UTILS = ROOT / "plugins/module_utils"
 ENGINES = [path for path in PLUGINS if UTILS in path.parents and UTILS / "_ansible" not in path.parents]
 RUN_LOOP = UTILS / "_ansible/run.py"
 LAZY = {"cryptography", "yaml"}  # imported inside the functions that need it, which say so when it is missing
-OF_THE_PULL_PROXY = {"grpc", "prometheus_client"}  # it runs from a package's or a role's installation, beside them
+# Programs of ours run from a package's or a role's installation, beside them.
+OF_PROGRAMS = {"_pulls/proxy": {"grpc", "prometheus_client"}, "_balloon/agent": {"prometheus_client"}}
 
 HEAD = """# Copyright (c) 2026, ballast.kube contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
@@ -93,7 +94,7 @@ def imports(tree: ast.AST) -> set[str]:
 
 @pytest.mark.parametrize("path", [path for path in ENGINES if text(path)], ids=name)
 def test_an_engine_imports_the_standard_library_only(path):
-    allowed = LAZY | (OF_THE_PULL_PROXY if "_pulls/proxy" in str(path) else set())
+    allowed = LAZY.union(*(names for place, names in OF_PROGRAMS.items() if place in str(path)))
     assert imports(ast.parse(text(path))) - set(sys.stdlib_module_names) - allowed == set()
 
 

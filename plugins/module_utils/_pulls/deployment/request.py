@@ -2,34 +2,21 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is asked of the pull proxy of a host: the options, and the file of settings that they make. Pure.
-
-/usr/local/bin/ballast-pull-proxy                the command
-/usr/local/lib/ballast-pull-proxy/               the program, one file
-/etc/ballast/pull-proxy.json                     its settings; JSON is YAML, and needs no PyYAML
-/run/ballast-pull-proxy/                         sockets of its own; others are where a listener says
-/var/log/ballast-pull-proxy/pull-proxy.log       a line for each pull
-STATE_DIR                                        the record of all this
-"""
+"""What is asked of the pull proxy of a host: the options, and the file of settings that they make. Pure."""
 
 from __future__ import annotations
 
-import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..._core.agent.deployment import ABSENT, PRESENT, as_text, without_unset
 from ..proxy.settings import Settings, parse_settings
 
-PRESENT, ABSENT = "present", "absent"
-NAME = "ballast-pull-proxy"  # of the service, the command, the directories
-COMMAND = f"/usr/local/bin/{NAME}"
-LIBRARY = f"/usr/local/lib/{NAME}"
-CONFIG_DIRECTORY = "/etc/ballast"
-CONFIG = f"{CONFIG_DIRECTORY}/pull-proxy.json"
-SOCKETS = f"/run/{NAME}"
-LOGS = f"/var/log/{NAME}"
-LOG = f"{LOGS}/pull-proxy.log"
+# Longer than the default of `drain`, so that a change of that needs no other service, and so no start anew.
+_STOP_SECONDS = 60
+_AFTER_DRAIN_SECONDS = 15
 
 _LISTENER: dict[str, Any] = {
     "socket": {"type": "str", "required": True},
@@ -78,20 +65,13 @@ class Deployment:
         """Every fault of the settings at once, as the proxy itself would tell them."""
         if params["state"] == ABSENT:
             return cls(ABSENT, params["state_dir"], {}, Settings(listeners=(), max_in_flight=0))
-        document = _given({name: params[name] for name in _SETTINGS})
+        document = without_unset({name: params[name] for name in _SETTINGS})
         parse_settings(as_text(document), name="image_pull_proxy")
         # Their order means nothing: another one is no change, for which a proxy would be started anew.
         document["listeners"].sort(key=lambda row: row["socket"])
         settings = parse_settings(as_text(document), name="image_pull_proxy")
         return cls(PRESENT, params["state_dir"], document, settings)
 
-
-def as_text(document: Mapping[str, Any]) -> str:
-    return json.dumps(document, indent=2) + "\n"
-
-
-def _given(value: Any) -> Any:
-    """Without what was left out: the defaults are the proxy's."""
-    if isinstance(value, Mapping):
-        return {name: _given(part) for name, part in value.items() if part is not None}
-    return [_given(part) for part in value] if isinstance(value, list) else value
+    @property
+    def stop_seconds(self) -> int:
+        return max(_STOP_SECONDS, math.ceil(self.settings.drain) + _AFTER_DRAIN_SECONDS)

@@ -10,7 +10,6 @@ The proxy itself, its listeners and its service belong to image_pull_proxy.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from typing import Any, Optional, Union
 
@@ -22,8 +21,7 @@ from ..._core.kinds import fields
 from ..._core.plan import ABSENT, Resource, Value
 from ..._core.service import reload_service, service_pid
 from ..._core.wait import Pending, Ready, wait
-from ..deployment.request import CONFIG, LOG, NAME
-from ..deployment.running import running_settings
+from ..deployment.installation import INSTALLATION, RUNNING
 from ..proxy.settings import parse_settings
 from .messages import MESSAGES
 from .model import HOST_SPEC
@@ -36,14 +34,14 @@ def proxy_resource(host: Host, asked: Mapping[str, Any], original: Value) -> Res
     there is no proxy, the proxy's own errors where the limits cannot be."""
     document = _document(host)
     if document is None:
-        raise MESSAGES.error("pulls-node-no-proxy", path=CONFIG)
+        raise MESSAGES.error("pulls-node-no-proxy", path=INSTALLATION.config)
     base = _limits(document) if original == ABSENT else dict(fields(fields(original)["limits"]))
     retry = {**_mapping(base["retry"]), **asked["retry"]} if "retry" in asked else base["retry"]
     limits = {**base, **asked, "retry": retry}
-    parse_settings(json.dumps(_with_limits(document, limits)), name=f"host: {CONFIG}")
+    parse_settings(json.dumps(_with_limits(document, limits)), name=f"host: {INSTALLATION.config}")
     return Resource(
         kind="proxy-limits",
-        target=CONFIG,
+        target=INSTALLATION.config,
         value={"limits": limits, "in_effect": True},
         title="limits of the pull proxy",
         group="image pulls",
@@ -55,24 +53,24 @@ class ProxyLimitsKind:
     runs, works with the file."""
 
     def __init__(self, state_dir: str, progress: Progress) -> None:
-        self._target = os.path.join(state_dir, "sv", NAME)
+        self._target = INSTALLATION.target(state_dir)
         self._progress = progress
 
     def read(self, host: Host, target: str) -> Value:
         document = _document(host)
         if document is None:
             return ABSENT
-        running = running_settings(host)
-        return {"limits": _limits(document), "in_effect": running is None or running == _settings(host)}
+        running = RUNNING.running_settings(host)
+        return {"limits": _limits(document), "in_effect": running is None or running == RUNNING.file_settings(host)}
 
     def write(self, host: Host, target: str, after: Value, before: Value) -> None:
-        data, stat = host.read(CONFIG), host.stat(CONFIG)
+        data, stat = host.read(INSTALLATION.config), host.stat(INSTALLATION.config)
         document = _document(host)
         if data is None or stat is None or document is None:
             return  # the proxy was removed, and its limits with it
         changed = _with_limits(document, fields(fields(after)["limits"]))
         if changed != document:
-            host.write(CONFIG, format_document(changed, like=data.decode()).encode(), mode=stat.mode)
+            host.write(INSTALLATION.config, format_document(changed, like=data.decode()).encode(), mode=stat.mode)
         if service_pid(host, self._target) is not None:
             reload_service(host, self._target)
             self._wait_until_in_effect(host)
@@ -81,10 +79,10 @@ class ProxyLimitsKind:
         """Never asked for: the file is not ours."""
 
     def _wait_until_in_effect(self, host: Host) -> None:
-        wanted = _settings(host)
+        wanted = RUNNING.file_settings(host)
 
         def probe() -> Union[Ready[None], Pending]:
-            found = running_settings(host)
+            found = RUNNING.running_settings(host)
             if found == wanted:
                 return Ready(None)
             return Pending("it does not answer" if found is None else "it works with other settings")
@@ -92,7 +90,7 @@ class ProxyLimitsKind:
         try:
             wait(host, self._progress, "pull proxy", probe, deadline_seconds=_SECONDS, interval=0.2)
         except PeerError as error:
-            shown = {"seconds": _SECONDS, "path": CONFIG, "log": LOG}
+            shown = {"seconds": _SECONDS, "path": INSTALLATION.config, "log": INSTALLATION.log}
             raise MESSAGES.error("pulls-node-proxy-refused", found=error.found, **shown) from error
 
 
@@ -103,13 +101,9 @@ def file_limits(host: Host) -> Optional[dict[str, Any]]:
 
 
 def _document(host: Host) -> Optional[dict[str, Any]]:
-    data = host.read(CONFIG)
-    found = None if data is None else parse_document(data.decode(errors="replace"), name=CONFIG)
+    data = host.read(INSTALLATION.config)
+    found = None if data is None else parse_document(data.decode(errors="replace"), name=INSTALLATION.config)
     return found if isinstance(found, dict) else None
-
-
-def _settings(host: Host) -> object:
-    return parse_settings((host.read(CONFIG) or b"").decode(errors="replace"), name=CONFIG)
 
 
 def _limits(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,8 +14,7 @@ from typing import Any, Optional
 
 from ..._core.errors import BallastError
 from ..._core.host import Host
-from ..deployment.request import CONFIG
-from ..deployment.running import running_settings
+from ..deployment.installation import INSTALLATION, RUNNING
 from ..proxy.settings import Settings
 from . import containerd, crio, kubelet
 from .containerd_tables import CRI_IMAGES, CRI_V2, TRANSFER, keys_of
@@ -142,19 +141,19 @@ def _containerd_source(files: list[tuple[str, str]], table: str, key: str) -> st
 def _host(host: Host) -> dict[str, object]:
     limits = file_limits(host)
     if limits is None:
-        return {"config_path": CONFIG, "installed": False, "running": False, "settings": {}, "unread": ""}
-    running = running_settings(host)
-    effective = asdict(running if running is not None else Settings(listeners=(), max_in_flight=0))
+        return {"config_path": INSTALLATION.config, "installed": False, "running": False, "settings": {}, "unread": ""}
+    running = RUNNING.running_settings(host)
+    effective = {**asdict(Settings(listeners=(), max_in_flight=0)), **(running or {})}
     rows = {
         key: _row(
             effective[key] if running is not None or limits[key] is None else limits[key],
-            DEFAULT if limits[key] is None else CONFIG,
+            DEFAULT if limits[key] is None else INSTALLATION.config,
         )
         for key in HOST_SPEC
     }
     unread = "" if running is not None else "the proxy does not answer: these are the values of its file"
     return {
-        "config_path": CONFIG,
+        "config_path": INSTALLATION.config,
         "installed": True,
         "running": running is not None,
         "settings": rows,

@@ -15,11 +15,11 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Callable, Optional
 
+from ..._core.agent.log import Log
 from ..._core.errors import last_lines
 from . import http2
 from .hpack import Header
 from .http2 import Answer, Failed, MessageError, Metadata
-from .log import Log
 from .pulls import Draining, Full, Interrupted, Pulls
 from .request import PullRequest, credentials_digest
 from .runtime import Runtime

@@ -2,44 +2,18 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One line on stderr for each event: time in UTC, the event's name, key=value."""
+"""What the log says of pulls."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import re
-import sys
 from collections import Counter
 from collections.abc import Mapping
-from datetime import datetime, timezone
-from typing import Optional, TextIO
+from typing import Optional
 
-from ..._core.errors import shorten
+from ..._core.agent.log import Log
 from .http2 import Failed
 from .request import PullKey, PullRequest
-
-# What a reader of key=value takes for one word.
-_WORD = re.compile(r"[A-Za-z0-9_.,:;/@%+*()\[\]<>~#-]+", re.ASCII)
-_USER_IN_URL = re.compile(r"://[^/@\s]+@")
-
-
-class Log:
-    """Writes to stderr as it is when the line is written."""
-
-    def __init__(self, stream: Optional[TextIO] = None) -> None:
-        self._stream = stream
-
-    def event(self, name: str, **fields: object) -> None:
-        """Fields that are "" or None are left out."""
-        now = datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        told = [f"{key}={_shown(value)}" for key, value in fields.items() if value not in ("", None)]
-        stream = self._stream or sys.stderr
-        try:
-            stream.write(" ".join([now, name, *told]) + "\n")
-            stream.flush()
-        except (OSError, ValueError):
-            return  # nobody reads any more; the pulls go on
 
 
 class PullLog:
@@ -93,9 +67,3 @@ def _outcome(error: Optional[BaseException]) -> tuple[str, Mapping[str, object]]
     if isinstance(error, Failed):
         return "pull-failed", {"code": error.answer.code, "error": error.shown}
     return "pull-failed", {"error": str(error) or type(error).__name__}
-
-
-def _shown(value: object) -> str:
-    """A word as it is, other text as JSON: neither a line's end nor what a terminal obeys comes from outside."""
-    text = shorten(_USER_IN_URL.sub("://***@", str(value)), limit=1000)
-    return text if _WORD.fullmatch(text) else json.dumps(text)

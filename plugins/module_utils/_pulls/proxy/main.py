@@ -14,27 +14,22 @@ when another proxy does, 1 for what it did not expect.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import importlib
 import os
-import signal
-import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Optional
 
-from ..._core.errors import BallastError, Problems
-from .log import Log
-from .messages import MESSAGES
-from .place import check_places, control_path, host_lock, make_directories, run_directory
+from ..._core.agent.command import Command, on_signals, read_config, reload_for_ever, require_libraries
+from ..._core.agent.log import Log
+from ..._core.agent.place import check_places, control_path, host_lock, make_directories
+from .messages import AGENT
 from .settings import Settings, parse_settings
-from .status import show_status
+from .status import table
 
 if TYPE_CHECKING:
     from .server import Server
 
-_CONFIG_BYTES = 1024 * 1024
 # Debian's package of each that is not Python's own.
 _LIBRARIES = {"grpc": "python3-grpcio"}
 _METRICS_LIBRARIES = {"prometheus_client": "python3-prometheus-client"}
@@ -42,93 +37,48 @@ _METRICS_LIBRARIES = {"prometheus_client": "python3-prometheus-client"}
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
     """The program; leaves by SystemExit."""
-    asked = _parse(arguments)
-    try:
-        directory = run_directory(os.environ)
-        if asked.command == "status":
-            show_status(directory, as_json=asked.json)
-        elif asked.command == "check":
-            settings = _checked(asked.config, directory)
-            sys.stdout.write(f"{asked.config}: in order: {_told(settings)}\n")
-        else:
-            _run(asked.config, directory)
-    except BallastError as error:
-        sys.stderr.write(f"{error}\n")
-        raise SystemExit(error.exit_code) from None
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
-    except BrokenPipeError:  # whoever read the table has seen enough
-        sys.stderr.close()
-        raise SystemExit(1) from None
-    raise SystemExit(0)
+    command = Command(AGENT, "Limit image pulls on this host.", check=_check, run=_run, table=table)
+    command.main(arguments)
 
 
-def _parse(arguments: Optional[Sequence[str]]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="ballast-pull-proxy", description="Limit image pulls on this host.")
-    parser.add_argument("command", nargs="?", choices=["check", "status"], help="without one, the proxy runs")
-    parser.add_argument("--config", required=True, metavar="FILE", help="the proxy's configuration, YAML")
-    parser.add_argument("--json", action="store_true", help="status as JSON")
-    asked = parser.parse_args(arguments)
-    if asked.json and asked.command != "status":
-        parser.error("--json belongs to status")
-    return asked
+def _check(config: str, directory: str) -> str:
+    return _told(_checked(config, directory))
 
 
 def _checked(config: str, directory: str) -> Settings:
     """The settings, when a proxy could be started with them now, if none runs."""
-    settings = _read(config)
-    _require_libraries(settings)
-    check_places(settings, directory)
+    settings = parse_settings(read_config(AGENT, config), name=config)
+    require_libraries(AGENT, {**_LIBRARIES, **(_METRICS_LIBRARIES if settings.metrics is not None else {})})
+    check_places(AGENT, directory, _sockets(settings))
     return settings
 
 
-def _read(config: str) -> Settings:
-    try:
-        with open(config, "rb") as file:
-            data = file.read(_CONFIG_BYTES + 1)
-        text = data.decode()
-    except OSError as error:
-        raise MESSAGES.error("pulls-config", path=config, found=error.strerror or "") from None
-    except UnicodeDecodeError:
-        raise MESSAGES.error("pulls-config", path=config, found="it is not UTF-8") from None
-    if len(data) > _CONFIG_BYTES:
-        raise MESSAGES.error("pulls-config", path=config, found=f"it has more than {_CONFIG_BYTES} bytes")
-    return parse_settings(text, name=config)
-
-
-def _require_libraries(settings: Settings) -> None:
-    wanted = {**_LIBRARIES, **(_METRICS_LIBRARIES if settings.metrics is not None else {})}
-    problems = []
-    for module, package in wanted.items():
-        try:
-            importlib.import_module(module)
-        except ImportError as error:
-            problems.append(MESSAGES.error("pulls-library", module=module, package=package, found=str(error)))
-    if problems:
-        raise problems[0] if len(problems) == 1 else Problems(problems)
+def _sockets(settings: Settings) -> list[str]:
+    return [listener.socket for listener in settings.listeners]
 
 
 def _run(config: str, directory: str) -> None:
     settings = _checked(config, directory)
-    make_directories(settings, directory)
-    with host_lock(directory):
+    make_directories(AGENT, directory, _sockets(settings))
+    with host_lock(AGENT, directory):
         asyncio.run(_serve(settings, config, directory))
 
 
 async def _serve(settings: Settings, config: str, directory: str) -> None:
-    from .server import Server  # needs what _require_libraries looked for
+    from .server import Server  # needs what require_libraries looked for
 
     log = Log()
-    loop = asyncio.get_running_loop()
-    ending, reload = asyncio.Event(), asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, ending.set)
-    loop.add_signal_handler(signal.SIGHUP, reload.set)
+    ending, reload = on_signals()
     async with Server(settings, config=config, control=control_path(directory), log=log) as server:
         log.event("started", pid=os.getpid(), config=config, settings=_told(settings))
         for listener in settings.listeners:
             log.event("listening", listener=listener.name, socket=listener.socket, runtime=listener.runtime)
-        reloading = loop.create_task(_reload_for_ever(server, reload, config, log))
+
+        def take(text: str) -> Mapping[str, object]:
+            wanted = parse_settings(text, name=config)
+            return {"settings": _told(wanted), "needs_restart": ",".join(server.reload(wanted))}
+
+        reloading = asyncio.ensure_future(reload_for_ever(AGENT, reload, config, log, take))
         await ending.wait()
         reloading.cancel()
         log.event("draining", **_counts(server.status()), allowed=f"{settings.drain:g}s")
@@ -148,21 +98,6 @@ async def _drain(server: Server, ending: asyncio.Event) -> int:
         with suppress(asyncio.CancelledError):
             await drained
     return len(server.status()["in_flight"])
-
-
-async def _reload_for_ever(server: Server, asked: asyncio.Event, config: str, log: Log) -> None:
-    while True:
-        await asked.wait()
-        asked.clear()
-        try:
-            settings = _read(config)
-        except BallastError as error:
-            problems = error.problems if isinstance(error, Problems) else (error,)
-            told = "; ".join(problem.in_one_line for problem in problems)
-            log.event("reload-refused", config=config, error=told, kept="the settings that were in effect")
-            continue
-        kept = server.reload(settings)
-        log.event("reloaded", config=config, settings=_told(settings), needs_restart=",".join(kept))
 
 
 def _counts(status: dict[str, Any]) -> dict[str, object]:

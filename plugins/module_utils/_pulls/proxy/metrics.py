@@ -2,23 +2,19 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the proxy counts, and how Prometheus gets it: GET /metrics on loopback."""
+"""What the proxy counts."""
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter as Tally
 from collections.abc import Iterable
 from typing import Any, Callable, Optional
 
-from .messages import MESSAGES
 from .pulls import Snapshot
 from .request import PullRequest
 
 # From a pull of what is there already to one of gigabytes behind a queue.
 _BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
-_HEAD_BYTES = 16 * 1024
-_SECONDS = 5.0
 
 
 class Metrics:
@@ -98,40 +94,3 @@ class _Gauges:
         for listener in self._listeners:
             family.add_metric([listener], values[listener])
         return family
-
-
-async def serve_metrics(metrics: Metrics, address: tuple[str, int]) -> asyncio.AbstractServer:
-    """HTTP on loopback. HostError where the port is taken."""
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), _SECONDS)
-            writer.write(_response(metrics, head))
-            await asyncio.wait_for(writer.drain(), _SECONDS)
-        except (OSError, EOFError, asyncio.TimeoutError, asyncio.LimitOverrunError):
-            pass
-        finally:
-            writer.close()
-
-    host, port = address
-    try:
-        return await asyncio.start_server(answer, host, port, limit=_HEAD_BYTES)
-    except OSError as error:
-        raise MESSAGES.error("pulls-metrics-taken", address=f"{host}:{port}", found=str(error)) from None
-
-
-def _response(metrics: Metrics, head: bytes) -> bytes:
-    words = head.split(b"\r\n", 1)[0].split(b" ")
-    method, path = (words[0], words[1].split(b"?", 1)[0]) if len(words) == 3 else (b"", b"")
-    kind, body = "text/plain; charset=utf-8", b""
-    if not method:
-        status, body = "400 Bad Request", b"this is not HTTP\n"
-    elif path != b"/metrics":
-        status, body = "404 Not Found", b"there is /metrics\n"
-    elif method not in (b"GET", b"HEAD"):
-        status, body = "405 Method Not Allowed", b"use GET\n"
-    else:
-        status, kind = "200 OK", metrics.library.CONTENT_TYPE_LATEST
-        body = metrics.library.generate_latest(metrics.registry)
-    told = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-    return told.encode() + (b"" if method == b"HEAD" else body)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import json
 import math
 import resource
 import socket
@@ -17,10 +16,14 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, Optional
 
+from ..._core.agent.log import Log
+from ..._core.agent.place import BACKLOG, listen, unlink_own
+from ..._core.agent.scrape import serve_metrics
+from ..._core.agent.status import answer_status
 from .endpoint import Endpoint
 from .http2 import Answer
-from .log import Log, PullLog
-from .place import BACKLOG, listen, unlink_own
+from .log import PullLog
+from .messages import AGENT
 from .pulls import Observer, Pulls, PullState
 from .relay import Relay
 from .request import PullRequest
@@ -81,16 +84,16 @@ class Server:
         observers: list[Observer] = [PullLog(self._log)]
         metrics = None
         if self._settings.metrics is not None:
-            from .metrics import Metrics, serve_metrics
+            from .metrics import Metrics
 
             metrics = Metrics(names)
             observers.append(metrics)
         self._pulls: Pulls[Answer] = Pulls(self._settings, Observers(observers))
         try:
             # Sockets before the channels to the runtimes, whose library has threads.
-            self._sockets = [listen(self._control)]
+            self._sockets = [listen(AGENT, self._control)]
             for listener in self._settings.listeners:
-                self._sockets.append(listen(listener.socket))
+                self._sockets.append(listen(AGENT, listener.socket))
             on_size = metrics.add_size if metrics else None
             self._endpoints = [
                 Endpoint(listener, self._pulls, self._log, on_size=on_size) for listener in self._settings.listeners
@@ -98,7 +101,8 @@ class Server:
             self._tell_endpoints()
             if metrics is not None and self._settings.metrics is not None:
                 metrics.watch(names, self._pulls.snapshot)
-                self._servers.append(await serve_metrics(metrics, self._settings.metrics))
+                address = self._settings.metrics
+                self._servers.append(await serve_metrics(AGENT, metrics.library, metrics.registry, address))
             await self._serve()
         except BaseException:
             await self._close()
@@ -165,13 +169,7 @@ class Server:
         }
 
     async def _tell_status(self, _reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            writer.write(json.dumps(self.status()).encode())
-            await asyncio.wait_for(writer.drain(), 5)
-        except (OSError, asyncio.TimeoutError):
-            pass
-        finally:
-            writer.close()
+        await answer_status(self.status(), writer)
 
     def _tell_endpoints(self) -> None:
         for endpoint in self._endpoints:

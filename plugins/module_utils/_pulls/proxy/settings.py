@@ -6,17 +6,24 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Callable, Optional
+from typing import Any, Optional
 
-from ..._core.document import parse_document
-from ..._core.errors import Problems
-from .messages import MESSAGES
-from .reading import Faults, Reader, Wrong
+from ..._core.agent.reading import (
+    Reader,
+    Wrong,
+    boolean,
+    duration,
+    matching,
+    metrics_address,
+    one_of,
+    parse_file,
+    text_of,
+)
+from .messages import AGENT
 
 # The value of system-node-critical, the highest that a pod can have: k8s.io/kubernetes/pkg/apis/scheduling.
 _HIGHEST_POD_PRIORITY = 2000001000
@@ -25,14 +32,10 @@ _SOCKET_PATH_MOST = 107  # bytes: sun_path of sockaddr_un less its closing NUL, 
 _URL = "unix://"
 # What a path may hold in a URI (RFC 3986, pchar) less the percent sign: gRPC reads `unix:PATH` as a URI.
 _PATH = re.compile(r"(/[A-Za-z0-9._~!$&'()*+,;=:@-]+)+", re.ASCII)
-_DURATION = re.compile(r"([0-9]{1,6}(\.[0-9]{1,9})?(ms|s|m|h)){1,4}", re.ASCII)
-_DURATION_PART = re.compile(r"([0-9.]+)(ms|s|m|h)", re.ASCII)
-_UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", re.ASCII)
 _NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)  # a DNS label
 # A qualified name: k8s.io/apimachinery/pkg/util/validation, IsQualifiedName.
 _ANNOTATION = re.compile(r"([a-z0-9][a-z0-9.-]{0,252}/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", re.ASCII)
-_METRICS = re.compile(r"(?:\[(?P<ip6>[0-9a-fA-F:]+)\]|(?P<host>[0-9.]+|localhost)):(?P<port>[0-9]{1,5})", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -82,13 +85,7 @@ def parse_settings(text: str, *, name: str) -> Settings:
 
     UserError where the file is no mapping in YAML or JSON or has one fault, Problems where it has several.
     """
-    document = parse_document(text, name=name)
-    if not isinstance(document, Mapping):
-        raise MESSAGES.error("pulls-shape", path=name)
-    faults = Faults(name)
-    settings = _settings(Reader(document, "", faults, Settings(listeners=(), max_in_flight=0)))
-    Problems.raise_if(faults.problems)
-    return settings
+    return parse_file(AGENT, text, name=name, defaults=Settings(listeners=(), max_in_flight=0), read=_settings)
 
 
 def needs_restart(old: Settings, new: Settings) -> tuple[str, ...]:
@@ -104,18 +101,18 @@ def _settings(reader: Reader) -> Settings:
         max_in_flight=reader.require(
             "max_in_flight", _limit, wanted="the number of pulls that may be in flight on this host, or 0 for no limit"
         ),
-        on_full=reader.read("on_full", _one_of("block", "retry")),
-        retry=Retry(attempts=retry.read("attempts", _attempts), interval=retry.read("interval", _duration)),
-        join=reader.read("join", _boolean),
-        present=reader.read("present", _one_of("pass", "succeed")),
-        order=reader.read("order", _one_of("fifo", "priority")),
+        on_full=reader.read("on_full", one_of("block", "retry")),
+        retry=Retry(attempts=retry.read("attempts", _attempts), interval=retry.read("interval", duration)),
+        join=reader.read("join", boolean),
+        present=reader.read("present", one_of("pass", "succeed")),
+        order=reader.read("order", one_of("fifo", "priority")),
         priority=Priority(
             annotation=priority.read("annotation", _annotation),
             namespaces=priority.read("namespaces", _namespaces),
-            ageing=priority.read("ageing", _duration),
+            ageing=priority.read("ageing", duration),
         ),
-        metrics=reader.read("metrics", _metrics),
-        drain=reader.read("drain", _duration),
+        metrics=reader.read("metrics", metrics_address),
+        drain=reader.read("drain", duration),
     )
 
 
@@ -139,111 +136,56 @@ def _refuse_clashes(rows: list[Reader], listeners: list[Listener]) -> None:
     names: dict[str, Reader] = {}
     for row, one in zip(rows, listeners):
         if one.socket and sockets.setdefault(one.socket, row) is not row:
-            row.wrong("socket", "pulls-socket-twice", other=sockets[one.socket].at("socket"))
+            row.wrong("socket", "socket-twice", other=sockets[one.socket].at("socket"))
         elif one.name and names.setdefault(one.name, row) is not row:
-            row.wrong("name", "pulls-name-twice", other=names[one.name].at("name"))
+            row.wrong("name", "name-twice", other=names[one.name].at("name"))
     for row, one in zip(rows, listeners):
         if one.runtime in sockets:
-            row.wrong("runtime", "pulls-loop", other=sockets[one.runtime].at("socket"))
+            row.wrong("runtime", "loop", other=sockets[one.runtime].at("socket"))
 
 
 def _socket_path(value: Any) -> str:
     """A path, or one as a `unix://` URL. One socket has one spelling here: it is compared as text."""
-    path = _text(value, "pulls-path")
+    path = text_of(value, "path")
     path = path[len(_URL) :] if path.startswith(_URL) else path
     if not _PATH.fullmatch(path) or {".", ".."} & set(path.split("/")):
-        raise Wrong("pulls-path")
+        raise Wrong("path")
     if len(path) > _SOCKET_PATH_MOST:
-        raise Wrong("pulls-path-length", length=len(path), most=_SOCKET_PATH_MOST)
+        raise Wrong("path-length", length=len(path), most=_SOCKET_PATH_MOST)
     return path
 
 
 def _name(value: Any) -> str:
     wanted = "a name of up to 63 letters, digits, dots, dashes and underscores, in quotes where it is a number"
-    return _matching(_NAME, value, wanted)
+    return matching(_NAME, value, wanted)
 
 
 def _limit(value: Any) -> int:
     if not _is_whole(value) or value < 0:
-        raise Wrong("pulls-limit")
+        raise Wrong("limit")
     return int(value)
 
 
 def _attempts(value: Any) -> int:
     if not _is_whole(value) or value < 0:
-        raise Wrong("pulls-value", wanted="a whole number of 0 or more")
+        raise Wrong("value", wanted="a whole number of 0 or more")
     return int(value)
 
 
-def _boolean(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise Wrong("pulls-value", wanted="true or false")
-    return value
-
-
-def _one_of(*choices: str) -> Callable[[Any], str]:
-    def parse(value: Any) -> str:
-        if value not in choices:
-            raise Wrong("pulls-value", wanted=f"one of {', '.join(choices)}")
-        return str(value)
-
-    return parse
-
-
-def _duration(value: Any) -> float:
-    """Seconds. Go's notation, in which Kubernetes writes durations, less its microseconds, nanoseconds and signs."""
-    text = _text(value, "pulls-duration")
-    if not _DURATION.fullmatch(text):
-        raise Wrong("pulls-duration")
-    return sum(float(number) * _UNIT_SECONDS[unit] for number, unit in _DURATION_PART.findall(text))
-
-
 def _annotation(value: Any) -> str:
-    return (
-        "" if value == "" else _matching(_ANNOTATION, value, "the key of an annotation, such as example.com/priority")
-    )
+    return "" if value == "" else matching(_ANNOTATION, value, "the key of an annotation, such as example.com/priority")
 
 
 def _namespaces(value: Any) -> Mapping[str, int]:
     if not isinstance(value, Mapping):
-        raise Wrong("pulls-value", wanted="a mapping of namespaces to whole numbers")
+        raise Wrong("value", wanted="a mapping of namespaces to whole numbers")
     for namespace, priority in value.items():
         if not _NAMESPACE.fullmatch(namespace) or not _is_whole(priority):
             wanted = f"a mapping of namespaces to whole numbers: see {json.dumps(namespace)}"
-            raise Wrong("pulls-value", wanted=wanted)
+            raise Wrong("value", wanted=wanted)
     return dict(value)
-
-
-def _metrics(value: Any) -> tuple[str, int]:
-    """Only who is on this machine may read: the addresses of loopback alone."""
-    match = _METRICS.fullmatch(_text(value, "pulls-metrics"))
-    if match is None or not 1 <= int(match["port"]) <= 65535:
-        raise Wrong("pulls-metrics")
-    host = match["ip6"] or match["host"]
-    if host != "localhost" and not _is_loopback(host):
-        raise Wrong("pulls-metrics")
-    return host, int(match["port"])
-
-
-def _is_loopback(address: str) -> bool:
-    try:
-        return ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        return False
 
 
 def _is_whole(value: Any) -> bool:
     """An int32, as Kubernetes has for limits and priorities. To Python, true is a number."""
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**31
-
-
-def _matching(form: re.Pattern[str], value: Any, wanted: str) -> str:
-    if not isinstance(value, str) or not form.fullmatch(value):
-        raise Wrong("pulls-value", wanted=wanted)
-    return value
-
-
-def _text(value: Any, id: str) -> str:
-    if not isinstance(value, str):
-        raise Wrong(id)
-    return value

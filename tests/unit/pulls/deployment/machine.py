@@ -12,20 +12,15 @@ from dataclasses import asdict
 from typing import Any, Optional
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.service import service_pid
-from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.engine import PullProxyEngine
-from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.request import (
-    COMMAND,
-    CONFIG,
-    SPEC,
-    Deployment,
-)
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.installation import INSTALLATION
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.request import SPEC, Deployment
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.proxy.settings import parse_settings
 from tests.unit.fake_supervisors import FakeRunit, FakeSystemd
 from tests.unit.fakes import Call, Completed, FakeHost
 
 STATE = "/var/lib/ballast/pull-proxy"
 SV = f"{STATE}/sv/ballast-pull-proxy"
-ENGINE = PullProxyEngine()
+COMMAND, CONFIG, LOG = INSTALLATION.command, INSTALLATION.config, INSTALLATION.log
 
 
 def listener(name: str) -> dict[str, str]:

@@ -13,11 +13,20 @@ from ansible_collections.ballast.kube.plugins.module_utils._core import program
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, Problems
 from ansible_collections.ballast.kube.plugins.module_utils._core.events import NullSink, Progress
 from ansible_collections.ballast.kube.plugins.module_utils._core.service import service_pid
-from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.engine import read, reported
-from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.request import CONFIG, LOG
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.engine import ENGINE
 from tests.unit.cases import apply, check_kills, plan_of
 from tests.unit.fakes import FakeHost
-from tests.unit.pulls.deployment.machine import ENGINE, MACHINES, STATE, SV, Proxy, listener, nothing, wanted
+from tests.unit.pulls.deployment.machine import (
+    CONFIG,
+    LOG,
+    MACHINES,
+    STATE,
+    SV,
+    Proxy,
+    listener,
+    nothing,
+    wanted,
+)
 
 PROGRESS = Progress(NullSink(), feature="test")
 
@@ -219,7 +228,7 @@ def test_what_python_lacks_is_named_with_its_packages(proxy: Proxy) -> None:
     assert caught.value.id == "pulls-deploy-packages"
     assert "apt-get install python3-grpcio python3-yaml;" in caught.value.remedy
     ENGINE.require(nothing(), proxy.host)
-    assert read(proxy.host, {"state_dir": STATE})["missing_packages"] == ["python3-grpcio", "python3-yaml"]
+    assert ENGINE.read(proxy.host, {"state_dir": STATE})["missing_packages"] == ["python3-grpcio", "python3-yaml"]
 
 
 def test_every_fault_is_told_at_once() -> None:
@@ -231,8 +240,8 @@ def test_every_fault_is_told_at_once() -> None:
 
 
 def test_the_report_is_of_the_running_one(proxy: Proxy) -> None:
-    assert reported(proxy.host, STATE)["pid"] is None
+    assert ENGINE.reported(proxy.host, STATE)["pid"] is None
     apply(ENGINE, wanted(), proxy.host)
-    found = reported(proxy.host, STATE)
+    found = ENGINE.reported(proxy.host, STATE)
     assert found["pid"] == pid(proxy.host)
     assert found["status"] == json.loads(json.dumps(proxy.answer()))

@@ -15,7 +15,7 @@ import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, Problems
 from ansible_collections.ballast.kube.plugins.module_utils._core.host import Host
-from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.request import COMMAND, CONFIG
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.installation import INSTALLATION
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.node import proxy_limits
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.engine import ENGINE
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.model import ImagePulls
@@ -24,6 +24,7 @@ from tests.unit import cases
 from tests.unit.fakes import Answer, Call, FakeHost, Killed
 from tests.unit.pulls.node.fake_node import params
 
+COMMAND, CONFIG = INSTALLATION.command, INSTALLATION.config
 FILE: dict[str, Any] = {
     "listeners": [{"socket": "/run/p/a.sock", "runtime": "/run/c/a.sock"}],
     "max_in_flight": 2,

@@ -18,8 +18,8 @@ from typing import Any
 import grpc
 import grpc.aio
 
+from ansible_collections.ballast.kube.plugins.module_utils._core.agent.log import Log
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.proxy import http2
-from ansible_collections.ballast.kube.plugins.module_utils._pulls.proxy.log import Log
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.proxy.server import Server
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.proxy.settings import Listener, Settings
 from tests.fake_runtime.runtime import PULL_IMAGE, FakeRuntime, pull_request

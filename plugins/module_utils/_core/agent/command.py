@@ -1,0 +1,128 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The command of a long-running program.
+
+    NAME --config FILE                   run, in the foreground, until SIGTERM
+    NAME check --config FILE             say whether FILE is in order
+    NAME status --config FILE [--json]   what the running one does
+
+Exit status: 0 after SIGTERM, 2 for a bad configuration or command line, 3 when this machine does not let it run, which is so
+when another one runs, 1 for what it did not expect.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Callable, Optional
+
+from ..errors import BallastError, Problems
+from .identity import Agent
+from .log import Log
+from .place import run_directory
+from .status import show_status
+
+_CONFIG_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Command:
+    """`check` and `run` get the path of the configuration and the directory of the program's sockets."""
+
+    agent: Agent
+    about: str
+    check: Callable[[str, str], str]  # answers what is told of a configuration that is in order
+    run: Callable[[str, str], None]
+    table: Callable[[dict[str, Any]], str]
+
+    def main(self, arguments: Optional[Sequence[str]] = None) -> None:
+        """Leaves by SystemExit."""
+        asked = self._parse(arguments)
+        try:
+            directory = run_directory(self.agent, os.environ)
+            if asked.command == "status":
+                show_status(self.agent, directory, self.table, as_json=asked.json)
+            elif asked.command == "check":
+                sys.stdout.write(f"{asked.config}: in order: {self.check(asked.config, directory)}\n")
+            else:
+                self.run(asked.config, directory)
+        except BallastError as error:
+            sys.stderr.write(f"{error}\n")
+            raise SystemExit(error.exit_code) from None
+        except KeyboardInterrupt:
+            raise SystemExit(130) from None
+        except BrokenPipeError:  # whoever read the table has seen enough
+            sys.stderr.close()
+            raise SystemExit(1) from None
+        raise SystemExit(0)
+
+    def _parse(self, arguments: Optional[Sequence[str]]) -> argparse.Namespace:
+        parser = argparse.ArgumentParser(prog=self.agent.name, description=self.about)
+        parser.add_argument("command", nargs="?", choices=["check", "status"], help="without one, it runs")
+        parser.add_argument("--config", required=True, metavar="FILE", help="the configuration, YAML or JSON")
+        parser.add_argument("--json", action="store_true", help="status as JSON")
+        asked = parser.parse_args(arguments)
+        if asked.json and asked.command != "status":
+            parser.error("--json belongs to status")
+        return asked
+
+
+def read_config(agent: Agent, path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            data = file.read(_CONFIG_BYTES + 1)
+        text = data.decode()
+    except OSError as error:
+        raise agent.error("config", path=path, found=error.strerror or "") from None
+    except UnicodeDecodeError:
+        raise agent.error("config", path=path, found="it is not UTF-8") from None
+    if len(data) > _CONFIG_BYTES:
+        raise agent.error("config", path=path, found=f"it has more than {_CONFIG_BYTES} bytes")
+    return text
+
+
+def require_libraries(agent: Agent, wanted: Mapping[str, str]) -> None:
+    """By the name that Python imports, the package of Debian. Every one that is missing at once."""
+    problems = []
+    for module, package in wanted.items():
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            problems.append(agent.error("library", module=module, package=package, found=str(error)))
+    if problems:
+        raise problems[0] if len(problems) == 1 else Problems(problems)
+
+
+def on_signals() -> tuple[asyncio.Event, asyncio.Event]:
+    """Set by TERM and INT, and by HUP."""
+    ending, reload = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ending.set)
+    loop.add_signal_handler(signal.SIGHUP, reload.set)
+    return ending, reload
+
+
+async def reload_for_ever(
+    agent: Agent, asked: asyncio.Event, config: str, log: Log, take: Callable[[str], Mapping[str, object]]
+) -> None:
+    """`take` gets the text of the file, and answers what the log is to say; what it refuses changes nothing."""
+    while True:
+        await asked.wait()
+        asked.clear()
+        try:
+            told = take(read_config(agent, config))
+        except BallastError as error:
+            problems = error.problems if isinstance(error, Problems) else (error,)
+            faults = "; ".join(problem.in_one_line for problem in problems)
+            log.event("reload-refused", config=config, error=faults, kept="the settings that were in effect")
+            continue
+        log.event("reloaded", config=config, **told)

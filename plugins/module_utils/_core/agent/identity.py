@@ -1,0 +1,123 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What our long-running programs are called, and the messages that all of them have.
+
+The rows of a program stand in its own table, with ids of its own: `pulls-config`, `balloon-agent-config`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..errors import BallastError, HostError, Message, Messages, PeerError, UserError
+
+
+@dataclass(frozen=True)
+class Agent:
+    name: str  # of the command, its service, its directories: "ballast-pull-proxy"
+    what: str  # in messages: "pull proxy"
+    ids: str  # what ids of messages begin with: "pulls"
+    messages: Messages
+
+    @property
+    def short(self) -> str:
+        """Of its files in directories that we share: "pull-proxy"."""
+        return self.name.partition("-")[2]
+
+    def error(self, id: str, *, found: str = "", **fields: object) -> BallastError:
+        """`id` without what all of them begin with."""
+        return self.messages.error(f"{self.ids}-{id}", found=found, **fields)
+
+
+def program_rows(ids: str, *, name: str, what: str, role: str) -> list[Message]:
+    """Of settings, of the place on the machine, of the service. `role` is the one that installs it."""
+    mend = f"mend the file; `{name} check --config FILE` says whether it is in order"
+    rows = [
+        (UserError, "shape", "{path} is no mapping of settings", mend),
+        (UserError, "key", "{path}: there is no setting {key}; there are {allowed}", "{hint}"),
+        (UserError, "missing", "{path} is not set, and has no default", "set it to {wanted}"),
+        (UserError, "value", "{path}: {value} is not {wanted}", mend),
+        (
+            UserError,
+            "duration",
+            "{path}: {value} is not a duration",
+            "write it as 500ms, 10s, 1m, 1m30s or 1h; it may be 0s, and not negative",
+        ),
+        (
+            UserError,
+            "metrics",
+            "{path}: {value} is not an address of this machine alone with a port",
+            "write 127.0.0.1:PORT, [::1]:PORT or localhost:PORT, with a port of 1 to 65535",
+        ),
+        (UserError, "config", "{path} cannot be read", f"name the configuration of the {what} with --config FILE"),
+        (
+            HostError,
+            "library",
+            "the Python package {module} is not on this machine",
+            "install it: apt-get install {package}",
+        ),
+        (
+            HostError,
+            "no-run-directory",
+            f"there is no directory for the lock of the {what}: this user is not root, and XDG_RUNTIME_DIR is not set",
+            "run it as root, or set XDG_RUNTIME_DIR to a directory of this user alone",
+        ),
+        (
+            HostError,
+            "directory",
+            "{path} cannot be used as a directory for sockets",
+            f"name a directory that can be made, or is there, for the {what} alone",
+        ),
+        (
+            UserError,
+            "directory-open",
+            "{path} is a directory that others may enter, and sockets in it are for their owner alone",
+            f"chmod 0700 {{path}}, or give the sockets a directory of their own, which the {what} makes",
+        ),
+        (
+            UserError,
+            "directory-owner",
+            f"{{path}} does not belong to user {{user}}, as whom the {what} runs",
+            f"chown {{user}} {{path}}, or give the sockets a directory of their own, which the {what} makes",
+        ),
+        (
+            UserError,
+            "not-a-socket",
+            "{path} is there, and is no socket",
+            "choose another path for the socket, or remove that file",
+        ),
+        (
+            HostError,
+            "socket-held",
+            "another process listens on {path}",
+            "find it with `ss -xlp`, and end it, or choose another path for the socket",
+        ),
+        (HostError, "bind", f"the {what} cannot listen on {{path}}", "see that its directory can be written to"),
+        (
+            HostError,
+            "not-running",
+            f"no {what} answers at {{path}}",
+            f"see its service and its log; start it with `{name} --config FILE`",
+        ),
+        (
+            HostError,
+            "metrics-taken",
+            f"the {what} cannot listen on {{address}} for its metrics",
+            "choose another port as metrics, or leave the key out",
+        ),
+        (
+            HostError,
+            "deploy-packages",
+            f"/usr/bin/python3 of this machine lacks what the {what} runs on: {{modules}}",
+            f"install it: apt-get install {{packages}}; the role ballast.kube.{role} does",
+        ),
+        (
+            PeerError,
+            "deploy-settings",
+            f"the {what} does not work with the settings of {{path}} within {{seconds}} seconds",
+            f"see its log, {{log}}, and what `{name} check --config {{path}}` says",
+        ),
+    ]
+    return [Message(id=f"{ids}-{id}", error=error, text=text, remedy=remedy) for error, id, text, remedy in rows]

@@ -1,0 +1,99 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""`status` of a program: what the running one says of itself, as a table or as JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import sys
+import time
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Callable
+
+from .identity import Agent
+from .place import control_path
+
+_TIMEOUT_SECONDS = 5.0
+_MOST_BYTES = 64 * 1024 * 1024
+_EVERY_SECONDS = 1.0
+_CLEAR = "\x1b[H\x1b[J"
+_LIMIT = 100  # characters of a cell
+
+
+def show_status(agent: Agent, directory: str, table: Callable[[dict[str, Any]], str], *, as_json: bool) -> None:
+    """Once, or on a terminal again every second until it is interrupted. HostError where none runs."""
+    if as_json:
+        sys.stdout.write(json.dumps(ask(agent, directory), indent=1) + "\n")
+    elif not sys.stdout.isatty():
+        sys.stdout.write(table(ask(agent, directory)))
+    else:
+        _show_live(agent, directory, table)
+
+
+def ask(agent: Agent, directory: str) -> dict[str, Any]:
+    """What the program says whose control socket is in `directory`."""
+    path = control_path(directory)
+    data = bytearray()
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as control:
+            control.settimeout(_TIMEOUT_SECONDS)
+            control.connect(path)
+            while len(data) <= _MOST_BYTES:
+                part = control.recv(1 << 16)
+                if not part:
+                    break
+                data += part
+        answer: dict[str, Any] = json.loads(data)
+        return answer
+    except (OSError, ValueError) as error:
+        found = getattr(error, "strerror", None) or str(error)
+        raise agent.error("not-running", path=path, found=found) from None
+
+
+async def answer_status(status: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+    """To one who asked at the control socket."""
+    try:
+        writer.write(json.dumps(status).encode())
+        await asyncio.wait_for(writer.drain(), _TIMEOUT_SECONDS)
+    except (OSError, asyncio.TimeoutError):
+        pass
+    finally:
+        writer.close()
+
+
+def aligned(rows: Sequence[Sequence[str]], *, numbers: Collection[int]) -> Iterable[str]:
+    """The lines of a table; `numbers` are the columns that end on one line."""
+    cells = [[plain(cell)[:_LIMIT] for cell in row] for row in rows]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
+    for row in cells:
+        placed = [
+            cell.rjust(width) if column in numbers else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths))
+        ]
+        yield "  ".join(placed).rstrip()
+
+
+def plain(text: str) -> str:
+    """A terminal would obey what somebody wrote into a name."""
+    return "".join(sign if sign.isprintable() else "?" for sign in text)
+
+
+def duration_told(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def _show_live(agent: Agent, directory: str, table: Callable[[dict[str, Any]], str]) -> None:
+    try:
+        while True:
+            text = table(ask(agent, directory))
+            sys.stdout.write(_CLEAR + text)
+            sys.stdout.flush()
+            time.sleep(_EVERY_SECONDS)
+    except KeyboardInterrupt:
+        return
