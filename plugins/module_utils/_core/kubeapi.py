@@ -45,9 +45,15 @@ class Listed:
     resource_version: str
 
 
+class Refused(PeerError):
+    """The server has answered, with another status than was hoped for."""
+
+    status = 0
+
+
 class Api:
-    """Every method raises PeerError: `core-no-answer`; by status `core-api-absent` (404), `core-api-conflict` (409),
-    `core-api-gone` (410), `core-api-forbidden` (401, 403), else `core-api-refused`; `core-api-answer` for nonsense.
+    """Every method raises PeerError: `core-no-answer`; Refused, by status `core-api-absent` (404), `core-api-conflict`
+    (409), `core-api-gone` (410), `core-api-forbidden` (401, 403), else `core-api-refused`; `core-api-answer` for nonsense.
 
     `path` is that of a resource, as in "/api/v1/nodes/n1"; `params` its query.
     """
@@ -72,6 +78,14 @@ class Api:
     def list(self, path: str, params: Mapping[str, str] = NOTHING) -> Listed:
         """Every page. `core-api-gone` where the server has forgotten, between two pages, what the first was of."""
         items: list[dict[str, Any]] = []
+        version = ""
+        for page in self.pages(path, params):
+            items.extend(page.items)
+            version = page.resource_version
+        return Listed(tuple(items), version)
+
+    def pages(self, path: str, params: Mapping[str, str] = NOTHING) -> Iterator[Listed]:
+        """As `list`, for who need not have all at once. Each page is asked for when the one before has been dealt with."""
         going_on: dict[str, str] = {}
         while True:
             page = self.get(path, {"limit": str(_PAGE_SIZE), **params, **going_on})
@@ -80,9 +94,9 @@ class Api:
                 raise _nonsense("GET", path, "no list")
             if not all(isinstance(item, dict) for item in found):
                 raise _nonsense("GET", path, "an item that is no object")
-            items.extend(found)
+            yield Listed(tuple(found), str(metadata.get("resourceVersion", "")))
             if not metadata.get("continue"):
-                return Listed(tuple(items), str(metadata.get("resourceVersion", "")))
+                return
             going_on = {"continue": str(metadata["continue"])}
 
     def create(self, path: str, body: Mapping[str, Any], params: Mapping[str, str] = NOTHING) -> dict[str, Any]:
@@ -213,13 +227,15 @@ _REFUSALS = {
 
 def _refused(method: str, path: str, answer: Response) -> BallastError:
     id, remedy = _REFUSALS.get(answer.status, ("core-api-refused", "see to what the server says"))
-    return PeerError(
+    refused = Refused(
         f"{method} {path}: the API server answered with status {answer.status}",
         id=id,
         found=_message(answer.body),
         remedy=remedy,
         page=_PAGE,
     )
+    refused.status = answer.status
+    return refused
 
 
 def _message(body: bytes) -> str:
