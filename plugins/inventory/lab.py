@@ -24,6 +24,8 @@ description:
     C(kube_proxy_config_path) and C(kube_proxy_state_dir), or C(kube_proxy_deployment) where a DaemonSet runs kube-proxy.
   - Every instance has those that the playbook C(ballast.kube.image_pulls) reads, C(image_pulls_kubelet_service), C(image_pulls_runtime) and
     C(image_pulls_state_dir).
+  - Every instance has those that the playbook C(ballast.kube.balloons) reads, C(balloons_slice), C(balloons_kubelet_config) and
+    C(balloons_kubelet_config_dir).
   - Nothing that the record holds is ever treated as a template.
   - The name of the configuration file must end in C(ballast.yml), C(ballast.yaml), C(lab.yml) or C(lab.yaml).
 extends_documentation_fragment:
@@ -173,6 +175,7 @@ def groups_of(record: object, *, python: str, uid: int, is_systemd: bool) -> dic
         by_systemd = is_systemd or hosts[carrier]["ansible_connection"] != "local"
         nodes[name].update(proxy or _kube_proxy_service(lab, name, carriers[carrier], by_systemd=by_systemd))
         nodes[name].update(_image_pulls(lab, place, carriers[carrier], by_systemd=by_systemd))
+        nodes[name].update(_balloons(lab, place, carriers[carrier]))
         nodes[name]["kube_proxy_state_dir"] = os.path.join(_home(carriers[carrier], name), "kube-proxy")
         proxies.setdefault(f"proxy_{nodes[name]['ballast_proxy_backend']}", {})[name] = {}
     # The control plane runs where Ansible does, also when every node is on another machine.
@@ -259,6 +262,17 @@ def _image_pulls(lab: _Place, place: _Place, carrier: _Place, *, by_systemd: boo
         "image_pulls_kubelet_service": _service(lab, name, carrier, "kubelet", by_systemd=by_systemd),
         "image_pulls_runtime": os.path.join(os.path.dirname(place.text("mountns", _PATH)), name, "containerd.sock"),
         "image_pulls_state_dir": os.path.join(_home(carrier, name), "image-pulls"),
+    }
+
+
+def _balloons(lab: _Place, place: _Place, carrier: _Place) -> Vars:
+    """`balloons_slice` is the cgroup of the instance; systemd nests slices at dashes, so that those of names are written otherwise."""
+    name = place.text("name", _NAME)
+    parts = [text.replace("-", "_") for text in (lab.text("name", _NAME), name)]
+    return {
+        "balloons_slice": joined(*parts),
+        "balloons_kubelet_config": os.path.join(_home(carrier, name), "etc/kubelet.json"),
+        "balloons_kubelet_config_dir": os.path.join(_home(carrier, name), "etc/kubelet.conf.d"),
     }
 
 

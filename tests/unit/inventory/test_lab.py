@@ -148,6 +148,15 @@ def test_the_playbook_of_image_pulls_is_told_of_each_instance() -> None:
     assert of_image_pulls(groups()["ballast_hosts"]["localhost"]) == {}
 
 
+def test_the_playbook_of_balloons_is_told_of_each_instance() -> None:
+    found = groups(nodes=[{**NODE, "name": "east-1"}], name="my-lab")["ballast_nodes"]["east-1"]
+    assert {name: value for name, value in found.items() if name.startswith("balloons_")} == {
+        "balloons_slice": "ballast-my_lab-east_1",
+        "balloons_kubelet_config": "/srv/lab/nodes/east-1/etc/kubelet.json",
+        "balloons_kubelet_config_dir": "/srv/lab/nodes/east-1/etc/kubelet.conf.d",
+    }
+
+
 def test_a_machine_runs_kube_proxy_as_a_unit_whatever_this_host_has() -> None:
     found = groups(is_systemd=False, hosts=[MACHINE], nodes=[{**NODE, "host": "vm1"}])["ballast_nodes"]["n1"]
     assert found["kube_proxy_service"] == "ballast-lab-n1-kube-proxy"
