@@ -21,8 +21,8 @@ from .messages import MESSAGES
 PRESENT, ABSENT = "present", "absent"
 NEVER_PREEMPT, NODE_CRITICAL = "never-preempt", "node-critical"
 PAUSE_IMAGE = "registry.k8s.io/pause:3.10.1"
-_TIMEOUT_MOST = 3600.0  # seconds
-_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
+TIMEOUT_MOST = 3600.0  # seconds
+NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,254}", re.ASCII)
 _SHARE = re.compile(r"(\d{1,9}/\d{1,9}|\d(\.\d{1,9})?)", re.ASCII)
 _CGROUP = re.compile(r"(?!.*\.slice$)[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}", re.ASCII)
@@ -58,7 +58,7 @@ SPEC: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class _Limit:
+class LimitOption:
     """What a row says of the limit that is moved in step with the balloon, which `option` asks for."""
 
     name: str
@@ -77,9 +77,9 @@ class _Limit:
             problems.append(_wrong(path, value, self.wanted))
 
 
-_LIMITS = (
-    _Limit("slice", "slices", _CGROUP, "the name of the node's cgroup, such as ballast-lab-n1, without .slice"),
-    _Limit("qmp", "vm", _SOCKET, "the path of the virtual machine's QMP socket"),
+LIMITS = (
+    LimitOption("slice", "slices", _CGROUP, "the name of the node's cgroup, such as ballast-lab-n1, without .slice"),
+    LimitOption("qmp", "vm", _SOCKET, "the path of the virtual machine's QMP socket"),
 )
 
 
@@ -123,14 +123,14 @@ class Request:
         if not os.path.isfile(params["kubeconfig"]):
             problems.append(MESSAGES.error("balloon-kubeconfig", path=params["kubeconfig"]))
         for name, form, wanted in (
-            ("namespace", _NAMESPACE, "a namespace's name"),
+            ("namespace", NAMESPACE, "a namespace's name"),
             ("image", _IMAGE, "an image's name"),
         ):
             if not form.fullmatch(params[name]):
                 problems.append(_wrong(name, repr(params[name]), wanted))
         # Also false for what is not a number, which a float may be.
-        if not 0 < params["grow_timeout"] <= _TIMEOUT_MOST:
-            wanted = f"a number of seconds above 0 and up to {_TIMEOUT_MOST:.0f}"
+        if not 0 < params["grow_timeout"] <= TIMEOUT_MOST:
+            wanted = f"a number of seconds above 0 and up to {TIMEOUT_MOST:.0f}"
             problems.append(_wrong("grow_timeout", params["grow_timeout"], wanted))
         if params["slices"] and params["vm"]:
             problems.append(MESSAGES.error("balloon-two-limits"))
@@ -159,7 +159,7 @@ def _node(row: Mapping[str, Any], path: str, params: Mapping[str, Any], problems
     weight = row.get("weight")
     if weight is not None and weight < 1:
         problems.append(_wrong(f"{path}.weight", weight, "a whole number from 1 on"))
-    for limit in _LIMITS:
+    for limit in LIMITS:
         limit.check(row, path, params, problems)
     return NodeRequest(
         name=row["name"],
