@@ -46,4 +46,4 @@ binaries: packages env  ## build the programs of a lab, or find them in the cach
 .PHONY: bench-lab
 bench-lab: binaries  ## how long a lab takes and how much memory: tests/bench/results/lab.json, and the table in README.md
 	@$(PLAYBOOK) ballast.kube.kubernetes_binaries -e '{"kubernetes_binaries_components": [{"name": "kubemark"}]}' $(ARGS)
-	@$(PYTHON) tests/bench/lab.py --kubemark "$$(ls -td /var/cache/ballast/binaries/sets/*/kubemark | head -n 1)"
+	@PYTHONPATH=$(ANSIBLE_COLLECTIONS_PATH):$(CURDIR) $(VENV)/bin/python -m tests.bench.lab --kubemark "$$(ls -td /var/cache/ballast/binaries/sets/*/kubemark | head -n 1)"

@@ -47,8 +47,9 @@ or machine.
 def tables() -> list[Messages]:
     """One table for each page, of all the features that it describes, in the order of their packages."""
     package = "ansible_collections.ballast.kube.plugins.module_utils"
-    names = sorted(".".join(path.parent.relative_to(UTILS).parts) for path in UTILS.glob("_*/**/messages.py"))
-    found = [importlib.import_module(f"{package}.{name}.messages").MESSAGES for name in names]
+    paths = sorted(UTILS.glob("_*/**/*messages.py"), key=lambda path: (path.parent.relative_to(UTILS).parts, path.stem))
+    names = (".".join(path.relative_to(UTILS).with_suffix("").parts) for path in paths)
+    found = [importlib.import_module(f"{package}.{name}").MESSAGES for name in names]
     pages = dict.fromkeys(table.page for table in found)
     return [
         Messages(page, [row for table in found if table.page == page for row in table.rows.values()]) for page in pages

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Optional
 
-from .amount import FLOOR, NONE, Amount
+from .amount import FLOOR, MIB, NONE, Amount
 
 LABEL = "balloons.ballast.dev/balloon"  # of every balloon pod; its value is "true"
 TARGET = "balloons.ballast.dev/target"  # annotation of a Node: its target, as JSON {"cpu": "1750m", "memory": "7Gi"}
@@ -103,8 +103,10 @@ class Node:
         return self.allocatable if self.balloon is None else self.allocatable - self.balloon.held
 
     def balloon_for(self, target: Amount) -> Amount:
-        """The balloon's size that leaves `target` to pods."""
-        return (self.allocatable - target).most(FLOOR)
+        """The smallest of whole MiB that leaves no more than `target` to pods. The kernel keeps limits in whole pages, so
+        one of other bytes would be read back as another value."""
+        size = self.allocatable - target
+        return Amount(size.cpu, -(-size.memory // MIB) * MIB).most(FLOOR)
 
     @property
     def needed(self) -> Amount:
@@ -119,6 +121,14 @@ class Fleet:
     nodes: Mapping[str, Node]
     capacities: Mapping[str, Amount] = field(default_factory=dict)
     reserve: Mapping[str, Amount] = field(default_factory=dict)
+
+    @property
+    def by_host(self) -> dict[str, list[Node]]:
+        """The nodes of every host, in one pass."""
+        found: dict[str, list[Node]] = {}
+        for node in self.nodes.values():
+            found.setdefault(node.host, []).append(node)
+        return found
 
     def of_host(self, host: str) -> tuple[Node, ...]:
         return tuple(node for node in self.nodes.values() if node.host == host)

@@ -24,7 +24,16 @@ from ..._core.events import Progress
 from ..._core.host import Host
 from ..._core.kubeapi import Api
 from ..._core.kubeconfig import credentials
-from ..._core.names import MARK
+from ..._core.objects import (
+    OURS,
+    Object,
+    ObjectStep,
+    apply_step,
+    find_objects,
+    object_steps,
+    steps_difference,
+    steps_told,
+)
 from .messages import MESSAGES
 
 PRESENT, ABSENT = "present", "absent"
@@ -42,11 +51,7 @@ _KINDS = {
     "MutatingAdmissionPolicy": "mutatingadmissionpolicies",
     "MutatingAdmissionPolicyBinding": "mutatingadmissionpolicybindings",
 }
-_MANAGED_BY = "app.kubernetes.io/managed-by"
-_MANAGER = {"fieldManager": MARK}
 _KEY = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", re.ASCII)
-
-Object = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -68,33 +73,15 @@ class Desired:
 
 @dataclass(frozen=True)
 class Found:
-    """The objects by kind, None for one that is not there. `version` is "" where the API server serves none of them."""
+    """The objects by path, None for one that is not there. `version` is "" where the API server serves none of them."""
 
     version: str
     objects: Mapping[str, Optional[Object]]
 
 
 @dataclass(frozen=True)
-class Step:
-    """`before` and `after` as the API has them; None is absent."""
-
-    path: str
-    kind: str
-    before: Optional[Object]
-    after: Optional[Object]
-
-    @property
-    def verb(self) -> str:
-        return "remove" if self.after is None else "make" if self.before is None else "change"
-
-    @property
-    def title(self) -> str:
-        return f"{self.kind} {NAME}"
-
-
-@dataclass(frozen=True)
 class Plan:
-    steps: tuple[Step, ...]
+    steps: tuple[ObjectStep, ...]
 
 
 class PriorityEngine:
@@ -103,52 +90,30 @@ class PriorityEngine:
     def observe(self, desired: Desired, host: Host) -> Found:
         api = _api(desired, host)
         version = next((one for one in _VERSIONS if _serves(api, one)), "")
-        objects = {kind: api.find(_path(version, kind)) if version else None for kind in _KINDS}
-        return Found(version, objects)
+        return Found(version, find_objects(api, wanted_objects(desired, version)) if version else {})
 
     def plan(self, desired: Desired, state: Found) -> Plan:
         """The policy before its binding; a removal the other way round."""
-        if desired.state == PRESENT and not state.version:
+        present = desired.state == PRESENT
+        if present and not state.version:
             raise MESSAGES.error("pulls-priority-unserved")
-        wanted = wanted_objects(desired, state.version) if desired.state == PRESENT else dict.fromkeys(_KINDS)
-        for kind, found in state.objects.items():
-            if found is not None and not _is_ours(found):
-                raise MESSAGES.error("pulls-priority-foreign", kind=kind, name=NAME)
-        steps = [
-            Step(_path(state.version, kind), kind, before=state.objects[kind], after=wanted[kind])
-            for kind in _KINDS
-            if not _same(state.objects[kind], wanted[kind])
-        ]
-        return Plan(tuple(steps if desired.state == PRESENT else reversed(steps)))
+        wanted = wanted_objects(desired, state.version) if state.version else {}
+        return Plan(object_steps(wanted, state.objects, present=present, foreign=_foreign))
 
     def told(self, plan: Plan) -> dict[str, object]:
-        return {"steps": [{"kind": s.kind, "verb": s.verb, "title": s.title, "target": s.path} for s in plan.steps]}
+        return {"steps": steps_told(plan.steps)}
 
     def difference(self, plan: Plan) -> list[dict[str, str]]:
-        return [
-            {
-                "before_header": step.title,
-                "after_header": step.title,
-                "before": _shown(step.before),
-                "after": _shown(step.after),
-            }
-            for step in plan.steps
-        ]
+        return steps_difference(plan.steps)
 
     def require(self, desired: Desired, host: Host) -> None:
         """Nothing: what it needs it has asked the API server for."""
 
-    def apply(self, plan: Plan, desired: Desired, host: Host, progress: Progress) -> tuple[Step, ...]:
+    def apply(self, plan: Plan, desired: Desired, host: Host, progress: Progress) -> tuple[ObjectStep, ...]:
         api = _api(desired, host)
         for step in plan.steps:
             progress.started(step.title, f"{step.verb} {step.title}")
-            if step.after is None:
-                api.delete(step.path)
-            elif step.before is None:
-                api.create(step.path.rpartition("/")[0], step.after, _MANAGER)
-            else:
-                metadata = {**step.before["metadata"], **step.after["metadata"]}
-                api.replace(step.path, {**step.after, "metadata": metadata}, _MANAGER)
+            apply_step(api, step)
             progress.done(step.title, "")
         return plan.steps
 
@@ -169,7 +134,7 @@ ENGINE = PriorityEngine()
 
 
 def wanted_objects(desired: Desired, version: str) -> dict[str, Object]:
-    """`failurePolicy: Ignore`: a pod without its annotation waits longer for its image, one that is refused does not run."""
+    """By path. `failurePolicy: Ignore`: a pod without its annotation waits longer for its image, one that is refused does not run."""
     key = json.dumps(desired.annotation)
     expression = f"Object{{metadata: Object.metadata{{annotations: {{{key}: string(object.spec.priority)}}}}}}"
     policy = {
@@ -191,10 +156,10 @@ def wanted_objects(desired: Desired, version: str) -> dict[str, Object]:
     }
     specs = {"MutatingAdmissionPolicy": policy, "MutatingAdmissionPolicyBinding": {"policyName": NAME}}
     return {
-        kind: {
+        _path(version, kind): {
             "apiVersion": f"admissionregistration.k8s.io/{version}",
             "kind": kind,
-            "metadata": {"name": NAME, "labels": {_MANAGED_BY: MARK}},
+            "metadata": {"name": NAME, "labels": {**OURS}},
             "spec": spec,
         }
         for kind, spec in specs.items()
@@ -218,26 +183,5 @@ def _path(version: str, kind: str) -> str:
     return f"{_GROUP}/{version}/{_KINDS[kind]}/{NAME}"
 
 
-def _is_ours(found: Object) -> bool:
-    metadata = found.get("metadata")
-    labels = metadata.get("labels") if isinstance(metadata, dict) else None
-    return isinstance(labels, dict) and labels.get(_MANAGED_BY) == MARK
-
-
-def _same(found: Optional[Object], wanted: Optional[Object]) -> bool:
-    """Whether what is wanted is there; what the API server has filled in besides does not count."""
-    if found is None or wanted is None:
-        return found is wanted
-    return _holds(found.get("spec"), wanted["spec"])
-
-
-def _holds(found: Any, wanted: Any) -> bool:
-    if isinstance(wanted, Mapping):
-        return isinstance(found, Mapping) and all(_holds(found.get(key), part) for key, part in wanted.items())
-    if isinstance(wanted, list):
-        return isinstance(found, list) and len(found) == len(wanted) and all(map(_holds, found, wanted))
-    return bool(found == wanted)
-
-
-def _shown(found: Optional[Object]) -> str:
-    return "" if found is None else json.dumps(found.get("spec"), indent=1, sort_keys=True) + "\n"
+def _foreign(kind: str, name: str) -> BallastError:
+    return MESSAGES.error("pulls-priority-foreign", kind=kind, name=name)

@@ -1,0 +1,203 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What balloons are made of in the cluster: a DaemonSet, its PriorityClass, and the rights of the reconciler.
+
+    found = read_objects(api, request)            # reads; refuses node-critical where it cannot be had
+    steps = object_steps(request, found)          # pure; refuses what somebody else has made
+    for step in steps: apply_step(api, step)      # or the first of them, and the rest after the balloons have moved
+
+Steps are those of `_core/objects.py`, to be told and shown by `steps_told` and `steps_difference`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Optional
+
+from .._core import objects as core
+from .._core.errors import BallastError
+from .._core.kubeapi import Api
+from .._core.objects import OURS, Object, ObjectStep, find_objects
+from .amount import FLOOR
+from .facts import CONTAINER, LABEL, NAME
+from .objects_messages import MESSAGES
+from .priority import (
+    CLASSES,
+    CRITICAL,
+    NODES,
+    OWNER,
+    VALUE,
+    name_of,
+    owner_steps,
+    owners,
+    require_node_critical,
+    write_owner,
+)
+from .request import NODE_CRITICAL, PRESENT, Request
+
+_USER = 65535  # of the pause image, and nobody's
+_LINUX = {"kubernetes.io/os": "linux"}
+_RBAC = "/apis/rbac.authorization.k8s.io/v1"
+
+
+@dataclass(frozen=True)
+class Found:
+    """`objects` by path, None for one that is not there. `nodes` are those that can have a balloon; `critical` are the
+    names of those whose balloon pod has a critical priority, which is asked only where a node's policy names us."""
+
+    objects: Mapping[str, Optional[Object]]
+    nodes: tuple[Object, ...]
+    critical: frozenset[str] = frozenset()
+
+
+def read_objects(api: Api, request: Request) -> Found:
+    """PeerError or Problems where node-critical is asked for and cannot be had. Changes nothing."""
+    found = find_objects(api, wanted_objects(request))
+    nodes = api.list(NODES, {"labelSelector": _selector(_LINUX)}).items
+    wanted = _is_critical(request)
+    if wanted:
+        require_node_critical(api, nodes)
+    asked = not wanted and any(OWNER in owners(node) for node in nodes)
+    return Found(found, nodes, _critical(api, request.namespace) if asked else frozenset())
+
+
+def object_steps(request: Request, found: Found) -> tuple[ObjectStep, ...]:
+    """In order. The policy of nodes is there before the first critical balloon, and stays as long as a node has one: pods of
+    a class that is no longer wanted keep it until they are deleted (the DaemonSet is OnDelete)."""
+    present = request.state == PRESENT
+    steps = core.object_steps(wanted_objects(request), found.objects, present=present, foreign=_foreign)
+    if _is_critical(request):
+        return (*owner_steps(found.nodes, present=True), *steps)
+    left = [node for node in found.nodes if not present or name_of(node) not in found.critical]
+    return (*steps, *owner_steps(left, present=False))
+
+
+def apply_step(api: Api, step: ObjectStep) -> None:
+    """PeerError; `balloon-critical-dropped` where a Node does not keep its policy."""
+    if step.kind == "Node":
+        write_owner(api, step, present=OWNER in owners(step.after or {}))
+    else:
+        core.apply_step(api, step)
+
+
+def wanted_objects(request: Request) -> dict[str, Object]:
+    """By path, in the order of making. Pure."""
+    namespace = request.namespace
+    rules = f"{_RBAC}/namespaces/{namespace}"
+    return {
+        f"/apis/scheduling.k8s.io/v1/priorityclasses/{NAME}": {
+            **_head("scheduling.k8s.io/v1", "PriorityClass"),
+            "value": VALUE,
+            "preemptionPolicy": "Never",
+            "description": "Balloons, which take up room of a node that it must not give out, and harm no pod for it.",
+        },
+        f"/api/v1/namespaces/{namespace}/serviceaccounts/{NAME}": {
+            **_head("v1", "ServiceAccount", namespace),
+            "automountServiceAccountToken": False,
+        },
+        f"{_RBAC}/clusterroles/{NAME}": {
+            **_head("rbac.authorization.k8s.io/v1", "ClusterRole"),
+            "rules": [
+                _rule("", "nodes", "get", "list", "watch", "patch"),  # its target as annotation; the startup taint
+                _rule("", "pods", "get", "list", "watch"),  # what those of the node request
+            ],
+        },
+        f"{rules}/roles/{NAME}": {
+            **_head("rbac.authorization.k8s.io/v1", "Role", namespace),
+            "rules": [
+                _rule("", "pods/resize", "patch"),
+                _rule("coordination.k8s.io", "leases", "get", "create", "update", "delete"),
+            ],
+        },
+        f"{_RBAC}/clusterrolebindings/{NAME}": {
+            **_head("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"),
+            **_binding("ClusterRole", namespace),
+        },
+        f"{rules}/rolebindings/{NAME}": {
+            **_head("rbac.authorization.k8s.io/v1", "RoleBinding", namespace),
+            **_binding("Role", namespace),
+        },
+        f"/apis/apps/v1/namespaces/{namespace}/daemonsets/{NAME}": {
+            **_head("apps/v1", "DaemonSet", namespace),
+            "spec": _daemon_set(request),
+        },
+    }
+
+
+def _daemon_set(request: Request) -> Object:
+    """At floor size, and OnDelete: a pod is resized in place, and no change of the template undoes that.
+
+    Burstable, with a memory request that is the limit, and no limit of CPU: such a pod can be resized under every policy of
+    the CPU and the memory manager, and never gets swap (KEP-1287, k8s.io/kubernetes/pkg/kubelet/kuberuntime).
+    """
+    floor = FLOOR.as_quantities()
+    container = {
+        "name": CONTAINER,
+        "image": request.image,
+        "imagePullPolicy": "IfNotPresent",
+        "resources": {"requests": floor, "limits": {"memory": floor["memory"]}},
+        "resizePolicy": [{"resourceName": name, "restartPolicy": "NotRequired"} for name in ("cpu", "memory")],
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        },
+    }
+    spec = {
+        "priorityClassName": CLASSES[request.priority],
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": 0,
+        "nodeSelector": dict(_LINUX),
+        "tolerations": [{"operator": "Exists"}],
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": _USER,
+            "runAsGroup": _USER,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [container],
+    }
+    return {
+        "selector": {"matchLabels": {LABEL: "true"}},
+        "updateStrategy": {"type": "OnDelete"},
+        "template": {"metadata": {"labels": {**OURS, LABEL: "true"}}, "spec": spec},
+    }
+
+
+def _head(version: str, kind: str, namespace: str = "") -> Object:
+    place = {"namespace": namespace} if namespace else {}
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": NAME, **place, "labels": {**OURS}}}
+
+
+def _rule(group: str, resource: str, *verbs: str) -> Object:
+    return {"apiGroups": [group], "resources": [resource], "verbs": list(verbs)}
+
+
+def _binding(kind: str, namespace: str) -> Object:
+    return {
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": NAME},
+        "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": namespace}],
+    }
+
+
+def _is_critical(request: Request) -> bool:
+    return request.state == PRESENT and request.priority == NODE_CRITICAL
+
+
+def _critical(api: Api, namespace: str) -> frozenset[str]:
+    pods = api.list(f"/api/v1/namespaces/{namespace}/pods", {"labelSelector": _selector({LABEL: "true"})}).items
+    specs = [pod["spec"] for pod in pods if isinstance(pod.get("spec"), dict)]
+    high = [spec for spec in specs if isinstance(spec.get("priority"), int) and spec["priority"] >= CRITICAL]
+    return frozenset(str(spec.get("nodeName")) for spec in high)
+
+
+def _selector(labels: Mapping[str, str]) -> str:
+    return ",".join(f"{key}={value}" for key, value in labels.items())
+
+
+def _foreign(kind: str, name: str) -> BallastError:
+    return MESSAGES.error("balloon-object-foreign", kind=kind, name=name)
