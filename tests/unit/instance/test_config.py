@@ -91,6 +91,7 @@ def test_any_text_survives_its_quoting(text: str) -> None:
         pids=None,
         proxy_backend=text,
         runtime=text,
+        startup_taints=(),
     )
     desired = Desired(**{**vars(g.desired()), "bin_dir": text, "api_server": text, "cluster_cidr": text})
     found = texts(desired, hostile)
