@@ -11,7 +11,7 @@ LAB_OPTIONS = -e lab_dir=$(LAB_DIR) $(call lab-option,LAB_NAME,lab_name) $(call 
 	$(if $(LAB_TOPOLOGY),-e lab_topology=$(abspath $(LAB_TOPOLOGY))) $(if $(ARCHIVE),-e lab_archive=$(abspath $(ARCHIVE)))
 lab-playbook = ANSIBLE_STDOUT_CALLBACK=ballast.kube.progress BALLAST_EVENTS=$(LAB_DIR)/events.jsonl $(PLAYBOOK) ballast.kube.$(1) $(LAB_OPTIONS) $(ARGS)
 
-.PHONY: lab lab-plan lab-status lab-logs lab-stop lab-start lab-images lab-down binaries
+.PHONY: lab lab-plan lab-status lab-logs lab-resize lab-stop lab-start lab-images lab-down binaries
 lab: packages env $(if $(filter vm,$(LAB_TARGET)),packages-vm)  ## bring up a lab: LAB_NODES, LAB_TOPOLOGY, LAB_TARGET=vm with LAB_HOSTS, LAB_NAME with LAB_DIR
 	@$(call lab-playbook,lab_up)
 
@@ -24,6 +24,9 @@ lab-status: env  ## what is there, measured now; LAB_OUTPUT=json
 
 lab-logs: env  ## one archive of events, logs and consoles
 	@$(call lab-playbook,lab_logs)
+
+lab-resize: env  ## give a node another size while it runs: NODE=n1 CPU=500m MEMORY=2Gi
+	@$(call lab-playbook,lab_resize) $(call lab-option,NODE,lab_node) $(call lab-option,CPU,lab_cpu) $(call lab-option,MEMORY,lab_memory)
 
 lab-stop: env  ## stop the lab; data and addresses stay
 	@$(call lab-playbook,lab_stop)

@@ -59,6 +59,25 @@ options:
             type: str
             required: true
             choices: [NoSchedule, PreferNoSchedule, NoExecute]
+      startup_taints:
+        description:
+          - Taints that the kubelet registers a new Node with besides, for others to take away, as M(ballast.kube.balloon) does.
+          - A change starts no kubelet anew, and a Node that is there does not get them.
+        type: list
+        elements: dict
+        suboptions:
+          key:
+            description: Key of the taint.
+            type: str
+            required: true
+          value:
+            description: Value of the taint.
+            type: str
+          effect:
+            description: What happens to pods that do not tolerate it.
+            type: str
+            required: true
+            choices: [NoSchedule, PreferNoSchedule, NoExecute]
       cpu:
         description: Most CPU that the instance with all its pods may use, as a Kubernetes quantity. No limit when left out.
         type: str

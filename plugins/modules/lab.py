@@ -57,6 +57,23 @@ options:
   kubernetes_version:
     description: Version of Kubernetes. The default is the topology's, else what is recorded, else V(1.37.1).
     type: str
+  resize:
+    description:
+      - Nodes of the lab that are given another size from now on, over what the topology says. Nodes that were never given one divide the rest.
+      - The lab has balloons then, see M(ballast.kube.balloon), so that a size changes while the kubelet runs.
+    type: list
+    elements: dict
+    suboptions:
+      name:
+        description: The node.
+        type: str
+        required: true
+      cpu:
+        description: Its CPU, as a Kubernetes quantity. The default is what it has.
+        type: str
+      memory:
+        description: Its memory, as a Kubernetes quantity. The default is what it has.
+        type: str
   toolchain_dir:
     description: Directory with a folder for each version of Kubernetes that can be built. Any version is taken when left out.
     type: path

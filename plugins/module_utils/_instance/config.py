@@ -10,14 +10,17 @@ JSON is written where YAML is read: it is YAML, and its form is fixed.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
-from .model import Desired, Instance
+from .model import Desired, Instance, Taint
 
 SANDBOX_IMAGE = "ballast.local/pause:1"
 CONTAINERD_STATE = "/run/containerd"  # in the instance
 CONTAINERD_SOCKET = f"{CONTAINERD_STATE}/containerd.sock"
 KUBELET_ROOT = "/var/lib/kubelet"
 KUBE_PROXY_HEALTH_PORT = 10256
+KUBE_RESERVED_MEMORY = "200Mi"
+EVICTION_MEMORY = "100Mi"
 
 
 def _json(value: object) -> str:
@@ -68,22 +71,37 @@ def kubelet(desired: Desired, instance: Instance, home: str) -> str:
             # All instances share one filesystem, and each would clean up for all of them (kind does the same).
             "evictionHard": {
                 "imagefs.available": "0%",
-                "memory.available": "100Mi",
+                "memory.available": EVICTION_MEMORY,
                 "nodefs.available": "0%",
                 "nodefs.inodesFree": "0%",
             },
             "imageGCHighThresholdPercent": 100,
             "failCgroupV1": False,
             "failSwapOn": False,
+            # Its programs and those of containerd and kube-proxy are in the same slice as its pods.
+            "kubeReserved": {"memory": KUBE_RESERVED_MEMORY},
             "podLogsDir": f"{home}/log/pods",
-            "registerWithTaints": [
-                {"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in instance.taints
-            ],
+            "registerWithTaints": _taints(instance.taints),
             "tlsCertFile": f"{home}/pki/kubelet-serving.crt",
             "tlsPrivateKeyFile": f"{home}/pki/kubelet-serving.key",
             "volumePluginDir": f"{home}/volume-plugins",
         }
     )
+
+
+def startup_taints(instance: Instance) -> str:
+    """A drop-in. A list in one takes the place of the list that was there, so it has all."""
+    return _json(
+        {
+            "apiVersion": "kubelet.config.k8s.io/v1beta1",
+            "kind": "KubeletConfiguration",
+            "registerWithTaints": _taints((*instance.taints, *instance.startup_taints)),
+        }
+    )
+
+
+def _taints(taints: Sequence[Taint]) -> list[dict[str, str]]:
+    return [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in taints]
 
 
 def kube_proxy(desired: Desired, instance: Instance, home: str) -> str:

@@ -166,6 +166,7 @@ class InstanceEngine(ResourceEngine[Desired]):
         mountns = mountns_path(desired.lab, instance.name)
         return [
             *kept,
+            *_startup_taints(desired, instance),
             cgroup(
                 desired.cgroup(instance),
                 Limits(cpu_millis=instance.cpu_millis, memory_bytes=instance.memory_bytes, pids=instance.pids),
@@ -285,6 +286,14 @@ def _kept_resources(desired: Desired, instance: Instance) -> list[Resource]:
         file(f"{etc}/containerd.toml", config.containerd(desired, instance, home), group=group),
         file(f"{etc}/cni/10-ballast.conflist", config.cni(desired, instance), group=group),
     ]
+
+
+def _startup_taints(desired: Desired, instance: Instance) -> list[Resource]:
+    """Read when a kubelet registers its Node, so a change of them starts no kubelet anew."""
+    if not instance.startup_taints:
+        return []
+    path = f"{_home(desired, instance)}/etc/kubelet.conf.d/10-startup-taints.conf"
+    return [file(path, config.startup_taints(instance), group=_group(instance))]
 
 
 def _network_resources(desired: Desired, instance: Instance) -> list[Resource]:

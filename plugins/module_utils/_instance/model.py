@@ -61,6 +61,7 @@ class Instance:
     pids: Optional[int]
     proxy_backend: str
     runtime: str
+    startup_taints: tuple[Taint, ...]  # the kubelet registers with them too, and others take them away
 
 
 @dataclass(frozen=True)
@@ -108,10 +109,14 @@ class Desired:
 
     def cgroup(self, instance: Instance) -> str:
         """One level, named so that it is also the slice which a kubelet with the systemd driver makes of cgroupRoot."""
-        return "-".join(["ballast", *(part.replace("-", "_") for part in (self.lab, instance.name))])
+        return cgroup_of(self.lab, instance.name)
 
     def link(self, instance: Instance) -> str:
         return link_name(self.lab, instance.name)
+
+
+def cgroup_of(lab: str, instance: str) -> str:
+    return "-".join(["ballast", *(part.replace("-", "_") for part in (lab, instance))])
 
 
 def desired_from_params(params: Mapping[str, Any]) -> Desired:
@@ -181,9 +186,7 @@ def _instance(row: Mapping[str, Any], path: str, problems: list[BallastError]) -
     labels = tuple(sorted((str(key), str(value)) for key, value in (row["labels"] or {}).items()))
     for key, value in labels:
         check_label(key, value, f"{path}.labels", problems)
-    taints = tuple(Taint(key=t["key"], value=t["value"] or "", effect=t["effect"]) for t in row["taints"] or [])
-    for taint in taints:
-        check_taint(taint.key, taint.value, f"{path}.taints", problems)
+    taints = _taints(row, "taints", path, problems)
     if row["pids"] is not None:
         _positive(row["pids"], row["pids"], f"{path}.pids", problems)
     return Instance(
@@ -197,7 +200,15 @@ def _instance(row: Mapping[str, Any], path: str, problems: list[BallastError]) -
         pids=row["pids"],
         proxy_backend=row["proxy_backend"],
         runtime=row["runtime"],
+        startup_taints=_taints(row, "startup_taints", path, problems),
     )
+
+
+def _taints(row: Mapping[str, Any], option: str, path: str, problems: list[BallastError]) -> tuple[Taint, ...]:
+    taints = tuple(Taint(key=t["key"], value=t["value"] or "", effect=t["effect"]) for t in row[option] or [])
+    for taint in taints:
+        check_taint(taint.key, taint.value, f"{path}.{option}", problems)
+    return taints
 
 
 def _amount(text: Optional[str], path: str, problems: list[BallastError], *, thousandths: bool) -> Optional[int]:

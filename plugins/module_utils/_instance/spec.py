@@ -21,6 +21,7 @@ _INSTANCE: dict[str, Any] = {
     "pod_cidr": {"type": "str", "required": True},
     "labels": {"type": "dict"},
     "taints": {"type": "list", "elements": "dict", "options": _TAINT},
+    "startup_taints": {"type": "list", "elements": "dict", "options": _TAINT},
     "cpu": {"type": "str"},
     "memory": {"type": "str"},
     "pids": {"type": "int"},

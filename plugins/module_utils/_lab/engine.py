@@ -51,6 +51,11 @@ SPEC: dict[str, Any] = {
     "target": {"type": "str", "choices": list(TARGETS)},
     "hosts": {"type": "int"},
     "kubernetes_version": {"type": "str"},
+    "resize": {
+        "type": "list",
+        "elements": "dict",
+        "options": {"name": {"type": "str", "required": True}, "cpu": {"type": "str"}, "memory": {"type": "str"}},
+    },
     "toolchain_dir": {"type": "path"},
     "archive": {"type": "path"},
     "events": {"type": "path"},
@@ -78,7 +83,8 @@ def desired_from_params(params: Mapping[str, Any]) -> Desired:
         names = tuple(node["name"] for node in previous["nodes"]) if previous else ()
         name = previous["name"] if previous else ""
         return Desired(state="absent", state_dir=lab_dir, name=name, lab=None, node_names=names)
-    request = parse_request(_effective(params, lab_dir, previous))
+    sizes = _sizes(params, previous)
+    request = parse_request({**_effective(params, lab_dir, previous), "sizes": sizes})
     versions = host.listdir(params["toolchain_dir"]) if params["toolchain_dir"] else []
     if versions and request.kubernetes_version not in versions:
         raise MESSAGES.error("lab-version", value=request.kubernetes_version, versions=", ".join(sorted(versions)))
@@ -89,6 +95,7 @@ def desired_from_params(params: Mapping[str, Any]) -> Desired:
         raise MESSAGES.error("lab-fixed", path="name", value=request.name, recorded=previous["name"])
     lab = resolve(request, previous, _facts(host, lab_dir, previous))
     lab["topology"] = params["topology"] or (previous or {}).get("topology")
+    lab["sizes"] = _of_nodes(sizes, lab)
     lab["archives"] = _archives(params["archive"], previous)
     Problems.raise_if(_clashes(host, lab))
     known = {node["name"] for node in previous["nodes"]} if previous else set()
@@ -98,10 +105,11 @@ def desired_from_params(params: Mapping[str, Any]) -> Desired:
 
 def _effective(params: Mapping[str, Any], lab_dir: str, previous: Optional[Lab]) -> dict[str, Any]:
     """What is not said stays as it was; so a plain run starts the lab as it is recorded."""
-    effective = {**params, "lab_dir": lab_dir}
+    effective = {**params, "lab_dir": lab_dir, "balloons": False}
     recorded: Mapping[str, Any] = previous or {}
     if not params["topology"]:
         effective["topology"] = recorded.get("topology")
+        effective["balloons"] = recorded.get("balloons", False)
         effective["nodes"] = _said(params["nodes"], len(recorded["nodes"]) if recorded else None)
     effective["target"] = params["target"] or recorded.get("target", TARGETS[0])
     machines = sum(host["connection"] != "local" for host in recorded.get("hosts", []))
@@ -110,6 +118,25 @@ def _effective(params: Mapping[str, Any], lab_dir: str, previous: Optional[Lab])
         in_file = (params["topology"] or {}).get(key)
         effective[key] = params[key] or in_file or recorded.get(key, default)
     return effective
+
+
+def _sizes(params: Mapping[str, Any], previous: Optional[Lab]) -> dict[str, dict[str, str]]:
+    """What nodes were given after they were made, and are given now. A topology that is given says all anew."""
+    recorded = {} if params["topology"] else (previous or {}).get("sizes", {})
+    sizes = {name: dict(size) for name, size in recorded.items()}
+    known = {node["name"] for node in previous["nodes"]} if previous else set()
+    for row in params["resize"] or []:
+        if row["name"] not in known:
+            raise MESSAGES.error("lab-resize-node", name=row["name"], nodes=", ".join(sorted(known)) or "none yet")
+        given = {key: row[key] for key in ("cpu", "memory") if row[key]}
+        if not given:
+            raise MESSAGES.error("lab-resize-nothing", name=row["name"])
+        sizes.setdefault(row["name"], {}).update(given)
+    return sizes
+
+
+def _of_nodes(sizes: Mapping[str, dict[str, str]], lab: Lab) -> dict[str, dict[str, str]]:
+    return {node["name"]: sizes[node["name"]] for node in lab["nodes"] if node["name"] in sizes}
 
 
 def _said(value: Optional[int], otherwise: Optional[int]) -> Optional[int]:

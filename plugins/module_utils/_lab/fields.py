@@ -54,6 +54,13 @@ class Fields:
             return None
         return value
 
+    def boolean(self, key: str) -> Optional[bool]:
+        value = self._values.get(key)
+        if value is None or isinstance(value, bool):
+            return value
+        self._wrong(self.at(key), value, "true or false")
+        return None
+
     def choice(self, key: str, choices: Sequence[str]) -> Optional[str]:
         value = self.text(key)
         if value is not None and value not in choices:

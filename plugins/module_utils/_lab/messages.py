@@ -60,6 +60,18 @@ MESSAGES = Messages(
             remedy="lower share, cpu or memory of some nodes",
         ),
         Message(
+            id="lab-resize-node",
+            error=UserError,
+            text="resize: {name} is no node of the lab; it has {nodes}",
+            remedy="name one of them; make lab brings up a lab where there is none",
+        ),
+        Message(
+            id="lab-resize-nothing",
+            error=UserError,
+            text="resize: neither cpu nor memory is given for {name}",
+            remedy="give one, or both: make lab-resize NODE={name} CPU=500m MEMORY=2Gi",
+        ),
+        Message(
             id="lab-name-taken",
             error=UserError,
             text="name: the lab {name} is on this host already, in another directory",

@@ -188,7 +188,7 @@ def _demand(answer: Response, *statuses: int, name: str) -> None:
 
 def _is_programs(key: str) -> bool:
     domain = "." + key.partition("/")[0] if "/" in key else ""
-    return domain.endswith((".kubernetes.io", ".k8s.io", ".ballast.kube"))
+    return domain.endswith((".kubernetes.io", ".k8s.io", ".ballast.kube", ".ballast.dev"))
 
 
 def _own_taints(taints: Iterable[Mapping[str, Any]]) -> list[Value]:

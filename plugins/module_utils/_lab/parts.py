@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Optional
 
-from .resolve import LOCAL, MACHINE_BIN_DIR, Lab
+from .._balloon.facts import TAINT
+from .._core.quantity import parse_quantity
+from .._instance.config import EVICTION_MEMORY, KUBE_RESERVED_MEMORY
+from .._instance.model import cgroup_of
+from .resolve import LOCAL, MACHINE_BIN_DIR, MACHINE_RESERVE_MIB, RESERVE_BYTES, Lab
 
 _INSTANCE_OPTIONS = (
     "name",
@@ -28,11 +32,13 @@ _INSTANCE_OPTIONS = (
 
 def parts(lab: Lab) -> dict[str, Any]:
     """`credentials`: nodes of the control plane; `nodes`: Node objects; `hosts`: by name, the instances, routes and
-    masqueraded networks of each, this host among them also when it carries no instance; `machines`: virtual machines."""
+    masqueraded networks of each, this host among them also when it carries no instance; `machines`: virtual machines;
+    `balloons`: by name of a host, the options `nodes` and `reserve` of the module balloon, or null."""
     return {
         "credentials": [{"name": node["name"], "addresses": [node["address"]]} for node in lab["nodes"]],
         "nodes": [{name: node[name] for name in ("name", "labels", "taints")} for node in lab["nodes"]],
         "hosts": {name: _host(lab, name) for name in {LOCAL, *(host["name"] for host in lab["hosts"])}},
+        "balloons": {host["name"]: _balloons(lab, host) for host in lab["hosts"]},
         "machines": [_machine(lab, host) for host in lab["hosts"] if host["connection"] != "local"],
     }
 
@@ -52,14 +58,36 @@ def _host(lab: Lab, name: str) -> dict[str, Any]:
     inside = (
         [lab["node_cidr"], lab["pod_cidr"], *pods, *(str(_network(host)) for host in others)] if name == LOCAL else []
     )
+    # Until its balloon has its size a new node would promise all of the host.
+    startup_taints = [{"key": TAINT, "value": "", "effect": "NoSchedule"}] if lab.get("balloons") else []
     return {
         "instances": [
-            {option: node[option] for option in _INSTANCE_OPTIONS} for node in lab["nodes"] if node["host"] == name
+            {**{option: node[option] for option in _INSTANCE_OPTIONS}, "startup_taints": startup_taints}
+            for node in lab["nodes"]
+            if node["host"] == name
         ],
         "routes": routes,
         "masqueraded": inside,
         "bin_dir": "" if name == LOCAL else MACHINE_BIN_DIR,
     }
+
+
+def _balloons(lab: Lab, host: Mapping[str, Any]) -> Optional[dict[str, Any]]:
+    """Each node's slice holds its own programs too, so pods are promised less: what the kubelet does not reserve."""
+    if not lab.get("balloons"):
+        return None
+    overhead = sum(parse_quantity(text).whole for text in (KUBE_RESERVED_MEMORY, EVICTION_MEMORY))
+    nodes = [node for node in lab["nodes"] if node["host"] == host["name"]]
+    rows = [
+        {
+            "name": node["name"],
+            "target": {"cpu": node["cpu"], "memory": str(int(node["memory"]) - overhead)},
+            "slice": cgroup_of(lab["name"], node["name"]),
+        }
+        for node in nodes
+    ]
+    own = RESERVE_BYTES if host["connection"] == "local" else MACHINE_RESERVE_MIB * 2**20
+    return {"nodes": rows, "reserve": {"cpu": "0", "memory": str(own + len(nodes) * overhead)}}
 
 
 def _lies_in(network: str, larger: str) -> bool:

@@ -38,8 +38,11 @@ _LABS_MAX = 64
 _FIRST_INSTANCE, _LAST_INSTANCE = 11, 199
 _FIRST_MACHINE = 201
 _NODE_LEAST_BYTES = 128 * 2**20  # of a node that asks for none
-_RESERVE_BYTES = 2**30  # of this host's memory, for the control plane and the host itself
+RESERVE_BYTES = 2**30  # of this host's memory, for the control plane and the host itself
 _MACHINE_BASE_MIB, _MACHINE_NODE_MIB = 768, 640
+MACHINE_RESERVE_MIB = (
+    128  # of a machine's memory: its kernel takes as much again of the half of the base that no node gets
+)
 _MACHINE_STATE_DIR = "/var/lib/ballast/lab"
 MACHINE_BIN_DIR = "/opt/ballast/bin"
 
@@ -65,7 +68,7 @@ def resolve(request: Request, previous: Optional[Lab], facts: HostFacts) -> Lab:
         asked = [node for node in request.nodes if node.name in {one["name"] for one in on_host}]
         if request.target == "vm":
             host["memory_mib"] = _MACHINE_BASE_MIB + _MACHINE_NODE_MIB * max(len(on_host), 1)
-        _limits(host, on_host, asked, facts, problems)
+        _limits(host, on_host, asked, facts, problems, balloons=request.balloons)
     fixed = [("node_cidr", node_cidr), ("service_cidr", request.service_cidr)]
     fixed += [("the virtual machines", machines)] if request.target == "vm" else []
     _check_pod_networks(nodes, fixed, facts, problems)
@@ -82,6 +85,7 @@ def resolve(request: Request, previous: Optional[Lab], facts: HostFacts) -> Lab:
         "pod_cidr": str(pod_cidr),
         "service_cidr": str(request.service_cidr),
         "kube_proxy": request.kube_proxy,
+        "balloons": request.balloons,
         "control_plane": {"address": gateway, "port": API_PORT},
         "hosts": hosts,
         "nodes": [{**node, **_namespaces(request.name, node["name"])} for node in nodes],
@@ -265,14 +269,17 @@ def _limits(
     requests: Sequence[NodeRequest],
     facts: HostFacts,
     problems: list[BallastError],
+    *,
+    balloons: bool,
 ) -> None:
     """Adds `cpu` and `memory` to each node: what it asks for, its share, or for memory an equal part of what is left.
 
-    CPU is not limited unless asked for: equal weights divide it where it is scarce.
+    CPU is not limited unless asked for: equal weights divide it where it is scarce. With balloons each node promises a
+    part of it, so each has one.
     """
     local = host["connection"] == "local"
     cpu = facts.cpu_millis
-    memory = facts.memory_bytes - _RESERVE_BYTES if local else (host["memory_mib"] - _MACHINE_BASE_MIB // 2) * 2**20
+    memory = facts.memory_bytes - RESERVE_BYTES if local else (host["memory_mib"] - _MACHINE_BASE_MIB // 2) * 2**20
     asked_cpu = [request.cpu_millis if request.share is None else int(cpu * request.share) for request in requests]
     asked_memory = [
         request.memory_bytes if request.share is None else int(memory * request.share) for request in requests
@@ -283,12 +290,17 @@ def _limits(
         if total > has:
             shown = {"asked": f"{total}{unit}", "has": f"{max(has, 0)}{unit}"}
             problems.append(MESSAGES.error("lab-shares", host=host["name"], what=what, **shown))
-    rest = memory - sum(part or 0 for part in asked_memory)
-    unasked = asked_memory.count(None)
+    equal_cpu = _equal_part(cpu, asked_cpu) if balloons else None
+    equal_memory = _equal_part(memory, asked_memory)
     for node, one_cpu, one_memory in zip(nodes, asked_cpu, asked_memory):
-        equal = max(rest, 0) // max(unasked, 1)
-        node["cpu"] = None if one_cpu is None else f"{one_cpu}m"
-        node["memory"] = str((equal if one_memory is None else one_memory) // 2**20 * 2**20)
+        part = equal_cpu if one_cpu is None else one_cpu
+        node["cpu"] = None if part is None else f"{part}m"
+        node["memory"] = str((equal_memory if one_memory is None else one_memory) // 2**20 * 2**20)
+
+
+def _equal_part(has: int, asked: Sequence[Optional[int]]) -> int:
+    """Of each that asks for nothing, in what the others leave."""
+    return max(has - sum(part or 0 for part in asked), 0) // max(asked.count(None), 1)
 
 
 def _check_pod_networks(

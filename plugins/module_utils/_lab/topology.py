@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Optional
 
@@ -27,7 +27,11 @@ _SHARE = re.compile(r"(\d{1,4})/(\d{1,4})", re.ASCII)
 _LEAST_CPU, _LEAST_MEMORY = "10m", "128Mi"  # below it the kernel takes no quota, and a kubelet does not start
 _SERVICE_PREFIXES = range(12, 29)  # what kube-apiserver takes, and room for the Services that every cluster has
 _NODE_KEYS = ("labels", "taints", "share", "cpu", "memory", "pids", "proxy_backend", "runtime")
-_KEYS = ("name", "kubernetes_version", "node_cidr", "pod_cidr", "service_cidr", "kube_proxy", "defaults", "nodes")
+_SIZE_KEYS = ("cpu", "memory")
+_KEYS = (
+    *("name", "kubernetes_version", "node_cidr", "pod_cidr", "service_cidr", "kube_proxy", "balloons"),
+    *("defaults", "nodes"),
+)
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,7 @@ class Request:
     pod_cidr: Optional[ipaddress.IPv4Network]
     service_cidr: ipaddress.IPv4Network
     kube_proxy: str  # what runs it: one of KUBE_PROXIES
+    balloons: bool  # whether nodes promise their share and no more
     nodes: tuple[NodeRequest, ...]
 
 
@@ -63,6 +68,7 @@ def parse_request(params: Mapping[str, Any]) -> Request:
     """From the module's parameters, the topology among them. Raises every problem at once.
 
     `nodes` counts: it takes the first of the topology's nodes, and adds nodes with the defaults where there are fewer.
+    `sizes`, by name, are what nodes were given later, in place of what the topology says.
     """
     problems: list[BallastError] = []
     top = Fields(params["topology"] or {}, "", _KEYS, problems)
@@ -84,7 +90,9 @@ def parse_request(params: Mapping[str, Any]) -> Request:
         pod_cidr=top.network("pod_cidr"),
         service_cidr=top.network("service_cidr") or ipaddress.IPv4Network("10.96.0.0/16"),
         kube_proxy=top.choice("kube_proxy", KUBE_PROXIES) or KUBE_PROXIES[0],
-        nodes=_nodes(top, params["nodes"], problems),
+        # A size that is given later is kept by a balloon: it changes while the kubelet runs.
+        balloons=params["balloons"] or bool(params["sizes"]) or top.boolean("balloons") or False,
+        nodes=_resized(_nodes(top, params["nodes"], problems), params["sizes"], problems),
     )
     for key, network, least in (("node_cidr", request.node_cidr, 24), ("pod_cidr", request.pod_cidr, 16)):
         if network is not None and network.prefixlen > least:
@@ -161,6 +169,26 @@ def _node(row: Fields, defaults: Fields) -> NodeRequest:
         proxy_backend=source("proxy_backend").choice("proxy_backend", PROXY_BACKENDS) or PROXY_BACKENDS[0],
         runtime=source("runtime").choice("runtime", RUNTIMES) or RUNTIMES[0],
     )
+
+
+def _resized(
+    nodes: tuple[NodeRequest, ...], sizes: Mapping[str, object], problems: list[BallastError]
+) -> tuple[NodeRequest, ...]:
+    """Sizes of nodes that have left the lab are of no account."""
+    found = []
+    for node in nodes:
+        size = Fields(sizes.get(node.name, {}), f"sizes.{node.name}", _SIZE_KEYS, problems)
+        cpu = size.quantity("cpu", least=_LEAST_CPU)
+        memory = size.quantity("memory", least=_LEAST_MEMORY)
+        if cpu is not None or memory is not None:
+            node = replace(
+                node,
+                share=None,
+                cpu_millis=cpu if cpu is not None else node.cpu_millis,
+                memory_bytes=memory // 1000 if memory is not None else node.memory_bytes,
+            )
+        found.append(node)
+    return tuple(found)
 
 
 def _taint(path: str, row: object, problems: list[BallastError]) -> dict[str, str]:

@@ -36,6 +36,7 @@ def instance(number: int, **changes: Any) -> dict[str, Any]:
         "pod_cidr": f"10.128.{number}.0/24",
         "labels": None,
         "taints": None,
+        "startup_taints": None,
         "cpu": None,
         "memory": None,
         "pids": None,

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,7 @@ def test_any_text_survives_its_quoting(text: str) -> None:
         pids=None,
         proxy_backend=text,
         runtime=text,
+        startup_taints=(),
     )
     desired = Desired(**{**vars(g.desired()), "bin_dir": text, "api_server": text, "cluster_cidr": text})
     found = texts(desired, hostile)
@@ -106,3 +108,10 @@ def test_any_text_survives_its_quoting(text: str) -> None:
 def test_containerd_uses_the_driver_of_the_kubelet() -> None:
     for driver, wanted in (("systemd", "true"), ("cgroupfs", "false")):
         assert f"SystemdCgroup = {wanted}\n" in config.containerd(*request(cgroup_driver=driver), HOME)
+
+
+def test_the_drop_in_of_startup_taints_has_those_of_the_file_that_it_stands_over() -> None:
+    _desired, instance = request()
+    instance = replace(instance, startup_taints=(Taint(key="example.org/unsized", value="", effect="NoSchedule"),))
+    found = json.loads(config.startup_taints(instance))["registerWithTaints"]
+    assert [taint["key"] for taint in found] == ["example.org/only", "example.org/unsized"]

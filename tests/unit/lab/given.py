@@ -31,6 +31,8 @@ def params(**changes: Any) -> dict[str, Any]:
         "target": "host",
         "hosts": 2,
         "kubernetes_version": "1.37.1",
+        "balloons": False,
+        "sizes": {},
         **changes,
     }
 

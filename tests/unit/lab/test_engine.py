@@ -100,6 +100,38 @@ def test_a_plain_run_keeps_the_machines(host: FakeHost) -> None:
     assert len(up(host, hosts=1)["hosts"]) == 1
 
 
+def resize(name: str, **size: Any) -> dict[str, Any]:
+    return {"resize": [{"name": name, "cpu": None, "memory": None, **size}]}
+
+
+def test_a_size_is_kept_until_a_topology_says_all_anew(host: FakeHost) -> None:
+    assert not up(host, nodes=3)["balloons"]
+    lab = up(host, **resize("n1", cpu="500m"))
+    lab = up(host, **resize("n1", memory="2Gi"))
+    assert lab["balloons"]
+    assert lab["sizes"] == {"n1": {"cpu": "500m", "memory": "2Gi"}}
+    assert (lab["nodes"][0]["cpu"], lab["nodes"][0]["memory"]) == ("500m", str(2 * g.GIB))
+    assert apply(ENGINE, want(), host).steps == ()
+    assert [node["name"] for node in up(host, nodes=4)["nodes"]] == ["n1", "n2", "n3", "n4"]
+    anew = up(host, topology={"nodes": [{"name": "n1"}]})
+    assert (anew["sizes"], anew["balloons"]) == ({}, False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "id"),
+    [
+        (resize("n7", cpu="1"), "lab-resize-node"),
+        (resize("n1"), "lab-resize-nothing"),
+        (resize("n1", cpu="99"), "lab-shares"),
+        (resize("n1", memory="-1Gi"), "lab-value"),
+        (resize("n1", memory="much"), "core-quantity"),
+    ],
+)
+def test_a_size_that_cannot_be_is_refused(host: FakeHost, changes: dict[str, Any], id: str) -> None:
+    up(host, nodes=2)
+    assert id_of(lambda: want(**changes)) == id
+
+
 @pytest.mark.parametrize("changes", [{"nodes": 0}, {"target": "vm", "hosts": 0}])
 def test_nothing_is_a_number_too(host: FakeHost, changes: dict[str, Any]) -> None:
     assert id_of(lambda: want(**changes)) == "lab-value"

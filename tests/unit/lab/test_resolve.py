@@ -13,7 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import TAINT
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError
+from ansible_collections.ballast.kube.plugins.module_utils._core.quantity import parse_quantity
 from ansible_collections.ballast.kube.plugins.module_utils._lab.parts import parts
 from ansible_collections.ballast.kube.plugins.module_utils._lab.resolve import HostFacts
 from tests.unit.lab import given as g
@@ -100,6 +102,48 @@ def test_memory_that_nobody_asks_for_is_divided_equally() -> None:
         "c": (None, str(4 * g.GIB)),
         "d": (None, str(4 * g.GIB)),
     }
+
+
+def test_with_balloons_cpu_is_divided_too() -> None:
+    topology = {"balloons": True, "nodes": [{"name": "a", "cpu": "1"}, {"name": "b"}, {"name": "c"}]}
+    assert by_name(g.lab(topology=topology), "cpu") == {"a": ("1000m",), "b": ("1500m",), "c": ("1500m",)}
+
+
+@given(
+    count=st.integers(min_value=1, max_value=8),
+    sizes=st.dictionaries(
+        st.sampled_from([f"n{n}" for n in range(1, 9)]),
+        st.fixed_dictionaries({}, optional={"cpu": st.just("400m"), "memory": st.sampled_from(["1Gi", "1500Mi"])}),
+    ),
+)
+def test_a_size_given_later_stands_over_the_topology_and_the_others_divide_the_rest(
+    count: int, sizes: dict[str, dict[str, str]]
+) -> None:
+    lab = g.lab(nodes=count, sizes=sizes)
+    assert lab["balloons"] == bool(sizes)
+    for node in lab["nodes"]:
+        size = sizes.get(node["name"], {})
+        if "cpu" in size:
+            assert node["cpu"] == "400m"
+        if "memory" in size:
+            assert int(node["memory"]) == parse_quantity(size["memory"]).whole
+    if sizes:
+        found = parts(lab)["balloons"]["localhost"]
+        promised = sum(parse_quantity(row["target"]["memory"]).whole for row in found["nodes"])
+        assert promised + parse_quantity(found["reserve"]["memory"]).whole <= g.FACTS.memory_bytes
+        assert sum(parse_quantity(row["target"]["cpu"]).thousandths for row in found["nodes"]) <= g.FACTS.cpu_millis
+
+
+def test_a_lab_without_balloons_has_none() -> None:
+    lab = g.lab(nodes=2)
+    assert parts(lab)["balloons"] == {"localhost": None}
+    assert [row["startup_taints"] for row in parts(lab)["hosts"]["localhost"]["instances"]] == [[], []]
+
+
+def test_new_nodes_of_a_lab_with_balloons_register_with_the_startup_taint() -> None:
+    lab = g.lab(nodes=1, balloons=True)
+    [row] = parts(lab)["hosts"]["localhost"]["instances"]
+    assert row["startup_taints"] == [{"key": TAINT, "value": "", "effect": "NoSchedule"}]
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,8 @@ def lab_of(path: Path, variables: dict[str, str]) -> Lab:
         "target": variables.get("LAB_TARGET", "host"),
         "hosts": int(variables.get("LAB_HOSTS", "2")),
         "kubernetes_version": DEFAULT_KUBERNETES_VERSION,
+        "balloons": False,
+        "sizes": {},
     }
     return resolve(parse_request(params), None, FACTS)
 
