@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Optional
 
@@ -54,7 +55,7 @@ class CgroupKind:
         lacking = [root for root in roots if host.stat(os.path.join(root, target)) is None]
         if lacking:
             return ABSENT if lacking == roots else {"lacking_in": lacking}
-        return {name: limit.read(host, roots, target) for name, limit in _LIMITS.items()}
+        return asdict(limits_in_force(host, [os.path.join(root, target) for root in roots]))
 
     def write(self, host: Host, target: str, after: Value, before: Value) -> None:
         if not fields(after).keys() >= _LIMITS.keys():  # what a removal asks for: there never was a whole one
@@ -68,8 +69,9 @@ class CgroupKind:
             path = os.path.join(root, target)
             host.make_directory(path)
             _make_usable(host, root, path, only=len(roots) == 1)
+        places = [os.path.join(root, target) for root in roots]
         for name, limit in _LIMITS.items():
-            limit.write(host, roots, target, fields(after)[name])
+            limit.write(host, places, fields(after)[name])
 
     def remove(self, host: Host, target: str, before: Value) -> None:
         if host.is_systemd():
@@ -81,7 +83,7 @@ class CgroupKind:
         roots = cgroup_hierarchies(host)
         end_processes(host, target)
         for root in roots:
-            for path in reversed(_tree(host, os.path.join(root, target))):
+            for path in reversed(cgroup_tree(host, os.path.join(root, target))):
                 host.remove_directory(path)
 
 
@@ -111,19 +113,25 @@ def end_processes(host: Host, name: str) -> None:
 def processes(host: Host, path: str) -> list[int]:
     """The pids in the cgroup directory `path` and below it, in ascending order."""
     found: set[int] = set()
-    for directory in _tree(host, path):
+    for directory in cgroup_tree(host, path):
         lines = (host.read(os.path.join(directory, "cgroup.procs")) or b"").split()
         found.update(int(line) for line in lines)
     return sorted(found)
 
 
-def _tree(host: Host, path: str) -> list[str]:
+def limits_in_force(host: Host, directories: Sequence[str]) -> Limits:
+    """What the kernel holds a cgroup to, whose directories these are, one in each hierarchy."""
+    found = {name: limit.read(host, directories) for name, limit in _LIMITS.items()}
+    return Limits(**found)
+
+
+def cgroup_tree(host: Host, path: str) -> list[str]:
     """`path` and the directories below it, parents first; empty when it is absent."""
     found = host.stat(path)
     if found is None or found.kind != "directory":
         return []
     below = [os.path.join(path, name) for name in host.listdir(path)]
-    return [path, *(deeper for child in below for deeper in _tree(host, child))]
+    return [path, *(deeper for child in below for deeper in cgroup_tree(host, child))]
 
 
 def _make_usable(host: Host, root: str, path: str, *, only: bool) -> None:
@@ -145,48 +153,72 @@ def _make_usable(host: Host, root: str, path: str, *, only: bool) -> None:
 
 @dataclass(frozen=True)
 class _Limit:
-    """One limit in the files of cgroup v1 and v2. `scale` turns the value into the unit of v1's file."""
+    """One limit in the files of cgroup v1 and v2."""
 
     controller: str
     v1: str
     v2: str
-    scale: int = 1
 
-    def read(self, host: Host, roots: list[str], name: str) -> Optional[int]:
-        path, is_v1 = self._path(host, roots, name)
-        if path is None:
-            return None
-        text = (host.read(path) or b"max").decode().split()[0]
+    def read(self, host: Host, directories: Sequence[str]) -> Optional[int]:
+        path, _is_v1 = self._path(host, directories)
+        words = (host.read(path) or b"").split() if path else []
         # v1 shows "no limit" as -1, or for memory as the largest number of whole pages.
-        if text in ("max", "-1") or int(text) >= 2**63 - _PAGE_BYTES:
+        if not words or words[0] in (b"max", b"-1") or int(words[0]) >= 2**63 - _PAGE_BYTES:
             return None
-        return int(text) // self.scale
+        return self._amount(host, path, [int(word) for word in words])
 
-    def write(self, host: Host, roots: list[str], name: str, value: Value) -> None:
-        path, is_v1 = self._path(host, roots, name)
-        if path is None:
-            if value is None:
-                return
+    def write(self, host: Host, directories: Sequence[str], value: Value) -> None:
+        path, is_v1 = self._path(host, directories)
+        if path:
+            self._set(host, path, None if value is None else int(str(value)), is_v1=is_v1)
+        elif value is not None:
             raise HostError(
                 f"this kernel has no cgroup controller {self.controller}",
                 id="core-no-controller",
                 remedy=f"boot a kernel with it (cgroup_enable={self.controller}), or set no limit of that kind",
                 page="docs/errors.md",
             )
-        unlimited = "-1" if is_v1 and self.controller != "pids" else "max"
-        host.poke(path, unlimited if value is None else str(int(str(value)) * self.scale))
 
-    def _path(self, host: Host, roots: list[str], name: str) -> tuple[Optional[str], bool]:
-        for root in roots:
+    def _amount(self, host: Host, path: str, numbers: Sequence[int]) -> int:
+        return numbers[0]
+
+    def _set(self, host: Host, path: str, value: Optional[int], *, is_v1: bool) -> None:
+        unlimited = "-1" if is_v1 and self.controller != "pids" else "max"
+        host.poke(path, unlimited if value is None else str(value))
+
+    def _path(self, host: Host, directories: Sequence[str]) -> tuple[str, bool]:
+        """ "" where no hierarchy has it."""
+        for directory in directories:
             for file, is_v1 in ((self.v1, True), (self.v2, False)):
-                path = os.path.join(root, name, file)
+                path = os.path.join(directory, file)
                 if host.stat(path):
                     return path, is_v1
-        return None, False
+        return "", False
+
+
+class _CpuLimit(_Limit):
+    """Microseconds of processor time in each period: a file of each in v1, one line of both in v2."""
+
+    def _amount(self, host: Host, path: str, numbers: Sequence[int]) -> int:
+        period = numbers[1] if len(numbers) > 1 else int(host.read(_period_path(path)) or _PERIOD_MICROSECONDS)
+        return numbers[0] * 1000 // period
+
+    def _set(self, host: Host, path: str, value: Optional[int], *, is_v1: bool) -> None:
+        quota = ("-1" if is_v1 else "max") if value is None else str(value * _PERIOD_MICROSECONDS // 1000)
+        if not is_v1:
+            host.poke(path, f"{quota} {_PERIOD_MICROSECONDS}")
+            return
+        if int(host.read(_period_path(path)) or 0) != _PERIOD_MICROSECONDS:
+            host.poke(_period_path(path), str(_PERIOD_MICROSECONDS))
+        host.poke(path, quota)
+
+
+def _period_path(quota_path: str) -> str:
+    return os.path.join(os.path.dirname(quota_path), "cpu.cfs_period_us")
 
 
 _LIMITS = {
-    "cpu_millis": _Limit(controller="cpu", v1="cpu.cfs_quota_us", v2="cpu.max", scale=_PERIOD_MICROSECONDS // 1000),
+    "cpu_millis": _CpuLimit(controller="cpu", v1="cpu.cfs_quota_us", v2="cpu.max"),
     "memory_bytes": _Limit(controller="memory", v1="memory.limit_in_bytes", v2="memory.max"),
     "pids": _Limit(controller="pids", v1="pids.max", v2="pids.max"),
 }

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import os
+
 from .errors import HostError
 from .host import Host
 
@@ -29,3 +31,11 @@ def cgroup_hierarchies(host: Host) -> list[str]:
             page="docs/errors.md",
         )
     return sorted(v1) + v2
+
+
+def cgroup_directories(host: Host, cgroup: str) -> list[str]:
+    """Those of a cgroup, one in each hierarchy. Under systemd its slice lies in the slices that its name begins with."""
+    levels = cgroup.split("-")
+    slices = [slice_unit("-".join(levels[: depth + 1])) for depth in range(len(levels))]
+    place = os.path.join(*slices) if host.is_systemd() else cgroup
+    return [os.path.join(root, place) for root in cgroup_hierarchies(host)]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._core.cgroup import processes
-from .._core.cgroup_paths import cgroup_hierarchies, slice_unit
+from .._core.cgroup_paths import cgroup_directories
 from .._core.errors import PeerError, shorten
 from .._core.host import Host
 from .config import KUBE_PROXY_HEALTH_PORT
@@ -89,14 +89,9 @@ def read_proxy_health(instance: Instance, host: Host) -> str:
 
 def read_pss_bytes(cgroup: str, unit: str, services: Sequence[str], host: Host) -> int:
     """Proportional set size of the instance's services, with containerd's shims; its pods are not counted."""
-    root = cgroup_hierarchies(host)[0]
-    if host.is_systemd():
-        levels = cgroup.split("-")
-        slices = ["-".join(levels[: depth + 1]) for depth in range(len(levels))]
-        parent = os.path.join(root, *(slice_unit(name) for name in slices))
-        leaves = [os.path.join(parent, f"{unit}-{name}.service") for name in services]
-    else:
-        leaves = [os.path.join(root, cgroup, name) for name in services]
+    parent = cgroup_directories(host, cgroup)[0]
+    names = [f"{unit}-{name}.service" if host.is_systemd() else name for name in services]
+    leaves = [os.path.join(parent, name) for name in names]
     return sum(_pss_bytes(pid, host) for leaf in leaves for pid in processes(host, leaf))
 
 

@@ -1,0 +1,172 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The memory of virtual machines as limits of nodes, by QEMU's memory balloon (virtio-balloon).
+
+Start a machine with all the memory that its node may ever have: its kubelet reads the capacity once. What QEMU's balloon
+takes is in no cgroup of the guest, so that its kubelet counts it as free; only the balloon pod keeps it from being promised.
+
+No processor is taken from a machine: a kubelet would not see it. The cpu of a limit is remembered while this program runs,
+so that moves of both resources keep one order, and binds nobody: the balloon pod does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Optional
+
+from .._core.errors import BallastError
+from .._core.host import Host
+from .._core.quantity import format_memory
+from .amount import Amount
+from .limit_messages import MESSAGES, check_pages
+from .qmp import Qmp
+
+_POLL_SECONDS = 0.05
+_STALL_SECONDS = 10.0  # without coming nearer
+_MOVE_SECONDS = 600.0  # for all of a move
+_STATISTICS_SECONDS = 5.0
+_INTERVAL = "guest-stats-polling-interval"  # seconds; 0 is never
+_UNKNOWN = 2**64 - 1  # of a figure that the guest did not tell (QEMU, hw/virtio/virtio-balloon.c)
+_DEVICE_PLACES = ("/machine/peripheral", "/machine/peripheral-anon")  # of devices with an id, and without
+
+
+class VmLimits:
+    """`Limits` of nodes that are virtual machines on this host. `sockets`: of each node, that of QEMU's option -qmp."""
+
+    def __init__(self, host: Host, sockets: Mapping[str, str]) -> None:
+        self._host = host
+        self._sockets = sockets
+        self._told_cpu: dict[str, int] = {}
+
+    def most(self, node: str) -> Amount:
+        with self._machine(node) as machine:
+            return machine.most()
+
+    def read(self, node: str) -> Amount:
+        with self._machine(node) as machine:
+            cpu = self._told_cpu.get(node)
+            return Amount(machine.cpu() if cpu is None else cpu, machine.memory())
+
+    def write(self, node: str, limit: Amount) -> None:
+        check_pages(node, limit)
+        with self._machine(node) as machine:
+            machine.set_memory(limit.memory)
+        self._told_cpu[node] = limit.cpu
+
+    @contextmanager
+    def _machine(self, node: str) -> Iterator[_Machine]:
+        with Qmp(self._sockets[node], node=node) as qmp:
+            yield _Machine(self._host, node, qmp)
+
+
+class _Machine:
+    def __init__(self, host: Host, node: str, qmp: Qmp) -> None:
+        self._host = host
+        self._node = node
+        self._qmp = qmp
+
+    def cpu(self) -> int:
+        processors = self._qmp.execute("query-cpus-fast")
+        if not isinstance(processors, list):
+            raise self._qmp.nonsense("no list of processors")
+        return 1000 * len(processors)
+
+    def most(self) -> Amount:
+        summary = self._qmp.execute("query-memory-size-summary")
+        plugged = self._number(summary, "plugged-memory") if "plugged-memory" in summary else 0
+        return Amount(self.cpu(), self._number(summary, "base-memory") + plugged)
+
+    def memory(self) -> int:
+        return self._number(self._qmp.execute("query-balloon"), "actual")
+
+    def set_memory(self, wanted: int) -> None:
+        before = self.memory()
+        if wanted > self.most().memory:
+            raise self._error("balloon-vm-above", wanted)
+        if wanted < before:
+            self._refuse_harm(wanted, before)
+        if wanted == before:
+            return
+        reached = self._move(wanted)
+        if reached != wanted:
+            left = self._move(before)
+            raise self._error(
+                "balloon-vm-stalled",
+                wanted,
+                found=f"it came to {format_memory(reached)}, and has {format_memory(left)} now",
+            )
+
+    def _refuse_harm(self, wanted: int, before: int) -> None:
+        """Where the guest's kernel would have to end processes. What it calls available is free, or can be freed."""
+        available = self._available()
+        if available is None:
+            raise self._error("balloon-vm-mute", wanted)
+        if available < before - wanted:
+            raise self._error(
+                "balloon-vm-in-use",
+                wanted,
+                found=f"of its {format_memory(before)}, {format_memory(available)} are not in use",
+            )
+
+    def _available(self) -> Optional[int]:
+        """Bytes, as the guest tells now; None where it says nothing, as without a driver."""
+        device = self._device()
+        interval = self._get(device, _INTERVAL)
+        asked_at = int(self._host.now())
+        # Set from 0, QEMU asks at once. Nothing but what is told after that counts.
+        self._set(device, _INTERVAL, 0)
+        self._set(device, _INTERVAL, 1)
+        try:
+            deadline = self._host.monotonic() + _STATISTICS_SECONDS
+            while self._host.monotonic() < deadline:
+                told = self._get(device, "guest-stats")
+                if self._number(told, "last-update") >= asked_at:
+                    available = self._number(told.get("stats"), "stat-available-memory")
+                    return None if available == _UNKNOWN else available
+                self._host.sleep(_POLL_SECONDS)
+            return None
+        finally:
+            self._set(device, _INTERVAL, interval)
+
+    def _device(self) -> str:
+        for place in _DEVICE_PLACES:
+            for row in self._rows(self._qmp.execute("qom-list", path=place)):
+                if str(row.get("type", "")).startswith("child<virtio-balloon"):
+                    return f"{place}/{row.get('name')}"
+        raise MESSAGES.error("balloon-vm-no-device", node=self._node)
+
+    def _move(self, wanted: int) -> int:
+        """The memory that it has when it comes no nearer."""
+        self._qmp.execute("balloon", value=wanted)
+        now = self._host.monotonic()
+        end, stalled = now + _MOVE_SECONDS, now + _STALL_SECONDS
+        nearest = self.memory()
+        while nearest != wanted and self._host.monotonic() < min(end, stalled):
+            self._host.sleep(_POLL_SECONDS)
+            reached = self.memory()
+            if abs(reached - wanted) < abs(nearest - wanted):
+                nearest, stalled = reached, self._host.monotonic() + _STALL_SECONDS
+        return nearest
+
+    def _get(self, device: str, name: str) -> Any:
+        return self._qmp.execute("qom-get", path=device, property=name)
+
+    def _set(self, device: str, name: str, value: object) -> None:
+        self._qmp.execute("qom-set", path=device, property=name, value=value)
+
+    def _rows(self, answer: object) -> list[Mapping[str, Any]]:
+        if not isinstance(answer, list) or not all(isinstance(row, dict) for row in answer):
+            raise self._qmp.nonsense("no list of objects")
+        return answer
+
+    def _number(self, answer: object, name: str) -> int:
+        value = answer.get(name) if isinstance(answer, dict) else None
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _UNKNOWN:
+            raise self._qmp.nonsense(f"no number {name}")
+        return value
+
+    def _error(self, id: str, limit: int, *, found: str = "") -> BallastError:
+        return MESSAGES.error(id, found=found, node=self._node, limit=format_memory(limit))
