@@ -1,0 +1,238 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Who may move the balloons of a host: the holder of its Lease. So two runs never divide one host at the same time.
+
+A Lease holds for a minute after it was renewed. Whoever finds one of somebody else's waits until it is gone, or has not
+changed for as long as it says by our own clock: clocks of two machines are not compared. A holder stops to act a good while
+before the minute is over, so that what it has begun is through when another may begin.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+import socket
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any, Optional
+
+from .._core.errors import BallastError, PeerError
+from .._core.host import Host
+from .._core.kubeapi import Api, Refused
+from .._core.names import MARK
+from .facts import NAME
+from .pod_requests import Object, mapping, text, whole
+
+SECONDS = 60
+_SPARE_SECONDS = 15  # before the end, in which nothing is begun any more
+_RENEW_SECONDS = 20
+_LONGEST_SECONDS = 600  # that another's Lease is waited for, whatever it says of itself
+_AT_ONCE = 16
+# A Lease's name is a DNS subdomain.
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,200}[a-z0-9])?", re.ASCII)
+
+
+@dataclass
+class _Held:
+    uid: str
+    version: str
+    since: float  # monotonic, before it was asked for
+    body: dict[str, Any]
+
+
+@dataclass
+class _Foreign:
+    holder: str
+    version: str
+    since: float  # monotonic: when this version was first seen
+
+
+class Leases:
+    """`holder` is told to others. One thread uses it; `may_act` any."""
+
+    def __init__(self, api: Api, host: Host, *, namespace: str, holder: str = "") -> None:
+        self._api = api
+        self._host = host
+        self._path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+        self._holder = holder or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        self._held: dict[str, _Held] = {}
+        self._foreign: dict[str, _Foreign] = {}
+        self._lock = threading.Lock()
+        self.calls: Counter[str] = Counter()
+
+    @property
+    def held(self) -> frozenset[str]:
+        return frozenset(self._held)
+
+    def holder_of(self, host: str) -> str:
+        """Who else holds it, as far as we know; "" for nobody."""
+        found = self._foreign.get(host)
+        return found.holder if found else ""
+
+    def acquire(self, hosts: Iterable[str]) -> frozenset[str]:
+        """One attempt for each, at the same time. Those that are held now. PeerError where the server does not answer."""
+        missing = sorted(set(hosts) - self.held)
+        self._each(self._acquire, missing)
+        return self.held
+
+    def renew(self) -> frozenset[str]:
+        """What is due. The hosts that somebody else has taken over; PeerError where the server does not answer, and then
+        it is well to try again while `may_act` holds, and after."""
+        now = self._host.monotonic()
+        due = [host for host, own in sorted(self._held.items()) if now - own.since >= _RENEW_SECONDS]
+        before = self.held
+        self._each(self._renew, due)
+        return before - self.held
+
+    def may_act(self, host: str) -> bool:
+        own = self._held.get(host)
+        return own is not None and self._host.monotonic() - own.since < SECONDS - _SPARE_SECONDS
+
+    def release(self, hosts: Optional[Collection[str]] = None) -> None:
+        """All, or these. One that cannot be given back runs out by itself."""
+        ours = sorted(self.held if hosts is None else self.held & set(hosts))
+        self._each(self._release, ours)
+
+    # One host each.
+
+    def _acquire(self, host: str) -> None:
+        asked_at = self._host.monotonic()
+        if host in self._foreign:
+            self._take_over(host, asked_at)
+            return
+        try:
+            self._keep(host, self._call("POST", host, self._body(host)), asked_at)
+        except Refused as error:
+            if error.status != 409:
+                raise
+            self._take_over(host, asked_at)
+
+    def _take_over(self, host: str, asked_at: float) -> None:
+        """One that is there: ours after an answer that was lost, somebody's, or nobody's any more."""
+        found = self._find(host)
+        if found is None:
+            self._foreign.pop(host, None)
+            return  # it has just been given back: the next attempt makes it anew
+        spec, version = mapping(found, "spec", "a lease"), _version(found)
+        holder = text(spec, "holderIdentity", "a lease")
+        before = self._foreign.get(host)
+        if before is None or before.version != version:
+            before = self._foreign[host] = _Foreign(holder, version, asked_at)
+        seconds = min(max(whole(spec, "leaseDurationSeconds", "a lease"), 1), _LONGEST_SECONDS)
+        if holder not in ("", self._holder) and asked_at - before.since < seconds:
+            return
+        transitions = whole(spec, "leaseTransitions", "a lease") + (holder != self._holder)
+        body = self._body(host, transitions=transitions, version=version)
+        try:
+            self._keep(host, self._call("PUT", host, body), asked_at)
+        except Refused as error:
+            if error.status not in (404, 409):  # somebody else was quicker
+                raise
+
+    def _renew(self, host: str) -> None:
+        own, asked_at = self._held[host], self._host.monotonic()
+        spec = {**own.body["spec"], "renewTime": self._time()}
+        body = {**own.body, "metadata": {**own.body["metadata"], "resourceVersion": own.version}, "spec": spec}
+        try:
+            self._keep(host, self._call("PUT", host, body), asked_at)
+            return
+        except Refused as error:
+            if error.status not in (404, 409):
+                raise
+        del self._held[host]
+        found = self._find(host)
+        if found is None:  # somebody has deleted it
+            self._acquire(host)
+        elif text(mapping(found, "spec", "a lease"), "holderIdentity", "a lease") == self._holder:
+            self._keep(host, found, own.since)  # an answer was lost: the next renewal has its version
+        else:
+            self._foreign.pop(host, None)
+            self._take_over(host, asked_at)
+
+    def _release(self, host: str) -> None:
+        own = self._held.pop(host)
+        try:
+            self._count("DELETE leases")
+            preconditions = {"uid": own.uid, "resourceVersion": own.version}
+            self._api.delete(f"{self._path}/{lease_name(host)}", {"preconditions": preconditions})
+        except PeerError:
+            pass  # taken over by somebody else, or no answer: it runs out
+
+    def _keep(self, host: str, found: Object, since: float) -> None:
+        self._foreign.pop(host, None)
+        uid = text(mapping(found, "metadata", "a lease"), "uid", "a lease")
+        body = self._body(host, transitions=whole(mapping(found, "spec", "a lease"), "leaseTransitions", "a lease"))
+        self._held[host] = _Held(uid, _version(found), since, body)
+
+    def _body(self, host: str, *, transitions: int = 0, version: str = "") -> dict[str, Any]:
+        now = self._time()
+        return {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {
+                "name": lease_name(host),
+                "labels": {"app.kubernetes.io/managed-by": MARK},
+                **({"resourceVersion": version} if version else {}),
+            },
+            "spec": {
+                "holderIdentity": self._holder,
+                "leaseDurationSeconds": SECONDS,
+                "leaseTransitions": transitions,
+                "acquireTime": now,
+                "renewTime": now,
+            },
+        }
+
+    def _time(self) -> str:
+        return datetime.fromtimestamp(self._host.now(), timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+    # Calls.
+
+    def _call(self, verb: str, host: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        self._count(f"{verb} leases")
+        if verb == "POST":
+            return self._api.create(self._path, body)
+        return self._api.replace(f"{self._path}/{lease_name(host)}", body)
+
+    def _find(self, host: str) -> Optional[dict[str, Any]]:
+        self._count("GET leases")
+        return self._api.find(f"{self._path}/{lease_name(host)}")
+
+    def _count(self, call: str) -> None:
+        with self._lock:
+            self.calls[call] += 1
+
+    def _each(self, work: Callable[[str], None], hosts: Collection[str]) -> None:
+        """All of them, whatever becomes of one; then the first error, if there was any."""
+        if not hosts:
+            return
+        errors: list[BallastError] = []
+
+        def one(host: str) -> None:
+            try:
+                work(host)
+            except BallastError as error:
+                errors.append(error)
+
+        with ThreadPoolExecutor(min(_AT_ONCE, len(hosts))) as pool:
+            list(pool.map(one, hosts))
+        if errors:
+            raise errors[0]
+
+
+def lease_name(host: str) -> str:
+    """A host's name is a boot id, or a machine's name; of one that is no name of an object, its hash."""
+    found = f"{NAME}-{host.lower()}"
+    return found if _NAME.fullmatch(found) else f"{NAME}-{hashlib.sha256(host.encode()).hexdigest()[:32]}"
+
+
+def _version(item: Object) -> str:
+    return text(mapping(item, "metadata", "a lease"), "resourceVersion", "a lease")
