@@ -22,6 +22,7 @@ sys.path.insert(0, str(ROOT / ".build" / "collections"))  # `make env` lays it o
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import (  # noqa: E402
     BallastError,
+    Bug,
     HostError,
     Message,
     Messages,
@@ -36,6 +37,7 @@ _WHO: dict[type[BallastError], str] = {
     UserError: "the input",
     HostError: "this machine",
     PeerError: "another program or machine",
+    Bug: "a fault of ours",
 }
 _INTRODUCTION = f"""{HEADING}
 

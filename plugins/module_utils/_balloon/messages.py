@@ -62,14 +62,20 @@ MESSAGES = Messages(
         Message(
             id="balloon-shares-over",
             error=UserError,
-            text="host {host}: the shares of {resource} are {shares} together, which is more than 1",
+            text="host {host}: the shares of its nodes are {shares} together, which is more than 1",
             remedy="lower them, or use weight, which divides what there is",
         ),
         Message(
             id="balloon-over-room",
             error=UserError,
-            text="host {host}: {asked} {resource} are asked for together, {room} are there",
-            remedy="lower a target or a share, or name the nodes that keep what they have, with less; the room is the capacity less the reserve",
+            text="host {host}: targets of {asked} {resource} together are more than its room of {room}",
+            remedy="lower a target or a share, or name nodes that keep what they have, with less; the room is the capacity less the reserve",
+        ),
+        Message(
+            id="balloon-absent-over",
+            error=UserError,
+            text="host {host}: without balloons its nodes promise {promised}, which is more than its room of {room}",
+            remedy="take away the other nodes of this host first; or keep the balloons",
         ),
         Message(
             id="balloon-nothing-left",
@@ -86,7 +92,7 @@ MESSAGES = Messages(
         Message(
             id="balloon-below-pods",
             error=UserError,
-            text="{node}: target {target} {resource} is below the {needed} that its static and DaemonSet pods request",
+            text="{node}: target {target} {resource} leaves {left} to pods, and its static and DaemonSet pods request {needed}",
             remedy="raise the target, or make these pods smaller",
         ),
         Message(
@@ -114,9 +120,15 @@ MESSAGES = Messages(
             remedy="give its nodes targets, all of them, with ballast.kube.balloon",
         ),
         Message(
+            id="balloon-limits-over",
+            error=HostError,
+            text="the limits of the host's nodes leave {allowed} to pods, and {room} are there",
+            remedy="give its nodes targets, all of them, with ballast.kube.balloon, with slices or vm",
+        ),
+        Message(
             id="balloon-over-limit",
             error=HostError,
-            text="the node may promise {promised} to pods, and its limit leaves them {room}",
+            text="the node may promise {promised} to pods, and its limit leaves them {left}",
             remedy="give it a target with ballast.kube.balloon, with slices or vm as when the limit was set",
         ),
     ],

@@ -9,27 +9,197 @@
     balloon        = allocatable - target
 
 Targets are rounded down to whole millicores and MiB, balloons up, and what that leaves is no node's. So the sum of the
-targets never exceeds the room.
+targets never exceeds the room. A share and a part by weight end at what the node can give; what is above is no node's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Optional
+import difflib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Optional, Union
 
-from .amount import Amount
-from .facts import Fleet
-from .request import Request
+from .._core.errors import BallastError, Problems
+from .amount import FLOOR, MIB, NONE, Amount, total
+from .facts import WORKLOAD, Fleet, Node
+from .messages import MESSAGES
+from .request import ABSENT, NodeRequest, Request
+
+_UNITS = {"cpu": 1, "memory": MIB}  # what targets are whole multiples of
+_NAMED = 10  # of a longer list of nodes or pods, a message names so many
+_GUESSED = 10  # unknown names for which the nearest is sought: among thousands of nodes that takes a while
 
 
 def with_reserves(fleet: Fleet, reserve: Optional[Amount]) -> Fleet:
     """The fleet with the reserve of each host: the one given, or the sum of what its nodes' kubelets reserve."""
+    hosts = fleet.by_host.items()
+    return replace(fleet, reserve={host: _overhead(nodes) if reserve is None else reserve for host, nodes in hosts})
+
+
+def kept(node: Node) -> Amount:
+    """What a node that is not named goes on to promise: its target, which the reconciler holds, else what is open."""
+    return node.open if node.target is None else node.allocatable - node.balloon_for(node.target)
 
 
 def targets(request: Request, fleet: Fleet) -> dict[str, Amount]:
-    """Of each node that the request names, by name. `fleet` has its reserves. Raises every problem at once."""
+    """Of each node that the request names, sorted by name. `fleet` has its reserves. Raises every problem at once."""
+    rows = {row.name: row for row in request.nodes}
+    unknown = sorted(rows.keys() - fleet.nodes.keys())
+    problems = _unknown(unknown, fleet.nodes)
+    found: dict[str, Amount] = {}
+    for name, nodes in sorted(fleet.by_host.items()):
+        named = {node.name: (rows[node.name], node) for node in nodes if node.name in rows}
+        wrong = _wrong_reserve(request, fleet, name, nodes) if named else []
+        problems += wrong
+        if named and not wrong:
+            # A node that is meant by an unknown name is not one that keeps what it has.
+            others = () if unknown else tuple(node for node in nodes if node.name not in rows)
+            host = _Host(name, fleet.room(name), named, others)
+            found.update(_whole(host, problems) if request.state == ABSENT else _divided(host, problems))
+    Problems.raise_if(problems)
+    return dict(sorted(found.items()))
 
 
 def sizes(targets: Mapping[str, Amount], fleet: Fleet) -> dict[str, Amount]:
     """The balloon that each node is to have."""
     return {name: fleet.nodes[name].balloon_for(target) for name, target in targets.items()}
+
+
+@dataclass(frozen=True)
+class _Host:
+    name: str
+    room: Amount
+    named: Mapping[str, tuple[NodeRequest, Node]]
+    others: tuple[Node, ...]  # which keep what they have
+
+
+def _whole(host: _Host, problems: list[BallastError]) -> dict[str, Amount]:
+    """What nodes have with a balloon at the floor. There is room for that where no other node has a part of the host."""
+    found = {name: _most(node) for name, (_row, node) in host.named.items()}
+    promised = total([*found.values(), *map(kept, host.others)])
+    if not promised.fits_in(host.room):
+        problems.append(MESSAGES.error("balloon-absent-over", host=host.name, promised=promised, room=host.room))
+    return found
+
+
+def _divided(host: _Host, problems: list[BallastError]) -> dict[str, Amount]:
+    shares = {key: Fraction(0) for key in _UNITS}
+    for row, _node in host.named.values():
+        for key in shares.keys() - row.target.keys():
+            shares[key] += row.share or 0
+    most = max(shares.values())
+    if most > 1:
+        problems.append(MESSAGES.error("balloon-shares-over", host=host.name, shares=most))
+    cpu, memory = (_Resource(host, key, problems).divided() for key in _UNITS)
+    return {name: Amount(cpu.get(name, 0), memory.get(name, 0)) for name in host.named}
+
+
+class _Resource:
+    """One resource of a host, divided among the nodes that are named."""
+
+    def __init__(self, host: _Host, key: str, problems: list[BallastError]) -> None:
+        self._host = host
+        self._key = key
+        self._problems = problems
+
+    def divided(self) -> dict[str, int]:
+        """First what is given and the shares, then by weight what these leave. By weight none where there is nothing left."""
+        named = self._host.named
+        room = self._of(self._host.room)
+        given = {name: row.target[self._key] for name, (row, _node) in named.items() if self._key in row.target}
+        shares = {
+            name: row.share for name, (row, _node) in named.items() if name not in given and row.share is not None
+        }
+        rest = named.keys() - given.keys() - shares.keys()
+        weights = {name: named[name][0].weight or 1 for name in sorted(rest)}
+        found = {name: self._rounded(target) for name, target in given.items()}
+        found.update({name: self._part(name, share * room) for name, share in shares.items()})
+        others = sum(self._of(kept(node)) for node in self._host.others)
+        left = room - others - sum(found.values())
+        if left < 0:
+            self._over_room(sum(found.values()), others)
+        elif weights:
+            whole = sum(weights.values())
+            found.update({name: self._part(name, Fraction(left * part, whole)) for name, part in weights.items()})
+        self._check(found, weights)
+        return found
+
+    def _part(self, name: str, amount: Fraction) -> int:
+        """A share, or a part by weight, which ends at what the node can give."""
+        return min(self._rounded(amount), self._rounded(Fraction(self._most(name))))
+
+    def _rounded(self, amount: Union[int, Fraction]) -> int:
+        unit = _UNITS[self._key]
+        return amount // unit * unit
+
+    def _check(self, found: Mapping[str, int], weights: Collection[str]) -> None:
+        for name, target in sorted(found.items()):
+            node = self._host.named[name][1]
+            most, needed = self._most(name), self._of(node.needed)
+            left = self._of(node.allocatable) + self._rounded(
+                target - self._of(node.allocatable)
+            )  # by Node.balloon_for
+            if target > most:
+                self._wrong("balloon-above-node", node=name, asked=target, most=most)
+            elif target <= 0 and name in weights:
+                self._wrong("balloon-nothing-left", node=name, host=self._host.name)
+            elif left < needed:
+                self._wrong("balloon-below-pods", self._pods(node), node=name, target=target, left=left, needed=needed)
+
+    def _over_room(self, asked: int, others: int) -> None:
+        names = _listed(sorted(node.name for node in self._host.others if self._of(kept(node))))
+        found = f"{self._shown(others)} of that are kept by nodes that are not named: {names}" if others else ""
+        room = self._of(self._host.room)
+        self._wrong("balloon-over-room", found, host=self._host.name, asked=asked + others, room=room)
+
+    def _wrong(self, id: str, found: str = "", **fields: Union[int, str]) -> None:
+        shown = {name: self._shown(field) if isinstance(field, int) else field for name, field in fields.items()}
+        self._problems.append(MESSAGES.error(id, found=found, resource=self._key, **shown))
+
+    def _pods(self, node: Node) -> str:
+        """Those that no size of the node can do without, the largest first."""
+        pods = [pod for pod in node.pods if pod.kind != WORKLOAD and self._of(pod.requests)]
+        pods.sort(key=lambda pod: (-self._of(pod.requests), pod.namespace, pod.name))
+        return _listed([f"{p.namespace}/{p.name} ({p.kind}, {self._shown(self._of(p.requests))})" for p in pods])
+
+    def _of(self, amount: Amount) -> int:
+        return amount.cpu if self._key == "cpu" else amount.memory
+
+    def _most(self, name: str) -> int:
+        return self._of(_most(self._host.named[name][1]))
+
+    def _shown(self, value: int) -> str:
+        return (Amount(value, 0) if self._key == "cpu" else Amount(0, value)).as_quantities()[self._key]
+
+
+def _most(node: Node) -> Amount:
+    """The largest target of a node: its balloon is at the floor then."""
+    return (node.allocatable - FLOOR).most(NONE)
+
+
+def _overhead(nodes: Sequence[Node]) -> Amount:
+    return total(node.overhead.most(NONE) for node in nodes)
+
+
+def _wrong_reserve(request: Request, fleet: Fleet, host: str, nodes: Sequence[Node]) -> list[BallastError]:
+    reserve, capacity, overhead = fleet.reserve[host], fleet.capacities[host], _overhead(nodes)
+    if not reserve.fits_in(capacity):
+        return [MESSAGES.error("balloon-reserve-over", host=host, reserve=reserve, capacity=capacity)]
+    # A node's limit is its target and its overhead.
+    if (request.slices or request.vm) and not overhead.fits_in(reserve):
+        return [MESSAGES.error("balloon-reserve-low", host=host, reserve=reserve, overhead=overhead)]
+    return []
+
+
+def _unknown(names: Sequence[str], known: Collection[str]) -> list[BallastError]:
+    guesses = {name: difflib.get_close_matches(name, known, n=1) for name in names[:_GUESSED]}
+    return [
+        MESSAGES.error("balloon-unknown-node", name=name, found=f"the nearest is {guess[0]}" if guess else "")
+        for name, guess in ((name, guesses.get(name)) for name in names)
+    ]
+
+
+def _listed(texts: Sequence[str]) -> str:
+    rest = len(texts) - _NAMED
+    return ", ".join([*texts[:_NAMED], *([f"and {rest} more"] if rest > 0 else [])])
