@@ -1,0 +1,340 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Carries out what a `Steering` decides, until each of its nodes has an outcome.
+
+One thread decides; what it decides is done by a bounded number of others, for each node one thing at a time. What conflicts
+is decided anew. What the API server does not answer, or has no time for, is tried again, each time after a longer while. A
+host is touched only while its Lease is ours.
+"""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import NamedTuple, Optional, Union
+
+from .._core.errors import BallastError
+from .._core.events import Progress
+from .._core.host import Host
+from .amount import Amount
+from .cluster import Cluster, is_temporary
+from .cluster_messages import MESSAGES
+from .facts import ASKED, DEFERRED, DONE, FAILED, INFEASIBLE, REVERTED, SETTLED, Fleet, Node, Outcome
+from .following import backoff
+from .holding import Holding
+from .lease import Leases
+from .limits import Limits
+from .steering import REVERT, Resize, SetLimit, Steering
+
+PATIENCE_SECONDS = 90.0  # with another's Lease: longer than one holds that nobody renews
+# How long the API server may be away, or refuse for the moment, before the rest is left to another run.
+_GIVE_UP_SECONDS = 120.0
+_PACE_SECONDS = 0.01  # between two decisions, in which what comes at once is gathered
+_IDLE_SECONDS = 1.0
+_CONTENDED_SECONDS = 0.25
+_PUT_BACK_ATTEMPTS = 3
+
+
+class _Record(NamedTuple):
+    """The node is at its target: to be written to its Node."""
+
+    node: str
+    target: Amount
+
+
+_Task = Union[Resize, SetLimit, _Record]
+
+
+class _Ended(NamedTuple):
+    task: _Task
+    error: Optional[BallastError] = None
+    begun: bool = True  # False where the Lease had run out
+    limit: Optional[Amount] = None  # as it is now
+    crash: Optional[BaseException] = None  # a fault of ours
+
+
+def carry_out(
+    steering: Steering,
+    cluster: Cluster,
+    limits: Optional[Limits],
+    leases: Leases,
+    host: Host,
+    progress: Progress,
+    *,
+    parallel: int = 16,
+    patience: float = PATIENCE_SECONDS,
+) -> Mapping[str, Outcome]:
+    """The outcome of each node that the steering has a target for. `cluster` is one that is followed.
+
+    `patience` is for a host that another run holds; then its nodes are given up. Interrupted, or when it raises, it ends
+    what it has begun, takes growth back that waits for room, and gives its Leases back. PeerError where the API server is
+    away for longer than one waits, HostError where a limit cannot be read.
+    """
+    carrier = _Carrier(steering, cluster, limits, Holding(leases, host, progress, patience=patience), host, progress)
+    with ThreadPoolExecutor(parallel) as pool:
+        try:
+            return carrier.run(pool)
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            carrier.put_back()
+            raise
+        finally:
+            leases.release()
+
+
+class _Carrier:
+    def __init__(
+        self,
+        steering: Steering,
+        cluster: Cluster,
+        limits: Optional[Limits],
+        holding: Holding,
+        host: Host,
+        progress: Progress,
+    ) -> None:
+        self._steering = steering
+        self._cluster = cluster
+        self._limits = limits
+        self._holding = holding
+        self._host = host
+        self._progress = progress
+        self._fleet = cluster.fleet()
+        self._limit_of: dict[str, Amount] = {}
+        self._flying: set[str] = set()  # nodes for which a thread does something
+        self._next: dict[str, _Task] = {}  # what comes after that
+        self._ended: queue.SimpleQueue[_Ended] = queue.SimpleQueue()
+        self._again: list[tuple[float, _Task, str]] = []  # when to try what could not be done, and why it could not
+        self._trouble: dict[str, tuple[float, int]] = {}  # by node: since when, and how many times
+        self._recorded: dict[str, Outcome] = {}  # what is through, and written where it has to be
+        self._told: dict[str, tuple[str, str]] = {}
+        self._paused_since: Optional[float] = None
+
+    def run(self, pool: ThreadPoolExecutor) -> Mapping[str, Outcome]:
+        if self._limits is not None:
+            names = [name for name in self._steering.targets if name in self._fleet.nodes]
+            self._limit_of = dict(zip(names, pool.map(self._limits.read, names)))
+        while True:
+            self._fleet = self._look()
+            self._holding.tend(self._hosts())
+            self._collect(pool)
+            if not self._is_paused():
+                for action in self._steering.decide(self._fleet, self._host.monotonic()):
+                    self._begin(pool, action)
+                self._conclude(pool)
+            self._tell()
+            if self._steering.finished and len(self._recorded) == len(self._steering.outcomes):
+                return dict(sorted(self._recorded.items()))
+            self._cluster.wait(self._idle())
+            self._host.sleep(_PACE_SECONDS)
+
+    def put_back(self) -> None:
+        """Growth that waits for room, to what it has. What the server refuses is left, and the reconciler's."""
+        for name in sorted(self._steering.targets.keys() - self._recorded.keys()):
+            for _attempt in range(_PUT_BACK_ATTEMPTS):
+                node = self._cluster.fleet().nodes.get(name)
+                if node is None or not self._holding.may_act(node.host) or not _waits_for_room(node):
+                    break
+                try:
+                    self._cluster.resize(_back(node))
+                    self._progress.undone(f"node {name}", "the balloon is to have what it had")
+                    break
+                except BallastError as error:
+                    if error.id == "core-no-answer":
+                        return
+                    if error.id != "balloon-changed":
+                        break
+
+    # What is there.
+
+    def _look(self) -> Fleet:
+        """Now, with limits; PeerError where that is too old."""
+        lost = self._cluster.lost
+        if lost is not None and lost[0] > _GIVE_UP_SECONDS:
+            raise MESSAGES.error("balloon-api-lost", seconds=round(lost[0]), found=lost[1].in_one_line)
+        fleet = self._cluster.fleet()
+        if not self._limit_of:
+            return fleet
+        nodes = {
+            name: replace(node, limit=self._limit_of[name]) if name in self._limit_of else node
+            for name, node in fleet.nodes.items()
+        }
+        return replace(fleet, nodes=nodes)
+
+    def _hosts(self) -> set[str]:
+        """Those with nodes that are not through."""
+        names = self._steering.targets.keys() - self._recorded.keys()
+        return {self._fleet.nodes[name].host for name in names if name in self._fleet.nodes}
+
+    def _is_paused(self) -> bool:
+        now = self._host.monotonic()
+        if not self._holding.paused(self._hosts()):
+            self._paused_since = None
+            return False
+        if self._paused_since is None:
+            self._paused_since = now
+        if now - self._paused_since > _GIVE_UP_SECONDS:
+            raise MESSAGES.error("balloon-api-lost", seconds=round(_GIVE_UP_SECONDS), found="Leases cannot be renewed")
+        return True
+
+    def _idle(self) -> float:
+        """Seconds until something is to be done even if nothing changes."""
+        now = self._host.monotonic()
+        dues = [due for due, _task, _text in self._again]
+        if self._steering.wake is not None:
+            dues.append(self._steering.wake)
+        idle = min([_IDLE_SECONDS, *(due - now for due in dues)])
+        return max(idle, _CONTENDED_SECONDS if self._holding.missing(self._hosts()) else 0.0)
+
+    # What is done.
+
+    def _begin(self, pool: ThreadPoolExecutor, task: _Task) -> None:
+        node = self._fleet.nodes.get(task.node)
+        name = "" if node is None else node.host
+        if name in self._holding.given_up:
+            self._refused(task, self._holding.given_up[name], again=False)
+        elif not self._holding.may_act(name):
+            self._refused(task, f"host {name} is not ours yet", again=True)
+        elif task.node in self._flying:
+            self._next[task.node] = task
+        else:
+            self._flying.add(task.node)
+            if not isinstance(task, _Record):
+                self._progress.started(f"node {task.node}", _told(task))
+            pool.submit(self._do, task, name)
+
+    def _do(self, task: _Task, host: str) -> None:
+        """In a thread."""
+        try:
+            self._ended.put(self._done(task, host))
+        except BallastError as error:
+            self._ended.put(_Ended(task, error))
+        except BaseException as error:
+            self._ended.put(_Ended(task, crash=error))
+        finally:
+            self._cluster.ring()
+
+    def _done(self, task: _Task, host: str) -> _Ended:
+        if not self._holding.may_act(host):
+            return _Ended(task, begun=False)
+        if isinstance(task, Resize):
+            self._cluster.resize(task)
+        elif isinstance(task, _Record):
+            self._cluster.annotate(task.node, task.target)
+        elif self._limits is not None:
+            self._limits.write(task.node, task.limit)
+            return _Ended(task, limit=self._limits.read(task.node))
+        return _Ended(task)
+
+    def _collect(self, pool: ThreadPoolExecutor) -> None:
+        """What has ended, and what is due again."""
+        while not self._ended.empty():
+            ended = self._ended.get()
+            if ended.crash is not None:
+                raise ended.crash
+            self._flying.discard(ended.task.node)
+            if ended.limit is not None:
+                self._limit_of[ended.task.node] = ended.limit
+            if ended.task.node in self._next:  # decided from newer facts
+                self._begin(pool, self._next.pop(ended.task.node))
+            else:
+                self._judge(ended)
+        now = self._host.monotonic()
+        due = [row for row in self._again if row[0] <= now]
+        self._again = [row for row in self._again if row[0] > now]
+        for _due, task, text in due:
+            if isinstance(task, _Record):
+                self._begin(pool, task)
+            else:
+                self._refused(task, text, again=True)
+
+    def _judge(self, ended: _Ended) -> None:
+        task, error = ended.task, ended.error
+        if error is None and ended.begun:
+            self._trouble.pop(task.node, None)
+            if isinstance(task, _Record):
+                self._recorded[task.node] = self._steering.outcomes[task.node]
+            return
+        since, times = self._trouble.get(task.node, (self._host.monotonic(), 0))
+        self._trouble[task.node] = (since, times + 1)
+        text = "its host is not ours at the moment" if error is None else error.in_one_line
+        too_long = self._host.monotonic() - since > _GIVE_UP_SECONDS
+        if isinstance(task, SetLimit) or too_long or not (error is None or _is_worth_another_try(error)):
+            self._refused(task, text, again=False)
+        elif error is not None and error.id == "balloon-changed" and times < 3:
+            self._refused(task, text, again=True)
+        else:
+            self._again.append((self._host.monotonic() + backoff(times), task, text))
+
+    def _refused(self, task: _Task, text: str, *, again: bool) -> None:
+        if not isinstance(task, _Record):
+            self._steering.refused(task.node, text, again=again)
+        elif again:
+            self._again.append((self._host.monotonic() + _CONTENDED_SECONDS, task, text))
+        else:
+            outcome = self._steering.outcomes[task.node]
+            text = f"the balloon is at its size, but its Node could not be told: {text}"
+            self._recorded[task.node] = replace(outcome, outcome=FAILED, text=text)
+
+    def _conclude(self, pool: ThreadPoolExecutor) -> None:
+        """Of nodes that have an outcome now, those at their target are to be told so."""
+        waiting = {task.node for _due, task, _text in self._again if isinstance(task, _Record)}
+        for name, outcome in self._steering.outcomes.items():
+            if name in self._recorded or name in waiting or name in self._flying:
+                continue
+            if outcome.outcome == DONE and name in self._fleet.nodes:
+                self._begin(pool, _Record(name, self._steering.targets[name]))
+            else:
+                self._recorded[name] = outcome
+
+    # What is told.
+
+    def _tell(self) -> None:
+        """What is new of each node."""
+        tell = {
+            DONE: self._progress.done,
+            REVERTED: self._progress.undone,
+            "waiting": self._progress.waiting,
+        }
+        for name in self._steering.targets:
+            told = self._to_tell(name)
+            if told is not None and self._told.get(name) != told:
+                self._told[name] = told
+                kind, text = told
+                tell.get(kind, self._progress.failed)(f"node {name}", text)
+
+    def _to_tell(self, name: str) -> Optional[tuple[str, str]]:
+        """An outcome or "waiting", and its text; None where there is nothing to tell."""
+        outcome = self._recorded.get(name)
+        if outcome is not None:
+            return outcome.outcome, f"balloon {outcome.after}" if outcome.outcome == DONE else outcome.text
+        node = self._fleet.nodes.get(name)
+        balloon = node.balloon if node is not None else None
+        if balloon is None or balloon.state in (SETTLED, ASKED):
+            return None
+        return "waiting", f"the balloon is {balloon.state}{': ' if balloon.message else ''}{balloon.message}"
+
+
+def _is_worth_another_try(error: BallastError) -> bool:
+    return error.id == "balloon-changed" or is_temporary(error)
+
+
+def _waits_for_room(node: Node) -> bool:
+    """It has been asked to grow, and has not grown."""
+    own = node.balloon
+    return own is not None and own.state in (ASKED, DEFERRED, INFEASIBLE) and not own.desired.fits_in(own.allocated)
+
+
+def _back(node: Node) -> Resize:
+    own = node.balloon
+    assert own is not None
+    return Resize(node.name, own.namespace, own.name, own.resource_version, own.allocated, REVERT)
+
+
+def _told(task: Union[Resize, SetLimit]) -> str:
+    if isinstance(task, SetLimit):
+        return f"limit to {task.limit}"
+    return f"{task.why} the balloon to {task.size}"
