@@ -98,6 +98,12 @@ MESSAGES = Messages(
             text="{node}: the virtual machine was to have {limit} of memory and did not come to that; it was put back",
             remedy="see the virtual machine's own log for its driver virtio_balloon, then run it again",
         ),
+        Message(
+            id="balloon-machine-unknown",
+            error=HostError,
+            text="vm: this machine does not say in {path} what it is or has",
+            remedy="run it on the machine whose kernel runs the virtual machines, with /proc and /sys as that has them",
+        ),
     ],
 )
 

@@ -99,6 +99,9 @@ class Reader:
             self._faults.add("missing", self.at(key), wanted=wanted)
         return self.read(key, parse)
 
+    def has(self, key: str) -> bool:
+        return key in self._given
+
     def below(self, key: str, defaults: Any) -> Reader:
         """The mapping at `key`, an empty one where there is none."""
         return self._mapping(self._given.get(key, {}), self.at(key), defaults)

@@ -1,0 +1,164 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the reconciler counts, for Prometheus.
+
+Of nodes and hosts, as of the last look:
+
+    ballast_balloon_target{node,resource,unit}            what pods of the node may request in all
+    ballast_balloon_desired|allocated|actual{...}         the balloon: asked for, granted, real
+    ballast_balloon_free{...}                             what the scheduler may still place
+    ballast_balloon_at_target{node}                       1 or 0
+    ballast_balloon_present{node}                         1 or 0: a balloon pod that its kubelet has taken in
+    ballast_balloon_host_room{host,resource,unit}         capacity less the reserve
+    ballast_balloon_host_open{...}                        what its nodes may have promised together
+    ballast_balloon_host_holds{host}                      1 or 0: no more promised than there is
+
+Of what it did, since it was started:
+
+    ballast_balloon_resizes_total{outcome}                nodes brought to an end, by outcome
+    ballast_balloon_api_calls_total                       requests to the API server
+    ballast_balloon_errors_total{id}                      failures of the reconciler's own work, by their id
+    ballast_balloon_leases_denied_total                   hosts left to another holder of their lease
+    ballast_balloon_last_success_timestamp_seconds        when it last saw everything, and there was nothing left to do
+
+`resource` and `unit` are those of kube-state-metrics: cpu in cores, memory in bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Callable, Optional
+
+from ..amount import NONE, Amount, total
+from ..facts import OUTCOMES, STARTING, Fleet, Node
+from ..moves import holds
+
+_PREFIX = "ballast_balloon"
+_UNITS = (("cpu", "core"), ("memory", "byte"))
+_MILLI = 1000
+
+
+@dataclass(frozen=True)
+class View:
+    """What the last look found; nothing of it before the first."""
+
+    fleet: Fleet = field(default_factory=lambda: Fleet({}))
+    targets: Mapping[str, Amount] = field(default_factory=dict)  # of the nodes that are kept at one
+    reached: frozenset[str] = frozenset()  # of these, the ones at their target
+
+    @property
+    def hosts(self) -> list[str]:
+        """Those that have a node with a target; sorted."""
+        return sorted({self.fleet.nodes[name].host for name in self.targets})
+
+
+class Metrics:
+    def __init__(self, view: Callable[[], View], calls: Callable[[], int]) -> None:
+        """`calls` is the number of requests to the API server so far."""
+        import prometheus_client
+
+        self.library: Any = prometheus_client
+        self.registry = prometheus_client.CollectorRegistry()
+        self._resizes = self._counter("resizes", "Nodes brought to an end, by outcome.", ["outcome"])
+        self._errors = self._counter("errors", "Failures of the reconciler's own work, by their id.", ["id"])
+        self._denied = self._counter("leases_denied", "Hosts left to another holder of their lease.", [])
+        self._success = prometheus_client.Gauge(
+            f"{_PREFIX}_last_success_timestamp_seconds",
+            "When it last saw everything, and there was nothing left to do.",
+            registry=self.registry,
+        )
+        for outcome in OUTCOMES:  # so that each is there, with 0, before it first happens
+            self._resizes.labels(outcome)
+        self.registry.register(_Gauges(view, calls))
+
+    def ended(self, outcome: str) -> None:
+        self._resizes.labels(outcome).inc()
+
+    def failed(self, id: str) -> None:
+        self._errors.labels(id).inc()
+
+    def denied(self) -> None:
+        self._denied.inc()
+
+    def succeeded(self, now: float) -> None:
+        """`now` is in seconds since 1970."""
+        self._success.set(now)
+
+    def _counter(self, name: str, text: str, labels: list[str]) -> Any:
+        return self.library.Counter(f"{_PREFIX}_{name}", text, labels, registry=self.registry)
+
+
+class _Gauges:
+    """Read when they are asked for."""
+
+    def __init__(self, view: Callable[[], View], calls: Callable[[], int]) -> None:
+        self._view = view
+        self._calls = calls
+
+    def describe(self) -> Iterable[Any]:
+        """None beforehand: to look now would be too early."""
+        return []
+
+    def collect(self) -> Iterable[Any]:
+        from prometheus_client.core import CounterMetricFamily
+
+        view = self._view()
+        nodes = [view.fleet.nodes[name] for name in sorted(view.targets)]
+        yield self._amounts("target", "What pods of the node may request in all.", "node", _targets(view))
+        for name, text, read in _OF_NODES:
+            yield self._amounts(name, text, "node", {node.name: read(node) for node in nodes})
+        reached = {node.name: node.name in view.reached for node in nodes}
+        yield self._flags("at_target", "Whether the node's balloon holds its target.", "node", reached)
+        present = {node.name: _is_present(node) for node in nodes}
+        yield self._flags("present", "Whether the node has a balloon that its kubelet has taken in.", "node", present)
+        room = {host: view.fleet.room(host) for host in view.hosts}
+        yield self._amounts("host_room", "What the host's nodes may promise together.", "host", dict(room))
+        promised = {host: total(node.open for node in view.fleet.of_host(host)) for host in view.hosts}
+        yield self._amounts("host_open", "What the host's nodes may have promised.", "host", dict(promised))
+        kept = {host: holds(view.fleet, host) for host in view.hosts}
+        yield self._flags("host_holds", "Whether the host's nodes promise no more than there is.", "host", kept)
+        yield CounterMetricFamily(f"{_PREFIX}_api_calls", "Requests to the API server.", value=self._calls())
+
+    def _amounts(self, name: str, text: str, label: str, values: Mapping[str, Optional[Amount]]) -> Any:
+        """One that is None is left out."""
+        from prometheus_client.core import GaugeMetricFamily
+
+        family = GaugeMetricFamily(f"{_PREFIX}_{name}", text, labels=[label, "resource", "unit"])
+        for key, amount in values.items():
+            if amount is not None:
+                for (resource, unit), value in zip(_UNITS, (amount.cpu / _MILLI, amount.memory)):
+                    family.add_metric([key, resource, unit], value)
+        return family
+
+    def _flags(self, name: str, text: str, label: str, values: Mapping[str, bool]) -> Any:
+        from prometheus_client.core import GaugeMetricFamily
+
+        family = GaugeMetricFamily(f"{_PREFIX}_{name}", text, labels=[label])
+        for key, value in values.items():
+            family.add_metric([key], value)
+        return family
+
+
+def free(node: Node) -> Amount:
+    """What the scheduler may still place; negative where more is placed than is there."""
+    counted = NONE if node.balloon is None else node.balloon.counted
+    return node.allocatable - counted - total(pod.requests for pod in node.pods)
+
+
+def _targets(view: View) -> dict[str, Optional[Amount]]:
+    return dict(sorted(view.targets.items()))
+
+
+def _is_present(node: Node) -> bool:
+    return node.balloon is not None and node.balloon.state != STARTING
+
+
+_OF_NODES: tuple[tuple[str, str, Callable[[Node], Optional[Amount]]], ...] = (
+    ("desired", "What the balloon's spec requests.", lambda node: node.balloon and node.balloon.desired),
+    ("allocated", "What the kubelet has granted the balloon.", lambda node: node.balloon and node.balloon.allocated),
+    ("actual", "What the container runtime has given the balloon.", lambda node: node.balloon and node.balloon.actual),
+    ("free", "What the scheduler may still place.", free),
+)

@@ -1,0 +1,101 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""`ballast-balloons status`: what the running reconciler sees and does, as data and as a table. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Optional
+
+from ..._core.agent.status import aligned, duration_told, plain
+from ..report import report
+from .metrics import View
+from .settings import Settings
+
+Data = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class NodeNote:
+    """What the reconciler has to say of a node besides what there is to see."""
+
+    outcome: str = ""  # of the last attempt, "" before the first
+    text: str = ""
+    seconds_left: Optional[float] = None  # until it is tried again; None where nothing stands in the way
+
+
+@dataclass(frozen=True)
+class Notes:
+    nodes: Mapping[str, NodeNote] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()  # what keeps it from its work, or was found wrong with the cluster's objects
+    moving: bool = False
+    seconds_since_success: Optional[float] = None
+    api_calls: int = 0
+
+
+def status_of(settings: Settings, config: str, seconds: float, view: View, notes: Notes) -> Data:
+    """JSON data. `seconds` is how long it runs."""
+    told = (
+        report(view.fleet, dict(view.targets), {}, sorted(view.targets)) if view.targets else {"nodes": [], "hosts": []}
+    )
+    return {
+        "config": config,
+        "seconds": seconds,
+        "settings": asdict(settings),  # all that is in effect, by which a deployment knows that it came true
+        "moving": notes.moving,
+        "seconds_since_success": notes.seconds_since_success,
+        "api_calls": notes.api_calls,
+        "problems": list(notes.problems),
+        "hosts": told["hosts"],
+        "nodes": [
+            {**row, "at_target": row["name"] in view.reached, **asdict(notes.nodes.get(str(row["name"]), NodeNote()))}
+            for row in told["nodes"]
+        ],
+    }
+
+
+def table(status: Data) -> str:
+    """Text of several lines, of `status_of`."""
+    nodes, hosts = status["nodes"], status["hosts"]
+    reached = sum(1 for row in nodes if row["at_target"])
+    since = status["seconds_since_success"]
+    success = "not yet all well" if since is None else f"all well {duration_told(since)} ago"
+    head = (
+        f"{reached} of {len(nodes)} nodes at target, {'moving' if status['moving'] else 'waiting'}, {success}, "
+        f"{status['api_calls']} API calls, up {duration_told(status['seconds'])}   {status['config']}"
+    )
+    lines = [plain(head), *(f"problem: {plain(text)}" for text in status["problems"])]
+    if nodes:
+        titles = ("NODE", "HOST", "TARGET", "BALLOON", "FREE", "STATE", "NOTE")
+        lines += ["", *aligned([titles, *map(_node, nodes)], numbers=())]
+    if hosts:
+        titles = ("HOST", "ROOM", "PROMISED", "HOLDS")
+        lines += ["", *aligned([titles, *map(_host, hosts)], numbers=())]
+    return "\n".join(lines) + "\n"
+
+
+def _node(row: Data) -> tuple[str, ...]:
+    note = row["outcome"] and row["outcome"] != "done" and f"{row['outcome']}: {row['text']}"
+    if row["seconds_left"] is not None:
+        note = f"again in {duration_told(row['seconds_left'])}; {note or ''}"
+    state = "at target" if row["at_target"] else row["state"] or "no balloon"
+    return (
+        row["name"],
+        row["host"],
+        _amount(row["target"]),
+        _amount(row["allocated"]),
+        _amount(row["free"]),
+        state,
+        note or row["message"] or "",
+    )
+
+
+def _host(row: Data) -> tuple[str, ...]:
+    return row["name"], _amount(row["room"]), _amount(row["open"]), "yes" if row["holds"] else "NO"
+
+
+def _amount(quantities: Optional[Mapping[str, str]]) -> str:
+    return "-" if quantities is None else f"{quantities['cpu']} {quantities['memory']}"

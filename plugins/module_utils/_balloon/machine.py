@@ -1,0 +1,51 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""This machine, where its virtual machines are the nodes: then its capacity is what they share."""
+
+from __future__ import annotations
+
+import re
+from typing import Optional
+
+from .._core.host import Host
+from .amount import Amount
+from .limit_messages import MESSAGES
+from .reading import Machine
+from .request import Request
+
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
+_ONLINE = "/sys/devices/system/cpu/online"
+_MEMORY = "/proc/meminfo"
+_TOTAL = re.compile(r"^MemTotal:\s+(\d+) kB$", re.ASCII | re.MULTILINE)
+_RANGE = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?", re.ASCII)
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+
+
+def machine_of(request: Request, host: Host) -> Optional[Machine]:
+    """With `vm` of the request; else None, and nodes of one kernel share what that has. HostError where the kernel does not
+    say what there is.
+
+    Its name is the boot id, as that of a host whose nodes share its kernel: so a Lease of that name is for both.
+    """
+    if not request.vm:
+        return None
+    name, online, memory = (_read(host, path) for path in (_BOOT_ID, _ONLINE, _MEMORY))
+    total = _TOTAL.search(memory)
+    processors = _count(online)
+    for path, fine in ((_BOOT_ID, _UUID.fullmatch(name)), (_ONLINE, processors), (_MEMORY, total)):
+        if not fine:
+            raise MESSAGES.error("balloon-machine-unknown", path=path)
+    capacity = Amount(processors * 1000, int(total[1]) * 1024 if total else 0)
+    return Machine(name, capacity, frozenset(row.name for row in request.nodes))
+
+
+def _read(host: Host, path: str) -> str:
+    return (host.read(path) or b"").decode(errors="replace").strip()
+
+
+def _count(text: str) -> int:
+    """Of `0-3,8`; 0 where it is nothing of the kind."""
+    ranges = [_RANGE.fullmatch(part) for part in text.split(",")]
+    return sum(int(one[2] or one[1]) - int(one[1]) + 1 for one in ranges if one) if all(ranges) else 0
