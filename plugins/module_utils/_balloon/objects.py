@@ -24,6 +24,7 @@ from .._core.objects import OURS, Object, ObjectStep, find_objects
 from .amount import FLOOR
 from .facts import CONTAINER, LABEL, NAME
 from .objects_messages import MESSAGES
+from .pod_requests import mapping, text, whole
 from .priority import (
     CLASSES,
     CRITICAL,
@@ -38,6 +39,7 @@ from .priority import (
 )
 from .request import NODE_CRITICAL, PRESENT, Request
 
+_WHERE = "a balloon pod"
 _USER = 65535  # of the pause image, and nobody's
 _LINUX = {"kubernetes.io/os": "linux"}
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -190,9 +192,8 @@ def _is_critical(request: Request) -> bool:
 
 def _critical(api: Api, namespace: str) -> frozenset[str]:
     pods = api.list(f"/api/v1/namespaces/{namespace}/pods", {"labelSelector": _selector({LABEL: "true"})}).items
-    specs = [pod["spec"] for pod in pods if isinstance(pod.get("spec"), dict)]
-    high = [spec for spec in specs if isinstance(spec.get("priority"), int) and spec["priority"] >= CRITICAL]
-    return frozenset(str(spec.get("nodeName")) for spec in high)
+    specs = [mapping(pod, "spec", _WHERE) for pod in pods]
+    return frozenset(text(spec, "nodeName", _WHERE) for spec in specs if whole(spec, "priority", _WHERE) >= CRITICAL)
 
 
 def _selector(labels: Mapping[str, str]) -> str:

@@ -18,12 +18,6 @@ MESSAGES = Messages(
             remedy="see what it is for; remove it, then run the same command again",
         ),
         Message(
-            id="balloon-object-answer",
-            error=PeerError,
-            text="what the API server answered is not as the API of Kubernetes has it: {reason}",
-            remedy="see what listens at the address that the kubeconfig names",
-        ),
-        Message(
             id="balloon-critical-gate",
             error=PeerError,
             text="priority: node-critical is refused: kubelets that do not say that the gate {gate} is on may kill pods for a balloon that grows",

@@ -18,13 +18,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Optional
+from typing import Any
 
 from .._core.errors import BallastError, PeerError, Problems
 from .._core.kubeapi import Api
 from .._core.objects import MANAGER, Object, ObjectStep
+from .cluster_messages import MESSAGES as CLUSTER
 from .facts import NAME
 from .objects_messages import MESSAGES
+from .pod_requests import mapping, text
 from .request import NEVER_PREEMPT, NODE_CRITICAL
 
 CLASSES: Mapping[str, str] = {NEVER_PREEMPT: NAME, NODE_CRITICAL: "system-node-critical"}
@@ -36,28 +38,27 @@ NODES = "/api/v1/nodes"
 _ATTEMPTS = 5
 _PARALLEL = 16
 _NAMES_SHOWN = 5
+_WHERE = "a Node"
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII)
 
 
 def owners(node: Mapping[str, Any]) -> tuple[str, ...]:
     """Who has asked that no resize on this Node preempts. PeerError where that is of another form."""
-    found: Any = node
-    for key in ("spec", "podPreemptionPolicy", "disableResizePreemption"):
-        found = found.get(key) if isinstance(found, Mapping) else _malformed(f"{key} of a Node")
-        if found is None:
-            return ()
+    policy = mapping(mapping(node, "spec", _WHERE), "podPreemptionPolicy", _WHERE)
+    found = policy.get("disableResizePreemption")
+    if found is None:
+        return ()
     if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
-        _malformed("disableResizePreemption of a Node")
+        raise CLUSTER.error("balloon-object", where=_WHERE, found="disableResizePreemption is no list of names")
     return tuple(found)
 
 
 def name_of(node: Mapping[str, Any]) -> str:
     """PeerError where it has no name that fits a path."""
-    metadata = node.get("metadata")
-    name = metadata.get("name") if isinstance(metadata, Mapping) else None
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        _malformed("the name of a Node")
-    return str(name)
+    name = text(mapping(node, "metadata", _WHERE), "name", _WHERE)
+    if not _NAME.fullmatch(name):
+        raise CLUSTER.error("balloon-object", where=_WHERE, found="its name is none of a Node")
+    return name
 
 
 def owner_steps(nodes: Iterable[Object], *, present: bool) -> tuple[ObjectStep, ...]:
@@ -123,8 +124,7 @@ def _drops(api: Api, node: Object) -> str:
 
 def _patch(node: Object, present: bool) -> Object:
     """Merge patch. `metadata.resourceVersion` guards the names of others in the list, which is replaced as a whole."""
-    metadata = node.get("metadata")
-    version = metadata.get("resourceVersion") if isinstance(metadata, Mapping) else None
+    version = text(mapping(node, "metadata", _WHERE), "resourceVersion", _WHERE)
     names = _with(node, present)
     policy = {"disableResizePreemption": list(names)} if names else None
     return {"metadata": {"resourceVersion": version}, "spec": {"podPreemptionPolicy": policy}}
@@ -146,7 +146,3 @@ def _dropped(names: str) -> BallastError:
 def _some(rows: Sequence[str], between: str) -> str:
     left_out = len(rows) - _NAMES_SHOWN
     return between.join([*rows[:_NAMES_SHOWN], *([f"and {left_out} more"] if left_out > 0 else [])])
-
-
-def _malformed(what: str) -> Optional[Mapping[str, Any]]:
-    raise MESSAGES.error("balloon-object-answer", reason=what)

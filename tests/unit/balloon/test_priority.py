@@ -216,7 +216,7 @@ def test_a_node_of_any_form_is_read_or_refused(found: Any, place: str) -> None:
     node = {"metadata": found, "spec": found if place == "spec" else {POLICY: policy}}
     for read in (owners, name_of):
         error = error_of(read, node)
-        assert error is None or error.id == "balloon-object-answer"
+        assert error is None or error.id == "balloon-object"
 
 
 def error_of(read: Callable[[dict[str, Any]], object], node: dict[str, Any]) -> Optional[PeerError]:
