@@ -4,9 +4,9 @@
 
 """Carries out what a `Steering` decides, until each of its nodes has an outcome.
 
-One thread decides; what it decides is done by a bounded number of others, for each node one thing at a time. What conflicts
-is decided anew. What the API server does not answer, or has no time for, is tried again, each time after a longer while. A
-host is touched only while its Lease is ours.
+One thread decides; what it decides is done by a bounded number of others, for each node one thing at a time. What conflicts,
+and what the API server does not answer or has no time for, goes back to the steering, which decides anew and when. A host is
+touched only while its Lease is ours.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ PATIENCE_SECONDS = 90.0  # with another's Lease: longer than one holds that nobo
 _GIVE_UP_SECONDS = 120.0
 _PACE_SECONDS = 0.01  # between two decisions, in which what comes at once is gathered
 _IDLE_SECONDS = 1.0
-_CONTENDED_SECONDS = 0.25
 _PUT_BACK_ATTEMPTS = 3
 
 
@@ -107,7 +106,7 @@ class _Carrier:
         self._flying: set[str] = set()  # nodes for which a thread does something
         self._next: dict[str, _Task] = {}  # what comes after that
         self._ended: queue.SimpleQueue[_Ended] = queue.SimpleQueue()
-        self._again: list[tuple[float, _Task, str]] = []  # when to try what could not be done, and why it could not
+        self._again: list[tuple[float, _Record]] = []  # when to try those that could not be written
         self._trouble: dict[str, tuple[float, int]] = {}  # by node: since when, and how many times
         self._recorded: dict[str, Outcome] = {}  # what is through, and written where it has to be
         self._told: dict[str, tuple[str, str]] = {}
@@ -183,11 +182,10 @@ class _Carrier:
     def _idle(self) -> float:
         """Seconds until something is to be done even if nothing changes."""
         now = self._host.monotonic()
-        dues = [due for due, _task, _text in self._again]
+        dues = [at for at, _record in self._again]
         if self._steering.wake is not None:
             dues.append(self._steering.wake)
-        idle = min([_IDLE_SECONDS, *(due - now for due in dues)])
-        return max(idle, _CONTENDED_SECONDS if self._holding.missing(self._hosts()) else 0.0)
+        return max(0.0, min([_IDLE_SECONDS, *(due - now for due in dues)]))
 
     # What is done.
 
@@ -195,9 +193,9 @@ class _Carrier:
         node = self._fleet.nodes.get(task.node)
         name = "" if node is None else node.host
         if name in self._holding.given_up:
-            self._refused(task, self._holding.given_up[name], again=False)
+            self._refuse(task, self._holding.given_up[name])
         elif not self._holding.may_act(name):
-            self._refused(task, f"host {name} is not ours yet", again=True)
+            self._judge(_Ended(task, begun=False))
         elif task.node in self._flying:
             self._next[task.node] = task
         else:
@@ -205,6 +203,12 @@ class _Carrier:
             if not isinstance(task, _Record):
                 self._progress.started(f"node {task.node}", _told(task))
             pool.submit(self._do, task, name)
+
+    def _refuse(self, task: _Task, text: str) -> None:
+        if isinstance(task, _Record):
+            self._record(task, text)
+        else:
+            self._steering.refused(task.node, text, again=False)
 
     def _do(self, task: _Task, host: str) -> None:
         """In a thread."""
@@ -243,45 +247,35 @@ class _Carrier:
             else:
                 self._judge(ended)
         now = self._host.monotonic()
-        due = [row for row in self._again if row[0] <= now]
+        due = [record for at, record in self._again if at <= now]
         self._again = [row for row in self._again if row[0] > now]
-        for _due, task, text in due:
-            if isinstance(task, _Record):
-                self._begin(pool, task)
-            else:
-                self._refused(task, text, again=True)
+        for record in due:
+            self._begin(pool, record)
 
     def _judge(self, ended: _Ended) -> None:
         task, error = ended.task, ended.error
-        if error is None and ended.begun:
-            self._trouble.pop(task.node, None)
-            if isinstance(task, _Record):
-                self._recorded[task.node] = self._steering.outcomes[task.node]
-            return
-        since, times = self._trouble.get(task.node, (self._host.monotonic(), 0))
-        self._trouble[task.node] = (since, times + 1)
+        again = not ended.begun or (error is not None and _is_worth_another_try(error))
         text = "its host is not ours at the moment" if error is None else error.in_one_line
-        too_long = self._host.monotonic() - since > _GIVE_UP_SECONDS
-        if isinstance(task, SetLimit) or too_long or not (error is None or _is_worth_another_try(error)):
-            self._refused(task, text, again=False)
-        elif error is not None and error.id == "balloon-changed" and times < 3:
-            self._refused(task, text, again=True)
-        else:
-            self._again.append((self._host.monotonic() + backoff(times), task, text))
-
-    def _refused(self, task: _Task, text: str, *, again: bool) -> None:
-        if not isinstance(task, _Record):
+        if isinstance(task, _Record):
+            since, times = self._trouble.get(task.node, (self._host.monotonic(), 0))
+            self._trouble[task.node] = (since, times + 1)
+            if again and self._host.monotonic() - since < _GIVE_UP_SECONDS:
+                self._again.append((self._host.monotonic() + backoff(times), task))
+            else:
+                self._record(task, "" if error is None else text)
+        elif error is not None or again:
             self._steering.refused(task.node, text, again=again)
-        elif again:
-            self._again.append((self._host.monotonic() + _CONTENDED_SECONDS, task, text))
-        else:
-            outcome = self._steering.outcomes[task.node]
-            text = f"the balloon is at its size, but its Node could not be told: {text}"
-            self._recorded[task.node] = replace(outcome, outcome=FAILED, text=text)
+
+    def _record(self, task: _Record, trouble: str) -> None:
+        outcome = self._steering.outcomes[task.node]
+        if trouble:
+            text = f"the balloon is at its size, but its Node could not be told: {trouble}"
+            outcome = replace(outcome, outcome=FAILED, text=text)
+        self._recorded[task.node] = outcome
 
     def _conclude(self, pool: ThreadPoolExecutor) -> None:
         """Of nodes that have an outcome now, those at their target are to be told so."""
-        waiting = {task.node for _due, task, _text in self._again if isinstance(task, _Record)}
+        waiting = {record.node for _at, record in self._again}
         for name, outcome in self._steering.outcomes.items():
             if name in self._recorded or name in waiting or name in self._flying:
                 continue

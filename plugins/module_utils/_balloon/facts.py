@@ -74,8 +74,9 @@ class Balloon:
 
     @property
     def counted(self) -> Amount:
-        """What the scheduler takes off the node for it."""
-        return self.desired.most(self.allocated).most(self.actual)
+        """What the scheduler takes off the node for it: not what can never be."""
+        there = self.allocated.most(self.actual)
+        return there if self.state == INFEASIBLE else there.most(self.desired)
 
 
 @dataclass(frozen=True)

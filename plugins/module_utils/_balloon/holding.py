@@ -53,9 +53,6 @@ class Holding:
         """One of these is ours and could not be renewed in time: the API server is away, for all of them."""
         return any(host in self._leases.held and not self._leases.may_act(host) for host in hosts)
 
-    def missing(self, hosts: Collection[str]) -> bool:
-        return bool(set(hosts) - self._leases.held - set(self.given_up))
-
     def _ask(self, missing: Collection[str]) -> None:
         now = self._host.monotonic()
         if not missing or now < self._next_poll:

@@ -35,7 +35,7 @@ SECONDS = 60
 _SPARE_SECONDS = 15  # before the end, in which nothing is begun any more
 _RENEW_SECONDS = 20
 _LONGEST_SECONDS = 600  # that another's Lease is waited for, whatever it says of itself
-_AT_ONCE = 16
+_AT_ONCE = 8  # calls, beside those that move balloons: a renewal is not to wait for them
 # A Lease's name is a DNS subdomain.
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,200}[a-z0-9])?", re.ASCII)
 
