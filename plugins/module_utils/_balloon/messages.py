@@ -72,12 +72,6 @@ MESSAGES = Messages(
             remedy="lower a target or a share, or name nodes that keep what they have, with less; the room is the capacity less the reserve",
         ),
         Message(
-            id="balloon-absent-over",
-            error=UserError,
-            text="host {host}: without balloons its nodes promise {promised}, which is more than its room of {room}",
-            remedy="take away the other nodes of this host first; or keep the balloons",
-        ),
-        Message(
             id="balloon-nothing-left",
             error=UserError,
             text="{node}: targets and shares leave no {resource} of host {host} to divide by weight",

@@ -107,7 +107,7 @@ def _broken(host: str, nodes: Sequence[Node], room: Amount) -> list[Finding]:
 
 def _finding(subject: str, id: str, **fields: Amount) -> Finding:
     """One that does not fail the run: what is there now is no worse than what was there before."""
-    error = MESSAGES.error(id, **fields)
+    error = MESSAGES.error(id, **{name: str(amount) for name, amount in fields.items()})
     return Finding(error.id, subject, error.text, error.remedy, blocking=False)
 
 

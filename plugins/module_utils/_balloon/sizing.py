@@ -43,8 +43,13 @@ def kept(node: Node) -> Amount:
 
 
 def targets(request: Request, fleet: Fleet) -> dict[str, Amount]:
-    """Of each node that the request names, sorted by name. `fleet` has its reserves. Raises every problem at once."""
+    """Of each node that the request names, sorted by name. `fleet` has its reserves. Raises every problem at once.
+
+    For `state: absent` that is all that a node can give, and nobody asks whether a host that several nodes share has it.
+    """
     rows = {row.name: row for row in request.nodes}
+    if request.state == ABSENT:
+        return {name: _most(fleet.nodes[name]) for name in sorted(rows.keys() & fleet.nodes.keys())}
     unknown = sorted(rows.keys() - fleet.nodes.keys())
     problems = _unknown(unknown, fleet.nodes)
     found: dict[str, Amount] = {}
@@ -56,7 +61,7 @@ def targets(request: Request, fleet: Fleet) -> dict[str, Amount]:
             # A node that is meant by an unknown name is not one that keeps what it has.
             others = () if unknown else tuple(node for node in nodes if node.name not in rows)
             host = _Host(name, fleet.room(name), named, others)
-            found.update(_whole(host, problems) if request.state == ABSENT else _divided(host, problems))
+            found.update(_divided(host, problems))
     Problems.raise_if(problems)
     return dict(sorted(found.items()))
 
@@ -72,15 +77,6 @@ class _Host:
     room: Amount
     named: Mapping[str, tuple[NodeRequest, Node]]
     others: tuple[Node, ...]  # which keep what they have
-
-
-def _whole(host: _Host, problems: list[BallastError]) -> dict[str, Amount]:
-    """What nodes have with a balloon at the floor. There is room for that where no other node has a part of the host."""
-    found = {name: _most(node) for name, (_row, node) in host.named.items()}
-    promised = total([*found.values(), *map(kept, host.others)])
-    if not promised.fits_in(host.room):
-        problems.append(MESSAGES.error("balloon-absent-over", host=host.name, promised=promised, room=host.room))
-    return found
 
 
 def _divided(host: _Host, problems: list[BallastError]) -> dict[str, Amount]:

@@ -90,6 +90,31 @@ def test_nodes_of_other_hosts_do_not_count():
     assert wanted == {"a": amount(14000, 56 * 1024), "b": amount(7000, 28 * 1024)}
 
 
+def test_a_target_beyond_the_node_is_kept_as_far_as_the_node_goes():
+    kept = node("kept", capacity=amount(4000, 4096), allocatable=amount(3000, 4000), target=amount(9000, 2048))
+    found = fleet(node("a"), kept, reserve=NONE)
+    assert asked(found, {"name": "a"}) == {"a": amount(16000 - 2999, 62 * 1024)}
+
+
+def test_a_share_that_a_target_stands_for_does_not_count():
+    both = {"cpu": "1", "memory": "1Gi"}
+    found = fleet(node("a"), node("b"), reserve=RESERVE)
+    wanted = asked(found, {"name": "a", "share": "2/3", "target": both}, {"name": "b", "share": "1/2"})
+    assert wanted == {"a": amount(1000, 1024), "b": amount(7000, 28 * 1024)}
+
+
+@pytest.mark.parametrize(("more", "wrong"), [((0, 0), 0), ((1, 0), 1), ((0, 1), 1), ((1, 1), 2)])
+def test_targets_may_take_all_of_the_room_and_nothing_above(more: tuple[int, int], wrong: int):
+    found = fleet(node("a"), node("b"), reserve=RESERVE)
+    half = {"cpu": "7", "memory": "28Gi"}
+    rest = {"cpu": f"{7000 + more[0]}m", "memory": f"{28 * 1024 + more[1]}Mi"}
+    rows = [{"name": "a", "target": half}, {"name": "b", "target": rest}]
+    if wrong:
+        assert ids(lambda: asked(found, *rows)) == ["balloon-over-room"] * wrong
+    else:
+        assert total(asked(found, *rows).values()) == found.room("h1")
+
+
 def test_shares_and_weights_end_at_what_the_node_can_give():
     small = node("small", capacity=amount(4000, 4096), allocatable=amount(3900, 4000))
     found = fleet(small, node("large"), reserve=NONE)
@@ -111,13 +136,11 @@ def test_a_node_alone_on_its_host_has_nearly_all_of_it():
     assert sizes(asked(found, {"name": "a"}), found) == {"a": FLOOR}
 
 
-def test_absent_is_the_floor_where_no_other_node_has_a_part_of_the_host():
-    rows = [{"name": "a", "share": "1/8"}]  # as they stood while they were present
+def test_absent_is_the_floor_of_every_node_that_is_there():
+    rows = [{"name": "a", "share": "1/8"}, {"name": "gone"}]  # as they stood while they were present
     odd = node("a", allocatable=CAPACITY - OVERHEAD - Amount(0, 1))
-    found = fleet(odd, reserve=None)
+    found = fleet(odd, node("b", target=amount(1000, 1024)), reserve=None)
     assert sizes(asked(found, *rows, state="absent"), found) == {"a": FLOOR}
-    shared = fleet(odd, node("b", target=amount(1000, 1024)), reserve=None)
-    assert ids(lambda: asked(shared, *rows, state="absent")) == ["balloon-absent-over"]
 
 
 @pytest.mark.parametrize(
