@@ -203,6 +203,21 @@ def test_a_removal_takes_the_policy_too() -> None:
     assert names_of(cluster, "n1") is None
 
 
+@pytest.mark.parametrize("said", [OWNER, [1], {OWNER: True}, 7])
+def test_owners_of_another_form_are_no_owners(said: object) -> None:
+    cluster = cluster_of("n1")
+    cluster.objects[f"{NODES}/n1"]["spec"][POLICY] = {"disableResizePreemption": said}
+    assert refused(cluster).id == "balloon-object"
+    assert cluster.changes == []
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "../pods", "N1", "n 1", 7, None])
+def test_a_name_that_is_no_part_of_a_path_is_refused(name: object) -> None:
+    with pytest.raises(PeerError) as caught:
+        name_of({"metadata": {"name": name}})
+    assert caught.value.id == "balloon-object"
+
+
 ANY = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=3),
     lambda part: st.lists(part, max_size=3) | st.dictionaries(st.sampled_from(["spec", POLICY, "name", "x"]), part),
