@@ -48,7 +48,7 @@ class _Counting:
         self._where = where
         self._status = status
         groups = [rows(status, name, where) for name in ("containerStatuses", "initContainerStatuses")]
-        self._containers = {row.get("name"): row for group in groups for row in group}
+        self._containers = {text(row, "name", where): row for group in groups for row in group}
         self._infeasible = any(
             row.get("type") == "PodResizePending" and row.get("reason") == "Infeasible"
             for row in rows(status, "conditions", where)
@@ -56,7 +56,7 @@ class _Counting:
 
     def container(self, container: Object) -> Amount:
         asked = amount(mapping(container, "resources", self._where), "requests", self._where)
-        told = self._containers.get(container.get("name"))
+        told = self._containers.get(text(container, "name", self._where))
         return asked if told is None or "resources" not in told else self._largest(asked, told)
 
     def whole_pod(self, containers: Amount, spec: Object) -> Amount:

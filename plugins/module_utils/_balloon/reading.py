@@ -348,4 +348,7 @@ def _as_pod(balloon: Balloon) -> Pod:
 
 def key_of(item: Object) -> Key:
     metadata = mapping(item, "metadata", "an object")
-    return text(metadata, "namespace", "an object"), text(metadata, "name", "an object")
+    name = text(metadata, "name", "an object")
+    if not name:
+        raise MESSAGES.error("balloon-object", where="an object", found="it has no name")
+    return text(metadata, "namespace", "an object"), name
