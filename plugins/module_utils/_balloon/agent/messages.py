@@ -51,6 +51,12 @@ MESSAGES = Messages(
             remedy="give the reconciler the kubeconfig of its ServiceAccount, a file of root's alone (mode 0600)",
         ),
         Message(
+            id="balloon-agent-kubeconfig-open",
+            error=HostError,
+            text="{path}: others may read the kubeconfig, which holds a key or a token",
+            remedy="chmod 0600 {path}",
+        ),
+        Message(
             id="balloon-agent-running",
             error=HostError,
             text="another reconciler runs on this machine",

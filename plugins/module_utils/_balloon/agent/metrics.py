@@ -156,9 +156,13 @@ def _is_present(node: Node) -> bool:
     return node.balloon is not None and node.balloon.state != STARTING
 
 
+def _size(part: str) -> Callable[[Node], Optional[Amount]]:
+    return lambda node: None if node.balloon is None else getattr(node.balloon, part)
+
+
 _OF_NODES: tuple[tuple[str, str, Callable[[Node], Optional[Amount]]], ...] = (
-    ("desired", "What the balloon's spec requests.", lambda node: node.balloon and node.balloon.desired),
-    ("allocated", "What the kubelet has granted the balloon.", lambda node: node.balloon and node.balloon.allocated),
-    ("actual", "What the container runtime has given the balloon.", lambda node: node.balloon and node.balloon.actual),
+    ("desired", "What the balloon's spec requests.", _size("desired")),
+    ("allocated", "What the kubelet has granted the balloon.", _size("allocated")),
+    ("actual", "What the container runtime has given the balloon.", _size("actual")),
     ("free", "What the scheduler may still place.", free),
 )

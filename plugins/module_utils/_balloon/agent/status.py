@@ -69,11 +69,11 @@ def table(status: Data) -> str:
     )
     lines = [plain(head), *(f"problem: {plain(text)}" for text in status["problems"])]
     if nodes:
-        titles = ("NODE", "HOST", "TARGET", "BALLOON", "FREE", "STATE", "NOTE")
-        lines += ["", *aligned([titles, *map(_node, nodes)], numbers=())]
+        heads = ("NODE", "HOST", "TARGET", "BALLOON", "FREE", "STATE", "NOTE")
+        lines += ["", *aligned([heads, *map(_node, nodes)], numbers=())]
     if hosts:
-        titles = ("HOST", "ROOM", "PROMISED", "HOLDS")
-        lines += ["", *aligned([titles, *map(_host, hosts)], numbers=())]
+        of_hosts = ("HOST", "ROOM", "PROMISED", "HOLDS")
+        lines += ["", *aligned([of_hosts, *map(_host, hosts)], numbers=())]
     return "\n".join(lines) + "\n"
 
 

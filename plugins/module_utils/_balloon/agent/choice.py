@@ -1,0 +1,114 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which nodes the reconciler keeps at a target, and which of them are to be moved now. Pure.
+
+A node whose attempt did not end well waits: `first` seconds, then each time twice as long, up to `most`. It waits `first`
+alone once there is room for what was reverted, or somebody gave the room that it was blocked for; and not at all when its
+target, or its balloon, is another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from ..amount import Amount, total
+from ..facts import BLOCKED, DONE, REVERTED, STARTING, Fleet, Node, Outcome
+from ..moves import is_at_target, next_moves
+from .settings import Retry
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """The last one of a node that did not come to `target`; `times` counts those with one target and one balloon."""
+
+    outcome: Outcome
+    target: Amount
+    balloon: str  # its uid
+    at: float  # when it was over, by a clock that only goes forward
+    times: int = 1
+
+
+Attempts = Mapping[str, Attempt]
+
+
+def kept_targets(fleet: Fleet, names: Collection[str]) -> dict[str, Amount]:
+    """As annotated; of the nodes of `names`, or of all where that is empty."""
+    nodes = fleet.nodes.values()
+    return {node.name: node.target for node in nodes if node.target is not None and (not names or node.name in names)}
+
+
+def at_target(fleet: Fleet, targets: Mapping[str, Amount]) -> frozenset[str]:
+    return frozenset(name for name, target in targets.items() if is_at_target(fleet.nodes[name], target))
+
+
+def to_move(
+    fleet: Fleet, targets: Mapping[str, Amount], attempts: Attempts, now: float, retry: Retry
+) -> dict[str, Amount]:
+    """Nodes that are not at their target, have a balloon, and are due. One that is not Ready can do nothing."""
+    dues = next_due(fleet, targets, attempts, retry)
+    return {name: targets[name] for name, due in dues.items() if due <= now}
+
+
+def next_due(fleet: Fleet, targets: Mapping[str, Amount], attempts: Attempts, retry: Retry) -> dict[str, float]:
+    """Of each node that is not at its target and has a balloon: when it is due; 0 is at once."""
+    return {name: _due_at(fleet, targets, attempts, name, retry) for name in _apart(fleet, targets)}
+
+
+def noted(attempts: Attempts, outcome: Outcome, node: Node, target: Amount, now: float) -> dict[str, Attempt]:
+    """The attempts with one more outcome. A node that is at its target has none."""
+    others = {name: attempt for name, attempt in attempts.items() if name != node.name}
+    if outcome.outcome == DONE:
+        return others
+    before = attempts.get(node.name)
+    times = before.times + 1 if before and _is_of(before, node, target) else 1
+    return {**others, node.name: Attempt(outcome, target, _uid(node), now, times)}
+
+
+def still_true(fleet: Fleet, targets: Mapping[str, Amount], attempts: Attempts) -> dict[str, Attempt]:
+    """Without those of nodes that came to their target, or have another target or balloon."""
+    apart = _apart(fleet, targets, ready_only=False)
+    return {
+        name: attempt
+        for name, attempt in attempts.items()
+        if name in apart and _is_of(attempt, fleet.nodes[name], targets[name])
+    }
+
+
+def _apart(fleet: Fleet, targets: Mapping[str, Amount], *, ready_only: bool = True) -> dict[str, Amount]:
+    found = {}
+    for name, target in sorted(targets.items()):
+        node = fleet.nodes[name]
+        there = node.balloon is not None and node.balloon.state != STARTING
+        if there and (node.ready or not ready_only) and not is_at_target(node, target):
+            found[name] = target
+    return found
+
+
+def _due_at(fleet: Fleet, targets: Mapping[str, Amount], attempts: Attempts, name: str, retry: Retry) -> float:
+    attempt, node, target = attempts.get(name), fleet.nodes[name], targets[name]
+    if attempt is None or not _is_of(attempt, node, target):
+        return 0.0
+    longest = max(retry.first, retry.most)
+    # 2 ** 30 seconds are longer than any wait.
+    seconds = min(retry.first * 2.0 ** min(attempt.times - 1, 30), longest)
+    return attempt.at + (retry.first if _has_room_now(fleet, targets, attempt, node) else seconds)
+
+
+def _has_room_now(fleet: Fleet, targets: Mapping[str, Amount], attempt: Attempt, node: Node) -> bool:
+    if attempt.outcome.outcome == REVERTED:
+        left = node.allocatable - total(pod.requests for pod in node.pods)
+        return node.balloon_for(attempt.target).fits_in(left)
+    if attempt.outcome.outcome == BLOCKED:
+        return any(move.node == node.name for move in next_moves(fleet, {node.name: targets[node.name]}, ()))
+    return False
+
+
+def _is_of(attempt: Attempt, node: Node, target: Amount) -> bool:
+    return (attempt.target, attempt.balloon) == (target, _uid(node))
+
+
+def _uid(node: Node) -> str:
+    return node.balloon.uid if node.balloon else ""

@@ -1,0 +1,145 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""`ballast-balloons`: keeps the balloons of nodes at the size that their targets ask for.
+
+    ballast-balloons --config FILE                   run, in the foreground, until SIGTERM
+    ballast-balloons check --config FILE             say whether FILE is in order
+    ballast-balloons status --config FILE [--json]   what the running reconciler sees and does
+
+Exit status: 0 after SIGTERM, 2 for a bad configuration or command line, 3 when this machine does not let it run, which is so
+when another reconciler does, 1 for what it did not expect. That the API server is away ends it never.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from functools import partial
+from typing import Optional
+
+from ..._core.agent.command import Command, on_signals, read_config, reload_for_ever, require_libraries
+from ..._core.agent.log import Log
+from ..._core.agent.place import check_places, control_path, host_lock, listen, make_directories, unlink_own
+from ..._core.agent.scrape import serve_metrics
+from ..._core.agent.status import answer_status
+from ..._core.host import LocalHost
+from .loop import Counts
+from .messages import AGENT
+from .metrics import Metrics
+from .settings import Settings, parse_settings
+from .status import status_of, table
+from .worker import Worker, read_credentials
+
+# Debian's package of each that is not Python's own.
+_METRICS_LIBRARIES = {"prometheus_client": "python3-prometheus-client"}
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> None:
+    """The program; leaves by SystemExit."""
+    about = "Keep the balloons of nodes at the size that their targets ask for."
+    Command(AGENT, about, check=_check, run=_run, table=table).main(arguments)
+
+
+def _check(config: str, directory: str) -> str:
+    return _told(_checked(config, directory))
+
+
+def _checked(config: str, directory: str) -> Settings:
+    """The settings, when a reconciler could be started with them now, if none runs."""
+    settings = _read(read_config(AGENT, config), config)
+    require_libraries(AGENT, _METRICS_LIBRARIES if settings.metrics is not None else {})
+    check_places(AGENT, directory)
+    return settings
+
+
+def _read(text: str, config: str) -> Settings:
+    settings = parse_settings(text, name=config)
+    read_credentials(settings, LocalHost())
+    return settings
+
+
+def _run(config: str, directory: str) -> None:
+    settings = _checked(config, directory)
+    make_directories(AGENT, directory)
+    with host_lock(AGENT, directory):
+        asyncio.run(_serve(settings, config, directory))
+
+
+async def _serve(settings: Settings, config: str, directory: str) -> None:
+    log = Log()
+    ending, reload = on_signals()
+    worker = Worker(settings, LocalHost(), log)
+    async with AsyncExitStack() as undo:
+        await _answer(worker, config, directory, undo)
+        worker.counts = await _metrics(worker, settings, undo)
+        log.event("started", pid=os.getpid(), config=config, settings=_told(settings))
+        working: asyncio.Future[object] = asyncio.get_running_loop().run_in_executor(None, worker.run)
+        take = partial(_take, worker, settings, config)
+        reloading = asyncio.ensure_future(reload_for_ever(AGENT, reload, config, log, take))
+        ended: asyncio.Future[object] = asyncio.ensure_future(ending.wait())
+        await asyncio.wait([working, ended], return_when=asyncio.FIRST_COMPLETED)
+        reloading.cancel()
+        log.event("ending")
+        worker.end()
+        await working
+        log.event("ended")
+
+
+def _take(worker: Worker, started: Settings, config: str, text: str) -> Mapping[str, object]:
+    """What a reload does: all but the address of the metrics, which is that of the start."""
+    wanted = _read(text, config)
+    worker.take(replace(wanted, metrics=started.metrics))
+    return {"settings": _told(wanted), "needs_restart": "" if wanted.metrics == started.metrics else "metrics"}
+
+
+async def _answer(worker: Worker, config: str, directory: str, undo: AsyncExitStack) -> None:
+    """`status`, at the control socket."""
+    since = time.monotonic()
+
+    async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        seconds = time.monotonic() - since
+        await answer_status(status_of(worker.settings, config, seconds, worker.view(), worker.notes()), writer)
+
+    control = listen(AGENT, control_path(directory))
+    undo.callback(control.close)
+    undo.callback(unlink_own, [control])
+    server = await asyncio.start_unix_server(answer, sock=control)
+    undo.callback(server.close)
+
+
+async def _metrics(worker: Worker, settings: Settings, undo: AsyncExitStack) -> Counts:
+    if settings.metrics is None:
+        return _Uncounted()
+    metrics = Metrics(worker.view, worker.calls)
+    server = await serve_metrics(AGENT, metrics.library, metrics.registry, settings.metrics)
+    undo.callback(server.close)
+    return metrics
+
+
+class _Uncounted:
+    """Where nobody asks for metrics."""
+
+    def ended(self, outcome: str) -> None:
+        pass
+
+    def failed(self, id: str) -> None:
+        pass
+
+    def denied(self) -> None:
+        pass
+
+    def succeeded(self, now: float) -> None:
+        pass
+
+
+def _told(settings: Settings) -> str:
+    nodes = ", ".join(row.name for row in settings.nodes) or "all with a target"
+    limits = "slices" if settings.slices else "memory of virtual machines" if settings.vm else "none"
+    reserve = "that of the kubelets" if settings.reserved is None else str(settings.reserved)
+    return f"nodes {nodes}, namespace {settings.namespace}, limits {limits}, reserve {reserve}"
