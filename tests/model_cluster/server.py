@@ -57,6 +57,7 @@ class Server:
         self.peak = 0
         self.configz: dict[str, Object] = {}  # by node: what its kubelet answers to /configz
         self.version = {"major": "1", "minor": "36", "gitVersion": "v1.36.4"}
+        self.before_read: list[Callable[[str, Asked], None]] = []
         self.before_write: list[Callable[[str, Asked, Object], None]] = []  # may raise a Refusal
         self._bookmark_seconds = bookmark_seconds
         self._lock = threading.Lock()
@@ -135,6 +136,8 @@ class Server:
         if asked.part == "proxy/configz":
             return self._configz(asked)
         if verb == "GET":
+            for look in self.before_read:
+                look(verb, asked)
             return self._read(asked)
         for check in self.before_write:
             check(verb, asked, body)
