@@ -42,7 +42,10 @@ class Amount:
         return {"cpu": f"{self.cpu}m", "memory": f"{self.memory // MIB}Mi" if whole else str(self.memory)}
 
     def __str__(self) -> str:
-        return ", ".join(f"{text} {name}" for name, text in self.as_quantities().items())
+        """For people: memory in MiB, to a tenth where it is not whole."""
+        tenths = self.memory * 10 // MIB
+        whole = self.memory % MIB == 0
+        return f"{self.cpu}m cpu, {tenths // 10}{'' if whole else f'.{tenths % 10}'}Mi memory"
 
 
 NONE = Amount(0, 0)

@@ -1,0 +1,233 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Balloons of a cluster: what they are made of, and the sizes that are asked for.
+
+observe    objects, nodes, pods, limits
+plan       objects to make; targets, and the moves to them, in an order in which no host promises what it has not
+apply      the objects; then whatever the steering decides from what is there by then
+verify     the nodes that did not come to their target, with the reason
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Optional
+
+from .._core.engine import Finding
+from .._core.errors import Problems
+from .._core.events import Progress
+from .._core.host import Host
+from .._core.kubeapi import Api
+from .._core.kubeconfig import credentials
+from .._core.objects import ObjectStep, steps_difference, steps_told
+from . import objects
+from .amount import Amount
+from .carry import carry_out
+from .cluster import Cluster
+from .facts import DONE, Fleet, Node, Outcome
+from .lease import Leases
+from .limits import Limits, limits_of
+from .machine import machine_of
+from .moves import BALLOON, Move, is_at_target, planned
+from .report import findings, report
+from .request import ABSENT, PRESENT, Request
+from .sizing import targets
+from .steering import Steering
+from .table import table
+
+# Pods that bear the label of a balloon and are none: what is theirs would be taken for what is not there.
+_IN_THE_WAY = ("balloon-foreign", "balloon-two")
+
+
+@dataclass(frozen=True)
+class Found:
+    """`fleet` has reserves and limits."""
+
+    objects: objects.Found
+    fleet: Fleet
+
+
+@dataclass(frozen=True)
+class Record:
+    """The target is written to the Node, or with None taken away; and the startup taint is taken away."""
+
+    node: Node
+    target: Optional[Amount]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`moves` are those that would be, did each succeed at once. `behind` are nodes that are not at their target yet."""
+
+    objects: tuple[ObjectStep, ...]
+    moves: tuple[Move, ...]
+    records: tuple[Record, ...]
+    targets: Mapping[str, Amount]
+    behind: tuple[str, ...]
+
+    @property
+    def steps(self) -> Sequence[object]:
+        return (*self.objects, *self.moves, *self.records, *self.behind)
+
+
+class BalloonEngine:
+    """One serves one run: `verify` and `report` tell of what its `apply` did."""
+
+    planning = "plan"
+
+    def __init__(self) -> None:
+        self._outcomes: Mapping[str, Outcome] = {}
+        self._targets: Mapping[str, Amount] = {}
+
+    def observe(self, desired: Request, host: Host) -> Found:
+        api = api_of(desired, host)
+        cluster = cluster_of(desired, api, host)
+        cluster.load()
+        reading = cluster.reading()
+        Problems.raise_if([one for one in reading.problems if one.id in _IN_THE_WAY])
+        return Found(objects.read_objects(api, desired), with_limits(reading.fleet, limits_of(desired, host), desired))
+
+    def plan(self, desired: Request, state: Found) -> Plan:
+        found = targets(desired, state.fleet)
+        steps = objects.object_steps(desired, state.objects)
+        if desired.state == ABSENT and _others_have_targets(state.fleet, found):
+            steps = ()
+        records = [
+            Record(state.fleet.nodes[name], target if desired.state == PRESENT else None)
+            for name, target in found.items()
+        ]
+        self._targets = found
+        return Plan(
+            objects=steps,
+            moves=planned(state.fleet, found),
+            records=tuple(record for record in records if _is_news(record)),
+            targets=found,
+            behind=tuple(name for name in found if not is_at_target(state.fleet.nodes[name], found[name])),
+        )
+
+    def told(self, plan: Plan) -> dict[str, object]:
+        records = [
+            {
+                "kind": "Node",
+                "verb": "change" if record.target else "remove",
+                "title": f"target of {record.node.name}",
+                "target": record.node.name,
+            }
+            for record in plan.records
+        ]
+        moves = [
+            {"kind": move.what, "verb": "change", "title": _told(move), "target": move.node} for move in plan.moves
+        ]
+        wanted = {name: target.as_quantities() for name, target in plan.targets.items()}
+        return {"steps": [*steps_told(plan.objects), *moves, *records], "targets": wanted}
+
+    def difference(self, plan: Plan) -> list[dict[str, str]]:
+        texts = [(_told(move), str(move.before), str(move.after)) for move in plan.moves]
+        texts += [
+            (f"target of {record.node.name}", str(record.node.target or ""), str(record.target or ""))
+            for record in plan.records
+        ]
+        rows = [
+            {"before_header": title, "after_header": title, "before": f"{before}\n", "after": f"{after}\n"}
+            for title, before, after in texts
+        ]
+        return [*steps_difference(plan.objects), *rows]
+
+    def require(self, desired: Request, host: Host) -> None:
+        """Nothing: what it needs it has asked the API server and the machine for."""
+
+    def apply(self, plan: Plan, desired: Request, host: Host, progress: Progress) -> Sequence[object]:
+        api = api_of(desired, host)
+        present = desired.state == PRESENT
+        if present:
+            _apply_objects(plan, api, progress)
+        if plan.behind or plan.records:
+            self._move(plan, desired, api, host, progress)
+        if not present and all(outcome.outcome == DONE for outcome in self._outcomes.values()):
+            _apply_objects(plan, api, progress)
+        return plan.steps
+
+    def verify(self, desired: Request, host: Host, progress: Progress) -> list[Finding]:
+        missed = [outcome for outcome in self._outcomes.values() if outcome.outcome != DONE]
+        if missed:
+            return [Finding(f"balloon-{one.outcome}", f"node {one.node}", one.text, "") for one in missed]
+        return [] if desired.state == ABSENT else findings(read(desired, host), tuple(self._targets))
+
+    def preview(self, desired: Request) -> dict[str, object]:
+        return {}
+
+    def report(self, desired: Request, host: Host) -> dict[str, object]:
+        return _reported(read(desired, host), self._targets, self._outcomes, tuple(self._targets))
+
+    def _move(self, plan: Plan, desired: Request, api: Api, host: Host, progress: Progress) -> None:
+        steering = Steering(plan.targets, grow_timeout=desired.grow_timeout)
+        leases = Leases(api, host, namespace=desired.namespace)
+        with cluster_of(desired, api, host) as cluster:
+            self._outcomes = carry_out(steering, cluster, limits_of(desired, host), leases, host, progress)
+            if desired.state == ABSENT:
+                for name in plan.targets:
+                    cluster.annotate(name, None)
+
+
+def read_params(host: Host, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What `balloon_info` returns."""
+    desired = Request.to_read(params)
+    fleet = read(desired, host)
+    names = tuple(row.name for row in desired.nodes) or tuple(fleet.nodes)
+    return {**_reported(fleet, {}, {}, names), "findings": [asdict(one) for one in findings(fleet, names)]}
+
+
+def read(desired: Request, host: Host) -> Fleet:
+    cluster = cluster_of(desired, api_of(desired, host), host)
+    cluster.load()
+    return with_limits(cluster.fleet(), limits_of(desired, host), desired)
+
+
+def api_of(desired: Request, host: Host) -> Api:
+    path = desired.kubeconfig
+    text = (host.read(path) or b"").decode(errors="replace")
+    return Api(host, credentials(text, base_dir=os.path.dirname(path), name=path))
+
+
+def cluster_of(desired: Request, api: Api, host: Host) -> Cluster:
+    machine = machine_of(desired, host)
+    return Cluster(api, host, namespace=desired.namespace, reserve=desired.reserve, machine=machine)
+
+
+def with_limits(fleet: Fleet, limits: Optional[Limits], desired: Request) -> Fleet:
+    if limits is None:
+        return fleet
+    names = [row.name for row in desired.nodes if row.name in fleet.nodes]
+    limited = {name: replace(fleet.nodes[name], limit=limits.read(name)) for name in names}
+    return replace(fleet, nodes={**fleet.nodes, **limited})
+
+
+def _reported(
+    fleet: Fleet, wanted: Mapping[str, Amount], outcomes: Mapping[str, Outcome], names: Sequence[str]
+) -> dict[str, object]:
+    there = [name for name in names if name in fleet.nodes]
+    return {**report(fleet, wanted, outcomes, there), "table": table(fleet, wanted, there)}
+
+
+def _apply_objects(plan: Plan, api: Api, progress: Progress) -> None:
+    for step in plan.objects:
+        progress.started(step.title, f"{step.verb} {step.title}")
+        objects.apply_step(api, step)
+        progress.done(step.title, "")
+
+
+def _others_have_targets(fleet: Fleet, named: Mapping[str, Amount]) -> bool:
+    return any(node.target is not None for name, node in fleet.nodes.items() if name not in named)
+
+
+def _is_news(record: Record) -> bool:
+    return record.node.target != record.target or (record.target is not None and record.node.unsized)
+
+
+def _told(move: Move) -> str:
+    what = "balloon" if move.what == BALLOON else "limit"
+    return f"{what} of {move.node}: {move.before} -> {move.after}"

@@ -1,0 +1,130 @@
+#!/usr/bin/python
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: balloon
+short_description: Size nodes by balloon pods, with everything else in step
+version_added: 0.1.0
+description:
+  - Keeps a balloon pod on every Linux node, which takes up what the node has and must not give out, and resizes it in place, so that the pods of
+    the node may request what its target says and no more.
+  - One execution plans and carries out a whole host or fleet. In no state in between does a host promise more than it has, whatever fails.
+  - A balloon never evicts or preempts a pod. What pods hold is not taken - such a node is put back to what it had.
+author:
+  - ballast.kube contributors (@ballast-kube)
+extends_documentation_fragment:
+  - ballast.kube._attributes
+  - ballast.kube._attributes.events
+  - ballast.kube._balloon
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+options:
+  nodes:
+    required: true
+  state:
+    description:
+      - V(absent) gives the nodes all that they have, and forgets their targets. With the last target of the cluster the balloons go too.
+    type: str
+    default: present
+    choices: [present, absent]
+  priority:
+    description:
+      - V(never-preempt) is the PriorityClass C(ballast-balloon), 1000000000 and C(preemptionPolicy=Never).
+      - V(node-critical) is C(system-node-critical), which no other pod preempts. It is refused unless the API server keeps
+        C(spec.podPreemptionPolicy.disableResizePreemption) of Nodes and every kubelet has the gate
+        C(InPlacePodVerticalScalingSchedulerPreemption), from 1.37 on - without them a growing balloon would kill pods.
+    type: str
+    default: never-preempt
+    choices: [never-preempt, node-critical]
+  grow_timeout:
+    description: Seconds that a balloon waits for pods to make room before it is put back.
+    type: float
+    default: 30.0
+  image:
+    description: Image of a container that only waits.
+    type: str
+    default: registry.k8s.io/pause:3.10.1
+seealso:
+  - module: ballast.kube.balloon_info
+  - module: ballast.kube.balloon_reconciler
+"""
+
+EXAMPLES = r"""
+- name: Three nodes that share a host, each a third of it
+  ballast.kube.balloon:
+    kubeconfig: /etc/kubernetes/admin.conf
+    reserve: {cpu: "1", memory: 4Gi}
+    nodes:
+      - {name: n1, share: 1/3}
+      - {name: n2, share: 1/3}
+      - {name: n3, share: 1/3}
+
+- name: One node gets what another gives
+  ballast.kube.balloon:
+    kubeconfig: /etc/kubernetes/admin.conf
+    nodes:
+      - {name: n1, target: {cpu: "2", memory: 8Gi}}
+      - {name: n2, target: {cpu: "4", memory: 24Gi}}
+"""
+
+RETURN = r"""
+nodes:
+  description:
+    - Of each node C(name), C(host), C(allocatable), C(target), C(desired), C(allocated), C(actual) (sizes of its balloon), C(free) (what the scheduler
+      may still place), C(limit), C(state) and C(message) (the kubelet's own words).
+    - Of a node that was to be moved, C(outcome) as well (V(done), V(reverted), V(infeasible), V(rejected), V(blocked) or V(failed)), C(before) and
+      C(after), and C(text), which says why.
+  returned: success, and when a node did not come to its target
+  type: list
+  elements: dict
+  sample:
+    - {name: n1, outcome: done, before: {cpu: 1m, memory: 16Mi}, after: {cpu: 1250m, memory: 6144Mi}}
+hosts:
+  description: Of each host C(name), C(capacity), C(reserve), C(room), C(targets) (their sum), C(open) (what its nodes may promise now) and C(holds).
+  returned: success, and when a node did not come to its target
+  type: list
+  elements: dict
+table:
+  description: The same for people.
+  returned: success, and when a node did not come to its target
+  type: str
+targets:
+  description: By node, what its pods may request in all.
+  returned: always
+  type: dict
+steps:
+  description: What was done, or in check mode would be, in order.
+  returned: always
+  type: list
+  elements: dict
+findings:
+  description: What is not as it should be. A node that did not come to its target fails the module.
+  returned: always
+  type: list
+  elements: dict
+seconds:
+  description: Time spent, by stage.
+  returned: always
+  type: dict
+"""
+
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import Feature, run
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.engine import BalloonEngine
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.request import SPEC, Request
+
+
+def main() -> None:
+    run(Feature("balloon", spec=SPEC, desired=Request.from_params, engine=BalloonEngine()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+#!/usr/bin/python
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: balloon_info
+short_description: Read what balloons hold of nodes, and whether their hosts have what is promised
+version_added: 0.1.0
+description:
+  - Says of each node what its pods may request, what its balloon asks for, was allocated and has, what is free, and of each host whether its
+    nodes promise no more than there is.
+author:
+  - ballast.kube contributors (@ballast-kube)
+extends_documentation_fragment:
+  - ballast.kube._attributes.info_module
+  - ballast.kube._balloon
+options:
+  nodes:
+    description:
+      - The nodes that are told of, all where it is left out. Of a row, C(name) counts, and what O(slices) and O(vm) need.
+seealso:
+  - module: ballast.kube.balloon
+"""
+
+EXAMPLES = r"""
+- name: Look at all nodes
+  ballast.kube.balloon_info:
+    kubeconfig: /etc/kubernetes/admin.conf
+  register: balloons
+
+- name: Show them
+  ansible.builtin.debug:
+    msg: "{{ balloons.table.splitlines() }}"
+"""
+
+RETURN = r"""
+nodes:
+  description: As of M(ballast.kube.balloon), without outcomes.
+  returned: success
+  type: list
+  elements: dict
+hosts:
+  description: As of M(ballast.kube.balloon).
+  returned: success
+  type: list
+  elements: dict
+table:
+  description: The same for people.
+  returned: success
+  type: str
+findings:
+  description: What is not as it should be.
+  returned: success
+  type: list
+  elements: dict
+"""
+
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_reading
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.engine import read_params
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.request import INFO_SPEC
+
+
+def main() -> None:
+    run_reading(INFO_SPEC, read_params)
+
+
+if __name__ == "__main__":
+    main()
