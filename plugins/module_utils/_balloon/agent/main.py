@@ -29,12 +29,13 @@ from ..._core.agent.place import check_places, control_path, host_lock, listen, 
 from ..._core.agent.scrape import serve_metrics
 from ..._core.agent.status import answer_status
 from ..._core.host import LocalHost
+from .access import read_credentials
 from .loop import Counts
 from .messages import AGENT
 from .metrics import Metrics
 from .settings import Settings, parse_settings
 from .status import status_of, table
-from .worker import Worker, read_credentials
+from .worker import Worker
 
 # Debian's package of each that is not Python's own.
 _METRICS_LIBRARIES = {"prometheus_client": "python3-prometheus-client"}

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from typing import Optional
 
@@ -14,30 +13,16 @@ from ..._core.agent.log import Log
 from ..._core.errors import BallastError
 from ..._core.host import Host
 from ..._core.kubeapi import Api
-from ..._core.kubeconfig import Credentials, credentials
 from ..cluster import Cluster
 from ..following import backoff
 from ..lease import Leases
 from ..limits import limits_of
 from ..machine import machine_of
+from .access import read_credentials
 from .loop import Counts, Parts, Reconciler, Stopped
-from .messages import AGENT
 from .metrics import View
 from .settings import Settings
 from .status import Notes
-
-_OTHERS = 0o077
-
-
-def read_credentials(settings: Settings, host: Host) -> Credentials:
-    """HostError where the file is not there or not for its owner alone, UserError or Problems where it is no kubeconfig."""
-    path = settings.kubeconfig
-    found, data = host.stat(path), host.read(path)
-    if found is None or data is None:
-        raise AGENT.error("kubeconfig", path=path, found="there is no such file")
-    if found.kind == "file" and found.mode & _OTHERS:
-        raise AGENT.error("kubeconfig-open", path=path, found=f"mode {found.mode:04o}")
-    return credentials(data.decode(errors="replace"), base_dir=os.path.dirname(path), name=path)
 
 
 class Worker:

@@ -1,0 +1,67 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is asked of the reconciler of a machine: the options, and the file of settings that they make. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..._core.agent.deployment import ABSENT, PRESENT, as_text, without_unset
+from ..agent.settings import Settings, parse_settings
+
+# For a request that is under way when it is to end, and for growth to be put back.
+_STOP_SECONDS = 60
+
+_NODE: dict[str, Any] = {
+    "name": {"type": "str", "required": True},
+    "slice": {"type": "str"},
+    "qmp": {"type": "path"},
+}
+_RESERVE: dict[str, Any] = {name: {"type": "str", "required": True} for name in ("cpu", "memory")}
+_RETRY: dict[str, Any] = {"first": {"type": "str"}, "most": {"type": "str"}}
+_SETTINGS: dict[str, Any] = {
+    "kubeconfig": {"type": "path"},
+    "namespace": {"type": "str"},
+    "nodes": {"type": "list", "elements": "dict", "options": _NODE},
+    "reserve": {"type": "dict", "options": _RESERVE},
+    "slices": {"type": "bool"},
+    "vm": {"type": "bool"},
+    "interval": {"type": "str"},
+    "grow_timeout": {"type": "str"},
+    "retry": {"type": "dict", "options": _RETRY},
+    "metrics": {"type": "str"},
+}
+INFO_SPEC: dict[str, Any] = {"state_dir": {"type": "path", "default": "/var/lib/ballast/balloons"}}
+SPEC: dict[str, Any] = {
+    "state": {"type": "str", "default": PRESENT, "choices": [PRESENT, ABSENT]},
+    **_SETTINGS,
+    **INFO_SPEC,
+    "events": {"type": "path"},
+}
+REQUIRED_IF = [("state", PRESENT, ("kubeconfig",))]
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """`document` is the content of the file of settings, `settings` what the reconciler makes of it; neither for ABSENT."""
+
+    state: str
+    state_dir: str
+    document: Mapping[str, Any]
+    settings: Settings
+    stop_seconds: int = _STOP_SECONDS
+
+    @classmethod
+    def from_params(cls, params: Mapping[str, Any]) -> Deployment:
+        """Every fault of the settings at once, as the reconciler itself would tell them."""
+        if params["state"] == ABSENT:
+            return cls(ABSENT, params["state_dir"], {}, Settings(kubeconfig=""))
+        document = without_unset({name: params[name] for name in _SETTINGS})
+        settings = parse_settings(as_text(document), name="balloon_reconciler")
+        if settings.nodes:  # their order means nothing: another one is no change
+            document["nodes"].sort(key=lambda row: row["name"])
+        return cls(PRESENT, params["state_dir"], document, settings)

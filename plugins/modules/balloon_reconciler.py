@@ -1,0 +1,185 @@
+#!/usr/bin/python
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: balloon_reconciler
+short_description: Keep balloons at the size that the targets of their nodes ask for, by a service of a machine
+version_added: 0.1.0
+description:
+  - Installs and runs C(ballast-balloons), which takes the target of each node from its annotation C(balloons.ballast.dev/target), as
+    M(ballast.kube.balloon) writes it, and resizes the balloon whenever that is not so, as after the pod was deleted or the node registered anew.
+    It takes the startup taint from a new node once the balloon is at size. See C(docs/balloon-reconciler.md).
+  - One is enough for a cluster. Several do no harm, and neither does M(ballast.kube.balloon) meanwhile; one at a time moves the balloons of a host. With
+    O(slices) or O(vm) there is one on each machine that carries nodes, for the nodes of that machine.
+  - A change of settings is told to the running one. A change of O(metrics), and a new version of the program, start it anew. No balloon changes by that.
+  - What fails is undone. It is over when the running reconciler says that it works with these settings; the API server need not answer for that.
+author:
+  - ballast.kube contributors (@ballast-kube)
+extends_documentation_fragment:
+  - ballast.kube._attributes
+  - ballast.kube._attributes.events
+  - ballast.kube._balloon_reconciler
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+options:
+  state:
+    description: V(absent) ends the reconciler and removes all of it. Balloons and targets stay as they are.
+    type: str
+    default: present
+    choices: [present, absent]
+  kubeconfig:
+    description:
+      - A kubeconfig on this machine, for its owner alone (mode 0600). It is read where it is, and not copied. Required for O(state=present).
+      - What its client must be allowed is in C(docs/balloon-reconciler.md); the role C(ballast.kube.balloons) makes a ServiceAccount that is allowed that.
+    type: path
+  namespace:
+    description: Where the balloon pods are, and the Leases. The default is V(kube-system).
+    type: str
+  nodes:
+    description: The nodes to keep at their targets. The default is every node that has one. Required with O(slices) and O(vm).
+    type: list
+    elements: dict
+    suboptions:
+      name:
+        description: Name of the node.
+        type: str
+        required: true
+      slice:
+        description: With O(slices), the name of the node's cgroup, such as V(ballast-lab-n1), without C(.slice).
+        type: str
+      qmp:
+        description: With O(vm), the path of the virtual machine's QMP socket.
+        type: path
+  reserve:
+    description: What is no node's, of each host. The default is the sum of what the kubelets of its nodes reserve.
+    type: dict
+    suboptions:
+      cpu:
+        description: A quantity, such as V(500m).
+        type: str
+        required: true
+      memory:
+        description: A quantity, such as V(2Gi).
+        type: str
+        required: true
+  slices:
+    description: Whether the cgroup of each node is limited in step with its balloon. The nodes are kubelets of this machine's kernel.
+    type: bool
+  vm:
+    description: Whether the memory of each node is taken and given by virtio-balloon in step with its balloon. The nodes are virtual machines of this machine.
+    type: bool
+  interval:
+    description: After this time everything is looked at, whether a change was told or not. The default is V(60s).
+    type: str
+  grow_timeout:
+    description: How long the growth of a balloon may wait for room before it is put back. The default is V(30s).
+    type: str
+  retry:
+    description: When a node is tried again that did not come to its target.
+    type: dict
+    suboptions:
+      first:
+        description: After the first time, and after any once there is room. The default is V(10s).
+        type: str
+      most:
+        description: The wait is twice as long each time, up to this. The default is V(600s).
+        type: str
+  metrics:
+    description: Address of loopback and port, V(127.0.0.1:PORT), where C(/metrics) is served for Prometheus. There is none by default.
+    type: str
+notes:
+  - C(/usr/bin/python3) of the machine needs Debian's packages python3-prometheus-client and python3-yaml.
+seealso:
+  - module: ballast.kube.balloon_reconciler_info
+  - module: ballast.kube.balloon
+"""
+
+EXAMPLES = r"""
+- name: Keep every balloon of the cluster at its target
+  ballast.kube.balloon_reconciler:
+    kubeconfig: /etc/ballast/balloons.kubeconfig
+    metrics: 127.0.0.1:9456
+
+- name: Two kubelets of this machine, with their slices in step
+  ballast.kube.balloon_reconciler:
+    kubeconfig: /etc/ballast/balloons.kubeconfig
+    slices: true
+    reserve:
+      cpu: 500m
+      memory: 2Gi
+    nodes:
+      - name: n1
+        slice: ballast-lab-n1
+      - name: n2
+        slice: ballast-lab-n2
+
+- name: Take it away
+  ballast.kube.balloon_reconciler:
+    state: absent
+"""
+
+RETURN = r"""
+command:
+  description: Path of the command. C(ballast-balloons status --config CONFIG_PATH) shows what it sees and does.
+  returned: success, not in check mode
+  type: str
+  sample: /usr/local/bin/ballast-balloons
+config_path:
+  description: Path of its settings.
+  returned: success, not in check mode
+  type: str
+  sample: /etc/ballast/balloons.json
+log:
+  description: Path of its log, with a line for each thing that it does.
+  returned: success, not in check mode
+  type: str
+  sample: /var/log/ballast-balloons/balloons.log
+pid:
+  description: Process of the reconciler; null where none runs.
+  returned: success, not in check mode
+  type: int
+status:
+  description: What C(ballast-balloons status --json) prints; null where none answers.
+  returned: success, not in check mode
+  type: dict
+steps:
+  description: What was done, or in check mode would be, in order.
+  returned: success
+  type: list
+  elements: dict
+  sample: [{kind: balloons, verb: change, title: service ballast-balloons, target: /var/lib/ballast/balloons/sv/ballast-balloons}]
+findings:
+  description: What is not as it should be and does not stop the run.
+  returned: success
+  type: list
+  elements: dict
+seconds:
+  description: Time spent, by stage.
+  returned: success
+  type: dict
+"""
+
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import Feature, run
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.deployment.engine import ENGINE
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.deployment.request import (
+    REQUIRED_IF,
+    SPEC,
+    Deployment,
+)
+
+
+def main() -> None:
+    run(Feature("balloons", spec=SPEC, desired=Deployment.from_params, engine=ENGINE, required_if=REQUIRED_IF))
+
+
+if __name__ == "__main__":
+    main()

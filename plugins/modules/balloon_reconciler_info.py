@@ -1,0 +1,75 @@
+#!/usr/bin/python
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: balloon_reconciler_info
+short_description: Read the reconciler of balloons of a machine
+version_added: 0.1.0
+description:
+  - Says whether the reconciler of balloons runs on this machine, what it sees of nodes and hosts, and what it waits for.
+author:
+  - ballast.kube contributors (@ballast-kube)
+extends_documentation_fragment:
+  - ballast.kube._attributes.info_module
+  - ballast.kube._balloon_reconciler
+seealso:
+  - module: ballast.kube.balloon_reconciler
+"""
+
+EXAMPLES = r"""
+- name: Look at what the reconciler sees
+  ballast.kube.balloon_reconciler_info:
+  register: reconciler
+
+- name: Show them
+  ansible.builtin.debug:
+    var: reconciler.status
+"""
+
+RETURN = r"""
+command:
+  description: Path of the command.
+  returned: success
+  type: str
+  sample: /usr/local/bin/ballast-balloons
+config_path:
+  description: Path of its settings.
+  returned: success
+  type: str
+  sample: /etc/ballast/balloons.json
+log:
+  description: Path of its log.
+  returned: success
+  type: str
+  sample: /var/log/ballast-balloons/balloons.log
+pid:
+  description: Process of the reconciler; null where none runs.
+  returned: success
+  type: int
+missing_packages:
+  description: Packages of Debian that the reconciler needs and this machine lacks.
+  returned: success
+  type: list
+  elements: str
+  sample: [python3-prometheus-client]
+status:
+  description: What C(ballast-balloons status --json) prints; null where none answers.
+  returned: success
+  type: dict
+"""
+
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_reading
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.deployment.engine import ENGINE
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.deployment.request import INFO_SPEC
+
+
+def main() -> None:
+    run_reading(INFO_SPEC, ENGINE.read)
+
+
+if __name__ == "__main__":
+    main()
