@@ -43,9 +43,9 @@ class Amount:
 
     def __str__(self) -> str:
         """For people: memory in MiB, to a tenth where it is not whole."""
-        tenths = self.memory * 10 // MIB
+        sign, tenths = "-" if self.memory < 0 else "", abs(self.memory) * 10 // MIB
         whole = self.memory % MIB == 0
-        return f"{self.cpu}m cpu, {tenths // 10}{'' if whole else f'.{tenths % 10}'}Mi memory"
+        return f"{self.cpu}m cpu, {sign}{tenths // 10}{'' if whole else f'.{tenths % 10}'}Mi memory"
 
 
 NONE = Amount(0, 0)
