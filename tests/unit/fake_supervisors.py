@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Sequence
 
+from ansible_collections.ballast.kube.plugins.module_utils._core.cgroup_paths import cgroup_directories
 from tests.unit.fakes import Answer, Call, FakeHost, Process
 
 
@@ -108,12 +110,14 @@ class FakeRunit:
 
 
 class FakeSystemd:
-    """systemctl on a FakeHost(systemd=True): units are the files in /etc/systemd/system as of the last reload.
+    """systemctl on a FakeHost(systemd=True): units are the files in /etc/systemd/system as of the last reload. A slice has
+    a cgroup, where the machine has any, with the limits that it was started with or was told since.
 
     `crashing` names units that fail when they are started.
     """
 
     directory = "/etc/systemd/system"
+    properties = "/run/systemd/system.control"
 
     def __init__(self, host: FakeHost) -> None:
         self.host = host
@@ -132,7 +136,8 @@ class FakeSystemd:
             files = [name for name in self.host.listdir(self.directory) if name.endswith((".service", ".slice"))]
             self._loaded = {name: self.host.read(os.path.join(self.directory, name)) or b"" for name in files}
             return ""
-        unit = names[-1] if "." in names[-1] else f"{names[-1]}.service"
+        word = names[0] if verb == "set-property" else names[-1]
+        unit = word if "." in word else f"{word}.service"
         if verb == "show":
             pid = self.active[unit][0] if unit in self.active else 0
             state = "active" if pid else "failed" if unit in self.failed else "inactive"
@@ -155,6 +160,11 @@ class FakeSystemd:
             self.enabled.add(unit)
         if verb == "reload":
             self.reloaded.append(unit[: -len(".service")])
+        if verb == "set-property":
+            assert unit in self.active, "this is for units that run"
+            self.host.given(f"{self.properties}/{unit}.d/50.conf", "\n".join(names[1:]))
+            self._limit(unit, names[1:])
+            return ""
         if verb == "restart":
             self._stop(unit)
         if verb in ("start", "restart") and unit not in self.active:
@@ -162,8 +172,32 @@ class FakeSystemd:
                 self.failed.add(unit)
             else:
                 self.active[unit] = (self.host.given_process((f"unit {unit}",)), self._loaded[unit])
+                self._limit(unit, self._loaded[unit].decode().splitlines())
         return ""
+
+    def _limit(self, unit: str, rows: Sequence[str]) -> None:
+        values = dict(row.split("=", 1) for row in rows if "=" in row)
+        quota = round(float(values["CPUQuota"][:-1]) * 1000) if values.get("CPUQuota") else 0
+        memory, pids = (values.get(key, "").replace("infinity", "max") for key in ("MemoryMax", "TasksMax"))
+        kept = {
+            "cpu.cfs_quota_us": str(quota or -1),
+            "cpu.max": f"{quota or 'max'} 100000",
+            "memory.limit_in_bytes": memory.replace("max", str(2**63 - 4096)),
+            "memory.max": memory,
+            "pids.max": pids,
+        }
+        for directory in self._cgroups(unit):
+            self.host.given_cgroup(directory)
+            for file, value in kept.items():
+                if self.host.stat(f"{directory}/{file}"):
+                    self.host.given(f"{directory}/{file}", f"{value}\n")
+
+    def _cgroups(self, unit: str) -> list[str]:
+        is_held = unit.endswith(".slice") and self.host.text("/proc/self/mounts")
+        return cgroup_directories(self.host, unit[: -len(".slice")]) if is_held else []
 
     def _stop(self, unit: str) -> None:
         if unit in self.active:
             self.host.end_process(self.active.pop(unit)[0])
+            for directory in self._cgroups(unit):
+                self.host.end_cgroup(directory)

@@ -119,6 +119,20 @@ class FakeHost(FakePaths):
             self._nodes["/sys/fs/cgroup/cpuset/cpuset.mems"].data = b"0\n"
         self._nodes["/proc/self/mounts"].data = "".join(f"{row}\n" for row in rows).encode()
 
+    def given_cgroup(self, path: str) -> None:
+        """A directory of a hierarchy, with the kernel's files in it."""
+        self._make_directories(path)
+
+    def end_cgroup(self, path: str) -> None:
+        """It goes, and those above that have nothing else in them, as under systemd."""
+        root = self._kernel_root(path)
+        while path != root:
+            for other in self.paths(path):
+                del self._nodes[other]
+            path = os.path.dirname(path)
+            if any(self._is(other, "directory") for other in self.paths(path) if other != path):
+                return
+
     def given_process(self, argv: Sequence[str], *, ignores: Iterable[int] = ()) -> int:
         self._next_pid += 1
         self.processes[self._next_pid] = Process(tuple(argv), ignores=set(ignores))

@@ -41,7 +41,7 @@ MESSAGES = Messages(
         Message(
             id="balloon-slice-not-in-force",
             error=HostError,
-            text="{node}: slice {slice} was given its limits, and {seconds:.0f} seconds later they are not in force",
+            text="{node}: slice {slice} was given its limits, and {seconds} seconds later they are not in force",
             remedy="see `systemctl status {slice}.slice` and the log of systemd for why",
         ),
         Message(

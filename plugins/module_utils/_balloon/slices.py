@@ -86,7 +86,9 @@ class SliceLimits:
         deadline = self._host.monotonic() + _IN_FORCE_SECONDS
         while (found := self._in_force(node)) != limit:
             if self._host.monotonic() > deadline:
-                raise self._error("balloon-slice-not-in-force", node, found=str(found), seconds=_IN_FORCE_SECONDS)
+                raise self._error(
+                    "balloon-slice-not-in-force", node, found=str(found), seconds=f"{_IN_FORCE_SECONDS:g}"
+                )
             self._host.sleep(_POLL_SECONDS)
 
     def _refuse_lower_quota(self, node: str, limit: Amount) -> None:
@@ -117,6 +119,8 @@ class SliceLimits:
             memory.press(self._host, "max")
 
     def _give_back(self, node: str, memory: _Memory, limit: Amount) -> None:
+        if not memory.high:
+            return
         deadline = self._host.monotonic() + _GIVE_SECONDS
         memory.press(self._host, str(limit.memory))
         while memory.used(self._host) > limit.memory:

@@ -78,6 +78,7 @@ class CgroupKind:
             # Its answer is of no use: a unit that is not loaded yet counts as a failure there.
             host.run(["systemctl", "stop", slice_unit(target)], timeout=120, check=False)
             host.remove(_slice_path(target))
+            host.remove_tree(_properties_path(target))
             host.run(["systemctl", "daemon-reload"], timeout=60)
             return
         roots = cgroup_hierarchies(host)
@@ -225,28 +226,33 @@ _LIMITS = {
 
 _SLICE_MARK = "# ballast: slice"
 _SLICE_KEYS = {"cpu_millis": "CPUQuota", "memory_bytes": "MemoryMax", "pids": "TasksMax"}
+_PROPERTIES = "/run/systemd/system.control"  # where set-property keeps what it is told, systemd.unit(5)
 
 
 def _slice_path(name: str) -> str:
     return os.path.join(UNIT_DIRECTORY, slice_unit(name))
 
 
-def _slice_text(value: Value) -> str:
+def _properties_path(name: str) -> str:
+    return os.path.join(_PROPERTIES, f"{slice_unit(name)}.d")
+
+
+def _slice_rows(value: Value) -> list[str]:
     limits = fields(value)
+    quota = None if limits["cpu_millis"] is None else int(str(limits["cpu_millis"]))
     shown = {
-        "cpu_millis": f"{int(str(limits['cpu_millis'])) / 10:g}%" if limits["cpu_millis"] is not None else "",
-        "memory_bytes": str(limits["memory_bytes"]) if limits["memory_bytes"] is not None else "infinity",
-        "pids": str(limits["pids"]) if limits["pids"] is not None else "infinity",
+        "cpu_millis": "" if quota is None else f"{quota // 10}{f'.{quota % 10}' if quota % 10 else ''}%",
+        "memory_bytes": "infinity" if limits["memory_bytes"] is None else str(limits["memory_bytes"]),
+        "pids": "infinity" if limits["pids"] is None else str(limits["pids"]),
     }
-    rows = [f"{_SLICE_KEYS[name]}={text}" for name, text in shown.items()]
-    return "\n".join([_SLICE_MARK, "[Slice]", *rows]) + "\n"
+    return [f"{_SLICE_KEYS[name]}={text}" for name, text in shown.items()]
 
 
 def _read_slice(host: Host, name: str) -> Value:
     text = (host.read(_slice_path(name)) or b"").decode()
     if not text.startswith(_SLICE_MARK):
         return ABSENT
-    if host.run(["systemctl", "is-active", slice_unit(name)], timeout=30, check=False).status != 0:
+    if not _is_active(host, name):
         return {"active": False}
     rows = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
     quota, memory, pids = (rows[key] for key in _SLICE_KEYS.values())
@@ -257,7 +263,16 @@ def _read_slice(host: Host, name: str) -> Value:
     }
 
 
+def _is_active(host: Host, name: str) -> bool:
+    return host.run(["systemctl", "is-active", slice_unit(name)], timeout=30, check=False).status == 0
+
+
 def _write_slice(host: Host, name: str, value: Value) -> None:
-    host.write(_slice_path(name), _slice_text(value).encode())
+    """A slice that runs keeps its limits when its file is read again, so it is told them first (tried with systemd 257)."""
+    rows = _slice_rows(value)
+    if _is_active(host, name):
+        host.run(["systemctl", "set-property", "--runtime", slice_unit(name), *rows], timeout=60)
+    host.write(_slice_path(name), ("\n".join([_SLICE_MARK, "[Slice]", *rows]) + "\n").encode())
+    host.remove_tree(_properties_path(name))  # they would outweigh the file
     host.run(["systemctl", "daemon-reload"], timeout=60)
     host.run(["systemctl", "start", slice_unit(name)], timeout=60)

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import pytest
 
@@ -15,8 +15,10 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.cgroup import (
     Limits,
     cgroup,
     end_processes,
+    limits_in_force,
     processes,
 )
+from ansible_collections.ballast.kube.plugins.module_utils._core.cgroup_paths import cgroup_directories
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine import ResourceEngine
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import HostError
 from ansible_collections.ballast.kube.plugins.module_utils._core.kinds import Kind
@@ -44,9 +46,9 @@ class Engine(ResourceEngine[Wanted]):
 
 
 def machine(name: str) -> FakeHost:
-    host = FakeHost(systemd=name == "systemd")
-    host.given_cgroups(1 if name == "v1" else 2)
-    if name == "systemd":
+    host = FakeHost(systemd="systemd" in name)
+    host.given_cgroups(1 if "v1" in name else 2)
+    if host.is_systemd():
         FakeSystemd(host)
     else:
         # A v2 hierarchy has its controllers enabled on a machine where something has run before us.
@@ -60,7 +62,7 @@ def given_control(host: FakeHost) -> None:
         host.given(control, "cpu cpuset hugetlb io memory pids\n")
 
 
-KINDS = ["v1", "v2", "systemd"]
+KINDS = ["v1", "v2", "systemd", "systemd with v1"]
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -72,6 +74,31 @@ def test_limits_read_back_as_they_were_asked_for(name: str, limits: Limits) -> N
     before = len(host.effects)
     apply(Engine(), Wanted(rows=(resource,)), host)
     assert host.effects[before:] == []
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_limits_change_while_it_runs_and_the_kernel_holds_it_to_them(name: str) -> None:
+    host = machine(name)
+    for limits in (LIMITS, Limits(cpu_millis=7, memory_bytes=4096, pids=None), Limits(cpu_millis=128_001)):
+        resource = cgroup(NAME, limits, group="")
+        apply(Engine(), Wanted(rows=(resource,)), host)
+        assert CgroupKind().read(host, NAME) == resource.value
+        assert asdict(limits_in_force(host, cgroup_directories(host, NAME))) == resource.value
+    apply(Engine(), Wanted(), host)
+    assert [path for path in host.paths() if NAME in path] == []
+
+
+def test_a_quota_of_another_period_is_read_as_what_it_allows() -> None:
+    host = machine("v1")
+    CgroupKind().write(host, NAME, cgroup(NAME, LIMITS, group="").value, None)
+    host.given(f"/sys/fs/cgroup/cpu/{NAME}/cpu.cfs_period_us", "50000")
+    assert limits_in_force(host, cgroup_directories(host, NAME)).cpu_millis == 3000
+    CgroupKind().write(host, NAME, cgroup(NAME, LIMITS, group="").value, None)
+    assert limits_in_force(host, cgroup_directories(host, NAME)).cpu_millis == 1500
+    host = machine("v2")
+    CgroupKind().write(host, NAME, cgroup(NAME, LIMITS, group="").value, None)
+    host.given(f"/sys/fs/cgroup/{NAME}/cpu.max", "1000 333333\n")
+    assert limits_in_force(host, cgroup_directories(host, NAME)).cpu_millis == 3
 
 
 @pytest.mark.parametrize("name", KINDS)
