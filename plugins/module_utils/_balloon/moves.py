@@ -58,7 +58,11 @@ def left_to_promise(nodes: Iterable[Node], room: Amount) -> Amount:
 
 def left_to_limits(nodes: Collection[Node], room: Amount) -> Amount:
     """I2 of the nodes of one host. One without a limit counts by what it may promise; without any limit this is I1."""
-    return room - total(node.open if node.limit is None else node.limit - node.overhead for node in nodes)
+    return room - total(map(_limit_counted, nodes))
+
+
+def _limit_counted(node: Node) -> Amount:
+    return node.open if node.limit is None else node.limit - node.overhead
 
 
 def within_limit(node: Node) -> bool:
@@ -84,13 +88,14 @@ def can_resize(node: Node) -> bool:
 
 
 def granted(balloon: Balloon) -> Amount:
-    """The size that it has for good: from which the next move starts, and to which one that cannot be is put back.
+    """The size from which its next move starts, and to which a resize that cannot be is put back.
 
-    Of a Deferred resize, the kubelet may grant at any time what is less than is allocated, so that this counts as granted.
+    What is asked for and less than is allocated, a kubelet may grant at any time, unless it has said that it never will: it
+    counts as granted. To ask for more again before the kubelet has answered would leave in doubt what the node has.
     """
     if balloon.state == INFEASIBLE:
         return balloon.allocated
-    return balloon.desired.least(balloon.allocated) if balloon.state == DEFERRED else balloon.desired
+    return balloon.desired.least(balloon.allocated) if balloon.state in (ASKED, DEFERRED) else balloon.desired
 
 
 def is_at_target(node: Node, target: Amount) -> bool:
@@ -107,9 +112,8 @@ def is_at_target(node: Node, target: Amount) -> bool:
 def next_move(node: Node, target: Amount) -> Optional[Move]:
     """The next step of this node, the room of its host aside. None where it is at its target, or must be waited for.
 
-    What it must be waited for: its kubelet; a balloon that is not there yet; an answer to a resize. What was asked and is
-    not granted, and is not what this target takes, is put back first: as long as the kubelet may still grant something
-    else, a second wish would leave in doubt what the node has.
+    What it must be waited for: its kubelet, a balloon that is not there yet, an answer to a resize. What was asked and is
+    not granted, and is not what this target takes, is put back first.
     """
     balloon = node.balloon
     if balloon is None or balloon.state in (STARTING, ASKED, ACTUATING) or not (node.ready and can_resize(node)):
@@ -117,7 +121,7 @@ def next_move(node: Node, target: Amount) -> Optional[Move]:
     size, wanted = granted(balloon), node.balloon_for(target)
     larger = size.most(wanted)
     if balloon.state in (DEFERRED, INFEASIBLE):
-        return None if balloon.desired == larger else _resize(node, balloon.desired, size)
+        return None if balloon.desired in (larger, size) else _resize(node, balloon.desired, size)
     if larger != size:
         return _resize(node, size, larger)
     limit = _next_limit(node, target)
@@ -180,6 +184,18 @@ def moves_of_host(
             promise, limits = promise - taken.promise, limits - taken.limit
             moves.append(move)
     return moves
+
+
+def has_room_for(before: Node, nodes: Collection[Node], room: Amount) -> bool:
+    """Whether it is no oversale that one of the host's `nodes` counts more than it did as `before`."""
+    after = next(node for node in nodes if node.name == before.name)
+    promise = _is_covered(after.open - before.open, left_to_promise(nodes, room))
+    return promise and _is_covered(_limit_counted(after) - _limit_counted(before), left_to_limits(nodes, room))
+
+
+def _is_covered(more: Amount, left: Amount) -> bool:
+    """In each resource, nothing more, or nothing lacking."""
+    return more.least(NONE - left).fits_in(NONE)
 
 
 def next_moves(fleet: Fleet, targets: Mapping[str, Amount], given_up: Collection[str]) -> tuple[Move, ...]:

@@ -35,74 +35,37 @@ Nothing is kept between runs. What an earlier one left under way is judged as if
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Optional, Union
+from typing import Optional
 
 from .amount import NONE, Amount
-from .facts import (
-    ASKED,
-    BLOCKED,
-    DEFERRED,
-    DONE,
-    FAILED,
-    INFEASIBLE,
-    INFEASIBLE_OUTCOME,
-    REJECTED,
-    REVERTED,
-    SETTLED,
-    STARTING,
-    Balloon,
-    Fleet,
-    Node,
-    Outcome,
-)
-from .moves import (
-    LIMIT,
-    RESIZES_SINCE,
-    Move,
-    can_resize,
-    granted,
-    is_at_target,
-    left_to_limits,
-    left_to_promise,
-    moves_of_host,
-    next_move,
-)
+from .course import BUSY, FREE, GROW, OVER, REPEAT, REVERT, SHRINK, Action, Course, Resize, SetLimit
+from .facts import Fleet, Node, Outcome
+from .moves import has_room_for, moves_of_host
+from .steering_texts import blocked
 
-GROW, SHRINK, REVERT = "grow", "shrink", "revert"
-
-
-@dataclass(frozen=True)
-class Resize:
-    """`resource_version` goes with the PATCH, so that it has no effect on a pod that is not as it was seen."""
-
-    node: str
-    namespace: str
-    pod: str
-    resource_version: str
-    size: Amount
-    why: str  # GROW, SHRINK or REVERT
-
-
-@dataclass(frozen=True)
-class SetLimit:
-    node: str
-    limit: Amount
-
-
-Action = Union[Resize, SetLimit]
+__all__ = ["GROW", "REVERT", "SHRINK", "Action", "Resize", "SetLimit", "Steering"]
 
 
 class Steering:
-    """`outcomes` of nodes that are through; `wake`: decide again at that time even if nothing changed, None for never."""
+    """`targets`: what was asked for. `outcomes` of nodes that are through. `wake`: decide again at that time even if
+    nothing changed; None for never."""
 
     def __init__(self, targets: Mapping[str, Amount], *, grow_timeout: float) -> None:
         self.outcomes: dict[str, Outcome] = {}
         self.wake: Optional[float] = None
+        self.targets = dict(targets)
+        self._courses = {name: Course(name, target, grow_timeout=grow_timeout) for name, target in targets.items()}
+        # A machine that starts anew gives its nodes another host, one after the other. In one run a node stays where it was.
+        self._hosts: dict[str, str] = {}
+        self._rooms: dict[str, Amount] = {}
+        self._nodes: dict[str, Node] = {}  # as last seen
+        self._wakes: dict[str, float] = {}  # of hosts
+        self._seen: Optional[Fleet] = None  # at the last decision
+        self._refused: set[str] = set()  # nodes, since the last decision
 
     @property
     def finished(self) -> bool:
-        raise NotImplementedError
+        return len(self.outcomes) == len(self._courses)
 
     def decide(self, fleet: Fleet, now: float) -> tuple[Action, ...]:
         """What is to be done now. Call it after every change of facts, after a refusal, and at `wake`.
@@ -110,8 +73,85 @@ class Steering:
         `now` is of a clock that only goes forward. What is under way is not asked for twice. Facts must be as new as the end
         of the last run at least; after that they may be late, node by node.
         """
-        raise NotImplementedError
+        members = self._members(fleet)
+        due = self._due(fleet, members, now)
+        actions: list[Action] = []
+        for host, names in members.items():
+            if host in due:
+                actions += self._steer(host, names, fleet, now)
+        self._seen = Fleet(dict(fleet.nodes), dict(fleet.capacities), dict(fleet.reserve))
+        self._refused.clear()
+        self._wakes = {host: wake for host, wake in self._wakes.items() if host in members}
+        self.wake = min(self._wakes.values(), default=None)
+        return tuple(actions)
 
     def refused(self, node: str, text: str, *, again: bool) -> None:
         """What was asked of this node was not done. `again`: it conflicted, or its fate is unknown; decide anew."""
-        raise NotImplementedError
+        course = self._courses[node]
+        course.refused(text, again=again)
+        self._note(course)
+        self._refused.add(node)
+
+    def _members(self, fleet: Fleet) -> dict[str, list[str]]:
+        """The nodes of each host, with those that the cluster does not have now, at the host where they were.
+
+        One that is registered anew was not away: what it may promise is promised still.
+        """
+        self._nodes.update(fleet.nodes)
+        members: dict[str, list[str]] = {}
+        for name, node in self._nodes.items():
+            members.setdefault(self._hosts.setdefault(name, node.host), []).append(name)
+        never_seen = [name for name in self._courses if name not in self._nodes]
+        return {**members, "": never_seen} if never_seen else members
+
+    def _due(self, fleet: Fleet, members: Mapping[str, Sequence[str]], now: float) -> set[str]:
+        """The hosts on which anything is other than at the last decision: a fleet is large, and a change is of one node."""
+        seen = self._seen
+        if seen is None or (fleet.capacities, fleet.reserve) != (seen.capacities, seen.reserve):
+            return set(members)
+        hosts = {host for host, wake in self._wakes.items() if wake <= now}
+        hosts |= {self._hosts.get(name, "") for name in self._refused}
+        for name, node in fleet.nodes.items():
+            last = seen.nodes.get(name)
+            if last is not node and last != node:
+                hosts.add(self._hosts[name])
+        hosts |= {self._hosts[name] for name in seen.nodes if name not in fleet.nodes}
+        return hosts
+
+    def _steer(self, host: str, names: Iterable[str], fleet: Fleet, now: float) -> list[Action]:
+        courses = [self._courses[name] for name in names if name in self._courses]
+        if host in fleet.capacities:
+            self._rooms[host] = fleet.room(host)
+        room = self._rooms.get(host, NONE)
+        actions: list[Action] = []
+        for course in courses:
+            put_back = course.look(fleet.nodes.get(course.name), now)
+            if put_back is not None:
+                actions.append(course.ask(put_back, now))
+            self._note(course)
+        counted = [self._courses[name].counted() if name in self._courses else self._nodes[name] for name in names]
+        nodes = [node for node in counted if node is not None]
+        for course in courses:
+            if course.phase == REPEAT and course.node is not None and has_room_for(course.node, nodes, room):
+                actions += course.repeat(now)
+        free = {course.name: course.target for course in courses if course.phase == FREE}
+        for move in moves_of_host(nodes, room, free, ()):
+            actions.append(self._courses[move.node].begin(move, now))
+        if all(course.phase != BUSY for course in courses):
+            self._block(courses, nodes, room)
+        self._wakes.pop(host, None)
+        wakes = [course.wake for course in courses if course.wake is not None]
+        if wakes:
+            self._wakes[host] = min(wakes)
+        return actions
+
+    def _block(self, courses: Iterable[Course], nodes: Sequence[Node], room: Amount) -> None:
+        """Nothing is under way on this host that could still give room."""
+        for course in courses:
+            if course.phase != OVER and course.node is not None:
+                course.block(blocked(course.node, course.target, nodes, room, self.targets, self.outcomes))
+                self._note(course)
+
+    def _note(self, course: Course) -> None:
+        if course.outcome is not None:
+            self.outcomes[course.name] = course.outcome
