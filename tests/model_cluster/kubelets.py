@@ -49,7 +49,7 @@ class Kubelets:
         return self._habits.setdefault(node, Habit())
 
     def wake(self, node: str, *, after: float = 0.0) -> None:
-        self._later.call(lambda: self._sync(node), after=after)
+        self._later.call(lambda: self.sync(node), after=after)
 
     def pods(self, node: str) -> list[Object]:
         """Those that are not over."""
@@ -69,7 +69,8 @@ class Kubelets:
         if not ours:  # a status that a kubelet has written itself is no news to it
             self.wake(node, after=self.habit(node).notice_seconds)
 
-    def _sync(self, node: str) -> None:
+    def sync(self, node: str) -> None:
+        """Its kubelet looks at all its pods now."""
         with self._store.lock:
             found, habit = self._store.get("nodes", node), self.habit(node)
             if found is not None and not habit.dead:

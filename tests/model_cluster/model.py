@@ -129,7 +129,7 @@ class ModelCluster:
     def add_balloon(self, node: str, size: Pair = FLOOR, **metadata: Any) -> None:
         name = f"{DAEMONSET}-{next(self._names):05d}"
         self.store.put("pods", _pod(name, NAMESPACE, node, size, 10**9, "daemonset", balloon=True, **metadata))
-        self.settle(lambda: (self.pod(name, NAMESPACE)["status"] or {}).get("phase") is not None)
+        self.kubelets.sync(node)
 
     def add_pod(
         self,
@@ -144,7 +144,7 @@ class ModelCluster:
     ) -> None:
         """As if the scheduler had bound it. `kind` is workload, daemonset or static."""
         self.store.put("pods", _pod(name, namespace, node, Pair(cpu, memory), priority, kind))
-        self.settle(lambda: self.pod(name, namespace)["status"].get("phase") is not None)
+        self.kubelets.sync(node)
 
     def schedule(self, name: str, node: str, *, cpu: int, memory: int) -> bool:
         """Bind a workload as the scheduler would: where there is room, after all that the pods of the node count for."""

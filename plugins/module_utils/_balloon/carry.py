@@ -12,7 +12,7 @@ touched only while its Lease is ours.
 from __future__ import annotations
 
 import queue
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import NamedTuple, Optional, Union
@@ -118,7 +118,7 @@ class _Carrier:
             self._limit_of = dict(zip(names, pool.map(self._limits.read, names)))
         while True:
             self._fleet = self._look()
-            self._holding.tend(self._hosts())
+            self._give_up(self._holding.tend(self._hosts()))
             self._collect(pool)
             if not self._is_paused():
                 for action in self._steering.decide(self._fleet, self._host.monotonic()):
@@ -188,6 +188,13 @@ class _Carrier:
         return max(0.0, min([_IDLE_SECONDS, *(due - now for due in dues)]))
 
     # What is done.
+
+    def _give_up(self, hosts: Collection[str]) -> None:
+        """What is decided for these hosts' nodes and waits is refused; the rest is when it is decided."""
+        for name in self._steering.targets if hosts else ():
+            node = self._fleet.nodes.get(name)
+            if node is not None and node.host in hosts and name not in self._flying:
+                self._steering.refused(name, self._holding.given_up[node.host], again=False)
 
     def _begin(self, pool: ThreadPoolExecutor, task: _Task) -> None:
         node = self._fleet.nodes.get(task.node)

@@ -30,11 +30,13 @@ class Holding:
         self._next_poll = self._begun
         self.given_up: dict[str, str] = {}
 
-    def tend(self, hosts: Collection[str]) -> None:
-        """Ask for those that are missing, and renew what is due. The Leases of all other hosts are given back.
+    def tend(self, hosts: Collection[str]) -> Collection[str]:
+        """Ask for those that are missing, and renew what is due. The Leases of all other hosts are given back. Returns the
+        hosts that are given up from now on.
 
         PeerError where the server refuses; while it does not answer, `may_act` says how long what is held still counts.
         """
+        before = set(self.given_up)
         done = self._leases.held - set(hosts)
         if done:
             self._leases.release(done)
@@ -45,6 +47,7 @@ class Holding:
         except PeerError as error:
             if not is_temporary(error):
                 raise
+        return self.given_up.keys() - before
 
     def may_act(self, host: str) -> bool:
         return self._leases.may_act(host)

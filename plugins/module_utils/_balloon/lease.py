@@ -29,6 +29,7 @@ from .._core.host import Host
 from .._core.kubeapi import Api, Refused
 from .._core.names import MARK
 from .facts import NAME
+from .following import backoff
 from .pod_requests import Object, mapping, text, whole
 
 SECONDS = 60
@@ -36,6 +37,7 @@ _SPARE_SECONDS = 15  # before the end, in which nothing is begun any more
 _RENEW_SECONDS = 20
 _LONGEST_SECONDS = 600  # that another's Lease is waited for, whatever it says of itself
 _AT_ONCE = 8  # calls, beside those that move balloons: a renewal is not to wait for them
+_RELEASES = 3  # attempts; then it runs out by itself
 # A Lease's name is a DNS subdomain.
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,200}[a-z0-9])?", re.ASCII)
 
@@ -159,12 +161,16 @@ class Leases:
 
     def _release(self, host: str) -> None:
         own = self._held.pop(host)
-        try:
-            self._count("DELETE leases")
-            preconditions = {"uid": own.uid, "resourceVersion": own.version}
-            self._api.delete(f"{self._path}/{lease_name(host)}", {"preconditions": preconditions})
-        except PeerError:
-            pass  # taken over by somebody else, or no answer: it runs out
+        preconditions = {"uid": own.uid, "resourceVersion": own.version}
+        for attempt in range(_RELEASES):
+            try:
+                self._count("DELETE leases")
+                self._api.delete(f"{self._path}/{lease_name(host)}", {"preconditions": preconditions})
+                return
+            except PeerError as error:
+                if isinstance(error, Refused) and error.status == 409:
+                    return  # taken over by somebody else
+            self._host.sleep(backoff(attempt))
 
     def _keep(self, host: str, found: Object, since: float) -> None:
         self._foreign.pop(host, None)
