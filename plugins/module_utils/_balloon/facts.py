@@ -92,6 +92,7 @@ class Node:
     target: Optional[Amount] = None  # as annotated
     unsized: bool = False  # has the startup taint
     limit: Optional[Amount] = None  # None where nothing is moved in step with the balloon
+    uid: str = ""  # another one where the kubelet has registered anew, which loses the annotation
 
     @property
     def overhead(self) -> Amount:

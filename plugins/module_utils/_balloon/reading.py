@@ -200,6 +200,7 @@ def read_node(item: Object, *, machine: Optional[Machine] = None) -> Optional[Re
         ),
         target=target,
         unsized=any(row.get("key") == TAINT for row in rows(mapping(item, "spec", where), "taints", where)),
+        uid=text(mapping(item, "metadata", where), "uid", where),
     )
     return Registered(node, problem)
 
