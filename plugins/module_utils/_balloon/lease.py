@@ -12,6 +12,7 @@ before the minute is over, so that what it has begun is through when another may
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import re
 import secrets
@@ -20,6 +21,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, Optional
@@ -37,7 +39,7 @@ _SPARE_SECONDS = 15  # before the end, in which nothing is begun any more
 _RENEW_SECONDS = 20
 _LONGEST_SECONDS = 600  # that another's Lease is waited for, whatever it says of itself
 _AT_ONCE = 8  # calls, beside those that move balloons: a renewal is not to wait for them
-_RELEASES = 3  # attempts; then it runs out by itself
+_RELEASE_SECONDS = 3.0  # in which giving one back is tried; then it runs out by itself
 # A Lease's name is a DNS subdomain.
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,200}[a-z0-9])?", re.ASCII)
 
@@ -100,8 +102,9 @@ class Leases:
 
     def release(self, hosts: Optional[Collection[str]] = None) -> None:
         """All, or these. One that cannot be given back runs out by itself."""
-        ours = sorted(self.held if hosts is None else self.held & set(hosts))
-        self._each(self._release, ours)
+        ours = {host: self._held.pop(host) for host in sorted(self.held if hosts is None else self.held & set(hosts))}
+        with suppress(PeerError):
+            self._each(lambda host: self._release(host, ours[host]), ours)
 
     # One host each.
 
@@ -159,10 +162,10 @@ class Leases:
             self._foreign.pop(host, None)
             self._take_over(host, asked_at)
 
-    def _release(self, host: str) -> None:
-        own = self._held.pop(host)
+    def _release(self, host: str, own: _Held) -> None:
+        begun = self._host.monotonic()
         preconditions = {"uid": own.uid, "resourceVersion": own.version}
-        for attempt in range(_RELEASES):
+        for attempt in itertools.count():
             try:
                 self._count("DELETE leases")
                 self._api.delete(f"{self._path}/{lease_name(host)}", {"preconditions": preconditions})
@@ -170,6 +173,8 @@ class Leases:
             except PeerError as error:
                 if isinstance(error, Refused) and error.status == 409:
                     return  # taken over by somebody else
+                if self._host.monotonic() - begun > _RELEASE_SECONDS:
+                    raise
             self._host.sleep(backoff(attempt))
 
     def _keep(self, host: str, found: Object, since: float) -> None:
@@ -217,12 +222,15 @@ class Leases:
             self.calls[call] += 1
 
     def _each(self, work: Callable[[str], None], hosts: Collection[str]) -> None:
-        """All of them, whatever becomes of one; then the first error, if there was any."""
+        """All of them, whatever becomes of one; then the first error, if there was any. Where the server does not answer,
+        those that are left are not tried: each would wait for as long again."""
         if not hosts:
             return
         errors: list[BallastError] = []
 
         def one(host: str) -> None:
+            if any(error.id == "core-no-answer" for error in errors):
+                return
             try:
                 work(host)
             except BallastError as error:

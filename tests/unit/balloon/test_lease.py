@@ -34,7 +34,11 @@ class Machine(LocalHost):
         self.clock = 1000.0
         self.wall = 1_700_000_000.0
         self.fault = ""  # "lost": done, and no answer; "away": neither
+        self.down = False
         self.store = store
+
+    def sleep(self, seconds: float) -> None:
+        self.clock += seconds
 
     def monotonic(self) -> float:
         return self.clock
@@ -52,7 +56,7 @@ class Machine(LocalHost):
         **more: Any,
     ) -> Response:
         fault, self.fault = self.fault, ""
-        if fault == "away":
+        if fault == "away" or self.down:
             raise no_answer_error(method, url, ConnectionRefusedError())
         asked = parse_target(url[len("http://model") :])
         try:
@@ -281,3 +285,31 @@ def test_never_two_may_act(acts: list[tuple[str, int, str, float]]) -> None:
             pass
         machine.fault = ""
         assert sum(leases.may_act("h1") for leases, _machine in runs) <= 1
+
+
+def test_a_server_that_does_not_answer_is_not_asked_for_every_host() -> None:
+    world = World()
+    ours, machine = world.leases("us")
+    hosts = [f"h{number}" for number in range(100)]
+    ours.acquire(hosts)
+    ours.calls.clear()
+    machine.down = True
+    world.passes(30)
+    assert id_of(ours.renew) == "core-no-answer"
+    assert ours.calls["PUT leases"] <= 8
+    ours.release()
+    assert ours.calls["DELETE leases"] < 100
+    assert not ours.held
+
+
+def test_giving_back_is_tried_again() -> None:
+    world = World()
+    ours, machine = world.leases("us")
+    ours.acquire(["h1"])
+    machine.fault = "away"
+    ours.release()
+    assert world.lease() is None
+    ours.acquire(["h1"])
+    machine.fault = "lost"
+    ours.release()
+    assert world.lease() is None
