@@ -1,0 +1,301 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which moves may begin together, and what a plan is: in any state that facts may have, and case by case."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import chain, combinations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.amount import FLOOR, MIB, NONE, Amount
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import (
+    ACTUATING,
+    ASKED,
+    DEFERRED,
+    FAILING,
+    INFEASIBLE,
+    SETTLED,
+    STARTING,
+    Balloon,
+    Fleet,
+    Node,
+)
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.moves import (
+    BALLOON,
+    LIMIT,
+    Move,
+    holds,
+    is_at_target,
+    left_to_limits,
+    left_to_promise,
+    limit_for,
+    next_move,
+    next_moves,
+    planned,
+    within_limit,
+)
+
+CAPACITY = Amount(8000, 8192 * MIB)
+ALLOCATABLE = Amount(7900, 8000 * MIB)
+OVERHEAD = CAPACITY - ALLOCATABLE
+
+
+def size(cpu: int, memory: int) -> Amount:
+    return Amount(cpu, memory * MIB)
+
+
+def balloon(desired: Amount, allocated: Amount | None = None, state: str = SETTLED) -> Balloon:
+    had = desired if allocated is None else allocated
+    return Balloon("kube-system", "b", "u", "1", desired, had, had, state)
+
+
+def node(name: str, own: Balloon | None, limit: Amount | None = None) -> Node:
+    return Node(name, "h", CAPACITY, ALLOCATABLE, (1, 37), True, balloon=own, limit=limit)
+
+
+def promising(name: str, amount: Amount, *, limited: bool = False) -> Node:
+    """A node that may promise so much."""
+    found = node(name, balloon(ALLOCATABLE - amount))
+    return replace(found, limit=limit_for(found, amount)) if limited else found
+
+
+def fleet(*nodes: Node) -> Fleet:
+    return Fleet(
+        {one.name: one for one in nodes}, {"h": CAPACITY}, {"h": Amount(OVERHEAD.cpu * 2, OVERHEAD.memory * 2)}
+    )
+
+
+ROOM = CAPACITY - OVERHEAD - OVERHEAD
+
+
+# In any state.
+
+amounts = st.builds(size, st.integers(1, 7900), st.integers(16, 8000))
+limits = st.none() | st.builds(
+    lambda cpu, pages: Amount(cpu, pages * 2**16), st.integers(10, 8000), st.integers(1, 2**17)
+)
+
+
+@st.composite
+def balloons(draw: st.DrawFn) -> Balloon | None:
+    state = draw(
+        st.sampled_from([SETTLED, SETTLED, SETTLED, ASKED, DEFERRED, INFEASIBLE, ACTUATING, FAILING, STARTING, ""])
+    )
+    desired, allocated, actual = draw(amounts), draw(amounts), draw(amounts)
+    if state in (SETTLED, ACTUATING, FAILING):
+        allocated = desired
+    if state == SETTLED:
+        actual = desired
+    if state == STARTING:
+        allocated = actual = NONE
+    return Balloon("kube-system", "b", "u", "1", desired, allocated, actual, state) if state else None
+
+
+@st.composite
+def fleets(draw: st.DrawFn) -> tuple[Fleet, dict[str, Amount]]:
+    names = ["a", "b", "c", "d"][: draw(st.integers(1, 4))]
+    nodes = [
+        replace(
+            node(name, draw(balloons()), draw(limits)),
+            ready=draw(st.integers(0, 9)) > 0,
+            host=draw(st.sampled_from("hhhi")),
+        )
+        for name in names
+    ]
+    reserve = draw(st.builds(size, st.integers(0, 1000), st.integers(0, 1000)))
+    found = Fleet({one.name: one for one in nodes}, {"h": CAPACITY, "i": CAPACITY}, {"h": reserve, "i": reserve})
+    return found, {name: draw(amounts) for name in names if draw(st.integers(0, 4)) > 0}
+
+
+def begun(before: Node, move: Move) -> tuple[Node, Node]:
+    """As it counts when the move may come true, and when it has."""
+    if move.what == LIMIT:
+        return replace(before, limit=move.after.most(before.limit or NONE)), replace(before, limit=move.after)
+    assert before.balloon is not None
+    under_way = replace(before.balloon, desired=move.after, state=ASKED)
+    done = replace(under_way, allocated=move.after, actual=move.after, state=SETTLED)
+    return replace(before, balloon=under_way), replace(before, balloon=done)
+
+
+def no_worse(before: Amount, after: Amount) -> bool:
+    """In each resource, nothing is lacking, or no more than before."""
+    return before.least(NONE).fits_in(after)
+
+
+@given(fleets())
+@settings(max_examples=400)
+def test_whichever_moves_are_begun_or_done_no_sum_is_worse(found: tuple[Fleet, dict[str, Amount]]) -> None:
+    fleet, targets = found
+    moves = next_moves(fleet, targets, ())
+    for some in chain.from_iterable(combinations(moves, count) for count in range(1, len(moves) + 1)):
+        for stage in (0, 1):
+            nodes = {**fleet.nodes, **{move.node: begun(fleet.nodes[move.node], move)[stage] for move in some}}
+            after = replace(fleet, nodes=nodes)
+            for host, members in fleet.by_host.items():
+                room, later = fleet.room(host), after.by_host[host]
+                assert no_worse(left_to_promise(members, room), left_to_promise(later, room))
+                assert no_worse(left_to_limits(members, room), left_to_limits(later, room))
+            for name, one in nodes.items():
+                assert within_limit(one) or not within_limit(fleet.nodes[name])
+
+
+@given(fleets())
+def test_moves_that_are_done_come_to_an_end(found: tuple[Fleet, dict[str, Amount]]) -> None:
+    fleet, targets = found
+    for _round in range(20):
+        moves = next_moves(fleet, targets, ())
+        if not moves:
+            break
+        fleet = replace(
+            fleet, nodes={**fleet.nodes, **{move.node: begun(fleet.nodes[move.node], move)[1] for move in moves}}
+        )
+    assert not next_moves(fleet, targets, ())
+
+
+@given(st.lists(amounts, min_size=1, max_size=4), st.booleans())
+def test_a_plan_holds_what_must_hold_after_each_of_its_moves_and_comes_to_all_targets(
+    sizes: list[Amount], limited: bool
+) -> None:
+    names = "abcd"[: len(sizes)]
+    nodes = {name: node(name, balloon(one), CAPACITY if limited else None) for name, one in zip(names, sizes)}
+    found = fleet(*nodes.values())
+    targets = {name: Amount(ROOM.cpu // len(sizes), ROOM.memory // len(sizes) // MIB * MIB) for name in names}
+    for move in planned(found, targets):
+        after = begun(found.nodes[move.node], move)[1]
+        then = replace(found, nodes={**found.nodes, move.node: after})
+        before, later = found.by_host["h"], then.by_host["h"]
+        assert no_worse(left_to_promise(before, ROOM), left_to_promise(later, ROOM))
+        assert no_worse(left_to_limits(before, ROOM), left_to_limits(later, ROOM))
+        assert within_limit(after)
+        found = then
+    assert all(is_at_target(found.nodes[name], target) for name, target in targets.items())
+    assert holds(found, "h")
+
+
+# Case by case.
+
+
+def test_a_donor_gives_before_a_receiver_takes() -> None:
+    donor, receiver = promising("a", size(5000, 4000)), promising("b", ROOM - size(5000, 4000))
+    targets = {"a": size(1000, 1000), "b": ROOM - size(1000, 1000)}
+    assert [move.node for move in next_moves(fleet(donor, receiver), targets, ())] == ["a"]
+    assert [move.node for move in planned(fleet(donor, receiver), targets)] == ["a", "b"]
+
+
+def test_receivers_begin_together_if_there_is_room_for_both() -> None:
+    nodes = [promising("a", size(1000, 1000)), promising("b", size(1000, 1000))]
+    half = Amount(ROOM.cpu // 2, ROOM.memory // 2)
+    assert len(next_moves(fleet(*nodes), {"a": half, "b": half}, ())) == 2
+    more = replace(half, cpu=half.cpu + 1)
+    assert [move.node for move in next_moves(fleet(*nodes), {"a": more, "b": more}, ())] == ["a"]
+
+
+def test_two_nodes_that_trade_both_give_first() -> None:
+    one, other = size(1000, 6000), ROOM - size(1000, 6000)
+    nodes = promising("a", one), promising("b", other)
+    moves = planned(fleet(*nodes), {"a": other, "b": one})
+    gives = [(move.node, move.after) for move in moves[:2]]
+    smaller = ALLOCATABLE - one.least(other)
+    assert gives == [("a", smaller), ("b", smaller)]
+    assert [(move.node, move.after) for move in moves[2:]] == [("a", ALLOCATABLE - other), ("b", ALLOCATABLE - one)]
+
+
+def test_with_limits_each_follows_the_giving_balloon_and_precedes_the_taking_one() -> None:
+    donor, receiver = promising("a", size(5000, 4096), limited=True), promising("b", size(1000, 1024), limited=True)
+    targets = {"a": size(1000, 1024), "b": size(5000, 4096)}
+    moves = planned(fleet(donor, receiver), targets)
+    assert [(move.node, move.what) for move in moves if move.node == "a"] == [("a", BALLOON), ("a", LIMIT)]
+    assert [(move.node, move.what) for move in moves if move.node == "b"] == [("b", LIMIT), ("b", BALLOON)]
+
+
+def test_a_limit_is_lowered_in_one_resource_before_it_is_raised_in_the_other() -> None:
+    found = promising("a", size(5000, 1024), limited=True)
+    moves = planned(fleet(found), {"a": size(1000, 4096)})
+    assert [move.what for move in moves] == [BALLOON, LIMIT, LIMIT, BALLOON]
+    assert moves[1].after == size(1000, 1024) + OVERHEAD
+    assert moves[2].after == size(1000, 4096) + OVERHEAD
+
+
+def test_a_limit_is_not_raised_for_a_balloon_that_could_not_shrink() -> None:
+    unlimited = node("b", balloon(FLOOR))
+    found = promising("a", size(1000, 1024), limited=True)
+    assert next_moves(fleet(found, unlimited), {"a": size(2000, 1024)}, ()) == ()
+
+
+def test_on_a_host_that_is_oversold_nothing_is_taken_and_all_is_given() -> None:
+    nodes = node("a", balloon(FLOOR)), promising("b", size(1000, 1024))
+    targets = {"a": size(4000, 4096), "b": size(1001, 1024)}
+    assert [move.node for move in next_moves(fleet(*nodes), targets, ())] == ["a"]
+
+
+def test_a_resource_that_is_oversold_does_not_hold_up_the_other() -> None:
+    nodes = promising("a", size(7899, 1024)), promising("b", size(1000, 1024))
+    assert [move.node for move in next_moves(fleet(*nodes), {"b": size(1000, 2048)}, ())] == ["b"]
+    assert next_moves(fleet(*nodes), {"b": size(1001, 1024)}, ()) == ()
+
+
+def test_a_node_that_is_given_up_is_not_moved_and_counts() -> None:
+    nodes = promising("a", ROOM - size(100, 100)), promising("b", size(100, 100))
+    targets = {"a": size(100, 100), "b": ROOM - size(100, 100)}
+    assert next_moves(fleet(*nodes), targets, {"a"}) == ()
+
+
+@pytest.mark.parametrize("state", [STARTING, ASKED, ACTUATING])
+def test_what_is_under_way_is_waited_for(state: str) -> None:
+    assert next_move(node("a", balloon(size(100, 100), state=state)), size(1000, 1000)) is None
+
+
+def test_a_node_that_is_not_ready_or_too_old_is_not_moved() -> None:
+    found = promising("a", size(4000, 4000))
+    assert next_move(replace(found, ready=False), size(1000, 1000)) is None
+    assert next_move(replace(found, version=(1, 32)), size(1000, 1000)) is None
+    assert next_move(node("a", None), size(1000, 1000)) is None
+
+
+@pytest.mark.parametrize("state", [DEFERRED, INFEASIBLE])
+def test_what_was_asked_and_is_not_to_be_is_put_back_unless_it_is_what_the_target_takes(state: str) -> None:
+    had = ALLOCATABLE - size(4000, 4000)
+    found = node("a", balloon(ALLOCATABLE - size(2000, 2000), had, state))
+    assert next_move(found, size(2000, 2000)) is None
+    assert next_move(found, size(1000, 1000)) == Move("a", BALLOON, ALLOCATABLE - size(2000, 2000), had)
+
+
+def test_of_a_deferred_resize_what_may_be_granted_is_not_asked_back_at_once() -> None:
+    """More cpu and less memory, by another's hand: without the cpu it is granted, and then the memory can be taken again."""
+    found = node("a", balloon(size(5000, 1000), size(1000, 5000), DEFERRED))
+    assert next_move(found, ALLOCATABLE - size(1000, 5000)) == Move("a", BALLOON, size(5000, 1000), size(1000, 1000))
+
+
+def test_a_balloon_never_goes_below_its_floor_and_a_limit_is_what_a_kernel_can_keep() -> None:
+    found = node("a", balloon(size(100, 100)), limit=CAPACITY)
+    (move,) = planned(replace(fleet(found), reserve={}), {"a": ALLOCATABLE})
+    assert move.after == FLOOR
+    odd = replace(found, allocatable=Amount(8000, CAPACITY.memory - 1))
+    assert limit_for(odd, NONE) == Amount(10, 0)
+    assert limit_for(found, Amount(1000, 100_000_000)) == Amount(1100, (100_000_000 + OVERHEAD.memory) // 2**16 * 2**16)
+
+
+def test_a_plan_counts_a_balloon_that_is_not_there_as_one_at_the_floor() -> None:
+    (move,) = planned(fleet(node("a", None)), {"a": size(1000, 1000)})
+    assert (move.before, move.after) == (FLOOR, ALLOCATABLE - size(1000, 1000))
+
+
+def test_a_second_plan_is_empty() -> None:
+    found = promising("a", size(1000, 1024), limited=True)
+    assert planned(fleet(found), {"a": size(1000, 1024)}) == ()
+    assert is_at_target(found, size(1000, 1024))
+
+
+def test_a_host_holds_as_long_as_nothing_is_sold_twice() -> None:
+    whole = promising("a", ROOM - size(1000, 1024), limited=True), promising("b", size(1000, 1024), limited=True)
+    assert holds(fleet(*whole), "h")
+    assert not holds(fleet(whole[0], promising("b", size(1001, 1024))), "h")
+    assert whole[1].limit is not None
+    assert not holds(fleet(replace(whole[1], limit=whole[1].limit - size(1, 0))), "h")
+    assert not holds(fleet(whole[0], replace(whole[1], limit=whole[1].limit + size(1, 0))), "h")
