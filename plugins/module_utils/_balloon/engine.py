@@ -39,6 +39,7 @@ from .sizing import targets
 from .steering import Steering
 from .table import table
 
+_NO_SUM = Amount(-(2**40), -(2**60))  # a reserve with which every sum holds
 # Pods that bear the label of a balloon and are none: what is theirs would be taken for what is not there.
 _IN_THE_WAY = ("balloon-foreign", "balloon-two")
 
@@ -85,7 +86,7 @@ class BalloonEngine:
 
     def observe(self, desired: Request, host: Host) -> Found:
         api = api_of(desired, host)
-        cluster = cluster_of(desired, api, host)
+        cluster = cluster_of(_held_to(desired), api, host)
         cluster.load()
         reading = cluster.reading()
         Problems.raise_if([one for one in reading.problems if one.id in _IN_THE_WAY])
@@ -166,7 +167,7 @@ class BalloonEngine:
     def _move(self, plan: Plan, desired: Request, api: Api, host: Host, progress: Progress) -> None:
         steering = Steering(plan.targets, grow_timeout=desired.grow_timeout)
         leases = Leases(api, host, namespace=desired.namespace)
-        with cluster_of(desired, api, host) as cluster:
+        with cluster_of(_held_to(desired), api, host) as cluster:
             self._outcomes = carry_out(steering, cluster, limits_of(desired, host), leases, host, progress)
             if desired.state == ABSENT:
                 for name in plan.targets:
@@ -211,6 +212,11 @@ def _reported(
 ) -> dict[str, object]:
     there = [name for name in names if name in fleet.nodes]
     return {**report(fleet, wanted, outcomes, there), "table": table(fleet, wanted, there)}
+
+
+def _held_to(desired: Request) -> Request:
+    """A host is held to no sum while balloons are taken away: each of its nodes is to promise all of it again."""
+    return replace(desired, reserve=_NO_SUM) if desired.state == ABSENT else desired
 
 
 def _apply_objects(plan: Plan, api: Api, progress: Progress) -> None:
