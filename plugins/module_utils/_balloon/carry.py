@@ -73,7 +73,8 @@ def carry_out(
     what it has begun, takes growth back that waits for room, and gives its Leases back. PeerError where the API server is
     away for longer than one waits, HostError where a limit cannot be read.
     """
-    carrier = _Carrier(steering, cluster, limits, Holding(leases, host, progress, patience=patience), host, progress)
+    holding = Holding(leases, host, progress, read_anew=cluster.load, patience=patience)
+    carrier = _Carrier(steering, cluster, limits, holding, host, progress)
     with ThreadPoolExecutor(parallel) as pool:
         try:
             return carrier.run(pool)
@@ -117,8 +118,8 @@ class _Carrier:
             names = [name for name in self._steering.targets if name in self._fleet.nodes]
             self._limit_of = dict(zip(names, pool.map(self._limits.read, names)))
         while True:
-            self._fleet = self._look()
             self._give_up(self._holding.tend(self._hosts()))
+            self._fleet = self._look()
             self._collect(pool)
             if not self._is_paused():
                 for action in self._steering.decide(self._fleet, self._host.monotonic()):

@@ -31,7 +31,7 @@ from .sizing import with_reserves
 from .steering import Resize
 
 _CONFLICTS = 5  # of one Node: the kubelet, and whoever else writes it, leave gaps
-_TEMPORARY = (429, 500, 502, 503, 504)
+_TEMPORARY = (410, 429, 500, 502, 503, 504)  # 410: a list that was forgotten between two of its pages
 # What stands in the words of a refusal, in the order in which it is looked for. Of the admission plugins of the API server:
 # resourcequota, limitranger, webhook and policy/validating; and of its authorization.
 _WORDS = (
@@ -64,7 +64,7 @@ class Cluster:
         self._following = Following(api, host, namespace=namespace, machine=machine)
 
     def load(self) -> None:
-        """Once, without a watch: for who only reads."""
+        """List all of it: for who only reads, and for who must know what is there now, however late a watch is."""
         self._following.load()
 
     def __enter__(self) -> Cluster:

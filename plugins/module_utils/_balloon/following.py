@@ -63,6 +63,7 @@ class Following:
         self._seen: dict[str, dict[Key, Seen]] = {resource.name: {} for resource in RESOURCES}
         self._lost: dict[str, tuple[float, BallastError]] = {}  # by resource: since when it is not followed, and why
         self._versions: dict[str, str] = {}  # of each resource: from where its watch goes on
+        self._listed: dict[str, str] = {}  # of each resource: the version of its last list
         self._ended = threading.Event()
         self.bell = threading.Event()
         self.calls: Counter[str] = Counter()
@@ -70,7 +71,7 @@ class Following:
     # Asking.
 
     def load(self) -> None:
-        """List all of it. PeerError where that cannot be."""
+        """List all of it; what is known then is at least as new as the call. PeerError where that cannot be."""
         for resource in RESOURCES:
             self._list(resource)
 
@@ -152,7 +153,7 @@ class Following:
             seen = self._seen[resource.name]
             for key in [key for key, own in seen.items() if key not in found and not _newer(own.version, version)]:
                 self._drop(resource, key)
-            self._versions[resource.name] = version
+            self._versions[resource.name] = self._listed[resource.name] = version
             self._lost.pop(resource.name, None)
         self.bell.set()
 
@@ -174,7 +175,9 @@ class Following:
     def _put(self, resource: Resource, item: Object) -> None:
         own, key = _seen(item), key_of(item)
         before = self._seen[resource.name].get(key)
-        if before is not None and before.uid == own.uid and not _newer(own.version, before.version):
+        if before is None and not _newer(own.version, self._listed.get(resource.name, "")):
+            return  # by a watch that is late: a list that is newer has it no more
+        if before is not None and not _newer(own.version, before.version):
             return
         if resource is NODES:
             self._objects.put_node(item)

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from .._core.errors import PeerError
 from .._core.events import Progress
@@ -19,15 +19,24 @@ _POLL_SECONDS = 2.0
 
 
 class Holding:
-    """`given_up` says of a host why nothing more is done there."""
+    """`given_up` says of a host why nothing more is done there.
 
-    def __init__(self, leases: Leases, host: Host, progress: Progress, *, patience: float) -> None:
+    Whoever held a host before may have moved its balloons since the facts were read, and a watch may be late to tell: what is
+    there is read anew by `read_anew` once a host is ours, before anything is done. Leases that are held already when this
+    begins are of one who has read since.
+    """
+
+    def __init__(
+        self, leases: Leases, host: Host, progress: Progress, *, read_anew: Callable[[], None], patience: float
+    ) -> None:
         self._leases = leases
         self._host = host
         self._progress = progress
+        self._read_anew = read_anew
         self._patience = patience
         self._begun = host.monotonic()
         self._next_poll = self._begun
+        self._known = set(leases.held)  # hosts of which the facts are as new as the Lease
         self.given_up: dict[str, str] = {}
 
     def tend(self, hosts: Collection[str]) -> Collection[str]:
@@ -43,14 +52,19 @@ class Holding:
         try:
             for host in sorted(self._leases.renew()):
                 self.given_up[host] = self._told("balloon-lease-lost", host)
+            self._known &= self._leases.held
             self._ask(set(hosts) - self._leases.held - set(self.given_up))
+            if not self._leases.held <= self._known:
+                held = self._leases.held
+                self._read_anew()
+                self._known |= held
         except PeerError as error:
             if not is_temporary(error):
                 raise
         return self.given_up.keys() - before
 
     def may_act(self, host: str) -> bool:
-        return self._leases.may_act(host)
+        return host in self._known and self._leases.may_act(host)
 
     def paused(self, hosts: Collection[str]) -> bool:
         """One of these is ours and could not be renewed in time: the API server is away, for all of them."""

@@ -88,13 +88,14 @@ class Leases:
         return self.held
 
     def renew(self) -> frozenset[str]:
-        """What is due. The hosts that somebody else has taken over; PeerError where the server does not answer, and then
-        it is well to try again while `may_act` holds, and after."""
+        """What is due. Returns the hosts that somebody else has taken over; one that somebody has deleted is merely held no
+        longer. PeerError where the server does not answer, and then it is well to try again while `may_act` holds, and after.
+        """
         now = self._host.monotonic()
         due = [host for host, own in sorted(self._held.items()) if now - own.since >= _RENEW_SECONDS]
         before = self.held
         self._each(self._renew, due)
-        return before - self.held
+        return (before - self.held) & self._foreign.keys()
 
     def may_act(self, host: str) -> bool:
         own = self._held.get(host)
@@ -154,13 +155,11 @@ class Leases:
                 raise
         del self._held[host]
         found = self._find(host)
-        if found is None:  # somebody has deleted it
-            self._acquire(host)
-        elif text(mapping(found, "spec", "a lease"), "holderIdentity", "a lease") == self._holder:
+        holder = "" if found is None else text(mapping(found, "spec", "a lease"), "holderIdentity", "a lease")
+        if found is not None and holder == self._holder:
             self._keep(host, found, own.since)  # an answer was lost: the next renewal has its version
-        else:
-            self._foreign.pop(host, None)
-            self._take_over(host, asked_at)
+        elif found is not None and holder:
+            self._foreign[host] = _Foreign(holder, _version(found), asked_at)
 
     def _release(self, host: str, own: _Held) -> None:
         begun = self._host.monotonic()

@@ -387,6 +387,22 @@ def test_an_older_event_does_not_undo_what_a_newer_answer_has_said(model: ModelC
         assert balloon(cluster).desired.cpu == 8
 
 
+def test_an_event_that_is_older_than_a_list_does_not_bring_back_what_is_gone(model: ModelCluster) -> None:
+    pod = {**model.balloon("n1"), "metadata": {**model.balloon("n1")["metadata"], "resourceVersion": "90"}}
+    node_item = {**model.node("n1"), "metadata": {**model.node("n1")["metadata"], "resourceVersion": "80"}}
+    api = _Scripted({"/api/v1/nodes": (node_item,), "/api/v1/pods": (pod,)})
+    with Cluster(api, LocalHost(), namespace=NAMESPACE) as cluster:
+        api.items = {"/api/v1/nodes": (node_item,), "/api/v1/pods": ()}
+        cluster.load()
+        assert node(cluster).balloon is None
+        api.events.put({"type": "MODIFIED", "object": _versioned(pod, "95", "7m")})
+        api.seen.get(timeout=20)
+        assert node(cluster).balloon is None
+        api.events.put({"type": "ADDED", "object": _versioned(pod, "120", "8m")})
+        api.seen.get(timeout=20)
+        assert balloon(cluster).desired.cpu == 8
+
+
 def test_problems_of_what_others_have_written(model: ModelCluster, cluster: Cluster) -> None:
     model.add_pod("web", "n1", cpu=1, memory=MIB)
     pod = model.pod("web")
