@@ -93,21 +93,21 @@ class BalloonEngine:
         return Found(objects.read_objects(api, desired), with_limits(reading.fleet, limits_of(desired, host), desired))
 
     def plan(self, desired: Request, state: Found) -> Plan:
-        found = targets(desired, state.fleet)
+        wanted, nodes = targets(desired, state.fleet), state.fleet.nodes
         steps = objects.object_steps(desired, state.objects)
-        if desired.state == ABSENT and _others_have_targets(state.fleet, found):
+        if desired.state == ABSENT and _others_have_targets(state.fleet, wanted):
             steps = ()
-        records = [
-            Record(state.fleet.nodes[name], target if desired.state == PRESENT else None)
-            for name, target in found.items()
-        ]
-        self._targets = found
+        present = desired.state == PRESENT
+        records = [Record(nodes[name], target if present else None) for name, target in wanted.items()]
+        # A balloon that is not there has nothing to give, and nobody makes one to take it away.
+        found = {name: target for name, target in wanted.items() if present or nodes[name].balloon is not None}
+        self._targets = wanted
         return Plan(
             objects=steps,
             moves=planned(state.fleet, found),
             records=tuple(record for record in records if _is_news(record)),
             targets=found,
-            behind=tuple(name for name in found if not is_at_target(state.fleet.nodes[name], found[name])),
+            behind=tuple(name for name in found if not is_at_target(nodes[name], found[name])),
         )
 
     def told(self, plan: Plan) -> dict[str, object]:
@@ -170,8 +170,9 @@ class BalloonEngine:
         with cluster_of(_held_to(desired), api, host) as cluster:
             self._outcomes = carry_out(steering, cluster, limits_of(desired, host), leases, host, progress)
             if desired.state == ABSENT:
-                for name in plan.targets:
-                    cluster.annotate(name, None)
+                for name, outcome in self._outcomes.items():
+                    if outcome.outcome == DONE:  # the reconciler goes on to hold the others
+                        cluster.annotate(name, None)
 
 
 def read_params(host: Host, params: Mapping[str, Any]) -> Mapping[str, Any]:
