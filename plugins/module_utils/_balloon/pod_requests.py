@@ -33,7 +33,6 @@ def pod_requests(pod: Object, where: str) -> Amount:
     for row in rows(spec, "initContainers", where):
         if row.get("restartPolicy") == "Always":
             sidecars += count.container(row)
-            starting = starting.most(sidecars)
         else:
             starting = starting.most(sidecars + amount(mapping(row, "resources", where), "requests", where))
     found = count.whole_pod((running + sidecars).most(starting), spec)

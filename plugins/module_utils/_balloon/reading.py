@@ -339,8 +339,7 @@ class _Resize:
     def _memory_is_actual(self) -> bool:
         """CPU is not compared: cgroup v2 keeps it as a weight, which container runtimes round, each in its own way.
         Whether the runtime has it the kubelet knows, and says by its condition."""
-        limit = self.limit or self.desired.memory
-        return self.actual.memory == self.desired.memory and abs(limit - self.desired.memory) < _PAGE_BYTES
+        return abs((self.limit or self.actual.memory) - self.desired.memory) < _PAGE_BYTES
 
 
 def _as_pod(balloon: Balloon) -> Pod:

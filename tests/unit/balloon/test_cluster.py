@@ -286,6 +286,17 @@ def test_a_watch_that_ends_in_order_goes_on_without_another_list(model: ModelClu
     assert cluster.lost is None
 
 
+def test_a_watch_goes_on_from_what_it_has_told_last(model: ModelCluster, cluster: Cluster) -> None:
+    until(cluster, lambda: model.server.calls["WATCH pods"] == 1)
+    model.store.forget()  # all that was before, the list of which the watch was begun too
+    model.add_pod("one", "n1", cpu=500, memory=MIB)
+    until(cluster, lambda: [pod.requests.cpu for pod in node(cluster).pods] == [500])
+    model.server.cut_watches()
+    model.add_pod("two", "n1", cpu=500, memory=MIB)
+    until(cluster, lambda: len(node(cluster).pods) == 2)
+    assert model.server.calls["LIST pods"] == 1
+
+
 def test_after_an_outage_all_is_as_it_is_then(model: ModelCluster, cluster: Cluster) -> None:
     model.add_pod("old", "n1", cpu=500, memory=MIB)
     until(cluster, lambda: len(node(cluster).pods) == 1)

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Optional
 
 import pytest
@@ -35,6 +35,7 @@ class Machine(LocalHost):
         self.wall = 1_700_000_000.0
         self.fault = ""  # "lost": done, and no answer; "away": neither
         self.down = False
+        self.before: Optional[Callable[[str], None]] = None  # called with the method of a request, before it is done
         self.store = store
 
     def sleep(self, seconds: float) -> None:
@@ -55,6 +56,8 @@ class Machine(LocalHost):
         headers: Mapping[str, str] = NOTHING,
         **more: Any,
     ) -> Response:
+        if self.before is not None:
+            self.before(method)
         fault, self.fault = self.fault, ""
         if fault == "away" or self.down:
             raise no_answer_error(method, url, ConnectionRefusedError())
@@ -207,6 +210,49 @@ def test_an_answer_that_is_lost_leaves_it_ours() -> None:
     assert ours.renew() == frozenset()
     world.passes(30)
     assert ours.may_act("h1")
+
+
+def test_what_was_renewed_without_an_answer_counts_from_when_that_was_asked() -> None:
+    world = World()
+    ours, machine = world.leases("us")
+    ours.acquire(["h1"])
+    world.passes(20)
+    machine.fault = "lost"
+    assert id_of(ours.renew) == "core-no-answer"
+    world.passes(30)
+    assert ours.renew() == frozenset()
+    assert not ours.may_act("h1")
+    ours.renew()
+    assert ours.may_act("h1")
+
+
+def test_of_two_that_take_it_over_at_once_one_has_it() -> None:
+    world = World()
+    world.leases("gone")[0].acquire(["h1"])
+    (ours, machine), theirs = world.leases("us"), world.leases("them")[0]
+    for leases in (ours, theirs):
+        leases.acquire(["h1"])
+    world.passes(60)
+
+    def be_quicker(method: str) -> None:
+        if method == "PUT":
+            machine.before = None
+            theirs.acquire(["h1"])
+
+    machine.before = be_quicker
+    assert ours.acquire(["h1"]) == frozenset()
+    assert theirs.held == {"h1"}
+
+
+def test_what_another_has_taken_over_is_not_given_back() -> None:
+    world = World()
+    ours, theirs = world.leases("us")[0], world.leases("them")[0]
+    ours.acquire(["h1"])
+    theirs.acquire(["h1"])
+    world.passes(60)
+    assert theirs.acquire(["h1"]) == {"h1"}
+    ours.release()
+    assert world.lease() is not None
 
 
 def test_one_that_somebody_deletes_is_made_anew() -> None:
