@@ -34,6 +34,8 @@ def host(rng: random.Random, world: World, name: str, nodes: int, *, limits: boo
             world.settle(one, (kubelet.allocatable - part).most(FLOOR))
         elif start == "floor":
             world.settle(one, FLOOR)
+        for _pod in range(rng.choice([0, 3, 6])):
+            kubelet.takes(Amount(part.cpu // 8, part.memory // 8))
         if limits:
             facts = world.facts(one)
             assert facts is not None

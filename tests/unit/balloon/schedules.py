@@ -211,29 +211,29 @@ class Schedule:
 
     def _usual(self, run: Run) -> list[tuple[int, Callable[[str, Run], bool | None]]]:
         return [
-            (6, self.decides),
-            (6, self.watches),
-            (6, self.delivers),
-            (4, self.kubelet_sees),
-            (4, self.kubelet_acts),
-            (4, self.kubelet_actuates),
-            (4, self.kubelet_reports),
-            (3, self.kubelet_works),
-            (2, self.time_passes),
+            (20, self.decides),
+            (16, self.watches),
+            (16, self.delivers),
+            (8, self.kubelet_sees),
+            (8, self.kubelet_acts),
+            (8, self.kubelet_actuates),
+            (8, self.kubelet_reports),
+            (8, self.kubelet_works),
+            (8, self.time_passes),
         ]
 
     def _faults(self, run: Run) -> list[tuple[int, Callable[[str, Run], bool | None]]]:
         steps: list[tuple[int, Callable[[str, Run], bool | None]]] = [
             (2, self.answer_is_lost),
             (1, self.request_hangs),
-            (2, self.pods_come),
+            (4, self.pods_come),
             (2, self.pods_go),
             (1, self.kubelet_dies),
             (2, self.kubelet_starts),
             (1, self.ready_turns),
             (1, self.runtime_turns),
-            (1, self.server_turns),
-            (1, self.limits_turn),
+            (8 if self.world.rejects else 1, self.server_turns),
+            (8 if self.world.limits_fail else 1, self.limits_turn),
             (1, self.is_infeasible),
             (2, self.daemonset_works),
         ]
@@ -280,12 +280,12 @@ class Schedule:
         self.world.kubelets[name].works()
 
     def time_passes(self, name: str, run: Run) -> None:
-        self.now += self.random.choice([0.1, 1.0, 5.0, 20.0])
+        self.now += self.random.choice([0.1, 1.0, 5.0, 20.0, 40.0])
 
     def pods_come(self, name: str, run: Run) -> bool:
         kubelet = self.world.kubelets[name]
         size = kubelet.allocatable
-        part = self.random.choice([2, 4, 8])
+        part = self.random.choice([2, 4, 8, 16])
         kubelet.takes(Amount(size.cpu // part, size.memory // part // MIB * MIB))
         return True
 
@@ -307,10 +307,12 @@ class Schedule:
         return True
 
     def ready_turns(self, name: str, run: Run) -> None:
-        self.world.kubelets[name].ready ^= True
+        kubelet = self.world.kubelets[name]
+        kubelet.ready = not kubelet.ready or self.random.random() < 0.5
 
     def runtime_turns(self, name: str, run: Run) -> None:
-        self.world.kubelets[name].runtime ^= True
+        kubelet = self.world.kubelets[name]
+        kubelet.runtime = not kubelet.runtime or self.random.random() < 0.5
 
     def server_turns(self, name: str, run: Run) -> None:
         self.world.rejects ^= True

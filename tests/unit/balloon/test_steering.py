@@ -11,7 +11,7 @@ import pytest
 from tests.unit.balloon.hosts import world_and_targets
 from tests.unit.balloon.schedules import Schedule
 
-STEPS = 60
+STEPS = 120
 
 
 def schedule(seed: int, **how: object) -> Schedule:
@@ -19,10 +19,10 @@ def schedule(seed: int, **how: object) -> Schedule:
     return Schedule(world, targets, seed, **how)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("first", range(0, 1000, 100))
+@pytest.mark.parametrize("first", range(0, 300, 50))
 def test_no_order_of_steps_oversells_a_host(first: int) -> None:
     """And all nodes come to their targets as soon as nothing fails any more."""
-    for seed in range(first, first + 100):
+    for seed in range(first, first + 50):
         run = schedule(seed, losses=seed % 3 > 0)
         for _step in range(STEPS):
             run.step()
