@@ -258,9 +258,10 @@ def test_two_nodes_are_a_half_of_their_machine_each(sized: Callable[..., Run], p
     assert done.status == 0
     found = fleet()
     assert open_of(found).fits_in(room())
-    for name in (ONE, TWO):
-        assert found.nodes[name].balloon is not None
-        assert found.nodes[name].target == found.nodes[name].open
+    for one in (found.nodes[name] for name in (ONE, TWO)):
+        assert one.target is not None
+        assert is_held(one.name, one.target)
+        assert one.open.fits_in(one.target), "the balloon is rounded up"
     assert workloads() == pods
 
 
