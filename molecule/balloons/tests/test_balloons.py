@@ -252,6 +252,17 @@ def test_shares_that_are_more_than_the_machine_are_refused(sized: Callable[..., 
     assert made() == set()
 
 
+def test_node_critical_is_refused_where_a_kubelet_would_kill_for_it(sized: Callable[..., Run]) -> None:
+    """The lab's kubelets have no gate for it, nor has its API server."""
+    done = sized(
+        nodes={ONE: {"balloons_share": "1/2"}, TWO: {"balloons_share": "1/2"}}, balloons_priority="node-critical"
+    )
+    assert done.status != 0
+    assert "balloon-critical-gate" in done.output
+    assert "balloon-critical-dropped" in done.output
+    assert made() == set()
+
+
 def test_two_nodes_are_a_half_of_their_machine_each(sized: Callable[..., Run], pods: dict[str, Any]) -> None:
     assert not open_of(fleet()).fits_in(room()), "each kubelet promises the whole machine"
     done = sized(nodes={ONE: {"balloons_share": "1/2"}, TWO: {"balloons_share": "1/2"}})
