@@ -15,7 +15,7 @@ Of each resize there is one PATCH of pods/resize and one of the Node; the lists 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Optional
 
@@ -24,7 +24,7 @@ from .._core.host import Host
 from .._core.kubeapi import STRATEGIC_MERGE_PATCH, Api, Refused
 from .amount import Amount
 from .cluster_messages import MESSAGES
-from .facts import CONTAINER, TAINT, TARGET, Fleet
+from .facts import CONTAINER, TAINT, TARGET, Fleet, Node
 from .following import NODES, PODS, Following, Seen
 from .reading import Machine, Reading
 from .sizing import with_reserves
@@ -130,14 +130,22 @@ class Cluster:
     def annotate(self, name: str, target: Optional[Amount]) -> None:
         """The node's balloon holds `target`: write so to its Node, and take the startup taint away. None removes the
         annotation. No call where all is so already."""
+        self._write_node(name, lambda node: target)
+
+    def untaint(self, name: str) -> None:
+        """The node's balloon holds its target: take the startup taint away, and leave the annotation as it is."""
+        self._write_node(name, lambda node: node.target)
+
+    def _write_node(self, name: str, target_of: Callable[[Node], Optional[Amount]]) -> None:
         for attempt in range(_CONFLICTS):
-            node = self._following.reading().fleet.nodes.get(name)
+            # In this order: where the node is the newer of the two, the patch conflicts, and all is read anew.
             seen = self._following.seen(NODES, ("", name))
-            if node is None or seen is None or (node.target == target and not seen.taints):
+            node = self._following.reading().fleet.nodes.get(name)
+            if node is None or seen is None or (node.target == target_of(node) and not seen.taints):
                 return
             try:
                 self._following.count("PATCH nodes")
-                body = _node_patch(seen, target)
+                body = _node_patch(seen, target_of(node))
                 self._following.answered(NODES, self._api.patch(f"/api/v1/nodes/{name}", body))
                 return
             except Refused as error:

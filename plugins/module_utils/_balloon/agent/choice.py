@@ -34,10 +34,34 @@ class Attempt:
 Attempts = Mapping[str, Attempt]
 
 
-def kept_targets(fleet: Fleet, names: Collection[str]) -> dict[str, Amount]:
-    """As annotated; of the nodes of `names`, or of all where that is empty."""
-    nodes = fleet.nodes.values()
-    return {node.name: node.target for node in nodes if node.target is not None and (not names or node.name in names)}
+@dataclass(frozen=True)
+class Known:
+    """The target that a node was last seen with, and the uid that the Node had."""
+
+    uid: str
+    target: Amount
+
+
+def kept_targets(fleet: Fleet, names: Collection[str], known: Mapping[str, Known]) -> dict[str, Amount]:
+    """As annotated; of the nodes of `names`, or of all where that is empty.
+
+    A Node that has registered anew since it was seen with a target has lost the annotation with the rest of the old object,
+    and keeps the target. One whose annotation was taken away has none any more.
+    """
+    found = {}
+    for node in fleet.nodes.values():
+        before = known.get(node.name)
+        target = before.target if node.target is None and before and before.uid != node.uid else node.target
+        if target is not None and (not names or node.name in names):
+            found[node.name] = target
+    return found
+
+
+def known_targets(fleet: Fleet, known: Mapping[str, Known]) -> dict[str, Known]:
+    """What is to be remembered from now on: what is annotated, and what was, of nodes that are away or new."""
+    found = {name: row for name, row in known.items() if name not in fleet.nodes or fleet.nodes[name].uid != row.uid}
+    found.update({node.name: Known(node.uid, node.target) for node in fleet.nodes.values() if node.target is not None})
+    return found
 
 
 def at_target(fleet: Fleet, targets: Mapping[str, Amount]) -> frozenset[str]:

@@ -8,7 +8,8 @@
       |                                                                                            |
       +-- apart --> take the host's Lease --> read anew --> carry out --> give it back ------------+
 
-It keeps nothing that matters: after a kill the next one finds in the cluster what was left. Whoever else holds a host's
+It keeps one thing that is not in the cluster: the targets of Nodes that are away, which a kubelet that registers anew does not
+write again. All else the next one finds there after a kill. Whoever else holds a host's
 Lease has the right of way; what that one wrote is read before anything is done there. While the API server is away it waits.
 """
 
@@ -30,7 +31,7 @@ from ..following import backoff
 from ..lease import Leases
 from ..limits import Limits
 from ..steering import Steering
-from .choice import Attempts, at_target, kept_targets, next_due, noted, still_true, to_move
+from .choice import Attempts, Known, at_target, kept_targets, known_targets, next_due, noted, still_true, to_move
 from .metrics import View
 from .settings import Settings
 from .status import NodeNote, Notes
@@ -69,11 +70,33 @@ class Stopped(Exception):
     """It is to end, or to begin anew with other settings."""
 
 
+class WatchfulCluster(Cluster):
+    """One whose waits end with `Stopped` when it is time to: wherever one waits, nothing is half done. And whose Nodes say
+    what their targets are: one that was changed meanwhile is not written back."""
+
+    until = staticmethod(lambda: False)
+
+    def wait(self, seconds: float) -> bool:
+        if self.until():
+            raise Stopped
+        changed = super().wait(seconds)
+        if self.until():
+            raise Stopped
+        return changed
+
+    def annotate(self, name: str, target: Optional[Amount]) -> None:
+        self.untaint(name)
+
+    def restore(self, name: str, target: Amount) -> None:
+        """To a Node that registered anew, and has lost its annotation."""
+        super().annotate(name, target)
+
+
 @dataclass(frozen=True)
 class Parts:
     """What the reconciler works with."""
 
-    cluster: Cluster
+    cluster: WatchfulCluster
     leases: Leases
     limits: Optional[Limits]
     host: Host
@@ -84,11 +107,13 @@ class Parts:
 class Reconciler:
     """`run` in one thread; `view`, `notes` and `calls` from any."""
 
-    def __init__(self, settings: Settings, parts: Parts) -> None:
+    def __init__(self, settings: Settings, parts: Parts, known: Mapping[str, Known]) -> None:
+        """`known`: the targets that one before it has seen."""
         self._settings = settings
         self._parts = parts
         self._names = frozenset(row.name for row in settings.nodes)
         self._attempts: Attempts = {}
+        self._known = known
         self._limit_of: Mapping[str, Amount] = {}
         self._denied: dict[str, float] = {}  # hosts of others: when to ask again
         self._moving = False
@@ -124,6 +149,7 @@ class Reconciler:
         if cluster.lost is not None:
             raise cluster.lost[1]
         reading = cluster.reading()
+        self._known = known_targets(reading.fleet, self._known)
         self._limit_of = self._read_limits(reading.fleet)
         view = self.view()
         self._attempts = still_true(view.fleet, view.targets, self._attempts)
@@ -134,8 +160,11 @@ class Reconciler:
         self._tell(reading.problems)
         view = self.view()
         for name in sorted(view.reached):
-            if view.fleet.nodes[name].unsized:
-                cluster.annotate(name, view.targets[name])
+            node = view.fleet.nodes[name]
+            if node.target is None:
+                cluster.restore(name, view.targets[name])
+            elif node.unsized:
+                cluster.untaint(name)
         if view.targets.keys() == view.reached:
             self._success = self._parts.host.monotonic()
             self._parts.counts.succeeded(self._parts.host.now())
@@ -222,12 +251,14 @@ class Reconciler:
             for name, node in fleet.nodes.items()
         }
         fleet = replace(fleet, nodes=nodes)
-        targets = kept_targets(fleet, self._names)
+        targets = kept_targets(fleet, self._names, self._known)
         return View(fleet, targets, at_target(fleet, targets))
 
     def notes(self, *, before: int) -> Notes:
         """`before` is the number of API calls that others made before this one."""
         now, view, attempts = self._parts.host.monotonic(), self.view(), self._attempts
+        away = self._parts.cluster.lost
+        lost = [] if away is None else [away[1].in_one_line]
         dues = next_due(view.fleet, view.targets, attempts, self._settings.retry)
         nodes = {
             name: NodeNote(
@@ -239,11 +270,15 @@ class Reconciler:
         }
         return Notes(
             nodes=nodes,
-            problems=self._problems,
+            problems=tuple(dict.fromkeys([*lost, *self._problems])),
             moving=self._moving,
             seconds_since_success=None if self._success is None else now - self._success,
             api_calls=before + self.calls,
         )
+
+    @property
+    def known(self) -> Mapping[str, Known]:
+        return self._known
 
     @property
     def calls(self) -> int:

@@ -7,19 +7,20 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from typing import Optional
 
 from ..._core.agent.log import Log
 from ..._core.errors import BallastError
 from ..._core.host import Host
 from ..._core.kubeapi import Api
-from ..cluster import Cluster
 from ..following import backoff
 from ..lease import Leases
 from ..limits import limits_of
 from ..machine import machine_of
 from .access import read_credentials
-from .loop import Counts, Parts, Reconciler, Stopped
+from .choice import Known
+from .loop import Counts, Parts, Reconciler, Stopped, WatchfulCluster
 from .metrics import View
 from .settings import Settings
 from .status import Notes
@@ -36,8 +37,9 @@ class Worker:
         self._log = log
         self._ending = threading.Event()
         self._stir = threading.Event()  # ends a wait that is not one for the cluster
-        self._cluster: Optional[Cluster] = None
+        self._cluster: Optional[WatchfulCluster] = None
         self._reconciler: Optional[Reconciler] = None
+        self._known: Mapping[str, Known] = {}
         self._calls = 0  # of those before the present one
         self._trouble = ""
 
@@ -86,7 +88,7 @@ class Worker:
 
     def _reconcile(self, settings: Settings) -> None:
         api = Api(self._host, read_credentials(settings, self._host))
-        cluster = _Cluster(
+        cluster = WatchfulCluster(
             api,
             self._host,
             namespace=settings.namespace,
@@ -99,13 +101,15 @@ class Worker:
         limits = limits_of(settings.request, self._host)
         with cluster:
             assert self.counts is not None
-            reconciler = Reconciler(settings, Parts(cluster, leases, limits, self._host, self._log, self.counts))
+            parts = Parts(cluster, leases, limits, self._host, self._log, self.counts)
+            reconciler = Reconciler(settings, parts, self._known)
             self._reconciler, self._trouble = reconciler, ""
             self._log.event("following", nodes=len(cluster.fleet().nodes))
             try:
                 reconciler.run()
             finally:
                 self._calls += reconciler.calls
+                self._known = reconciler.known
                 self._reconciler = None
 
     def _failed(self, error: BallastError) -> None:
@@ -120,17 +124,3 @@ class Worker:
         cluster = self._cluster
         if cluster is not None:
             cluster.ring()
-
-
-class _Cluster(Cluster):
-    """One whose waits end with `Stopped` when it is time to: wherever one waits, nothing is half done."""
-
-    until = staticmethod(lambda: False)
-
-    def wait(self, seconds: float) -> bool:
-        if self.until():
-            raise Stopped
-        changed = super().wait(seconds)
-        if self.until():
-            raise Stopped
-        return changed
