@@ -51,7 +51,7 @@ _Task = Union[Resize, SetLimit, _Record]
 class _Ended(NamedTuple):
     task: _Task
     error: Optional[BallastError] = None
-    begun: bool = True  # False where the Lease had run out
+    begun: bool = True  # False where the Lease was not ours, or something else was done for the node
     limit: Optional[Amount] = None  # as it is now
     crash: Optional[BaseException] = None  # a fault of ours
 
@@ -105,7 +105,6 @@ class _Carrier:
         self._fleet = cluster.fleet()
         self._limit_of: dict[str, Amount] = {}
         self._flying: set[str] = set()  # nodes for which a thread does something
-        self._next: dict[str, _Task] = {}  # what comes after that
         self._ended: queue.SimpleQueue[_Ended] = queue.SimpleQueue()
         self._again: list[tuple[float, _Record]] = []  # when to try those that could not be written
         self._trouble: dict[str, tuple[float, int]] = {}  # by node: since when, and how many times
@@ -119,8 +118,8 @@ class _Carrier:
             self._limit_of = dict(zip(names, pool.map(self._limits.read, names)))
         while True:
             self._give_up(self._holding.tend(self._hosts()))
-            self._fleet = self._look()
             self._collect(pool)
+            self._fleet = self._look()
             if not self._is_paused():
                 for action in self._steering.decide(self._fleet, self._host.monotonic()):
                     self._begin(pool, action)
@@ -202,10 +201,8 @@ class _Carrier:
         name = "" if node is None else node.host
         if name in self._holding.given_up:
             self._refuse(task, self._holding.given_up[name])
-        elif not self._holding.may_act(name):
+        elif not self._holding.may_act(name) or task.node in self._flying:
             self._judge(_Ended(task, begun=False))
-        elif task.node in self._flying:
-            self._next[task.node] = task
         else:
             self._flying.add(task.node)
             if not isinstance(task, _Record):
@@ -250,10 +247,7 @@ class _Carrier:
             self._flying.discard(ended.task.node)
             if ended.limit is not None:
                 self._limit_of[ended.task.node] = ended.limit
-            if ended.task.node in self._next:  # decided from newer facts
-                self._begin(pool, self._next.pop(ended.task.node))
-            else:
-                self._judge(ended)
+            self._judge(ended)
         now = self._host.monotonic()
         due = [record for at, record in self._again if at <= now]
         self._again = [row for row in self._again if row[0] > now]
@@ -263,7 +257,7 @@ class _Carrier:
     def _judge(self, ended: _Ended) -> None:
         task, error = ended.task, ended.error
         again = not ended.begun or (error is not None and _is_worth_another_try(error))
-        text = "its host is not ours at the moment" if error is None else error.in_one_line
+        text = "it could not be begun" if error is None else error.in_one_line
         if isinstance(task, _Record):
             since, times = self._trouble.get(task.node, (self._host.monotonic(), 0))
             self._trouble[task.node] = (since, times + 1)

@@ -49,6 +49,7 @@ class Told:
 
 @pytest.fixture(autouse=True)
 def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(carry, "_IDLE_SECONDS", 0.05)
     monkeypatch.setattr(holding, "_POLL_SECONDS", 0.05)
     monkeypatch.setattr(lease, "_RELEASE_SECONDS", 0.2)
     monkeypatch.setattr(course, "_PAUSE_SECONDS", 0.05)
@@ -237,6 +238,53 @@ def test_a_host_that_another_run_holds_is_left_alone(model: ModelCluster) -> Non
     assert ("waiting", "host boot-1", "them is at work on its balloons") in told.events
     assert model.server.calls["PATCH pods/resize"] == 0
     assert model.store.all(LEASES)[0]["spec"]["holderIdentity"] == "them"
+    assert "started" not in [kind for kind, _subject, _text in told.events]
+
+
+def test_a_host_is_given_back_as_soon_as_its_nodes_are_through(model: ModelCluster) -> None:
+    model.add_node("n3", host="boot-3", balloon=Pair(2000, 4 * GIB))
+    model.add_pod("web", "n3", cpu=1500, memory=GIB)
+    left: list[list[str]] = []
+
+    def look(event: Event) -> None:
+        if event.kind == "undone":
+            left.append([item["metadata"]["name"] for item in model.store.all(LEASES)])
+
+    found = run(model, {**TRADE, "n3": Amount(1000, 2 * GIB)}, told=Told(look), grow_timeout=1.0)
+    assert kinds(found) == {"n1": "done", "n2": "done", "n3": "reverted"}
+    assert left == [[lease_name("boot-3")]]
+
+
+class Clock(LocalHost):
+    """One that a test can put forward."""
+
+    ahead = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.ahead
+
+
+def test_what_waits_for_a_thread_while_the_lease_runs_out_is_not_done_before_it_is_renewed() -> None:
+    with ModelCluster() as model:
+        for number in range(4):
+            model.add_node(f"n{number}", cpu=4000, memory=4 * GIB)
+        model.sums.watch()
+        clock, held = Clock(), []
+        leases = Leases(model.api(), clock, namespace=NAMESPACE)
+
+        def suspend(verb: str, asked: Asked, body: object) -> None:
+            if asked.part == "resize":
+                held.append(leases.may_act("boot-1"))
+                clock.ahead += 50
+
+        model.server.before_write.append(suspend)
+        with Cluster(model.api(), clock, namespace=NAMESPACE) as cluster:
+            targets = {f"n{number}": Amount(1000, GIB) for number in range(4)}
+            progress = Progress(Told(), feature="balloon")
+            steering = Steering(targets, grow_timeout=1000)
+            found = carry_out(steering, cluster, None, leases, clock, progress, parallel=1)
+        assert len(found) == 4
+        assert set(held) == {True}
 
 
 def test_a_host_that_is_given_back_meanwhile(model: ModelCluster) -> None:
@@ -266,7 +314,6 @@ def test_what_the_holder_before_has_done_is_known_though_the_watch_is_late(model
             model.store.put("pods", {**pod, "metadata": metadata, "spec": spec})
             model.kubelets.sync("n1")
             model.store.drop(LEASES, lease_name("boot-1"), NAMESPACE)
-            threading.Timer(0.5, model.server.mend).start()
 
     found = run(model, {"n2": Amount(3000, 6 * GIB)}, told=Told(finish), patience=30)
     assert kinds(found) == {"n2": "blocked"}
