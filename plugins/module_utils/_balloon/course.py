@@ -185,7 +185,6 @@ class Course:
         if again:
             self._ask = replace(ask, again=True, words=words, retry_at=None)
         elif isinstance(ask.action, SetLimit):
-            self._ask = ask  # whether a part of it came into force is for the facts to say
             self._finish(FAILED, texts.limit_refused(self.name, ask.action.limit, words))
         elif self._ending is not None:
             ending = self._ending
@@ -198,7 +197,7 @@ class Course:
         self._finish(BLOCKED, text)
 
     def _answered(self, ask: _Ask, node: Node, now: float) -> bool:
-        """Whether the facts say what became of it. Not before that is anything else asked of this node."""
+        """Whether the facts say what became of it: a pod that is another now either has that size, or will never get it by that."""
         action = ask.action
         if isinstance(action, SetLimit):
             known, done = node.limit == action.limit, True
@@ -206,7 +205,7 @@ class Course:
             balloon = node.balloon
             known = balloon is None or balloon.resource_version != action.resource_version
             done = balloon is None or balloon.desired == action.size
-        if known and (done or ask.again or now >= ask.at + ANSWER_SECONDS):
+        if known:
             self._pauses = 0
             if not done:
                 self._ending = None  # it may have been granted meanwhile

@@ -86,7 +86,10 @@ class Steering:
         return tuple(actions)
 
     def refused(self, node: str, text: str, *, again: bool) -> None:
-        """What was asked of this node was not done. `again`: it conflicted, or its fate is unknown; decide anew."""
+        """What was asked of this node last was not done. `again`: it conflicted, or its fate is unknown; decide anew.
+
+        What became of something older is of no interest: it was known to come too late when the last was asked.
+        """
         course = self._courses[node]
         course.refused(text, again=again)
         self._note(course)
@@ -107,7 +110,7 @@ class Steering:
     def _due(self, fleet: Fleet, members: Mapping[str, Sequence[str]], now: float) -> set[str]:
         """The hosts on which anything is other than at the last decision: a fleet is large, and a change is of one node."""
         seen = self._seen
-        if seen is None or (fleet.capacities, fleet.reserve) != (seen.capacities, seen.reserve):
+        if seen is None:
             return set(members)
         hosts = {host for host, wake in self._wakes.items() if wake <= now}
         hosts |= {self._hosts.get(name, "") for name in self._refused}
@@ -120,9 +123,7 @@ class Steering:
 
     def _steer(self, host: str, names: Iterable[str], fleet: Fleet, now: float) -> list[Action]:
         courses = [self._courses[name] for name in names if name in self._courses]
-        if host in fleet.capacities:
-            self._rooms[host] = fleet.room(host)
-        room = self._rooms.get(host, NONE)
+        room = self._room(host, fleet)
         actions: list[Action] = []
         for course in courses:
             put_back = course.look(fleet.nodes.get(course.name), now)
@@ -144,6 +145,13 @@ class Steering:
         if wakes:
             self._wakes[host] = min(wakes)
         return actions
+
+    def _room(self, host: str, fleet: Fleet) -> Amount:
+        """The least that it was in this run: a node that is away takes what is reserved for it along."""
+        found = [self._rooms[host]] if host in self._rooms else []
+        found += [fleet.room(host)] if host in fleet.capacities else []
+        self._rooms[host] = found[0].least(found[-1]) if found else NONE
+        return self._rooms[host]
 
     def _block(self, courses: Iterable[Course], nodes: Sequence[Node], room: Amount) -> None:
         """Nothing is under way on this host that could still give room."""

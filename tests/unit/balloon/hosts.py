@@ -36,7 +36,7 @@ def host(rng: random.Random, world: World, name: str, nodes: int, *, limits: boo
             world.settle(one, FLOOR)
         for _pod in range(rng.choice([0, 3, 6])):
             kubelet.takes(Amount(part.cpu // 8, part.memory // 8))
-        if limits:
+        if limits and (number < listed or rng.random() < 0.5):
             facts = world.facts(one)
             assert facts is not None
             kubelet.limit = limit_for(facts, part) if start == "sized" or number >= listed else capacity

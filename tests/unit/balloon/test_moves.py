@@ -100,17 +100,16 @@ def balloons(draw: st.DrawFn) -> Balloon | None:
 @st.composite
 def fleets(draw: st.DrawFn) -> tuple[Fleet, dict[str, Amount]]:
     names = ["a", "b", "c", "d"][: draw(st.integers(1, 4))]
-    nodes = [
-        replace(
-            node(name, draw(balloons()), draw(limits)),
-            ready=draw(st.integers(0, 9)) > 0,
-            host=draw(st.sampled_from("hhhi")),
+    targets = {name: draw(amounts) for name in names}
+    nodes = []
+    for name in names:
+        found = replace(
+            node(name, draw(balloons())), ready=draw(st.integers(0, 9)) > 0, host=draw(st.sampled_from("hhhi"))
         )
-        for name in names
-    ]
+        nodes.append(replace(found, limit=draw(limits | st.just(limit_for(found, targets[name])))))
     reserve = draw(st.builds(size, st.integers(0, 1000), st.integers(0, 1000)))
     found = Fleet({one.name: one for one in nodes}, {"h": CAPACITY, "i": CAPACITY}, {"h": reserve, "i": reserve})
-    return found, {name: draw(amounts) for name in names if draw(st.integers(0, 4)) > 0}
+    return found, {name: target for name, target in targets.items() if draw(st.integers(0, 4)) > 0}
 
 
 def begun(before: Node, move: Move) -> tuple[Node, Node]:
@@ -222,10 +221,25 @@ def test_a_limit_is_lowered_in_one_resource_before_it_is_raised_in_the_other() -
     assert moves[2].after == size(1000, 4096) + OVERHEAD
 
 
+def oversold_within_limits() -> Node:
+    """As when slices are new: its limit is set, and its balloon still at the floor."""
+    return node("b", balloon(FLOOR), limit_for(promising("b", NONE), size(1000, 1024)))
+
+
 def test_a_limit_is_not_raised_for_a_balloon_that_could_not_shrink() -> None:
-    unlimited = node("b", balloon(FLOOR))
     found = promising("a", size(1000, 1024), limited=True)
-    assert next_moves(fleet(found, unlimited), {"a": size(2000, 1024)}, ()) == ()
+    assert next_moves(fleet(found, oversold_within_limits()), {"a": size(2000, 1024)}, ()) == ()
+
+
+def test_room_within_the_limits_is_not_taken_where_none_is_left_to_promise() -> None:
+    found = promising("a", size(1000, 1024), limited=True)
+    limited = replace(found, limit=limit_for(found, size(2000, 1024)))
+    assert next_moves(fleet(limited, oversold_within_limits()), {"a": size(2000, 1024)}, ()) == ()
+
+
+def test_a_node_without_a_limit_counts_beside_those_that_have_one() -> None:
+    found = promising("a", size(1000, 1024), limited=True)
+    assert left_to_limits([found, promising("b", size(2000, 1024))], ROOM) == ROOM - size(3000, 2048)
 
 
 def test_on_a_host_that_is_oversold_nothing_is_taken_and_all_is_given() -> None:

@@ -149,11 +149,13 @@ def test_nodes_at_their_targets_are_done_at_once() -> None:
     assert {one.outcome for one in steps.outcomes.values()} == {DONE}
 
 
-def test_two_receivers_never_get_the_same_room_though_nothing_is_seen_yet() -> None:
-    steps = Steps(world(SMALL, SMALL), LARGE, LARGE)
+@pytest.mark.parametrize("limits", [False, True])
+def test_two_receivers_never_get_the_same_room_though_nothing_is_seen_yet(limits: bool) -> None:
+    steps = Steps(world(SMALL, SMALL, limits=limits), LARGE, LARGE)
     for _time in range(3):
+        steps.world.kubelets["n1"].takes(size(1, 1))  # so that there is something new on the host
         steps.look(1)
-        assert sizes(steps.asked) == {"n0": of(LARGE)}
+        assert [action.node for action in steps.asked] == ["n0"]
 
 
 def test_two_nodes_that_trade_cpu_for_memory_come_through() -> None:
@@ -395,10 +397,28 @@ def test_a_node_that_is_gone_is_told_and_counts_as_it_was() -> None:
     assert steps.outcomes["n1"].outcome == BLOCKED
 
 
+def test_what_is_reserved_for_a_node_that_is_away_is_not_given_out() -> None:
+    overhead = CAPACITY - ALLOCATABLE
+    steps = Steps(world(LARGE, SMALL), SMALL, SMALL + overhead)
+    steps.world.kubelets["n0"].registered = False
+    steps.world.reserve["h"] -= overhead
+    steps.look()
+    assert [action.node for action in steps.asked] == ["n0"]  # from before
+
+
 def test_a_node_that_the_cluster_never_had_is_told() -> None:
     steps = Steps(world(), SMALL)
     steps.wait()
     assert "balloon-node-gone" in steps.told()
+
+
+def test_a_node_that_is_first_seen_later_is_moved_then() -> None:
+    steps = Steps(world(LARGE), LARGE, SMALL)
+    late = world(SMALL, HALF)
+    steps.world.kubelets["n1"] = late.kubelets["n1"]
+    steps.look(30)
+    assert [action.node for action in steps.asked] == ["n1"]
+    assert steps.run.steering.wake == 30 + 60
 
 
 def test_growth_that_no_kubelet_answers_is_put_back() -> None:
