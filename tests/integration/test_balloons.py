@@ -1,0 +1,272 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Balloons on real kubelets: sizes that agree everywhere, and no pod that is harmed by them."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.amount import MIB, Amount
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import FLOOR, LABEL
+from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, Problems
+from tests.integration.balloon_lab import NAMES, BalloonLab, balloon_lab
+from tests.integration.kube_proxy import eventually
+
+pytestmark = [pytest.mark.lab, pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a lab")]
+
+EQUAL = {name: {"cpu": "500m", "memory": "4Gi"} for name in NAMES}
+ROUNDS = 500
+PRIORITIES = {"low": -10, "high": 1_000_000_000}
+_SECONDS = 120
+
+
+@pytest.fixture(scope="module")
+def whole() -> Iterator[BalloonLab]:
+    with balloon_lab("balloons") as made:
+        for name, value in PRIORITIES.items():
+            made.api.create(
+                "/apis/scheduling.k8s.io/v1/priorityclasses",
+                {"metadata": {"name": name}, "value": value, "preemptionPolicy": "PreemptLowerPriority"},
+            )
+        yield made
+
+
+@pytest.fixture
+def lab(whole: BalloonLab) -> Iterator[BalloonLab]:
+    assert set(whole.size(EQUAL).outcomes.values()) <= {"done"}
+    yield whole
+    whole.clean()
+
+
+def pods_on_all(lab: BalloonLab) -> dict[str, int]:
+    for name in NAMES:
+        lab.pod(f"work-{name}", name, cpu="100m", memory="256Mi")
+    assert eventually(lambda: lab.running(*(f"work-{name}" for name in NAMES)), seconds=_SECONDS)
+    return lab.restarts()
+
+
+def test_a_lab_is_made_with_the_shares_of_its_nodes(whole: BalloonLab) -> None:
+    record = whole.lab.record
+    assert record["balloons"]
+    assert whole.broken() == []
+    taints = [(whole.node(name) or {})["spec"].get("taints") for name in NAMES]
+    assert taints == [None, None, None]
+
+
+def test_grow_shrink_and_trade_agree_everywhere_and_touch_no_pod(lab: BalloonLab) -> None:
+    before = pods_on_all(lab)
+    ways = [
+        {"n1": {"cpu": "200m", "memory": "1Gi"}},  # grow one balloon
+        {"n1": {"cpu": "700m", "memory": "6Gi"}},  # shrink it
+        {"n1": {"cpu": "200m", "memory": "1Gi"}, "n2": {"cpu": "800m", "memory": "7Gi"}},  # a trade
+        {"n1": {"cpu": "800m", "memory": "1Gi"}, "n2": {"cpu": "200m", "memory": "8Gi"}},  # each gives and takes
+        {name: {"cpu": "300m", "memory": "2Gi"} for name in NAMES},  # all at once
+        EQUAL,
+    ]
+    for targets in ways:
+        result = lab.size(targets)
+        assert {name: result.outcomes[name] for name in targets} == dict.fromkeys(targets, "done"), result.texts
+        assert lab.broken() == []
+    assert lab.restarts() == before
+    assert not lab.size(EQUAL).changed
+
+
+def test_to_the_floor_and_back(lab: BalloonLab) -> None:
+    """Of CPU one millicore more, which each of the others keeps: they cannot promise nothing."""
+    allocatable = lab.fleet().nodes["n1"].allocatable
+    least = FLOOR + Amount(1, 0)
+    rest = {name: {"cpu": "1m", "memory": "64Mi"} for name in ("n2", "n3")}
+    most = allocatable - least - Amount(1, 128 * MIB)
+    room = Amount(0, lab.fleet().nodes["n1"].capacity.memory - most.memory - 128 * MIB)
+    result = lab.size({**rest, "n1": most.as_quantities()}, reserve=room.as_quantities(), slices=False)
+    assert set(result.outcomes.values()) == {"done"}, result.texts
+    balloon = lab.fleet().nodes["n1"].balloon
+    assert balloon is not None
+    assert balloon.allocated.fits_in(least + Amount(1, 129 * MIB))
+    assert set(lab.size(EQUAL).outcomes.values()) == {"done"}
+    assert lab.broken() == []
+
+
+def test_what_the_scheduler_may_place_is_what_the_balloon_leaves(lab: BalloonLab) -> None:
+    """A pod waits for room that a balloon holds, and is placed when the balloon gives it."""
+    pod = {
+        "metadata": {"name": "waits", "namespace": "default"},
+        "spec": {
+            "nodeSelector": {"kubernetes.io/hostname": "n1"},
+            "terminationGracePeriodSeconds": 0,
+            "containers": [
+                {"name": "one", "image": "ballast.local/pause:1", "resources": {"requests": {"cpu": "600m"}}}
+            ],
+        },
+    }
+    lab.api.create("/api/v1/namespaces/default/pods", pod)
+    why = "Unschedulable"
+    assert eventually(lambda: why in str(lab.pods()["waits"]["status"].get("conditions")), seconds=_SECONDS)
+    assert lab.size({"n1": {"cpu": "800m"}}).outcomes["n1"] == "done"
+    assert eventually(lambda: lab.running("waits"), seconds=_SECONDS)
+
+
+def test_a_full_node_is_put_back_and_no_pod_is_harmed_over_many_rounds(lab: BalloonLab) -> None:
+    """Workloads of every priority fill the nodes; balloons are to grow beyond what fits, again and again."""
+    names = []
+    for node in NAMES:
+        for name, priority in (("lowest", "low"), ("plain", ""), ("highest", "high")):
+            lab.pod(f"{name}-{node}", node, cpu="150m", memory="1200Mi", priority=priority)
+            names.append(f"{name}-{node}")
+    assert eventually(lambda: lab.running(*names), seconds=_SECONDS)
+    lab.forget_events()
+    before, seed = lab.restarts(), random.randrange(2**32)
+    chance = random.Random(seed)
+    outcomes: list[str] = []
+    while len(outcomes) < ROUNDS:
+        targets = {name: beyond_what_fits(chance) for name in NAMES}
+        result = lab.size(targets, grow_timeout=0.05)
+        outcomes += [result.outcomes[name] for name in NAMES]
+        assert set(outcomes) == {"reverted"}, (seed, result)
+    assert lab.running(*names)
+    assert lab.restarts() == before
+    assert lab.harm() == []
+    assert lab.broken() == []
+
+
+def beyond_what_fits(chance: random.Random) -> dict[str, str]:
+    """Less than the 450m and 3600Mi that pods request on each node, in one resource or in both."""
+    small, large = chance.randrange(1, 449), chance.randrange(1, 3599)
+    cpu, memory = chance.choice([(small, 4096), (500, large), (small, large)])
+    return {"cpu": f"{cpu}m", "memory": f"{memory}Mi"}
+
+
+def test_a_kubelet_that_is_killed_in_the_middle_ends_at_the_target(lab: BalloonLab) -> None:
+    before = pods_on_all(lab)
+    with ThreadPoolExecutor(1) as pool:
+        run = pool.submit(lab.size, {"n1": {"cpu": "200m", "memory": "1Gi"}, "n2": {"cpu": "700m", "memory": "6Gi"}})
+        lab.kill_kubelet("n1")
+        result = run.result(timeout=300)
+    assert {result.outcomes[name] for name in ("n1", "n2")} == {"done"}, result.texts
+    assert lab.broken() == []
+    assert lab.restarts() == before
+
+
+def test_a_balloon_that_was_deleted_on_a_full_node_comes_back_without_harm(lab: BalloonLab) -> None:
+    """Room is taken before the new balloon is there: nobody is evicted for it, and the run says so."""
+    old = balloon_name(lab, "n1")
+    lab.pod("fills", "n1", cpu="450m", memory="3Gi")
+    assert eventually(lambda: lab.running("fills"), seconds=_SECONDS)
+    lab.forget_events()
+    lab.api.delete(f"/api/v1/namespaces/kube-system/pods/{old}", {"gracePeriodSeconds": 0})
+    assert eventually(lambda: balloon_name(lab, "n1") not in ("", old), seconds=_SECONDS)
+    assert set(lab.size(EQUAL).outcomes.values()) == {"done"}
+    assert lab.running("fills")
+    assert lab.broken() == []
+
+
+def balloon_name(lab: BalloonLab, node: str) -> str:
+    balloon = lab.fleet().nodes[node].balloon
+    return "" if balloon is None else balloon.name
+
+
+def test_a_node_that_registers_anew_is_sized_before_it_takes_pods(lab: BalloonLab) -> None:
+    lab.api.delete("/api/v1/nodes/n3")
+    lab.kill_kubelet("n3")
+    assert eventually(lambda: lab.node("n3"), seconds=_SECONDS)
+    assert "balloons.ballast.dev/unsized" in str((lab.node("n3") or {})["spec"].get("taints"))
+    assert eventually(lambda: lab.fleet().nodes["n3"].ready, seconds=_SECONDS)
+    assert set(lab.size(EQUAL).outcomes.values()) == {"done"}
+    assert "unsized" not in str((lab.node("n3") or {})["spec"].get("taints"))
+    assert lab.broken() == []
+
+
+def test_a_quota_that_does_not_allow_it_is_told_and_nothing_is_changed(lab: BalloonLab) -> None:
+    quota = {"metadata": {"name": "small"}, "spec": {"hard": {"requests.cpu": "4600m"}}}
+    lab.api.create("/api/v1/namespaces/kube-system/resourcequotas", quota)
+    try:
+        used = "/api/v1/namespaces/kube-system/resourcequotas/small"
+        assert eventually(lambda: lab.api.get(used).get("status", {}).get("used"), seconds=_SECONDS)
+        result = lab.size({"n1": {"cpu": "1m"}})
+        assert result.outcomes["n1"] == "rejected"
+        assert "exceeded quota" in result.texts["n1"]
+    finally:
+        lab.api.delete("/api/v1/namespaces/kube-system/resourcequotas/small")
+    assert lab.broken() == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "ids"),
+    [
+        ([{"name": "n1", "share": "3/2"}], {"balloon-value"}),
+        ([{"name": "n1", "share": "2/3"}, {"name": "n2", "share": "2/3"}], {"balloon-shares-over"}),
+        ([{"name": "elsewhere"}, {"name": "n1", "target": {"cpu": "-1"}}], {"balloon-value"}),
+        ([{"name": "elsewhere"}], {"balloon-unknown-node"}),
+        ([{"name": "n1", "target": {"memory": "much"}}], {"core-quantity"}),
+        ([{"name": "n1", "target": {"memory": "900Gi"}}], {"balloon-above-node", "balloon-over-room"}),
+    ],
+)
+def test_bad_input_is_refused_before_anything_changes(
+    lab: BalloonLab, rows: list[dict[str, object]], ids: set[str]
+) -> None:
+    with pytest.raises(BallastError) as caught:
+        lab.size_rows(rows)
+    assert ids & ids_of(caught.value)
+    assert lab.broken() == []
+
+
+def ids_of(error: BallastError) -> set[str]:
+    return {one.id for one in error.problems} if isinstance(error, Problems) else {error.id}
+
+
+def test_a_foreign_pod_with_the_label_of_a_balloon_is_refused(lab: BalloonLab) -> None:
+    lab.pod("odd", "n1")
+    lab.api.patch("/api/v1/namespaces/default/pods/odd", {"metadata": {"labels": {LABEL: "true"}}})
+    with pytest.raises(BallastError) as caught:
+        lab.size({"n1": {"cpu": "400m"}})
+    assert ids_of(caught.value) == {"balloon-foreign"}
+
+
+def test_a_target_below_what_daemonsets_request_is_refused_by_name(lab: BalloonLab) -> None:
+    spec = {
+        "selector": {"matchLabels": {"of": "needs"}},
+        "template": {
+            "metadata": {"labels": {"of": "needs"}},
+            "spec": {
+                "terminationGracePeriodSeconds": 0,
+                "containers": [
+                    {"name": "one", "image": "ballast.local/pause:1", "resources": {"requests": {"cpu": "50m"}}}
+                ],
+            },
+        },
+    }
+    lab.api.create("/apis/apps/v1/namespaces/default/daemonsets", {"metadata": {"name": "needs"}, "spec": spec})
+    try:
+        assert eventually(lambda: len(lab.pods()) == len(NAMES), seconds=_SECONDS)
+        with pytest.raises(BallastError) as caught:
+            lab.size({"n1": {"cpu": "49m"}})
+        assert ids_of(caught.value) == {"balloon-below-pods"}
+        assert "default/needs-" in str(caught.value)
+    finally:
+        lab.api.delete("/apis/apps/v1/namespaces/default/daemonsets/needs", {"propagationPolicy": "Background"})
+
+
+def test_the_critical_class_is_refused_where_it_would_preempt(lab: BalloonLab) -> None:
+    with pytest.raises(BallastError) as caught:
+        lab.size(EQUAL, priority="node-critical")
+    assert any(id.startswith("balloon-critical") for id in ids_of(caught.value)), str(caught.value)
+    assert lab.broken() == []
+
+
+def test_absent_gives_the_nodes_all_that_they_have_and_leaves_nothing(lab: BalloonLab) -> None:
+    lab.size({name: {} for name in NAMES}, state="absent", slices=False)
+    assert [lab.annotated(name) for name in NAMES] == [None] * len(NAMES)
+    assert lab.api.find("/apis/apps/v1/namespaces/kube-system/daemonsets/ballast-balloon") is None
+    assert lab.api.find("/apis/scheduling.k8s.io/v1/priorityclasses/ballast-balloon") is None
+    assert not lab.api.list(
+        "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases",
+        {"labelSelector": "app.kubernetes.io/managed-by=ballast"},
+    ).items
+    assert not lab.size({name: {} for name in NAMES}, state="absent", slices=False).changed
