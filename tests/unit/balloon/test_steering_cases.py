@@ -178,6 +178,16 @@ def test_with_limits_the_order_is_balloon_limit_limit_balloon() -> None:
     assert {one.outcome for one in steps.outcomes.values()} == {DONE}
 
 
+def test_a_limit_that_is_to_be_lowered_counts_until_it_is() -> None:
+    steps = Steps(world(LARGE, SMALL, limits=True), SMALL, LARGE)
+    steps.deliver()
+    steps.work()
+    for _time in range(3):
+        steps.world.kubelets["n1"].takes(size(1, 1))
+        steps.look(1)
+        assert [action.node for action in steps.asked] == ["n0"]
+
+
 def deferred() -> Steps:
     """The balloon of n0 is to grow, and a pod is in its way."""
     found = world(LARGE)
