@@ -240,6 +240,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         super().setup()
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
+    def finish(self) -> None:
+        super().finish()
+        if self.model._tls is not None:  # the server closes but the socket that this one was made of
+            self.request.close()
+
     def do_GET(self) -> None:
         self._serve()
 
