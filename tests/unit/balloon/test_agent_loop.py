@@ -17,7 +17,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._balloon.agent import
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.agent.settings import NodeRow, Retry, Settings
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.amount import MIB, Amount
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import HostError
-from tests.model_cluster.model import NAMESPACE, ModelCluster
+from tests.model_cluster.model import NAMESPACE, TARGET, ModelCluster
 from tests.unit.balloon.reconciling import (
     LEASE,
     LEASES,
@@ -121,7 +121,7 @@ def test_a_node_that_registers_anew_keeps_its_target(model: ModelCluster) -> Non
         model.settle(lambda: not is_tainted(model, "n1"))
         settled(model, one)
         assert sizes(model) == {(2400, 4864)}
-        assert model.node("n1")["metadata"]["annotations"]["balloons.ballast.dev/target"]
+        assert model.node("n1")["metadata"]["annotations"][TARGET] == '{"cpu": "1500m", "memory": "3072Mi"}'
 
 
 def test_a_target_that_was_taken_away_is_gone(model: ModelCluster) -> None:

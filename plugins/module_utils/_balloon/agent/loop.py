@@ -85,7 +85,9 @@ class WatchfulCluster(Cluster):
         return changed
 
     def annotate(self, name: str, target: Optional[Amount]) -> None:
-        self.untaint(name)
+        node = self.fleet().nodes.get(name)
+        if node is not None and node.target is not None:  # else `restore` writes both at once
+            self.untaint(name)
 
     def restore(self, name: str, target: Amount) -> None:
         """To a Node that registered anew, and has lost its annotation."""

@@ -109,9 +109,9 @@ async def _answer(worker: Worker, config: str, directory: str, undo: AsyncExitSt
 
     control = listen(AGENT, control_path(directory))
     undo.callback(control.close)
-    undo.callback(unlink_own, [control])
     server = await asyncio.start_unix_server(answer, sock=control)
     undo.callback(server.close)
+    undo.callback(unlink_own, [control])  # before it is closed
 
 
 async def _metrics(worker: Worker, settings: Settings, undo: AsyncExitStack) -> Counts:
