@@ -297,8 +297,18 @@ def test_a_host_that_is_given_back_meanwhile(model: ModelCluster) -> None:
     assert set(kinds(run(model, TRADE, told=Told(give_back), patience=30)).values()) == {"done"}
 
 
-def test_what_the_holder_before_has_done_is_known_though_the_watch_is_late(model: ModelCluster) -> None:
+@pytest.mark.parametrize("lists_refused", [0, 30])
+def test_what_the_holder_before_has_done_is_known_though_the_watch_is_late(
+    model: ModelCluster, lists_refused: int
+) -> None:
     """n1 has taken what was free: to give it to n2 as well would be to sell it twice."""
+    left = [503] * lists_refused
+
+    def busy(verb: str, asked: Asked) -> None:
+        ours = [item for item in model.store.all(LEASES) if item["spec"]["holderIdentity"] == "us"]
+        if left and ours and asked.collection == "pods" and not asked.name:
+            raise Refusal(left.pop(), "ServiceUnavailable", "later")
+
     for name in ("n1", "n2"):
         run(model, {name: Amount(1000, 2 * GIB)}, holder="before")
     _hold(model)
@@ -315,6 +325,7 @@ def test_what_the_holder_before_has_done_is_known_though_the_watch_is_late(model
             model.kubelets.sync("n1")
             model.store.drop(LEASES, lease_name("boot-1"), NAMESPACE)
 
+    model.server.before_read.append(busy)
     found = run(model, {"n2": Amount(3000, 6 * GIB)}, told=Told(finish), patience=30)
     assert kinds(found) == {"n2": "blocked"}
 
