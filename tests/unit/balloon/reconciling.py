@@ -131,8 +131,10 @@ def two_nodes() -> Iterator[ModelCluster]:
 
 
 def size(model: ModelCluster, node: str) -> tuple[int, int]:
-    """Millicores and MiB that its balloon requests."""
-    found = pair(model.balloon(node)["spec"]["containers"][0]["resources"]["requests"])
+    """Millicores and MiB that its balloon requests; nothing where it has none."""
+    with model.store.lock:
+        there = any(pod["metadata"]["name"].startswith("ballast") for pod in model.kubelets.pods(node))
+        found = pair(model.balloon(node)["spec"]["containers"][0]["resources"]["requests"]) if there else Pair(0, 0)
     return found.cpu, found.memory // MIB
 
 
@@ -168,4 +170,5 @@ def foreign_lease(model: ModelCluster, *, seconds: int = 60) -> None:
 
 
 def settled(model: ModelCluster, *running: Running, seconds: float = 20.0) -> None:
-    model.settle(lambda: all(one.reached() for one in running), seconds=seconds)
+    """At their targets, and what is to be done then is done too."""
+    model.settle(lambda: all(one.reached() and not one.worker.notes().moving for one in running), seconds=seconds)

@@ -17,7 +17,10 @@ from ansible_collections.ballast.kube.plugins.module_utils._balloon.agent import
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.agent.settings import NodeRow, Retry, Settings
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.amount import MIB, Amount
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import HostError
+from ansible_collections.ballast.kube.plugins.module_utils._core.kubeconfig import Credentials
 from tests.model_cluster.model import NAMESPACE, TARGET, ModelCluster
+from tests.model_cluster.requests import Asked
+from tests.model_cluster.store import Object
 from tests.unit.balloon.reconciling import (
     LEASE,
     LEASES,
@@ -152,6 +155,39 @@ def test_the_api_server_may_be_away(model: ModelCluster) -> None:
             model.server.mend()
             model.settle(lambda: not one.worker.notes().problems and size(model, "n2")[0] == 2400)
             settled(model, one)
+
+
+def test_credentials_that_have_run_out_are_read_anew(model: ModelCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[str] = []
+
+    def read(settings: Settings, host: object) -> Credentials:
+        reads.append(settings.kubeconfig)
+        return Credentials(settings.kubeconfig, token="t")
+
+    monkeypatch.setattr(worker, "read_credentials", read)
+    with reconciler(model) as one:
+        model.settle(lambda: one.counts.successes > 0)
+        model.server.faults.status = 401
+        model.server.cut_watches()
+        model.settle(lambda: len(reads) > 1)
+        model.server.mend()
+        delete_balloon(model, "n1")
+        model.settle(lambda: size(model, "n1") == (2400, 4864))
+
+
+def test_a_target_that_is_changed_in_the_last_moment_is_not_written_back(model: ModelCluster) -> None:
+    """When the balloon is at size, and the taint is to be taken away."""
+    changed: list[str] = []
+
+    def change(verb: str, asked: Asked, body: Object) -> None:
+        if asked.resource == "nodes" and asked.name == "n1" and not changed:
+            changed.append(asked.name)
+            annotate(model, "n1", target(1000, 1024))
+
+    model.server.before_write.append(change)
+    with reconciler(model):
+        model.settle(lambda: size(model, "n1") == (2900, 6912) and not is_tainted(model, "n1"))
+    assert model.node("n1")["metadata"]["annotations"][TARGET] == target(1000, 1024)
 
 
 def test_it_begins_when_the_api_server_comes(model: ModelCluster) -> None:

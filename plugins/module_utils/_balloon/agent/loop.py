@@ -23,6 +23,7 @@ from ..._core.agent.log import Log
 from ..._core.errors import BallastError
 from ..._core.events import Event, Progress
 from ..._core.host import Host
+from ..._core.kubeapi import Refused
 from ..amount import Amount
 from ..carry import carry_out
 from ..cluster import Cluster
@@ -40,7 +41,7 @@ _DENIED_SECONDS = 5.0  # until another's Lease is asked for again
 _PACE_SECONDS = 0.5  # between two looks: what comes at once is gathered
 _LEAST_SECONDS = 1.0  # of a wait for a time that has come
 _LONGEST_SHOWN = 20  # problems
-_FORBIDDEN = "core-api-forbidden"
+_UNAUTHORIZED = 401  # the server does not know the client, as when a token has run out
 
 
 class Counts(Protocol):
@@ -130,7 +131,7 @@ class Reconciler:
         """Until `Stopped` comes from a wait. Returns when the kubeconfig is to be read anew."""
         while True:
             error = self._try(self._look)
-            if error is not None and error.id == _FORBIDDEN:
+            if isinstance(error, Refused) and error.status == _UNAUTHORIZED:
                 return
             self._parts.cluster.wait(self._idle())
             self._parts.host.sleep(_PACE_SECONDS)
