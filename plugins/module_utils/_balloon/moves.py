@@ -167,14 +167,17 @@ def moves_of_host(
     nodes: Sequence[Node], room: Amount, targets: Mapping[str, Amount], given_up: Collection[str]
 ) -> list[Move]:
     """As `next_moves`, of the nodes of one host. Those that give come first; room goes to the others in their order."""
-    gives, takes = [], []
+    moves: list[Move] = []
+    takes: list[tuple[Move, _Taken]] = []
     for node in nodes:
         target = None if node.name in given_up else targets.get(node.name)
         move = None if target is None else next_move(node, target)
         if target is not None and move is not None:
             taken = _taken(node, target, move)
-            (gives if taken == _Taken(NONE, NONE) else takes).append((move, taken))
-    moves = [move for move, _taken in gives]
+            if taken == _Taken(NONE, NONE):
+                moves.append(move)
+            else:
+                takes.append((move, taken))
     if not takes:
         return moves
     promise = left_to_promise(nodes, room).most(NONE)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.amount import MIB, NONE, Amount, total
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import DONE, Fleet, Node
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.steering import Action, Resize, SetLimit, Steering
-from tests.unit.balloon.model_kubelet import CONFLICT, OK, REJECTED, World
+from tests.unit.balloon.model_kubelet import CONFLICT, OK, World
 
 PAGE = 2**16
 
@@ -33,8 +33,9 @@ class Sent:
 class Run:
     """One steering with what it knows, and what it has under way."""
 
-    def __init__(self, world: World, targets: dict[str, Amount], now: float) -> None:
+    def __init__(self, world: World, targets: dict[str, Amount], now: float, *, alone: bool = True) -> None:
         self.world = world
+        self.alone = alone
         self.steering = Steering(targets, grow_timeout=30.0)
         self.sent: list[Sent] = []
         self.known: dict[str, Node] = {}
@@ -67,30 +68,26 @@ class Run:
         """It was not told as lost, and facts do not show that it comes too late."""
         if sent.given_up or sent.action.node != action.node:
             return False
-        if isinstance(sent.action, SetLimit):
-            return self.known[action.node].limit != sent.action.limit
+        if isinstance(sent.action, SetLimit):  # two runs may set one limit; each sets it once at a time
+            return self.alone and self.known[action.node].limit != sent.action.limit
         balloon = self.known[action.node].balloon
         return balloon is not None and balloon.resource_version == sent.action.resource_version
 
-    def deliver(self, sent: Sent) -> None:
+    def deliver(self, sent: Sent, *, answer_lost: bool = False) -> None:
         """One at a time for a node. Of several, only what became of the last counts: the others had come too late."""
-        same = [other for other in self.sent if other.action.node == sent.action.node]
-        sent = sent if sent.given_up else next(other for other in same if not other.given_up)
+        waiting = [other for other in self.sent if other.action.node == sent.action.node and not other.given_up]
+        sent = sent if sent.given_up else waiting[0]
         self.sent.remove(sent)
         result = self.world.do(sent.action)
-        is_last = not any(other is not sent and not other.given_up for other in same)
-        if result != OK and not sent.given_up and is_last:
-            self.steering.refused(sent.action.node, f"the server says {result}", again=result == CONFLICT)
-
-    def lose_answer(self, sent: Sent, *, done: bool) -> None:
-        """A limit is set on this machine, where no answer is lost."""
-        if isinstance(sent.action, SetLimit) or sent.given_up:
+        if sent.given_up or waiting != [sent]:
             return
-        if done:
-            self.sent.remove(sent)
-            result = self.world.do(sent.action)
-            self.steering.refused(sent.action.node, "no answer", again=result != REJECTED)
-        else:
+        if answer_lost or result != OK:
+            unknown = answer_lost or result == CONFLICT
+            self.steering.refused(sent.action.node, f"the server says {result}", again=unknown)
+
+    def hang(self, sent: Sent) -> None:
+        """It may still be carried out, long after nobody waits for its answer."""
+        if [other for other in self.sent if other.action.node == sent.action.node and not other.given_up] == [sent]:
             sent.given_up = True
             self.steering.refused(sent.action.node, "no answer", again=True)
 
@@ -185,7 +182,7 @@ class Schedule:
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
-        runs = [Run(self.world, self.targets, self.now) for _run in range(self.runs)]
+        runs = [Run(self.world, self.targets, self.now, alone=self.runs == 1) for _run in range(self.runs)]
         self.truth = Truth(self.world, runs, sums=self.runs == 1)
         if not self.losses:
             for name, target in self.targets.items():
@@ -257,12 +254,13 @@ class Schedule:
             run.deliver(self.random.choice(run.sent))
 
     def answer_is_lost(self, name: str, run: Run) -> None:
-        if run.sent:
-            run.lose_answer(self.random.choice(run.sent), done=True)
+        """A limit is set on this machine, where no answer is lost."""
+        if resizes := [sent for sent in run.sent if isinstance(sent.action, Resize) and not sent.given_up]:
+            run.deliver(self.random.choice(resizes), answer_lost=True)
 
     def request_hangs(self, name: str, run: Run) -> None:
-        if run.sent:
-            run.lose_answer(self.random.choice(run.sent), done=False)
+        if resizes := [sent for sent in run.sent if isinstance(sent.action, Resize) and not sent.given_up]:
+            run.hang(self.random.choice(resizes))
 
     def kubelet_sees(self, name: str, run: Run) -> None:
         self.world.kubelets[name].sees()

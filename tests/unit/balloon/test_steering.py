@@ -58,7 +58,7 @@ def test_every_run_ends_where_only_the_clock_moves() -> None:
 
 @pytest.mark.parametrize("first", range(0, 40, 20))
 def test_two_runs_without_a_lease_end_and_leave_nothing_that_one_could_not_mend(first: int) -> None:
-    """What they break is the sum of a host: both give the same room, to different nodes."""
+    """And no node goes beyond both what it had and its target. The sums of a host are what the Lease is for."""
     for seed in range(first, first + 20):
         both = schedule(seed, runs=2, losses=False, kills=False)
         for _step in range(20_000):

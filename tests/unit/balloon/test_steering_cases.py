@@ -333,7 +333,7 @@ def test_what_nobody_knows_of_is_repeated_in_growing_pauses_until_it_is_given_up
 def test_the_room_of_a_shrink_of_unknown_fate_is_taken() -> None:
     steps = Steps(world(SMALL, SMALL), LARGE, LARGE)
     (sent,) = steps.run.sent
-    steps.run.lose_answer(sent, done=True)
+    steps.run.deliver(sent, answer_lost=True)
     for _time in range(5):
         steps.run.decide(steps.now)  # from facts of before
         assert set(sizes(steps.asked)) <= {"n0"}
@@ -514,6 +514,15 @@ def test_the_largest_of_many_pods_are_named() -> None:
     steps.go()
     assert "largest: default/w7 507m cpu" in steps.told()
     assert "and 3 more" in steps.told()
+
+
+def test_two_runs_at_once_may_give_one_room_to_two_nodes() -> None:
+    """Each PATCH is right for its pod. Why a run holds its host's Lease."""
+    found = world(SMALL, SMALL)
+    one = Steps(found, LARGE, LARGE)
+    found.kubelets["n0"].ready = False
+    other = Steps(found, LARGE, LARGE)
+    assert (sizes(one.asked), sizes(other.asked)) == ({"n0": of(LARGE)}, {"n1": of(LARGE)})
 
 
 @pytest.mark.parametrize("floor", [True, False])
