@@ -18,6 +18,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._balloon.agent.settin
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.amount import MIB, Amount
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import HostError
 from ansible_collections.ballast.kube.plugins.module_utils._core.kubeconfig import Credentials
+from tests.model_cluster.amounts import Pair
 from tests.model_cluster.model import NAMESPACE, TARGET, ModelCluster
 from tests.model_cluster.requests import Asked
 from tests.model_cluster.store import Object
@@ -65,6 +66,14 @@ def test_new_nodes_are_sized_and_lose_the_startup_taint(model: ModelCluster) -> 
         calls = model.server.calls
         assert (calls["PATCH pods/resize"], calls["PATCH nodes"]) == (2, 2)
     assert model.store.get(LEASES, LEASE, NAMESPACE) is None
+
+
+def test_a_node_that_is_at_size_already_loses_the_startup_taint() -> None:
+    with ModelCluster() as model:
+        model.add_node("n1", target=target(1000, 1024), balloon=Pair(3000, 7168 * MIB), unsized=True)
+        with reconciler(model):
+            model.settle(lambda: not is_tainted(model, "n1"))
+        assert model.server.calls["PATCH pods/resize"] == model.server.calls["POST leases"] == 0
 
 
 def test_a_node_without_a_target_is_left_alone_and_stays_tainted() -> None:
