@@ -67,10 +67,12 @@ class Lab:
     def vm(self, **other: Any) -> dict[str, Any]:
         return ansible("lab_vm", **{**self.options, **other})
 
-    def guest(self, order: str) -> str:
+    def guest(self, order: str, *, stdin: bytes = b"") -> str:
         """The output of a shell command in the machine."""
         options = shlex.split(self.made["vms"][0]["ssh_arguments"])
-        return run("ssh", "-F", "none", "-i", self.made["ssh_key"], *options, f"root@{ADDRESS}", order)
+        argv = ["ssh", "-F", "none", "-i", self.made["ssh_key"], *options, f"root@{ADDRESS}", order]
+        done = subprocess.run(argv, check=True, input=stdin, stdout=subprocess.PIPE, timeout=120)
+        return done.stdout.decode()
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +129,16 @@ def test_the_disk_of_binaries_is_mounted_with_links_resolved(lab: Lab) -> None:
 
 def test_only_its_owner_reads_the_key(lab: Lab) -> None:
     assert (lab.state_dir / "ssh_key").stat().st_mode & 0o777 == 0o600
+
+
+def test_limits_of_a_slice_of_systemd_change_while_it_runs(lab: Lab) -> None:
+    engines = ["tar", "-C", str(ROOT / "plugins"), "-cz", "--exclude=__pycache__"]
+    packed = subprocess.run(
+        [*engines, "module_utils/_core", "module_utils/_balloon"], check=True, stdout=subprocess.PIPE, timeout=60
+    )
+    lab.guest("mkdir /run/engines && tar -C /run/engines -xz", stdin=packed.stdout)
+    script = (ROOT / "tests/integration/slices_in_vm.py").read_bytes()
+    assert lab.guest("PYTHONPATH=/run/engines python3 -", stdin=script) == "all held\n"
 
 
 def test_data_and_identity_outlast_stop_and_start(lab: Lab) -> None:
