@@ -249,11 +249,11 @@ class Reconciler:
 
     def view(self) -> View:
         fleet, limit_of = self._parts.cluster.fleet(), self._limit_of
-        nodes = {
-            name: replace(node, limit=limit_of[name]) if name in limit_of else node
-            for name, node in fleet.nodes.items()
-        }
-        fleet = replace(fleet, nodes=nodes)
+        if limit_of:
+            limited = {
+                name: replace(fleet.nodes[name], limit=limit) for name, limit in limit_of.items() if name in fleet.nodes
+            }
+            fleet = replace(fleet, nodes={**fleet.nodes, **limited})
         targets = kept_targets(fleet, self._names, self._known)
         return View(fleet, targets, at_target(fleet, targets))
 

@@ -116,9 +116,10 @@ class _Gauges:
         yield self._flags("present", "Whether the node has a balloon that its kubelet has taken in.", "node", present)
         room = {host: view.fleet.room(host) for host in view.hosts}
         yield self._amounts("host_room", "What the host's nodes may promise together.", "host", dict(room))
-        promised = {host: total(node.open for node in view.fleet.of_host(host)) for host in view.hosts}
+        by_host = view.fleet.by_host
+        promised = {host: total(node.open for node in by_host[host]) for host in view.hosts}
         yield self._amounts("host_open", "What the host's nodes may have promised.", "host", dict(promised))
-        kept = {host: holds(view.fleet, host) for host in view.hosts}
+        kept = {host: holds(_alone(view.fleet, by_host[host]), host) for host in view.hosts}
         yield self._flags("host_holds", "Whether the host's nodes promise no more than there is.", "host", kept)
         yield CounterMetricFamily(f"{_PREFIX}_api_calls", "Requests to the API server.", value=self._calls())
 
@@ -140,6 +141,11 @@ class _Gauges:
         for key, value in values.items():
             family.add_metric([key], value)
         return family
+
+
+def _alone(fleet: Fleet, nodes: Iterable[Node]) -> Fleet:
+    """A host's nodes, without those of the others, which would be gone through for each host."""
+    return Fleet({node.name: node for node in nodes}, fleet.capacities, fleet.reserve)
 
 
 def free(node: Node) -> Amount:
