@@ -30,7 +30,7 @@ from .facts import (
     Node,
     Outcome,
 )
-from .moves import LIMIT, Move, can_resize, granted, is_at_target, next_move
+from .moves import LIMIT, Move, can_resize, granted, is_at_target, may_preempt, next_move
 
 GROW, SHRINK, REVERT = "grow", "shrink", "revert"
 
@@ -252,6 +252,8 @@ class Course:
         elif next_move(node, self.target) is not None:
             self._waits_since = self._unsettled = None
             self.phase = FREE
+        elif balloon.state == SETTLED and may_preempt(node, self.target):
+            self._finish(REJECTED, texts.would_preempt(node))
         elif balloon.state != SETTLED:
             return self._wait_for_kubelet(node, balloon, now)
         elif self._waited(ANSWER_SECONDS, now):

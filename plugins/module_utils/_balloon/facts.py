@@ -25,6 +25,8 @@ TAINT = (
 NAME = "ballast-balloon"  # of the DaemonSet, its PriorityClass and what else is made in the cluster
 CONTAINER = "balloon"
 
+CRITICAL = 2_000_000_000  # SystemCriticalPriority; from here on a kubelet and the scheduler call a pod critical
+
 STATIC, DAEMONSET, WORKLOAD = "static", "daemonset", "workload"
 
 # States of a balloon, see `reading.py`.
@@ -90,6 +92,9 @@ class Node:
     pods: tuple[Pod, ...] = ()
     balloon: Optional[Balloon] = None
     target: Optional[Amount] = None  # as annotated
+    forbids_preemption: bool = (
+        False  # its podPreemptionPolicy names somebody, so that no resize on it preempts (KEP-5836)
+    )
     unsized: bool = False  # has the startup taint
     limit: Optional[Amount] = None  # None where nothing is moved in step with the balloon
     uid: str = ""  # another one where the kubelet has registered anew, which loses the annotation

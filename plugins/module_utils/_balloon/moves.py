@@ -31,7 +31,7 @@ from dataclasses import dataclass, replace
 from typing import Optional
 
 from .amount import FLOOR, NONE, Amount, total
-from .facts import ACTUATING, ASKED, DEFERRED, INFEASIBLE, SETTLED, STARTING, Balloon, Fleet, Node
+from .facts import ACTUATING, ASKED, CRITICAL, DEFERRED, INFEASIBLE, SETTLED, STARTING, Balloon, Fleet, Node
 
 BALLOON, LIMIT = "balloon", "limit"
 # Pods are resized in place by default from this kubelet on (KEP-1287).
@@ -87,6 +87,15 @@ def can_resize(node: Node) -> bool:
     return node.version >= RESIZES_SINCE
 
 
+def may_preempt(node: Node, target: Amount) -> bool:
+    """Whether the growth of this balloon could cost pods their place: it is critical, and its Node does not forbid that a
+    resize preempts, which one that has registered anew was not told yet (KEP-5836)."""
+    balloon = node.balloon
+    if balloon is None or balloon.priority < CRITICAL or node.forbids_preemption:
+        return False
+    return not node.balloon_for(target).fits_in(granted(balloon))
+
+
 def granted(balloon: Balloon) -> Amount:
     """The size from which its next move starts, and to which a resize that cannot be is put back.
 
@@ -123,7 +132,7 @@ def next_move(node: Node, target: Amount) -> Optional[Move]:
     if balloon.state in (DEFERRED, INFEASIBLE):
         return None if balloon.desired in (larger, size) else _resize(node, balloon.desired, size)
     if larger != size:
-        return _resize(node, size, larger)
+        return None if may_preempt(node, target) else _resize(node, size, larger)
     limit = _next_limit(node, target)
     if limit is not None:
         return limit if balloon.state == SETTLED else None

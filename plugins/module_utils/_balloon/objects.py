@@ -22,12 +22,11 @@ from .._core.errors import BallastError
 from .._core.kubeapi import Api
 from .._core.objects import OURS, Object, ObjectStep, find_objects
 from .amount import FLOOR
-from .facts import CONTAINER, LABEL, NAME
+from .facts import CONTAINER, CRITICAL, LABEL, NAME
 from .objects_messages import MESSAGES
 from .pod_requests import mapping, text, whole
 from .priority import (
     CLASSES,
-    CRITICAL,
     NODES,
     OWNER,
     VALUE,

@@ -31,7 +31,6 @@ from .request import NEVER_PREEMPT, NODE_CRITICAL
 
 CLASSES: Mapping[str, str] = {NEVER_PREEMPT: NAME, NODE_CRITICAL: "system-node-critical"}
 VALUE = 1_000_000_000  # of our class: HighestUserDefinablePriority
-CRITICAL = 2_000_000_000  # SystemCriticalPriority; from here on a kubelet calls a pod critical
 GATE = "InPlacePodVerticalScalingSchedulerPreemption"
 OWNER = "balloons.ballast.dev"  # what the field names for us; it has the form of a label's key
 NODES = "/api/v1/nodes"

@@ -48,6 +48,7 @@ from .facts import (
     Pod,
 )
 from .pod_requests import Object, amount, mapping, pod_requests, rows, text, whole
+from .priority import owners
 
 Key = tuple[str, str]  # namespace and name
 
@@ -199,6 +200,7 @@ def read_node(item: Object, *, machine: Optional[Machine] = None) -> Optional[Re
             row.get("type") == "Ready" and row.get("status") == "True" for row in rows(status, "conditions", where)
         ),
         target=target,
+        forbids_preemption=bool(owners(item)),
         unsized=any(row.get("key") == TAINT for row in rows(mapping(item, "spec", where), "taints", where)),
         uid=text(mapping(item, "metadata", where), "uid", where),
     )

@@ -36,6 +36,12 @@ MESSAGES = Messages(
             remedy="upgrade it to 1.33 or newer; or leave this node out, and size it with systemReserved",
         ),
         Message(
+            id="balloon-would-preempt",
+            error=PeerError,
+            text="{node}: its balloon is critical, and the Node does not forbid that a resize preempts: to grow, it might cost pods their place",
+            remedy="run ballast.kube.balloon with priority: node-critical again, as a Node that registers anew has to be told again; or use never-preempt",
+        ),
+        Message(
             id="balloon-blocked",
             error=PeerError,
             text="{node}: host {host} has not the room for it; it is to promise {more} more, and {left} are left",

@@ -49,6 +49,10 @@ def kubelet_old(node: Node) -> str:
     )
 
 
+def would_preempt(node: Node) -> str:
+    return _text("balloon-would-preempt", [], node=node.name)
+
+
 def blocked(
     node: Node,
     target: Amount,

@@ -13,7 +13,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import LABEL, NAME
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.amount import MIB, Amount
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import (
+    LABEL,
+    NAME,
+    REJECTED,
+    SETTLED,
+    Balloon,
+    Fleet,
+    Node,
+)
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.moves import next_move, planned
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.objects import object_steps, read_objects
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.priority import (
     GATE,
@@ -23,6 +33,8 @@ from ansible_collections.ballast.kube.plugins.module_utils._balloon.priority imp
     owners,
     write_owner,
 )
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.reading import read_fleet
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.steering import Resize, Steering
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, PeerError, Problems
 from tests.unit.balloon.test_objects import request, run
 from tests.unit.fake_api import FakeApi
@@ -201,6 +213,49 @@ def test_a_removal_takes_the_policy_too() -> None:
     assert done[0] == f"remove DaemonSet {NAME}"
     assert done[-1] == "change Node n1"
     assert names_of(cluster, "n1") is None
+
+
+FLOOR_SIZE, LARGE = Amount(1, 16 * MIB), Amount(1000, 2**30)
+ALL = Amount(4000, 8 * 2**30)
+
+
+def sized_node(size: Amount, *, priority: int, forbids: bool = False) -> Node:
+    there = Balloon("kube-system", "b", "u", "1", size, size, size, SETTLED, priority=priority)
+    return Node("n1", "h1", ALL, ALL, (1, 37), True, balloon=there, forbids_preemption=forbids)
+
+
+@pytest.mark.parametrize(
+    ("priority", "forbids", "grows"),
+    [(0, False, True), (1_000_000_000, False, True), (2_000_001_000, True, True), (2_000_001_000, False, False)],
+)
+def test_a_critical_balloon_grows_only_where_its_node_forbids_preemption(
+    priority: int, forbids: bool, grows: bool
+) -> None:
+    """A Node that has registered anew has lost that, and its balloon may be critical still."""
+    before = sized_node(FLOOR_SIZE, priority=priority, forbids=forbids)
+    fleet = Fleet({"n1": before}, {"h1": ALL}, {"h1": Amount(0, 0)})
+    steering = Steering({"n1": ALL - LARGE}, grow_timeout=30.0)
+    actions = steering.decide(fleet, 0.0)
+    assert [action.size for action in actions if isinstance(action, Resize)] == ([LARGE] if grows else [])
+    assert planned(fleet, {"n1": ALL - LARGE}) != () or not grows
+    if not grows:
+        assert steering.finished
+        assert steering.outcomes["n1"].outcome == REJECTED
+        assert "balloon-would-preempt" in steering.outcomes["n1"].text
+
+
+def test_a_critical_balloon_shrinks_anywhere() -> None:
+    before = sized_node(LARGE, priority=2_000_001_000)
+    move = next_move(before, ALL - FLOOR_SIZE)
+    assert move is not None
+    assert move.after == FLOOR_SIZE
+
+
+def test_what_a_node_forbids_is_read_from_its_policy() -> None:
+    status = {"capacity": {"cpu": "4"}, "allocatable": {"cpu": "4"}, "nodeInfo": {"kubeletVersion": "v1.37.1"}}
+    for said, wanted in ((None, False), ([], False), (["them"], True)):
+        item = {"metadata": {"name": "n1"}, "spec": {POLICY: {"disableResizePreemption": said}}, "status": status}
+        assert read_fleet([item], [], namespace="x").fleet.nodes["n1"].forbids_preemption is wanted
 
 
 @pytest.mark.parametrize("said", [OWNER, [1], {OWNER: True}, 7])
