@@ -92,14 +92,19 @@ def strategic_merged(before: Any, patch: Any) -> Any:
 
 def check_preconditions(before: Object, metadata: Object, asked: Asked) -> None:
     """409, as the API server says it, where what was read is no longer what is there."""
-    for name in ("resourceVersion", "uid"):
-        if metadata.get(name) and metadata[name] != before["metadata"][name]:
-            raise Refusal(
-                409,
-                "Conflict",
-                f'Operation cannot be fulfilled on {asked.resource} "{asked.name}": the object has been modified; '
-                "please apply your changes to the latest version and try again",
-            )
+    if metadata.get("resourceVersion") not in (None, "", before["metadata"]["resourceVersion"]):
+        raise Refusal(
+            409,
+            "Conflict",
+            f'Operation cannot be fulfilled on {asked.resource} "{asked.name}": the object has been modified; '
+            "please apply your changes to the latest version and try again",
+        )
+
+
+def check_uid(before: Object, metadata: Object, asked: Asked) -> None:
+    """422: a write that is meant for another object of the same name."""
+    if metadata.get("uid") not in (None, before["metadata"]["uid"]):
+        raise Refusal(422, "Invalid", f'"{asked.name}" is invalid: metadata.uid: Invalid value: field is immutable')
 
 
 def selects(params: dict[str, str], namespace: str, item: Optional[Object]) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.model_cluster.requests import Asked, Refusal, check_preconditions, merged, strategic_merged
+from tests.model_cluster.requests import Asked, Refusal, check_preconditions, check_uid, merged, strategic_merged
 from tests.model_cluster.store import Object, Store
 
 _MERGES = {
@@ -33,6 +33,7 @@ def _create(store: Store, asked: Asked, content_type: str, body: Object) -> Obje
 def _replace(store: Store, asked: Asked, content_type: str, body: Object) -> Object:
     before = _found(store, asked)
     check_preconditions(before, body["metadata"], asked)
+    check_uid(before, body["metadata"], asked)
     return store.put(asked.collection, {**body, "metadata": {**before["metadata"], **body["metadata"]}})
 
 
@@ -47,6 +48,7 @@ def _patch(store: Store, asked: Asked, content_type: str, body: Any) -> Object:
         return _create(store, asked, content_type, body)
     before = _found(store, asked)
     check_preconditions(before, body.get("metadata") or {}, asked)
+    check_uid(before, body.get("metadata") or {}, asked)
     after = merge(before, body)
     after["metadata"]["resourceVersion"] = before["metadata"]["resourceVersion"]
     if asked.part == "resize":
@@ -60,7 +62,12 @@ def _patch(store: Store, asked: Asked, content_type: str, body: Any) -> Object:
 
 def _delete(store: Store, asked: Asked, content_type: str, body: Any) -> Object:
     before = _found(store, asked)
-    check_preconditions(before, (body or {}).get("preconditions") or {}, asked)
+    preconditions = (body or {}).get("preconditions") or {}
+    check_preconditions(before, preconditions, asked)
+    if preconditions.get("uid") not in (None, before["metadata"]["uid"]):
+        raise Refusal(
+            409, "Conflict", f'Operation cannot be fulfilled on {asked.resource} "{asked.name}": UID in precondition'
+        )
     store.drop(asked.collection, asked.name, asked.namespace)
     return {"kind": "Status", "apiVersion": "v1", "status": "Success"}
 
