@@ -38,6 +38,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.objects import wanted_objects
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.reading import read_fleet, read_pod
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.request import NEVER_PREEMPT, PRESENT, Request
+from ansible_collections.ballast.kube.plugins.module_utils._core.errors import PeerError
 from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
 from ansible_collections.ballast.kube.plugins.module_utils._core.kubeapi import STRATEGIC_MERGE_PATCH, Api
 from ansible_collections.ballast.kube.plugins.module_utils._core.kubeconfig import credentials
@@ -73,6 +74,7 @@ class Watched:
     def __init__(self, api: Api, path: str) -> None:
         self._told: list[tuple[float, Object]] = []
         self._news = threading.Condition()
+        self._over = False
         listed = api.list(path)
         self._latest = {_key(item): dict(item) for item in listed.items}
         self._thread = threading.Thread(target=self._read, args=(api, path, listed.resource_version), daemon=True)
@@ -98,20 +100,28 @@ class Watched:
         with self._news:
             self._told.clear()
 
+    def end(self) -> None:
+        self._over = True
+
     def _read(self, api: Api, path: str, version: str) -> None:
-        # Restarted from where it was: the server closes a watch after some minutes.
-        while True:
-            for event in api.watch(path, {"resourceVersion": version}):
-                at, item = time.monotonic(), event["object"]
-                version = item["metadata"]["resourceVersion"]
-                if event["type"] == "BOOKMARK":
-                    continue
-                with self._news:
-                    self._told.append((at, item))
-                    self._latest[_key(item)] = item
-                    if event["type"] == "DELETED":
-                        del self._latest[_key(item)]
-                    self._news.notify_all()
+        # Again from where it was: the server closes a watch after some minutes.
+        while not self._over:
+            try:
+                for event in api.watch(path, {"resourceVersion": version}):
+                    version = event["object"]["metadata"]["resourceVersion"]
+                    if event["type"] != "BOOKMARK":
+                        self._take(event["type"], event["object"])
+            except PeerError:
+                if not self._over:
+                    raise
+
+    def _take(self, kind: str, item: Object) -> None:
+        with self._news:
+            self._told.append((time.monotonic(), item))
+            self._latest[_key(item)] = item
+            if kind == "DELETED":
+                del self._latest[_key(item)]
+            self._news.notify_all()
 
 
 class Bench:
@@ -137,6 +147,8 @@ class Bench:
             self.restart(None)
             say(f"systemReserved: {kubelet[-1]}")
             assert self.balloon().restarts == 0
+        self.nodes.end()
+        self.pods.end()
         return {"balloon": balloon, "kubelet": kubelet}
 
     def balloon_round(self, large: Amount) -> dict[str, dict[str, float]]:
