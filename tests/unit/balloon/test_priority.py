@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Optional
 
 import pytest
@@ -249,6 +250,9 @@ def test_a_critical_balloon_shrinks_anywhere() -> None:
     move = next_move(before, ALL - FLOOR_SIZE)
     assert move is not None
     assert move.after == FLOOR_SIZE
+    steering = Steering({"n1": ALL - FLOOR_SIZE}, grow_timeout=30.0)
+    steering.decide(Fleet({"n1": replace(before, ready=False)}, {"h1": ALL}, {"h1": Amount(0, 0)}), 0.0)
+    assert not steering.finished, "its kubelet is waited for"
 
 
 def test_what_a_node_forbids_is_read_from_its_policy() -> None:
