@@ -56,6 +56,22 @@ class Counts(Protocol):
     def succeeded(self, now: float) -> None: ...
 
 
+class Uncounted:
+    """Where nobody asks for metrics."""
+
+    def ended(self, outcome: str) -> None:
+        pass
+
+    def failed(self, id: str) -> None:
+        pass
+
+    def denied(self) -> None:
+        pass
+
+    def succeeded(self, now: float) -> None:
+        pass
+
+
 class LogSink:
     """Progress to the log: an event for each thing that is told."""
 

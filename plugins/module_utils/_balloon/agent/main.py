@@ -30,7 +30,7 @@ from ..._core.agent.scrape import serve_metrics
 from ..._core.agent.status import answer_status
 from ..._core.host import LocalHost
 from .access import read_credentials
-from .loop import Counts
+from .loop import Counts, Uncounted
 from .messages import AGENT
 from .metrics import Metrics
 from .settings import Settings, parse_settings
@@ -116,27 +116,11 @@ async def _answer(worker: Worker, config: str, directory: str, undo: AsyncExitSt
 
 async def _metrics(worker: Worker, settings: Settings, undo: AsyncExitStack) -> Counts:
     if settings.metrics is None:
-        return _Uncounted()
+        return Uncounted()
     metrics = Metrics(worker.view, worker.calls)
     server = await serve_metrics(AGENT, metrics.library, metrics.registry, settings.metrics)
     undo.callback(server.close)
     return metrics
-
-
-class _Uncounted:
-    """Where nobody asks for metrics."""
-
-    def ended(self, outcome: str) -> None:
-        pass
-
-    def failed(self, id: str) -> None:
-        pass
-
-    def denied(self) -> None:
-        pass
-
-    def succeeded(self, now: float) -> None:
-        pass
 
 
 def _told(settings: Settings) -> str:

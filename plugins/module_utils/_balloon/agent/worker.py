@@ -20,7 +20,7 @@ from ..limits import limits_of
 from ..machine import machine_of
 from .access import read_credentials
 from .choice import Known
-from .loop import Counts, Parts, Reconciler, Stopped, WatchfulCluster
+from .loop import Counts, Parts, Reconciler, Stopped, Uncounted, WatchfulCluster
 from .metrics import View
 from .settings import Settings
 from .status import Notes
@@ -30,7 +30,7 @@ class Worker:
     """`run` in a thread of its own; the rest from any."""
 
     def __init__(self, settings: Settings, host: Host, log: Log) -> None:
-        self.counts: Optional[Counts] = None
+        self.counts: Counts = Uncounted()
         self._wanted = settings
         self._effective = settings
         self._host = host
@@ -100,7 +100,6 @@ class Worker:
         leases = Leases(api, self._host, namespace=settings.namespace)
         limits = limits_of(settings.request, self._host)
         with cluster:
-            assert self.counts is not None
             parts = Parts(cluster, leases, limits, self._host, self._log, self.counts)
             reconciler = Reconciler(settings, parts, self._known)
             self._reconciler, self._trouble = reconciler, ""
@@ -113,8 +112,7 @@ class Worker:
                 self._reconciler = None
 
     def _failed(self, error: BallastError) -> None:
-        if self.counts is not None:
-            self.counts.failed(error.id)
+        self.counts.failed(error.id)
         if error.in_one_line != self._trouble:
             self._trouble = error.in_one_line
             self._log.event("problem", id=error.id, text=self._trouble)
