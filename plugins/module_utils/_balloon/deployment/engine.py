@@ -26,6 +26,7 @@ INSTALLATION = Installation(
     needed={"prometheus_client": "python3-prometheus-client", "yaml": "python3-yaml"},
     parse=lambda text, name: parse_settings(text, name=name),
     restart_keys=("metrics",),
+    cgroup="ballast-balloon_reconciler",
     after=("network-online.target",),
 )
 

@@ -47,6 +47,8 @@ class Installation:
     needed: Mapping[str, str]  # by the name that Python imports, the package of Debian
     parse: Callable[[str, str], object]  # text and name of the file; answers a dataclass, raises what is wrong
     restart_keys: Sequence[str]  # settings that HUP does not change
+    # With an underscore, which no name of a lab has: systemd nests slices at dashes, and one called as a lab would hold its nodes.
+    cgroup: str
     after: Sequence[str] = ()  # units of systemd
     before: Sequence[str] = ()
 
@@ -85,11 +87,6 @@ class Installation:
     @property
     def log(self) -> str:
         return f"{self.logs}/{self.agent.short}.log"
-
-    @property
-    def cgroup(self) -> str:
-        """systemd nests slices at dashes, and leaves those in between behind."""
-        return f"ballast-{self.agent.short.replace('-', '_')}"
 
     def sv_dir(self, state_dir: str) -> str:
         return os.path.join(state_dir, "sv")

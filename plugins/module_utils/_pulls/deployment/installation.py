@@ -18,6 +18,7 @@ INSTALLATION = Installation(
     needed={"grpc": "python3-grpcio", "prometheus_client": "python3-prometheus-client", "yaml": "python3-yaml"},
     parse=lambda text, name: parse_settings(text, name=name),
     restart_keys=("listeners", "metrics"),
+    cgroup="ballast-pull_proxy",
     after=("containerd.service", "crio.service"),
     before=("kubelet.service",),
 )
