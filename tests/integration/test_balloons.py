@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import random
+import signal
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -148,6 +150,21 @@ def test_a_kubelet_that_is_killed_in_the_middle_ends_at_the_target(lab: BalloonL
     with ThreadPoolExecutor(1) as pool:
         run = pool.submit(lab.size, {"n1": {"cpu": "200m", "memory": "1Gi"}, "n2": {"cpu": "700m", "memory": "6Gi"}})
         lab.kill_kubelet("n1")
+        result = run.result(timeout=300)
+    assert {result.outcomes[name] for name in ("n1", "n2")} == {"done"}, result.texts
+    assert lab.broken() == []
+    assert lab.restarts() == before
+
+
+def test_an_api_server_that_does_not_answer_for_a_while_is_waited_for(lab: BalloonLab) -> None:
+    before = pods_on_all(lab)
+    api_server = next(pid for place, pid in lab.lab.services().items() if place.endswith("-kube-apiserver"))
+    with ThreadPoolExecutor(1) as pool:
+        run = pool.submit(lab.size, {"n1": {"cpu": "200m", "memory": "1Gi"}, "n2": {"cpu": "700m", "memory": "6Gi"}})
+        time.sleep(0.3)  # somewhere in the middle, another place each time
+        os.kill(api_server, signal.SIGSTOP)
+        time.sleep(5)
+        os.kill(api_server, signal.SIGCONT)
         result = run.result(timeout=300)
     assert {result.outcomes[name] for name in ("n1", "n2")} == {"done"}, result.texts
     assert lab.broken() == []
