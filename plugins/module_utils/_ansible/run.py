@@ -13,7 +13,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Generic, NoReturn, TypeVar
 
@@ -115,6 +115,9 @@ def _conclude(
     blocking = [finding for finding in findings if finding.blocking]
     result["findings"] = [asdict(finding) for finding in findings]
     if blocking:
+        # What there is now tells why; where even that cannot be read, the findings are what counts.
+        with suppress(BallastError):
+            result.update(feature.engine.report(desired, host))
         module.fail_json(msg=_told(blocking), seconds=seconds.spent, **result)
     for finding in findings:
         module.warn(_told([finding]))

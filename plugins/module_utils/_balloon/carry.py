@@ -23,7 +23,7 @@ from .._core.host import Host
 from .amount import Amount
 from .cluster import Cluster, is_temporary
 from .cluster_messages import MESSAGES
-from .facts import ASKED, DEFERRED, DONE, FAILED, INFEASIBLE, REVERTED, SETTLED, Fleet, Node, Outcome
+from .facts import ASKED, DEFERRED, DONE, FAILED, INFEASIBLE, SETTLED, Fleet, Node, Outcome
 from .following import backoff
 from .holding import Holding
 from .lease import Leases
@@ -271,8 +271,9 @@ class _Carrier:
     def _record(self, task: _Record, trouble: str) -> None:
         outcome = self._steering.outcomes[task.node]
         if trouble:
-            text = f"the balloon is at its size, but its Node could not be told: {trouble}"
-            outcome = replace(outcome, outcome=FAILED, text=text)
+            outcome = replace(
+                outcome, outcome=FAILED, why=MESSAGES.error("balloon-untold", node=task.node, found=trouble)
+            )
         self._recorded[task.node] = outcome
 
     def _conclude(self, pool: ThreadPoolExecutor) -> None:
@@ -290,11 +291,7 @@ class _Carrier:
 
     def _tell(self) -> None:
         """What is new of each node."""
-        tell = {
-            DONE: self._progress.done,
-            REVERTED: self._progress.undone,
-            "waiting": self._progress.waiting,
-        }
+        tell = {DONE: self._progress.done, "waiting": self._progress.waiting}
         for name in self._steering.targets:
             told = self._to_tell(name)
             if told is not None and self._told.get(name) != told:
@@ -306,7 +303,7 @@ class _Carrier:
         """An outcome or "waiting", and its text; None where there is nothing to tell."""
         outcome = self._recorded.get(name)
         if outcome is not None:
-            return outcome.outcome, f"balloon {outcome.after}" if outcome.outcome == DONE else outcome.text
+            return outcome.outcome, f"balloon {outcome.after}" if outcome.why is None else outcome.why.text
         node = self._fleet.nodes.get(name)
         balloon = node.balloon if node is not None else None
         if balloon is None or balloon.state in (SETTLED, ASKED):

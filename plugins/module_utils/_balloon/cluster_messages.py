@@ -84,6 +84,12 @@ MESSAGES = Messages(
             remedy="nothing: it is read anew, and decided anew",
         ),
         Message(
+            id="balloon-untold",
+            error=PeerError,
+            text="{node}: the balloon is at its size, but its Node could not be told the target",
+            remedy="see to what the server says, then run the same command again: it writes the target",
+        ),
+        Message(
             id="balloon-api-lost",
             error=PeerError,
             text="the API server was not there for {seconds} seconds; the resizes were left as they are, none takes more than the host has",

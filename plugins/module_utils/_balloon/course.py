@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Optional, Union
 
+from .._core.errors import BallastError
 from . import steering_texts as texts
 from .amount import NONE, Amount
 from .facts import (
@@ -89,7 +90,7 @@ class _Ending:
     """The outcome of a node whose balloon is being put back to `size`."""
 
     outcome: str
-    text: str
+    why: BallastError
     asked: Amount
     size: Amount
     since: float
@@ -192,9 +193,9 @@ class Course:
         else:
             self._finish(REJECTED, texts.rejected(self.name, ask.action.size, words))
 
-    def block(self, text: str) -> None:
+    def block(self, why: BallastError) -> None:
         """The others leave no room for it."""
-        self._finish(BLOCKED, text)
+        self._finish(BLOCKED, why)
 
     def _answered(self, ask: _Ask, node: Node, now: float) -> bool:
         """Whether the facts say what became of it: a pod that is another now either has that size, or will never get it by that."""
@@ -246,7 +247,7 @@ class Course:
                 self._finish(FAILED, texts.not_started(node, START_SECONDS))
             return None
         if is_at_target(node, self.target):
-            self._finish(DONE, "")
+            self._finish(DONE, None)
         elif not can_resize(node):
             self._finish(REJECTED, texts.kubelet_old(node))
         elif next_move(node, self.target) is not None:
@@ -290,13 +291,13 @@ class Course:
         self._finish(FAILED, texts.not_actuated(node, balloon, seconds))
         return None
 
-    def _put_back(self, outcome: str, text: str, balloon: Balloon, now: float) -> Optional[Resize]:
+    def _put_back(self, outcome: str, why: BallastError, balloon: Balloon, now: float) -> Optional[Resize]:
         """What was to shrink and was not answered stays asked: see `granted`."""
         size = granted(balloon)
         if size == balloon.desired:
-            self._finish(outcome, text)
+            self._finish(outcome, why)
             return None
-        self._ending = _Ending(outcome, text, balloon.desired, size, now)
+        self._ending = _Ending(outcome, why, balloon.desired, size, now)
         return _resize(self.name, balloon, size, REVERT)
 
     def _end(self, ending: _Ending, node: Node, now: float) -> None:
@@ -306,13 +307,13 @@ class Course:
         if under_way and now < ending.since + ANSWER_SECONDS:
             self._wake_at(ending.since + ANSWER_SECONDS)
         else:
-            self._finish(ending.outcome, ending.text)
+            self._finish(ending.outcome, ending.why)
 
-    def _finish(self, outcome: str, text: str) -> None:
+    def _finish(self, outcome: str, why: Optional[BallastError]) -> None:
         after = _allocated(self.node)
         self.phase = OVER
         self.wake = None
-        self.outcome = Outcome(self.name, outcome, after if self._before is None else self._before, after, text)
+        self.outcome = Outcome(self.name, outcome, after if self._before is None else self._before, after, why)
 
     def _wake_at(self, time: float) -> None:
         self.wake = time if self.wake is None else min(self.wake, time)

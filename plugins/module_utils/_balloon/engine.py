@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Optional
 
 from .._core.engine import Finding
-from .._core.errors import Problems
+from .._core.errors import BallastError, Problems
 from .._core.events import Progress
 from .._core.host import Host
 from .._core.kubeapi import Api
@@ -153,9 +153,9 @@ class BalloonEngine:
         return plan.steps
 
     def verify(self, desired: Request, host: Host, progress: Progress) -> list[Finding]:
-        missed = [outcome for outcome in self._outcomes.values() if outcome.outcome != DONE]
+        missed = [outcome.why for outcome in self._outcomes.values() if outcome.why is not None]
         if missed:
-            return [Finding(f"balloon-{one.outcome}", f"node {one.node}", one.text, "") for one in missed]
+            return [_finding(one) for one in missed]
         return [] if desired.state == ABSENT else findings(read(desired, host), tuple(self._targets))
 
     def preview(self, desired: Request) -> dict[str, object]:
@@ -170,8 +170,10 @@ class BalloonEngine:
         with cluster_of(_held_to(desired), api, host) as cluster:
             self._outcomes = carry_out(steering, cluster, limits_of(desired, host), leases, host, progress)
             if desired.state == ABSENT:
-                for name, outcome in self._outcomes.items():
-                    if outcome.outcome == DONE:  # the reconciler goes on to hold the others
+                for record in plan.records:
+                    name = record.node.name
+                    # The reconciler goes on to hold those that are not done.
+                    if name not in self._outcomes or self._outcomes[name].outcome == DONE:
                         cluster.annotate(name, None)
 
 
@@ -229,6 +231,12 @@ def _apply_objects(plan: Plan, api: Api, progress: Progress) -> None:
 
 def _others_have_targets(fleet: Fleet, named: Mapping[str, Amount]) -> bool:
     return any(node.target is not None for name, node in fleet.nodes.items() if name not in named)
+
+
+def _finding(why: BallastError) -> Finding:
+    """The subject is in its text."""
+    found = f"\n  found: {why.found}" if why.found else ""
+    return Finding(why.id, "balloons", why.text + found, why.remedy)
 
 
 def _is_news(record: Record) -> bool:

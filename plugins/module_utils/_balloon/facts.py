@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Optional
 
+from .._core.errors import BallastError
 from .amount import FLOOR, MIB, NONE, Amount
 
 LABEL = "balloons.ballast.dev/balloon"  # of every balloon pod; its value is "true"
@@ -157,10 +158,15 @@ OUTCOMES = (DONE, REVERTED, INFEASIBLE_OUTCOME, REJECTED, BLOCKED, FAILED)
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one node. `before` and `after` are balloon sizes as allocated; `text` is for a person, "" when done."""
+    """What became of one node. `before` and `after` are balloon sizes as allocated; `why` is None when done."""
 
     node: str
     outcome: str
     before: Amount
     after: Amount
-    text: str = ""
+    why: Optional[BallastError] = None
+
+    @property
+    def text(self) -> str:
+        """For a person; "" when done."""
+        return "" if self.why is None else str(self.why)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Optional
 
-from .._core.errors import last_lines, shorten
+from .._core.errors import BallastError, last_lines, shorten
 from .amount import NONE, Amount, total
 from .facts import Balloon, Node, Outcome, Pod
 from .moves import RESIZES_SINCE, granted, left_to_limits, left_to_promise
@@ -21,7 +21,7 @@ from .steering_messages import MESSAGES
 _NAMED = 5  # pods or nodes, of those that hold the room
 
 
-def reverted(node: Node, balloon: Balloon, target: Amount) -> str:
+def reverted(node: Node, balloon: Balloon, target: Amount) -> BallastError:
     requested = total(pod.requests for pod in node.pods)
     lacking = (requested - target).most(NONE)
     pods = sorted(node.pods, key=lambda pod: _weight(pod.requests, lacking), reverse=True)
@@ -33,15 +33,15 @@ def reverted(node: Node, balloon: Balloon, target: Amount) -> str:
     return _text("balloon-reverted", found, node=node.name, asked=balloon.desired, size=granted(balloon))
 
 
-def infeasible(node: Node, balloon: Balloon) -> str:
+def infeasible(node: Node, balloon: Balloon) -> BallastError:
     return _text("balloon-infeasible", _words(balloon), node=node.name, asked=balloon.desired, size=granted(balloon))
 
 
-def rejected(node: str, asked: Amount, words: str) -> str:
+def rejected(node: str, asked: Amount, words: str) -> BallastError:
     return _text("balloon-rejected", [_short(words)], node=node, asked=asked)
 
 
-def kubelet_old(node: Node) -> str:
+def kubelet_old(node: Node) -> BallastError:
     version = ".".join(map(str, node.version))
     since = ".".join(map(str, RESIZES_SINCE))
     return _text(
@@ -49,7 +49,7 @@ def kubelet_old(node: Node) -> str:
     )
 
 
-def would_preempt(node: Node) -> str:
+def would_preempt(node: Node) -> BallastError:
     return _text("balloon-would-preempt", [], node=node.name)
 
 
@@ -60,7 +60,7 @@ def blocked(
     room: Amount,
     targets: Mapping[str, Amount],
     outcomes: Mapping[str, Outcome],
-) -> str:
+) -> BallastError:
     """`others`: all nodes of the host, as they count."""
     wanted = node.allocatable - node.balloon_for(target)
     left = left_to_promise(others, room).least(left_to_limits(others, room)).most(NONE)
@@ -76,49 +76,49 @@ def blocked(
     return _text("balloon-blocked", found, node=node.name, host=node.host, more=more, left=left)
 
 
-def limit_refused(node: str, limit: Amount, words: str) -> str:
+def limit_refused(node: str, limit: Amount, words: str) -> BallastError:
     return _text("balloon-limit-refused", [_short(words)], node=node, limit=limit)
 
 
-def not_started(node: Node, seconds: float) -> str:
+def not_started(node: Node, seconds: float) -> BallastError:
     there = f"pod {node.balloon.name} has not started" if node.balloon else "no balloon pod"
     found = [there, *_words(node.balloon), *([] if node.ready else ["the node is not Ready"])]
     return _text("balloon-not-started", found, node=node.name, seconds=f"{seconds:.0f}")
 
 
-def node_gone(node: str, seconds: float) -> str:
+def node_gone(node: str, seconds: float) -> BallastError:
     return _text("balloon-node-gone", [], node=node, seconds=f"{seconds:.0f}")
 
 
-def node_unready(node: Node, balloon: Balloon, seconds: float) -> str:
+def node_unready(node: Node, balloon: Balloon, seconds: float) -> BallastError:
     found = [*_words(balloon), *_asked(balloon)]
     return _text("balloon-node-unready", found, node=node.name, seconds=f"{seconds:.0f}", size=balloon.allocated)
 
 
-def unanswered(node: Node, balloon: Balloon, seconds: float) -> str:
+def unanswered(node: Node, balloon: Balloon, seconds: float) -> BallastError:
     found = [f"allocated: {balloon.allocated}"]
     return _text("balloon-unanswered", found, node=node.name, asked=balloon.desired, seconds=f"{seconds:.0f}")
 
 
-def not_actuated(node: Node, balloon: Balloon, seconds: float) -> str:
+def not_actuated(node: Node, balloon: Balloon, seconds: float) -> BallastError:
     found = [*_words(balloon), f"actual: {balloon.actual}"]
     return _text("balloon-not-actuated", found, node=node.name, asked=balloon.desired, seconds=f"{seconds:.0f}")
 
 
-def not_put_back(node: str, asked: Amount, size: Amount, words: str) -> str:
+def not_put_back(node: str, asked: Amount, size: Amount, words: str) -> BallastError:
     return _text("balloon-not-put-back", [_short(words)], node=node, asked=asked, size=size)
 
 
-def contended(node: str, tries: int, words: str) -> str:
+def contended(node: str, tries: int, words: str) -> BallastError:
     return _text("balloon-contended", [_short(words)] if words else [], node=node, tries=tries)
 
 
-def api_silent(node: str, asked: Amount, seconds: float) -> str:
+def api_silent(node: str, asked: Amount, seconds: float) -> BallastError:
     return _text("balloon-api-silent", [], node=node, asked=asked, seconds=f"{seconds:.0f}")
 
 
-def _text(id: str, found: Sequence[str], **fields: object) -> str:
-    return str(MESSAGES.error(id, found="; ".join(found), **fields))
+def _text(id: str, found: Sequence[str], **fields: object) -> BallastError:
+    return MESSAGES.error(id, found="; ".join(found), **fields)
 
 
 def _short(words: str) -> str:

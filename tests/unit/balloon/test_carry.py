@@ -79,7 +79,7 @@ def test_growth_that_pods_leave_no_room_for_is_reverted(model: ModelCluster) -> 
     assert (annotation(model, "n1"), annotation(model, "n2")) == (None, None)
     assert model.pod("web")["status"]["phase"] == "Running"
     assert [text for kind, _subject, text in told.events if kind == "waiting" and "deferred" in text]
-    assert "undone" in [kind for kind, _subject, _text in told.events]
+    assert "failed" in [kind for kind, _subject, _text in told.events]
 
 
 def test_what_can_never_be_is_put_back(model: ModelCluster) -> None:
@@ -192,7 +192,7 @@ def test_a_host_is_given_back_as_soon_as_its_nodes_are_through(model: ModelClust
     left: list[list[str]] = []
 
     def look(event: Event) -> None:
-        if event.kind == "undone":
+        if event.kind == "failed":
             left.append([item["metadata"]["name"] for item in model.store.all(LEASES)])
 
     found = run(model, {**TRADE, "n3": Amount(1000, 2 * GIB)}, told=Told(look), grow_timeout=1.0)

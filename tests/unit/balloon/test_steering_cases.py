@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.amount import FLOOR, MIB, NONE, Amount
@@ -364,7 +366,7 @@ def test_a_kubelet_that_cannot_resize_is_not_asked() -> None:
 def test_a_balloon_that_does_not_start_is_waited_for_and_then_told() -> None:
     steps = Steps(world(None), SMALL)
     assert steps.wait() == 120
-    assert steps.outcomes["n0"] == Outcome("n0", FAILED, NONE, NONE, steps.told())
+    assert replace(steps.outcomes["n0"], why=None) == Outcome("n0", FAILED, NONE, NONE)
     assert "no balloon pod" in steps.told()
 
 
