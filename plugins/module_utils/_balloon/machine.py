@@ -14,6 +14,7 @@ from .amount import Amount
 from .limit_messages import MESSAGES
 from .reading import Machine
 from .request import Request
+from .vms import VmLimits
 
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _ONLINE = "/sys/devices/system/cpu/online"
@@ -25,7 +26,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 
 def machine_of(request: Request, host: Host) -> Optional[Machine]:
     """With `vm` of the request; else None, and nodes of one kernel share what that has. HostError where the kernel does not
-    say what there is.
+    say what there is, PeerError where a virtual machine does not.
 
     Its name is the boot id, as that of a host whose nodes share its kernel: so a Lease of that name is for both.
     """
@@ -38,7 +39,8 @@ def machine_of(request: Request, host: Host) -> Optional[Machine]:
         if not fine:
             raise MESSAGES.error("balloon-machine-unknown", path=path)
     capacity = Amount(processors * 1000, int(total[1]) * 1024 if total else 0)
-    return Machine(name, capacity, frozenset(row.name for row in request.nodes))
+    limits = VmLimits(host, {row.name: row.qmp for row in request.nodes})
+    return Machine(name, capacity, {row.name: limits.most(row.name) for row in request.nodes})
 
 
 def _read(host: Host, path: str) -> str:

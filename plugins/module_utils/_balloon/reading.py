@@ -60,11 +60,14 @@ _OVER = ("Succeeded", "Failed")
 
 
 class Machine(NamedTuple):
-    """One whose virtual machines are nodes: the host of all of them."""
+    """One whose virtual machines are nodes: the host of all of them. `nodes`: by name, what each was started with.
+
+    That is a node's capacity here. Its kubelet tells of less, since its kernel keeps memory to itself: overhead, too.
+    """
 
     name: str
     capacity: Amount
-    nodes: frozenset[str]
+    nodes: Mapping[str, Amount]
 
 
 @dataclass(frozen=True)
@@ -190,10 +193,12 @@ def read_node(item: Object, *, machine: Optional[Machine] = None) -> Optional[Re
     told = mapping(status, "nodeInfo", where)
     version = _VERSION.match(text(told, "kubeletVersion", where))
     target, problem = _target(mapping(mapping(item, "metadata", where), "annotations", where).get(TARGET), name)
+    capacity = amount(status, "capacity", where)
+    given = machine.nodes.get(name) if machine else None
     node = Node(
         name=name,
-        host=machine.name if machine and name in machine.nodes else text(told, "bootID", where) or name,
-        capacity=amount(status, "capacity", where),
+        host=machine.name if machine and given else text(told, "bootID", where) or name,
+        capacity=capacity.most(given) if given else capacity,
         allocatable=amount(status, "allocatable", where),
         version=(int(version[1]), int(version[2])) if version else (0, 0),
         ready=any(

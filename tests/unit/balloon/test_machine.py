@@ -5,20 +5,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.agent.settings import NodeRow, Settings
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.amount import Amount
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.machine import machine_of
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.vms import VmLimits
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import HostError
+from tests.unit.balloon.qemu import Qemu, served
 from tests.unit.fakes import FakeHost
 
 BOOT = "/proc/sys/kernel/random/boot_id"
 ONLINE = "/sys/devices/system/cpu/online"
 MEMORY = "/proc/meminfo"
 ID = "0b5e5a4e-9f0c-4c3b-8f43-2a5b6f0c9d11"
-REQUEST = Settings(kubeconfig="/k", vm=True, nodes=(NodeRow("n1", qmp="/q1"), NodeRow("n2", qmp="/q2"))).request
+REQUEST = Settings(kubeconfig="/k", vm=True).request
 
 
 def machine(**files: str) -> FakeHost:
@@ -26,11 +29,13 @@ def machine(**files: str) -> FakeHost:
     return FakeHost(files={**given, **files})
 
 
-def test_it_has_what_its_kernel_says() -> None:
-    found = machine_of(REQUEST, machine())
-    assert found is not None
-    assert (found.name, found.capacity) == (ID, Amount(5000, 16303292 * 1024))
-    assert found.nodes == {"n1", "n2"}
+def test_it_has_what_its_kernel_says_and_its_nodes_what_they_were_started_with(tmp_path: Path) -> None:
+    with served(tmp_path / "q1", Qemu().serve) as path:
+        request = Settings(kubeconfig="/k", vm=True, nodes=(NodeRow("n1", qmp=path),)).request
+        found = machine_of(request, machine())
+        assert found is not None
+        assert (found.name, found.capacity) == (ID, Amount(5000, 16303292 * 1024))
+        assert found.nodes == {"n1": VmLimits(machine(), {"n1": path}).most("n1")}
 
 
 def test_without_virtual_machines_it_is_none_of_ours() -> None:

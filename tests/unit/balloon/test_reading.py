@@ -359,11 +359,14 @@ def test_nodes_that_share_a_kernel_share_a_host_and_the_smallest_capacity_of_the
 
 
 def test_virtual_machines_of_one_machine_share_it() -> None:
-    machine = Machine("big", Amount(64000, 256 * GIB), frozenset(["n1", "n2"]))
+    given = {"n1": Amount(4000, 9 * GIB), "n2": Amount(4000, 8 * GIB)}
+    machine = Machine("big", Amount(64000, 256 * GIB), given)
     nodes = [a_node("n1", boot="a"), a_node("n2", boot="b"), a_node("n3", boot="c")]
     fleet = read_fleet(nodes, [], namespace=NAMESPACE, machine=machine).fleet
     assert {name: node.host for name, node in fleet.nodes.items()} == {"n1": "big", "n2": "big", "n3": "c"}
     assert fleet.capacities == {"big": Amount(64000, 256 * GIB), "c": Amount(4000, 8 * GIB)}
+    # What the kernel of a virtual machine keeps to itself is overhead: its limit is target and overhead.
+    assert fleet.nodes["n1"].overhead - fleet.nodes["n2"].overhead == Amount(0, GIB)
 
 
 def test_a_node_that_no_kubelet_has_registered_is_left_out() -> None:
