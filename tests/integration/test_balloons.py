@@ -20,6 +20,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, Problems
 from tests.integration.balloon_lab import NAMES, BalloonLab, balloon_lab
 from tests.integration.kube_proxy import eventually
+from tests.integration.lab import Run
 
 pytestmark = [pytest.mark.lab, pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a lab")]
 
@@ -60,6 +61,35 @@ def test_a_lab_is_made_with_the_shares_of_its_nodes(whole: BalloonLab) -> None:
     assert whole.broken() == []
     taints = [(whole.node(name) or {})["spec"].get("taints") for name in NAMES]
     assert taints == [None, None, None]
+
+
+def test_a_node_of_the_lab_is_resized_by_one_command_and_all_is_put_back_where_pods_stand_in_the_way(
+    lab: BalloonLab,
+) -> None:
+    def resize(memory: str) -> Run:
+        return lab.lab.playbook("lab_resize", lab_node="n1", lab_cpu="400m", lab_memory=memory)
+
+    done = resize("2Gi")
+    assert done.status == 0, done.output
+    assert "holds" in done.output
+    assert lab.lab.record["sizes"] == {"n1": {"cpu": "400m", "memory": "2Gi"}}
+    node = lab.fleet().nodes["n1"]
+    assert node.target == Amount(400, 2048 * MIB) - node.overhead
+    assert node.limit == Amount(400, 2048 * MIB)
+    assert lab.broken() == []
+    assert resize("2Gi").changed == 0
+
+    before = {name: lab.annotated(name) for name in NAMES}
+    lab.pod("hog", "n2", memory="6Gi")
+    assert eventually(lambda: lab.running("hog"), seconds=_SECONDS)
+    refused = resize("16Gi")
+    assert refused.status != 0
+    assert "balloon-reverted" in refused.output
+    assert "default/hog" in refused.output
+    assert "have what they had before" in refused.output
+    assert {name: lab.annotated(name) for name in NAMES} == before
+    assert lab.lab.record["sizes"] == {"n1": {"cpu": "400m", "memory": "2Gi"}}
+    assert lab.broken() == []
 
 
 def test_grow_shrink_and_trade_agree_everywhere_and_touch_no_pod(lab: BalloonLab) -> None:

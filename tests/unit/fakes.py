@@ -405,8 +405,9 @@ class FakeHost(FakePaths):
         if node is None or node.kind != "directory":
             return []
         real = self._resolve(path)
-        names = {other for other in self._nodes if os.path.dirname(other) == real and other != real}
-        found = {os.path.basename(other) for other in names}
+        below = real.rstrip("/") + "/"
+        found = {other[len(below) :] for other in self._nodes if other.startswith(below) and other != below}
+        found = {name for name in found if "/" not in name}
         if real == "/proc":
             found.update(str(pid) for pid in self.processes)
         return sorted(found)
