@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,16 +17,19 @@ from pathlib import Path
 from typing import Any, Optional
 
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.amount import MIB, Amount
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.carry import carry_out
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.engine import (
     BalloonEngine,
     api_of,
     cluster_of,
     with_limits,
 )
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import TARGET, Fleet
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import TARGET, Fleet, Outcome
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.lease import Leases
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.limits import limits_of
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.moves import holds
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.request import SPEC, Request
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.steering import Steering
 from ansible_collections.ballast.kube.plugins.module_utils._core.events import NullSink, Progress
 from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
 from ansible_collections.ballast.kube.plugins.module_utils._core.kubeapi import Api
@@ -79,6 +82,20 @@ class BalloonLab:
 
     def size_rows(self, rows: Sequence[Mapping[str, Any]], **options: Any) -> Result:
         return run(self.request_of(rows, **options))
+
+    @contextmanager
+    def steered(self, *, grow_timeout: float) -> Iterator[Callable[[Mapping[str, Amount]], Mapping[str, Outcome]]]:
+        """Many sizes one after the other by what moves them in the module, without its reading and telling of each."""
+        request, host = self.request({}), LocalHost()
+        limits, progress = limits_of(request, host), Progress(NullSink(), feature="balloon")
+        with cluster_of(request, self.api, host) as cluster:
+
+            def size(targets: Mapping[str, Amount]) -> Mapping[str, Outcome]:
+                steering = Steering(targets, grow_timeout=grow_timeout)
+                leases = Leases(self.api, host, namespace=request.namespace)
+                return carry_out(steering, cluster, limits, leases, host, progress)
+
+            yield size
 
     def fleet(self, **options: Any) -> Fleet:
         """Read anew."""

@@ -157,22 +157,22 @@ def test_a_full_node_is_put_back_and_no_pod_is_harmed_over_many_rounds(lab: Ball
     before, seed = lab.restarts(), random.randrange(2**32)
     chance = random.Random(seed)
     outcomes: list[str] = []
-    while len(outcomes) < ROUNDS:
-        targets = {name: beyond_what_fits(chance) for name in NAMES}
-        result = lab.size(targets, grow_timeout=0.05)
-        outcomes += [result.outcomes[name] for name in NAMES]
-        assert set(outcomes) == {"reverted"}, (seed, result)
+    with lab.steered(grow_timeout=0.05) as size:
+        while len(outcomes) < ROUNDS:
+            found = size({name: beyond_what_fits(chance) for name in NAMES})
+            outcomes += [outcome.outcome for outcome in found.values()]
+            assert set(outcomes) == {"reverted"}, (seed, found)
     assert lab.running(*names)
     assert lab.restarts() == before
     assert lab.harm() == []
     assert lab.broken() == []
 
 
-def beyond_what_fits(chance: random.Random) -> dict[str, str]:
+def beyond_what_fits(chance: random.Random) -> Amount:
     """Less than the 450m and 3600Mi that pods request on each node, in one resource or in both."""
     small, large = chance.randrange(1, 449), chance.randrange(1, 3599)
     cpu, memory = chance.choice([(small, 4096), (500, large), (small, large)])
-    return {"cpu": f"{cpu}m", "memory": f"{memory}Mi"}
+    return Amount(cpu, memory * MIB)
 
 
 def test_a_kubelet_that_is_killed_in_the_middle_ends_at_the_target(lab: BalloonLab) -> None:

@@ -126,7 +126,7 @@ _ROWS = (
         severity=WARNING,
         expected="nothing of the backend {other}, as {backend} is in use",
         found="{what}",
-        remedy="remove it: ballast.kube.service_rules with backend {other} and state absent, or kube-proxy --cleanup",
+        remedy="remove it: ballast.kube.kube_proxy_residue; what service_rules left, by that module with backend {other} and state absent",
     ),
     Class(
         id="rules-audit-setting",
