@@ -135,10 +135,11 @@ class _Carrier:
         for name in sorted(self._steering.targets.keys() - self._recorded.keys()):
             for _attempt in range(_PUT_BACK_ATTEMPTS):
                 node = self._cluster.fleet().nodes.get(name)
-                if node is None or not self._holding.may_act(node.host) or not _waits_for_room(node):
+                back = None if node is None else _taken_back(node)
+                if node is None or back is None or not self._holding.may_act(node.host):
                     break
                 try:
-                    self._cluster.resize(_back(node))
+                    self._cluster.resize(back)
                     self._progress.undone(f"node {name}", "the balloon is to have what it had")
                     break
                 except BallastError as error:
@@ -315,16 +316,13 @@ def _is_worth_another_try(error: BallastError) -> bool:
     return error.id == "balloon-changed" or is_temporary(error)
 
 
-def _waits_for_room(node: Node) -> bool:
-    """It has been asked to grow, and has not grown."""
+def _taken_back(node: Node) -> Optional[Resize]:
+    """For a balloon that was asked to grow and has not grown. What it was to give at the same time it may have given already."""
     own = node.balloon
-    return own is not None and own.state in (ASKED, DEFERRED, INFEASIBLE) and not own.desired.fits_in(own.allocated)
-
-
-def _back(node: Node) -> Resize:
-    own = node.balloon
-    assert own is not None
-    return Resize(node.name, own.namespace, own.name, own.resource_version, own.allocated, REVERT)
+    if own is None or own.state not in (ASKED, DEFERRED, INFEASIBLE) or own.desired.fits_in(own.allocated):
+        return None
+    size = own.allocated if own.state == INFEASIBLE else own.desired.least(own.allocated)
+    return Resize(node.name, own.namespace, own.name, own.resource_version, size, REVERT)
 
 
 def _told(task: Union[Resize, SetLimit]) -> str:

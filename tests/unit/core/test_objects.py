@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Optional
 
 import pytest
 from hypothesis import given
@@ -48,8 +48,12 @@ def foreign(kind: str, name: str) -> BallastError:
     return PeerError(f"{kind} {name} is foreign", id="foreign")
 
 
-def steps(cluster: FakeApi, *, present: bool = True, wanted: dict[str, Object] = WANTED) -> tuple[ObjectStep, ...]:
-    return object_steps(wanted, find_objects(cluster.api, wanted), present=present, foreign=foreign)
+def steps(
+    cluster: FakeApi, *, present: bool = True, wanted: Optional[dict[str, Object]] = None
+) -> tuple[ObjectStep, ...]:
+    """Of WANTED, unless something else is."""
+    asked = WANTED if wanted is None else wanted
+    return object_steps(asked, find_objects(cluster.api, asked), present=present, foreign=foreign)
 
 
 def run(cluster: FakeApi, **asked: Any) -> list[str]:
