@@ -162,7 +162,8 @@ class BalloonEngine:
         return {}
 
     def report(self, desired: Request, host: Host) -> dict[str, object]:
-        return _reported(read(desired, host), self._targets, self._outcomes, tuple(self._targets))
+        wanted = self._targets if desired.state == PRESENT else {}  # else what is left of them on Nodes
+        return _reported(read(desired, host), wanted, self._outcomes, tuple(self._targets))
 
     def _move(self, plan: Plan, desired: Request, api: Api, host: Host, progress: Progress) -> None:
         steering = Steering(plan.targets, grow_timeout=desired.grow_timeout)
