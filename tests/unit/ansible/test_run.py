@@ -190,9 +190,22 @@ def test_a_blocking_finding_fails_the_run_and_keeps_what_was_done(ran: Callable[
     assert found.status == 1
     assert found.message == "node n1: not well\n  do:    look\n  id:    toy-found"
     assert [row["id"] for row in found.result["findings"]] == ["toy-found"]
+    assert found.result["there"] is True, "what there is tells why"
     assert found.result["changed"] is True
     assert len(found.result["steps"]) == 3
     assert (tmp_path / "made/a").exists()
+
+
+def test_a_report_that_cannot_be_read_does_not_hide_what_was_found(
+    ran: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreadable(self: Toy, desired: Wanted, host: Host) -> dict[str, object]:
+        raise HostError("not to be read", id="toy-unread")
+
+    monkeypatch.setattr(Toy, "report", unreadable)
+    found = ran(lambda: loop.run(feature("blocking")))
+    assert [row["id"] for row in found.result["findings"]] == ["toy-found"]
+    assert "not well" in found.message
 
 
 def test_another_finding_is_a_warning(ran: Callable[..., Ran]) -> None:
