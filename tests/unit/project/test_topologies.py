@@ -74,6 +74,16 @@ def test_the_pools_have_shares_labels_and_taints_and_leave_a_quarter_of_the_host
     assert nodes["service-1"]["taints"] == []
 
 
+def test_the_balloons_divide_the_whole_host():
+    lab = example("balloons")
+    assert lab["balloons"]
+    assert {node["name"]: node["cpu"] for node in lab["nodes"]} == {
+        "large": "1000m",
+        "small-1": "500m",
+        "small-2": "500m",
+    }
+
+
 def test_the_two_hosts_carry_two_nodes_each():
     lab = example("two-hosts")
     assert [host["name"] for host in lab["hosts"]] == ["vm1", "vm2"]
