@@ -71,7 +71,6 @@ def test_a_node_of_the_lab_is_resized_by_one_command_and_all_is_put_back_where_p
 
     done = resize("2Gi")
     assert done.status == 0, done.output
-    assert "holds" in done.output
     assert lab.lab.record["sizes"] == {"n1": {"cpu": "400m", "memory": "2Gi"}}
     node = lab.fleet().nodes["n1"]
     assert node.target == Amount(400, 2048 * MIB) - node.overhead
