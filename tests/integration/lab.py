@@ -82,7 +82,8 @@ class Lab:
     def services(self) -> dict[str, int]:
         """Directory of each of its services, with the process that runs now."""
         found = {}
-        for path in sorted(Path(self.directory).glob("**/supervise/pid")):
+        places = ("plane/sv/*/supervise/pid", "nodes/*/sv/*/supervise/pid")
+        for path in sorted(path for place in places for path in Path(self.directory).glob(place)):
             text = path.read_text(encoding="ascii").strip()
             found[str(path.parents[1])] = int(text) if text else 0
         return found
