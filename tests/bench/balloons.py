@@ -63,9 +63,9 @@ Object = Mapping[str, Any]
 class Rounds:
     """In `turns`, so that neither has the machine at another time than the other."""
 
-    balloon: int = 200
-    kubelet: int = 30
-    turns: int = 10
+    balloon: int = 100
+    kubelet: int = 20
+    turns: int = 5
 
 
 QUICK = Rounds(balloon=4, kubelet=2, turns=2)

@@ -45,11 +45,11 @@ RESULTS = Path(__file__).resolve().parent / "results/balloons_overload.json"
 PAGE = Path(__file__).resolve().parents[2] / "docs/balloons.md"
 TARGETS = {"n1": Amount(300, 1024 * MIB), "n2": Amount(500, 2048 * MIB), "n3": Amount(800, 3072 * MIB)}
 MODES = ("balloons", "slices", "systemReserved")
-TAKEN = 4 * 1024 * MIB  # that each pod tries to have
+TAKEN = 4000 * MIB  # that each pod tries to have
 BUSYBOX = "ballast.local/busybox:1"
-# A loop for each processor; and a buffer, filled, and filled again when the kernel has ended it.
+# A loop for each processor; and two that fill a buffer of half of it, again when the kernel has ended one.
 _CPU = "i=0; while [ $i -lt {cpus} ]; do (while :; do :; done) & i=$((i + 1)); done; wait"
-_MEMORY = "while :; do head -c {bytes} /dev/zero | tail -c {bytes} | sleep 1000; done"
+_MEMORY = "for i in 1 2; do (while :; do dd if=/dev/zero of=/dev/null bs={bytes} count=1; done) & done; wait"
 _SECONDS = 300
 
 
@@ -108,7 +108,7 @@ class Overload:
         for name in TARGETS:
             self.lab.api.create("/api/v1/namespaces/default/pods", stress(name))
         assert eventually(lambda: self.lab.running(*(f"stress-{name}" for name in TARGETS)), seconds=_SECONDS)
-        time.sleep(5)  # until memory is full
+        time.sleep(self.seconds)  # until memory is full
         begun = time.monotonic()
         before = {name: self.cpu_seconds(name) for name in TARGETS}
         memory: dict[str, list[int]] = {name: [] for name in TARGETS}
@@ -151,7 +151,7 @@ def _usage(text: str) -> float | None:
 
 
 def stress(node: str) -> dict[str, Any]:
-    commands = {"cpu": _CPU.format(cpus=os.cpu_count()), "memory": _MEMORY.format(bytes=TAKEN)}
+    commands = {"cpu": _CPU.format(cpus=os.cpu_count()), "memory": _MEMORY.format(bytes=TAKEN // 2)}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
