@@ -46,7 +46,7 @@ options:
         description: Taints that the kubelet registers its Node with.
         type: list
         elements: dict
-        suboptions:
+        suboptions: &taint
           key:
             description: Key of the taint.
             type: str
@@ -65,19 +65,7 @@ options:
           - A change starts no kubelet anew, and a Node that is there does not get them.
         type: list
         elements: dict
-        suboptions:
-          key:
-            description: Key of the taint.
-            type: str
-            required: true
-          value:
-            description: Value of the taint.
-            type: str
-          effect:
-            description: What happens to pods that do not tolerate it.
-            type: str
-            required: true
-            choices: [NoSchedule, PreferNoSchedule, NoExecute]
+        suboptions: *taint
       cpu:
         description: Most CPU that the instance with all its pods may use, as a Kubernetes quantity. No limit when left out.
         type: str

@@ -102,7 +102,7 @@ class BalloonLab:
         request, host = self.request({}, **options), LocalHost()
         cluster = cluster_of(request, self.api, host)
         cluster.load()
-        return with_limits(cluster.fleet(), limits_of(request, host), request)
+        return with_limits(cluster.fleet(), request, host)
 
     def broken(self) -> list[str]:
         """What does not agree: the kubelets, the scheduler's view, the slices and the sum."""

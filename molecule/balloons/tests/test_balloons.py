@@ -33,6 +33,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._balloon.sizing impor
 from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
 from ansible_collections.ballast.kube.plugins.module_utils._core.kubeapi import Api
 from ansible_collections.ballast.kube.plugins.module_utils._core.kubeconfig import credentials
+from tests.integration.lab import Run
 
 SCENARIO = Path(__file__).resolve().parents[1]
 ROOT = SCENARIO.parents[1]
@@ -50,17 +51,6 @@ _ON_MACHINE = "/run/ballast-test.kubeconfig"
 _RUN_SECONDS = 600
 _SECONDS = 180
 _STEP = Amount(100, 64 * MIB)
-
-
-@dataclass(frozen=True)
-class Run:
-    status: int
-    output: str
-
-    @property
-    def changed(self) -> int:
-        recap = [line for line in self.output.splitlines() if "changed=" in line and "unreachable=" in line]
-        return sum(int(line.split("changed=")[1].split()[0]) for line in recap)
 
 
 @dataclass

@@ -19,7 +19,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ import pytest
 import testinfra
 import yaml
 
+from tests.integration.lab import Run
 from tests.integration.processes import running
 from tests.integration.registry import TAG, image, registry
 from tests.integration.registry_front import PORT, Front, front
@@ -52,17 +52,6 @@ _HERE = "../../proc/self/ns/net"  # this host's own network namespace, as a name
 _RELAY = "/run/ballast-test-registry.sock"
 _RUN_SECONDS = 600
 _POD_SECONDS = 180
-
-
-@dataclass(frozen=True)
-class Run:
-    status: int
-    output: str
-
-    @property
-    def changed(self) -> int:
-        recap = [line for line in self.output.splitlines() if "changed=" in line and "unreachable=" in line]
-        return sum(int(line.split("changed=")[1].split()[0]) for line in recap)
 
 
 def playbook(*arguments: str, hosts: str = HOSTS, **variables: object) -> Run:

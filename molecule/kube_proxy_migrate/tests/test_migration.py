@@ -16,13 +16,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import testinfra
 import yaml
+
+from tests.integration.lab import Run
 
 SCENARIO = Path(__file__).resolve().parents[1]
 ROOT = SCENARIO.parents[1]
@@ -63,17 +64,6 @@ while True:
         print(f" {began:.1f} to {time.monotonic():.1f}: {problem} ", end="", flush=True)
         time.sleep(0.1)
 """
-
-
-@dataclass(frozen=True)
-class Run:
-    status: int
-    output: str
-
-    @property
-    def changed(self) -> int:
-        recap = [line for line in self.output.splitlines() if "changed=" in line and "unreachable=" in line]
-        return sum(int(line.split("changed=")[1].split()[0]) for line in recap)
 
 
 def ansible(program: str, *arguments: str, **environment: str) -> Run:

@@ -155,14 +155,7 @@ class _Carrier:
         lost = self._cluster.lost
         if lost is not None and lost[0] > _GIVE_UP_SECONDS:
             raise MESSAGES.error("balloon-api-lost", seconds=round(lost[0]), found=lost[1].in_one_line)
-        fleet = self._cluster.fleet()
-        if not self._limit_of:
-            return fleet
-        nodes = {
-            name: replace(node, limit=self._limit_of[name]) if name in self._limit_of else node
-            for name, node in fleet.nodes.items()
-        }
-        return replace(fleet, nodes=nodes)
+        return self._cluster.fleet().with_limits(self._limit_of)
 
     def _hosts(self) -> set[str]:
         """Those with nodes that are not through."""

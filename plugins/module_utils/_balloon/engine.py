@@ -12,7 +12,6 @@ verify     the nodes that did not come to their target, with the reason
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Optional
@@ -21,8 +20,7 @@ from .._core.engine import Finding
 from .._core.errors import BallastError, Problems
 from .._core.events import Progress
 from .._core.host import Host
-from .._core.kubeapi import Api
-from .._core.kubeconfig import credentials
+from .._core.kubeapi import Api, api_by
 from .._core.objects import ObjectStep, steps_difference, steps_told
 from . import objects
 from .amount import Amount
@@ -30,7 +28,7 @@ from .carry import carry_out
 from .cluster import Cluster
 from .facts import DONE, Fleet, Node, Outcome
 from .lease import Leases
-from .limits import Limits, limits_of
+from .limits import limits_of, read_limits
 from .machine import machine_of
 from .moves import BALLOON, Move, is_at_target, planned
 from .report import findings, report
@@ -83,6 +81,7 @@ class BalloonEngine:
     def __init__(self) -> None:
         self._outcomes: Mapping[str, Outcome] = {}
         self._targets: Mapping[str, Amount] = {}
+        self._verified: Optional[Fleet] = None
 
     def observe(self, desired: Request, host: Host) -> Found:
         api = api_of(desired, host)
@@ -90,7 +89,7 @@ class BalloonEngine:
         cluster.load()
         reading = cluster.reading()
         Problems.raise_if([one for one in reading.problems if one.id in _IN_THE_WAY])
-        return Found(objects.read_objects(api, desired), with_limits(reading.fleet, limits_of(desired, host), desired))
+        return Found(objects.read_objects(api, desired), with_limits(reading.fleet, desired, host))
 
     def plan(self, desired: Request, state: Found) -> Plan:
         wanted, nodes = targets(desired, state.fleet), state.fleet.nodes
@@ -156,14 +155,18 @@ class BalloonEngine:
         missed = [outcome.why for outcome in self._outcomes.values() if outcome.why is not None]
         if missed:
             return [_finding(one) for one in missed]
-        return [] if desired.state == ABSENT else findings(read(desired, host), tuple(self._targets))
+        if desired.state == ABSENT:
+            return []
+        self._verified = read(desired, host)
+        return findings(self._verified, tuple(self._targets))
 
     def preview(self, desired: Request) -> dict[str, object]:
         return {}
 
     def report(self, desired: Request, host: Host) -> dict[str, object]:
         wanted = self._targets if desired.state == PRESENT else {}  # else what is left of them on Nodes
-        return _reported(read(desired, host), wanted, self._outcomes, tuple(self._targets))
+        found = self._verified or read(desired, host)
+        return _reported(found, wanted, self._outcomes, tuple(self._targets))
 
     def _move(self, plan: Plan, desired: Request, api: Api, host: Host, progress: Progress) -> None:
         steering = Steering(plan.targets, grow_timeout=desired.grow_timeout)
@@ -189,13 +192,11 @@ def read_params(host: Host, params: Mapping[str, Any]) -> Mapping[str, Any]:
 def read(desired: Request, host: Host) -> Fleet:
     cluster = cluster_of(desired, api_of(desired, host), host)
     cluster.load()
-    return with_limits(cluster.fleet(), limits_of(desired, host), desired)
+    return with_limits(cluster.fleet(), desired, host)
 
 
 def api_of(desired: Request, host: Host) -> Api:
-    path = desired.kubeconfig
-    text = (host.read(path) or b"").decode(errors="replace")
-    return Api(host, credentials(text, base_dir=os.path.dirname(path), name=path))
+    return api_by(host, desired.kubeconfig)
 
 
 def cluster_of(desired: Request, api: Api, host: Host) -> Cluster:
@@ -203,12 +204,8 @@ def cluster_of(desired: Request, api: Api, host: Host) -> Cluster:
     return Cluster(api, host, namespace=desired.namespace, reserve=desired.reserve, machine=machine)
 
 
-def with_limits(fleet: Fleet, limits: Optional[Limits], desired: Request) -> Fleet:
-    if limits is None:
-        return fleet
-    names = [row.name for row in desired.nodes if row.name in fleet.nodes]
-    limited = {name: replace(fleet.nodes[name], limit=limits.read(name)) for name in names}
-    return replace(fleet, nodes={**fleet.nodes, **limited})
+def with_limits(fleet: Fleet, desired: Request, host: Host) -> Fleet:
+    return fleet.with_limits(read_limits(limits_of(desired, host), [row.name for row in desired.nodes], fleet))
 
 
 def _reported(

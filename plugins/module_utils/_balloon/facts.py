@@ -12,11 +12,11 @@ The *limit* is what the host gives the node: a cgroup slice's, or the memory of 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Optional
 
 from .._core.errors import BallastError
-from .amount import FLOOR, MIB, NONE, Amount
+from .amount import FLOOR, MIB, NONE, Amount, total
 
 LABEL = "balloons.ballast.dev/balloon"  # of every balloon pod; its value is "true"
 TARGET = "balloons.ballast.dev/target"  # annotation of a Node: its target, as JSON {"cpu": "1750m", "memory": "7Gi"}
@@ -117,9 +117,19 @@ class Node:
         return Amount(size.cpu, -(-size.memory // MIB) * MIB).most(FLOOR)
 
     @property
+    def requested(self) -> Amount:
+        """What all its pods request, the balloon not counted."""
+        return total(pod.requests for pod in self.pods)
+
+    @property
     def needed(self) -> Amount:
         """What static pods and those of DaemonSets request, which no size of the node can do without."""
-        return sum((pod.requests for pod in self.pods if pod.kind != WORKLOAD), NONE)
+        return total(pod.requests for pod in self.pods if pod.kind != WORKLOAD)
+
+    @property
+    def free(self) -> Amount:
+        """What the scheduler may still place. Below 0 where more is placed than there is."""
+        return self.allocatable - self.requested - (NONE if self.balloon is None else self.balloon.counted)
 
 
 @dataclass(frozen=True)
@@ -140,6 +150,15 @@ class Fleet:
 
     def of_host(self, host: str) -> tuple[Node, ...]:
         return tuple(node for node in self.nodes.values() if node.host == host)
+
+    def with_limits(self, limit_of: Mapping[str, Amount]) -> Fleet:
+        """The same, with the limits of those of its nodes that have one."""
+        if not limit_of:
+            return self
+        nodes = {
+            name: replace(node, limit=limit_of[name]) if name in limit_of else node for name, node in self.nodes.items()
+        }
+        return replace(self, nodes=nodes)
 
     def room(self, host: str) -> Amount:
         """What all nodes of the host may promise together: its capacity less the reserve."""

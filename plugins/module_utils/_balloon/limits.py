@@ -11,10 +11,12 @@ What does is a limit on the whole node: that of its cgroup slice (`slices.py`), 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Optional, Protocol
 
 from .._core.host import Host
 from .amount import Amount
+from .facts import Fleet
 from .request import Request
 from .slices import SliceLimits
 from .vms import VmLimits
@@ -37,6 +39,11 @@ class Limits(Protocol):
 
         It is not lowered below what is in use: that is an error, and nothing in the node is ended.
         """
+
+
+def read_limits(limits: Optional[Limits], names: Iterable[str], fleet: Fleet) -> dict[str, Amount]:
+    """Of those of these nodes that the fleet has; of none where the balloons alone are moved."""
+    return {} if limits is None else {name: limits.read(name) for name in names if name in fleet.nodes}
 
 
 def limits_of(request: Request, host: Host) -> Optional[Limits]:

@@ -59,7 +59,7 @@ def _node(node: Node, targets: Mapping[str, Amount], outcome: Optional[Outcome])
         "desired": _shown(balloon.desired if balloon else None),
         "allocated": _said(balloon.allocated if balloon else None),
         "actual": _said(balloon.actual if balloon else None),
-        "free": _shown(_free(node)),
+        "free": _shown(node.free),
         "limit": _shown(node.limit),
         "state": balloon.state if balloon else None,
         "message": balloon.message if balloon else "",
@@ -82,12 +82,6 @@ def _host(fleet: Fleet, name: str, nodes: Sequence[Node], targets: Mapping[str, 
         "open": _shown(total(node.open for node in nodes)),
         "holds": not _broken(name, nodes, room),
     }
-
-
-def _free(node: Node) -> Amount:
-    """What the scheduler may still place. Below 0 where more is placed than there is."""
-    taken = total(pod.requests for pod in node.pods)
-    return node.allocatable - taken - (node.balloon.counted if node.balloon else NONE)
 
 
 def _broken(host: str, nodes: Sequence[Node], room: Amount) -> list[Finding]:

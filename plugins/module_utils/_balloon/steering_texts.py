@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Optional
 
 from .._core.errors import BallastError, last_lines, shorten
-from .amount import NONE, Amount, total
+from .amount import NONE, Amount
 from .facts import Balloon, Node, Outcome, Pod
 from .moves import RESIZES_SINCE, granted, left_to_limits, left_to_promise
 from .steering_messages import MESSAGES
@@ -22,7 +22,7 @@ _NAMED = 5  # pods or nodes, of those that hold the room
 
 
 def reverted(node: Node, balloon: Balloon, target: Amount) -> BallastError:
-    requested = total(pod.requests for pod in node.pods)
+    requested = node.requested
     lacking = (requested - target).most(NONE)
     pods = sorted(node.pods, key=lambda pod: _weight(pod.requests, lacking), reverse=True)
     found = [

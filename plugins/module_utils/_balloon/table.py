@@ -27,10 +27,8 @@ def table(fleet: Fleet, targets: Mapping[str, Amount], names: Sequence[str]) -> 
 def _row(node: Node, targets: Mapping[str, Amount]) -> tuple[str, ...]:
     balloon = node.balloon
     target = targets.get(node.name, node.target)
-    pods = total(pod.requests for pod in node.pods)
-    free = node.allocatable - pods - (balloon.counted if balloon else Amount(0, 0))
     state = "not Ready" if not node.ready else balloon.state if balloon else "none"
-    return (node.name, _shown(target), _size(balloon), _shown(pods), _shown(free), state)
+    return (node.name, _shown(target), _size(balloon), _shown(node.requested), _shown(node.free), state)
 
 
 def _size(balloon: Optional[Balloon]) -> str:

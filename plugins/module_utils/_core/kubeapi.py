@@ -15,6 +15,7 @@ a token, nor what was sent, nor the query of a request.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Optional
@@ -22,7 +23,7 @@ from urllib.parse import quote, urlencode
 
 from .errors import BallastError, PeerError, last_lines, shorten
 from .host import NOTHING, Host, Response
-from .kubeconfig import Credentials
+from .kubeconfig import Credentials, credentials
 
 _PAGE = "docs/errors.md"
 _SECONDS = 30  # of one request; the server itself gives up after 60 (--request-timeout)
@@ -185,6 +186,12 @@ class Api:
     def _headers(self) -> dict[str, str]:
         token = self._credentials.bearer_token(self._host)
         return {"Accept": _JSON, **({"Authorization": f"Bearer {token}"} if token else {})}
+
+
+def api_by(host: Host, kubeconfig: str) -> Api:
+    """With the credentials of that file. UserError or Problems where it is not there, or no kubeconfig."""
+    text = (host.read(kubeconfig) or b"").decode(errors="replace")
+    return Api(host, credentials(text, base_dir=os.path.dirname(kubeconfig), name=kubeconfig))
 
 
 def _target(path: str, params: Mapping[str, str]) -> str:

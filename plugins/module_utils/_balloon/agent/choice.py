@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from ..amount import Amount, total
+from ..amount import Amount
 from ..facts import BLOCKED, DONE, REVERTED, STARTING, Fleet, Node, Outcome
 from ..moves import is_at_target, next_moves
 from .settings import Retry
@@ -123,7 +123,7 @@ def _due_at(fleet: Fleet, targets: Mapping[str, Amount], attempts: Attempts, nam
 
 def _has_room_now(fleet: Fleet, targets: Mapping[str, Amount], attempt: Attempt, node: Node) -> bool:
     if attempt.outcome.outcome == REVERTED:
-        left = node.allocatable - total(pod.requests for pod in node.pods)
+        left = node.allocatable - node.requested
         return node.balloon_for(attempt.target).fits_in(left)
     if attempt.outcome.outcome == BLOCKED:
         return any(move.node == node.name for move in next_moves(fleet, {node.name: targets[node.name]}, ()))

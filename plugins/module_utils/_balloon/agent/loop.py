@@ -16,7 +16,7 @@ Lease has the right of way; what that one wrote is read before anything is done 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Callable, Optional, Protocol
 
 from ..._core.agent.log import Log
@@ -30,7 +30,7 @@ from ..cluster import Cluster
 from ..facts import Fleet, Outcome
 from ..following import backoff
 from ..lease import Leases
-from ..limits import Limits
+from ..limits import Limits, read_limits
 from ..steering import Steering
 from .choice import Attempts, Known, at_target, kept_targets, known_targets, next_due, noted, still_true, to_move
 from .metrics import View
@@ -238,10 +238,7 @@ class Reconciler:
             self._denied.pop(host, None)
 
     def _read_limits(self, fleet: Fleet) -> Mapping[str, Amount]:
-        limits = self._parts.limits
-        if limits is None:
-            return {}
-        return {name: limits.read(name) for name in sorted(self._names) if name in fleet.nodes}
+        return read_limits(self._parts.limits, sorted(self._names), fleet)
 
     def _idle(self) -> float:
         """Seconds until something is due, if nothing changes before."""
@@ -264,12 +261,7 @@ class Reconciler:
     # For who asks.
 
     def view(self) -> View:
-        fleet, limit_of = self._parts.cluster.fleet(), self._limit_of
-        if limit_of:
-            limited = {
-                name: replace(fleet.nodes[name], limit=limit) for name, limit in limit_of.items() if name in fleet.nodes
-            }
-            fleet = replace(fleet, nodes={**fleet.nodes, **limited})
+        fleet = self._parts.cluster.fleet().with_limits(self._limit_of)
         targets = kept_targets(fleet, self._names, self._known)
         return View(fleet, targets, at_target(fleet, targets))
 

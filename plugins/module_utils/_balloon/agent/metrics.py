@@ -32,7 +32,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Callable, Optional
 
-from ..amount import NONE, Amount, total
+from ..amount import Amount, total
 from ..facts import OUTCOMES, STARTING, Fleet, Node
 from ..moves import holds
 
@@ -148,12 +148,6 @@ def _alone(fleet: Fleet, nodes: Iterable[Node]) -> Fleet:
     return Fleet({node.name: node for node in nodes}, fleet.capacities, fleet.reserve)
 
 
-def free(node: Node) -> Amount:
-    """What the scheduler may still place; negative where more is placed than is there."""
-    counted = NONE if node.balloon is None else node.balloon.counted
-    return node.allocatable - counted - total(pod.requests for pod in node.pods)
-
-
 def _targets(view: View) -> dict[str, Optional[Amount]]:
     return dict(sorted(view.targets.items()))
 
@@ -170,5 +164,5 @@ _OF_NODES: tuple[tuple[str, str, Callable[[Node], Optional[Amount]]], ...] = (
     ("desired", "What the balloon's spec requests.", _size("desired")),
     ("allocated", "What the kubelet has granted the balloon.", _size("allocated")),
     ("actual", "What the container runtime has given the balloon.", _size("actual")),
-    ("free", "What the scheduler may still place.", free),
+    ("free", "What the scheduler may still place.", lambda node: node.free),
 )

@@ -22,8 +22,7 @@ from ..._core.engine import Finding
 from ..._core.errors import BallastError, Problems
 from ..._core.events import Progress
 from ..._core.host import Host
-from ..._core.kubeapi import Api
-from ..._core.kubeconfig import credentials
+from ..._core.kubeapi import Api, api_by
 from ..._core.objects import (
     OURS,
     Object,
@@ -88,7 +87,7 @@ class PriorityEngine:
     planning = "plan"
 
     def observe(self, desired: Desired, host: Host) -> Found:
-        api = _api(desired, host)
+        api = api_by(host, desired.kubeconfig)
         version = next((one for one in _VERSIONS if _serves(api, one)), "")
         return Found(version, find_objects(api, wanted_objects(desired, version)) if version else {})
 
@@ -110,7 +109,7 @@ class PriorityEngine:
         """Nothing: what it needs it has asked the API server for."""
 
     def apply(self, plan: Plan, desired: Desired, host: Host, progress: Progress) -> tuple[ObjectStep, ...]:
-        api = _api(desired, host)
+        api = api_by(host, desired.kubeconfig)
         for step in plan.steps:
             progress.started(step.title, f"{step.verb} {step.title}")
             apply_step(api, step)
@@ -164,12 +163,6 @@ def wanted_objects(desired: Desired, version: str) -> dict[str, Object]:
         }
         for kind, spec in specs.items()
     }
-
-
-def _api(desired: Desired, host: Host) -> Api:
-    path = desired.kubeconfig
-    text = (host.read(path) or b"").decode(errors="replace")
-    return Api(host, credentials(text, base_dir=os.path.dirname(path), name=path))
 
 
 def _serves(api: Api, version: str) -> bool:
