@@ -40,14 +40,14 @@ constraints:  ## write requirements/constraints.txt anew from the newest that ru
 clean:  ## remove the virtual environment and everything built in the checkout; caches and labs stay
 	rm -rf .venv .build .ansible
 
-.PHONY: test test-matrix format lint sanity build unit integration machines molecule
+.PHONY: test test-matrix format lint sanity build unit alone integration machines molecule
 test:  ## every check of the project; about an hour when nothing is cached, minutes later
 	@$(PYTHON) scripts/test.py
 
 test-matrix: env-test  ## the tests against a real lab, for every Kubernetes version: VERSIONS="1.37.1 1.36.4"
 	@for version in $(VERSIONS); do \
 	    echo "Kubernetes $$version"; \
-	    LAB_KUBERNETES=$$version $(PYTHON) scripts/test.py packages binaries integration || exit 1; \
+	    LAB_KUBERNETES=$$version $(PYTHON) scripts/test.py packages binaries alone integration || exit 1; \
 	done
 
 format: env-test  ## mend what ruff can mend: imports, layout
@@ -56,8 +56,9 @@ lint: env-test  ## ruff, mypy, yamllint, ansible-lint, changelog
 sanity: env-test  ## ansible-test sanity
 build: env-test  ## build the collection's archive and check what is in it
 unit: env-test  ## unit tests; ARGS="-k name" to choose
-integration: env-test  ## tests against a real lab on this host, as root
+alone: env-test  ## the tests of a lab that compare the whole host before and after, as root
+integration: env-test  ## tests against real parts on this host, as root
 machines: env-test  ## tests against a virtual machine, as root
 molecule: env-test  ## the scenarios on virtual machines, as root
-lint sanity build unit integration machines molecule:
+lint sanity build unit alone integration machines molecule:
 	@$(PYTHON) scripts/test.py $@ $(if $(ARGS),-- $(ARGS))

@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / ".build"
 BIN = str(ROOT / ".venv/bin")
 TAIL_LINES = 60
+NAMED_TESTS = 10  # of a part, when tests of it failed
 HEARTBEAT_SECONDS = 30
 
 
@@ -68,10 +69,13 @@ PARTS = (
     Part("unit", pytest("-n", "2", "--timeout=120", "tests/unit"), lane="tools", needs=("env",), pytest=True),
     Part("sanity", (f"{BIN}/python", "scripts/sanity.py"), lane="tools", needs=("env",), minutes=15),
     Part("build", (f"{BIN}/python", "scripts/build.py"), lane="tools", needs=("env",)),
-    Part("integration", pytest("-m", "not vm", "--timeout=900", "tests/integration"), lane="lab", needs=ALL_HERE, minutes=45, root=True,
-         pytest=True),
-    Part("machines", pytest("-m", "vm", "--timeout=1800", "tests/integration"), lane="lab", needs=ALL_HERE, minutes=30, root=True, pytest=True),
-    Part("molecule", (f"{BIN}/molecule", "test", "--all"), lane="lab", needs=ALL_HERE, minutes=45, root=True,
+    # These compare the whole machine before and after, so the parts with machines and labs of their own wait for them.
+    Part("alone", pytest("-m", "alone", "--timeout=900", "tests/integration"), lane="lab", needs=ALL_HERE, root=True, pytest=True),
+    Part("integration", pytest("-m", "not vm and not alone", "--timeout=900", "tests/integration"), lane="lab", needs=ALL_HERE, minutes=60,
+         root=True, pytest=True),
+    Part("machines", pytest("-m", "vm", "--timeout=1800", "tests/integration"), lane="tools", needs=(*ALL_HERE, "alone"), minutes=30,
+         root=True, pytest=True),
+    Part("molecule", (f"{BIN}/molecule", "test", "--all"), lane="tools", needs=(*ALL_HERE, "alone"), minutes=60, root=True,
          clean=(f"{BIN}/molecule", "destroy", "--all")),
 )
 # fmt: on
@@ -118,6 +122,18 @@ def tail(path: Path, count: int) -> list[str]:
     if not path.is_file():
         return []
     return [line for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()][-count:]
+
+
+def failures(run: Run) -> list[str]:
+    """Each test of a pytest part that failed, with the first line of the reason."""
+    if not run.part.pytest or not run.junit.is_file():
+        return []
+    cases = ElementTree.parse(run.junit).getroot().iter("testcase")
+    found = [(case, reason) for case in cases for reason in case if reason.tag in ("failure", "error")]
+    return [
+        f"{case.get('classname')}::{case.get('name')}: {reason.get('message', '').strip().partition(chr(10))[0][:200]}"
+        for case, reason in found
+    ]
 
 
 def count(run: Run, *, passed: bool) -> Counts:
@@ -306,6 +322,8 @@ class Driver:
             mark = {"passed": "✓", "failed": "✗"}.get(run.state, "•")
             counted = run.counts.line() if run.part.pytest and run.state != "not run" else run.why
             self.say(f" {mark} {run.part.name:14}{run.state:9}{run.seconds:7.1f} s  {counted}".rstrip())
+            for text in failures(run)[:NAMED_TESTS]:
+                self.say(f"   {text}")
         self.say(f"   all{'':20}{time.monotonic() - self.begun:7.1f} s")
         (BUILD / "summary.txt").write_text(total.line() + "\n", encoding="utf-8")
         self.say(total.line())

@@ -21,6 +21,8 @@ import pytest
 
 from tests.integration.lab import Lab, lab_named, machine, processes_of
 
+pytestmark = pytest.mark.alone
+
 TOPOLOGY = {
     "nodes": [
         {"name": "first", "labels": {"disk": "fast"}, "memory": "1Gi"},

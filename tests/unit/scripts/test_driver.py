@@ -95,6 +95,21 @@ def test_a_failing_part_shows_its_output_and_what_needs_it_does_not_run(capsys):
     assert shown.splitlines()[-1] == "1 passed, 1 failed, 1 skipped"
 
 
+def test_the_summary_names_the_tests_that_failed(place, capsys):
+    cases = (
+        '<testcase classname="tests.unit.test_x" name="test_good"/>'
+        '<testcase classname="tests.unit.test_x" name="test_bad"><failure message="assert 1 == 2&#10; more"/></testcase>'
+    )
+    xml = f'<testsuites><testsuite tests="2" failures="1" errors="0" skipped="0">{cases}</testsuite></testsuites>'
+    code = f"import sys; open(sys.argv[1].partition('=')[2], 'w').write({xml!r}); sys.exit(1)"
+    status, _made = drive(Part("unit", (sys.executable, "-c", code), lane="a", pytest=True))
+    shown = capsys.readouterr().out
+    assert status == 1
+    summary = shown[shown.index("failed   ") :].splitlines()
+    assert "   tests.unit.test_x::test_bad: assert 1 == 2" in summary
+    assert "test_good" not in shown
+
+
 def test_a_part_named_alone_takes_what_it_needs_to_be_there():
     status, made = drive(Part("ruff", PASSES, lane="a", needs=("env",)))
     assert status == 0
