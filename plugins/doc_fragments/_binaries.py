@@ -50,6 +50,10 @@ options:
       version:
         description: Its version. The default for V(kubernetes) is O(version), for others the one that the collection was tried with.
         type: str
+      programs:
+        description: Those of its programs that are wanted, such as V(kubectl) alone. By default all but the optional ones.
+        type: list
+        elements: str
       source:
         description: As O(source), for this family.
         type: str

@@ -159,11 +159,12 @@ class _Choice:
                 path=entry.get("path") or self._params["path"] or "",
                 option=f"families[{name}]",
             )
+            only = self._only(entry, FAMILIES[name])
             for component in base.family.components:
                 override = asked.get(component.name)
                 # What upstream does not publish is part of a release or of somebody's directory only if it is asked for.
                 standard = not component.optional and (component.released or base.source == GO)
-                if override is None and not standard:
+                if override is None and component.name not in only and (only or not standard):
                     continue
                 wishes.append(_override(replace(base, component=component), override or {}))
         for name, entry in families.items():
@@ -177,6 +178,13 @@ class _Choice:
         for wish in wishes:
             self._check(wish)
         return wishes
+
+    def _only(self, entry: Mapping[str, Any], family: Family) -> list[str]:
+        """The programs to which an entry limits its family; none where it does not."""
+        known = [component.name for component in family.components]
+        option = f"families[{family.name}].programs"
+        asked = [{"name": name} for name in entry.get("programs") or ()]
+        return list(self._named(asked, option=option, what="program", known=known))
 
     def _named(
         self, entries: Iterable[Mapping[str, Any]], *, option: str, what: str, known: Iterable[str]

@@ -25,6 +25,7 @@ READ: Mapping[str, Mapping[str, Any]] = {
         "options": {
             "name": {"type": "str", "required": True},
             "version": {"type": "str"},
+            "programs": {"type": "list", "elements": "str"},
             "source": _SOURCE,
             "path": {"type": "path"},
         },

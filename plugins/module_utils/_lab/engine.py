@@ -13,7 +13,7 @@ import ipaddress
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Optional
 
@@ -88,7 +88,7 @@ def desired_from_params(params: Mapping[str, Any]) -> Desired:
     versions = host.listdir(params["toolchain_dir"]) if params["toolchain_dir"] else []
     if versions and request.kubernetes_version not in versions:
         raise MESSAGES.error("lab-version", value=request.kubernetes_version, versions=", ".join(sorted(versions)))
-    other = _registered(host, request.name)
+    other = registered(host, request.name)
     if other is not None and other != lab_dir:
         raise MESSAGES.error("lab-name-taken", name=request.name, directory=other)
     if previous is not None and previous["name"] != request.name:
@@ -191,11 +191,11 @@ class LabEngine(ResourceEngine[Desired]):
         """After a removal: what stayed."""
         if desired.lab is not None or not desired.name:
             return []
-        left = list(_left(host, desired))
-        if not left:
+        stayed = list(left(host, name=desired.name, directory=desired.state_dir, nodes=desired.node_names))
+        if not stayed:
             return []
-        error = MESSAGES.error("lab-left", name=desired.name, count=len(left))
-        text = f"{error.text}: {', '.join(left)}"  # all of it: what is left out here would be looked for in vain
+        error = MESSAGES.error("lab-left", name=desired.name, count=len(stayed))
+        text = f"{error.text}: {', '.join(stayed)}"  # all of it: what is left out here would be looked for in vain
         return [Finding(id=error.id, subject=f"lab {desired.name}", text=text, remedy=error.remedy)]
 
     def preview(self, desired: Desired) -> dict[str, object]:
@@ -250,7 +250,7 @@ def read_lab(host: Host, lab_dir: str) -> dict[str, Any]:
     return {"lab": lab, "parts": parts(lab)}
 
 
-def _registered(host: Host, name: str) -> Optional[str]:
+def registered(host: Host, name: str) -> Optional[str]:
     """The directory of the lab of this name; None when no lab of this host has it."""
     path = os.path.join(REGISTRY, f"{name}.json")
     data = host.read(path)
@@ -267,7 +267,7 @@ def _clashes(host: Host, lab: Lab) -> list[BallastError]:
     units = {joined(lab["name"], node["name"]): node["name"] for node in lab["nodes"]}
     problems = []
     for other in sorted(_labs(host)):
-        directory = _registered(host, other)
+        directory = registered(host, other)
         record = read_record(host, directory) if directory and directory != lab["lab_dir"] else None
         for node in record["nodes"] if record else ():
             unit = joined(other, node["name"])
@@ -301,7 +301,7 @@ def _routes(host: Host) -> Iterator[ipaddress.IPv4Network]:
 def _networks_of_labs(host: Host, lab_dir: str) -> Iterator[ipaddress.IPv4Network]:
     """Also of labs that are stopped, which have no routes."""
     for name in _labs(host):
-        other = _registered(host, name)
+        other = registered(host, name)
         record = read_record(host, other) if other and other != lab_dir else None
         if record is not None:
             yield ipaddress.IPv4Network(record["node_cidr"])
@@ -309,31 +309,31 @@ def _networks_of_labs(host: Host, lab_dir: str) -> Iterator[ipaddress.IPv4Networ
             yield from (ipaddress.IPv4Interface(one["gateway"]).network for one in record["hosts"])
 
 
-def _left(host: Host, desired: Desired) -> Iterator[str]:
-    """What is still there of a removed lab."""
-    mark = joined(desired.name)
+def left(host: Host, *, name: str, directory: str, nodes: Collection[str] = ()) -> Iterator[str]:
+    """What is still there of a removed lab, or of a removed control plane that has a name."""
+    mark = joined(name)
     # The mark of the lab `lab-2` begins with the one of the lab `lab`.
-    others = tuple(f"{joined(name)}-" for name in _labs(host) if name.startswith(f"{desired.name}-"))
+    others = tuple(f"{joined(other)}-" for other in _labs(host) if other.startswith(f"{name}-"))
 
-    def is_ours(name: str) -> bool:
-        return f"{name}-".startswith(f"{mark}-") and not f"{name}-".startswith(others)
+    def is_ours(thing: str) -> bool:
+        return f"{thing}-".startswith(f"{mark}-") and not f"{thing}-".startswith(others)
 
     links = json.loads(host.run(["ip", "-j", "link", "show"], timeout=30).stdout or "[]")
-    short = {link_name(desired.name), *(link_name(desired.name, node) for node in desired.node_names)}
+    short = {link_name(name), *(link_name(name, node) for node in nodes)}
     yield from (f"link {row['ifname']}" for row in links if row["ifname"] in short or is_ours(row["ifname"]))
-    yield from (f"namespace {name}" for name in host.listdir("/run/netns") if is_ours(name))
+    yield from (f"namespace {netns}" for netns in host.listdir("/run/netns") if is_ours(netns))
     mounts = [line.split()[1] for line in (host.read("/proc/self/mounts") or b"").decode().splitlines()]
-    places = (f"{desired.state_dir}/", f"{run_directory(desired.name)}/")
+    places = (f"{directory}/", f"{run_directory(name)}/")
     yield from (f"mount {path}" for path in mounts if f"{path}/".startswith(places))
-    for directory in (desired.state_dir, run_directory(desired.name)):
-        if host.stat(directory):
-            yield f"directory {directory}"
-    cgroup = "-".join([MARK, desired.name.replace("-", "_")])
+    for place in (directory, run_directory(name)):
+        if host.stat(place):
+            yield f"directory {place}"
+    cgroup = "-".join([MARK, name.replace("-", "_")])
     for root in cgroup_hierarchies(host):
         # Under systemd a slice lies in the slices that its name begins with.
         for place in (root, os.path.join(root, slice_unit(MARK), slice_unit(cgroup))):
-            yield from (f"cgroup {place}/{name}" for name in host.listdir(place) if name.startswith(f"{cgroup}-"))
-    yield from _processes(host, tuple(os.path.join(desired.state_dir, part, "") for part in PARTS))
+            yield from (f"cgroup {place}/{group}" for group in host.listdir(place) if group.startswith(f"{cgroup}-"))
+    yield from _processes(host, tuple(os.path.join(directory, part, "") for part in PARTS))
 
 
 def _processes(host: Host, places: tuple[str, ...]) -> Iterator[str]:

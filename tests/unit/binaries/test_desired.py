@@ -26,6 +26,11 @@ def problems(**changes) -> list[BallastError]:
         ({"version": "1.37", "source": RELEASE}, "binaries-version-form", "1.37 is not a version"),
         ({"version": "../etcd/3.6.14"}, "binaries-unknown-version", "supported: 1.35.8"),
         ({"families": [{"name": "etdc"}]}, "binaries-unknown-name", "no family called etdc (meant: etcd)"),
+        (
+            {"families": [{"name": "etcd", "programs": ["etcdclt"]}]},
+            "binaries-unknown-name",
+            "families[etcd].programs: there is no program called etcdclt (meant: etcdctl)",
+        ),
         ({"components": [{"name": "kublet"}]}, "binaries-unknown-name", "(meant: kubelet)"),
         ({"families": [{"name": "etcd"}, {"name": "etcd"}]}, "binaries-named-twice", "etcd is named twice"),
         ({"families": SMALL, "components": [{"name": "kubelet"}]}, "binaries-family-not-chosen", "kubernetes"),
@@ -132,6 +137,15 @@ def test_an_optional_program_is_there_only_when_it_is_named():
     assert set(more.paths) - set(plain.paths) == {"kubemark"}
     assert more.paths["kubelet"] == plain.paths["kubelet"], "the programs there already are not made again"
     assert more.bin_dir != plain.bin_dir
+
+
+def test_a_family_may_be_limited_to_programs_of_it_also_to_optional_ones():
+    host, _go = machine()
+    limited = {"name": "kubernetes", "programs": ["kubectl", "kubemark"]}
+    (lot,) = desired(host, request(families=[limited])).lots
+    assert lot.programs == ("kubectl", "kubemark")
+    (same,) = desired(host, request(families=[{"name": "kubernetes"}])).lots
+    assert same.directory == lot.directory
 
 
 def test_a_component_may_come_from_elsewhere():
