@@ -20,8 +20,8 @@ _TOP = "ballast"  # the package that ours are in there
 
 
 def program(path: str, *, packages: Sequence[str], main: str, group: str) -> Resource:
-    """`packages` are those of module_utils that it holds, with all below them; `main` is the dotted name of a function
-    that is called without arguments: `_instance.restore.main`."""
+    """`packages` are those of module_utils that it holds, with all below them, as paths; `main` is the dotted name of a
+    function that is called without arguments: `_instance.restore.main`."""
     return Resource(
         kind="program",
         target=path,
@@ -87,7 +87,8 @@ def _sources(packages: Sequence[str]) -> Iterator[tuple[str, bytes]]:
         with zipfile.ZipFile(archive) as opened:
             for name in opened.namelist():
                 below = name[len(inside) + 1 :]
-                if name.startswith(f"{inside}/") and below.split("/")[0] in packages and name.endswith(".py"):
+                ours = name.startswith(f"{inside}/") and any(below.startswith(f"{package}/") for package in packages)
+                if ours and name.endswith(".py"):
                     yield f"{_TOP}/{below}", opened.read(name)
         return
     for package in packages:

@@ -71,6 +71,12 @@ MESSAGES = Messages(
             "for {host}",
         ),
         Message(
+            id="plane-aggregation-service-twice",
+            error=UserError,
+            text="{path}: {value} with this port is named in {other} already",
+            remedy="name each host with its port once",
+        ),
+        Message(
             id="plane-aggregation-kubeconfig",
             error=HostError,
             text="{path}: the kubeconfig cannot be used",
