@@ -29,7 +29,6 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.events import N
 from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
 from ansible_collections.ballast.kube.plugins.module_utils._core.plan import Step
 from ansible_collections.ballast.kube.plugins.module_utils._core.service import supervisor_pid
-from ansible_collections.ballast.kube.plugins.module_utils._plane.components import COMPONENTS
 from ansible_collections.ballast.kube.plugins.module_utils._plane.desired import PORTS, ControlPlane
 from ansible_collections.ballast.kube.plugins.module_utils._plane.engine import ENGINE
 from ansible_collections.ballast.kube.plugins.module_utils._plane.pki import CertificateKind, key_path
@@ -40,6 +39,7 @@ from tests.integration import journal
 ROOT = Path(__file__).resolve().parents[2]
 ANSIBLE = Path(sys.executable).with_name("ansible")
 VERSION = os.environ.get("LAB_KUBERNETES", "1.37.1")
+COMPONENTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 NAME, ADDRESS, BRIDGE = "cptest", "10.97.250.1", "ballast-cptest"
 NODE = {"name": "n1", "addresses": ["10.97.250.11"]}
 CONFIG_MAP = "/api/v1/namespaces/default/configmaps/kept"

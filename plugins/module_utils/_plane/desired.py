@@ -9,16 +9,38 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, Optional
 
 from .._core.errors import BallastError, Problems
 from .._core.names import is_name, joined
+from .aggregation.api_services import OFF, Aggregation, ApiService, parse_aggregation
 from .messages import MESSAGES
+from .options import (
+    ETCD_PATHS,
+    NONE,
+    Encryption,
+    ExistingEtcd,
+    choice_of,
+    encryption,
+    existing_etcd,
+    option_problems,
+)
+from .profiles import (
+    CONTROLLER_MANAGER,
+    EMBEDDED,
+    ETCD,
+    FULL,
+    SCHEDULER,
+    Choice,
+    Composition,
+    compose,
+    problems,
+)
 
 PRESENT, STOPPED, ABSENT_STATE = "present", "stopped", "absent"
-PROFILES = ("full",)
 
 # option: default. All listen on `address`; the numbers are those that kubeadm uses.
 PORTS: dict[str, int] = {
@@ -29,6 +51,7 @@ PORTS: dict[str, int] = {
     "scheduler_port": 10259,
 }
 
+SERVICE_CIDR, POD_CIDR = "10.96.0.0/16", "10.244.0.0/16"  # where there are pods
 OLDEST_VERSION = (1, 34)  # AuthenticationConfiguration is apiserver.config.k8s.io/v1 from 1.34 on
 _REQUIRED = ("kubernetes_version", "bin_dir", "address")
 _VERSION = re.compile(r"v?(\d+)\.(\d+)\.(\d+)", re.ASCII)
@@ -50,12 +73,15 @@ class ControlPlane:
     state: str
     state_dir: str
     name: str
-    profile: str
-    kubernetes_version: str  # "1.37.1"
+    choice: Choice
+    aggregation: Aggregation
+    existing_etcd: Optional[ExistingEtcd]
+    encryption: Encryption
+    audit: str  # NONE or one of AUDIT_LEVELS
     bin_dir: str
     address: str
     ports: tuple[tuple[str, int], ...]  # as PORTS
-    service_cidr: str
+    service_cidr: str  # empty without pods
     pod_cidr: str
     cluster_domain: str
     extra_sans: tuple[str, ...]
@@ -67,19 +93,25 @@ class ControlPlane:
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> ControlPlane:
         """Problems, with every input error, when the parameters cannot be meant."""
-        Problems.raise_if(_problems(params))
+        aggregation, aggregation_problems = parse_aggregation(params["aggregation"], profile=str(params["profile"]))
+        choice = choice_of(params, aggregation=aggregation.mode != OFF)
+        Problems.raise_if(_problems(params, choice, aggregation_problems))
         state_dir = str(params["state_dir"]).rstrip("/")
+        of_pods = choice.profile == FULL
         return cls(
             state=str(params["state"]),
             state_dir=state_dir,
             name=str(params["name"]),
-            profile=str(params["profile"]),
-            kubernetes_version=str(params["kubernetes_version"] or "").lstrip("v"),
+            choice=choice,
+            aggregation=aggregation,
+            existing_etcd=existing_etcd(params, choice, mark=joined(str(params["name"]))),
+            encryption=encryption(params),
+            audit=str(params["audit"] or NONE),
             bin_dir=str(params["bin_dir"] or "").rstrip("/"),
             address=str(params["address"] or ""),
             ports=tuple((option, int(params[option])) for option in PORTS),
-            service_cidr=str(params["service_cidr"]),
-            pod_cidr=str(params["pod_cidr"]),
+            service_cidr=str(params["service_cidr"] or SERVICE_CIDR) if of_pods else "",
+            pod_cidr=str(params["pod_cidr"] or POD_CIDR) if of_pods else "",
             cluster_domain=str(params["cluster_domain"]),
             extra_sans=tuple(sorted(set(params["extra_sans"]))),
             nodes=tuple(
@@ -89,6 +121,33 @@ class ControlPlane:
             etcd_fsync=bool(params["etcd_fsync"]),
             kubeconfig=str(params["kubeconfig"] or os.path.join(state_dir, "admin.kubeconfig")),
         )
+
+    @property
+    def profile(self) -> str:
+        return self.choice.profile
+
+    @property
+    def kubernetes_version(self) -> str:
+        """`1.37.1`"""
+        return self.choice.version
+
+    @property
+    def composition(self) -> Composition:
+        return _composition(self.choice)
+
+    @property
+    def api_services(self) -> tuple[ApiService, ...]:
+        return self.aggregation.api_services
+
+    @property
+    def has_pods(self) -> bool:
+        """And with them nodes and Services."""
+        return self.profile == FULL
+
+    @property
+    def listens(self) -> tuple[str, ...]:
+        """The options of the ports that something of it listens on."""
+        return _listening(self.choice)
 
     def port(self, option: str) -> int:
         return dict(self.ports)[option]
@@ -128,7 +187,24 @@ class ControlPlane:
         return str(ipaddress.IPv4Network(self.service_cidr)[1])
 
 
-def _problems(params: Mapping[str, Any]) -> list[BallastError]:
+@lru_cache(maxsize=8)
+def _composition(choice: Choice) -> Composition:
+    return compose(choice)
+
+
+def _listening(choice: Choice) -> tuple[str, ...]:
+    processes = _composition(choice).processes
+    rows = [
+        (True, "secure_port"),
+        (ETCD in processes or choice.etcd == EMBEDDED, "etcd_client_port"),
+        (ETCD in processes, "etcd_peer_port"),
+        (CONTROLLER_MANAGER in processes, "controller_manager_port"),
+        (SCHEDULER in processes, "scheduler_port"),
+    ]
+    return tuple(option for is_open, option in rows if is_open)
+
+
+def _problems(params: Mapping[str, Any], choice: Choice, of_aggregation: list[BallastError]) -> list[BallastError]:
     """What is wrong with the options, in the order of the documentation."""
     found = _path_problems(params)
     if params["state"] == ABSENT_STATE:
@@ -140,11 +216,16 @@ def _problems(params: Mapping[str, Any]) -> list[BallastError]:
     ]
     if not is_name(str(params["name"])):
         found.append(MESSAGES.error("plane-name", option="name", value=params["name"]))
-    found += _version_problems(params["kubernetes_version"])
+    of_version = _version_problems(params["kubernetes_version"])
+    # Which resources there are is known for a version alone.
+    is_known = bool(params["kubernetes_version"]) and not of_version
+    of_choice = problems(choice) if is_known else []
+    found += [*of_version, *of_choice, *of_aggregation, *option_problems(params, choice)]
     if params["address"] and not _is_address(params["address"]):
         found.append(MESSAGES.error("plane-address", option="address", value=params["address"]))
-    found += _port_problems(params)
-    found += _network_problems(params)
+    found += _port_problems(params, _listening(choice) if is_known and not of_choice else tuple(PORTS))
+    if choice.profile == FULL:
+        found += _network_problems(params)
     if not _DOMAIN.fullmatch(str(params["cluster_domain"])):
         found.append(MESSAGES.error("plane-domain", option="cluster_domain", value=params["cluster_domain"]))
     found += [
@@ -161,7 +242,7 @@ def _problems(params: Mapping[str, Any]) -> list[BallastError]:
 def _path_problems(params: Mapping[str, Any]) -> list[BallastError]:
     return [
         MESSAGES.error("plane-path", option=option, value=params[option])
-        for option in ("state_dir", "bin_dir", "kubeconfig")
+        for option in ("state_dir", "bin_dir", "kubeconfig", *ETCD_PATHS)
         if params[option] and (not _PATH.fullmatch(params[option]) or ".." in params[option].split("/"))
     ]
 
@@ -177,10 +258,10 @@ def _version_problems(version: object) -> list[BallastError]:
     return []
 
 
-def _port_problems(params: Mapping[str, Any]) -> list[BallastError]:
+def _port_problems(params: Mapping[str, Any], listening: Sequence[str]) -> list[BallastError]:
     found: list[BallastError] = []
     taken: dict[int, str] = {}
-    for option in PORTS:
+    for option in listening:
         port = int(params[option])
         if not 1 <= port <= 65535:
             found.append(MESSAGES.error("plane-port", option=option, value=port))
@@ -193,9 +274,9 @@ def _port_problems(params: Mapping[str, Any]) -> list[BallastError]:
 def _network_problems(params: Mapping[str, Any]) -> list[BallastError]:
     found: list[BallastError] = []
     networks: dict[str, ipaddress.IPv4Network] = {}
-    for option in ("service_cidr", "pod_cidr"):
+    for option, default in (("service_cidr", SERVICE_CIDR), ("pod_cidr", POD_CIDR)):
         try:
-            networks[option] = ipaddress.IPv4Network(params[option])
+            networks[option] = ipaddress.IPv4Network(params[option] or default)
         except ValueError:
             found.append(MESSAGES.error("plane-cidr", option=option, value=params[option]))
     service, pod = networks.get("service_cidr"), networks.get("pod_cidr")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Control planes: etcd, kube-apiserver, kube-controller-manager and kube-scheduler as supervised services."""
+"""Control planes of every profile and shape: their processes as supervised services."""
 
 from __future__ import annotations
 
@@ -16,28 +16,25 @@ from .._core.engine import Finding, ResourceEngine
 from .._core.events import Progress
 from .._core.host import Host
 from .._core.kinds import BASE_KINDS, directory, fields, file
-from .._core.plan import ABSENT, Plan, Resource, State, Step, Value
+from .._core.names import joined
+from .._core.plan import ABSENT, Plan, Resource, State, Step
 from .._core.service import Service, SupervisorKind, supervisor
 from .api import API_KINDS, api_object
-from .components import (
-    API_SERVER,
-    KUBELET_CLIENT,
-    authorities,
-    certificates,
-    config_files,
-    credentials,
-    node_certificates,
-    record,
-    services,
-)
+from .certificates import ADMIN, CA, KUBELET_CLIENT_USER, authorities, certificates, node_certificates
+from .changing import adapted, without_fault
+from .components import command_flags, config_files, credentials, record, services
+from .controllers import flex_dir
 from .credentialed import CredentialedServiceKind, credentialed
 from .desired import ABSENT_STATE, PRESENT, STOPPED, ControlPlane
+from .encryption import ENCRYPTION_KINDS, encryption_resources
+from .etcd import data_dir
+from .explained import ExplainedPlan, explained_difference
 from .kubeconfig import KUBECONFIG_KINDS, embedded_paths, embedding
 from .messages import MESSAGES
 from .pki import PKI_KINDS, key_pair, key_path, paths_of, public_path
 from .preflight import check_conflicts, check_parts
 from .ready import wait_for_end, wait_for_plane
-from .record import load_record, record_path
+from .record import Record, load_record, record_path
 from .report import report, running_version
 
 _PKI, _SERVICES, _API = "control plane certificates", "control plane services", "control plane"
@@ -51,6 +48,7 @@ class PlaneEngine(ResourceEngine[ControlPlane]):
         **PKI_KINDS,
         **KUBECONFIG_KINDS,
         **API_KINDS,
+        **ENCRYPTION_KINDS,
         "service": CredentialedServiceKind(),
         "supervisor": SupervisorKind(),
     }
@@ -69,36 +67,38 @@ class PlaneEngine(ResourceEngine[ControlPlane]):
                 desired.kubeconfig,
                 name=desired.mark,
                 server=desired.endpoint,
-                authority=desired.pki("ca.crt"),
-                certificate=desired.pki("admin.crt"),
+                authority=desired.pki(CA),
+                certificate=desired.pki(ADMIN),
                 group=_PKI,
             ),
             *(file(path, text, mode=0o600, group=_PKI) for path, text in sorted(config_files(desired).items())),
+            *encryption_resources(desired, group=_PKI),
             file(record_path(desired.state_dir), record(desired).as_text(), mode=0o600, group=_PKI),
             # After the directories, so that a removal ends what writes into them before it removes them.
             cgroup(desired.cgroup, Limits(), group=_SERVICES),
             *(credentialed(desired.sv_dir, wanted, running=running, group=_SERVICES) for wanted in services(desired)),
             *([supervisor(desired.sv_dir, group=_SERVICES)] if running else []),
-            _kubelet_binding(desired),
+            *([_kubelet_binding(desired)] if desired.has_pods else []),
         ]
 
     def observe(self, desired: ControlPlane, host: Host) -> State:
         state = super().observe(desired, host)
         if desired.state == PRESENT:
-            starting = [
-                resource.target.removeprefix(f"{desired.sv_dir}/{desired.mark}-")
+            changing = [
+                resource.target
                 for resource in self.resources(desired)
                 if resource.kind == "service" and state.values[resource.key] != resource.value
             ]
+            starting = [name for name in desired.composition.processes if _target(desired, name) in changing]
             check_conflicts(desired, host, starting=starting, recorded=state.recorded)
         return state
 
-    def plan(self, desired: ControlPlane, state: State) -> Plan:
+    def plan(self, desired: ControlPlane, state: State) -> ExplainedPlan:
         """The plan, in which what rests on a certificate that changes is made anew too.
 
         UserError when it would change what the data is bound to.
         """
-        _refuse_other_service_network(desired, state)
+        desired = adapted(desired, state)
         values = dict(state.values)
         if desired.state == ABSENT_STATE:
             # They go with the data of etcd, and nothing may answer any more when their turn comes.
@@ -112,7 +112,14 @@ class PlaneEngine(ResourceEngine[ControlPlane]):
                 values[resource.key] = {**fields(found), "fault": "what it was made from changes"}
             if values[resource.key] != resource.value:
                 changing.update(_makes(resource))
-        return super().plan(desired, State(recorded=state.recorded, values=values))
+        plan = super().plan(desired, State(recorded=state.recorded, values=values))
+        if desired.state == ABSENT_STATE:
+            return ExplainedPlan(plan.steps, plan.policy, plan.based_on)
+        reasons = {_target(desired, name): flags for name, flags in command_flags(desired).items()}
+        return ExplainedPlan(plan.steps, plan.policy, plan.based_on, reasons)
+
+    def difference(self, plan: Plan) -> list[dict[str, str]]:
+        return explained_difference(plan)
 
     def apply(self, plan: Plan, desired: ControlPlane, host: Host, progress: Progress) -> tuple[Step, ...]:
         if desired.state == PRESENT and plan.steps:
@@ -128,7 +135,7 @@ class PlaneEngine(ResourceEngine[ControlPlane]):
         if desired.state == STOPPED:
             wait_for_end(host, progress, desired.cgroup, log_dir=desired.log_dir)
             return []
-        asked = record(desired)
+        asked = _load(desired.state_dir, host)
         wait_for_plane(host, progress, asked)
         found = running_version(host, asked) or "nothing"
         progress.done(_API, f"Kubernetes {found} at {desired.endpoint}")
@@ -138,7 +145,7 @@ class PlaneEngine(ResourceEngine[ControlPlane]):
         return [Finding(id=error.id, subject=desired.endpoint, text=error.text, remedy=error.remedy)]
 
     def report(self, desired: ControlPlane, host: Host) -> dict[str, object]:
-        return {} if desired.state == ABSENT_STATE else report(host, record(desired))
+        return {} if desired.state == ABSENT_STATE else report(host, _load(desired.state_dir, host))
 
 
 @dataclass(frozen=True)
@@ -165,10 +172,19 @@ class PlaneReader(ResourceEngine[Reading]):
         return []
 
     def report(self, desired: Reading, host: Host) -> dict[str, object]:
-        found = load_record(host, desired.state_dir)
-        if found is None:
-            raise MESSAGES.error("plane-not-there", path=desired.state_dir)
-        return report(host, found)
+        return report(host, _load(desired.state_dir, host))
+
+
+def _load(state_dir: str, host: Host) -> Record:
+    found = load_record(host, state_dir)
+    if found is None:
+        raise MESSAGES.error("plane-not-there", path=state_dir)
+    return found
+
+
+def _target(plane: ControlPlane, component: str) -> str:
+    """Of a component's service."""
+    return os.path.join(plane.sv_dir, joined(plane.name, component))
 
 
 def _remove_bookkeeping(plane: ControlPlane, host: Host) -> None:
@@ -181,29 +197,14 @@ def _remove_bookkeeping(plane: ControlPlane, host: Host) -> None:
 
 def _directories(plane: ControlPlane) -> list[Resource]:
     nodes = [plane.pki("nodes", node.name) for node in plane.nodes]
-    private = [plane.pki(), plane.pki("nodes"), *nodes, plane.at("config"), plane.at("etcd")]
+    of_nodes = [plane.pki("nodes"), *nodes] if plane.has_pods else []
+    data = [] if plane.existing_etcd else [data_dir(plane)]
+    private = [plane.pki(), *of_nodes, plane.at("config"), *data]
+    public = [*([flex_dir(plane)] if plane.has_pods else []), plane.log_dir, plane.sv_dir]
     return [
         *(directory(path, mode=0o700, group=_PKI) for path in private),
-        *(directory(path, group=_PKI) for path in (plane.at("flexvolume"), plane.log_dir, plane.sv_dir)),
+        *(directory(path, group=_PKI) for path in public),
     ]
-
-
-def _refuse_other_service_network(plane: ControlPlane, state: State) -> None:
-    """The API server has allocated addresses of the network it was started with; it cannot move to another."""
-    if plane.state == ABSENT_STATE:
-        return
-    (wanted,) = (each for each in services(plane) if each.name.endswith(f"-{API_SERVER}"))
-    found = state.values[("service", os.path.join(plane.sv_dir, wanted.name))]
-    option = "--service-cluster-ip-range="
-    if found == ABSENT or f"{option}{plane.service_cidr}" in Service.from_value(_without_fault(found)).argv:
-        return
-    networks = [word for word in Service.from_value(_without_fault(found)).argv if word.startswith(option)]
-    raise MESSAGES.error(
-        "plane-service-cidr-fixed",
-        value=plane.service_cidr,
-        path=plane.at("etcd"),
-        found=", ".join(word[len(option) :] for word in networks),
-    )
 
 
 def _kubelet_binding(plane: ControlPlane) -> Resource:
@@ -214,12 +215,12 @@ def _kubelet_binding(plane: ControlPlane) -> Resource:
     rbac = "rbac.authorization.k8s.io"
     return api_object(
         plane.state_dir,
-        f"/apis/{rbac}/v1/clusterrolebindings/ballast:{KUBELET_CLIENT}",
+        f"/apis/{rbac}/v1/clusterrolebindings/ballast:{KUBELET_CLIENT_USER}",
         {
             "apiVersion": f"{rbac}/v1",
             "kind": "ClusterRoleBinding",
             "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "system:kubelet-api-admin"},
-            "subjects": [{"apiGroup": rbac, "kind": "User", "name": KUBELET_CLIENT}],
+            "subjects": [{"apiGroup": rbac, "kind": "User", "name": KUBELET_CLIENT_USER}],
         },
         group=_API,
     )
@@ -241,12 +242,8 @@ def _rests_on(resource: Resource) -> list[str]:
     if resource.kind == "kubeconfig":
         return embedded_paths(resource)
     if resource.kind == "service":
-        return credentials(Service.from_value(_without_fault(resource.value)).argv)
+        return credentials(Service.from_value(without_fault(resource.value)).argv)
     return []
-
-
-def _without_fault(value: Value) -> Value:
-    return {name: part for name, part in fields(value).items() if name != "fault"}
 
 
 ENGINE = PlaneEngine()

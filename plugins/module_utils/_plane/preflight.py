@@ -20,9 +20,11 @@ from .._core.host import Host
 from .._core.plan import Recorded
 from .._core.service import service_pid
 from .._core.sockets import LISTENING, parse_sockets
-from .components import COMPONENTS, binary_path
-from .desired import PORTS, ControlPlane
+from .components import binary_path
+from .desired import ControlPlane
 from .messages import MESSAGES
+from .options import ETCD_PATHS
+from .options_messages import MESSAGES as OPTIONS_MESSAGES
 from .pki import require_cryptography
 
 _KUBERNETES_VERSION = re.compile(r"Kubernetes v(\d+\.\d+\.\d+)")
@@ -43,10 +45,13 @@ def check_parts(plane: ControlPlane, host: Host) -> None:
     found: list[BallastError] = []
     if not host.is_systemd() and host.which("runsvdir") is None:
         found.append(MESSAGES.error("plane-no-supervisor"))
-    missing = [component for component in COMPONENTS if host.stat(binary_path(plane, component)) is None]
+    missing = [
+        component for component in plane.composition.processes if host.stat(binary_path(plane, component)) is None
+    ]
     if missing:
         found.append(MESSAGES.error("plane-binary-missing", names=", ".join(missing), path=plane.bin_dir))
     found += _address_problems(plane, host)
+    found += _etcd_file_problems(plane, host)
     parent = os.path.dirname(plane.kubeconfig)
     if parent != plane.state_dir and host.stat(parent) is None:
         found.append(MESSAGES.error("plane-kubeconfig-directory", path=plane.kubeconfig, parent=parent))
@@ -55,6 +60,18 @@ def check_parts(plane: ControlPlane, host: Host) -> None:
     except HostError as error:
         found.append(error)
     Problems.raise_if(found)
+
+
+def _etcd_file_problems(plane: ControlPlane, host: Host) -> list[BallastError]:
+    existing = plane.existing_etcd
+    if existing is None:
+        return []
+    given = zip(ETCD_PATHS, (existing.ca, existing.certificate, existing.key))
+    return [
+        OPTIONS_MESSAGES.error("plane-etcd-file", option=option, path=path)
+        for option, path in given
+        if path and host.stat(path) is None
+    ]
 
 
 def _address_problems(plane: ControlPlane, host: Host) -> list[BallastError]:
@@ -89,7 +106,7 @@ def _port_problems(plane: ControlPlane, host: Host, recorded: Sequence[Recorded]
         return []
     ours = {inode for pid in _our_pids(host, recorded) for inode in _sockets(host, pid)}
     found: list[BallastError] = []
-    for option in PORTS:
+    for option in plane.listens:
         taken = [inode for port, inode in listening if port == plane.port(option) and inode not in ours]
         if taken:
             error = MESSAGES.error(

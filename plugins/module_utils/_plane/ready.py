@@ -19,14 +19,15 @@ from .._core.events import Progress
 from .._core.host import Host, Response
 from .._core.service import service_pid
 from .._core.wait import Pending, Ready, wait
-from .components import API_SERVER, CONTROLLER_MANAGER, ETCD, SCHEDULER
 from .messages import MESSAGES
-from .record import Record
+from .profiles import compose
+from .record import Member, Record
 
 READY_SECONDS = 120  # a start takes about 3 s on an idle machine; the rest is for slow ones
 _STOP_SECONDS = 30
 _ENDS_ALLOWED = 3
 _TICKS_PER_SECOND = 100  # USER_HZ, which the kernel's interface to programs fixes (proc(5))
+_ACCOUNTS_CONTROLLER = "serviceaccount-controller"
 _DEFAULT_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
 
 Answer = Union[Ready[None], Pending]
@@ -40,7 +41,7 @@ def wait_for_api(host: Host, progress: Progress, record: Record) -> None:
     def probe() -> Answer:
         nonlocal waited
         watch.look()
-        answer = _asked(lambda: record.ask_health(host, API_SERVER), "readyz")
+        answer = _asked(lambda: record.ask_health(host, record.api_server), "readyz")
         waited = waited or isinstance(answer, Pending)
         return answer
 
@@ -50,16 +51,19 @@ def wait_for_api(host: Host, progress: Progress, record: Record) -> None:
 
 
 def wait_for_plane(host: Host, progress: Progress, record: Record) -> None:
-    """Until every part says that it is well, and the controllers have made what every namespace has."""
+    """Until every part says that it is well, and the controllers, where they do, have made what every namespace has."""
     wait_for_api(host, progress, record)
     watch = _Watch(host, record)
 
-    def healthy(component: str) -> Answer:
+    def healthy(member: Member) -> Answer:
         watch.look()
-        return _asked(lambda: record.ask_health(host, component), "healthz")
+        return _asked(lambda: record.ask_health(host, member), "healthz")
 
-    for component in (ETCD, CONTROLLER_MANAGER, SCHEDULER):
-        wait(host, progress, component, partial(healthy, component), deadline_seconds=READY_SECONDS)
+    for member in record.members:
+        if member != record.api_server:
+            wait(host, progress, member.component, partial(healthy, member), deadline_seconds=READY_SECONDS)
+    if _ACCOUNTS_CONTROLLER not in compose(record.choice).controllers:
+        return
 
     def account() -> Answer:
         watch.look()
@@ -107,7 +111,7 @@ def _ready_path(record: Record) -> str:
 
 
 def _note_ready(host: Host, record: Record) -> None:
-    pid = service_pid(host, record.member(API_SERVER).service)
+    pid = service_pid(host, record.api_server.service)
     age = None if pid is None else _age_seconds(host, pid)
     if age is not None:
         host.write(_ready_path(record), json.dumps({"seconds": round(age, 2)}).encode())

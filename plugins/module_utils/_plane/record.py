@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Optional
+from typing import Any, Optional
 
 from .._core.host import Host, Response
 from .pki import key_path
+from .profiles import API_SERVER, ETCD, GENERIC_API_SERVER, HYPER_MINI, Choice, Flag
 
 _FILE = "plane.json"
+API_SERVERS = (API_SERVER, GENERIC_API_SERVER, HYPER_MINI)
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,18 @@ class Member:
     service: str  # target of its service
     log: str
     health: str  # URL
+    flags: tuple[Flag, ...]
+
+
+@dataclass(frozen=True)
+class Etcd:
+    """How to ask the etcd that holds the data. Paths are empty where an etcd that was there before needs none."""
+
+    endpoints: tuple[str, ...]  # URLs
+    authority: str
+    client: str  # path of a certificate
+    key: str
+    prefix: str  # of the keys, "/registry"
 
 
 @dataclass(frozen=True)
@@ -34,10 +49,11 @@ class Record:
     kubernetes_version: str
     endpoint: str
     kubeconfig: str
+    bin_dir: str
     authority: str  # path of the CA certificate that signed what the services serve
-    etcd_authority: str
     client: str  # path of the administrator's certificate
-    etcd_client: str
+    etcd: Etcd
+    choice: Choice
     certificates: tuple[str, ...]
     members: tuple[Member, ...]
 
@@ -46,6 +62,10 @@ class Record:
 
     def member(self, component: str) -> Member:
         return next(member for member in self.members if member.component == component)
+
+    @property
+    def api_server(self) -> Member:
+        return next(member for member in self.members if member.component in API_SERVERS)
 
     def ask(
         self,
@@ -68,12 +88,11 @@ class Record:
             timeout=10,
         )
 
-    def ask_health(self, host: Host, component: str) -> Response:
-        is_etcd = component == "etcd"
-        client = self.etcd_client if is_etcd else self.client
-        authority = self.etcd_authority if is_etcd else self.authority
-        url = self.member(component).health
-        return host.request(url, ca=authority, cert=client, key=key_path(client), timeout=10)
+    def ask_health(self, host: Host, member: Member) -> Response:
+        if member.component == ETCD:
+            etcd = self.etcd
+            return host.request(member.health, ca=etcd.authority, cert=etcd.client, key=etcd.key, timeout=10)
+        return host.request(member.health, ca=self.authority, cert=self.client, key=key_path(self.client), timeout=10)
 
 
 def record_path(state_dir: str) -> str:
@@ -81,9 +100,28 @@ def record_path(state_dir: str) -> str:
 
 
 def load_record(host: Host, state_dir: str) -> Optional[Record]:
+    """None when there is none, or one that an earlier version of this collection wrote: it is written anew by the next
+    run."""
     data = host.read(record_path(state_dir))
     if data is None:
         return None
-    found = json.loads(data)
-    members = tuple(Member(**member) for member in found.pop("members"))
-    return Record(certificates=tuple(found.pop("certificates")), members=members, **found)
+    try:
+        return _parsed(json.loads(data))
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _parsed(found: dict[str, Any]) -> Record:
+    etcd, choice = found.pop("etcd"), found.pop("choice")
+    return Record(
+        certificates=tuple(found.pop("certificates")),
+        members=tuple(_member(member) for member in found.pop("members")),
+        etcd=Etcd(endpoints=tuple(etcd.pop("endpoints")), **etcd),
+        choice=Choice(**{name: tuple(part) if isinstance(part, list) else part for name, part in choice.items()}),
+        **found,
+    )
+
+
+def _member(found: Mapping[str, Any]) -> Member:
+    rest = {name: part for name, part in found.items() if name != "flags"}
+    return Member(flags=tuple(Flag(**flag) for flag in found["flags"]), **rest)

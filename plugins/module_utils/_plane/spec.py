@@ -8,22 +8,45 @@ from __future__ import annotations
 
 from typing import Any
 
-from .desired import ABSENT_STATE, PORTS, PRESENT, PROFILES, STOPPED
+from .desired import ABSENT_STATE, PORTS, PRESENT, STOPPED
+from .options import AUDIT_LEVELS, ENCRYPTION_PROVIDERS, NONE
+from .profiles import ETCD_CHOICES, FULL, PROFILES, SHAPES
 
 READ: dict[str, dict[str, Any]] = {"state_dir": {"type": "path", "required": True}}
+
+
+def _lists(*parts: str) -> dict[str, Any]:
+    options = {part: {"type": "list", "elements": "str", "default": []} for part in parts}
+    return {"type": "dict", "default": {}, "options": options}
+
 
 MAKE: dict[str, dict[str, Any]] = {
     **READ,
     "events": {"type": "path"},
     "state": {"type": "str", "choices": [PRESENT, STOPPED, ABSENT_STATE], "default": PRESENT},
     "name": {"type": "str", "default": "lab"},
-    "profile": {"type": "str", "choices": list(PROFILES), "default": "full"},
+    "profile": {"type": "str", "choices": list(PROFILES), "default": FULL},
+    "shape": {"type": "str", "choices": list(SHAPES)},
+    "crds": {"type": "bool", "default": True},
+    "aggregation": {"type": "raw", "default": True},
+    "resources": _lists("add", "remove"),
+    "controllers": _lists("add", "remove"),
+    "admission": _lists("enable", "disable"),
+    "etcd": {"type": "str", "choices": list(ETCD_CHOICES)},
+    "etcd_endpoints": {"type": "list", "elements": "str", "default": []},
+    "etcd_ca": {"type": "path"},
+    "etcd_certificate": {"type": "path"},
+    "etcd_key": {"type": "path", "no_log": False},  # where it lies
+    "etcd_prefix": {"type": "str"},
+    "encryption": {"type": "str", "choices": [NONE, *ENCRYPTION_PROVIDERS], "default": NONE},
+    "encryption_resources": {"type": "list", "elements": "str", "default": ["secrets"]},
+    "audit": {"type": "str", "choices": [NONE, *AUDIT_LEVELS], "default": NONE},
     "kubernetes_version": {"type": "str"},
     "bin_dir": {"type": "path"},
     "address": {"type": "str"},
     **{option: {"type": "int", "default": port} for option, port in PORTS.items()},
-    "service_cidr": {"type": "str", "default": "10.96.0.0/16"},
-    "pod_cidr": {"type": "str", "default": "10.244.0.0/16"},
+    "service_cidr": {"type": "str"},
+    "pod_cidr": {"type": "str"},
     "cluster_domain": {"type": "str", "default": "cluster.local"},
     "extra_sans": {"type": "list", "elements": "str", "default": []},
     "nodes": {

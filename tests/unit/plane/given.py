@@ -9,13 +9,15 @@ from typing import Any, Optional
 from ansible_collections.ballast.kube.plugins.module_utils._core.events import NullSink, Progress
 from ansible_collections.ballast.kube.plugins.module_utils._core.host import Response
 from ansible_collections.ballast.kube.plugins.module_utils._core.plan import Plan, Step
-from ansible_collections.ballast.kube.plugins.module_utils._plane.components import COMPONENTS
 from ansible_collections.ballast.kube.plugins.module_utils._plane.desired import ControlPlane
 from ansible_collections.ballast.kube.plugins.module_utils._plane.engine import ENGINE
 from ansible_collections.ballast.kube.plugins.module_utils._plane.spec import MAKE
 from tests.unit.fake_supervisors import FakeRunit, FakeSystemd
 from tests.unit.fakes import FakeHost, json_answer
 
+COMPONENTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")  # of profile full
+PROGRAMS = (*COMPONENTS, "generic-apiserver", "hyper-mini")
+API_SERVERS = ("kube-apiserver", "generic-apiserver", "hyper-mini")
 STATE_DIR = "/var/lib/ballast/lab/plane"
 BIN_DIR = "/opt/kubernetes"
 ADDRESS = "10.97.1.1"
@@ -32,7 +34,7 @@ def params(**changes: Any) -> dict[str, Any]:
         "kubernetes_version": "1.37.1",
         "bin_dir": BIN_DIR,
         "address": ADDRESS,
-        "nodes": [{"name": "n1", "addresses": ["10.97.1.11"]}],
+        "nodes": [{"name": "n1", "addresses": ["10.97.1.11"]}] if changes.get("profile", "full") == "full" else [],
         **changes,
     }
 
@@ -83,7 +85,7 @@ class Machine:
         self.host.given_cgroups(cgroups)
         self.supervisor = FakeSystemd(self.host) if systemd else FakeRunit(self.host)
         self.host.on("ip", "-json", "-4", "address", "show", answer=json.dumps(LINKS), reads=True)
-        for component in COMPONENTS:
+        for component in PROGRAMS:
             path = f"{BIN_DIR}/{component}"
             self.host.given(path, "program", mode=0o755)
             said = "etcd Version: 3.6.14\n" if component == "etcd" else "Kubernetes v1.37.1+lab\n"
@@ -91,9 +93,10 @@ class Machine:
         self.api = Api(self.host, self._serves)
 
     def _serves(self) -> bool:
+        names = [f"ballast-lab-{name}" for name in API_SERVERS]
         if isinstance(self.supervisor, FakeSystemd):
-            return "ballast-lab-kube-apiserver.service" in self.supervisor.active
-        return bool(self.host.read(f"{STATE_DIR}/sv/ballast-lab-kube-apiserver/supervise/pid"))
+            return any(f"{name}.service" in self.supervisor.active for name in names)
+        return any(self.host.read(f"{STATE_DIR}/sv/{name}/supervise/pid") for name in names)
 
     def plan(self, **changes: Any) -> Plan:
         wanted = desired(**changes)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from ansible_collections.ballast.kube.plugins.module_utils._plane.components import (
-    COMPONENTS,
+from ansible_collections.ballast.kube.plugins.module_utils._plane.certificates import (
     authorities,
     certificates,
-    config_files,
-    credentials,
     node_certificates,
-    services,
 )
-from tests.unit.plane.given import ADDRESS, STATE_DIR, desired, flags
+from ansible_collections.ballast.kube.plugins.module_utils._plane.components import config_files, credentials, services
+from tests.unit.plane.given import ADDRESS, COMPONENTS, STATE_DIR, desired, flags
 
 
 def commands(**changes):

@@ -7,11 +7,21 @@ import pytest
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, Problems
 from ansible_collections.ballast.kube.plugins.module_utils._core.host import Response
 from ansible_collections.ballast.kube.plugins.module_utils._plane import pki, preflight
-from ansible_collections.ballast.kube.plugins.module_utils._plane.components import COMPONENTS
 from ansible_collections.ballast.kube.plugins.module_utils._plane.engine import ENGINE, READER, Reading
 from ansible_collections.ballast.kube.plugins.module_utils._plane.messages import MESSAGES
 from tests.unit.fakes import Killed
-from tests.unit.plane.given import ADDRESS, BIN_DIR, ENDPOINT, PROGRESS, STATE_DIR, Machine, desired, params, told
+from tests.unit.plane.given import (
+    ADDRESS,
+    BIN_DIR,
+    COMPONENTS,
+    ENDPOINT,
+    PROGRESS,
+    STATE_DIR,
+    Machine,
+    desired,
+    params,
+    told,
+)
 
 BINDING = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/ballast:kube-apiserver-kubelet-client"
 N2 = [{"name": "n1", "addresses": ["10.97.1.11"]}, {"name": "n2", "addresses": ["10.97.1.12"]}]

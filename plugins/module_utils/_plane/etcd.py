@@ -1,0 +1,87 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""etcd's command line, and how the API server reaches it. Pure."""
+
+from __future__ import annotations
+
+from .certificates import ETCD_CA, ETCD_CLIENT, ETCD_PEER
+from .desired import ControlPlane
+from .flags import Flags, flags, pair
+from .profiles import EMBEDDED
+
+_MEMBER = "ballast"  # constant: the data directory belongs to the member of this name
+
+
+def etcd(plane: ControlPlane) -> Flags:
+    peer = f"https://{plane.address}:{plane.port('etcd_peer_port')}"
+    return [
+        *flags("the member that the data belongs to", ("name", _MEMBER), ("data-dir", data_dir(plane))),
+        *flags(
+            "listens here and nowhere else",
+            ("listen-client-urls", client_url(plane)),
+            ("advertise-client-urls", client_url(plane)),
+            ("listen-peer-urls", peer),
+            ("initial-advertise-peer-urls", peer),
+        ),
+        *flags("one member", ("initial-cluster", f"{_MEMBER}={peer}")),
+        *flags(
+            "nobody without a certificate of etcd's own authority",
+            ("client-cert-auth", "true"),
+            ("trusted-ca-file", plane.pki(ETCD_CA)),
+        ),
+        *pair(plane.pki("etcd.crt"), "what it serves clients with", certificate="cert-file", key="key-file"),
+        *flags(
+            "as for clients",
+            ("peer-client-cert-auth", "true"),
+            ("peer-trusted-ca-file", plane.pki(ETCD_CA)),
+        ),
+        *pair(plane.pki(ETCD_PEER), "what it serves peers with", certificate="peer-cert-file", key="peer-key-file"),
+        *flags("what is wrong, and no more", ("log-level", "warn")),
+        *_without_fsync(plane, "unsafe-no-fsync"),
+    ]
+
+
+def embedded_etcd(plane: ControlPlane) -> Flags:
+    """Of hyper-mini: the same data in the same directory, for the same client."""
+    return [
+        *flags("etcd in the same process, over the data of either shape", ("etcd-data-dir", data_dir(plane))),
+        *flags("for etcdctl, which takes snapshots", ("etcd-listen-client-url", client_url(plane))),
+        *flags("nobody without a certificate of etcd's own authority", ("etcd-trusted-ca-file", plane.pki(ETCD_CA))),
+        *pair(plane.pki("etcd.crt"), "what it serves clients with", certificate="etcd-cert-file", key="etcd-key-file"),
+        *_without_fsync(plane, "etcd-unsafe-no-fsync"),
+    ]
+
+
+def etcd_client(plane: ControlPlane) -> Flags:
+    """Of an API server: where etcd is, and as whom it asks."""
+    existing = plane.existing_etcd
+    if existing is None:
+        return [
+            *flags("our etcd", ("etcd-servers", client_url(plane)), ("etcd-cafile", plane.pki(ETCD_CA))),
+            *pair(plane.pki(ETCD_CLIENT), "etcd's only client", certificate="etcd-certfile", key="etcd-keyfile"),
+        ]
+    why = "the etcd that etcd_endpoints names"
+    given = [("etcd-cafile", existing.ca), ("etcd-certfile", existing.certificate), ("etcd-keyfile", existing.key)]
+    return [
+        *flags(why, ("etcd-servers", ",".join(existing.endpoints))),
+        *flags(why, *((name, path) for name, path in given if path)),
+        *flags("its own part of an etcd that others use too", ("etcd-prefix", existing.prefix)),
+    ]
+
+
+def client_url(plane: ControlPlane) -> str:
+    return f"https://{plane.address}:{plane.port('etcd_client_port')}"
+
+
+def data_dir(plane: ControlPlane) -> str:
+    return plane.at("etcd")
+
+
+def is_embedded(plane: ControlPlane) -> bool:
+    return plane.choice.etcd == EMBEDDED
+
+
+def _without_fsync(plane: ControlPlane, name: str) -> Flags:
+    return [] if plane.etcd_fsync else flags("etcd_fsync: false", (name, "true"))

@@ -1,0 +1,43 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A plan that says of each flag why it is there, and how diff mode shows that. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from .._core.kinds import fields
+from .._core.plan import ABSENT, Plan, Value
+from .._core.told import plan_difference
+from .profiles import Flag
+
+
+@dataclass(frozen=True)
+class ExplainedPlan(Plan):
+    reasons: Mapping[str, Sequence[Flag]] = field(default_factory=dict)  # by target of the service
+
+
+def explained_difference(plan: Plan) -> list[dict[str, str]]:
+    reasons = plan.reasons if isinstance(plan, ExplainedPlan) else {}
+    rows = plan_difference(plan)
+    for row, step in zip(rows, plan.steps):
+        if step.kind == "service":
+            why = {f"--{flag.name}={flag.value}": flag.why for flag in reasons.get(step.target, ())}
+            row.update(before=_text(step.before, why), after=_text(step.after, why))
+    return rows
+
+
+def _text(value: Value, why: Mapping[str, str]) -> str:
+    """A word of the command on each line, with its reason behind it. What is there and stays is told with the same
+    reason: then what differs is what changes."""
+    if value == ABSENT:
+        return ""
+    service = dict(fields(value))
+    argv = service.pop("argv")
+    words = [str(word) for word in argv] if isinstance(argv, Sequence) else []
+    lines = [f"{word}    # {why[word]}" if word in why else word for word in words]
+    return "\n".join([*lines, json.dumps(service, indent=1, sort_keys=True)]) + "\n"
