@@ -12,8 +12,8 @@ for nothing wanted.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar, Union
 
@@ -142,8 +142,7 @@ class ResourceEngine(Generic[D]):
         """
         if not plan.steps and not self._left_open(desired, host):
             return ()
-        with ExitStack() as held:
-            self._take_lock(held, desired, host, progress)
+        with locked(self.name, desired, host, progress):
             ledger = Ledger(ledger_path(desired.state_dir), host=host, kinds=self.kinds)
             undone = plan.steps != () and self._undo_killed_run(ledger, host, progress)
             if undone or ledger.recorded != plan.based_on:
@@ -154,27 +153,6 @@ class ResourceEngine(Generic[D]):
                 self._do(plan, ledger, desired, host, progress)
             self._close(ledger, desired, host)
         return plan.steps
-
-    def _take_lock(self, held: ExitStack, desired: D, host: Host, progress: Progress) -> None:
-        """Wait for another run here as long as it is at work: two labs begun at once build their programs once."""
-        subject, waited = f"{self.name} in {desired.state_dir}", False
-
-        def probe() -> Union[Ready[None], Pending]:
-            nonlocal waited
-            if host.stat(desired.state_dir) is None:  # its mode is not ours to set when somebody made it
-                host.make_directory(desired.state_dir)
-            try:
-                held.enter_context(host.lock(_lock_path(desired)))
-            except HostError as error:
-                if error.id != "core-locked":
-                    raise
-                waited = True
-                return Pending(f"another run is at work here, {error.found}")
-            return Ready(None)
-
-        wait(host, progress, subject, probe, deadline_seconds=_LOCK_SECONDS, interval=0.5)
-        if waited:
-            progress.done(subject, "the other run has ended")
 
     def _left_open(self, desired: D, host: Host) -> bool:
         """Whether a run was killed after its last step, or before its first, or while it cleaned up."""
@@ -276,6 +254,34 @@ class ResourceEngine(Generic[D]):
             self._kind(kind).remove(host, target, before)
         else:
             self._kind(kind).write(host, target, after, before)
+
+
+@contextmanager
+def locked(name: str, desired: Desired, host: Host, progress: Progress) -> Iterator[None]:
+    """The lock of a feature's state directory, which is made when absent.
+
+    Waits for another run here as long as it is at work: two labs begun at once build their programs once.
+    """
+    subject, waited = f"{name} in {desired.state_dir}", False
+    with ExitStack() as held:
+
+        def probe() -> Union[Ready[None], Pending]:
+            nonlocal waited
+            if host.stat(desired.state_dir) is None:  # its mode is not ours to set when somebody made it
+                host.make_directory(desired.state_dir)
+            try:
+                held.enter_context(host.lock(_lock_path(desired)))
+            except HostError as error:
+                if error.id != "core-locked":
+                    raise
+                waited = True
+                return Pending(f"another run is at work here, {error.found}")
+            return Ready(None)
+
+        wait(host, progress, subject, probe, deadline_seconds=_LOCK_SECONDS, interval=0.5)
+        if waited:
+            progress.done(subject, "the other run has ended")
+        yield
 
 
 def _lock_path(desired: Desired) -> str:
