@@ -44,7 +44,7 @@ class Client:
         """`ca`, `certificate` and `key` are paths; without `key` it lies beside the certificate."""
         self._at = urlsplit(endpoint).netloc
         self._timeout = timeout
-        self._headers = {"Accept": JSON, **({"Authorization": f"Bearer {token}"} if token else {})}
+        self.headers = {"Accept": JSON, **({"Authorization": f"Bearer {token}"} if token else {})}
         self._context = ssl.create_default_context(cafile=ca)
         if certificate:
             self._context.load_cert_chain(certificate, key or certificate.removesuffix(".crt") + ".key")
@@ -67,7 +67,7 @@ class Client:
             self._connection = self._new()
         data = None if body is None else json.dumps(body).encode()
         try:
-            self._connection.request(method, path, body=data, headers={**self._headers, "Content-Type": content_type})
+            self._connection.request(method, path, body=data, headers={**self.headers, "Content-Type": content_type})
             answer = self._connection.getresponse()
             return Answer(answer.status, _parsed(answer.read()))
         except (OSError, http.client.HTTPException):
@@ -99,7 +99,7 @@ class Client:
         """Events of `PATH?watch=1...` on a connection of its own, until the server ends it or the block is left."""
         connection = self._new()
         try:
-            connection.request("GET", path, headers=self._headers)
+            connection.request("GET", path, headers=self.headers)
             answer = connection.getresponse()
             if answer.status != 200:
                 raise AssertionError(f"watch {path}: {answer.status} {answer.read()!r}")
