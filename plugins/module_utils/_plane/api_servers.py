@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 
+from .aggregation import deployment as aggregation
 from .audit import audit_flags
 from .certificates import API_SERVING, CA, FRONT_PROXY_CLIENT, KUBELET_CLIENT
 from .desired import ControlPlane
@@ -38,6 +40,7 @@ def kube_api_server(plane: ControlPlane) -> Flags:
         *flags("names of nodes need no DNS", ("kubelet-preferred-address-types", "InternalIP,Hostname")),
         *_front_proxy(plane),
         *flags("node agents run privileged pods", ("allow-privileged", "true")),
+        *_on_loopback(plane),
         *_quiet(plane),
     ]
 
@@ -108,7 +111,21 @@ def _front_proxy(plane: ControlPlane) -> Flags:
             certificate="proxy-client-cert-file",
             key="proxy-client-key-file",
         ),
+        *(
+            flags(
+                "through it the aggregation agent leads to extension API servers",
+                *aggregation.api_server_options(plane),
+            )
+            if plane.has_agent
+            else []
+        ),
     ]
+
+
+def _on_loopback(plane: ControlPlane) -> Flags:
+    if not ipaddress.IPv4Address(plane.address).is_loopback:
+        return []
+    return flags("no Endpoints may name a loopback address", ("endpoint-reconciler-type", "none"))
 
 
 def _quiet(plane: ControlPlane) -> Flags:
