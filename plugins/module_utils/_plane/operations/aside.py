@@ -1,0 +1,25 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Data that a restore took the place of: moved aside, recorded, and kept until the control plane is removed."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+
+from ..._core.plan import Recorded, Value
+
+_PREFIX = "before-restore-"
+
+
+def aside_path(state_dir: str, now: float) -> str:
+    """Where what is replaced at this moment (Unix time) goes."""
+    return os.path.join(state_dir, _PREFIX + time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now)))
+
+
+def kept_aside(recorded: Sequence[Recorded]) -> dict[tuple[str, str], Value]:
+    """Values for a plan that must not touch it: those to which a removal would bring it."""
+    return {old.key: old.original for old in recorded if os.path.basename(old.target).startswith(_PREFIX)}

@@ -1,0 +1,27 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Certificates made anew before their time, because somebody asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..._core.kinds import fields
+from ..._core.plan import ABSENT, Resource, Value
+from ..pki import paths_of
+
+FAULT = "renewal was asked for"
+
+
+def renewals(resources: Sequence[Resource], values: Mapping[tuple[str, str], Value]) -> dict[tuple[str, str], Value]:
+    """The values of all certificates that an authority signed, with the fault that has them made anew.
+
+    Authorities stay: all who trust one must get its successor before it signs.
+    """
+    return {
+        resource.key: {**fields(values[resource.key]), "fault": FAULT}
+        for resource in resources
+        if resource.kind == "certificate" and len(set(paths_of(resource))) == 2 and values[resource.key] != ABSENT
+    }
