@@ -23,7 +23,7 @@ from .._core.host import Host
 from .amount import Amount
 from .cluster import Cluster, is_temporary
 from .cluster_messages import MESSAGES
-from .facts import ASKED, DEFERRED, DONE, FAILED, INFEASIBLE, SETTLED, Fleet, Node, Outcome
+from .facts import ASKED, DEFERRED, DONE, FAILED, INFEASIBLE, SETTLED, Fleet, Node, Outcome, told_limit
 from .following import backoff
 from .holding import Holding
 from .lease import Leases
@@ -320,5 +320,5 @@ def _taken_back(node: Node) -> Optional[Resize]:
 
 def _told(task: Union[Resize, SetLimit]) -> str:
     if isinstance(task, SetLimit):
-        return f"limit to {task.limit}"
+        return f"limit to {told_limit(task.limit)}"
     return f"{task.why} the balloon to {task.size}"

@@ -26,7 +26,7 @@ from . import objects
 from .amount import Amount
 from .carry import carry_out
 from .cluster import Cluster
-from .facts import DONE, Fleet, Node, Outcome
+from .facts import DONE, Fleet, Node, Outcome, told_limit
 from .lease import Leases
 from .limits import limits_of, read_limits
 from .machine import machine_of
@@ -242,5 +242,6 @@ def _is_news(record: Record) -> bool:
 
 
 def _told(move: Move) -> str:
-    what = "balloon" if move.what == BALLOON else "limit"
-    return f"{what} of {move.node}: {move.before} -> {move.after}"
+    if move.what == BALLOON:
+        return f"balloon of {move.node}: {move.before} -> {move.after}"
+    return f"limit of {move.node}: {told_limit(move.before)} -> {told_limit(move.after)}"

@@ -97,7 +97,7 @@ class Node:
         False  # its podPreemptionPolicy names somebody, so that no resize on it preempts (KEP-5836)
     )
     unsized: bool = False  # has the startup taint
-    limit: Optional[Amount] = None  # None where nothing is moved in step with the balloon
+    limit: Optional[Amount] = None  # None where nothing is moved in step with the balloon; cpu 0 where memory alone is
     uid: str = ""  # another one where the kubelet has registered anew, which loses the annotation
 
     @property
@@ -109,6 +109,14 @@ class Node:
     def open(self) -> Amount:
         """The most that this node may have promised to pods before long."""
         return self.allocatable if self.balloon is None else self.allocatable - self.balloon.held
+
+    @property
+    def left_by_limit(self) -> Amount:
+        """The most that its limit lets it promise. In what has no limit, that is what it promises."""
+        if self.limit is None:
+            return self.open
+        left = self.limit - self.overhead
+        return left if self.limit.cpu else Amount(self.open.cpu, left.memory)
 
     def balloon_for(self, target: Amount) -> Amount:
         """The smallest of whole MiB that leaves no more than `target` to pods. The kernel keeps limits in whole pages, so
@@ -130,6 +138,12 @@ class Node:
     def free(self) -> Amount:
         """What the scheduler may still place. Below 0 where more is placed than there is."""
         return self.allocatable - self.requested - (NONE if self.balloon is None else self.balloon.counted)
+
+
+def told_limit(limit: Amount) -> str:
+    """For people. One of memory alone says no cpu."""
+    both = str(limit)
+    return both if limit.cpu else both.partition(", ")[2]
 
 
 @dataclass(frozen=True)

@@ -58,16 +58,12 @@ def left_to_promise(nodes: Iterable[Node], room: Amount) -> Amount:
 
 def left_to_limits(nodes: Collection[Node], room: Amount) -> Amount:
     """I2 of the nodes of one host. One without a limit counts by what it may promise; without any limit this is I1."""
-    return room - total(map(_limit_counted, nodes))
-
-
-def _limit_counted(node: Node) -> Amount:
-    return node.open if node.limit is None else node.limit - node.overhead
+    return room - total(node.left_by_limit for node in nodes)
 
 
 def within_limit(node: Node) -> bool:
     """I3, but for the part of a page by which `limit_for` is lower."""
-    return node.limit is None or node.open.fits_in(node.limit - node.overhead + Amount(0, _PAGE - 1))
+    return node.open.fits_in(node.left_by_limit + Amount(0, _PAGE - 1))
 
 
 def holds(fleet: Fleet, host: str) -> bool:
@@ -78,9 +74,10 @@ def holds(fleet: Fleet, host: str) -> bool:
 
 
 def limit_for(node: Node, target: Amount) -> Amount:
-    """Rounded down: up, all of them together might be more than the host has."""
+    """Rounded down: up, all of them together might be more than the host has. Of memory alone where it is so now."""
     whole = target + node.overhead
-    return Amount(max(whole.cpu, _LEAST_CPU), whole.memory - whole.memory % _PAGE)
+    memory_alone = node.limit is not None and not node.limit.cpu
+    return Amount(0 if memory_alone else max(whole.cpu, _LEAST_CPU), whole.memory - whole.memory % _PAGE)
 
 
 def can_resize(node: Node) -> bool:
@@ -202,7 +199,7 @@ def has_room_for(before: Node, nodes: Collection[Node], room: Amount) -> bool:
     """Whether it is no oversale that one of the host's `nodes` counts more than it did as `before`."""
     after = next(node for node in nodes if node.name == before.name)
     promise = _is_covered(after.open - before.open, left_to_promise(nodes, room))
-    return promise and _is_covered(_limit_counted(after) - _limit_counted(before), left_to_limits(nodes, room))
+    return promise and _is_covered(after.left_by_limit - before.left_by_limit, left_to_limits(nodes, room))
 
 
 def _is_covered(more: Amount, left: Amount) -> bool:

@@ -16,6 +16,7 @@ from .._core.engine import Finding
 from .amount import NONE, Amount, total
 from .facts import Fleet, Node, Outcome
 from .messages import MESSAGES
+from .moves import left_to_limits, left_to_promise, within_limit
 from .sizing import kept
 
 Row = dict[str, object]
@@ -88,15 +89,16 @@ def _broken(host: str, nodes: Sequence[Node], room: Amount) -> list[Finding]:
     """What of a host does not hold. Its nodes promise no more than its room, by their balloons and by their limits, and none
     of them more than its limit leaves."""
     found = []
-    promised = total(node.open for node in nodes)
+    promised = room - left_to_promise(nodes, room)
     if not promised.fits_in(room):
         found.append(_finding(host, "balloon-oversold", promised=promised, room=room))
-    limits = [(node, node.limit - node.overhead) for node in nodes if node.limit is not None]
-    allowed = total(left for _node, left in limits)
-    if not allowed.fits_in(room):
+    allowed = room - left_to_limits(nodes, room)
+    if any(node.limit for node in nodes) and not allowed.fits_in(room):
         found.append(_finding(host, "balloon-limits-over", allowed=allowed, room=room))
-    over = [(node, left) for node, left in limits if not node.open.fits_in(left)]
-    return found + [_finding(node.name, "balloon-over-limit", promised=node.open, left=left) for node, left in over]
+    over = [node for node in nodes if not within_limit(node)]
+    return found + [
+        _finding(node.name, "balloon-over-limit", promised=node.open, left=node.left_by_limit) for node in over
+    ]
 
 
 def _finding(subject: str, id: str, **fields: Amount) -> Finding:

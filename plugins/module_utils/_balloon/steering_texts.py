@@ -14,7 +14,7 @@ from typing import Optional
 
 from .._core.errors import BallastError, last_lines, shorten
 from .amount import NONE, Amount
-from .facts import Balloon, Node, Outcome, Pod
+from .facts import Balloon, Node, Outcome, Pod, told_limit
 from .moves import RESIZES_SINCE, granted, left_to_limits, left_to_promise
 from .steering_messages import MESSAGES
 
@@ -77,7 +77,7 @@ def blocked(
 
 
 def limit_refused(node: str, limit: Amount, words: str) -> BallastError:
-    return _text("balloon-limit-refused", [_short(words)], node=node, limit=limit)
+    return _text("balloon-limit-refused", [_short(words)], node=node, limit=told_limit(limit))
 
 
 def not_started(node: Node, seconds: float) -> BallastError:

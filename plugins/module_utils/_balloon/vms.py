@@ -7,8 +7,7 @@
 Start a machine with all the memory that its node may ever have: its kubelet reads the capacity once. What QEMU's balloon
 takes is in no cgroup of the guest, so that its kubelet counts it as free; only the balloon pod keeps it from being promised.
 
-No processor is taken from a machine: a kubelet would not see it. The cpu of a limit is remembered while this program runs,
-so that moves of both resources keep one order, and binds nobody: the balloon pod does.
+No processor is taken from a machine: a kubelet would not see it. So these limits are of memory alone, and their cpu is 0.
 """
 
 from __future__ import annotations
@@ -39,7 +38,6 @@ class VmLimits:
     def __init__(self, host: Host, sockets: Mapping[str, str]) -> None:
         self._host = host
         self._sockets = sockets
-        self._told_cpu: dict[str, int] = {}
 
     def most(self, node: str) -> Amount:
         with self._machine(node) as machine:
@@ -47,14 +45,12 @@ class VmLimits:
 
     def read(self, node: str) -> Amount:
         with self._machine(node) as machine:
-            cpu = self._told_cpu.get(node)
-            return Amount(machine.cpu() if cpu is None else cpu, machine.memory())
+            return Amount(0, machine.memory())
 
     def write(self, node: str, limit: Amount) -> None:
         check_pages(node, limit)
         with self._machine(node) as machine:
             machine.set_memory(limit.memory)
-        self._told_cpu[node] = limit.cpu
 
     @contextmanager
     def _machine(self, node: str) -> Iterator[_Machine]:

@@ -78,7 +78,7 @@ ROOM = CAPACITY - OVERHEAD - OVERHEAD
 
 amounts = st.builds(size, st.integers(1, 7900), st.integers(16, 8000))
 limits = st.none() | st.builds(
-    lambda cpu, pages: Amount(cpu, pages * 2**16), st.integers(10, 8000), st.integers(1, 2**17)
+    lambda cpu, pages: Amount(cpu, pages * 2**16), st.just(0) | st.integers(10, 8000), st.integers(1, 2**17)
 )
 
 
@@ -157,12 +157,12 @@ def test_moves_that_are_done_come_to_an_end(found: tuple[Fleet, dict[str, Amount
     assert not next_moves(fleet, targets, ())
 
 
-@given(st.lists(amounts, min_size=1, max_size=4), st.booleans())
+@given(st.lists(amounts, min_size=1, max_size=4), st.sampled_from([None, CAPACITY, replace(CAPACITY, cpu=0)]))
 def test_a_plan_holds_what_must_hold_after_each_of_its_moves_and_comes_to_all_targets(
-    sizes: list[Amount], limited: bool
+    sizes: list[Amount], limit: Amount | None
 ) -> None:
     names = "abcd"[: len(sizes)]
-    nodes = {name: node(name, balloon(one), CAPACITY if limited else None) for name, one in zip(names, sizes)}
+    nodes = {name: node(name, balloon(one), limit) for name, one in zip(names, sizes)}
     found = fleet(*nodes.values())
     targets = {name: Amount(ROOM.cpu // len(sizes), ROOM.memory // len(sizes) // MIB * MIB) for name in names}
     for move in planned(found, targets):
@@ -219,6 +219,14 @@ def test_a_limit_is_lowered_in_one_resource_before_it_is_raised_in_the_other() -
     assert [move.what for move in moves] == [BALLOON, LIMIT, LIMIT, BALLOON]
     assert moves[1].after == size(1000, 1024) + OVERHEAD
     assert moves[2].after == size(1000, 4096) + OVERHEAD
+
+
+def test_a_limit_of_memory_alone_is_at_target_whatever_cpu_the_target_has() -> None:
+    found = promising("a", size(5000, 4096), limited=True)
+    machine = replace(found, limit=replace(limit_for(found, size(5000, 4096)), cpu=0))
+    assert is_at_target(machine, size(5000, 4096))
+    assert planned(fleet(machine), {"a": size(5000, 4096)}) == ()
+    assert [move.what for move in planned(fleet(machine), {"a": size(1000, 4096)})] == [BALLOON]
 
 
 def oversold_within_limits() -> Node:
