@@ -188,10 +188,10 @@ class Api:
         return {"Accept": _JSON, **({"Authorization": f"Bearer {token}"} if token else {})}
 
 
-def api_by(host: Host, kubeconfig: str) -> Api:
+def api_by(host: Host, kubeconfig: str, *, timeout: float = _SECONDS) -> Api:
     """With the credentials of that file. UserError or Problems where it is not there, or no kubeconfig."""
     text = (host.read(kubeconfig) or b"").decode(errors="replace")
-    return Api(host, credentials(text, base_dir=os.path.dirname(kubeconfig), name=kubeconfig))
+    return Api(host, credentials(text, base_dir=os.path.dirname(kubeconfig), name=kubeconfig), timeout=timeout)
 
 
 def _target(path: str, params: Mapping[str, str]) -> str:

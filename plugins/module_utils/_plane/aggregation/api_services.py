@@ -28,6 +28,7 @@ from ..._core.errors import BallastError
 from .messages import MESSAGES
 
 OFF, ON, LISTED = "off", "on", "list"
+AGENT_USER = "ballast:aggregation"  # of the agent, in its client certificate
 
 _OPTION = "aggregation"
 _LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"

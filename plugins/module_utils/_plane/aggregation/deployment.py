@@ -30,8 +30,9 @@ from ..._core.service import Service
 from ..kubeconfig import referring
 from ..pki import CLIENT, Certificate, key_path
 from .agent.settings import parse_settings
+from .api_services import AGENT_USER
 from .messages import AGENT
-from .objects import API_SERVICE_KINDS, USER, access, registration
+from .objects import API_SERVICE_KINDS, access, registration
 
 if TYPE_CHECKING:
     from ..desired import ControlPlane
@@ -50,7 +51,7 @@ def certificate(plane: ControlPlane) -> Certificate:
     return Certificate(
         path=plane.pki(f"{NAME}.crt"),
         issuer=plane.pki("ca.crt"),
-        common_name=USER,
+        common_name=AGENT_USER,
         usages=(CLIENT,),
         days=plane.certificate_days,
     )

@@ -77,12 +77,6 @@ MESSAGES = Messages(
             remedy="name each host with its port once",
         ),
         Message(
-            id="plane-aggregation-kubeconfig",
-            error=HostError,
-            text="{path}: the kubeconfig cannot be used",
-            remedy="run ballast.kube.control_plane again, which writes it",
-        ),
-        Message(
             id="plane-aggregation-running",
             error=HostError,
             text="another aggregation agent of this control plane runs on this machine",

@@ -15,10 +15,9 @@ from ..._core.host import Host
 from ..._core.kinds import fields
 from ..._core.plan import ABSENT, Resource, Value
 from ..api import ApiObjectKind, api_object
-from .api_services import ApiService
+from .api_services import AGENT_USER, ApiService
 from .messages import MESSAGES
 
-USER = "ballast:aggregation"  # the agent's, in its client certificate
 _GROUP = "apiregistration.k8s.io"
 _RBAC = "rbac.authorization.k8s.io"
 _SIGNED_BY = " signed by "
@@ -35,13 +34,13 @@ def access(state_dir: str, *, group: str) -> list[Resource]:
     binding: dict[str, Value] = {
         "apiVersion": f"{_RBAC}/v1",
         "kind": "ClusterRoleBinding",
-        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": USER},
-        "subjects": [{"apiGroup": _RBAC, "kind": "User", "name": USER}],
+        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": AGENT_USER},
+        "subjects": [{"apiGroup": _RBAC, "kind": "User", "name": AGENT_USER}],
     }
     path = f"/apis/{_RBAC}/v1"
     return [
-        api_object(state_dir, f"{path}/clusterroles/{USER}", role, group=group),
-        api_object(state_dir, f"{path}/clusterrolebindings/{USER}", binding, group=group),
+        api_object(state_dir, f"{path}/clusterroles/{AGENT_USER}", role, group=group),
+        api_object(state_dir, f"{path}/clusterrolebindings/{AGENT_USER}", binding, group=group),
     ]
 
 
