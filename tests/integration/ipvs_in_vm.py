@@ -49,7 +49,7 @@ class Node(InNamespace):
 
     def read(self, path: str) -> Optional[bytes]:
         return (
-            self.run(["cat", path], timeout=10).stdout.encode() if path.startswith("/proc/net/") else super().read(path)
+            self.run(["cat", path], timeout=60).stdout.encode() if path.startswith("/proc/net/") else super().read(path)
         )
 
 
@@ -77,10 +77,10 @@ def leftovers(host: Node) -> str:
 @pytest.fixture(scope="module")
 def node() -> Iterator[Node]:
     with namespace("ipvs") as host:
-        host.run(["ip", "link", "add", "eth0", "type", "bridge"], timeout=10)
+        host.run(["ip", "link", "add", "eth0", "type", "bridge"], timeout=60)
         for pool in POOLS.values():
             for address in (pool.gateway, pool.primary, pool.second, pool.load_balancer_ips[0]):
-                host.run(["ip", "address", "add", address, "dev", "eth0"], timeout=10)
+                host.run(["ip", "address", "add", address, "dev", "eth0"], timeout=60)
         yield Node(host.namespace)
 
 
@@ -92,7 +92,7 @@ def net() -> Iterator[Wire]:
         # A rule with physdev loads br_netfilter, and then the bridge itself sends on what NAT turned to one of its ports: not
         # back to the port that it came from (a CNI's hairpinMode), and not between ports that the wire keeps apart.
         values += [f"net.bridge.bridge-nf-call-{program}=0" for program in ("iptables", "ip6tables")]
-        made.node.run(["sysctl", "-qw", *values], timeout=10)
+        made.node.run(["sysctl", "-qw", *values], timeout=60)
         yield made
 
 
@@ -111,8 +111,8 @@ def test_what_is_read_back_is_what_was_compiled(node: Node, data: st.DataObject)
 
 def test_both_families_share_the_link_and_foreign_things_stay(node: Node) -> None:
     foreign = "-A -t 10.7.0.1:80 -s wrr\n-a -t 10.7.0.1:80 -r 10.9.9.8:80 -m -w 3\n"
-    node.run(["ipvsadm", "-R"], stdin=foreign.encode(), timeout=10)
-    node.run(["ipset", "create", "others", "hash:net"], timeout=10)
+    node.run(["ipvsadm", "-R"], stdin=foreign.encode(), timeout=60)
+    node.run(["ipset", "create", "others", "hash:net"], timeout=60)
     before = leftovers(node)
     wanted = {family: compile_rules(view([service("web", family=family)], family=family), CONFIG) for family in (4, 6)}
     for family, rules in wanted.items():
@@ -122,8 +122,8 @@ def test_both_families_share_the_link_and_foreign_things_stay(node: Node) -> Non
     for family in wanted:
         put(node, None, family)
     assert leftovers(node) == before
-    node.run(["ipvsadm", "-C"], timeout=10)
-    node.run(["ipset", "destroy", "others"], timeout=10)
+    node.run(["ipvsadm", "-C"], timeout=60)
+    node.run(["ipset", "destroy", "others"], timeout=60)
 
 
 def test_a_failure_puts_back_what_was_there(node: Node) -> None:

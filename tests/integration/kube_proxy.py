@@ -57,7 +57,7 @@ class NodeHost(InNamespace):
     def read(self, path: str) -> Optional[bytes]:
         if not path.startswith(_PER_NAMESPACE):
             return super().read(path)
-        done = self.run(["cat", path], timeout=10, check=False)
+        done = self.run(["cat", path], timeout=60, check=False)
         return done.stdout.encode() if done.status == 0 else None
 
 
@@ -158,12 +158,12 @@ def node(name: str = "proxy") -> Iterator[NodeHost]:
         host = NodeHost(made.namespace)
         link = _outer_link(host)
         undo.enter_context(journal.link(link, "type", "veth", "peer", "name", "eth0", "netns", host.namespace))
-        host.run(["ip", "address", "add", f"{NODE_IP}/24", "dev", "eth0"], timeout=10)
-        host.run(["ip", "link", "set", "eth0", "up"], timeout=10)
+        host.run(["ip", "address", "add", f"{NODE_IP}/24", "dev", "eth0"], timeout=60)
+        host.run(["ip", "link", "set", "eth0", "up"], timeout=60)
         for inner, address in (("eth1", f"{SECOND_IP}/24"), ("cni0", f"{POD_GATEWAY}/24")):
-            host.run(["ip", "link", "add", inner, "type", "bridge"], timeout=10)
-            host.run(["ip", "address", "add", address, "dev", inner], timeout=10)
-            host.run(["ip", "link", "set", inner, "up"], timeout=10)
+            host.run(["ip", "link", "add", inner, "type", "bridge"], timeout=60)
+            host.run(["ip", "address", "add", address, "dev", inner], timeout=60)
+            host.run(["ip", "link", "set", inner, "up"], timeout=60)
         yield host
 
 
@@ -212,7 +212,7 @@ class KubeProxy:
             finally:
                 process.send_signal(signal.SIGTERM)
                 try:
-                    process.wait(timeout=10)
+                    process.wait(timeout=60)
                 except subprocess.TimeoutExpired:
                     process.kill()
                     process.wait()

@@ -112,8 +112,8 @@ def loaded_node(name: str) -> Iterator[LoadedNode]:
     with node(name) as host, connected(host), ExitStack() as undo:
         _settings(host, {"net.ipv4.ip_forward": 1})
         # Not every kernel has it. With it, the bridge would carry translated packets from pod to pod by itself.
-        host.run(["sysctl", "-qw", "net.bridge.bridge-nf-call-iptables=0"], timeout=10, check=False)
-        host.run(["ip", "link", "set", "cni0", "address", _BRIDGE_MAC], timeout=10)  # else its lowest port's
+        host.run(["sysctl", "-qw", "net.bridge.bridge-nf-call-iptables=0"], timeout=60, check=False)
+        host.run(["ip", "link", "set", "cni0", "address", _BRIDGE_MAC], timeout=60)  # else its lowest port's
         places = {one: undo.enter_context(namespace(f"{name}-{one}")) for one in ("client", "outside")}
         _pod(host, places["client"], POD_IP, "veth-client")
         for number, (local, away) in enumerate(zip(LOCAL, AWAY)):
@@ -126,7 +126,7 @@ def loaded_node(name: str) -> Iterator[LoadedNode]:
         _neighbour(host, places["outside"], "eth9", OUTSIDE_GATEWAY, OUTSIDE_IP)
         _settings(places["outside"], {"net.ipv4.ip_forward": 0})  # a new namespace may have the machine's
         host.run(
-            ["ip", "route", "add", "default", "via", OUTSIDE_IP, "dev", "eth9", "src", NODE_IP, "onlink"], timeout=10
+            ["ip", "route", "add", "default", "via", OUTSIDE_IP, "dev", "eth9", "src", NODE_IP, "onlink"], timeout=60
         )
         yield LoadedNode(host, places["client"], places["outside"])
 
@@ -138,30 +138,30 @@ def _server_ports() -> list[int]:
 def _pod(host: InNamespace, place: InNamespace, address: str, link: str) -> None:
     """On the bridge, where it reaches nobody but the node."""
     _link(host, place, link)
-    host.run(["ip", "link", "set", link, "master", "cni0"], timeout=10)
-    host.run(["ip", "link", "set", link, "type", "bridge_slave", "isolated", "on"], timeout=10)
+    host.run(["ip", "link", "set", link, "master", "cni0"], timeout=60)
+    host.run(["ip", "link", "set", link, "type", "bridge_slave", "isolated", "on"], timeout=60)
     _give(place, address, POD_GATEWAY)
 
 
 def _neighbour(host: InNamespace, place: InNamespace, link: str, gateway: str, address: str) -> None:
     _link(host, place, link)
-    host.run(["ip", "address", "add", f"{gateway}/32", "dev", link], timeout=10)
-    host.run(["ip", "route", "add", address, "dev", link], timeout=10)
+    host.run(["ip", "address", "add", f"{gateway}/32", "dev", link], timeout=60)
+    host.run(["ip", "route", "add", address, "dev", link], timeout=60)
     _give(place, address, gateway)
 
 
 def _link(host: InNamespace, place: InNamespace, link: str) -> None:
     words = ["ip", "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", place.namespace]
-    host.run(words, timeout=10)
-    host.run(["ip", "link", "set", link, "up"], timeout=10)
+    host.run(words, timeout=60)
+    host.run(["ip", "link", "set", link, "up"], timeout=60)
     _settings(place, {})
 
 
 def _give(place: InNamespace, address: str, gateway: str) -> None:
-    place.run(["ip", "address", "add", f"{address}/32", "dev", "eth0"], timeout=10)
-    place.run(["ip", "link", "set", "eth0", "up"], timeout=10)
-    place.run(["ip", "route", "add", gateway, "dev", "eth0"], timeout=10)
-    place.run(["ip", "route", "add", "default", "via", gateway, "dev", "eth0"], timeout=10)
+    place.run(["ip", "address", "add", f"{address}/32", "dev", "eth0"], timeout=60)
+    place.run(["ip", "link", "set", "eth0", "up"], timeout=60)
+    place.run(["ip", "route", "add", gateway, "dev", "eth0"], timeout=60)
+    place.run(["ip", "route", "add", "default", "via", gateway, "dev", "eth0"], timeout=60)
 
 
 def _settings(place: InNamespace, more: dict[str, Any]) -> None:
@@ -171,4 +171,4 @@ def _settings(place: InNamespace, more: dict[str, Any]) -> None:
         for of in ("all", "default")
         for name in ("rp_filter", "send_redirects", "accept_redirects")
     }
-    place.run(["sysctl", "-qw", *(f"{name}={value}" for name, value in {**values, **more}.items())], timeout=10)
+    place.run(["sysctl", "-qw", *(f"{name}={value}" for name, value in {**values, **more}.items())], timeout=60)

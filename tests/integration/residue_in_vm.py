@@ -31,14 +31,14 @@ class Node(Read):
     def read(self, path: str) -> Optional[bytes]:
         if not path.startswith("/proc/sys/net/"):
             return super().read(path)
-        done = self.run(["cat", path], timeout=10, check=False)
+        done = self.run(["cat", path], timeout=60, check=False)
         return done.stdout.encode() if done.status == 0 else None
 
     def poke(self, path: str, text: str) -> None:
-        self.run(["tee", path], stdin=text.encode(), timeout=10)
+        self.run(["tee", path], stdin=text.encode(), timeout=60)
 
     def setting(self, name: str) -> str:
-        return self.run(["sysctl", "-n", name], timeout=10).stdout.strip()
+        return self.run(["sysctl", "-n", name], timeout=60).stdout.strip()
 
     def clean(self) -> dict[str, str]:
         desired = Desired("iptables")
@@ -54,7 +54,7 @@ def node() -> Iterator[Node]:
     with namespace("residue-vm") as host:
         found = Node(host.namespace)
         values = [f"{name}={value}" for name, value in requirements(CONFIG, kernel=(6, 1))]
-        found.run(["sysctl", "-qw", *values], timeout=10)
+        found.run(["sysctl", "-qw", *values], timeout=60)
         yield found
 
 
@@ -72,8 +72,8 @@ def in_iptables_mode(node: Node) -> None:
 
 
 def test_what_ipvs_left_goes_and_foreign_virtual_servers_stay(node: Node) -> None:
-    node.run(["ipvsadm", "-R"], stdin=FOREIGN.encode(), timeout=10)
-    node.run(["ipset", "create", "others", "hash:net"], timeout=10)
+    node.run(["ipvsadm", "-R"], stdin=FOREIGN.encode(), timeout=60)
+    node.run(["ipset", "create", "others", "hash:net"], timeout=60)
     before = leftovers(node)
     in_ipvs_mode(node)
     in_iptables_mode(node)
@@ -85,8 +85,8 @@ def test_what_ipvs_left_goes_and_foreign_virtual_servers_stay(node: Node) -> Non
     assert told["link kube-ipvs0"] == "removed"
     assert told[f"setting {VS}expire_nodest_conn = 1"] == "kept", "foreign virtual servers go by it"
     assert set(node.clean().values()) == {"kept"}
-    node.run(["ipvsadm", "-D", "-t", "10.7.0.1:80"], timeout=10)
-    node.run(["ipset", "destroy", "others"], timeout=10)
+    node.run(["ipvsadm", "-D", "-t", "10.7.0.1:80"], timeout=60)
+    node.run(["ipset", "destroy", "others"], timeout=60)
 
 
 def test_settings_of_ip_vs_go_back_when_no_virtual_server_is_left(node: Node) -> None:

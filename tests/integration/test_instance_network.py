@@ -21,6 +21,6 @@ def test_a_bridge_keeps_its_link_address_when_a_port_with_a_lower_one_is_added()
         kind.write(host, BRIDGE, wanted, ABSENT)
         assert kind.read(host, BRIDGE) == wanted
         for port, address in (("first", "02:00:00:00:00:02"), ("second", "02:00:00:00:00:01")):
-            host.run(["ip", "link", "add", port, "address", address, "type", "veth"], timeout=10)
-            host.run(["ip", "link", "set", port, "master", BRIDGE, "up"], timeout=10)
+            host.run(["ip", "link", "add", port, "address", address, "type", "veth"], timeout=60)
+            host.run(["ip", "link", "set", port, "master", BRIDGE, "up"], timeout=60)
             assert kind.read(host, BRIDGE) == wanted

@@ -65,7 +65,7 @@ def test_what_a_killed_run_left_is_removed_and_what_a_living_one_uses_is_not(tmp
     assert len(there(place)) == 3
     the_next_run()
     assert there(place) == []
-    assert eventually(lambda: not Path(f"/proc/{inside}/ns/net").exists(), seconds=10)
+    assert eventually(lambda: not Path(f"/proc/{inside}/ns/net").exists(), seconds=60)
     assert not list(journal.JOURNALS.glob(f"{run.pid}.*"))
 
 

@@ -30,13 +30,13 @@ _SLACK_SECONDS = 0.05  # between what this test does and what it does to packets
 def two_places() -> Iterator[tuple[InNamespace, InNamespace]]:
     with namespace("load-client") as client, namespace("load-server") as there:
         client.run(
-            ["ip", "link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", there.namespace], timeout=10
+            ["ip", "link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", there.namespace], timeout=60
         )
         for host, address in ((client, HERE), (there, THERE)):
-            host.run(["ip", "address", "add", f"{address}/24", "dev", "eth0"], timeout=10)
-            host.run(["ip", "link", "set", "eth0", "up"], timeout=10)
+            host.run(["ip", "address", "add", f"{address}/24", "dev", "eth0"], timeout=60)
+            host.run(["ip", "link", "set", "eth0", "up"], timeout=60)
         # By default one such message a second goes to a place: attempts that are refused would seem unanswered.
-        there.run(["sysctl", "-qw", "net.ipv4.icmp_ratelimit=0"], timeout=10)
+        there.run(["sysctl", "-qw", "net.ipv4.icmp_ratelimit=0"], timeout=60)
         yield client, there
 
 
@@ -99,7 +99,7 @@ def test_it_counts_what_packets_dropped_for_two_seconds_cost(tmp_path: Path) -> 
         away = time.monotonic()
         time.sleep(2)
         returns = time.monotonic()
-        there.run(["nft", "delete", "table", "ip", "away"], timeout=10)
+        there.run(["nft", "delete", "table", "ip", "away"], timeout=60)
         back = time.monotonic()
         time.sleep(3)
         found = running.summary(since=begun, until=back + 1)
@@ -111,7 +111,7 @@ def test_it_counts_what_packets_dropped_for_two_seconds_cost(tmp_path: Path) -> 
 
 def drop(host: InNamespace) -> None:
     rules = "add table ip away; add chain ip away in { type filter hook prerouting priority -300; policy drop; }"
-    host.run(["nft", "-f", "-"], stdin=rules.encode(), timeout=10)
+    host.run(["nft", "-f", "-"], stdin=rules.encode(), timeout=60)
 
 
 def decided_between(

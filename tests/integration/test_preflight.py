@@ -79,9 +79,9 @@ class Node(NodeHost):
 @pytest.fixture
 def node() -> Iterator[Node]:
     with namespace("preflight") as made:
-        made.run(["ip", "link", "add", "eth0", "type", "bridge"], timeout=10)
-        made.run(["ip", "address", "add", "192.0.2.10/24", "dev", "eth0"], timeout=10)
-        made.run(["ip", "link", "set", "eth0", "up"], timeout=10)
+        made.run(["ip", "link", "add", "eth0", "type", "bridge"], timeout=60)
+        made.run(["ip", "address", "add", "192.0.2.10/24", "dev", "eth0"], timeout=60)
+        made.run(["ip", "link", "set", "eth0", "up"], timeout=60)
         yield Node(made.namespace)
 
 
@@ -103,8 +103,8 @@ def look(node: Node, from_mode: str = IPTABLES, to_mode: str = NFTABLES, *more: 
 
 def state(node: InNamespace) -> str:
     return (
-        node.run(["nft", "--stateless", "list", "ruleset"], timeout=10).stdout
-        + node.run(["ip", "-brief", "link"], timeout=10).stdout
+        node.run(["nft", "--stateless", "list", "ruleset"], timeout=60).stdout
+        + node.run(["ip", "-brief", "link"], timeout=60).stdout
     )
 
 
@@ -113,7 +113,7 @@ def found_in(facts: Facts) -> dict[str, tuple[str, ...]]:
 
 
 def do(node: Node, *argv: str, stdin: str = "") -> None:
-    node.run(argv, timeout=10, stdin=stdin.encode())
+    node.run(argv, timeout=60, stdin=stdin.encode())
 
 
 @pytest.mark.parametrize(("from_mode", "to_mode"), [(IPTABLES, NFTABLES), (NFTABLES, IPTABLES)])
@@ -134,7 +134,7 @@ def test_nothing_is_found_where_our_own_iptables_rules_are_kube_proxy_s(node: No
         there = backend.read(node, family)
         wanted = backend.compile(view, facts.before[family])
         backend.commit(backend.plan(wanted, there), node, there)
-    assert "KUBE-SERVICES" in node.run([f"iptables-{variant}-save"], timeout=10).stdout
+    assert "KUBE-SERVICES" in node.run([f"iptables-{variant}-save"], timeout=60).stdout
     assert preflight(look(node)) == []
 
 

@@ -64,11 +64,11 @@ class Node(InNamespace):
     def read(self, path: str) -> Optional[bytes]:
         if not path.startswith(("/proc/net/", "/proc/sys/net/")):
             return super().read(path)
-        done = self.run(["cat", path], timeout=10, check=False)
+        done = self.run(["cat", path], timeout=60, check=False)
         return done.stdout.encode() if done.status == 0 else None
 
     def poke(self, path: str, text: str) -> None:
-        self.run(["tee", path], stdin=text.encode(), timeout=10)
+        self.run(["tee", path], stdin=text.encode(), timeout=60)
 
     def says(self, *argv: str) -> str:
         return self.run(argv, timeout=60).stdout
@@ -83,7 +83,7 @@ def node() -> Iterator[Node]:
     with namespace("residue") as host:
         found = Node(host.namespace)
         for address in ("192.0.2.1/24", "2001:db8::1/64"):
-            found.run(["ip", "address", "add", address, "dev", "lo"], timeout=10)
+            found.run(["ip", "address", "add", address, "dev", "lo"], timeout=60)
         yield found
 
 
@@ -121,28 +121,28 @@ def plant_what_stays(node: Node) -> None:
     node.run(
         ["ipset", "restore"],
         stdin=b"create cali40all hash:net\nadd cali40all 10.0.0.0/8\ncreate KUBE-SRC-7Q hash:ip\n",
-        timeout=10,
+        timeout=60,
     )
     node.run(
         ["nft", "-f", "-"],
         stdin=b"table inet firewall { chain c { type filter hook input priority 5; tcp dport 22 accept; }; }",
-        timeout=10,
+        timeout=60,
     )
 
 
 def plant_residue(node: Node, *, variants: tuple[str, str] = ("legacy", "nft"), tables: bool = True) -> None:
     node.run(["ipset", "restore"], stdin=ipvs_dump("").encode(), timeout=60)
-    node.run(["ipset", "create", "KUBE-LOAD-BALANCER-MASQ", "hash:ip,port"], timeout=10)
+    node.run(["ipset", "create", "KUBE-LOAD-BALANCER-MASQ", "hash:ip,port"], timeout=60)
     for family, owner in ((4, "iptables"), (6, "ip6tables")):
         node.load(ipvs_dump(owner), family=family, variant=variants[0])
         node.load(iptables_dump(family), family=family, variant=variants[1])
     node.load(OLD, family=4, variant=variants[0])
     if tables:
         for of, type_ in (("ip", "ipv4_addr"), ("ip6", "ipv6_addr")):
-            node.run(["nft", "-f", "-"], stdin=TABLE.format(family=of, type=type_).encode(), timeout=10)
-    node.run(["nft", "add", "table", "ip", "ballast-bridge"], timeout=10)
-    node.run(["ip", "link", "add", "kube-ipvs0", "type", "bridge"], timeout=10)  # not every kernel has dummy links
-    node.run(["ip", "address", "add", "10.96.0.10/32", "dev", "kube-ipvs0"], timeout=10)
+            node.run(["nft", "-f", "-"], stdin=TABLE.format(family=of, type=type_).encode(), timeout=60)
+    node.run(["nft", "add", "table", "ip", "ballast-bridge"], timeout=60)
+    node.run(["ip", "link", "add", "kube-ipvs0", "type", "bridge"], timeout=60)  # not every kernel has dummy links
+    node.run(["ip", "address", "add", "10.96.0.10/32", "dev", "kube-ipvs0"], timeout=60)
     node.poke(f"/proc/sys/{LOCALNET.replace('.', '/')}", "1\n")
 
 
@@ -331,7 +331,7 @@ def udp_service() -> tuple[str, int, str]:
 def enter_connection(node: Node, destination: str, port: int, at: str, *, source_port: int) -> None:
     words = f"-I -p udp -s 203.0.113.9 -d {destination} --sport {source_port} --dport {port} --timeout 300"
     words += f" -r {at} -q 203.0.113.9 --reply-port-src {port} --reply-port-dst {source_port}"
-    node.run(["conntrack", *words.split()], timeout=10)
+    node.run(["conntrack", *words.split()], timeout=60)
 
 
 def test_nothing_goes_where_nothing_would_carry_services(node: Node) -> None:

@@ -104,7 +104,7 @@ def remove(host: Host, *, family: int, variant: str) -> None:
 
 def load_foreign(host: Host, *, family: int, variant: str) -> None:
     program = "iptables" if family == 4 else "ip6tables"
-    host.run([f"{program}-{variant}-restore", "--noflush"], stdin=FOREIGN, timeout=10)
+    host.run([f"{program}-{variant}-restore", "--noflush"], stdin=FOREIGN, timeout=60)
 
 
 def without(found: Tables, chain: str) -> Tables:
@@ -204,7 +204,7 @@ def test_packets_meet_the_fate_that_is_traced(net: Wire, variant: str, data: st.
     every = list(packets_of(scenario))
     packets = data.draw(st.lists(st.sampled_from(every), min_size=60, max_size=150, unique=True))
     sysctls = {"net.ipv4.conf.all.route_localnet": "0", **dict(required_sysctls(scenario.view, scenario.config))}
-    net.node.run(["sysctl", "-qw", *(f"{name}={value}" for name, value in sysctls.items())], timeout=10)
+    net.node.run(["sysctl", "-qw", *(f"{name}={value}" for name, value in sysctls.items())], timeout=60)
     try:
         put(net.node, compile_rules(scenario.view, scenario.config), variant=variant)
         found = read(net.node, family=scenario.view.family, variant=variant)

@@ -87,7 +87,7 @@ def test_what_is_read_back_is_what_was_compiled(kernel: InNamespace, scenario: S
     found = read(kernel, wanted.family, wanted.name)
     assert found == wanted
     assert plan(wanted, found) == ()
-    text = kernel.run(["nft", "list", "table", wanted.family, wanted.name], timeout=10).stdout
+    text = kernel.run(["nft", "list", "table", wanted.family, wanted.name], timeout=60).stdout
     assert parse_text(text).tables[wanted.family, wanted.name] == wanted
 
 
@@ -137,16 +137,16 @@ def test_an_element_and_the_chain_that_it_led_to_go_in_one_transaction(kernel: I
 
 def test_a_drifted_table_is_made_anew_and_others_are_left_alone(kernel: InNamespace) -> None:
     foreign = "table ip kube-proxy {\n\tchain x {\n\t\taccept\n\t}\n}\n"
-    kernel.run(["nft", "-f", "-"], stdin=foreign.encode(), timeout=10)
+    kernel.run(["nft", "-f", "-"], stdin=foreign.encode(), timeout=60)
     wanted = compile_rules(view(service("a", "10.96.0.1")), CONFIG, table="ballast-c")
     put(kernel, wanted)
-    kernel.run(["nft", "add", "counter", "ip", "ballast-c", "x"], timeout=10)
-    kernel.run(["nft", "delete", "element", "ip", "ballast-c", "cluster-ips", "{ 10.96.0.1 }"], timeout=10)
+    kernel.run(["nft", "add", "counter", "ip", "ballast-c", "x"], timeout=60)
+    kernel.run(["nft", "delete", "element", "ip", "ballast-c", "cluster-ips", "{ 10.96.0.1 }"], timeout=60)
     assert put(kernel, wanted)[0].kind == "delete table"
     assert read(kernel, "ip", "ballast-c") == wanted
     commit(plan(None, wanted), kernel)
     assert read(kernel, "ip", "ballast-c") is None
-    assert kernel.run(["nft", "list", "table", "ip", "kube-proxy"], timeout=10).stdout == foreign
+    assert kernel.run(["nft", "list", "table", "ip", "kube-proxy"], timeout=60).stdout == foreign
 
 
 # Packets
@@ -200,7 +200,7 @@ def test_sctp_is_translated(net: Wire, destination: str) -> None:
     one = replace(service("a", pool.cluster_ips[1]), protocol="SCTP", endpoints=(endpoint,), node_port=30081)
     put(net.node, compile_rules(view(one), CONFIG))
     tracked = ["sysctl", "-n", "net.netfilter.nf_conntrack_sctp_timeout_established"]
-    if net.node.run(tracked, timeout=10, check=False).status != 0:
+    if net.node.run(tracked, timeout=60, check=False).status != 0:
         pytest.skip("this kernel does not track SCTP")
     address, port = (pool.cluster_ips[1], 80) if destination == "cluster IP" else (pool.primary, 30081)
     from_pod = Packet(pool.idle_pod, address, port, "SCTP")

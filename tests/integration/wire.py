@@ -67,7 +67,7 @@ def namespace(name: str) -> Iterator[InNamespace]:
     full = f"ballast-test-{name}"
     host = InNamespace(full)
     with journal.network_namespace(full):
-        host.run(["ip", "link", "set", "lo", "up"], timeout=10)
+        host.run(["ip", "link", "set", "lo", "up"], timeout=60)
         yield host
 
 
@@ -127,7 +127,7 @@ class Wire:
             assert hearing.stdout.readline() == "ready\n"
             words = [packet.source, packet.destination, str(packet.port)]
             argv = [sys.executable, "-IS", str(ECHO), "send-sctp", *words]
-            self.places[self.place_of(packet)].run(argv, timeout=10)
+            self.places[self.place_of(packet)].run(argv, timeout=60)
             return hearing.stdout.readline().strip()
 
     def set_second_link(self, addresses: Sequence[str]) -> None:
@@ -209,9 +209,9 @@ def _sysctls(places: Mapping[str, InNamespace]) -> None:
         newer = {"net.ipv4.icmp_msgs_burst": "10000", "net.ipv4.icmp_msgs_per_sec": "100000"}
         newer |= {f"net.bridge.bridge-nf-call-{tables}": "0" for tables in ("iptables", "ip6tables")}
         for key, value in newer.items():
-            if host.run(["sysctl", "-n", key], timeout=10, check=False).status == 0:
+            if host.run(["sysctl", "-n", key], timeout=60, check=False).status == 0:
                 values[key] = value
-        host.run(["sysctl", "-qw", *(f"{key}={value}" for key, value in values.items())], timeout=10)
+        host.run(["sysctl", "-qw", *(f"{key}={value}" for key, value in values.items())], timeout=60)
 
 
 def _serve(undo: ExitStack, host: InNamespace, addresses: Sequence[str]) -> None:
@@ -241,4 +241,4 @@ def _route(host: InNamespace, to: str, link: str, *, via: str = "") -> None:
 
 
 def _ip(host: InNamespace, *words: str) -> None:
-    host.run(["ip", *words], timeout=10)
+    host.run(["ip", *words], timeout=60)
