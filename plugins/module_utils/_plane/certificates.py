@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from .aggregation import deployment as aggregation
 from .desired import ControlPlane
 from .pki import CLIENT, SERVER, Certificate, sans
 from .profiles import CONTROLLER_MANAGER, ETCD, EXISTING, SCHEDULER
@@ -71,7 +72,8 @@ def certificates(plane: ControlPlane) -> list[Certificate]:
         (SCHEDULER in processes, component(SCHEDULER)),
         (True, leaf(ADMIN, "kubernetes-admin", CLIENT, organization="system:masters")),
     ]
-    return [certificate for is_needed, certificate in rows if is_needed]
+    of_agent = [aggregation.certificate(plane)] if plane.has_agent else []
+    return [*(certificate for is_needed, certificate in rows if is_needed), *of_agent]
 
 
 def node_certificates(plane: ControlPlane) -> list[Certificate]:

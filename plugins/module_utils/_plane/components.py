@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from .._core.kinds import digest
 from .._core.names import joined
 from .._core.service import Service
+from .aggregation import deployment as aggregation
 from .api_servers import authentication_config, generic_api_server, hyper_mini, kube_api_server
 from .audit import audit_files
 from .certificates import ADMIN, CA, ETCD_CA, ETCD_CLIENT, authorities, certificates, node_certificates
@@ -55,6 +56,7 @@ def config_files(plane: ControlPlane) -> dict[str, str]:
     return {
         **authentication_config(plane),
         **audit_files(plane),
+        **(aggregation.config_files(plane) if plane.has_agent else {}),
         **{
             kubeconfig_path(plane, component): referring(
                 name=joined(plane.name, component),

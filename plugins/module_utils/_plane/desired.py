@@ -16,7 +16,7 @@ from typing import Any, Optional
 
 from .._core.errors import BallastError, Problems
 from .._core.names import is_name, joined
-from .aggregation.api_services import OFF, Aggregation, ApiService, parse_aggregation
+from .aggregation.api_services import LISTED, OFF, Aggregation, ApiService, parse_aggregation
 from .messages import MESSAGES
 from .options import (
     ETCD_PATHS,
@@ -87,6 +87,7 @@ class ControlPlane:
     extra_sans: tuple[str, ...]
     nodes: tuple[Node, ...]
     certificate_days: int
+    renew_certificates: bool
     etcd_fsync: bool
     kubeconfig: str
 
@@ -118,6 +119,7 @@ class ControlPlane:
                 Node(name=node["name"], addresses=tuple(sorted(set(node["addresses"])))) for node in params["nodes"]
             ),
             certificate_days=int(params["certificate_days"]),
+            renew_certificates=bool(params["renew_certificates"]),
             etcd_fsync=bool(params["etcd_fsync"]),
             kubeconfig=str(params["kubeconfig"] or os.path.join(state_dir, "admin.kubeconfig")),
         )
@@ -138,6 +140,11 @@ class ControlPlane:
     @property
     def api_services(self) -> tuple[ApiService, ...]:
         return self.aggregation.api_services
+
+    @property
+    def has_agent(self) -> bool:
+        """Whether an agent keeps the APIServices of a list reachable."""
+        return self.aggregation.mode == LISTED
 
     @property
     def has_pods(self) -> bool:

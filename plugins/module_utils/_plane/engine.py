@@ -19,6 +19,8 @@ from .._core.kinds import BASE_KINDS, directory, fields, file
 from .._core.names import joined
 from .._core.plan import ABSENT, Plan, Resource, State, Step
 from .._core.service import Service, SupervisorKind, supervisor
+from .aggregation import deployment as aggregation
+from .aggregation.objects import API_SERVICE_KINDS
 from .api import API_KINDS, api_object
 from .certificates import ADMIN, CA, KUBELET_CLIENT_USER, authorities, certificates, node_certificates
 from .changing import adapted, without_fault
@@ -31,6 +33,10 @@ from .etcd import data_dir
 from .explained import ExplainedPlan, explained_difference
 from .kubeconfig import KUBECONFIG_KINDS, embedded_paths, embedding
 from .messages import MESSAGES
+from .operations.aside import kept_aside
+from .operations.renewal import renewals
+from .operations.restored import verify_restored
+from .operations.upgrade import refuse_unfit_data
 from .pki import PKI_KINDS, key_pair, key_path, paths_of, public_path
 from .preflight import check_conflicts, check_parts
 from .ready import wait_for_end, wait_for_plane
@@ -38,6 +44,7 @@ from .record import Record, load_record, record_path
 from .report import report, running_version
 
 _PKI, _SERVICES, _API = "control plane certificates", "control plane services", "control plane"
+_IN_THE_API = (*API_KINDS, *API_SERVICE_KINDS)
 
 
 class PlaneEngine(ResourceEngine[ControlPlane]):
@@ -49,6 +56,7 @@ class PlaneEngine(ResourceEngine[ControlPlane]):
         **KUBECONFIG_KINDS,
         **API_KINDS,
         **ENCRYPTION_KINDS,
+        **aggregation.KINDS,
         "service": CredentialedServiceKind(),
         "supervisor": SupervisorKind(),
     }
@@ -77,12 +85,19 @@ class PlaneEngine(ResourceEngine[ControlPlane]):
             # After the directories, so that a removal ends what writes into them before it removes them.
             cgroup(desired.cgroup, Limits(), group=_SERVICES),
             *(credentialed(desired.sv_dir, wanted, running=running, group=_SERVICES) for wanted in services(desired)),
+            *(
+                aggregation.resources(desired, metrics="", running=running, group=_SERVICES)
+                if desired.has_agent
+                else []
+            ),
             *([supervisor(desired.sv_dir, group=_SERVICES)] if running else []),
             *([_kubelet_binding(desired)] if desired.has_pods else []),
+            *(aggregation.api_resources(desired, group=_API) if desired.has_agent else []),
         ]
 
     def observe(self, desired: ControlPlane, host: Host) -> State:
         state = super().observe(desired, host)
+        refuse_unfit_data(desired, host)
         if desired.state == PRESENT:
             changing = [
                 resource.target
@@ -102,10 +117,14 @@ class PlaneEngine(ResourceEngine[ControlPlane]):
         values = dict(state.values)
         if desired.state == ABSENT_STATE:
             # They go with the data of etcd, and nothing may answer any more when their turn comes.
-            values.update({old.key: ABSENT for old in state.recorded if old.kind == "api-object"})
+            values.update({old.key: ABSENT for old in state.recorded if old.kind in _IN_THE_API})
+        else:
+            values.update(kept_aside(state.recorded))
+        if desired.renew_certificates:
+            values.update(renewals(self.resources(desired), values))
         changing: set[str] = set()
         for resource in self.resources(desired):
-            if resource.kind == "api-object" and desired.state == STOPPED:
+            if resource.kind in _IN_THE_API and desired.state == STOPPED:
                 values[resource.key] = resource.value  # kept with the data, and not asked while nothing answers
             found = values[resource.key]
             if found == resource.value and changing.intersection(_rests_on(resource)):
@@ -139,10 +158,12 @@ class PlaneEngine(ResourceEngine[ControlPlane]):
         wait_for_plane(host, progress, asked)
         found = running_version(host, asked) or "nothing"
         progress.done(_API, f"Kubernetes {found} at {desired.endpoint}")
-        if found.partition("+")[0] == desired.kubernetes_version:
-            return []
-        error = MESSAGES.error("plane-version-differs", found_version=found, version=desired.kubernetes_version)
-        return [Finding(id=error.id, subject=desired.endpoint, text=error.text, remedy=error.remedy)]
+        findings = verify_restored(asked, host)
+        findings += aggregation.findings(desired, host, progress) if desired.has_agent else []
+        if found.partition("+")[0] != desired.kubernetes_version:
+            error = MESSAGES.error("plane-version-differs", found_version=found, version=desired.kubernetes_version)
+            findings.append(Finding(id=error.id, subject=desired.endpoint, text=error.text, remedy=error.remedy))
+        return findings
 
     def report(self, desired: ControlPlane, host: Host) -> dict[str, object]:
         return {} if desired.state == ABSENT_STATE else report(host, _load(desired.state_dir, host))

@@ -20,6 +20,7 @@ from .._core.host import Host
 from .._core.plan import Recorded
 from .._core.service import service_pid
 from .._core.sockets import LISTENING, parse_sockets
+from .aggregation.objects import authority_problems
 from .components import binary_path
 from .desired import ControlPlane
 from .messages import MESSAGES
@@ -52,6 +53,7 @@ def check_parts(plane: ControlPlane, host: Host) -> None:
         found.append(MESSAGES.error("plane-binary-missing", names=", ".join(missing), path=plane.bin_dir))
     found += _address_problems(plane, host)
     found += _etcd_file_problems(plane, host)
+    found += authority_problems(host, plane.api_services)
     parent = os.path.dirname(plane.kubeconfig)
     if parent != plane.state_dir and host.stat(parent) is None:
         found.append(MESSAGES.error("plane-kubeconfig-directory", path=plane.kubeconfig, parent=parent))
