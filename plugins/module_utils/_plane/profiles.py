@@ -6,104 +6,229 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 
 from .._core.errors import BallastError, Problems
+from .choice import (
+    ALL_IN_ONE,
+    API_SERVER,
+    CONTROLLER_MANAGER,
+    EMBEDDED,
+    ETCD,
+    ETCD_CHOICES,
+    EXISTING,
+    EXTERNAL,
+    FULL,
+    GENERIC,
+    GENERIC_API_SERVER,
+    HYPER_MINI,
+    MINIMAL,
+    PROFILES,
+    SCHEDULER,
+    SEPARATE,
+    SHAPES,
+    Choice,
+    Composition,
+    Flag,
+    default_etcd,
+    default_shape,
+)
+from .needs import CONTROLLERS, FLOW_CONTROL, GENERIC_CONTROLLERS, OFF_BY_DEFAULT, SCHEDULER_NEEDS, controllers
+from .rules import Case, broken
+from .served import runtime_key
 
-FULL, GENERIC, MINIMAL, HYPER_MINI = "full", "generic", "minimal", "hyper-mini"
-PROFILES = (FULL, GENERIC, MINIMAL, HYPER_MINI)
-SEPARATE, ALL_IN_ONE = "separate", "all_in_one"
-SHAPES = (SEPARATE, ALL_IN_ONE)
-EMBEDDED, EXTERNAL, EXISTING = "embedded", "external", "existing"
-ETCD_CHOICES = (EMBEDDED, EXTERNAL, EXISTING)
+__all__ = (
+    "ALL_IN_ONE",
+    "API_SERVER",
+    "CONTROLLER_MANAGER",
+    "EMBEDDED",
+    "ETCD",
+    "ETCD_CHOICES",
+    "EXISTING",
+    "EXTERNAL",
+    "FULL",
+    "GENERIC",
+    "GENERIC_API_SERVER",
+    "HYPER_MINI",
+    "MINIMAL",
+    "PROFILES",
+    "SCHEDULER",
+    "SEPARATE",
+    "SHAPES",
+    "Choice",
+    "Composition",
+    "Flag",
+    "compose",
+    "default_etcd",
+    "default_shape",
+    "problems",
+)
 
-# Programs, which are also the names of processes.
-ETCD = "etcd"
-API_SERVER = "kube-apiserver"
-GENERIC_API_SERVER = "generic-apiserver"
-CONTROLLER_MANAGER = "kube-controller-manager"
-SCHEDULER = "kube-scheduler"
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The options of a control plane that decide what runs and what is served, as the user gave them.
-
-    `version` is X.Y.Z. Resources are written `configmaps`, `leases.coordination.k8s.io` or `*.GROUP`;
-    controllers and admission plugins as the programs' --help has them. `shape` and `etcd` are never empty:
-    `default_shape` and `default_etcd` say what stands for an option that was not given.
-    """
-
-    profile: str
-    version: str
-    shape: str
-    crds: bool
-    aggregation: bool
-    etcd: str
-    resources_add: tuple[str, ...] = ()
-    resources_remove: tuple[str, ...] = ()
-    controllers_add: tuple[str, ...] = ()
-    controllers_remove: tuple[str, ...] = ()
-    admission_enable: tuple[str, ...] = ()
-    admission_disable: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Flag:
-    """`--name=value` of a process; `why` is one line for people."""
-
-    name: str
-    value: str
-    why: str
-
-
-@dataclass(frozen=True)
-class Composition:
-    """What a choice comes to.
-
-    `processes` are programs in the order of starting. `resources` are the native resources promised, sorted; of
-    profile full it is empty, `everything_served` is true and `removed` says what of everything is missing.
-    `flags` has an entry for each process, maybe empty: what follows from the choice, not paths, ports and certificates.
-    """
-
-    processes: tuple[str, ...]
-    resources: tuple[str, ...]
-    everything_served: bool
-    removed: tuple[str, ...]
-    controllers: tuple[str, ...]
-    flags: Mapping[str, tuple[Flag, ...]]
-
-
-def default_shape(profile: str) -> str:
-    return ALL_IN_ONE if profile == HYPER_MINI else SEPARATE
-
-
-def default_etcd(shape: str) -> str:
-    return EMBEDDED if shape == ALL_IN_ONE else EXTERNAL
+_QUOTA = "resourcequota-controller"
+# The minor version in which the quota of device classes is counted by default and can still be switched off.
+_COUNTED_DEVICES = 36
 
 
 def problems(choice: Choice) -> list[BallastError]:
     """Everything for which the choice cannot become a plane that is ready, each with the reason."""
-    return []
+    return broken(Case(choice))
 
 
 def compose(choice: Choice) -> Composition:
-    """Problems, with all of them, when the choice cannot become ready."""
-    Problems.raise_if(problems(choice))
-    if choice.shape == ALL_IN_ONE:
-        processes: tuple[str, ...] = (HYPER_MINI,)
-    elif choice.profile == FULL:
-        processes = (API_SERVER, CONTROLLER_MANAGER, SCHEDULER)
-    else:
-        processes = (GENERIC_API_SERVER, CONTROLLER_MANAGER)
-    if choice.etcd == EXTERNAL:
-        processes = (ETCD, *processes)
+    """Problems, with all of them, when the choice cannot become ready. Equal choices give equal answers."""
+    case = Case(choice)
+    Problems.raise_if(broken(case))
+    running = _controllers(case)
+    left_out = _left_out(case, running)
+    processes = tuple(name for name in _processes(case) if name not in left_out)
+    flags = {
+        case.server: [*_api_server(case), *(_all_in_one(case, running) if choice.shape == ALL_IN_ONE else [])],
+        CONTROLLER_MANAGER: _controller_manager(case, running),
+    }
+    full = choice.profile == FULL
     return Composition(
         processes=processes,
-        resources=(),
-        everything_served=choice.profile == FULL,
-        removed=(),
-        controllers=(),
-        flags={process: () for process in processes},
+        left_out=left_out,
+        resources=tuple(sorted(case.served - case.promised if full else case.served)),
+        everything_served=full,
+        removed=tuple(sorted(case.removed & case.promised)) if full else (),
+        controllers=running,
+        flags={process: tuple(flags.get(process, ())) for process in processes},
     )
+
+
+def _processes(case: Case) -> tuple[str, ...]:
+    etcd = (ETCD,) if case.choice.etcd == EXTERNAL else ()
+    if case.choice.shape == ALL_IN_ONE:
+        return (*etcd, HYPER_MINI)
+    pods = (SCHEDULER,) if case.choice.profile == FULL else ()
+    return (*etcd, case.server, CONTROLLER_MANAGER, *pods)
+
+
+def _left_out(case: Case, running: tuple[str, ...]) -> dict[str, str]:
+    """Processes that the profile would have and that would do nothing, with the reason."""
+    found = {}
+    if case.choice.shape != ALL_IN_ONE and not running:
+        found[CONTROLLER_MANAGER] = "controllers.remove leaves it none"
+    missing = [name for name in SCHEDULER_NEEDS if name in case.removed]
+    if case.choice.profile == FULL and missing:
+        found[SCHEDULER] = f"it places no pod without {', '.join(missing)}"
+    return found
+
+
+def _controllers(case: Case) -> tuple[str, ...]:
+    """Those of the profile whose resources are served, as the options change them; sorted."""
+    if case.choice.profile == FULL:
+        usual = controllers(case.minor).difference(OFF_BY_DEFAULT)
+    else:
+        usual = frozenset(GENERIC_CONTROLLERS)
+    able = {name for name in usual if not case.lacking(CONTROLLERS[name])}
+    return tuple(sorted((able | set(case.choice.controllers_add)) - set(case.choice.controllers_remove)))
+
+
+def _api_server(case: Case) -> Iterator[Flag]:
+    if case.choice.shape != ALL_IN_ONE:  # hyper-mini is told the resources themselves
+        yield from _runtime_config(case)
+    yield from _gates(case, case.served)
+    if case.lacking(FLOW_CONTROL):
+        yield Flag("enable-priority-and-fairness", "false", "the resources that it is configured by are not served")
+    yield from _admission(case)
+
+
+def _runtime_config(case: Case) -> Iterator[Flag]:
+    """What the server is to serve beyond its defaults, and what of these it is not to serve."""
+    for name in sorted(case.served):
+        if not case.known[name].by_default:
+            why = f"{_wanted_by(case, name)}; {case.choice.version} does not serve it by default"
+            yield from (Flag("runtime-config", f"{key}=true", why) for key in case.known[name].keys)
+    usual = {name: serving for name, serving in case.known.items() if serving.by_default}
+    versions = sorted({version for serving in usual.values() for version in serving.group_versions})
+    for version in versions:
+        here = [name for name, serving in sorted(usual.items()) if version in serving.group_versions]
+        off = [name for name in here if name not in case.served]
+        if off == here:
+            yield Flag(
+                "runtime-config", f"{runtime_key(version)}=false", f"{', '.join(off)}: {_unwanted_by(case, off)}"
+            )
+            continue
+        for name in off:
+            resource = name.partition(".")[0]
+            yield Flag("runtime-config", f"{runtime_key(version)}/{resource}=false", _unwanted_by(case, [name]))
+
+
+def _wanted_by(case: Case, name: str) -> str:
+    return f"profile {case.choice.profile} promises it" if name in case.promised else "resources.add"
+
+
+def _unwanted_by(case: Case, names: Iterable[str]) -> str:
+    taken = case.removed.intersection(names)
+    return "resources.remove" if taken else f"not promised by profile {case.choice.profile}"
+
+
+def _gates(case: Case, resources: Iterable[str]) -> Iterator[Flag]:
+    gates = {case.known[name].gate: name for name in sorted(resources, reverse=True) if name in case.known}
+    yield from (
+        Flag("feature-gates", f"{gate}=true", f"{name} is not there without it")
+        for gate, name in sorted(gates.items())
+        if gate
+    )
+
+
+def _admission(case: Case) -> Iterator[Flag]:
+    """Plugins whose resources are not served go off, or the server would wait for them; then what the options say."""
+    idle = [
+        (case.lacking(plugin.needs), name)
+        for name, plugin in case.plugins.items()
+        if plugin.on_by_default(case.choice.profile) and case.lacking(plugin.needs)
+    ]
+    for missing, group in groupby(sorted(idle), key=lambda row: row[0]):
+        names = [name for _missing, name in group if name not in case.choice.admission_disable]
+        if names:
+            yield Flag("disable-admission-plugins", ",".join(names), f"not served: {', '.join(missing)}")
+    for option, plugins in (("enable", case.choice.admission_enable), ("disable", case.choice.admission_disable)):
+        if plugins:
+            yield Flag(f"{option}-admission-plugins", ",".join(sorted(set(plugins))), f"admission.{option}")
+
+
+def _all_in_one(case: Case, running: tuple[str, ...]) -> list[Flag]:
+    why = f"exactly what profile {case.choice.profile} and the options come to"
+    return [
+        Flag("crds", str(case.choice.crds).lower(), "crds"),
+        Flag("aggregation", str(case.choice.aggregation).lower(), "aggregation"),
+        Flag("resources", ",".join(sorted(case.served)), why),
+        Flag("controllers", ",".join(running), "those whose resources are served, as controllers changes them"),
+    ]
+
+
+def _controller_manager(case: Case, running: tuple[str, ...]) -> list[Flag]:
+    needed = [name for controller in running for name in CONTROLLERS.get(controller, ())]
+    return [*_choosing(case, running), *_gates(case, set(needed) & case.served), *_counting(case, running)]
+
+
+def _choosing(case: Case, running: tuple[str, ...]) -> Iterator[Flag]:
+    if case.choice.profile != FULL:
+        yield Flag("controllers", ",".join(running), "those whose resources are served, as controllers changes them")
+        return
+    changes = list(_changes(case))
+    if changes:
+        yield Flag("controllers", "*", "all that are on by default")
+        yield from changes
+
+
+def _changes(case: Case) -> Iterator[Flag]:
+    """What a full plane's controllers are not, or are beside those that are on by default."""
+    removed = set(case.choice.controllers_remove)
+    usual = controllers(case.minor).difference(OFF_BY_DEFAULT, removed)
+    for name in sorted(usual):
+        missing = [need for need in CONTROLLERS[name] if need in case.removed]
+        if missing:
+            yield Flag("controllers", f"-{name}", f"not served: {', '.join(missing)}")
+    yield from (Flag("controllers", f"-{name}", "controllers.remove") for name in sorted(removed))
+    yield from (Flag("controllers", name, "controllers.add") for name in sorted(set(case.choice.controllers_add)))
+
+
+def _counting(case: Case, running: tuple[str, ...]) -> Iterator[Flag]:
+    if case.choice.profile != FULL and case.minor == _COUNTED_DEVICES and _QUOTA in running:
+        why = "the quota controller would ask again and again for device classes, which are not served"
+        yield Flag("feature-gates", "DRAExtendedResource=false", why)

@@ -1,0 +1,254 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The table of rules: which choices cannot become a plane that is ready, and why. Pure.
+
+Each refusal was seen on the programs of 1.37.1, which then stay unready for ever or end at their start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Callable
+
+from .._core.errors import BallastError
+from .choice import (
+    ALL_IN_ONE,
+    API_SERVER,
+    EMBEDDED,
+    FULL,
+    GENERIC_API_SERVER,
+    HYPER_MINI,
+    SEPARATE,
+    Choice,
+)
+from .needs import (
+    CONTROLLERS,
+    FIXED,
+    FIXED_FULL,
+    FLOW_CONTROL,
+    GENERIC_CONTROLLERS,
+    Plugin,
+    controllers,
+    plugins,
+)
+from .profile_messages import MESSAGES
+from .served import API_SERVICES, CRDS, NEWEST_KNOWN, OLDEST_KNOWN, Serving, expand, promised, servings
+
+Fields = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A choice, with what it means: every name written out."""
+
+    choice: Choice
+
+    @cached_property
+    def minor(self) -> int:
+        return int(self.choice.version.split(".")[1])
+
+    @property
+    def table_is_whole(self) -> bool:
+        """Whether the tables have every plugin and controller of the version."""
+        return OLDEST_KNOWN <= self.minor <= NEWEST_KNOWN
+
+    @property
+    def server(self) -> str:
+        if self.choice.shape == ALL_IN_ONE:
+            return HYPER_MINI
+        return API_SERVER if self.choice.profile == FULL else GENERIC_API_SERVER
+
+    @cached_property
+    def known(self) -> Mapping[str, Serving]:
+        return servings(self.choice.profile, self.minor)
+
+    @cached_property
+    def promised(self) -> frozenset[str]:
+        return promised(self.choice.profile, self.minor)
+
+    @cached_property
+    def added(self) -> frozenset[str]:
+        return self._meant(self.choice.resources_add)
+
+    @cached_property
+    def removed(self) -> frozenset[str]:
+        return self._meant(self.choice.resources_remove)
+
+    @cached_property
+    def served(self) -> frozenset[str]:
+        switches = {CRDS: self.choice.crds, API_SERVICES: self.choice.aggregation}
+        off = {name for name, on in switches.items() if not on}
+        return (self.promised | self.added) - self.removed - off
+
+    @cached_property
+    def plugins(self) -> Mapping[str, Plugin]:
+        return plugins(self.minor)
+
+    def lacking(self, needs: Iterable[str]) -> tuple[str, ...]:
+        return tuple(name for name in needs if name not in self.served)
+
+    def _meant(self, patterns: Iterable[str]) -> frozenset[str]:
+        return frozenset(name for pattern in patterns for name in expand(pattern, self.known, served=self.promised))
+
+
+@dataclass(frozen=True)
+class Rule:
+    """`breaches` gives the fields of the message `id` for each place where a case breaks it."""
+
+    id: str
+    breaches: Callable[[Case], Iterable[Fields]]
+
+
+def broken(case: Case) -> list[BallastError]:
+    return [MESSAGES.error(rule.id, **fields) for rule in RULES for fields in rule.breaches(case)]
+
+
+def _version(case: Case) -> Iterator[Fields]:
+    if case.choice.profile != FULL and case.minor < OLDEST_KNOWN:
+        yield {"profile": case.choice.profile, "version": case.choice.version, "oldest": f"1.{OLDEST_KNOWN}"}
+
+
+_SHAPE_REASONS = {
+    (FULL, ALL_IN_ONE): ("pods and nodes need kube-apiserver and kube-scheduler", "set shape to separate"),
+    (HYPER_MINI, SEPARATE): ("it is one process by its nature", "set shape to all_in_one, or profile to generic"),
+}
+
+
+def _shape(case: Case) -> Iterator[Fields]:
+    profile, shape = case.choice.profile, case.choice.shape
+    if (profile, shape) in _SHAPE_REASONS:
+        reason, remedy = _SHAPE_REASONS[(profile, shape)]
+        yield {"profile": profile, "shape": shape, "reason": reason, "remedy": remedy}
+
+
+def _separate_with(unwanted: Callable[[Choice], bool]) -> Callable[[Case], Iterator[Fields]]:
+    """For what only a process of our own can do."""
+
+    def breaches(case: Case) -> Iterator[Fields]:
+        if case.choice.shape == SEPARATE and unwanted(case.choice):
+            yield {"shape": SEPARATE}
+
+    return breaches
+
+
+def _unknown_resources(case: Case) -> Iterator[Fields]:
+    program = {"program": case.server, "version": case.choice.version}
+    for option, patterns in (("add", case.choice.resources_add), ("remove", case.choice.resources_remove)):
+        for pattern in sorted(set(patterns)):
+            if not expand(pattern, case.known, served=case.promised):
+                yield {"option": f"resources.{option}", "value": pattern, **program}
+
+
+def _resources_twice(case: Case) -> Iterator[Fields]:
+    yield from ({"value": name} for name in sorted(case.added & case.removed))
+
+
+def _fixed_resources(case: Case) -> Iterator[Fields]:
+    switches = {CRDS: "crds", API_SERVICES: "aggregation"}
+    full = FIXED_FULL if case.choice.profile == FULL else {}
+    for name in sorted(case.removed):
+        if name in switches:
+            reason = "there is an option of its own for it"
+            yield {"value": name, "reason": reason, "remedy": f"set {switches[name]} to false, in shape all_in_one"}
+        elif name in FIXED or name in full:
+            pods = "; a plane without it is one of profile generic" if name in full else ""
+            yield {"value": name, "reason": FIXED.get(name) or full[name], "remedy": f"leave it served{pods}"}
+
+
+def _flow_control(case: Case) -> Iterator[Fields]:
+    served = [name for name in FLOW_CONTROL if name in case.served]
+    if len(served) == 1:
+        yield {"value": served[0], "other": case.lacking(FLOW_CONTROL)[0]}
+
+
+def _unknown_plugins(case: Case) -> Iterator[Fields]:
+    if case.choice.profile == FULL and not case.table_is_whole:
+        return  # the program is asked
+    for option, names in (("enable", case.choice.admission_enable), ("disable", case.choice.admission_disable)):
+        for name in sorted(set(names) - case.plugins.keys()):
+            version = case.choice.version
+            yield {"option": f"admission.{option}", "value": name, "version": version, "program": case.server}
+
+
+def _plugins_twice(case: Case) -> Iterator[Fields]:
+    yield from _in_both(case.choice.admission_enable, case.choice.admission_disable)
+
+
+def _unusable_plugins(case: Case) -> Iterator[Fields]:
+    for plugin in _enabled(case):
+        if plugin.unusable:
+            yield {"value": plugin.name, "reason": plugin.unusable}
+
+
+def _needy_plugins(case: Case) -> Iterator[Fields]:
+    for plugin in _enabled(case):
+        missing = case.lacking(plugin.needs)
+        if missing:
+            yield {"value": plugin.name, "missing": ", ".join(missing)}
+
+
+def _required_plugins(case: Case) -> Iterator[Fields]:
+    if case.choice.profile == FULL and "NodeRestriction" in case.choice.admission_disable:
+        yield {
+            "value": "NodeRestriction",
+            "reason": "authorization of nodes trusts that a kubelet changes only its own",
+        }
+
+
+def _unknown_controllers(case: Case) -> Iterator[Fields]:
+    if case.choice.profile == FULL and not case.table_is_whole:
+        return  # the program is asked
+    for option, names in (("add", case.choice.controllers_add), ("remove", case.choice.controllers_remove)):
+        for name in sorted(set(names) - controllers(case.minor)):
+            yield {"option": f"controllers.{option}", "value": name, "version": case.choice.version}
+
+
+def _controllers_twice(case: Case) -> Iterator[Fields]:
+    yield from _in_both(case.choice.controllers_add, case.choice.controllers_remove)
+
+
+def _needy_controllers(case: Case) -> Iterator[Fields]:
+    for name in sorted(set(case.choice.controllers_add)):
+        missing = case.lacking(CONTROLLERS.get(name, ()))
+        if missing:
+            yield {"value": name, "missing": ", ".join(missing)}
+
+
+def _foreign_controllers(case: Case) -> Iterator[Fields]:
+    if case.choice.shape == ALL_IN_ONE:
+        names = set(case.choice.controllers_add) & controllers(case.minor)
+        yield from ({"value": name} for name in sorted(names.difference(GENERIC_CONTROLLERS)))
+
+
+def _enabled(case: Case) -> list[Plugin]:
+    return [case.plugins[name] for name in sorted(set(case.choice.admission_enable)) if name in case.plugins]
+
+
+def _in_both(one: Iterable[str], other: Iterable[str]) -> Iterator[Fields]:
+    yield from ({"value": name} for name in sorted(set(one) & set(other)))
+
+
+RULES: tuple[Rule, ...] = (
+    Rule("plane-profile-version", _version),
+    Rule("plane-profile-shape", _shape),
+    Rule("plane-crds-off", _separate_with(lambda choice: not choice.crds)),
+    Rule("plane-aggregation-off", _separate_with(lambda choice: not choice.aggregation)),
+    Rule("plane-etcd-embedded", _separate_with(lambda choice: choice.etcd == EMBEDDED)),
+    Rule("plane-resource-unknown", _unknown_resources),
+    Rule("plane-resource-twice", _resources_twice),
+    Rule("plane-resource-fixed", _fixed_resources),
+    Rule("plane-resource-pair", _flow_control),
+    Rule("plane-admission-unknown", _unknown_plugins),
+    Rule("plane-admission-twice", _plugins_twice),
+    Rule("plane-admission-unusable", _unusable_plugins),
+    Rule("plane-admission-needs", _needy_plugins),
+    Rule("plane-admission-required", _required_plugins),
+    Rule("plane-controller-unknown", _unknown_controllers),
+    Rule("plane-controller-twice", _controllers_twice),
+    Rule("plane-controller-needs", _needy_controllers),
+    Rule("plane-controller-shape", _foreign_controllers),
+)
