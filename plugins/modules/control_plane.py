@@ -10,11 +10,15 @@ module: control_plane
 short_description: A Kubernetes control plane on this host
 version_added: 0.1.0
 description:
-  - Runs etcd, C(kube-apiserver), C(kube-controller-manager) and C(kube-scheduler) as supervised services on one address of this host.
+  - Runs a control plane as supervised services on one address of this host. O(profile) chooses what it serves, from everything that Kubernetes
+    has to what a few resources of your own need, and O(shape) whether etcd, API server and controllers are processes of their own or one.
+  - A change of the options is brought about over the same data. What the new choice does not have is ended and removed first.
+  - What cannot become ready is refused before anything is started, with the reason.
+  - With C(--check --diff) the module shows each flag of each program with the reason for it.
   - Makes the certificates for them and for the kubelets that will join, and makes them anew 30 days before they end, or when a third of a
     shorter life is left. What runs with a certificate is started again when it changes.
-  - etcd is spoken to with client certificates only. The API server authorizes by Node and RBAC, and answers nothing but its health to
-    those without credentials.
+  - An etcd of its own is spoken to with client certificates only. The API server authorizes by RBAC, with O(profile=full) by Node before it,
+    and answers nothing but its health to those without credentials.
   - The services are systemd units where PID 1 is systemd, else they run under runit.
   - Before anything is changed, the module checks that the address is there, the ports are free and the programs are of the version asked for.
 author:
@@ -44,10 +48,137 @@ options:
     type: str
     default: lab
   profile:
-    description: V(full) serves every API of Kubernetes, with its controllers and scheduler.
+    description:
+      - V(full) serves every API of Kubernetes, with its controllers and scheduler.
+      - V(generic) serves what needs no pods and no nodes. That is ConfigMaps, Events, Namespaces, ResourceQuotas, Secrets and ServiceAccounts of the
+        core group, and the groups admissionregistration, apiextensions, apiregistration, authentication, authorization, certificates,
+        coordination, events, flowcontrol and rbac.
+      - V(minimal) serves ConfigMaps, Namespaces, Secrets and ServiceAccounts of the core group, and the groups apiextensions, apiregistration,
+        authentication, authorization, coordination and rbac.
+      - V(hyper-mini) serves what V(generic) does, in one process.
+      - The controllers are those whose resources are served.
     type: str
-    choices: [full]
+    choices: [full, generic, minimal, hyper-mini]
     default: full
+  shape:
+    description:
+      - V(separate) runs each program as a process, V(all_in_one) etcd, API server and controllers as one, the program C(hyper-mini).
+      - The default is V(all_in_one) for O(profile=hyper-mini), which has no other, and V(separate) for the rest. O(profile=full) is V(separate) only.
+      - The shape can be changed while there is data, which both keep in the same place and form.
+    type: str
+    choices: [separate, all_in_one]
+  crds:
+    description: Whether CustomResourceDefinitions are served. V(false) needs O(shape=all_in_one), since no flag of the other programs does it.
+    type: bool
+    default: true
+  aggregation:
+    description:
+      - Whether extension API servers can be reached through this API server. V(false) needs O(shape=all_in_one).
+      - A list registers the APIServices in it, and runs an agent, the service C(ballast-NAME-aggregation), that leads requests to where their servers
+        really listen and keeps their condition C(Available) true or false by asking them. No name has to resolve. O(profile=full) takes no list.
+      - Each entry has C(name), such as C(v1.wardle.example.com), C(service), C(namespace),
+        C(address), such as C(127.0.0.1:8443), and C(ca), the path of the certificate of the authority that signed what
+        the extension API server serves with. That must be valid for C(SERVICE.NAMESPACE.svc).
+      - An entry may have C(port), V(443) unless said, C(group_priority_minimum), V(1000), and
+        C(version_priority), V(15).
+    type: raw
+    default: true
+  resources:
+    description: Native resources that are served beside those of the profile, or are not served although the profile has them.
+    type: dict
+    default: {}
+    suboptions:
+      add:
+        description: Resources to add, as V(RESOURCE), V(RESOURCE.GROUP) or V(*.GROUP).
+        type: list
+        elements: str
+        default: []
+      remove:
+        description: Resources to take away, in the same form. Some cannot be, and the reason is then told.
+        type: list
+        elements: str
+        default: []
+  controllers:
+    description: Controllers beside those whose resources are served, or less.
+    type: dict
+    default: {}
+    suboptions:
+      add:
+        description: Names, as C(kube-controller-manager --help) has them.
+        type: list
+        elements: str
+        default: []
+      remove:
+        description: Names, in the same form.
+        type: list
+        elements: str
+        default: []
+  admission:
+    description: Admission plugins beside those that are on for the profile, or less.
+    type: dict
+    default: {}
+    suboptions:
+      enable:
+        description: Names, as C(kube-apiserver --help) has them.
+        type: list
+        elements: str
+        default: []
+      disable:
+        description: Names, in the same form.
+        type: list
+        elements: str
+        default: []
+  etcd:
+    description:
+      - V(external) is an etcd of its own beside the API server, V(embedded) one in the same process, which needs O(shape=all_in_one).
+      - V(existing) is one that is there already, of which O(etcd_endpoints) has the members. Our keys are below O(etcd_prefix) there, and stay when
+        O(state=absent). Remove them with C(etcdctl del --prefix).
+      - The default is V(embedded) for O(shape=all_in_one) and V(external) for the rest. These two can be changed into one another while there is data,
+        V(existing) cannot be entered or left.
+    type: str
+    choices: [embedded, external, existing]
+  etcd_endpoints:
+    description: URLs of the members of an existing etcd. Required with O(etcd=existing).
+    type: list
+    elements: str
+    default: []
+  etcd_ca:
+    description: Path on the host of the certificate of the authority that signed what the existing etcd serves with. Required for C(https).
+    type: path
+  etcd_certificate:
+    description: Path on the host of the client certificate for the existing etcd.
+    type: path
+  etcd_key:
+    description: Path on the host of the key of O(etcd_certificate).
+    type: path
+  etcd_prefix:
+    description:
+      - What the keys in the existing etcd begin with, a path.
+      - The default is C(/ballast-NAME), which no other cluster has. It cannot be changed while there is data.
+    type: str
+  encryption:
+    description:
+      - What encrypts O(encryption_resources) in etcd. The module makes the key once and keeps it in C(config/encryption.json) of O(state_dir), which root
+        alone reads. Keep a copy of that file with the backups of etcd, since nothing reads the data without it.
+      - V(secretbox) is the better choice. With V(aesgcm) a key is safe for no more than 200000 writes.
+      - Objects are encrypted when they are written. Those that are there already stay as they are until then.
+      - After a change, what was encrypted before stays readable, also with V(none).
+    type: str
+    choices: [none, secretbox, aesgcm]
+    default: none
+  encryption_resources:
+    description: What is encrypted, as V(RESOURCE) or V(RESOURCE.GROUP).
+    type: list
+    elements: str
+    default: [secrets]
+  audit:
+    description:
+      - What C(audit.log) in C(log) of O(state_dir) tells of each request but those for health, in the words of C(audit.k8s.io). Bodies of Secrets, of
+        requests for tokens and of TokenReviews are never told.
+      - The API server rotates the log at 100 MB and keeps 5 old files for 30 days.
+    type: str
+    choices: [none, Metadata, Request, RequestResponse]
+    default: none
   kubernetes_version:
     description:
       - Version of the programs in O(bin_dir), V(1.34.0) or later. What they say themselves is compared with it.
@@ -55,7 +186,8 @@ options:
     type: str
   bin_dir:
     description:
-      - Directory that holds C(etcd), C(kube-apiserver), C(kube-controller-manager) and C(kube-scheduler).
+      - Directory that holds the programs. Those are C(etcd), C(kube-controller-manager) and C(generic-apiserver), with O(profile=full) C(kube-apiserver)
+        and C(kube-scheduler) in place of the last, and with O(shape=all_in_one) C(hyper-mini) alone.
       - Services start again when it changes. Required unless O(state=absent).
     type: path
   address:
@@ -84,16 +216,17 @@ options:
     type: int
     default: 10259
   service_cidr:
-    description: Network of the Services, with a prefix length from 12 to 28. It cannot be changed while there is data.
+    description:
+      - Network of the Services, with a prefix length from 12 to 28. It cannot be changed while there is data.
+      - The default is V(10.96.0.0/16). Only O(profile=full) has Services.
     type: str
-    default: 10.96.0.0/16
   pod_cidr:
     description:
       - Network of the pods. It is checked against the others and goes nowhere else, since whoever makes a node gives it its part.
+      - The default is V(10.244.0.0/16). Only O(profile=full) has pods.
     type: str
-    default: 10.244.0.0/16
   cluster_domain:
-    description: DNS domain of the cluster, which is part of the API server's names and of the issuer of tokens.
+    description: DNS domain of the cluster, which is part of the issuer of tokens, and with O(profile=full) of the API server's names.
     type: str
     default: cluster.local
   extra_sans:
@@ -103,7 +236,7 @@ options:
     default: []
   nodes:
     description:
-      - Kubelets that get credentials, in C(pki/nodes/NAME) of O(state_dir). To add one changes nothing else.
+      - Kubelets that get credentials, in C(pki/nodes/NAME) of O(state_dir). To add one changes nothing else. Only O(profile=full) has nodes.
       - The credentials of one that is no longer named are removed. Its Node object is not touched.
     type: list
     elements: dict
@@ -122,6 +255,14 @@ options:
     description: Life of certificates. Authorities live for 3650 days.
     type: int
     default: 365
+  renew_certificates:
+    description:
+      - Makes all certificates anew in this run, those of nodes too, and starts again what runs with them. Each run with it does so.
+      - Authorities stay. To replace one, remove its C(.crt) and C(.key) in C(pki) of O(state_dir) and run the module - what it signed is
+        made anew with it, and whoever trusts it from elsewhere (copies of the kubeconfig, kubelets, extension API servers) needs the new
+        files before anything answers it again. The key pair of ServiceAccount tokens is never renewed, since that ends every token.
+    type: bool
+    default: false
   etcd_fsync:
     description:
       - Whether etcd waits until its data is on the disk. V(false) makes writes faster, and may lose the data when the power fails or the
@@ -158,6 +299,46 @@ EXAMPLES = r"""
         addresses: [10.97.1.11]
       - name: n2
         addresses: [10.97.1.12]
+
+- name: Run one without pods and nodes, with Secrets encrypted at rest
+  ballast.kube.control_plane:
+    state_dir: /var/lib/ballast/inventory
+    name: inventory
+    profile: generic
+    kubernetes_version: 1.37.1
+    bin_dir: "{{ kubernetes_binaries_bin_dir }}"
+    address: 127.0.0.1
+    encryption: secretbox
+    audit: Metadata
+
+- name: Run the same in one process, over the same data
+  ballast.kube.control_plane:
+    state_dir: /var/lib/ballast/inventory
+    name: inventory
+    profile: generic
+    shape: all_in_one
+    kubernetes_version: 1.37.1
+    bin_dir: "{{ kubernetes_binaries_bin_dir }}"
+    address: 127.0.0.1
+    encryption: secretbox
+    audit: Metadata
+
+- name: Run one in front of an extension API server that listens on port 8443
+  ballast.kube.control_plane:
+    state_dir: /var/lib/ballast/flunders
+    name: flunders
+    profile: minimal
+    resources:
+      add: [events, resourcequotas]
+    aggregation:
+      - name: v1.wardle.example.com
+        service: wardle
+        namespace: default
+        address: 127.0.0.1:8443
+        ca: /etc/wardle/ca.crt
+    kubernetes_version: 1.37.1
+    bin_dir: "{{ kubernetes_binaries_bin_dir }}"
+    address: 127.0.0.2
 
 - name: Remove it with its data
   ballast.kube.control_plane:

@@ -34,9 +34,11 @@ def adapted(plane: ControlPlane, state: State) -> ControlPlane:
 
     UserError when the change would part it from its data.
     """
-    found = None if plane.state == ABSENT_STATE else _api_server_flags(plane, state)
-    if found is None:
+    if plane.state == ABSENT_STATE:
         return plane
+    found = _api_server_flags(plane, state)
+    if found is None:  # before the first start, for which a restore may have brought keys
+        return with_former_encryption(plane, state, in_use=False)
     _refuse_other_service_network(plane, found)
     _refuse_other_etcd(plane, found)
     return with_former_encryption(plane, state, in_use=ENCRYPTION in found)

@@ -59,6 +59,7 @@ MAKE: dict[str, dict[str, Any]] = {
         },
     },
     "certificate_days": {"type": "int", "default": 365},
+    "renew_certificates": {"type": "bool", "default": False},
     "etcd_fsync": {"type": "bool", "default": True},
     "kubeconfig": {"type": "path"},
 }
