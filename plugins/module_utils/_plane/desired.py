@@ -120,7 +120,6 @@ class ControlPlane:
             ),
             certificate_days=int(params["certificate_days"]),
             renew_certificates=bool(params["renew_certificates"]),
-            renew_certificates=bool(params["renew_certificates"]),
             etcd_fsync=bool(params["etcd_fsync"]),
             kubeconfig=str(params["kubeconfig"] or os.path.join(state_dir, "admin.kubeconfig")),
         )
