@@ -19,7 +19,7 @@ from .certificates import ADMIN, CA, ETCD_CA, ETCD_CLIENT, authorities, certific
 from .controllers import controller_manager, scheduler
 from .desired import ControlPlane
 from .etcd import client_url, etcd
-from .flags import Flags, kubeconfig_path, log_path, merged
+from .flags import Flags, kubeconfig_path, log_path
 from .kubeconfig import referring
 from .pki import key_path
 from .profiles import (
@@ -46,9 +46,9 @@ _CREDENTIALS = (".crt", ".key", ".pub", ".pem", "/encryption.json")
 
 
 def command_flags(plane: ControlPlane) -> dict[str, tuple[Flag, ...]]:
-    """By process, in the order of starting."""
+    """By process, in the order of starting. A list may be there in several flags, each with its reason: all of them count."""
     whole = plane.composition
-    return {name: merged(_COMMANDS[name](plane), whole.flags.get(name, ())) for name in whole.processes}
+    return {name: (*_COMMANDS[name](plane), *whole.flags[name]) for name in whole.processes}
 
 
 def config_files(plane: ControlPlane) -> dict[str, str]:

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 
 from .certificates import CA, FRONT_PROXY_CA, FRONT_PROXY_USER
 from .desired import ControlPlane
@@ -69,19 +68,6 @@ def service_account_keys(plane: ControlPlane) -> Flags:
         ("service-account-key-file", plane.pki("sa.pub")),
         ("service-account-signing-key-file", plane.pki("sa.key")),
     )
-
-
-def merged(own: Iterable[Flag], of_profile: Iterable[Flag]) -> tuple[Flag, ...]:
-    """`own`, then those of the profile. A list that both give is one flag: a program takes the last of two."""
-    found = {flag.name: flag for flag in own}
-    for flag in of_profile:
-        before = found.get(flag.name)
-        if before is None:
-            found[flag.name] = flag
-        elif flag.value not in before.value.split(","):
-            why = f"{before.why}; {flag.why}"
-            found[flag.name] = Flag(name=flag.name, value=f"{before.value},{flag.value}", why=why)
-    return tuple(found.values())
 
 
 def log_path(plane: ControlPlane, component: str) -> str:
