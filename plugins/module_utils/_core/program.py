@@ -10,6 +10,7 @@ import io
 import os
 import zipfile
 from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
 
 from .host import Host
 from .kinds import digest
@@ -66,7 +67,9 @@ def sources_digest(packages: Sequence[str]) -> str:
 def _archive(main: str, packages: Sequence[str]) -> bytes:
     module, _dot, function = main.rpartition(".")
     start = f"from {_TOP}.{module} import {function}\n\n{function}()\n"
-    files = {"__main__.py": start.encode(), f"{_TOP}/__init__.py": b"", **dict(_sources(packages))}
+    above = {str(place) for package in packages for place in PurePosixPath(_TOP, package).parents} - {"."}
+    empty = {f"{place}/__init__.py": b"" for place in above}
+    files = {"__main__.py": start.encode(), **empty, **dict(_sources(packages))}
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", compression=zipfile.ZIP_DEFLATED) as archive:
         for name, data in sorted(files.items()):
