@@ -20,8 +20,7 @@ from tests.integration import plane_lab
 from tests.integration.plane_client import Client
 from tests.integration.plane_lab import Plane
 from tests.integration.planes import slow
-
-ENCRYPTION = {"full": "aesgcm", "generic": "secretbox", "minimal": "aesgcm", "hyper-mini": "secretbox"}
+from tests.integration.planes.promise import ENCRYPTION
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -69,7 +68,7 @@ def _has_plane(item: pytest.Item) -> bool:
 
 
 def _options(profile: str) -> dict[str, Any]:
-    return {"encryption": ENCRYPTION[profile]} if "encryption" in plane_lab.MAKE else {}
+    return {"encryption": ENCRYPTION[profile]}
 
 
 def _begin(plane: Plane) -> None:

@@ -16,6 +16,8 @@ from tests.integration.plane_lab import VERSION
 
 MINOR = int(VERSION.split(".")[1])
 FULL = "full"
+# Each profile is tried with one of the ways to encrypt.
+ENCRYPTION = {"full": "aesgcm", "generic": "secretbox", "minimal": "aesgcm", "hyper-mini": "secretbox"}
 
 _CORE_OF_GENERIC = ("configmaps", "events", "namespaces", "resourcequotas", "secrets", "serviceaccounts")
 _CORE_OF_MINIMAL = ("configmaps", "namespaces", "secrets", "serviceaccounts")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tests.integration.plane_client import Client, eventually
 from tests.integration.plane_lab import Plane
+from tests.integration.planes.definitions import CRDS, definition
 
 GROUP = "suite.example.com"
 WIDGETS = f"/apis/{GROUP}/v1/namespaces/{{namespace}}/widgets"
@@ -15,10 +16,11 @@ DOOMED = "doomed"  # a namespace with objects, which is being removed
 
 
 def begin(plane: Plane) -> None:
-    """The collector of garbage and the quota learn of a new CustomResourceDefinition up to 30 s later, and the removal of
-    a namespace takes at least 5 s."""
+    """The collector of garbage and the quota learn of a new CustomResourceDefinition up to 30 s later; a server that thinks
+    it is one of several takes 5 s to establish one; the removal of a namespace takes at least 5 s."""
     with plane.client() as admin:
-        admin.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", _crd())
+        admin.create(CRDS, definition("gadgets", "Gadget"))
+        admin.create(CRDS, _widgets())
         admin.create("/api/v1/namespaces", {"metadata": {"name": DOOMED}})
         admin.create(f"/api/v1/namespaces/{DOOMED}/configmaps", {"metadata": {"name": "lost"}})
         admin.create(f"/api/v1/namespaces/{DOOMED}/secrets", {"metadata": {"name": "lost"}})
@@ -35,7 +37,7 @@ def make_widget(admin: Client, namespace: str, name: str, **metadata: object) ->
     return found if answer.status == 201 else None
 
 
-def _crd() -> dict[str, object]:
+def _widgets() -> dict[str, object]:
     version = {
         "name": "v1",
         "served": True,

@@ -7,34 +7,25 @@
 from __future__ import annotations
 
 import base64
-import os
 import subprocess
-from urllib.parse import urlsplit
 
-from ansible_collections.ballast.kube.plugins.module_utils._plane.pki import key_path
 from tests.integration.plane_client import Client
 from tests.integration.plane_lab import Plane
-from tests.integration.planes.conftest import ENCRYPTION
+from tests.integration.planes.promise import ENCRYPTION
 from tests.integration.planes.test_objects import config_map, config_maps
 
 WORD = "a-word-that-nobody-may-read"
 
 
 def stored(plane: Plane, key: str) -> bytes:
-    record = plane.record
+    etcd = plane.record.etcd
+    files = {"cacert": etcd.authority, "cert": etcd.client, "key": etcd.key}
+    options = [f"--{name}={path}" for name, path in files.items()]
     done = subprocess.run(
-        [
-            plane.bin("etcdctl"),
-            f"--endpoints=https://{urlsplit(record.member('etcd').health).netloc}",
-            f"--cacert={record.etcd_authority}",
-            f"--cert={record.etcd_client}",
-            f"--key={key_path(record.etcd_client)}",
-            *("get", key, "--print-value-only"),
-        ],
+        [plane.bin("etcdctl"), f"--endpoints={etcd.endpoints[0]}", *options, "get", key, "--print-value-only"],
         capture_output=True,
         timeout=60,
         check=True,
-        env={**os.environ, "ETCDCTL_API": "3"},
     )
     return done.stdout
 
