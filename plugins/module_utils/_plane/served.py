@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Optional
 
 from .choice import FULL, GENERIC, HYPER_MINI, MINIMAL
@@ -148,6 +149,7 @@ _PROMISES: dict[str, tuple[str, ...]] = {
 }
 
 
+@lru_cache(maxsize=32)
 def servings(profile: str, minor: int) -> Mapping[str, Serving]:
     """All that the API server of the profile can serve and this table knows, by name."""
     found: dict[str, Serving] = {}
@@ -163,6 +165,7 @@ def servings(profile: str, minor: int) -> Mapping[str, Serving]:
     return found
 
 
+@lru_cache(maxsize=32)
 def promised(profile: str, minor: int) -> frozenset[str]:
     """The resources that the profile promises; those of full are what is on by default."""
     known = servings(profile, minor)
@@ -178,7 +181,7 @@ def expand(pattern: str, known: Mapping[str, Serving], *, served: Iterable[str] 
     """
     if not pattern.startswith("*."):
         return frozenset({pattern} & known.keys())
-    group = frozenset(name for name in known if name.partition(".")[2] == pattern[2:])
+    group = frozenset(name for name in known if "." in name and name.partition(".")[2] == pattern[2:])
     usual = frozenset(name for name in group if known[name].by_default) | (group & frozenset(served))
     return usual or group
 
