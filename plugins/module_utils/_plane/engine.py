@@ -33,7 +33,7 @@ from .etcd import data_dir
 from .explained import ExplainedPlan, explained_difference
 from .kubeconfig import KUBECONFIG_KINDS, embedded_paths, embedding
 from .messages import MESSAGES
-from .operations.aside import kept_aside
+from .operations.aside import without_aside
 from .operations.renewal import renewals
 from .operations.restored import verify_restored
 from .operations.upgrade import refuse_unfit_data
@@ -118,8 +118,6 @@ class PlaneEngine(ResourceEngine[ControlPlane]):
         if desired.state == ABSENT_STATE:
             # They go with the data of etcd, and nothing may answer any more when their turn comes.
             values.update({old.key: ABSENT for old in state.recorded if old.kind in _IN_THE_API})
-        else:
-            values.update(kept_aside(state.recorded))
         if desired.renew_certificates:
             values.update(renewals(self.resources(desired), values))
         changing: set[str] = set()
@@ -131,11 +129,12 @@ class PlaneEngine(ResourceEngine[ControlPlane]):
                 values[resource.key] = {**fields(found), "fault": "what it was made from changes"}
             if values[resource.key] != resource.value:
                 changing.update(_makes(resource))
-        plan = super().plan(desired, State(recorded=state.recorded, values=values))
         if desired.state == ABSENT_STATE:
+            plan = super().plan(desired, State(recorded=state.recorded, values=values))
             return ExplainedPlan(plan.steps, plan.policy, plan.based_on)
+        plan = super().plan(desired, State(recorded=without_aside(state.recorded), values=values))
         reasons = {_target(desired, name): flags for name, flags in command_flags(desired).items()}
-        return ExplainedPlan(plan.steps, plan.policy, plan.based_on, reasons)
+        return ExplainedPlan(plan.steps, plan.policy, state.recorded, reasons)
 
     def difference(self, plan: Plan) -> list[dict[str, str]]:
         return explained_difference(plan)

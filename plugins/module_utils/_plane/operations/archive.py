@@ -34,7 +34,7 @@ from ..._core.host import Host
 from .messages import MESSAGES
 
 FORMAT = 1
-MANIFEST, SNAPSHOT = "backup.json", "etcd.db"
+MANIFEST, SNAPSHOT, ENCRYPTION = "backup.json", "etcd.db", "encryption.json"
 # File in the archive: its place in the state directory.
 KEPT: Mapping[str, str] = {
     "ca.crt": "pki/ca.crt",
@@ -43,7 +43,7 @@ KEPT: Mapping[str, str] = {
     "front-proxy-ca.key": "pki/front-proxy-ca.key",
     "sa.key": "pki/sa.key",
     "sa.pub": "pki/sa.pub",
-    "encryption.json": "config/encryption.json",
+    ENCRYPTION: "config/encryption.json",
 }
 NEEDED = (SNAPSHOT, "ca.crt", "ca.key", "sa.key", "sa.pub")
 SECONDS = 600  # for a command that reads or writes the whole of it

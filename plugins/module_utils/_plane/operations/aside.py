@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Sequence
 
-from ..._core.plan import Recorded, Value
+from ..._core.plan import Recorded
 
 _PREFIX = "before-restore-"
 
@@ -20,6 +20,6 @@ def aside_path(state_dir: str, now: float) -> str:
     return os.path.join(state_dir, _PREFIX + time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now)))
 
 
-def kept_aside(recorded: Sequence[Recorded]) -> dict[tuple[str, str], Value]:
-    """Values for a plan that must not touch it: those to which a removal would bring it."""
-    return {old.key: old.original for old in recorded if os.path.basename(old.target).startswith(_PREFIX)}
+def without_aside(recorded: Sequence[Recorded]) -> tuple[Recorded, ...]:
+    """What a plan may remove because nobody asks for it."""
+    return tuple(old for old in recorded if not os.path.basename(old.target).startswith(_PREFIX))

@@ -23,13 +23,14 @@ from ..._core.events import Progress
 from ..._core.host import Host
 from ..._core.kinds import directory
 from ..._core.ledger import Ledger, ledger_path
-from ..._core.plan import ABSENT, Plan, Policy, Step
+from ..._core.plan import ABSENT, Plan, Policy, Resource, Step
 from ..._core.service import service_pid
+from ..encryption import KIND as ENCRYPTION_KIND
 from ..engine import PlaneEngine
 from ..messages import MESSAGES as PLANE_MESSAGES
 from ..profiles import EXISTING
 from ..record import Record, load_record
-from .archive import KEPT, SNAPSHOT, Manifest, described, read_manifest, sha256, told, unpack, unsound
+from .archive import ENCRYPTION, KEPT, SNAPSHOT, Manifest, described, read_manifest, sha256, told, unpack, unsound
 from .aside import aside_path
 from .messages import MESSAGES
 from .note import PLACING, RESTORED, Note, load_note, write_note
@@ -145,7 +146,7 @@ class RestoreEngine(Operation[Restore]):
             progress.started(_GROUP, desired.archive)
             ledger = Ledger(ledger_path(desired.state_dir), host=host, kinds=PlaneEngine.kinds)
             ledger.begin(Policy.KEEP)
-            _restore(desired, found, host, _Directories(ledger, host))
+            _restore(desired, found, host, _Recording(ledger, host))
             ledger.end()
         progress.done(_GROUP, desired.state_dir)
         return plan.steps
@@ -156,55 +157,63 @@ class RestoreEngine(Operation[Restore]):
         return {"backup": told(read_manifest(host, desired.archive)), "moved_aside": moved or None}
 
 
-class _Directories:
-    """Those that a restore makes, recorded as the control plane's: a removal of it takes them along."""
+class _Recording:
+    """What a restore makes, recorded as the control plane's: a removal of it takes that along."""
 
     def __init__(self, ledger: Ledger, host: Host) -> None:
         self._ledger = ledger
         self._host = host
 
-    def make(self, path: str) -> None:
+    def make_directory(self, path: str) -> None:
         if self._host.stat(path) is not None:
             return
-        step = _step(path, made=True)
+        step = _step(directory(path, mode=0o700), made=True)
         self._ledger.doing(step)
         self._host.make_directory(path, mode=0o700)
         self._ledger.done(step)
 
-    def remove(self, path: str) -> None:
+    def remove_directory(self, path: str) -> None:
         self._host.remove_tree(path)  # before it is written down: the disk may be full
-        step = _step(path, made=False)
+        step = _step(directory(path, mode=0o700), made=False)
         with suppress(HostError):  # what is recorded and not there does no harm
             self._ledger.doing(step)
             self._ledger.done(step)
 
+    def encryption_keys(self, path: str) -> None:
+        resource = Resource(kind=ENCRYPTION_KIND, target=path, value={}, title=f"encryption at rest in {path}")
+        self._ledger.doing(_step(resource, made=True))
 
-def _step(path: str, *, made: bool) -> Step:
-    resource = directory(path, mode=0o700)
+
+def _step(resource: Resource, *, made: bool) -> Step:
     before, after = (ABSENT, resource.value) if made else (resource.value, ABSENT)
-    return Step(kind=resource.kind, title=resource.title, target=path, after=after, before=before, group=_GROUP)
+    return Step(
+        kind=resource.kind, title=resource.title, target=resource.target, after=after, before=before, group=_GROUP
+    )
 
 
-def _restore(desired: Restore, found: Found, host: Host, directories: _Directories) -> None:
+def _restore(desired: Restore, found: Found, host: Host, recording: _Recording) -> None:
     state_dir = desired.state_dir
     if found.note is not None and found.is_begun():
         place_all(host, state_dir, found.note)
-        directories.remove(work_path(state_dir))
+        recording.remove_directory(work_path(state_dir))
         if found.note.archive_sha256 == found.archive_sha256:
             return
         raise MESSAGES.error("plane-restore-other", path=state_dir)
     if host.stat(work_path(state_dir)) is not None:
-        directories.remove(work_path(state_dir))  # what a killed run had unpacked
-    directories.make(work_path(state_dir))
+        recording.remove_directory(work_path(state_dir))  # what a killed run had unpacked
+    recording.make_directory(work_path(state_dir))
     try:
         manifest = _prepare(desired, found, host)
     except (Exception, KeyboardInterrupt):
-        directories.remove(work_path(state_dir))
+        recording.remove_directory(work_path(state_dir))
         raise
     for name in ("config", "pki", ETCD):
-        directories.make(os.path.join(state_dir, name))
+        recording.make_directory(os.path.join(state_dir, name))
+    if ENCRYPTION in manifest.files:
+        # A run of the control plane keeps these keys when it knows of them, whatever it is to encrypt with.
+        recording.encryption_keys(os.path.join(state_dir, KEPT[ENCRYPTION]))
     aside = aside_path(state_dir, host.now())
-    directories.make(aside)
+    recording.make_directory(aside)
     note = Note(
         stage=PLACING,
         archive_sha256=found.archive_sha256,
@@ -216,9 +225,9 @@ def _restore(desired: Restore, found: Found, host: Host, directories: _Directori
     )
     write_note(host, state_dir, note)
     place_all(host, state_dir, note)
-    directories.remove(work_path(state_dir))
+    recording.remove_directory(work_path(state_dir))
     if not host.listdir(aside):
-        directories.remove(aside)
+        recording.remove_directory(aside)
 
 
 def _prepare(desired: Restore, found: Found, host: Host) -> Manifest:
