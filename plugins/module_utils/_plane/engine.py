@@ -251,7 +251,9 @@ def _makes(resource: Resource) -> list[str]:
     if resource.kind == "certificate":
         path, _issuer = paths_of(resource)
         return [path, key_path(path)]
-    return [resource.target, public_path(resource.target)] if resource.kind == "key-pair" else []
+    if resource.kind == "key-pair":
+        return [resource.target, public_path(resource.target)]
+    return [resource.target] if resource.kind in ENCRYPTION_KINDS else []
 
 
 def _rests_on(resource: Resource) -> list[str]:

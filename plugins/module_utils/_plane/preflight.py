@@ -27,6 +27,7 @@ from .messages import MESSAGES
 from .options import ETCD_PATHS
 from .options_messages import MESSAGES as OPTIONS_MESSAGES
 from .pki import require_cryptography
+from .programs import Program, lacking, parse_help
 
 _KUBERNETES_VERSION = re.compile(r"Kubernetes v(\d+\.\d+\.\d+)")
 
@@ -34,10 +35,12 @@ _KUBERNETES_VERSION = re.compile(r"Kubernetes v(\d+\.\d+\.\d+)")
 def check_conflicts(plane: ControlPlane, host: Host, *, starting: Sequence[str], recorded: Sequence[Recorded]) -> None:
     """Problems, when something is there that the control plane cannot live with: what holds also in check mode.
 
-    `starting` names the components that will be started: only their versions are asked, since each answer costs the
+    `starting` names the components that will be started: only these are asked what they are, since each answer costs the
     start of a process. What is `recorded` may hold our ports, under whatever name it was made.
     """
-    Problems.raise_if([*_version_problems(plane, host, starting), *_port_problems(plane, host, recorded)])
+    other_version = _version_problems(plane, host, starting)
+    unfit = [] if other_version else _help_problems(plane, host, starting)
+    Problems.raise_if([*other_version, *unfit, *_port_problems(plane, host, recorded)])
 
 
 def check_parts(plane: ControlPlane, host: Host) -> None:
@@ -97,6 +100,23 @@ def _version_problems(plane: ControlPlane, host: Host, starting: Sequence[str]) 
                 MESSAGES.error("plane-binary-version", path=path, version=plane.kubernetes_version, found=answer)
             )
     return found
+
+
+def _help_problems(plane: ControlPlane, host: Host, starting: Sequence[str]) -> list[BallastError]:
+    """What the profile asks of a program that the program, by its --help, does not know: it would end at its start."""
+    found: list[BallastError] = []
+    known: dict[str, Program] = {}
+    version = plane.kubernetes_version
+    for component in starting:
+        path = binary_path(plane, component)
+        if not plane.composition.flags[component] or host.stat(path) is None:
+            continue
+        text = host.run([path, "--help"], timeout=30).stdout
+        try:
+            known[component] = parse_help(text, program=component, version=version)
+        except BallastError as error:
+            found.append(error)
+    return [*found, *lacking(plane.composition, version, known)]
 
 
 def _port_problems(plane: ControlPlane, host: Host, recorded: Sequence[Recorded]) -> list[BallastError]:

@@ -11,6 +11,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.host import Res
 from ansible_collections.ballast.kube.plugins.module_utils._core.plan import Plan, Step
 from ansible_collections.ballast.kube.plugins.module_utils._plane.desired import ControlPlane
 from ansible_collections.ballast.kube.plugins.module_utils._plane.engine import ENGINE
+from ansible_collections.ballast.kube.plugins.module_utils._plane.needs import controllers, plugins
 from ansible_collections.ballast.kube.plugins.module_utils._plane.spec import MAKE
 from tests.unit.fake_supervisors import FakeRunit, FakeSystemd
 from tests.unit.fakes import FakeHost, json_answer
@@ -22,6 +23,24 @@ STATE_DIR = "/var/lib/ballast/lab/plane"
 BIN_DIR = "/opt/kubernetes"
 ADDRESS = "10.97.1.1"
 ENDPOINT = f"https://{ADDRESS}:6443"
+GATES = ("ClusterTrustBundle", "CoordinatedLeaderElection")
+PLUGINS = ", ".join(sorted(plugins(37)))
+# As the programs of 1.37.1 write it, less what nobody asks for.
+HELP = f"""
+Generic flags:
+
+      --feature-gates colonSeparatedMultimapStringString   A set of key=value pairs. Options are:
+{chr(10).join(f"                kube:{name}=true|false (BETA - default=false)" for name in GATES)}
+      --controllers strings              A list of controllers to enable.
+                                         All controllers: {", ".join(sorted(controllers(37)))}
+      --runtime-config mapStringString   A set of key=value pairs
+      --enable-priority-and-fairness     If true
+      --crds                             Serve custom resources.
+      --aggregation                      Serve APIServices.
+      --resources strings                Exactly the native resources to serve
+      --disable-admission-plugins strings   admission plugins that should be disabled
+      --enable-admission-plugins strings    to enable (NamespaceLifecycle). Comma-delimited list of admission plugins: {PLUGINS}. The order does not matter.
+"""
 PROGRESS = Progress(NullSink(), feature="plane")
 LINKS = [{"ifname": "ballast-lab", "addr_info": [{"local": ADDRESS}]}, {"ifname": "lo", "addr_info": []}]
 
@@ -55,6 +74,7 @@ class Api:
         self._host, self._running = host, running
         host.answer("https://", self._answer)
         host.answer("https://", self._patch, method="PATCH")
+        host.answer("https://", self._delete, method="DELETE")
 
     def _answer(self, url: str, body: Optional[bytes]) -> Response:
         if not self._running():
@@ -73,6 +93,10 @@ class Api:
         self.objects[path] = {**json.loads(body or b""), "status": {}}
         return json_answer(201, self.objects[path])
 
+    def _delete(self, url: str, body: Optional[bytes]) -> Response:
+        found = self.objects.pop("/" + url.split("/", 3)[3], None)
+        return json_answer(404 if found is None else 200, found or {"kind": "Status"})
+
     def _host_refuses(self, url: str) -> Exception:
         from ansible_collections.ballast.kube.plugins.module_utils._core.web import no_answer_error
 
@@ -90,6 +114,7 @@ class Machine:
             self.host.given(path, "program", mode=0o755)
             said = "etcd Version: 3.6.14\n" if component == "etcd" else "Kubernetes v1.37.1+lab\n"
             self.host.on(path, "--version", answer=said, reads=True)
+            self.host.on(path, "--help", answer=HELP, reads=True)
         self.api = Api(self.host, self._serves)
 
     def _serves(self) -> bool:
