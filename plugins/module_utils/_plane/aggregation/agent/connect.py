@@ -10,7 +10,9 @@ It dials as an HTTP/1.1 client (k8s.io/apiserver, egressselector): `CONNECT ward
 
 from __future__ import annotations
 
+import os
 import re
+import ssl
 from http import HTTPStatus
 
 HEAD_BYTES = 16 * 1024
@@ -49,6 +51,14 @@ def parse_connect(head: bytes) -> tuple[str, int]:
 
 
 ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
+
+
+def fault_of(error: BaseException) -> str:
+    """Why a connection or a handshake failed, as the system or OpenSSL says it."""
+    number = getattr(error, "errno", None)
+    if isinstance(number, int) and not isinstance(error, ssl.SSLError):
+        return os.strerror(number)
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 def answer(refusal: Refusal) -> bytes:

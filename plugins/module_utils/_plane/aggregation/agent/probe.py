@@ -15,6 +15,7 @@ import ssl
 from dataclasses import dataclass
 
 from ..api_services import split_address
+from .connect import fault_of
 
 _SECONDS = 5.0  # kube-aggregator, remote available controller
 _TRIES = 3
@@ -60,7 +61,7 @@ async def probe(question: Question, identity: Identity) -> None:
         except asyncio.TimeoutError:
             raise Unwell(f"timed out waiting for {question.url}") from None
         except (OSError, EOFError, ValueError) as error:
-            fault = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            fault = fault_of(error)
         else:
             if 200 <= status < 300:
                 return

@@ -19,7 +19,7 @@ from typing import Optional
 
 from ...._core.agent.log import Log
 from ..api_services import split_address
-from .connect import ESTABLISHED, HEAD_BYTES, HEAD_END, Refusal, answer, malformed, parse_connect
+from .connect import ESTABLISHED, HEAD_BYTES, HEAD_END, Refusal, answer, fault_of, malformed, parse_connect
 from .counts import CONNECTED, FAILED, RECEIVED, REFUSED, SENT, Counts
 from .settings import Service
 
@@ -109,7 +109,8 @@ class Proxy:
             server = await _dial(address)
         except (OSError, asyncio.TimeoutError) as error:
             self._failed()
-            fault = getattr(error, "strerror", None) or f"not within {_DIAL_SECONDS:.0f} seconds"
+            slow = isinstance(error, asyncio.TimeoutError)
+            fault = f"not within {_DIAL_SECONDS:.0f} seconds" if slow else fault_of(error)
             raise Refusal(HTTPStatus.BAD_GATEWAY, f"{target} at {address}: {fault}", FAILED) from None
         self._told = {text for text in self._told if not text.startswith(f"{target} ")}
         return target, server
