@@ -20,7 +20,9 @@ from .._core.host import Host, Response
 from .._core.service import service_pid
 from .._core.wait import Pending, Ready, wait
 from .messages import MESSAGES
-from .profiles import compose
+from .operations.corrupt import damage
+from .operations.messages import MESSAGES as OPERATIONS_MESSAGES
+from .profiles import ETCD, HYPER_MINI, compose
 from .record import Member, Record
 
 READY_SECONDS = 120  # a start takes about 3 s on an idle machine; the rest is for slow ones
@@ -133,6 +135,7 @@ class _Watch:
         self._host = host
         self._record = record
         self._pids: dict[str, set[int]] = {member.component: set() for member in record.members}
+        self._logged = {member.log: len(host.read(member.log) or b"") for member in record.members}
         self._next_look = 0.0
 
     def look(self) -> None:
@@ -145,8 +148,18 @@ class _Watch:
             pid = service_pid(self._host, member.service)
             seen = self._pids[member.component]
             seen.update([] if pid is None else [pid])
+            if pid is None and member.component in (ETCD, HYPER_MINI):
+                self._refuse_damaged_data(member)
             if len(seen) > _ENDS_ALLOWED:
                 raise self._ended(member.component, times=len(seen) - 1, log=member.log)
+
+    def _refuse_damaged_data(self, member: Member) -> None:
+        """etcd ends at once over damaged data, each time before it can be seen to live, and the others wait for it."""
+        text = (self._host.read(member.log) or b"")[self._logged[member.log] :].decode(errors="replace")
+        sign = damage(text)
+        if sign:
+            data = os.path.join(self._record.state_dir, "etcd")
+            raise OPERATIONS_MESSAGES.error("plane-etcd-corrupt", path=data, found=sign)
 
     def _ended(self, component: str, *, times: int, log: str) -> Exception:
         text = (self._host.read(log) or b"").decode(errors="replace")
