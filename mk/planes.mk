@@ -1,0 +1,28 @@
+# Control planes by themselves, without nodes: aliases of the collection's playbooks. Variables are given as PROFILE=hyper-mini and so on;
+# further options of the module control_plane as ARGS="-e plane_audit=Metadata".
+
+# Only what was given reaches the playbook, so that what is recorded of a plane stays.
+PLANE_HOME = $(or $(PLANE_DIR),/var/lib/ballast/planes/$(or $(PLANE_NAME),plane))
+PLANE_OPTIONS = $(call lab-option,PLANE_DIR,plane_dir) $(call lab-option,PLANE_NAME,plane_name) $(call lab-option,PROFILE,plane_profile) \
+	$(call lab-option,PLANE_KUBERNETES,plane_kubernetes_version) $(call lab-option,PLANE_SOURCE,plane_source) \
+	$(call lab-option,PLANE_BIN_PATH,plane_bin_path) $(call lab-option,PLANE_OUTPUT,plane_output)
+plane-playbook = ANSIBLE_STDOUT_CALLBACK=ballast.kube.progress BALLAST_EVENTS=$(PLANE_HOME)/events.jsonl $(PLAYBOOK) ballast.kube.$(1) $(PLANE_OPTIONS) $(ARGS)
+
+.PHONY: plane plane-plan plane-status plane-stop plane-down bench-planes
+plane: packages env  ## bring up a control plane without nodes: PROFILE=generic, full, minimal or hyper-mini; PLANE_NAME for one more
+	@$(call plane-playbook,control_plane)
+
+plane-plan: env  ## what `make plane` would change, and the reason for each flag
+	@$(call plane-playbook,control_plane) --check --diff
+
+plane-status: env  ## what there is of a plane, measured now; PLANE_OUTPUT=json
+	@$(call plane-playbook,control_plane_status)
+
+plane-stop: env  ## stop a plane; data, address and ports stay
+	@$(call plane-playbook,control_plane) -e plane_state=stopped
+
+plane-down: env  ## remove a plane, all of it
+	@$(call plane-playbook,control_plane_down)
+
+bench-planes: packages env-test  ## how fast and how large planes are, hyper-mini, generic and full in turn, half an hour: tests/bench/results/planes.json, and the table in docs/control-plane.md
+	@PYTHONPATH=$(ANSIBLE_COLLECTIONS_PATH):$(CURDIR) $(VENV)/bin/python -m tests.bench.planes $(ARGS)

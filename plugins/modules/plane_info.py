@@ -1,0 +1,48 @@
+#!/usr/bin/python
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: plane_info
+short_description: Read the record of a plane
+version_added: 0.1.0
+description:
+  - Returns what M(ballast.kube.plane) wrote down.
+author:
+  - ballast.kube contributors (@ballast-kube)
+extends_documentation_fragment:
+  - ballast.kube._attributes.info_module
+options:
+  plane_dir:
+    description: Directory of the plane.
+    type: path
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Where does the plane of the tests listen
+  ballast.kube.plane_info:
+    plane_dir: /var/lib/ballast/planes/tests
+  register: plane_record
+"""
+
+RETURN = r"""
+plane:
+  description: The record, with what follows from it, as M(ballast.kube.plane) returns it.
+  returned: success
+  type: dict
+"""
+
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_reading
+from ansible_collections.ballast.kube.plugins.module_utils._plane.named.engine import INFO_SPEC, read_plane
+
+
+def main():
+    run_reading(INFO_SPEC, lambda host, params: read_plane(host, params["plane_dir"]))
+
+
+if __name__ == "__main__":
+    main()
