@@ -108,7 +108,8 @@ _PLUGINS = (
 
 _CONTROLLERS: dict[str, str] = {
     "bootstrap-signer-controller": "secrets configmaps",
-    "certificatesigningrequest-approving-controller": _CSR,
+    # It asks whether the requester may have what it approves.
+    "certificatesigningrequest-approving-controller": f"{_CSR} subjectaccessreviews.authorization.k8s.io",
     "certificatesigningrequest-cleaner-controller": _CSR,
     "certificatesigningrequest-signing-controller": _CSR,
     "cloud-node-lifecycle-controller": "nodes",
@@ -210,10 +211,27 @@ FIXED_FULL: dict[str, str] = {
     "pods": "the API server watches it, and never says that it is ready without",
 }
 
-# Two resources of which one alone is of no use: the API server watches both or none.
 FLOW_CONTROL = (
     "flowschemas.flowcontrol.apiserver.k8s.io",
     "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io",
+)
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A resource that is served only where another one is, which the API server then watches. `since` is a minor."""
+
+    resource: str
+    other: str
+    reason: str
+    since: int = OLDEST_KNOWN
+
+
+_FAIRNESS = "priority and fairness is configured by both"
+BESIDE = (
+    Beside(FLOW_CONTROL[0], FLOW_CONTROL[1], _FAIRNESS),
+    Beside(FLOW_CONTROL[1], FLOW_CONTROL[0], _FAIRNESS),
+    Beside("resourceclaims.resource.k8s.io", "deviceclasses.resource.k8s.io", "quota counts claims by class", since=36),
 )
 
 

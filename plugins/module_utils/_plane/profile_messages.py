@@ -62,8 +62,8 @@ MESSAGES = Messages(
         Message(
             id="plane-resource-pair",
             error=UserError,
-            text="resources: {value} cannot be served without {other}: the API server watches both or none",
-            remedy="add both or remove both",
+            text="resources: {value} cannot be served without {other}: {reason}, and the API server waits for them",
+            remedy="have both served, or none of them",
         ),
         Message(
             id="plane-admission-unknown",

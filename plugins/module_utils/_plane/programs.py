@@ -20,7 +20,10 @@ _OPTION = re.compile(r"^ +(?:-\w, )?--([a-z0-9][-a-z0-9]*)(?: |$)", re.ASCII | r
 _PLUGINS = re.compile(
     r"^ +--enable-admission-plugins .*Comma-delimited list of admission plugins: ([A-Za-z0-9, ]+)\.", re.M
 )
-_CONTROLLERS = re.compile(r"^ *All controllers: ([-a-z0-9, ]+)$", re.MULTILINE)
+# As kube-controller-manager writes it, and hyper-mini.
+_CONTROLLERS = re.compile(
+    r"^.*\b(?:All controllers|Known): ([a-z0-9][-a-z0-9, ]*?)(?: \(default [^()\n]*\))?$", re.MULTILINE
+)
 _GATE = re.compile(r"\b(?:kube:)?([A-Za-z][A-Za-z0-9]*)=true\|false \(([A-Z]+) - default=(?:true|false)\)", re.ASCII)
 
 

@@ -26,10 +26,10 @@ from .choice import (
     Choice,
 )
 from .needs import (
+    BESIDE,
     CONTROLLERS,
     FIXED,
     FIXED_FULL,
-    FLOW_CONTROL,
     GENERIC_CONTROLLERS,
     Plugin,
     controllers,
@@ -159,10 +159,10 @@ def _fixed_resources(case: Case) -> Iterator[Fields]:
             yield {"value": name, "reason": FIXED.get(name) or full[name], "remedy": f"leave it served{pods}"}
 
 
-def _flow_control(case: Case) -> Iterator[Fields]:
-    served = [name for name in FLOW_CONTROL if name in case.served]
-    if len(served) == 1:
-        yield {"value": served[0], "other": case.lacking(FLOW_CONTROL)[0]}
+def _resources_alone(case: Case) -> Iterator[Fields]:
+    for row in BESIDE:
+        if row.since <= case.minor and row.resource in case.served and case.lacking([row.other]):
+            yield {"value": row.resource, "other": row.other, "reason": row.reason}
 
 
 def _unknown_plugins(case: Case) -> Iterator[Fields]:
@@ -241,7 +241,7 @@ RULES: tuple[Rule, ...] = (
     Rule("plane-resource-unknown", _unknown_resources),
     Rule("plane-resource-twice", _resources_twice),
     Rule("plane-resource-fixed", _fixed_resources),
-    Rule("plane-resource-pair", _flow_control),
+    Rule("plane-resource-pair", _resources_alone),
     Rule("plane-admission-unknown", _unknown_plugins),
     Rule("plane-admission-twice", _plugins_twice),
     Rule("plane-admission-unusable", _unusable_plugins),

@@ -211,6 +211,7 @@ def test_a_controller_manager_without_controllers_is_left_out():
         (chosen(FULL, resources_remove=("pods",)), ["plane-resource-fixed"]),
         (chosen(GENERIC, resources_remove=FLOW_CONTROL[:1]), ["plane-resource-pair"]),
         (chosen(MINIMAL, resources_add=FLOW_CONTROL[1:]), ["plane-resource-pair"]),
+        (chosen(FULL, resources_remove=("deviceclasses.resource.k8s.io",)), ["plane-resource-pair"]),
         (
             chosen(GENERIC, admission_enable=("Foo",), admission_disable=("JobValidation",)),
             ["plane-admission-unknown"] * 2,

@@ -103,6 +103,11 @@ def test_a_text_that_does_not_say_it_is_refused(text):
     assert raised.value.found
 
 
+def test_help_of_hyper_mini():
+    text = "      --controllers strings   Controllers to run: names, * for all, -NAME. Known: a-controller, b (default [*])\n"
+    assert controller_manager(text).controllers == {"a-controller", "b"}
+
+
 def test_a_list_of_controllers_that_cannot_be_read_is_refused():
     with pytest.raises(BallastError):
         controller_manager(CONTROLLER_MANAGER_HELP.replace("All controllers", "Some"))
@@ -114,7 +119,21 @@ def test_any_text_is_read_or_refused(parts):
         assert api_server("\n".join(parts)).options
 
 
-@pytest.mark.parametrize("part", [" ", "a", "- ", "  --a ", "kube:a=true|false (", "All controllers: ", "\n "])
+@pytest.mark.parametrize(
+    "part",
+    [
+        " ",
+        "a",
+        "- ",
+        "  --a ",
+        "kube:a=true|false (",
+        "All controllers: ",
+        "Known: a",
+        "a, ",
+        "Known: a (default ",
+        "\n ",
+    ],
+)
 def test_a_long_text_takes_no_long_time(part):
     started = time.process_time()
     with pytest.raises(BallastError):
