@@ -7,9 +7,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
 
 from .._core.cgroup import CGROUP_KINDS, Limits, cgroup
 from .._core.engine import Finding, ResourceEngine
@@ -168,33 +165,6 @@ class PlaneEngine(ResourceEngine[ControlPlane]):
         return {} if desired.state == ABSENT_STATE else report(host, _load(desired.state_dir, host))
 
 
-@dataclass(frozen=True)
-class Reading:
-    """A control plane that is read, known by its state directory alone."""
-
-    state_dir: str
-
-    @classmethod
-    def from_params(cls, params: Mapping[str, Any]) -> Reading:
-        return cls(state_dir=str(params["state_dir"]).rstrip("/"))
-
-
-class PlaneReader(ResourceEngine[Reading]):
-    """The engine of control_plane_info."""
-
-    name = "plane"
-    kinds = PlaneEngine.kinds
-
-    def resources(self, desired: Reading) -> list[Resource]:
-        return []
-
-    def verify(self, desired: Reading, host: Host, progress: Progress) -> list[Finding]:
-        return []
-
-    def report(self, desired: Reading, host: Host) -> dict[str, object]:
-        return report(host, _load(desired.state_dir, host))
-
-
 def _load(state_dir: str, host: Host) -> Record:
     found = load_record(host, state_dir)
     if found is None:
@@ -269,4 +239,3 @@ def _rests_on(resource: Resource) -> list[str]:
 
 
 ENGINE = PlaneEngine()
-READER = PlaneReader()

@@ -50,7 +50,10 @@ def running_version(host: Host, record: Record) -> str | None:
         return None
     if answer.status != 200:
         return None
-    return str(json.loads(answer.body)["gitVersion"]).lstrip("v")
+    try:
+        return str(json.loads(answer.body)["gitVersion"]).lstrip("v")
+    except (ValueError, KeyError, TypeError):  # whatever answers at this address, it is no API server
+        return None
 
 
 def _rss_bytes(host: Host, pid: int) -> int:

@@ -7,7 +7,8 @@ import pytest
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, Problems
 from ansible_collections.ballast.kube.plugins.module_utils._core.host import Response
 from ansible_collections.ballast.kube.plugins.module_utils._plane import pki, preflight
-from ansible_collections.ballast.kube.plugins.module_utils._plane.engine import ENGINE, READER, Reading
+from ansible_collections.ballast.kube.plugins.module_utils._plane.engine import ENGINE
+from ansible_collections.ballast.kube.plugins.module_utils._plane.info.engine import READER, Reading
 from ansible_collections.ballast.kube.plugins.module_utils._plane.messages import MESSAGES
 from tests.unit.fakes import Killed
 from tests.unit.plane.given import (
@@ -369,7 +370,9 @@ class TestReading:
     def test_it_is_known_by_its_state_directory(self, machine):
         machine.run()
         found = READER.report(Reading.from_params({"state_dir": f"{STATE_DIR}/"}), machine.host)
-        assert found == ENGINE.report(desired(), machine.host)
+        told = ENGINE.report(desired(), machine.host)
+        same = set(told) - {"components", "certificates"}  # of which it tells more
+        assert {name: found[name] for name in same} == {name: told[name] for name in same}
         assert found["kubernetes_version"] == "1.37.1+lab"
         assert [component["name"] for component in found["components"]] == list(COMPONENTS)
         assert len(found["certificates"]) == 15

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Optional
 
+from ..._core.errors import Unavailable
 from ..._core.host import Host
 from ..._core.service import service_pid
 from ..record import Member
@@ -33,7 +34,10 @@ def program_version(host: Host, pid: Optional[int]) -> Optional[str]:
     """What the program that a process was started from says that it is: the file may be another one by now."""
     if pid is None:
         return None
-    done = host.run([f"/proc/{pid}/exe", "--version"], timeout=30, check=False)
+    try:
+        done = host.run([f"/proc/{pid}/exe", "--version"], timeout=30, check=False)
+    except Unavailable:  # it has ended meanwhile
+        return None
     lines = done.stdout.splitlines()
     said = lines[0].rpartition(" ")[2].lstrip("v") if lines else ""
     return said if done.status == 0 and said[:1].isdigit() else None

@@ -1,0 +1,146 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How a control plane differs from what the last run of the module asked for: what is served, what runs, with which flags
+and certificates, and which files are other than they were written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Optional
+
+from ..._core.host import Host
+from ..._core.kinds import Kind, digest, fields
+from ..._core.ledger import Ledger, ledger_path
+from ..._core.plan import ABSENT, Recorded, Value
+from ..._core.service import service_pid
+from ..encryption import KIND as ENCRYPTION_KIND
+from ..profiles import FULL, compose
+from ..record import Member, Record
+from .processes import options, running_argv
+
+_WITH_FAULTS = ("certificate", "key-pair", "kubeconfig", ENCRYPTION_KIND)  # kinds whose value says what is wrong
+_ABOUT = {"certificate": "certificate", "key-pair": "certificate", "service": "process"}  # by kind; others are files
+NOTHING = "(nothing)"
+
+
+@dataclass(frozen=True)
+class Drift:
+    about: str  # "resource", "controller", "process", "program", "flag", "certificate", "file"
+    subject: str
+    wanted: str
+    found: str
+
+
+def of_resources(record: Record, native: Optional[frozenset[str]]) -> list[Drift]:
+    """Of the native resources that are served. `native` is None while it is not known."""
+    if native is None:
+        return []
+    whole = compose(record.choice)
+    if whole.everything_served:  # by the stock API server: what is missing of everything is what was taken away
+        missing, further = set(whole.resources) - native, native.intersection(whole.removed)
+    else:
+        missing, further = set(whole.resources) - native, native.difference(whole.resources)
+    return [
+        *(Drift("resource", name, "served", "not served") for name in sorted(missing)),
+        *(Drift("resource", name, "not served", "served") for name in sorted(further)),
+    ]
+
+
+def of_controllers(record: Record, running: Optional[tuple[str, ...]]) -> list[Drift]:
+    """Of the controllers that run; None while nothing answers. Of a full plane, only those that were taken away: some that
+    are on by default end by themselves where there is no cloud and no network to hand out."""
+    if running is None:
+        return []
+    wanted = compose(record.choice).controllers
+    missing = [] if record.choice.profile == FULL else sorted(set(wanted).difference(running))
+    return [
+        *(Drift("controller", name, "runs", "does not run") for name in missing),
+        *(Drift("controller", name, "does not run", "runs") for name in sorted(set(running).difference(wanted))),
+    ]
+
+
+def of_processes(record: Record, host: Host) -> list[Drift]:
+    """Of what runs. Nothing when nothing runs: then the control plane is stopped."""
+    pids = {member: service_pid(host, member.service) for member in record.members}
+    if not any(pids.values()):
+        return []
+    return [each for member, pid in pids.items() for each in _of_process(record, host, member, pid)]
+
+
+def _of_process(record: Record, host: Host, member: Member, pid: Optional[int]) -> Iterator[Drift]:
+    argv = () if pid is None else running_argv(host, member)
+    if not argv:
+        yield Drift("process", member.component, "runs", "does not run")
+        return
+    program = os.path.join(record.bin_dir, member.component)
+    if argv[0] != program:
+        yield Drift("program", member.component, program, argv[0])
+    elif (host.readlink(f"/proc/{pid}/exe") or "").endswith(" (deleted)"):
+        yield Drift("program", member.component, program, "another file than when it was started")
+    wanted, found = {flag.name: flag.value for flag in member.flags}, options(argv)
+    for name in sorted({*wanted, *found}):
+        if wanted.get(name) != found.get(name):
+            subject = f"{member.component} --{name}"
+            yield Drift("flag", subject, wanted.get(name, NOTHING), found.get(name, NOTHING))
+
+
+def of_files(record: Record, host: Host, kinds: Mapping[str, Kind]) -> list[Drift]:
+    """Of certificates, keys, kubeconfigs and definitions of services, as the module itself would find them."""
+    recorded = Ledger(ledger_path(record.state_dir), host=host, kinds=kinds).recorded
+    values = {old: kinds[old.kind].read(host, old.target) for old in recorded if _is_read(old)}
+    return [
+        *(each for old, value in values.items() for each in _of_value(old, value)),
+        *_of_configs(record, host, {old.target: value for old, value in values.items() if _is_whole(old, value)}),
+    ]
+
+
+def _is_read(old: Recorded) -> bool:
+    return old.kind in (*_WITH_FAULTS, "service")
+
+
+def _is_whole(old: Recorded, value: Value) -> bool:
+    return old.kind == "service" and value != ABSENT and not _is_incomplete(old, value)
+
+
+def _of_value(old: Recorded, value: Value) -> Iterator[Drift]:
+    about = _ABOUT.get(old.kind, "file")
+    subject = old.target.partition(" ")[0]
+    if value == ABSENT:
+        yield Drift(about, subject, "there", "gone")
+    elif _is_incomplete(old, value):
+        yield Drift("file", subject, "as it was written", "edited, or gone in part")
+    elif fields(value).get("fault"):
+        yield Drift(about, subject, "sound", str(fields(value)["fault"]))
+
+
+def _is_incomplete(old: Recorded, value: Value) -> bool:
+    """A service of which not all files are as they were written."""
+    return old.kind == "service" and value != ABSENT and fields(value)["argv"] == ["/incomplete"]
+
+
+def _of_configs(record: Record, host: Host, found: Mapping[str, Value]) -> Iterator[Drift]:
+    """Of the files in STATE_DIR/config that a command line names: a service is defined with their digest."""
+    for member in record.members:
+        value = found.get(member.service)
+        if value is None:
+            continue
+        paths = list(config_paths(record, (flag.value for flag in member.flags)))
+        now = digest(*(host.read(path) or b"" for path in paths))
+        if now != fields(value).get("config_digest"):
+            yield Drift("file", ", ".join(paths), f"as {member.component} was started with", "changed since")
+
+
+def config_paths(record: Record, values: Iterable[str]) -> Iterator[str]:
+    """Those of our configuration files; the one with the keys counts as a key."""
+    directory = os.path.join(record.state_dir, "config") + "/"
+    return (value for value in values if value.startswith(directory) and not value.endswith("/encryption.json"))
+
+
+def state_of(record: Record, host: Host) -> str:
+    """`running`, `stopped` when nothing of it runs, else `degraded`."""
+    running = [service_pid(host, member.service) is not None for member in record.members]
+    return "running" if all(running) else "degraded" if any(running) else "stopped"
