@@ -112,12 +112,15 @@ def load_record(host: Host, state_dir: str) -> Optional[Record]:
 
 
 def _parsed(found: dict[str, Any]) -> Record:
-    etcd, choice = found.pop("etcd"), found.pop("choice")
+    etcd = found.pop("etcd")
+    choice: dict[str, Any] = {
+        name: tuple(part) if isinstance(part, list) else part for name, part in found.pop("choice").items()
+    }
     return Record(
         certificates=tuple(found.pop("certificates")),
         members=tuple(_member(member) for member in found.pop("members")),
         etcd=Etcd(endpoints=tuple(etcd.pop("endpoints")), **etcd),
-        choice=Choice(**{name: tuple(part) if isinstance(part, list) else part for name, part in choice.items()}),
+        choice=Choice(**choice),
         **found,
     )
 
