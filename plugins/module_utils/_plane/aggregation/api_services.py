@@ -194,7 +194,7 @@ class _Entry:
             if key not in _SETTINGS:
                 self._add("setting", "", setting=shown(key), allowed=allowed)
         found = {key: self._taken(key, take, wanted) for key, (take, wanted) in _SETTINGS.items()}
-        required = {key: found.pop(key) or "" for key in _REQUIRED}
+        required: dict[str, Any] = {key: found.pop(key) or "" for key in _REQUIRED}
         made = ApiService(**required, **{key: value for key, value in found.items() if value is not None})
         if made.group in NATIVE_GROUPS:
             self._add("native", "name", value=made.name, group=made.group)
@@ -212,7 +212,7 @@ class _Entry:
             self._add("value", key, value=shown(value), wanted=wanted)
             return None
 
-    def _add(self, id: str, key: str, **fields: object) -> None:
+    def _add(self, id: str, key: str, **fields: Any) -> None:
         path = f"{self.path}.{key}" if key else self.path
         self._problems.append(MESSAGES.error(f"plane-api-service-{id}", path=path, **fields))
 

@@ -30,7 +30,7 @@ def access(state_dir: str, *, group: str) -> list[Resource]:
         {"apiGroups": [_GROUP], "resources": ["apiservices"], "verbs": ["get", "list", "watch"]},
         {"apiGroups": [_GROUP], "resources": ["apiservices/status"], "verbs": ["update"]},
     ]
-    role = {"apiVersion": f"{_RBAC}/v1", "kind": "ClusterRole", "rules": rules}
+    role: dict[str, Value] = {"apiVersion": f"{_RBAC}/v1", "kind": "ClusterRole", "rules": rules}
     binding: dict[str, Value] = {
         "apiVersion": f"{_RBAC}/v1",
         "kind": "ClusterRoleBinding",
