@@ -149,8 +149,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def _user(self) -> str | None:
         """Whom the proxy vouches for; None, and an answer, where no proxy does."""
-        connection: ssl.SSLSocket = self.connection  # type: ignore[assignment]
-        subject = dict(pair for row in connection.getpeercert()["subject"] for pair in row)  # type: ignore[index]
+        connection: ssl.SSLSocket = self.connection
+        subject = dict(pair for row in connection.getpeercert()["subject"] for pair in row)
         user = self.headers.get("X-Remote-User")
         if subject.get("commonName") != _PROXY or not user:
             self._fail(401, "Unauthorized", f"{subject.get('commonName')} is not the proxy, or names no user")

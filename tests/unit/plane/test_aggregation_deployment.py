@@ -90,7 +90,7 @@ def test_the_api_server_dials_through_the_agent_and_the_agent_knows_where(agent:
     assert agent.config["services"] == [{"host": "wardle.default.svc", "port": 443, "address": "127.0.0.1:8443"}]
     assert host.mode(f"{STATE_DIR}/config/aggregation.json") == 0o600
     assert host.mode(agent.config["kubeconfig"]) == 0o600
-    assert host.stat("/run/ballast-lab-aggregation").mode == 0o700  # type: ignore[union-attr]
+    assert host.stat("/run/ballast-lab-aggregation").mode == 0o700
     assert machine.run(**GENERIC) == []
 
 
@@ -224,7 +224,7 @@ def test_its_settings_have_defaults() -> None:
         ({"sockets": 1}, ["key"]),
         ({"services": []}, ["value"]),
         ({"services": [{"host": "a", "port": 0, "address": "localhost:1"}]}, ["value"] * 3),
-        ({"services": [FILE["services"][0]] * 2}, ["service-twice"]),  # type: ignore[index]
+        ({"services": [FILE["services"][0]] * 2}, ["service-twice"]),
         ({"services": [{"host": 1, "port": True, "address": 1}]}, ["value"] * 3),
         ({"socket": "egress", "interval": "100ms"}, ["value", "value"]),
         ({"metrics": "0.0.0.0:1"}, ["metrics"]),

@@ -361,7 +361,7 @@ def test_it_looks_at_once_when_it_is_told(pki: Pki) -> None:
             api.items = [bundled(pki)]
             made.stir()
             await eventually(lambda: api.conditions == [("True", "Passed")])
-            made.take(Access(api, {}, identity(pki), 3600))  # type: ignore[arg-type]
+            made.take(Access(api, {}, identity(pki), 3600))
             await eventually(lambda: api.conditions[1:] == [("False", "ServiceNotFound")])
 
     asyncio.run(keep())
@@ -393,6 +393,6 @@ def test_the_watch_tells_of_what_is_asked_for_alone() -> None:
                 yield event
 
     changes: list[int] = []
-    made = Watch(Server(), lambda: changes.append(told[-1]))  # type: ignore[arg-type]
+    made = Watch(Server(), lambda: changes.append(told[-1]))
     made._run()
     assert changes == [0, 3, 4]
