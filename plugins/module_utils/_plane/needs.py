@@ -207,8 +207,21 @@ FIXED: dict[str, str] = {
 }
 
 # The same, of kube-apiserver.
+_NODES = "the API server watches it, to know what a kubelet may see and change"
+_SERVICES = "the API server gives Services their addresses"
 FIXED_FULL: dict[str, str] = {
-    "pods": "the API server watches it, and never says that it is ready without",
+    "csidrivers.storage.k8s.io": _NODES,
+    "endpointslices.discovery.k8s.io": "the API server watches it, to reach extension API servers",
+    "ipaddresses.networking.k8s.io": _SERVICES,
+    "nodes": _NODES,
+    "persistentvolumeclaims": _NODES,
+    "persistentvolumes": _NODES,
+    "podcertificaterequests.certificates.k8s.io": _NODES,
+    "pods": _NODES,
+    "resourceslices.resource.k8s.io": _NODES,
+    "servicecidrs.networking.k8s.io": _SERVICES,
+    "services": _SERVICES,
+    "volumeattachments.storage.k8s.io": _NODES,
 }
 
 FLOW_CONTROL = (
