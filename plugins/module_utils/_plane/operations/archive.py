@@ -47,6 +47,7 @@ KEPT: Mapping[str, str] = {
 }
 NEEDED = (SNAPSHOT, "ca.crt", "ca.key", "sa.key", "sa.pub")
 SECONDS = 600  # for a command that reads or writes the whole of it
+_NO_SPACE = "No space left"  # as the C library and coreutils say it
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _VERSION = re.compile(r"\d{1,4}\.\d{1,4}\.\d{1,4}", re.ASCII)
 
@@ -81,9 +82,14 @@ def pack(host: Host, directory: str, archive: str) -> None:
     host.write(archive, b"", mode=0o600)  # tar keeps the mode of what is there
     names = host.listdir(directory)
     owner = ["--owner=0", "--group=0", "--numeric-owner", "--mode=0600"]
-    host.run(
-        ["tar", "--create", f"--file={archive}", f"--directory={directory}", *owner, "--", *names], timeout=SECONDS
-    )
+    try:
+        host.run(
+            ["tar", "--create", f"--file={archive}", f"--directory={directory}", *owner, "--", *names], timeout=SECONDS
+        )
+    except CommandFailed as error:
+        if _NO_SPACE in error.output:
+            raise no_space(archive) from error
+        raise
     host.run(["sync", "--", archive], timeout=SECONDS)
 
 
@@ -108,8 +114,8 @@ def unpack(host: Host, archive: str, manifest: Manifest, directory: str) -> None
     try:
         host.run(["tar", "--extract", f"--file={archive}", *words, "--", *names], timeout=SECONDS)
     except CommandFailed as error:
-        if "No space left" in error.output:
-            raise
+        if _NO_SPACE in error.output:
+            raise no_space(directory) from error
         raise unsound(archive, error.found) from error
     for name in names:
         path = os.path.join(directory, name)
@@ -140,6 +146,11 @@ def described(host: Host, archive: str) -> dict[str, Any]:
 
 def unsound(archive: str, found: str) -> BallastError:
     return MESSAGES.error("plane-archive-unsound", path=archive, found=found)
+
+
+def no_space(path: str, *, needed: object = "more") -> BallastError:
+    """There is no room where `path` was to be written."""
+    return MESSAGES.error("plane-backup-space", path=os.path.dirname(path), needed=needed)
 
 
 def _manifest(archive: str, found: object) -> Manifest:

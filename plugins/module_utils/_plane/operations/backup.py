@@ -35,6 +35,7 @@ from .archive import (
     Manifest,
     beside,
     described,
+    no_space,
     pack,
     read_manifest,
     sha256,
@@ -44,8 +45,8 @@ from .etcd import EtcdStatus, count_keys, etcd_status
 from .messages import MESSAGES
 from .operation import Operation
 from .paths import path_problems
-from .snapshot import no_space, take
 from .snapshot import status as snapshot_status
+from .snapshot import take
 
 _ROOM = 2**24  # bytes beside the data: tables of the filesystem, and writes of others meanwhile
 

@@ -12,11 +12,9 @@ before a kill. Run again, it goes on where it was.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 
 from ..._core.host import Host
 from .archive import KEPT, SECONDS
-from .note import RESTORED, Note, write_note
 
 ETCD = "etcd"
 _PLACES = {ETCD: ETCD, **KEPT}
@@ -30,22 +28,15 @@ def new_path(state_dir: str, name: str) -> str:
     return os.path.join(work_path(state_dir), "new", name)
 
 
-def replaced(host: Host, state_dir: str, names: Sequence[str]) -> list[str]:
-    """Of the parts `names` that are to come, those in whose place something else is: paths, for people."""
-    places = {name: os.path.join(state_dir, _PLACES[name]) for name in names}
-    return [place for name, place in places.items() if _is_another(host, new_path(state_dir, name), place)]
-
-
-def place_all(host: Host, state_dir: str, note: Note) -> None:
-    """Every part that is ready under `new`, then the note that says so."""
+def place_all(host: Host, state_dir: str, *, aside: str) -> None:
+    """Every part that is ready under `new`."""
     for name in _PLACES:
         new, place = new_path(state_dir, name), os.path.join(state_dir, _PLACES[name])
         if host.stat(new) is None:
             continue  # not part of this backup, or in its place since before a kill
         if _is_another(host, new, place):
-            _move(host, place, os.path.join(note.aside, name))
+            _move(host, place, os.path.join(aside, name))
         _move(host, new, place)
-    write_note(host, state_dir, Note(**{**vars(note), "stage": RESTORED}))
 
 
 def _is_another(host: Host, new: str, place: str) -> bool:

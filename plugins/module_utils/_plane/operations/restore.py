@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Optional
 
 from ..._core.engine import locked
@@ -30,14 +30,26 @@ from ..engine import PlaneEngine
 from ..messages import MESSAGES as PLANE_MESSAGES
 from ..profiles import EXISTING
 from ..record import Record, load_record
-from .archive import ENCRYPTION, KEPT, SNAPSHOT, Manifest, described, read_manifest, sha256, told, unpack, unsound
+from .archive import (
+    ENCRYPTION,
+    KEPT,
+    SNAPSHOT,
+    Manifest,
+    described,
+    no_space,
+    read_manifest,
+    sha256,
+    told,
+    unpack,
+    unsound,
+)
 from .aside import aside_path
 from .messages import MESSAGES
 from .note import PLACING, RESTORED, Note, load_note, write_note
 from .operation import Operation
 from .paths import path_problems
 from .placing import ETCD, new_path, place_all, work_path
-from .snapshot import REVISIONS_AHEAD, no_space, unfold
+from .snapshot import REVISIONS_AHEAD, unfold
 from .snapshot import status as snapshot_status
 from .snapshot import version as etcdutl_version
 from .upgrade import version_problem
@@ -194,8 +206,7 @@ def _step(resource: Resource, *, made: bool) -> Step:
 def _restore(desired: Restore, found: Found, host: Host, recording: _Recording) -> None:
     state_dir = desired.state_dir
     if found.note is not None and found.is_begun():
-        place_all(host, state_dir, found.note)
-        recording.remove_directory(work_path(state_dir))
+        _place(found.note, state_dir, host, recording)
         if found.note.archive_sha256 == found.archive_sha256:
             return
         raise MESSAGES.error("plane-restore-other", path=state_dir)
@@ -224,10 +235,16 @@ def _restore(desired: Restore, found: Found, host: Host, recording: _Recording) 
         aside=aside,
     )
     write_note(host, state_dir, note)
-    place_all(host, state_dir, note)
+    _place(note, state_dir, host, recording)
+
+
+def _place(note: Note, state_dir: str, host: Host, recording: _Recording) -> None:
+    """What is ready, and clean up; the note that says so comes last, so that a killed run is gone on with until then."""
+    place_all(host, state_dir, aside=note.aside)
     recording.remove_directory(work_path(state_dir))
-    if not host.listdir(aside):
-        recording.remove_directory(aside)
+    if not host.listdir(note.aside):
+        recording.remove_directory(note.aside)
+    write_note(host, state_dir, replace(note, stage=RESTORED))
 
 
 def _prepare(desired: Restore, found: Found, host: Host) -> Manifest:

@@ -7,14 +7,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from dataclasses import dataclass
 
-from ..._core.errors import BallastError, CommandFailed
+from ..._core.errors import CommandFailed
 from ..._core.host import Host
 from ..record import Record
-from .archive import SECONDS
+from .archive import SECONDS, no_space
 from .messages import MESSAGES
 
 MEMBER = "ballast"  # the name that etcd runs under, whatever process it is in
@@ -75,10 +74,6 @@ def version(host: Host, *, etcdutl: str) -> tuple[int, int]:
     """Major and minor of etcdutl; (0, 0) when it does not say."""
     match = _VERSION.search(host.run([etcdutl, "version"], timeout=30).stdout)
     return (0, 0) if match is None else (int(match[1]), int(match[2]))
-
-
-def no_space(path: str, *, needed: object = "more") -> BallastError:
-    return MESSAGES.error("plane-backup-space", path=os.path.dirname(path), needed=needed)
 
 
 def last_word(error: CommandFailed) -> str:
