@@ -83,6 +83,11 @@ options:
         C(version_priority), V(15).
     type: raw
     default: true
+  aggregation_metrics:
+    description:
+      - Where the agent of a list of APIServices tells Prometheus what it counts, as V(ADDRESS:PORT) of loopback. Unset, it does not.
+      - It takes the Python package C(prometheus_client) (Debian C(python3-prometheus-client)) for C(/usr/bin/python3).
+    type: str
   resources:
     description: Native resources that are served beside those of the profile, or are not served although the profile has them.
     type: dict

@@ -94,7 +94,9 @@ class ControlPlane:
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> ControlPlane:
         """Problems, with every input error, when the parameters cannot be meant."""
-        aggregation, aggregation_problems = parse_aggregation(params["aggregation"], profile=str(params["profile"]))
+        aggregation, aggregation_problems = parse_aggregation(
+            params["aggregation"], profile=str(params["profile"]), metrics=str(params["aggregation_metrics"] or "")
+        )
         choice = choice_of(params, aggregation=aggregation.mode != OFF)
         Problems.raise_if(_problems(params, choice, aggregation_problems))
         state_dir = str(params["state_dir"]).rstrip("/")

@@ -14,7 +14,7 @@ from .._core.events import Progress
 from .._core.host import Host
 from .._core.kinds import BASE_KINDS, directory, fields, file
 from .._core.names import joined
-from .._core.plan import ABSENT, Plan, Resource, State, Step
+from .._core.plan import ABSENT, Plan, Resource, State, Step, Value
 from .._core.service import Service, SupervisorKind, supervisor
 from .aggregation import deployment as aggregation
 from .aggregation.objects import API_SERVICE_KINDS
@@ -82,11 +82,7 @@ class PlaneEngine(ResourceEngine[ControlPlane]):
             # After the directories, so that a removal ends what writes into them before it removes them.
             cgroup(desired.cgroup, Limits(), group=_SERVICES),
             *(credentialed(desired.sv_dir, wanted, running=running, group=_SERVICES) for wanted in services(desired)),
-            *(
-                aggregation.resources(desired, metrics="", running=running, group=_SERVICES)
-                if desired.has_agent
-                else []
-            ),
+            *(aggregation.resources(desired, running=running, group=_SERVICES) if desired.has_agent else []),
             *([supervisor(desired.sv_dir, group=_SERVICES)] if running else []),
             *([_kubelet_binding(desired)] if desired.has_pods else []),
             *(aggregation.api_resources(desired, group=_API) if desired.has_agent else []),
@@ -170,6 +166,25 @@ def _load(state_dir: str, host: Host) -> Record:
     if found is None:
         raise MESSAGES.error("plane-not-there", path=state_dir)
     return found
+
+
+def _all_stopped(plane: ControlPlane, wanted: list[Resource], values: Mapping[tuple[str, str], Value]) -> list[Step]:
+    """The end of everything, where a program is to be added to what runs: its supervisor would see each one only after
+    5 seconds (runsvdir), and starts all of them at once anew."""
+    overseer = supervisor(plane.sv_dir, group=_SERVICES)
+    is_new = [values[each.key] == ABSENT for each in wanted if os.path.dirname(each.target) == plane.sv_dir]
+    if plane.state != PRESENT or not any(is_new) or values.get(overseer.key) != overseer.value:
+        return []
+    return [
+        Step(
+            kind=overseer.kind,
+            title=overseer.title,
+            target=overseer.target,
+            after={"running": False},
+            before=overseer.value,
+            group=overseer.group,
+        )
+    ]
 
 
 def _target(plane: ControlPlane, component: str) -> str:

@@ -29,6 +29,7 @@ MAKE: dict[str, dict[str, Any]] = {
     "shape": {"type": "str", "choices": list(SHAPES)},
     "crds": {"type": "bool", "default": True},
     "aggregation": {"type": "raw", "default": True},
+    "aggregation_metrics": {"type": "str"},
     "resources": _lists("add", "remove"),
     "controllers": _lists("add", "remove"),
     "admission": _lists("enable", "disable"),

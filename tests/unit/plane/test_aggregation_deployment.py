@@ -132,6 +132,13 @@ def test_a_change_of_the_list_is_told_to_the_agent_that_runs(agent: Agent) -> No
     assert steps == ["change aggregation-agent ballast-lab-aggregation", "make api-service v1.other.example.com"]
     assert service_pid(machine.host, TARGET) == pid
     assert len(agent.config["services"]) == 2
+    assert "metrics" not in agent.config
+    assert (
+        told(machine.run(profile="generic", aggregation=[ENTRY, second], aggregation_metrics="127.0.0.1:9"))
+        == steps[:1]
+    )
+    assert agent.config["metrics"] == "127.0.0.1:9"
+    pid = service_pid(machine.host, TARGET)
     steps = told(machine.run(**GENERIC))
     assert steps == ["remove api-service v1.other.example.com", "change aggregation-agent ballast-lab-aggregation"]
     assert "/apis/apiregistration.k8s.io/v1/apiservices/v1.other.example.com" not in machine.api.objects

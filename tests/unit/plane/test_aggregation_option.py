@@ -123,6 +123,17 @@ def test_all_problems_are_told_at_once() -> None:
     ]
 
 
+def test_metrics_are_those_of_the_agent_of_a_list() -> None:
+    found, wrong = parse_aggregation([ENTRY], profile="generic", metrics="127.0.0.1:9100")
+    assert (found.metrics, wrong) == ("127.0.0.1:9100", [])
+    for value, metrics, id in (
+        ([ENTRY], "0.0.0.0:9100", "plane-aggregation-metrics"),
+        (True, "127.0.0.1:9100", "plane-aggregation-metrics-unused"),
+        ([], "127.0.0.1:9100", "plane-aggregation-metrics-unused"),
+    ):
+        assert [error.id for error in parse_aggregation(value, profile="generic", metrics=metrics)[1]] == [id]
+
+
 @pytest.mark.parametrize("group", sorted(NATIVE_GROUPS))
 def test_a_group_of_the_api_server_itself_is_refused(group: str) -> None:
     assert [id for id, _text in problems({**ENTRY, "name": f"v2.{group}"})] == ["plane-api-service-native"]

@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Optional
 
-from ..._core.agent.reading import shown
+from ..._core.agent.reading import Wrong, metrics_address, shown
 from ..._core.errors import BallastError
 from .messages import MESSAGES
 
@@ -84,31 +84,36 @@ class ApiService:
 
 @dataclass(frozen=True)
 class Aggregation:
-    """`mode` is OFF, ON or LISTED; only the last has `api_services`, in the order of their names."""
+    """`mode` is OFF, ON or LISTED; only the last has `api_services`, in the order of their names, and an agent, of which
+    `metrics` is where it listens for Prometheus, ADDRESS:PORT, "" for not at all."""
 
     mode: str
     api_services: tuple[ApiService, ...] = ()
+    metrics: str = ""
 
 
 def service_host(service: str, namespace: str) -> str:
     return f"{service}.{namespace}.svc"
 
 
-def parse_aggregation(value: Any, *, profile: str) -> tuple[Aggregation, list[BallastError]]:
-    """What the option says, and everything that is wrong with it; with problems the first is of no use.
+def parse_aggregation(value: Any, *, profile: str, metrics: str = "") -> tuple[Aggregation, list[BallastError]]:
+    """What the option says, and `aggregation_metrics` with it, and everything that is wrong; with problems the first is of no
+    use.
 
     A boolean may come as a word, which Ansible makes of it in a template. An empty list registers nothing.
     """
     mode = ON if value == [] else _switch(value)
     if mode is not None:
-        return Aggregation(mode), []
+        return Aggregation(mode), [MESSAGES.error("plane-aggregation-metrics-unused")] if metrics else []
     if not isinstance(value, list):
         return Aggregation(ON), [MESSAGES.error("plane-aggregation-option", value=shown(value))]
     problems = [MESSAGES.error("plane-aggregation-full")] if profile == "full" else []
+    problems += _metrics_problems(metrics)
     entries = [_Entry(f"{_OPTION}[{number}]", row, problems) for number, row in enumerate(value)]
     found = [(entry.path, entry.api_service()) for entry in entries]
     _compare(found, problems)
-    return Aggregation(LISTED, tuple(sorted((each for _path, each in found), key=lambda each: each.name))), problems
+    api_services = tuple(sorted((each for _path, each in found), key=lambda each: each.name))
+    return Aggregation(LISTED, api_services, metrics), problems
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -119,6 +124,15 @@ def split_address(address: str) -> tuple[str, int]:
     if match["ip4"]:
         return str(ipaddress.IPv4Address(match["ip4"])), int(match["port"])
     return str(ipaddress.IPv6Address(match["ip6"])), int(match["port"])
+
+
+def _metrics_problems(metrics: str) -> list[BallastError]:
+    try:
+        if metrics:
+            metrics_address(metrics)
+    except Wrong:
+        return [MESSAGES.error("plane-aggregation-metrics", path="aggregation_metrics", value=shown(metrics))]
+    return []
 
 
 def _switch(value: Any) -> Optional[str]:

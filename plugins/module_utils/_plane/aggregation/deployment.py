@@ -84,16 +84,13 @@ def egress_configuration(socket: str) -> str:
     return json.dumps(configuration, indent=2) + "\n"
 
 
-def resources(plane: ControlPlane, *, metrics: str, running: bool, group: str) -> list[Resource]:
-    """The agent. Its files in `config_files` and its certificate come before, and its cgroup; a supervisor after it.
-
-    `metrics` is ADDRESS:PORT of loopback, empty for none.
-    """
+def resources(plane: ControlPlane, *, running: bool, group: str) -> list[Resource]:
+    """The agent. Its files in `config_files` and its certificate come before, and its cgroup; a supervisor after it."""
     it = _installation(plane.state_dir, f"{plane.mark}-{NAME}")
     start = f'#!/bin/sh\nexec /usr/bin/env RUNTIME_DIRECTORY={it.sockets} {PYTHON} -I {it.program} "$@"\n'
     target = os.path.join(plane.sv_dir, it.service)
     value: Value = {
-        "settings": _document(plane, metrics),
+        "settings": _document(plane),
         "service": _service(plane, it).as_value(running=running),
         "in_effect": running,
     }
@@ -192,7 +189,7 @@ def _installation(state_dir: str, service: str) -> _PlaneInstallation:
     )
 
 
-def _document(plane: ControlPlane, metrics: str) -> dict[str, Value]:
+def _document(plane: ControlPlane) -> dict[str, Value]:
     listen = {(each.host, each.port): each.address for each in plane.api_services}
     services: list[Value] = [
         {"host": host, "port": port, "address": address} for (host, port), address in sorted(listen.items())
@@ -205,7 +202,7 @@ def _document(plane: ControlPlane, metrics: str) -> dict[str, Value]:
             "certificate": proxy,
             "key": key_path(proxy),
             "services": services,
-            "metrics": metrics or None,
+            "metrics": plane.aggregation.metrics or None,
         }
     )
     return document

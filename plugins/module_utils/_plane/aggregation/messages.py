@@ -10,10 +10,11 @@ from ..._core.agent.identity import Agent, program_rows
 from ..._core.errors import HostError, Message, Messages, UserError
 
 _NAME, _WHAT, _IDS = "ballast-aggregation", "aggregation agent", "plane-aggregation"
+_COMMAND = "STATE_DIR/lib/ballast-NAME-aggregation"  # of each control plane its own
 MESSAGES = Messages(
     "docs/control-plane.md",
     [
-        *program_rows(_IDS, name=_NAME, what=_WHAT, role="control_plane"),
+        *program_rows(_IDS, name=_COMMAND, what=_WHAT, role="control_plane"),
         Message(
             id="plane-aggregation-option",
             error=UserError,
@@ -26,6 +27,12 @@ MESSAGES = Messages(
             text="aggregation: profile full does not take a list of APIServices",
             remedy="set aggregation: true, and make the Service, its EndpointSlice and the APIService in the cluster: "
             "kube-apiserver finds and checks APIServices by these itself, and reaches kubelets by the egress that a list takes",
+        ),
+        Message(
+            id="plane-aggregation-metrics-unused",
+            error=UserError,
+            text="aggregation_metrics: there is no agent to have metrics without a list of APIServices",
+            remedy="leave it out, or list APIServices as aggregation",
         ),
         Message(
             id="plane-api-service-setting",
@@ -80,7 +87,7 @@ MESSAGES = Messages(
             id="plane-aggregation-running",
             error=HostError,
             text="another aggregation agent of this control plane runs on this machine",
-            remedy="end it, or see it by `ballast-aggregation status --config FILE`; one control plane needs but one",
+            remedy="end it, or see it by its command status; one control plane needs but one",
         ),
     ],
 )
