@@ -69,15 +69,24 @@ def format_module(family: Family, version: str, *, upstream: str) -> str:
     """The go.mod of our module before Go adds the indirect requirements."""
     tools = "".join(f"\t{package}\n" for package in sorted(component.package for component in family.components))
     # Programs of one family may come from several modules with one version (etcd, etcdctl); a component's module is its own or the family's.
-    modules = sorted({module_of(family, component.package) for component in family.components})
-    requires = "".join(f"\t{module} v{version}\n" for module in modules)
+    requires = "".join(f"\t{module} v{pin}\n" for module, pin in sorted(requirements(family, version).items()))
     # The module's own Go line: it decides the GODEBUG defaults of the programs as well as the least toolchain.
     text = f"module ballast.example/{family.name}\n\ngo {parse_go_line(upstream)}\n\ntool (\n{tools})\n\nrequire (\n{requires})\n"
     staging = parse_staging(upstream, prefix=family.staging) if family.staging else []
+    if family.command:
+        text += f"\nreplace {family.command} => ../command\n"
     if staging:
         pinned = "v0." + version.split(".", 1)[1]
         text += "\nreplace (\n" + "".join(f"\t{name} => {name} {pinned}\n" for name in staging) + ")\n"
     return text
+
+
+def requirements(family: Family, version: str) -> dict[str, str]:
+    """The modules that ours asks for, with their versions: those of the programs, or of what a command of ours is made of."""
+    if not family.command:
+        return {module_of(family, component.package): version for component in family.components}
+    embedded = {FAMILIES[name].module: FAMILIES[name].version_with(version) for name in family.embeds}
+    return {family.command: "0.0.0", family.module: version, **embedded}
 
 
 def module_of(family: Family, package: str) -> str:
@@ -87,20 +96,24 @@ def module_of(family: Family, package: str) -> str:
 def build(family: Family, version: str) -> dict[str, bytes]:
     """The two files, made from nothing in a temporary folder."""
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+        folder = Path(name) / version
+        folder.mkdir()
+        (Path(name) / "command").symlink_to(
+            TOOLCHAIN / family.name / "command"
+        )  # where a command of ours is replaced from
         described = json.loads(go("mod", "download", "-json", f"{family.module}@v{version}", cwd=folder))
         upstream = Path(described["GoMod"]).read_text(encoding="utf-8")
         (folder / "go.mod").write_text(format_module(family, version, upstream=upstream), encoding="utf-8")
         packages = [component.package for component in family.components]
         for architecture in ARCHITECTURES:
-            tags = ["-tags", ",".join(family.tags)] if family.tags else []
+            tags = ["-tags", family.tags_of(version)] if family.tags else []
             go("list", "-mod=mod", "-deps", *tags, *packages, cwd=folder, GOARCH=architecture)
         return {file: (folder / file).read_bytes() for file in ("go.mod", "go.sum")}
 
 
 def committed() -> list[tuple[str, str]]:
     """The families and versions that have a folder, oldest version first."""
-    pairs = [(path.parent.name, path.name) for path in TOOLCHAIN.glob("*/*") if path.is_dir()]
+    pairs = [(path.parent.name, path.name) for path in TOOLCHAIN.glob("*/*") if VERSION.fullmatch(path.name)]
     return sorted(pairs, key=lambda pair: (pair[0], version_key(pair[1])))
 
 

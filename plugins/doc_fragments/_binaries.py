@@ -44,11 +44,11 @@ options:
       - name: cri-tools
     suboptions:
       name:
-        description: V(kubernetes), V(etcd), V(cni), V(containerd) or V(cri-tools).
+        description: V(kubernetes), V(etcd), V(cni), V(containerd), V(cri-tools) or V(hyper-mini), which is provided only when it is named.
         type: str
         required: true
       version:
-        description: Its version. The default for V(kubernetes) is O(version), for others the one that the collection was tried with.
+        description: Its version. The default for V(kubernetes) is O(version), for others the one that goes with it.
         type: str
       programs:
         description: Those of its programs that are wanted, such as V(kubectl) alone. By default all but the optional ones.

@@ -39,7 +39,7 @@ versions:
   description: Version asked for, by family. Families from source V(path) are left out.
   returned: success
   type: dict
-  sample: {kubernetes: 1.37.1, etcd: 3.6.14}
+  sample: {kubernetes: 1.37.1, etcd: 3.7.3}
 components:
   description: Each program by name.
   returned: success

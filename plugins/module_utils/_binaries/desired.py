@@ -150,11 +150,10 @@ class _Choice:
         asked = self._named(self._params["components"], option="components", what="component", known=COMPONENTS)
         wishes: list[_Wish] = []
         for name, entry in families.items():
-            version = entry.get("version") or (self._params["version"] if name == "kubernetes" else "")
             base = _Wish(
                 component=FAMILIES[name].components[0],
                 family=FAMILIES[name],
-                version=version or FAMILIES[name].default_version,
+                version=entry.get("version") or FAMILIES[name].version_with(self._params["version"]),
                 source=entry.get("source") or self._params["source"],
                 path=entry.get("path") or self._params["path"] or "",
                 option=f"families[{name}]",
@@ -163,7 +162,8 @@ class _Choice:
             for component in base.family.components:
                 override = asked.get(component.name)
                 # What upstream does not publish is part of a release or of somebody's directory only if it is asked for.
-                standard = not component.optional and (component.released or base.source == GO)
+                asked_for = component.released or base.source == GO or base.family.optional
+                standard = not component.optional and asked_for
                 if override is None and component.name not in only and (only or not standard):
                     continue
                 wishes.append(_override(replace(base, component=component), override or {}))
@@ -227,6 +227,7 @@ class _Choice:
             for family in FAMILIES.values()
             if not family.release.archive
             for component in family.components
+            if component.released
         ]
         known += [family.name for family in FAMILIES.values() if family.release.archive]
         checksums = {str(name): str(value).lower() for name, value in self._params["checksums"].items()}
@@ -245,15 +246,16 @@ class _Choice:
         return checksums
 
     def _check_urls(self) -> None:
+        published = [name for name, family in FAMILIES.items() if family.release.base]
         for name, url in self._params["release_urls"].items():
-            if name not in FAMILIES:
+            if name not in published:
                 self._problem(
                     "binaries-unknown-name",
                     option="release_urls",
                     what="family",
                     name=name,
                     nearest="",
-                    known=", ".join(FAMILIES),
+                    known=", ".join(published),
                 )
             elif not re.match(r"https?://", str(url)):
                 self._problem(
@@ -293,6 +295,8 @@ class _Choice:
             "platform": toolchain.platform,
             "flags": golang.flags(first.family, first.version),
         }
+        if first.family.command:
+            recipe["command"] = golang.source_digest(self._host, os.path.join(root, first.family.name, "command"))
         return _lot(group, recipe, origin=folder)
 
     def _no_module(self, wish: _Wish, root: str) -> None:
@@ -303,7 +307,7 @@ class _Choice:
         supported = sorted((name for name in folders if VERSION.fullmatch(name)), key=version_key)
         self._problem(
             "binaries-unknown-version",
-            option="version" if wish.family.name == "kubernetes" else f"{wish.option}.version",
+            option="version" if wish.family.follows else f"{wish.option}.version",
             family=wish.family.name,
             version=wish.version,
             supported=", ".join(supported) or "none",

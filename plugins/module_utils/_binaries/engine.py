@@ -37,7 +37,7 @@ PROGRAM = "binaries-program"
 PROOF = "binaries-proof"
 SET = "binaries-set"
 
-_API_SERVERS = ("generic-apiserver", "kube-apiserver")
+_API_SERVERS = ("generic-apiserver", "hyper-mini", "kube-apiserver")
 _RESULT_BYTES = 2**30  # all programs of one request, with room for the one that is staged
 
 

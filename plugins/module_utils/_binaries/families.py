@@ -16,6 +16,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+VERSION = re.compile(r"\d+\.\d+\.\d+")
+
+
+def version_key(version: str) -> tuple[int, ...]:
+    """Sorts versions such as 1.9.1 and 1.10.0 by their numbers."""
+    return tuple(int(part) for part in version.split("."))
+
 
 @dataclass(frozen=True)
 class Component:
@@ -47,16 +54,28 @@ class Release:
             raise ValueError("an archive has members, and only an archive has")
 
 
+NOWHERE = Release(base="", url="", checksum="")  # of a family that nobody publishes
+
+
 @dataclass(frozen=True)
 class Family:
-    """One Go module with its programs. `stamps` are linker -X variables; their values may use version, major and minor."""
+    """One Go module with its programs. `stamps` are linker -X variables; their values, and `tags`, may use version, major and minor."""
 
     name: str
     module: str
     components: tuple[Component, ...]
     release: Release
-    default_version: str
+    default_version: str  # with the default version of Kubernetes
     build_bytes: int  # free disk space that a cold build needs, the Go build cache included
+    follows: bool = False  # its version is that of Kubernetes
+    before: Mapping[str, str] = field(
+        default_factory=dict
+    )  # its version with a Kubernetes older than the minor version "1.37"
+    optional: bool = False  # provided only when it is named
+    command: str = (
+        ""  # the import path of a command of ours, whose source lies in FAMILY/command beside the pinned modules
+    )
+    embeds: tuple[str, ...] = ()  # the families whose modules are built into its programs
     stamps: Mapping[str, str] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
     staging: str = ""  # the prefix of the replacements in the module's own go.mod that a consumer has to repeat
@@ -67,16 +86,32 @@ class Family:
         if len(set(names)) != len(names):
             raise ValueError(f"family {self.name} names a component twice")
 
+    def version_with(self, kubernetes: str) -> str:
+        """The version that goes with a version of Kubernetes, unless another one is asked for."""
+        if self.follows:
+            return kubernetes
+        older = [
+            minor
+            for minor in self.before
+            if VERSION.fullmatch(kubernetes) and version_key(kubernetes) < version_key(minor)
+        ]
+        return self.before[min(older, key=version_key)] if older else self.default_version
+
     def component(self, name: str) -> Component:
         return next(component for component in self.components if component.name == name)
 
     def stamp_flags(self, version: str) -> list[str]:
         """The linker flags that stamp `version`, in a fixed order."""
-        major, minor = version.split(".")[:2]
-        return [
-            f"-X={key}={text.format(version=version, major=major, minor=minor)}"
-            for key, text in sorted(self.stamps.items())
-        ]
+        return [f"-X={key}={_filled(text, version)}" for key, text in sorted(self.stamps.items())]
+
+    def tags_of(self, version: str) -> str:
+        """The build tags, comma-separated; empty for none."""
+        return ",".join(_filled(text, version) for text in self.tags)
+
+
+def _filled(text: str, version: str) -> str:
+    major, minor = version.split(".")[:2]
+    return text.format(version=version, major=major, minor=minor)
 
 
 def _kubernetes_stamps() -> dict[str, str]:
@@ -97,6 +132,7 @@ def _kubernetes_stamps() -> dict[str, str]:
 _GIB = 1024**3
 _GITHUB = "https://github.com"
 _ETCD = "etcd-v{version}-linux-{arch}"
+_KUBERNETES_TAGS = ("selinux", "notest", "grpcnotrace")  # hack/lib/golang.sh builds with these
 
 FAMILIES: Mapping[str, Family] = {
     family.name: family
@@ -105,6 +141,7 @@ FAMILIES: Mapping[str, Family] = {
             name="kubernetes",
             module="k8s.io/kubernetes",
             default_version="1.37.1",
+            follows=True,
             components=(
                 Component(name="kube-apiserver", package="k8s.io/kubernetes/cmd/kube-apiserver"),
                 Component(name="kube-controller-manager", package="k8s.io/kubernetes/cmd/kube-controller-manager"),
@@ -130,15 +167,35 @@ FAMILIES: Mapping[str, Family] = {
             # Measured: 3.4 GB of build cache, 0.5 GB of programs, 1 GB of modules.
             build_bytes=6 * _GIB,
             stamps=_kubernetes_stamps(),
-            # hack/lib/golang.sh builds with these.
-            tags=("selinux", "notest", "grpcnotrace"),
+            tags=_KUBERNETES_TAGS,
+            staging="./staging/src/",
+            shows="v{version}+lab",
+        ),
+        # The generic control plane in one process, see files/toolchain/hyper-mini/command/README.md.
+        Family(
+            name="hyper-mini",
+            module="k8s.io/kubernetes",
+            default_version="1.37.1",
+            components=(Component(name="hyper-mini", package="ballast.example/command/hyper-mini", released=False),),
+            release=NOWHERE,
+            build_bytes=4 * _GIB,
+            follows=True,
+            optional=True,
+            command="ballast.example/command/hyper-mini",
+            embeds=("etcd",),
+            stamps=_kubernetes_stamps(),
+            # Files of the command may be for one minor version of Kubernetes.
+            tags=(*_KUBERNETES_TAGS, "kubernetes_{major}_{minor}"),
             staging="./staging/src/",
             shows="v{version}+lab",
         ),
         Family(
             name="etcd",
             module="go.etcd.io/etcd/server/v3",
-            default_version="3.6.14",
+            default_version="3.7.3",
+            # As upstream pairs them. Data that a newer etcd had open is refused by an older one, so the etcd inside of hyper-mini, whose
+            # version Kubernetes' own client library decides, has to be the one that runs apart.
+            before={"1.37": "3.6.14"},
             components=(
                 Component(name="etcd", package="go.etcd.io/etcd/server/v3"),
                 Component(name="etcdctl", package="go.etcd.io/etcd/etcdctl/v3", version_args=("version",)),
@@ -219,10 +276,3 @@ FAMILIES: Mapping[str, Family] = {
 COMPONENTS: Mapping[str, Family] = {
     component.name: family for family in FAMILIES.values() for component in family.components
 }
-
-VERSION = re.compile(r"\d+\.\d+\.\d+")
-
-
-def version_key(version: str) -> tuple[int, ...]:
-    """Sorts versions such as 1.9.1 and 1.10.0 by their numbers."""
-    return tuple(int(part) for part in version.split("."))

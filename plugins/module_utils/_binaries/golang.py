@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
@@ -87,9 +88,19 @@ def architecture() -> str:
 
 def flags(family: Family, version: str) -> list[Value]:
     """Stripped and without paths or times, so that equal inputs give equal files."""
-    tags = [f"-tags={','.join(family.tags)}"] if family.tags else []
+    tags = [f"-tags={family.tags_of(version)}"] if family.tags else []
     linker = " ".join(["-s", "-w", *family.stamp_flags(version)])
     return ["-trimpath", "-buildvcs=false", "-mod=readonly", *tags, f"-ldflags={linker}"]
+
+
+def source_digest(host: Host, folder: str) -> str:
+    """The SHA-256 over a command's own files that are compiled, with their names: not its tests, and not its documentation."""
+    digest = hashlib.sha256()
+    for name in sorted(host.listdir(folder)):
+        if name == "go.mod" or (name.endswith(".go") and not name.endswith("_test.go")):
+            data = host.read(os.path.join(folder, name)) or b""
+            digest.update(f"{name} {len(data)}\n".encode() + data)
+    return digest.hexdigest()
 
 
 def fetch(

@@ -21,7 +21,7 @@ READ: Mapping[str, Mapping[str, Any]] = {
     "families": {
         "type": "list",
         "elements": "dict",
-        "default": [{"name": name} for name in FAMILIES],
+        "default": [{"name": name} for name, family in FAMILIES.items() if not family.optional],
         "options": {
             "name": {"type": "str", "required": True},
             "version": {"type": "str"},

@@ -72,11 +72,12 @@ def machine() -> tuple[FakeHost, Go]:
     # Only a build leaves something; `env` and `list` read.
     host.on(GO, answer=go, reads=lambda argv: argv[1] != "build")
     for family in FAMILIES.values():
-        versions = ["1.35.8", "1.36.4", "1.37.1"] if family.name == "kubernetes" else [family.default_version]
-        for version in versions:
+        for version in sorted({family.version_with(kubernetes) for kubernetes in ("1.35.8", "1.36.4", "1.37.1")}):
             folder = f"{TOOLCHAIN}/{family.name}/{version}"
             host.given(f"{folder}/go.mod", f"module {family.name}\n\ngo 1.26.0\n")
             host.given(f"{folder}/go.sum", f"{family.name} {version}\n")
+        if family.command:
+            host.given(f"{TOOLCHAIN}/{family.name}/command/main.go", "package main\n")
         for component in family.components:
             host.on(f"{CACHE}/work/{component.name}", answer=lambda call: host.text(call.argv[0]), reads=True)
     return host, go

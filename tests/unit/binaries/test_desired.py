@@ -25,6 +25,9 @@ def problems(**changes) -> list[BallastError]:
         ({"families": [{"name": "etcd", "version": "3.5.0"}]}, "binaries-unknown-version", "supported: 3.6.14"),
         ({"version": "1.37", "source": RELEASE}, "binaries-version-form", "1.37 is not a version"),
         ({"version": "../etcd/3.6.14"}, "binaries-unknown-version", "supported: 1.35.8"),
+        ({"families": [{"name": "hyper-mini"}], "source": RELEASE}, "binaries-not-released", "hyper-mini"),
+        ({"release_urls": {"hyper-mini": "https://x"}}, "binaries-unknown-name", "hyper-mini"),
+        ({"checksums": {"hyper-mini": "0" * 64}}, "binaries-unknown-name", "hyper-mini"),
         ({"families": [{"name": "etdc"}]}, "binaries-unknown-name", "no family called etdc (meant: etcd)"),
         (
             {"families": [{"name": "etcd", "programs": ["etcdclt"]}]},
@@ -167,7 +170,7 @@ def test_a_component_inherits_the_source_of_its_family():
 
 
 def change_pins(host, go):
-    host.given("/role/files/toolchain/etcd/3.6.14/go.sum", "etcd 3.6.14 with another dependency\n")
+    host.given("/role/files/toolchain/etcd/3.7.3/go.sum", "etcd 3.7.3 with another dependency\n")
 
 
 def change_go(host, go):
@@ -184,11 +187,37 @@ def test_what_decides_the_content_decides_the_directory(change):
     assert before.bin_dir != after.bin_dir
 
 
+@pytest.mark.parametrize(
+    ("file", "decides"),
+    [("main.go", True), ("go.mod", True), ("new.go", True), ("main_test.go", False), ("README.md", False)],
+)
+def test_the_source_of_a_command_decides_its_directory(file, decides):
+    host, _go = machine()
+    params = request(families=[{"name": "hyper-mini"}])
+    before = desired(host, params)
+    host.given(f"/role/files/toolchain/hyper-mini/command/{file}", "other\n")
+    after = desired(host, params)
+    assert (before.bin_dir != after.bin_dir) == decides
+
+
+def test_what_is_of_kubernetes_follows_its_version():
+    host, _go = machine()
+    families = [{"name": name} for name in ("kubernetes", "hyper-mini", "etcd", "cni")]
+    wanted = desired(host, request(version="1.36.4", families=families))
+    versions = {lot.family.name: lot.version for lot in wanted.lots}
+    assert versions == {"kubernetes": "1.36.4", "hyper-mini": "1.36.4", "etcd": "3.6.14", "cni": "1.9.1"}
+
+
+def test_hyper_mini_is_provided_only_when_it_is_named():
+    host, _go = machine()
+    assert "hyper-mini" not in desired(host, request()).paths
+
+
 def test_where_the_collection_lies_does_not():
     host, _go = machine()
     before = desired(host, request(families=[{"name": "etcd"}]))
     for name in ("go.mod", "go.sum"):
-        host.given(f"/elsewhere/etcd/3.6.14/{name}", host.text(f"/role/files/toolchain/etcd/3.6.14/{name}"))
+        host.given(f"/elsewhere/etcd/3.7.3/{name}", host.text(f"/role/files/toolchain/etcd/3.7.3/{name}"))
 
     host.on(GO, answer='{"GOVERSION": "go1.26.8", "GOOS": "linux", "GOARCH": "amd64", "GOCACHE": "", "GOMODCACHE": ""}')
     after = desired(host, request(families=[{"name": "etcd"}], toolchain_dir="/elsewhere"))

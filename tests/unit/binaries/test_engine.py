@@ -293,7 +293,7 @@ def test_the_report_has_what_the_manifest_has():
     run(host)
     told = ENGINE.report(wanted, host)
     assert told["bin_dir"] == wanted.bin_dir
-    assert told["versions"] == {"etcd": "3.6.14", "cni": "1.9.1"}
+    assert told["versions"] == {"etcd": "3.7.3", "cni": "1.9.1"}
     manifest = json.loads(host.text(wanted.paths["ptp"].replace("/ptp", "/manifest.json")))
     assert told["components"]["ptp"]["sha256"] == manifest["programs"]["ptp"]["sha256"]
     assert told["components"]["ptp"]["present"] is True

@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.ballast.kube.plugins.module_utils._binaries.families import COMPONENTS, FAMILIES, version_key
+from ansible_collections.ballast.kube.plugins.module_utils._binaries.families import (
+    COMPONENTS,
+    FAMILIES,
+    VERSION,
+    version_key,
+)
 from ansible_collections.ballast.kube.plugins.module_utils._binaries.messages import MESSAGES
 from ansible_collections.ballast.kube.plugins.module_utils._binaries.spec import MAKE, READ
 from scripts.toolchain import format_module, parse_staging
@@ -17,7 +22,7 @@ from scripts.toolchain import format_module, parse_staging
 ROOT = Path(__file__).resolve().parents[3]
 ROLE = ROOT / "roles/kubernetes_binaries"
 TOOLCHAIN = ROLE / "files/toolchain"
-FOLDERS = sorted(path for path in TOOLCHAIN.glob("*/*") if path.is_dir())
+FOLDERS = sorted(path for path in TOOLCHAIN.glob("*/*") if VERSION.fullmatch(path.name))
 SOURCES = "".join(path.read_text() for path in (ROOT / "plugins/module_utils/_binaries").glob("*.py"))
 
 UPSTREAM = """module k8s.io/kubernetes
@@ -60,7 +65,35 @@ def test_a_module_of_several_modules_requires_each():
 def test_every_default_version_is_pinned():
     pinned = {(path.parent.name, path.name) for path in FOLDERS}
     assert {(family.name, family.default_version) for family in FAMILIES.values()} <= pinned
-    assert {version for name, version in pinned if name == "kubernetes"} == {"1.35.8", "1.36.4", "1.37.1"}
+    for name in ("kubernetes", "hyper-mini"):
+        assert {version for family, version in pinned if family == name} == {"1.35.8", "1.36.4", "1.37.1"}
+
+
+def test_a_version_goes_with_that_of_kubernetes():
+    versions = [FAMILIES["etcd"].version_with(kubernetes) for kubernetes in ("1.35.8", "1.36.4", "1.37.1", "1.100.0")]
+    assert versions == ["3.6.14", "3.6.14", "3.7.3", "3.7.3"]
+    assert FAMILIES["hyper-mini"].version_with("1.36.4") == "1.36.4"
+    assert FAMILIES["cni"].version_with("1.36.4") == FAMILIES["cni"].default_version
+    pinned = {(path.parent.name, path.name) for path in FOLDERS}
+    of_kubernetes = [version for name, version in pinned if name == "kubernetes"]
+    assert {("etcd", FAMILIES["etcd"].version_with(version)) for version in of_kubernetes} <= pinned
+
+
+@pytest.mark.parametrize(
+    "folder", [path for path in FOLDERS if FAMILIES[path.parent.name].embeds], ids=lambda path: path.name
+)
+def test_what_is_embedded_is_what_runs_apart(folder):
+    """Data that a newer etcd had open is refused by an older one."""
+    module = (folder / "go.mod").read_text()
+    for name in FAMILIES[folder.parent.name].embeds:
+        family = FAMILIES[name]
+        assert f"\t{family.module} v{family.version_with(folder.name)}\n" in module
+
+
+def test_build_tags_may_hold_the_version():
+    assert FAMILIES["hyper-mini"].tags_of("1.36.4") == "selinux,notest,grpcnotrace,kubernetes_1_36"
+    assert FAMILIES["kubernetes"].tags_of("1.36.4") == "selinux,notest,grpcnotrace"
+    assert FAMILIES["etcd"].tags_of("3.6.14") == ""
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: f"{path.parent.name}-{path.name}")
@@ -72,7 +105,8 @@ def test_a_folder_pins_its_family_and_version(folder):
     replaced = re.findall(r"^\t(\S+) => (\S+) v(\S+)$", module, re.MULTILINE)
     assert bool(replaced) == bool(family.staging)
     assert {version for _old, _new, version in replaced} <= {"0." + folder.name.split(".", 1)[1]}
-    assert "=> ." not in module
+    own = [f"replace {family.command} => ../command"] if family.command else []
+    assert re.findall(r"^.*=> \..*$", module, re.MULTILINE) == own
     assert f"{family.module} v{folder.name} h1:" in (folder / "go.sum").read_text()
 
 
