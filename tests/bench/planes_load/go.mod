@@ -1,0 +1,3 @@
+module ballast.dev/bench/planes-load
+
+go 1.26.0
