@@ -171,6 +171,53 @@ controllers:
   type: list
   elements: str
   sample: [garbage-collector-controller, namespace-controller]
+aggregation:
+  description: The agent that leads to extension API servers and keeps their availability; null where the control plane has none.
+  returned: success
+  type: dict
+  contains:
+    command:
+      description: Its command; C(COMMAND status --config STATE_DIR/config/aggregation.json) shows what it does.
+      type: str
+      sample: /var/lib/ballast/lab/plane/lib/ballast-lab-aggregation
+    log:
+      description: File that it logs to.
+      type: str
+    pid:
+      description: Its process; null while it does not run.
+      type: int
+    api_services:
+      description: The APIServices that are served elsewhere, as it saw them last; null while it does not answer.
+      type: list
+      elements: dict
+      contains:
+        name:
+          description: Name of the APIService.
+          type: str
+          sample: v1.wardle.example.com
+        service:
+          description: What the API server asks for.
+          type: str
+          sample: wardle.default.svc:443
+        address:
+          description: Where that listens; null where it is not in the list.
+          type: str
+          sample: 127.0.0.1:8443
+        connections:
+          description: Connections through the agent that are open.
+          type: int
+        status:
+          description: The condition C(Available).
+          type: str
+          sample: "True"
+        reason:
+          description: Its reason.
+          type: str
+          sample: Passed
+        message:
+          description: What the agent found, in full.
+          type: str
+          sample: all checks passed
 etcd:
   description: The etcd that holds the data. While it does not answer there are only the first three.
   returned: success

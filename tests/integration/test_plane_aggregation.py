@@ -89,12 +89,6 @@ class Lab:
     def service(self) -> str:
         return f"{self.plane.desired().mark}-aggregation"
 
-    def status(self) -> dict[str, Any]:
-        found = eventually(
-            lambda: deployment.status(self.plane.state_dir, self.service, LocalHost()), what="the agent answers"
-        )
-        return dict(found)
-
     @property
     def socket(self) -> str:
         return f"/run/{self.service}/egress"
@@ -223,7 +217,23 @@ def test_an_agent_that_is_killed_is_there_again(lab: Lab) -> None:
         pid = int(file.read())
     os.kill(pid, signal.SIGKILL)
     eventually(lambda: lab.plane.ask(_FLUNDERS).ok, what="the way leads there again")
-    assert [row["status"] for row in lab.status()["api_services"]] == ["True"]
+    lab.wait_for("True", "Passed")
+    found = eventually(
+        lambda: deployment.reported(lab.plane.state_dir, lab.plane.desired().name, LocalHost()), what="the agent"
+    )
+    assert found["pid"] not in (None, pid)
+    (row,) = found["api_services"]
+    assert (row["name"], row["address"], row["status"]) == (_NAME, lab.address, "True")
+
+
+def test_who_reads_the_control_plane_sees_what_the_agent_sees(lab: Lab) -> None:
+    lab.well()
+    eventually(lambda: lab.plane.info()["aggregation"]["api_services"], what="the agent has looked")
+    found = lab.plane.info()
+    (row,) = found["aggregation"]["api_services"]
+    assert (row["name"], row["service"], row["status"]) == (_NAME, f"{_HOST}:443", "True")
+    assert {"group": "wardle.example.com", "version": "v1", "resources": ["callers", "flunders"]} in found["served"]
+    assert found["drift"] == []
 
 
 def test_the_proxy_leads_nowhere_else(lab: Lab) -> None:

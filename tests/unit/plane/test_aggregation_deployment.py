@@ -19,6 +19,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.service import 
 from ansible_collections.ballast.kube.plugins.module_utils._plane.aggregation import deployment
 from ansible_collections.ballast.kube.plugins.module_utils._plane.aggregation.agent.settings import parse_settings
 from ansible_collections.ballast.kube.plugins.module_utils._plane.aggregation.objects import authority_problems
+from ansible_collections.ballast.kube.plugins.module_utils._plane.info.engine import READER, Reading
 from tests.unit.fakes import Call, Completed
 from tests.unit.plane import given as plane_given
 from tests.unit.plane.aggregated import issue
@@ -67,7 +68,7 @@ class Agent:
         if not self.answers or service_pid(self.machine.host, TARGET) is None:
             return Completed(call.argv, 3, "", "none runs")
         settings = asdict(parse_settings(json.dumps(self.config), name="the agent's"))
-        return Completed(call.argv, 0, json.dumps({"settings": settings}), "")
+        return Completed(call.argv, 0, json.dumps({"settings": settings, "api_services": [{"name": "v1.a.b"}]}), "")
 
 
 @pytest.fixture(params=["runit", "systemd"])
@@ -152,6 +153,25 @@ def test_without_a_list_nothing_of_it_stays(agent: Agent) -> None:
     assert [path for path in machine.host.paths() if "aggregation" in path or "egress" in path] == []
     service = json.loads(machine.host.text(f"{STATE_DIR}/sv/ballast-lab-generic-apiserver/ballast.json"))
     assert "egress-selector-config-file" not in flags(tuple(service["argv"]))
+
+
+def test_who_reads_the_control_plane_sees_the_agent_and_what_it_says(agent: Agent) -> None:
+    machine = agent.machine
+    reading = Reading(STATE_DIR)
+    machine.run(profile="generic")
+    assert READER.report(reading, machine.host)["aggregation"] is None
+    machine.run(**GENERIC)
+    found = READER.report(reading, machine.host)
+    assert found["aggregation"] == {
+        "command": f"{STATE_DIR}/lib/ballast-lab-aggregation",
+        "log": f"{STATE_DIR}/log/aggregation.log",
+        "pid": service_pid(machine.host, TARGET),
+        "api_services": [{"name": "v1.a.b"}],
+    }
+    machine.run(**GENERIC, state="stopped")
+    told_of = READER.report(reading, machine.host)["aggregation"]
+    assert isinstance(told_of, dict)
+    assert (told_of["pid"], told_of["api_services"]) == (None, None)
 
 
 def test_it_stops_starts_and_goes_with_its_control_plane(agent: Agent) -> None:

@@ -24,9 +24,10 @@ from ..._core.engine import Finding
 from ..._core.events import Progress
 from ..._core.host import Host
 from ..._core.kinds import Kind, directory, fields, file
+from ..._core.names import joined
 from ..._core.plan import ABSENT, Resource, Value
 from ..._core.program import PROGRAM_KINDS, program, sources_digest
-from ..._core.service import Service
+from ..._core.service import Service, service_pid
 from ..kubeconfig import referring
 from ..pki import CLIENT, Certificate, key_path
 from .agent.settings import parse_settings
@@ -165,9 +166,20 @@ def findings(plane: ControlPlane, host: Host, progress: Progress) -> list[Findin
     return _agent_at(os.path.join(plane.sv_dir, f"{plane.mark}-{NAME}")).finding(host, progress)
 
 
-def status(state_dir: str, service: str, host: Host) -> Optional[dict[str, Any]]:
-    """What the running agent says of itself; None where none answers."""
-    return AgentKind(_installation(state_dir, service)).status(host)
+def reported(state_dir: str, name: str, host: Host) -> Optional[dict[str, Any]]:
+    """The agent of the control plane `name`, its process, and what it says of APIServices, None while it does not answer;
+    None where there is no agent."""
+    it = _installation(state_dir, joined(name, NAME))
+    target = os.path.join(state_dir, "sv", it.service)
+    if host.stat(target) is None:
+        return None
+    found = AgentKind(it).status(host)
+    return {
+        "command": it.command,
+        "log": it.log,
+        "pid": service_pid(host, target),
+        "api_services": None if found is None else found.get("api_services"),
+    }
 
 
 def _agent_at(target: str) -> AgentKind:

@@ -18,6 +18,7 @@ from ..._core.kinds import fields
 from ..._core.ledger import Ledger, ledger_path
 from ..._core.plan import ABSENT, Resource
 from ..._core.service import service_pid
+from ..aggregation import deployment as aggregation
 from ..engine import PlaneEngine
 from ..messages import MESSAGES
 from ..operations.etcd import count_keys, etcd_status
@@ -80,6 +81,7 @@ def whole(host: Host, record: Record) -> dict[str, object]:
         "served": None if found is None else [{**asdict(each), "resources": list(each.resources)} for each in found],
         "controllers": None if controllers is None else list(controllers),
         "etcd": _etcd(host, record),
+        "aggregation": aggregation.reported(record.state_dir, record.name, host),
         "certificates": _certificates(host, record),
         "drift": [asdict(each) for each in different],
     }

@@ -146,10 +146,7 @@ class Proxy:
         finally:
             for task in pumps:
                 task.cancel()
-            ends = await asyncio.gather(*pumps, return_exceptions=True)
-            if any(ends):  # broken off: what has not been sent yet is not waited for
-                client[1].transport.abort()
-                server[1].transport.abort()
+            await asyncio.gather(*pumps, return_exceptions=True)
 
     def _tell(self, refusal: Refusal) -> None:
         """What is new to the log: an API server that fails asks again and again."""
