@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 from .._core.cgroup import CGROUP_KINDS, Limits, cgroup
 from .._core.engine import Finding, ResourceEngine
@@ -125,9 +126,11 @@ class PlaneEngine(ResourceEngine[ControlPlane]):
         if desired.state == ABSENT_STATE:
             plan = super().plan(desired, State(recorded=state.recorded, values=values))
             return ExplainedPlan(plan.steps, plan.policy, plan.based_on)
+        first = _all_stopped(desired, self.resources(desired), values)
+        values.update({step.key: ABSENT for step in first})
         plan = super().plan(desired, State(recorded=without_aside(state.recorded), values=values))
         reasons = {_target(desired, name): flags for name, flags in command_flags(desired).items()}
-        return ExplainedPlan(plan.steps, plan.policy, state.recorded, reasons)
+        return ExplainedPlan((*first, *plan.steps), plan.policy, state.recorded, reasons)
 
     def difference(self, plan: Plan) -> list[dict[str, str]]:
         return explained_difference(plan)

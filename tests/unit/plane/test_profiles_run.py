@@ -285,6 +285,12 @@ class TestChanges:
             "make service ballast-lab-hyper-mini",
         ]
 
+    def test_new_programs_are_started_at_once(self, machine):
+        machine.run(profile="generic")
+        before = machine.host.monotonic()
+        machine.run(profile="full")
+        assert machine.host.monotonic() - before < 5  # runsvdir looks for a new one only so often
+
     @pytest.mark.parametrize("number", range(1, 48, 4))
     def test_a_change_that_was_killed_is_finished_by_the_next_run(self, machine, number):
         machine.run(profile="generic")
