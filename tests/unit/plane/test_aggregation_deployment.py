@@ -92,6 +92,7 @@ def test_the_api_server_dials_through_the_agent_and_the_agent_knows_where(agent:
     assert host.mode(f"{STATE_DIR}/config/aggregation.json") == 0o600
     assert host.mode(agent.config["kubeconfig"]) == 0o600
     assert host.stat("/run/ballast-lab-aggregation").mode == 0o700
+    assert json.loads(host.text(f"{TARGET}/ballast.json"))["reloads"]
     assert machine.run(**GENERIC) == []
 
 
