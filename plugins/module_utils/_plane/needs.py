@@ -19,6 +19,7 @@ from .served import NEWEST_KNOWN, OLDEST_KNOWN, TRUST_BUNDLES
 
 _CSR = "certificatesigningrequests.certificates.k8s.io"
 _POLICY = "admissionregistration.k8s.io"
+_MUTATING = f"namespaces mutatingadmissionpolicies.{_POLICY} mutatingadmissionpolicybindings.{_POLICY}"
 _VOLUMES = "pods persistentvolumeclaims persistentvolumes"
 _STORAGE_CLASSES = "storageclasses.storage.k8s.io"
 _DEVICES = "pods resourceclaims.resource.k8s.io resourceslices.resource.k8s.io deviceclasses.resource.k8s.io"
@@ -27,7 +28,10 @@ _SLICES = "endpointslices.discovery.k8s.io"
 
 @dataclass(frozen=True)
 class Plugin:
-    """An admission plugin, and by which API server it is on by default. `since` and `until` are minor versions."""
+    """An admission plugin, and by which API server it is on by default. `since` and `until` are minor versions.
+
+    Without its `gate` a plugin does nothing and waits for nothing.
+    """
 
     name: str
     needs: tuple[str, ...] = ()
@@ -35,6 +39,7 @@ class Plugin:
     in_full: bool = False
     since: int = OLDEST_KNOWN
     until: Optional[int] = None  # the last one
+    gate: str = ""
     unusable: str = ""  # why no plane of ours becomes ready with it
 
     def on_by_default(self, profile: str) -> bool:
@@ -42,9 +47,9 @@ class Plugin:
 
 
 def _plugin(
-    name: str, needs: str = "", on: str = "", *, since: int = OLDEST_KNOWN, until: Optional[int] = None
+    name: str, needs: str = "", on: str = "", *, since: int = OLDEST_KNOWN, until: Optional[int] = None, gate: str = ""
 ) -> Plugin:
-    return Plugin(name, tuple(needs.split()), "generic" in on, "full" in on, since, until)
+    return Plugin(name, tuple(needs.split()), "generic" in on, "full" in on, since, until, gate)
 
 
 _CONFIGURED = "it does not start without a configuration file, which no option here gives it"
@@ -59,8 +64,7 @@ _PLUGINS = (
     _plugin("CertificateSigning", _CSR, on="generic full"),
     _plugin("CertificateSubjectRestriction", _CSR, on="generic full"),
     _plugin("ClusterTrustBundleAttest", TRUST_BUNDLES, on="generic full", since=37),
-    # Up to 1.36 it does nothing without the feature gate, which the resource needs too.
-    _plugin("ClusterTrustBundleAttest", on="generic full", until=36),
+    _plugin("ClusterTrustBundleAttest", TRUST_BUNDLES, on="generic full", until=36, gate="ClusterTrustBundle"),
     _plugin("DefaultIngressClass", "ingressclasses.networking.k8s.io", on="full"),
     _plugin("DefaultStorageClass", _STORAGE_CLASSES, on="full"),
     _plugin("DefaultTolerationSeconds", on="generic full"),
@@ -69,14 +73,8 @@ _PLUGINS = (
     _plugin("JobValidation", "jobs.batch", on="full", since=36, until=36),
     _plugin("LimitPodHardAntiAffinityTopology", "pods"),
     _plugin("LimitRanger", "limitranges", on="full"),
-    _plugin(
-        "MutatingAdmissionPolicy",
-        f"namespaces mutatingadmissionpolicies.{_POLICY} mutatingadmissionpolicybindings.{_POLICY}",
-        on="generic full",
-        since=36,
-    ),
-    # Its informers start with the feature gate, which the resources need too.
-    _plugin("MutatingAdmissionPolicy", on="generic full", until=35),
+    _plugin("MutatingAdmissionPolicy", _MUTATING, on="generic full", since=36),
+    _plugin("MutatingAdmissionPolicy", _MUTATING, on="generic full", until=35, gate="MutatingAdmissionPolicy"),
     _plugin("MutatingAdmissionWebhook", f"namespaces mutatingwebhookconfigurations.{_POLICY}", on="generic full"),
     _plugin("NamespaceAutoProvision", "namespaces"),
     _plugin("NamespaceExists", "namespaces"),
@@ -196,7 +194,7 @@ SCHEDULER_NEEDS = tuple(
 )
 
 # Resources that no API server of ours becomes ready without, with what waits for them.
-FIXED: dict[str, str] = {
+_FIXED: dict[str, str] = {
     "namespaces": "the API server makes its own namespaces in it, and admission looks every one up",
     "secrets": "the API server watches it to check ServiceAccount tokens",
     "serviceaccounts": "the API server watches it to check ServiceAccount tokens",
@@ -206,10 +204,10 @@ FIXED: dict[str, str] = {
     "clusterrolebindings.rbac.authorization.k8s.io": "every request is authorized by RBAC",
 }
 
-# The same, of kube-apiserver.
+# The same, of kube-apiserver, and of it from 1.37 on.
 _NODES = "the API server watches it, to know what a kubelet may see and change"
 _SERVICES = "the API server gives Services their addresses"
-FIXED_FULL: dict[str, str] = {
+_FIXED_FULL: dict[str, str] = {
     "csidrivers.storage.k8s.io": _NODES,
     "endpointslices.discovery.k8s.io": "the API server watches it, to reach extension API servers",
     "ipaddresses.networking.k8s.io": _SERVICES,
@@ -222,6 +220,11 @@ FIXED_FULL: dict[str, str] = {
     "servicecidrs.networking.k8s.io": _SERVICES,
     "services": _SERVICES,
     "volumeattachments.storage.k8s.io": _NODES,
+}
+_WEBHOOK_TOKENS = "the API server watches it to check tokens that are bound to a webhook"
+_FIXED_FULL_37: dict[str, str] = {
+    f"mutatingwebhookconfigurations.{_POLICY}": _WEBHOOK_TOKENS,
+    f"validatingwebhookconfigurations.{_POLICY}": _WEBHOOK_TOKENS,
 }
 
 FLOW_CONTROL = (
@@ -257,3 +260,10 @@ def plugins(minor: int) -> dict[str, Plugin]:
     """The admission plugins that the programs of a minor version have, by name."""
     at = min(minor, NEWEST_KNOWN)
     return {plugin.name: plugin for plugin in _PLUGINS if plugin.since <= at <= (plugin.until or at)}
+
+
+def fixed(profile: str, minor: int) -> dict[str, str]:
+    """The resources that the profile cannot do without, with the reason. CRDs and APIServices have options of their own."""
+    if profile != FULL:
+        return _FIXED
+    return {**_FIXED, **_FIXED_FULL, **(_FIXED_FULL_37 if minor >= 37 else {})}

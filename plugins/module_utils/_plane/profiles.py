@@ -178,9 +178,9 @@ def _gates(case: Case, resources: Iterable[str]) -> Iterator[Flag]:
 def _admission(case: Case) -> Iterator[Flag]:
     """Plugins whose resources are not served go off, or the server would wait for them; then what the options say."""
     idle = [
-        (case.lacking(plugin.needs), name)
+        (case.idle(plugin), name)
         for name, plugin in case.plugins.items()
-        if plugin.on_by_default(case.choice.profile) and case.lacking(plugin.needs)
+        if plugin.on_by_default(case.choice.profile) and case.idle(plugin)
     ]
     for missing, group in groupby(sorted(idle), key=lambda row: row[0]):
         names = [name for _missing, name in group if name not in case.choice.admission_disable]

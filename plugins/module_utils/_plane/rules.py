@@ -4,7 +4,8 @@
 
 """The table of rules: which choices cannot become a plane that is ready, and why. Pure.
 
-Each refusal was seen on the programs of 1.37.1, which then stay unready for ever or end at their start.
+What keeps a plane from being ready was tried on the programs of 1.37.1: they stay unready, or end at their start.
+Refused beside that is what would run and could do nothing.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from .choice import (
     API_SERVER,
     EMBEDDED,
     FULL,
+    GENERIC,
     GENERIC_API_SERVER,
     HYPER_MINI,
     SEPARATE,
@@ -28,11 +30,10 @@ from .choice import (
 from .needs import (
     BESIDE,
     CONTROLLERS,
-    FIXED,
-    FIXED_FULL,
     GENERIC_CONTROLLERS,
     Plugin,
     controllers,
+    fixed,
     plugins,
 )
 from .profile_messages import MESSAGES
@@ -87,6 +88,15 @@ class Case:
     @cached_property
     def plugins(self) -> Mapping[str, Plugin]:
         return plugins(self.minor)
+
+    @cached_property
+    def gates(self) -> frozenset[str]:
+        """The feature gates that are on because of what is served."""
+        return frozenset(self.known[name].gate for name in self.served) - {""}
+
+    def idle(self, plugin: Plugin) -> tuple[str, ...]:
+        """What a plugin that is on waits for, or has nothing to act on without."""
+        return () if plugin.gate and plugin.gate not in self.gates else self.lacking(plugin.needs)
 
     def lacking(self, needs: Iterable[str]) -> tuple[str, ...]:
         return tuple(name for name in needs if name not in self.served)
@@ -149,14 +159,14 @@ def _resources_twice(case: Case) -> Iterator[Fields]:
 
 def _fixed_resources(case: Case) -> Iterator[Fields]:
     switches = {CRDS: "crds", API_SERVICES: "aggregation"}
-    full = FIXED_FULL if case.choice.profile == FULL else {}
+    reasons = fixed(case.choice.profile, case.minor)
     for name in sorted(case.removed):
         if name in switches:
             reason = "there is an option of its own for it"
             yield {"value": name, "reason": reason, "remedy": f"set {switches[name]} to false, in shape all_in_one"}
-        elif name in FIXED or name in full:
-            pods = "; a plane without it is one of profile generic" if name in full else ""
-            yield {"value": name, "reason": FIXED.get(name) or full[name], "remedy": f"leave it served{pods}"}
+        elif name in reasons:
+            pods = "" if name in fixed(GENERIC, case.minor) else "; a plane without it is one of profile generic"
+            yield {"value": name, "reason": reasons[name], "remedy": f"leave it served{pods}"}
 
 
 def _resources_alone(case: Case) -> Iterator[Fields]:

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, Problems
 from ansible_collections.ballast.kube.plugins.module_utils._plane.needs import (
     CONTROLLERS,
-    FIXED,
-    FIXED_FULL,
     FLOW_CONTROL,
     GENERIC_CONTROLLERS,
+    fixed,
     plugins,
 )
 from ansible_collections.ballast.kube.plugins.module_utils._plane.profiles import (
@@ -154,6 +153,19 @@ def test_the_devices_that_quota_counts_are_left_out_in_the_one_version_that_can(
     assert gates(MINIMAL, "1.36.4") == gates(FULL, "1.36.4") == []  # nothing counts there, or everything is served
 
 
+def test_a_plugin_waits_from_its_feature_gate_on():
+    """Seen on 1.35.8: with the gate and one of the two resources the API server is never ready."""
+    policies = "mutatingadmissionpolicies.admissionregistration.k8s.io"
+
+    def off(*added: str) -> list[str]:
+        found = compose(chosen(GENERIC, version="1.35.8", resources_add=added))
+        return values(found, GENERIC_API_SERVER, "disable-admission-plugins")
+
+    assert off() == []
+    assert off(policies) == ["MutatingAdmissionPolicy"]
+    assert off(policies, "mutatingadmissionpolicybindings.admissionregistration.k8s.io") == []
+
+
 def test_a_controller_gets_the_gate_of_what_it_works_on():
     publisher = "kube-apiserver-serving-clustertrustbundle-publisher-controller"
     found = compose(chosen(GENERIC, version="1.35.8", controllers_add=(publisher,)))
@@ -209,6 +221,8 @@ def test_a_controller_manager_without_controllers_is_left_out():
         (chosen(GENERIC, resources_remove=("*.rbac.authorization.k8s.io",)), ["plane-resource-fixed"] * 4),
         (chosen(HYPER_MINI, resources_remove=(CRDS, API_SERVICES)), ["plane-resource-fixed"] * 2),
         (chosen(FULL, resources_remove=("pods",)), ["plane-resource-fixed"]),
+        (chosen(FULL, resources_remove=("*.admissionregistration.k8s.io",)), ["plane-resource-fixed"] * 2),
+        (chosen(FULL, resources_remove=("*.storage.k8s.io",)), ["plane-resource-fixed"] * 2),
         (chosen(GENERIC, resources_remove=FLOW_CONTROL[:1]), ["plane-resource-pair"]),
         (chosen(MINIMAL, resources_add=FLOW_CONTROL[1:]), ["plane-resource-pair"]),
         (chosen(FULL, resources_remove=("deviceclasses.resource.k8s.io",)), ["plane-resource-pair"]),
@@ -331,13 +345,14 @@ def test_everything_that_runs_has_what_it_needs(choice):
         served = set(found.resources)
     server = next(process for process in found.processes if process not in ("etcd", "kube-scheduler"))
     off = set(values(found, server, "disable-admission-plugins"))
-    on = {name for name, plugin in plugins(minor).items() if plugin.on_by_default(choice.profile)} - off
+    gates = {"", *(gate.partition("=")[0] for gate in values(found, server, "feature-gates"))}
+    usual = [plugin for plugin in plugins(minor).values() if plugin.on_by_default(choice.profile)]
+    on = {plugin.name for plugin in usual if plugin.gate in gates} - off
     for name in (on | set(choice.admission_enable)) & plugins(minor).keys():
         assert served.issuperset(plugins(minor)[name].needs), name
     for name in found.controllers:
         assert served.issuperset(CONTROLLERS[name]), name
-    assert served.issuperset(FIXED)
-    assert choice.profile != FULL or served.issuperset(FIXED_FULL.keys() & servings(FULL, minor).keys())
+    assert served.issuperset(fixed(choice.profile, minor).keys() & servings(choice.profile, minor).keys())
     unfair = values(found, server, "enable-priority-and-fairness") == ["false"]
     assert unfair != served.issuperset(FLOW_CONTROL)
     if "kube-scheduler" in found.processes:

@@ -13,12 +13,11 @@ from ansible_collections.ballast.kube.plugins.module_utils._plane.choice import 
 )
 from ansible_collections.ballast.kube.plugins.module_utils._plane.needs import (
     CONTROLLERS,
-    FIXED,
-    FIXED_FULL,
     FLOW_CONTROL,
     GENERIC_CONTROLLERS,
     SCHEDULER_NEEDS,
     controllers,
+    fixed,
     plugins,
 )
 from ansible_collections.ballast.kube.plugins.module_utils._plane.served import (
@@ -131,7 +130,7 @@ def test_needs_name_resources_that_full_can_serve(minor):
     needs = {need for row in CONTROLLERS.values() for need in row} | set(SCHEDULER_NEEDS) | set(FLOW_CONTROL)
     needs |= {need for plugin in plugins(minor).values() for need in plugin.needs}
     assert needs - known == behind_gates
-    assert (FIXED.keys() | FIXED_FULL.keys()) <= known
+    assert fixed(FULL, minor).keys() <= known
 
 
 def test_controllers_that_were_taken_out_are_not_there():
