@@ -197,6 +197,9 @@ def _target(plane: ControlPlane, component: str) -> str:
 
 def _remove_bookkeeping(plane: ControlPlane, host: Host) -> None:
     """Remove the state directory when all that it holds is what runs leave: their progress, or a killed one's lock."""
+    socket = f"{data_dir(plane)}.sock"  # of an etcd in the same process, which a killed one leaves
+    if host.stat(socket):
+        host.remove(socket)
     left = set(host.listdir(plane.state_dir))
     if left and left <= {"events.jsonl", "ledger.jsonl", "lock"}:
         with host.lock(plane.at("lock")):
