@@ -30,7 +30,7 @@ from tests.integration import extension_server, processes
 from tests.integration.plane_client import Client, eventually
 from tests.integration.plane_lab import Plane, place
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+pytestmark = [pytest.mark.lab, pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a control plane")]
 
 _NAME = "v1.wardle.example.com"
 _SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
@@ -88,6 +88,10 @@ class Lab:
     @property
     def service(self) -> str:
         return f"{self.plane.desired().mark}-aggregation"
+
+    @property
+    def agent(self) -> dict[str, Any]:
+        return deployment.reported(self.plane.state_dir, self.plane.desired().name, LocalHost()) or {}
 
     @property
     def socket(self) -> str:
@@ -218,17 +222,14 @@ def test_an_agent_that_is_killed_is_there_again(lab: Lab) -> None:
     os.kill(pid, signal.SIGKILL)
     eventually(lambda: lab.plane.ask(_FLUNDERS).ok, what="the way leads there again")
     lab.wait_for("True", "Passed")
-    found = eventually(
-        lambda: deployment.reported(lab.plane.state_dir, lab.plane.desired().name, LocalHost()), what="the agent"
-    )
-    assert found["pid"] not in (None, pid)
-    (row,) = found["api_services"]
+    (row,) = eventually(lambda: lab.agent["api_services"], what="the agent answers")
+    assert lab.agent["pid"] not in (None, pid)
     assert (row["name"], row["address"], row["status"]) == (_NAME, lab.address, "True")
 
 
 def test_who_reads_the_control_plane_sees_what_the_agent_sees(lab: Lab) -> None:
     lab.well()
-    eventually(lambda: lab.plane.info()["aggregation"]["api_services"], what="the agent has looked")
+    eventually(lambda: lab.agent["api_services"], what="the agent has looked")
     found = lab.plane.info()
     (row,) = found["aggregation"]["api_services"]
     assert (row["name"], row["service"], row["status"]) == (_NAME, f"{_HOST}:443", "True")
