@@ -8,7 +8,7 @@ PLANE_OPTIONS = $(call lab-option,PLANE_DIR,plane_dir) $(call lab-option,PLANE_N
 	$(call lab-option,PLANE_BIN_PATH,plane_bin_path) $(call lab-option,PLANE_OUTPUT,plane_output)
 plane-playbook = ANSIBLE_STDOUT_CALLBACK=ballast.kube.progress BALLAST_EVENTS=$(PLANE_HOME)/events.jsonl $(PLAYBOOK) ballast.kube.$(1) $(PLANE_OPTIONS) $(ARGS)
 
-.PHONY: plane plane-plan plane-status plane-stop plane-down bench-planes
+.PHONY: plane plane-plan plane-status plane-stop plane-down binaries-planes bench-planes
 plane: packages env  ## bring up a control plane without nodes: PROFILE=generic, full, minimal or hyper-mini; PLANE_NAME for one more
 	@$(call plane-playbook,control_plane)
 
@@ -24,5 +24,11 @@ plane-stop: env  ## stop a plane; data, address and ports stay
 plane-down: env  ## remove a plane, all of it
 	@$(call plane-playbook,control_plane_down)
 
-bench-planes: packages env-test  ## how fast and how large planes are, hyper-mini, generic and full in turn, half an hour: tests/bench/results/planes.json, and the table in docs/control-plane.md
+# The programs of a lab and hyper-mini, which no lab needs, in one directory.
+PLANE_FAMILIES = {"kubernetes_binaries_families": [{"name": "kubernetes"}, {"name": "etcd"}, {"name": "cni"}, {"name": "containerd"}, {"name": "cri-tools"}, {"name": "hyper-mini"}]}
+
+binaries-planes: packages env  ## build hyper-mini too, which tests and benchmarks of planes need
+	@$(PLAYBOOK) ballast.kube.kubernetes_binaries -e '$(PLANE_FAMILIES)' $(if $(LAB_KUBERNETES),-e kubernetes_binaries_version=$(LAB_KUBERNETES))
+
+bench-planes: env-test binaries-planes  ## how fast and how large planes are, hyper-mini, generic and full in turn, half an hour: tests/bench/results/planes.json, and the table in docs/control-plane.md
 	@PYTHONPATH=$(ANSIBLE_COLLECTIONS_PATH):$(CURDIR) $(VENV)/bin/python -m tests.bench.planes $(ARGS)

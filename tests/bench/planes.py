@@ -36,10 +36,11 @@ from typing import Any
 from tests.bench.lab import machine
 from tests.bench.planes_report import write_report
 from tests.bench.rules import interrupt, say
-from tests.integration.plane_lab import VERSION, Plane, place
+from tests.integration.plane_lab import VERSION, Plane, binaries, place
 
-RESULTS = Path(__file__).resolve().parent / "results/planes.json"
-LOAD = Path(__file__).resolve().parent / "planes_load"
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "tests/bench/results/planes.json"
+LOAD = ROOT / "tests/bench/planes_load"
 PROFILES = ("hyper-mini", "generic", "full")
 CLIENTS = 16
 GROUP, NAMESPACE = "bench.ballast.dev", "default"
@@ -107,8 +108,8 @@ def ready_seconds(plane: Plane) -> float:
     return round(ready.at - started(plane.pids()), 3)
 
 
-def measure(profile: str, sizes: Sizes, program: str) -> dict[str, Any]:
-    with place(profile) as plane:
+def measure(profile: str, sizes: Sizes, program: str, bin_dir: str) -> dict[str, Any]:
+    with place(profile, bin_dir=bin_dir) as plane:
         fresh = ready_seconds(plane)
         time.sleep(sizes.idle_seconds)
         idle = {row["name"]: row["rss_bytes"] for row in plane.report()["components"]}
@@ -195,13 +196,14 @@ def main() -> None:
     sizes = QUICK if arguments.quick else Sizes()
     signal.signal(signal.SIGTERM, interrupt)
     found: dict[str, Any] = {"machine": machine(), "kubernetes": VERSION, "sizes": asdict(sizes), "clients": CLIENTS}
+    bin_dir = binaries(VERSION, all_in_one=True)  # of all three
     turns: dict[str, list[dict[str, Any]]] = {profile: [] for profile in arguments.profiles}
     with load_program() as program:
         for turn in range(sizes.turns):
             # Each is first, middle and last in some turn.
             for number in range(len(arguments.profiles)):
                 profile = arguments.profiles[(turn + number) % len(arguments.profiles)]
-                turns[profile].append(measure(profile, sizes, program))
+                turns[profile].append(measure(profile, sizes, program, bin_dir))
                 say(f"turn {turn + 1}, {profile}: {turns[profile][-1]}")
     whole = set(arguments.profiles) == set(PROFILES)
     write_report({**found, "turns": turns}, RESULTS if whole and not arguments.quick else None)

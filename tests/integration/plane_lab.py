@@ -183,6 +183,7 @@ def module(name: str, **arguments: object) -> dict[str, Any]:
         "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
         "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".build/collections"),
         "ANSIBLE_LOAD_CALLBACK_PLUGINS": "1",
+        "ANSIBLE_FORCE_COLOR": "0",  # molecule sets it
         "ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.minimal",
     }
     done = subprocess.run(
