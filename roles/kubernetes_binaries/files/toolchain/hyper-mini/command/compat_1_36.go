@@ -19,12 +19,11 @@ import (
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
 	"k8s.io/kubernetes/pkg/controlplane/apiserver/options"
-	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
 )
 
 func buildGenericConfig(completed options.CompletedOptions, resources *serverstorage.ResourceConfig) (
 	*genericapiserver.Config, informers.SharedInformerFactory, *serverstorage.DefaultStorageFactory, error) {
-	return controlplaneapiserver.BuildGenericConfig(completed, schemes, resources, generatedopenapi.GetOpenAPIDefinitions)
+	return controlplaneapiserver.BuildGenericConfig(completed, schemes, resources, openAPIDefinitions)
 }
 
 func createConfig(completed options.CompletedOptions, generic *genericapiserver.Config, shared informers.SharedInformerFactory,

@@ -45,7 +45,6 @@ import (
 	"k8s.io/kubernetes/pkg/controller/resourcequota"
 	serviceaccountcontroller "k8s.io/kubernetes/pkg/controller/serviceaccount"
 	"k8s.io/kubernetes/pkg/controller/validatingadmissionpolicystatus"
-	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
 	quotainstall "k8s.io/kubernetes/pkg/quota/v1/install"
 	"k8s.io/kubernetes/pkg/serviceaccount"
 )
@@ -425,7 +424,7 @@ func startRootCAPublisher(_ context.Context, p *controllerParts) (func(context.C
 func startPolicyStatus(_ context.Context, p *controllerParts) (func(context.Context), error) {
 	client := p.client(names.ValidatingAdmissionPolicyStatusController)
 	checker := &validatingpolicy.TypeChecker{
-		SchemaResolver: resolver.NewDefinitionsSchemaResolver(generatedopenapi.GetOpenAPIDefinitions, clientscheme.Scheme, apiextensionsscheme.Scheme).
+		SchemaResolver: resolver.NewDefinitionsSchemaResolver(openAPIDefinitions, clientscheme.Scheme, apiextensionsscheme.Scheme).
 			Combine(&resolver.ClientDiscoveryResolver{Discovery: client.Discovery()}),
 		RestMapper: p.mapper,
 	}

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -231,7 +230,7 @@ func (c *chain) watchReadiness(ctx context.Context, cancel context.CancelCauseFu
 	})
 	if err == nil {
 		klog.InfoS("ready", "seconds", time.Since(began).Seconds())
-		debug.FreeOSMemory() // what only the start needed
+		settle()
 		return
 	}
 	if ctx.Err() == nil {
