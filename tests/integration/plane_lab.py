@@ -87,11 +87,11 @@ class Plane:
     def bin(self, name: str) -> str:
         return os.path.join(str(self.params["bin_dir"]), name)
 
-    def client(self, certificate: str = "admin", *, token: str = "") -> Client:
+    def client(self, certificate: str = "admin", *, token: str = "", timeout: float = 30) -> Client:
         """A connection of its own: the holder of a certificate in pki/ (or of an absolute path), of a token, or nobody
         (certificate "")."""
         path = os.path.join(self.state_dir, "pki", f"{certificate}.crt") if certificate and not token else ""
-        return Client(self.record.endpoint, ca=self.pki("ca.crt"), certificate=path, token=token)
+        return Client(self.record.endpoint, ca=self.pki("ca.crt"), certificate=path, token=token, timeout=timeout)
 
     def ask(
         self, path: str, method: str = "GET", body: object = None, content_type: str = "application/json"
