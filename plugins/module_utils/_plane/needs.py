@@ -164,10 +164,13 @@ _CONTROLLERS: dict[str, str] = {
 }
 
 CONTROLLERS: dict[str, tuple[str, ...]] = {name: tuple(needs.split()) for name, needs in _CONTROLLERS.items()}
-_CONTROLLERS_UNTIL = {
-    "cloud-node-lifecycle-controller": 36,
-    "node-route-controller": 36,
-    "service-lb-controller": 36,
+# The first and the last minor version of those that not every known version has.
+_CONTROLLERS_IN = {
+    "cloud-node-lifecycle-controller": (OLDEST_KNOWN, 36),
+    "node-route-controller": (OLDEST_KNOWN, 36),
+    "podgroup-protection-controller": (36, None),
+    "resourcepoolstatusrequest-controller": (36, None),
+    "service-lb-controller": (OLDEST_KNOWN, 36),
 }
 OFF_BY_DEFAULT = ("bootstrap-signer-controller", "selinux-warning-controller", "token-cleaner-controller")
 
@@ -252,8 +255,10 @@ BESIDE = (
 
 
 def controllers(minor: int) -> frozenset[str]:
-    """The controllers that kube-controller-manager of a minor version has, unless it is older than this table."""
-    return frozenset(name for name in CONTROLLERS if _CONTROLLERS_UNTIL.get(name, minor) >= minor)
+    """The controllers that kube-controller-manager of a minor version has."""
+    at = min(max(minor, OLDEST_KNOWN), NEWEST_KNOWN)
+    rows = ((name, *_CONTROLLERS_IN.get(name, (OLDEST_KNOWN, None))) for name in CONTROLLERS)
+    return frozenset(name for name, since, until in rows if since <= at <= (until or at))
 
 
 def plugins(minor: int) -> dict[str, Plugin]:

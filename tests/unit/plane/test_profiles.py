@@ -272,6 +272,13 @@ def test_all_that_is_wrong_is_said_at_once():
     ]
 
 
+def test_device_classes_may_go_alone_where_quota_does_not_count_them():
+    """Tried on kube-apiserver: ready in 1.35.8, never in 1.36.4."""
+    gone = ("deviceclasses.resource.k8s.io",)
+    assert compose(chosen(FULL, version="1.35.8", resources_remove=gone)).removed == gone
+    assert ids(chosen(FULL, version="1.36.4", resources_remove=gone)) == ["plane-resource-pair"]
+
+
 def test_a_later_version_may_have_plugins_and_controllers_that_no_table_has():
     wanted = {"admission_enable": ("NewPlugin",), "controllers_add": ("new-controller",)}
     found = compose(chosen(FULL, version="1.39.0", **wanted))

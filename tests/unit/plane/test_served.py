@@ -133,7 +133,11 @@ def test_needs_name_resources_that_full_can_serve(minor):
     assert fixed(FULL, minor).keys() <= known
 
 
-def test_controllers_that_were_taken_out_are_not_there():
-    assert "service-lb-controller" in controllers(36)
-    assert "service-lb-controller" not in controllers(37)
+def test_controllers_are_those_of_the_version():
+    """As many as --help of 1.35.8, 1.36.4 and 1.37.1 names."""
+    assert [len(controllers(minor)) for minor in MINORS] == [50, 52, 49]
+    assert [len(plugins(minor)) for minor in MINORS] == [37, 41, 39]
+    assert controllers(36) - controllers(37) == {
+        *("cloud-node-lifecycle-controller", "node-route-controller", "service-lb-controller")
+    }
     assert controllers(37).issuperset(GENERIC_CONTROLLERS)
