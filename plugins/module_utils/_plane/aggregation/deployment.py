@@ -189,7 +189,7 @@ def _agent_at(target: str) -> AgentKind:
 
 def _installation(state_dir: str, service: str) -> _PlaneInstallation:
     return _PlaneInstallation(
-        AGENT,
+        agent=AGENT,
         packages=_PACKAGES,
         main="_plane.aggregation.agent.main.main",
         needed={},
