@@ -130,7 +130,10 @@ class PlaneEngine(ResourceEngine[ControlPlane]):
         values.update({step.key: ABSENT for step in first})
         plan = super().plan(desired, State(recorded=without_aside(state.recorded), values=values))
         reasons = {_target(desired, name): flags for name, flags in command_flags(desired).items()}
-        return ExplainedPlan((*first, *plan.steps), plan.policy, state.recorded, reasons)
+        # What is to be removed from the API comes before everything, while it answers.
+        in_the_api = [step for step in plan.steps if step.kind in _IN_THE_API and step.after == ABSENT]
+        rest = [step for step in plan.steps if step not in in_the_api]
+        return ExplainedPlan((*in_the_api, *first, *rest), plan.policy, state.recorded, reasons)
 
     def difference(self, plan: Plan) -> list[dict[str, str]]:
         return explained_difference(plan)

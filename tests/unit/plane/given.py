@@ -94,6 +94,8 @@ class Api:
         return json_answer(201, self.objects[path])
 
     def _delete(self, url: str, body: Optional[bytes]) -> Response:
+        if not self._running():
+            raise self._host_refuses(url)
         found = self.objects.pop("/" + url.split("/", 3)[3], None)
         return json_answer(404 if found is None else 200, found or {"kind": "Status"})
 
