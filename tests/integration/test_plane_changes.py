@@ -70,7 +70,6 @@ def test_profile_and_shape_change_over_the_same_data(generic: Plane) -> None:
     token = answer.body["status"]["token"]
     chain = [
         (generic.changed(shape="all_in_one"), {"hyper-mini"}),
-        (generic.changed(profile="minimal"), {"etcd", "generic-apiserver", "kube-controller-manager"}),
         (generic.changed(profile="full"), {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}),
         (generic.changed(encryption="aesgcm"), {"etcd", "generic-apiserver", "kube-controller-manager"}),
     ]
