@@ -132,7 +132,7 @@ def _quiet(plane: ControlPlane) -> Flags:
     return [
         *encryption_flags(plane),
         *audit_flags(plane),
-        *flags("not asked for", ("profiling", "false")),
+        *flags("no /debug/pprof", ("profiling", "false")),
         # Without it an open watch keeps a stopping server for up to a minute.
         *flags("open watches keep a stopping server no longer", ("shutdown-watch-termination-grace-period", "5s")),
     ]

@@ -36,12 +36,12 @@ def controller_manager(plane: ControlPlane) -> Flags:
             ("cluster-signing-key-file", key_path(plane.pki(CA))),
         ),
         *(for_pods if plane.has_pods else []),
-        *flags("not asked for", _NO_PROFILING),
+        *flags("no /debug/pprof", _NO_PROFILING),
     ]
 
 
 def scheduler(plane: ControlPlane) -> Flags:
-    return [*_client(plane, SCHEDULER, port="scheduler_port"), *flags("not asked for", _NO_PROFILING)]
+    return [*_client(plane, SCHEDULER, port="scheduler_port"), *flags("no /debug/pprof", _NO_PROFILING)]
 
 
 def flex_dir(plane: ControlPlane) -> str:

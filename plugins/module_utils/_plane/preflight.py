@@ -82,8 +82,8 @@ def _etcd_file_problems(plane: ControlPlane, host: Host) -> list[BallastError]:
 def _address_problems(plane: ControlPlane, host: Host) -> list[BallastError]:
     links = json.loads(host.run(["ip", "-json", "-4", "address", "show"], timeout=10).stdout or "[]")
     there = {str(row["local"]): str(link["ifname"]) for link in links for row in link.get("addr_info", [])}
-    if plane.address in there:
-        return []
+    if plane.address in there or ipaddress.IPv4Address(plane.address).is_loopback:
+        return []  # all of 127.0.0.0/8 is here
     shown = ", ".join(f"{address} ({link})" for address, link in sorted(there.items()))
     return [MESSAGES.error("plane-address-absent", address=plane.address, found=shown)]
 

@@ -234,6 +234,9 @@ class TestBeforeAnythingIsMade:
     def test_a_plan_does_not_ask_for_what_the_play_will_bring(self, machine):
         assert len(machine.plan(address="10.97.9.1", bin_dir="/nowhere").steps) > 30
 
+    def test_loopback_has_more_addresses_than_its_link_names(self, machine):
+        assert machine.run(address="127.0.0.77") != []
+
     def test_the_directory_of_the_kubeconfig_must_be_there(self, machine):
         assert caught_ids(machine, kubeconfig="/home/nobody/config") == ["plane-kubeconfig-directory"]
 
