@@ -105,7 +105,7 @@ class CertificateKind:
         fault = (
             _key_fault(host, key_path(path), certificate)
             or _issuer_fault(certificate, host.read(issuer) or b"", issuer)
-            or _end_fault(certificate, host.now())
+            or _time_fault(certificate, host.now())
         )
         return {**fields(_value(asked)), "fault": fault}
 
@@ -305,11 +305,13 @@ def _issuer_fault(certificate: x509.Certificate, issuer_data: bytes, issuer_path
     return ""
 
 
-def _end_fault(certificate: x509.Certificate, now: float) -> str:
+def _time_fault(certificate: x509.Certificate, now: float) -> str:
     start, end = _validity(certificate)
     left = end - now
     if left < 0:
         return "has ended"
+    if now < start:  # made while the clock was ahead
+        return f"begins in {int((start - now) / _DAY)} days"
     return f"ends in {int(left / _DAY)} days" if left < min(_RENEW_BEFORE_DAYS * _DAY, (end - start) / 3) else ""
 
 

@@ -128,6 +128,8 @@ def test_an_authority_of_the_same_name_with_another_key_is_told(host):
         (1, 0.5, ""),
         (1, 0.7, "ends in 0 days"),
         (1, 2, "has ended"),
+        (365, -2.5, "begins in 2 days"),
+        (365, -0.01, ""),
     ],
 )
 def test_it_is_renewed_when_it_nears_its_end(host, days, age_days, fault):
