@@ -171,8 +171,8 @@ def binaries(version: str, *, all_in_one: bool = False) -> str:
         toolchain_dir=str(ROOT / "roles/kubernetes_binaries/files/toolchain"),
         families=[{"name": family} for family in families],
     )
-    if not all(part["present"] for part in found["components"].values()):
-        pytest.skip(f"there are no binaries of Kubernetes {version}: make binaries")
+    if not all(part["present"] for part in found["components"].values()) or not os.path.isdir(found["bin_dir"]):
+        pytest.skip(f"there are no binaries of Kubernetes {version}: make binaries{'-planes' if all_in_one else ''}")
     return str(found["bin_dir"])
 
 
