@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
 	"k8s.io/klog/v2"
 )
 
@@ -77,11 +78,17 @@ func (o *etcdOptions) validate() []error {
 }
 
 // config of the member. One process on one machine needs less than a cluster's defaults.
-func (o *etcdOptions) config() (*embed.Config, error) {
+func (o *etcdOptions) config(level zap.AtomicLevel) (*embed.Config, error) {
 	config := embed.NewConfig()
 	config.Name, config.Dir = memberName, o.dataDir
 	config.UnsafeNoFsync = o.unsafeNoFsync
-	config.LogLevel, config.LogOutputs = "warn", []string{embed.StdErrLogOutput}
+	logger := zap.NewProductionConfig() // one line of JSON per event, on stderr
+	logger.Level = level
+	built, err := logger.Build(zap.WithCaller(false))
+	if err != nil {
+		return nil, err
+	}
+	config.ZapLoggerBuilder = embed.NewZapLoggerBuilder(built)
 	// A single member elects itself as soon as an election is due; nobody's heartbeat can be late.
 	config.TickMs, config.ElectionMs = 20, 200
 	// The log is kept in memory for followers that fall behind, and there are none.
@@ -108,7 +115,9 @@ func (o *etcdOptions) config() (*embed.Config, error) {
 // start opens the data directory and returns when the member answers. The returned function ends it: everything that was acknowledged
 // is in its log already, so an end in the middle of anything loses nothing.
 func (o *etcdOptions) start(ctx context.Context) (stop func(), failed <-chan error, err error) {
-	config, err := o.config()
+	// At first only errors: its warnings then are about what was meant so. At the end it calls the closing of each listener an error.
+	level := zap.NewAtomicLevelAt(zap.ErrorLevel)
+	config, err := o.config(level)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -124,6 +133,7 @@ func (o *etcdOptions) start(ctx context.Context) (stop func(), failed <-chan err
 		return nil, nil, fmt.Errorf("etcd cannot be started on %s: %w", o.dataDir, err)
 	}
 	stop = func() {
+		level.SetLevel(zap.PanicLevel)
 		closed := make(chan struct{})
 		go func() { member.Close(); close(closed) }()
 		select {
@@ -133,6 +143,7 @@ func (o *etcdOptions) start(ctx context.Context) (stop func(), failed <-chan err
 	}
 	select {
 	case <-member.Server.ReadyNotify():
+		level.SetLevel(zap.WarnLevel)
 		klog.InfoS("etcd is ready", "directory", o.dataDir, "seconds", time.Since(began).Seconds())
 		return stop, member.Err(), nil
 	case err = <-member.Err():

@@ -88,14 +88,13 @@ func newChain(p *plan) (*chain, error) {
 		}
 		target, crds = server.GenericAPIServer, server.Informers.Apiextensions().V1().CustomResourceDefinitions()
 	}
+	merged := p.flags.crds && !p.flags.aggregation
+	generic.SkipOpenAPIInstallation = merged
 	if err := c.newNative(p, target); err != nil {
 		return nil, fmt.Errorf("native resources: %w", err)
 	}
 	if !p.flags.aggregation {
-		c.handler = c.native.GenericAPIServer
-		prepared := c.handler.PrepareRun()
-		c.run = prepared.RunWithContext
-		return c, nil
+		return c, c.endAtNative(p, crds, merged)
 	}
 	aggregator, err := c.newAggregator(p, initializers, resolver, crds)
 	if err != nil {
@@ -110,6 +109,29 @@ func newChain(p *plan) (*chain, error) {
 		return prepared.Run(ctx)
 	}
 	return c, nil
+}
+
+// endAtNative makes the native server the outermost one.
+func (c *chain) endAtNative(p *plan, crds apiextensionsinformers.CustomResourceDefinitionInformer, merged bool) error {
+	c.handler = c.native.GenericAPIServer
+	finish := func() error { return nil }
+	if merged {
+		var err error
+		if finish, err = mergeDocuments(c.handler, c.config.Generic); err != nil {
+			return err
+		}
+		if err := listCustomGroups(c.handler, p.served, crds); err != nil {
+			return err
+		}
+	}
+	c.run = func(ctx context.Context) error {
+		prepared := c.handler.PrepareRun()
+		if err := finish(); err != nil {
+			return err
+		}
+		return prepared.RunWithContext(ctx)
+	}
+	return nil
 }
 
 func (c *chain) newExtensions(p *plan, initializers []admission.PluginInitializer, resolver webhook.ServiceResolver, next genericapiserver.DelegationTarget) (*apiextensionsapiserver.CustomResourceDefinitions, error) {
