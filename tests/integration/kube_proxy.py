@@ -139,7 +139,9 @@ def control_plane(version: str, bin_dir: str, place: Path) -> Iterator[Api]:
         undo.enter_context(journal.link(BRIDGE, "type", "bridge"))
         _ip("address", "add", f"{ADDRESS}/24", "dev", BRIDGE)
         _ip("link", "set", BRIDGE, "up")
-        undo.enter_context(journal.undone_by(*journal.module("control_plane", {"state_dir": params["state_dir"], "state": "absent"})))
+        undo.enter_context(
+            journal.undone_by(*journal.module("control_plane", {"state_dir": params["state_dir"], "state": "absent"}))
+        )
         _bring(params)
         yield Api(params)
 
