@@ -71,8 +71,9 @@ def undone_by(*argv: str) -> Iterator[None]:
 
 
 def module(name: str, arguments: dict[str, object]) -> tuple[str, ...]:
-    """The command that runs a module of the collection on this machine."""
-    given = ("-a", json.dumps(arguments), "-e", f"ansible_python_interpreter={sys.executable}")
+    """The command that runs a module of the collection on this machine. None is what was not given."""
+    asked = {option: value for option, value in arguments.items() if value is not None}
+    given = ("-a", json.dumps(asked), "-e", f"ansible_python_interpreter={sys.executable}")
     return ("ansible", "localhost", "-m", f"ballast.kube.{name}", *given)
 
 

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make ne
 HERE, THERE, PORT = "192.0.2.1", "192.0.2.2", 9000
 RATE, HELD = 500, 20
 _PORTS = (1100, 64000)
-_SLACK_SECONDS = 0.05  # between what this test does and what it does to packets
+_SLACK_SECONDS = 0.2  # between what this test does and what it does to packets
 
 
 @contextmanager
@@ -60,9 +60,9 @@ def test_it_fails_by_nothing_of_its_own(tmp_path: Path) -> None:
         found = running.summary(since=begun, until=begun + seconds)
     assert found.total.errors == {}
     for flow in found.flows.values():
-        assert flow.attempts == pytest.approx(RATE * seconds, rel=0.05), "the rate is kept up"
+        assert flow.attempts == pytest.approx(RATE * seconds, rel=0.2), "the rate is kept up"
     assert (found.held.open, found.held.broken, found.held.waiting) == (HELD, 0, False)
-    assert 0 < found.total.p50_seconds <= found.total.p99_seconds < 0.5
+    assert 0 < found.total.p50_seconds <= found.total.p99_seconds < 1
     assert set(running.records[0].answered_by) == {f"s:{PORT}"}
 
 
@@ -121,7 +121,7 @@ def decided_between(
     for name, flow in found.flows.items():
         attempts = running.records[0].attempts[name]
         lost = [one for one in attempts if leaving[1] + _SLACK_SECONDS < one.begun < returning[0] - _SLACK_SECONDS]
-        assert len(lost) == pytest.approx(RATE * (returning[0] - leaving[1] - 2 * _SLACK_SECONDS), rel=0.05)
+        assert len(lost) == pytest.approx(RATE * (returning[0] - leaving[1] - 2 * _SLACK_SECONDS), rel=0.25)
         assert [one for one in lost if not one.error] == []
         assert flow.failures >= len(lost)
         assert flow.first_failure is not None
