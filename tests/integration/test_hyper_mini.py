@@ -1,0 +1,54 @@
+"""The source of hyper-mini: formatted, and its own Go tests pass with the default version of Kubernetes.
+
+The flags are those of the real build, so that the tests are compiled from what the cache of Go holds already.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.ballast.kube.plugins.module_utils._binaries import golang
+from ansible_collections.ballast.kube.plugins.module_utils._binaries.families import FAMILIES
+from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
+
+FAMILY = FAMILIES["hyper-mini"]
+FOLDER = Path(__file__).resolve().parents[2] / "roles/kubernetes_binaries/files/toolchain/hyper-mini"
+
+
+@pytest.fixture(scope="module")
+def go() -> str:
+    found = golang.find(LocalHost(), asked="", search=os.environ.get("PATH", ""))
+    assert found, "there is no go command"
+    return found
+
+
+def test_the_source_is_formatted(go):
+    done = subprocess.run(
+        [go, "tool", "-n", "compile"],
+        check=True,
+        cwd=FOLDER / FAMILY.default_version,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    gofmt = Path(done.stdout.strip()).parents[3] / "bin/gofmt"
+    command = [str(gofmt) if gofmt.exists() else "gofmt", "-l", "."]
+    assert subprocess.run(command, check=True, cwd=FOLDER / "command", stdout=subprocess.PIPE, text=True).stdout == ""
+
+
+def test_its_own_tests_pass(go):
+    flags = [str(flag) for flag in golang.flags(FAMILY, FAMILY.default_version)]
+    argv = [go, "test", *flags, "-vet=off", "-count=1", "-timeout=5m", FAMILY.command]
+    done = subprocess.run(
+        argv,
+        check=False,
+        cwd=FOLDER / FAMILY.default_version,
+        env={**os.environ, **golang.environment(os.environ)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-4000:]
