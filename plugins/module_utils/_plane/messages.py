@@ -152,7 +152,7 @@ MESSAGES = Messages(
         Message(
             id="plane-service-ends",
             error=HostError,
-            text="service {service} ended {times} times; it does not stay up",
+            text="service {service} does not stay up: it was seen to end {times} times",
             remedy="see {log}",
         ),
         Message(

@@ -20,7 +20,7 @@ from .._core.host import Host, Response
 from .._core.service import service_pid
 from .._core.wait import Pending, Ready, wait
 from .messages import MESSAGES
-from .operations.corrupt import damage
+from .operations.corrupt import damage, later_version
 from .operations.messages import MESSAGES as OPERATIONS_MESSAGES
 from .profiles import ETCD, HYPER_MINI, compose
 from .record import Member, Record
@@ -28,6 +28,9 @@ from .record import Member, Record
 READY_SECONDS = 120  # a start takes about 3 s on an idle machine; the rest is for slow ones
 _STOP_SECONDS = 30
 _ENDS_ALLOWED = 3
+_LOOKS_DOWN_ALLOWED = (
+    8  # of 0.4 s each, by a service that is wanted up: what ends at once is seen down, and rarely alive
+)
 _TICKS_PER_SECOND = 100  # USER_HZ, which the kernel's interface to programs fixes (proc(5))
 _ACCOUNTS_CONTROLLER = "serviceaccount-controller"
 _DEFAULT_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
@@ -135,6 +138,7 @@ class _Watch:
         self._host = host
         self._record = record
         self._pids: dict[str, set[int]] = {member.component: set() for member in record.members}
+        self._down = dict.fromkeys(self._pids, 0)
         self._logged = {member.log: len(host.read(member.log) or b"") for member in record.members}
         self._next_look = 0.0
 
@@ -142,23 +146,29 @@ class _Watch:
         """HostError when a service does not stay up."""
         if self._host.monotonic() < self._next_look:
             return
-        # Both supervisors start a service again after a second, so no process is missed.
+        # Both supervisors start a service again after a second.
         self._next_look = self._host.monotonic() + 0.4
         for member in self._record.members:
             pid = service_pid(self._host, member.service)
             seen = self._pids[member.component]
             seen.update([] if pid is None else [pid])
+            self._down[member.component] += pid is None
             if pid is None and member.component in (ETCD, HYPER_MINI):
-                self._refuse_damaged_data(member)
-            if len(seen) > _ENDS_ALLOWED:
-                raise self._ended(member.component, times=len(seen) - 1, log=member.log)
+                self._refuse_unfit_data(member)
+            if len(seen) > _ENDS_ALLOWED or self._down[member.component] > _LOOKS_DOWN_ALLOWED:
+                ends = len(seen) if pid is None else len(seen) - 1
+                raise self._ended(member.component, times=max(1, ends), log=member.log)
 
-    def _refuse_damaged_data(self, member: Member) -> None:
-        """etcd ends at once over damaged data, each time before it can be seen to live, and the others wait for it."""
+    def _refuse_unfit_data(self, member: Member) -> None:
+        """etcd ends at once over such data, each time before it can be seen to live, and the others wait for it."""
         text = (self._host.read(member.log) or b"")[self._logged[member.log] :].decode(errors="replace")
+        data = os.path.join(self._record.state_dir, "etcd")
+        later = later_version(text)
+        if later:
+            bin_dir = self._record.bin_dir
+            raise OPERATIONS_MESSAGES.error("plane-etcd-older", bin_dir=bin_dir, version=later, path=data)
         sign = damage(text)
         if sign:
-            data = os.path.join(self._record.state_dir, "etcd")
             raise OPERATIONS_MESSAGES.error("plane-etcd-corrupt", path=data, found=sign)
 
     def _ended(self, component: str, *, times: int, log: str) -> Exception:

@@ -345,8 +345,30 @@ class TestWaiting:
         with pytest.raises(BallastError) as caught:
             machine.run()
         assert caught.value.id == "plane-service-ends"
-        assert "service kube-apiserver ended 3 times" in caught.value.text
+        assert "service kube-apiserver does not stay up: it was seen to end 3 times" in caught.value.text
         assert "unknown flag: --x" in caught.value.found
+
+    @pytest.mark.parametrize("systemd", [False, True])
+    def test_one_that_ends_before_it_can_be_seen_ends_the_wait_too(self, systemd):
+        machine = Machine(systemd=systemd)
+        machine.host.given(f"{STATE_DIR}/log/etcd.log", 'version "3.7.0" is not supported\n')
+        machine.api.failing = "[-]etcd failed: reason withheld\n"
+        target = f"{STATE_DIR}/sv/ballast-lab-etcd/supervise/pid"
+
+        def ended() -> None:
+            if systemd:
+                machine.supervisor.active.pop("ballast-lab-etcd.service", None)
+            elif machine.host.stat(target):
+                machine.host.given(target, "")
+
+        machine.host.on_sleep.append(ended)
+        begun = machine.host.monotonic()
+        with pytest.raises(BallastError) as caught:
+            machine.run()
+        assert caught.value.id == "plane-service-ends"
+        assert "service etcd does not stay up" in caught.value.text
+        assert "3.7.0" in caught.value.found
+        assert machine.host.monotonic() - begun < 15
 
     def test_a_wait_that_does_not_end_tells_what_is_missing(self, machine):
         machine.api.failing = "[+]ping ok\n[-]etcd failed: reason withheld\n[-]poststarthook/x failed\n"
