@@ -291,7 +291,9 @@ def test_a_configuration_is_checked_without_a_run(machine: Machine) -> None:
     assert "a list of at least one" in done.stderr
     (machine.directory / "kubeconfig").unlink()
     machine.write()
-    assert machine.run().returncode == 2
+    done = machine.run()
+    assert done.returncode == 3
+    assert "there is no such kubeconfig" in done.stderr
 
 
 def test_prometheus_gets_what_it_counts(machine: Machine) -> None:

@@ -84,6 +84,12 @@ MESSAGES = Messages(
             remedy="name each host with its port once",
         ),
         Message(
+            id="plane-aggregation-kubeconfig",
+            error=HostError,
+            text="{path}: there is no such kubeconfig",
+            remedy="run ballast.kube.control_plane again, which writes it",
+        ),
+        Message(
             id="plane-aggregation-running",
             error=HostError,
             text="another aggregation agent of this control plane runs on this machine",

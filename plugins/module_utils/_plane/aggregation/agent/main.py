@@ -23,6 +23,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Optional
 
+from ...._core import web
 from ...._core.agent.command import Command, on_signals, read_config, reload_for_ever, require_libraries
 from ...._core.agent.log import Log
 from ...._core.agent.place import check_places, control_path, host_lock, listen, make_directories, unlink_own
@@ -40,6 +41,8 @@ from .proxy import Proxy, addresses_of
 from .settings import Settings, parse_settings
 from .status import status_of, table
 
+# Not left to the first requests: two threads that load it at one time may get a part of it (seen with Python 3.9).
+_LOADED = web
 _API_SECONDS = 10.0  # a stop waits for a request that is under way
 # Debian's package of each that is not Python's own.
 _METRICS_LIBRARIES = {"prometheus_client": "python3-prometheus-client"}
@@ -66,8 +69,10 @@ def _checked(config: str, directory: str) -> tuple[Settings, Api]:
 
 
 def _read(text: str, config: str) -> tuple[Settings, Api]:
-    settings = parse_settings(text, name=config)
-    return settings, api_by(LocalHost(), settings.kubeconfig, timeout=_API_SECONDS)
+    settings, host = parse_settings(text, name=config), LocalHost()
+    if host.stat(settings.kubeconfig) is None:
+        raise AGENT.error("kubeconfig", path=settings.kubeconfig)
+    return settings, api_by(host, settings.kubeconfig, timeout=_API_SECONDS)
 
 
 def _run(config: str, directory: str) -> None:
