@@ -131,6 +131,11 @@ def _age_seconds(host: Host, pid: int) -> Optional[float]:
     return float(uptime.split()[0]) - started
 
 
+def _size(host: Host, path: str) -> int:
+    found = host.stat(path)
+    return 0 if found is None else found.size
+
+
 class _Watch:
     """Counts how often a service's process has ended while somebody waited."""
 
@@ -139,7 +144,7 @@ class _Watch:
         self._record = record
         self._pids: dict[str, set[int]] = {member.component: set() for member in record.members}
         self._down = dict.fromkeys(self._pids, 0)
-        self._logged = {member.log: len(host.read(member.log) or b"") for member in record.members}
+        self._logged = {member.log: _size(host, member.log) for member in record.members}
         self._next_look = 0.0
 
     def look(self) -> None:
