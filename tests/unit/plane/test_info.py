@@ -133,7 +133,7 @@ class TestWhole:
 
     def test_what_is_stopped_is_no_drift(self, machine):
         machine.run(profile="generic", state="stopped")
-        machine.host.answer(HEALTH, lambda url, body: machine.api._answer(url, body))
+        machine.host.answer(HEALTH, machine.api._answer)
         found = read(machine)
         assert (found["state"], found["served"], found["controllers"], found["drift"]) == ("stopped", None, None, [])
         assert found["etcd"]["healthy"] is False

@@ -17,7 +17,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._plane import pki
 from ansible_collections.ballast.kube.plugins.module_utils._plane.engine import ENGINE as PLANE_ENGINE
 from ansible_collections.ballast.kube.plugins.module_utils._plane.operations import backup, restore
 from ansible_collections.ballast.kube.plugins.module_utils._plane.operations.archive import KEPT, Manifest
-from ansible_collections.ballast.kube.plugins.module_utils._plane.operations.corrupt import damage
+from ansible_collections.ballast.kube.plugins.module_utils._plane.operations.corrupt import damage, later_version
 from ansible_collections.ballast.kube.plugins.module_utils._plane.operations.note import load_note
 from ansible_collections.ballast.kube.plugins.module_utils._plane.operations.snapshot import REVISIONS_AHEAD
 from ansible_collections.ballast.kube.plugins.module_utils._plane.operations.upgrade import version_problem
@@ -528,6 +528,14 @@ class TestDamage:
     )
     def test_other_ends_are_not_taken_for_it(self, line):
         assert damage(line) == ""
+
+    def test_data_of_a_later_etcd_is_known(self):
+        line = (
+            r'{"level":"fatal","msg":"discovery failed","error":"version \"3.7.0\" is not supported","stacktrace":"x"}'
+        )
+        assert later_version(f"one\n{line}\n") == "3.7"
+        assert damage(line) == ""
+        assert later_version('{"error":"version of something is not supported"}') == ""
 
     def test_a_start_over_damaged_data_says_how_to_restore(self, machine):
         machine.run(profile="generic", state="stopped")

@@ -173,7 +173,7 @@ def _faults(manifest: Manifest) -> list[str]:
     texts = ("name", "profile", "shape", "kubernetes_version", "etcd_version", "service_network", "taken_at")
     numbers = ("revision", "keys", "hash", "size_bytes")
     faults = [name for name in texts if not isinstance(getattr(manifest, name), str)]
-    faults += [name for name in numbers if type(getattr(manifest, name)) is not int or getattr(manifest, name) < 0]
+    faults += [name for name in numbers if not _is_count(getattr(manifest, name))]
     faults += [
         name for name in ("kubernetes_version", "etcd_version") if not _VERSION.fullmatch(str(getattr(manifest, name)))
     ]
@@ -181,3 +181,7 @@ def _faults(manifest: Manifest) -> list[str]:
     if not isinstance(files, dict) or not set(NEEDED) <= set(files) <= {SNAPSHOT, *KEPT}:
         return [*faults, "files"]
     return [*faults, *(name for name, digest in files.items() if not _SHA256.fullmatch(str(digest)))]
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether etcd ends because its data is damaged, by what it logs then. Pure.
+"""Whether etcd ends because its data is damaged, or of a later etcd, by what it logs then. Pure.
 
 The signs are what etcd 3.6 wrote when its files were overwritten, cut and emptied for a test; other ends (a port that is
-taken, a full disk, data of a later version) have none of them.
+taken, a full disk) have none of them.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ _SIGN = re.compile(
     r"|panic: (?:assertion failed: Page|freepages: |page \d|cannot use none as id)"
     r"|fatal error: fault"  # a file that is shorter than it says is mapped, and read behind its end
 )
+_LATER = re.compile(r'"error":"version \\{0,2}"(\d{1,4}\.\d{1,4})\.\d{1,4}\\{0,2}" is not supported"')
 _JSON_ERROR = re.compile(r'"error":"([^"]{1,300})"')
 
 
@@ -28,3 +29,9 @@ def damage(log: str) -> str:
             error = _JSON_ERROR.search(line)
             return error[1] if error else line[:300]
     return ""
+
+
+def later_version(log: str) -> str:
+    """The minor version ("3.7") of the etcd that wrote the data, where an older one refuses it; empty where none does."""
+    found = _LATER.findall(log)
+    return found[-1] if found else ""

@@ -44,6 +44,12 @@ MESSAGES = Messages(
             " which keeps the damaged data aside, and start it (state present)",
         ),
         Message(
+            id="plane-etcd-older",
+            error=HostError,
+            text="etcd in {bin_dir} is older than etcd {version}, which last served the data in {path}",
+            remedy="set bin_dir to programs with etcd {version} or later: etcd goes back by a restore only, of a backup that the older one took",
+        ),
+        Message(
             id="plane-etcd-not-ours",
             error=UserError,
             text="{path} keeps its data in an etcd that is not ours ({endpoints})",
