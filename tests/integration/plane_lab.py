@@ -141,7 +141,10 @@ def plane(profile: str = "full", **options: object) -> Iterator[Plane]:
 def place(profile: str = "full", **options: object) -> Iterator[Plane]:
     """What `plane` would run, not yet there; what `run` makes of it is removed at the end."""
     assert set(options) <= set(MAKE), f"no options of the module: {sorted(set(options) - set(MAKE))}"
-    all_in_one = profile == "hyper-mini" or options.get("shape") == "all_in_one"
+    if "bin_dir" not in options:  # before anything is made: it may skip the test
+        all_in_one = profile == "hyper-mini" or options.get("shape") == "all_in_one"
+        version = str(options.get("kubernetes_version", VERSION))
+        options["bin_dir"] = binaries(version, all_in_one=all_in_one)
     with _address() as (address, name):
         here = tempfile.mkdtemp(prefix="ballast-it-")
         params: dict[str, object] = {
@@ -154,8 +157,6 @@ def place(profile: str = "full", **options: object) -> Iterator[Plane]:
             "address": address,
             **options,
         }
-        if "bin_dir" not in options:
-            params["bin_dir"] = binaries(str(params["kubernetes_version"]), all_in_one=all_in_one)
         gone = journal.module("control_plane", {"state_dir": params["state_dir"], "state": "absent"})
         with journal.directory(here), journal.undone_by(*gone):
             yield Plane(params)
