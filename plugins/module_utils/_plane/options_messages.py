@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from .._core.errors import HostError, Message, Messages, UserError
+from .._core.errors import HostError, Message, Messages, PeerError, UserError
 
 MESSAGES = Messages(
     "docs/control-plane.md",
@@ -58,6 +58,12 @@ MESSAGES = Messages(
             error=HostError,
             text="{option}: there is no file {path}",
             remedy="copy it to this host before",
+        ),
+        Message(
+            id="plane-etcd-no-answer",
+            error=PeerError,
+            text="etcd_endpoints: no member of etcd says that it is well",
+            remedy="see whether it runs, and whether it takes etcd_certificate and serves by what etcd_ca signed",
         ),
         Message(
             id="plane-etcd-fixed",

@@ -15,7 +15,7 @@ from typing import Optional
 
 from .._core.cgroup import processes
 from .._core.cgroup_paths import cgroup_hierarchies
-from .._core.errors import BallastError, HostError, Problems
+from .._core.errors import BallastError, HostError, PeerError, Problems
 from .._core.host import Host
 from .._core.plan import Recorded
 from .._core.service import service_pid
@@ -24,11 +24,12 @@ from .aggregation.objects import authority_problems
 from .components import binary_path
 from .desired import ControlPlane
 from .messages import MESSAGES
-from .options import ETCD_PATHS
+from .options import ETCD_PATHS, ExistingEtcd
 from .options_messages import MESSAGES as OPTIONS_MESSAGES
 from .pki import require_cryptography
 from .programs import Program, lacking, parse_help
 
+_ETCD_SECONDS = 5
 _KUBERNETES_VERSION = re.compile(r"Kubernetes v(\d+\.\d+\.\d+)")
 
 
@@ -55,7 +56,7 @@ def check_parts(plane: ControlPlane, host: Host) -> None:
     if missing:
         found.append(MESSAGES.error("plane-binary-missing", names=", ".join(missing), path=plane.bin_dir))
     found += _address_problems(plane, host)
-    found += _etcd_file_problems(plane, host)
+    found += _etcd_problems(plane, host)
     found += authority_problems(host, plane.api_services)
     parent = os.path.dirname(plane.kubeconfig)
     if parent != plane.state_dir and host.stat(parent) is None:
@@ -67,16 +68,35 @@ def check_parts(plane: ControlPlane, host: Host) -> None:
     Problems.raise_if(found)
 
 
-def _etcd_file_problems(plane: ControlPlane, host: Host) -> list[BallastError]:
+def _etcd_problems(plane: ControlPlane, host: Host) -> list[BallastError]:
     existing = plane.existing_etcd
     if existing is None:
         return []
     given = zip(ETCD_PATHS, (existing.ca, existing.certificate, existing.key))
-    return [
+    found: list[BallastError] = [
         OPTIONS_MESSAGES.error("plane-etcd-file", option=option, path=path)
         for option, path in given
         if path and host.stat(path) is None
     ]
+    answers = [] if found else [_etcd_answer(existing, url, host) for url in existing.endpoints]
+    if answers and "" not in answers:
+        found.append(OPTIONS_MESSAGES.error("plane-etcd-no-answer", found="\n".join(answers)))
+    return found
+
+
+def _etcd_answer(existing: ExistingEtcd, url: str, host: Host) -> str:
+    """Why a member is not well; empty when it is. Without one that is, the API server would wait and end for ever."""
+    try:
+        answer = host.request(
+            f"{url}/health",
+            ca=existing.ca or None,
+            cert=existing.certificate or None,
+            key=existing.key or None,
+            timeout=_ETCD_SECONDS,
+        )
+    except PeerError as error:
+        return error.in_one_line
+    return "" if answer.status == 200 else f"{url}: status {answer.status}"
 
 
 def _address_problems(plane: ControlPlane, host: Host) -> list[BallastError]:

@@ -8,6 +8,7 @@ import os
 import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, Problems
+from ansible_collections.ballast.kube.plugins.module_utils._core.host import Response
 from ansible_collections.ballast.kube.plugins.module_utils._plane import pki
 from ansible_collections.ballast.kube.plugins.module_utils._plane.certificates import authorities, certificates
 from ansible_collections.ballast.kube.plugins.module_utils._plane.components import config_files, credentials, services
@@ -48,6 +49,7 @@ def machine():
     machine = Machine()
     for path in (EXISTING["etcd_ca"], EXISTING["etcd_certificate"], EXISTING["etcd_key"]):
         machine.host.given(path, "of somebody else")
+    machine.host.answer("https://192.0.2.11:2379/health", Response(status=200, body=b'{"health":"true"}'))
     return machine
 
 
@@ -226,6 +228,15 @@ class TestRuns:
     def test_of_an_existing_etcd_the_files_must_be_there(self, machine):
         machine.host.remove(str(EXISTING["etcd_key"]))
         assert ids(lambda: machine.run(profile="generic", **EXISTING)) == ["plane-etcd-file"]
+
+    def test_an_existing_etcd_that_is_not_well_is_told_before_anything_starts(self, machine):
+        machine.host.answer("https://192.0.2.11:2379/health", Response(status=503, body=b""))
+        with pytest.raises(BallastError) as caught:
+            machine.run(profile="generic", **EXISTING)
+        assert caught.value.id == "plane-etcd-no-answer"
+        assert "https://192.0.2.11:2379: status 503" in caught.value.found
+        assert "192.0.2.10" in caught.value.found
+        assert machine.host.effects == []
 
     def test_a_program_that_does_not_know_what_the_profile_asks_is_refused(self, machine):
         machine.host.on(f"{BIN_DIR}/generic-apiserver", "--help", answer="  --bind-address ip   The IP\n", reads=True)
