@@ -114,6 +114,20 @@ components:
         in_effect:
           description: Whether the process that runs has it so.
           type: bool
+left_out:
+  description: Programs that the profile has and this control plane does without, because they could do nothing.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Name of the program.
+      type: str
+      sample: kube-scheduler
+    why:
+      description: What it lacks.
+      type: str
+      sample: it places no pod without poddisruptionbudgets.policy
 rss_bytes:
   description: Sum over the components.
   returned: success

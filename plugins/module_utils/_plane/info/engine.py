@@ -23,6 +23,7 @@ from ..engine import PlaneEngine
 from ..messages import MESSAGES
 from ..operations.etcd import count_keys, etcd_status
 from ..pki import CertificateKind, not_after
+from ..profiles import compose
 from ..record import Member, Record, load_record
 from ..report import report
 from . import drift
@@ -78,6 +79,7 @@ def whole(host: Host, record: Record) -> dict[str, object]:
         "profile": record.choice.profile,
         "shape": record.choice.shape,
         "components": [_component(host, record.member(name), old) for name, old in _by_name(plain)],
+        "left_out": [{"name": name, "why": why} for name, why in sorted(compose(record.choice).left_out.items())],
         "served": None if found is None else [{**asdict(each), "resources": list(each.resources)} for each in found],
         "controllers": None if controllers is None else list(controllers),
         "etcd": _etcd(host, record),
@@ -96,7 +98,7 @@ def _component(host: Host, member: Member, plain: Mapping[str, object]) -> dict[
     """With its flags: each that was asked for, with the reason, and what of it the process has."""
     running = options(running_argv(host, member))
     flags = [
-        {"name": flag.name, "value": flag.value, "why": flag.why, "in_effect": running.get(flag.name) == flag.value}
+        {"name": flag.name, "value": flag.value, "why": flag.why, "in_effect": flag.value in running.get(flag.name, ())}
         for flag in member.flags
     ]
     version = program_version(host, service_pid(host, member.service))
