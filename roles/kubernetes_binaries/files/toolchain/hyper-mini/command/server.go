@@ -158,7 +158,7 @@ func (c *chain) newNative(p *plan, next genericapiserver.DelegationTarget) error
 	if err != nil {
 		return err
 	}
-	return c.native.InstallAPIs(providers...)
+	return c.native.InstallAPIs(withPromptRoles(providers)...)
 }
 
 func (c *chain) newAggregator(p *plan, initializers []admission.PluginInitializer, resolver webhook.ServiceResolver, crds apiextensionsinformers.CustomResourceDefinitionInformer) (*aggregatorapiserver.APIAggregator, error) {
