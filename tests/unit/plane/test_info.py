@@ -110,10 +110,35 @@ class TestWhole:
         assert found["etcd"]["healthy"]
         assert (found["etcd"]["revision"], found["etcd"]["keys"], found["etcd"]["member"]) == (212, 193, "ballast")
 
+    def test_a_program_that_could_do_nothing_is_told_with_the_reason(self, machine):
+        assert read(machine)["left_out"] == []
+        machine.run(profile="full", resources={"add": [], "remove": ["*.policy"]})
+        why = "it places no pod without poddisruptionbudgets.policy"
+        assert read(machine)["left_out"] == [{"name": "kube-scheduler", "why": why}]
+
     def test_each_flag_has_a_reason(self, machine):
         flags = [flag for component in read(machine)["components"] for flag in component["flags"]]
         assert len(flags) > 40
         assert all(flag["why"] and flag["in_effect"] for flag in flags)
+
+    def test_a_list_of_several_flags_is_in_effect_whole(self, machine):
+        machine.run(profile="minimal")
+        for component, pid in pids(machine).items():
+            flags = record(machine).member(component).flags
+            machine.host.processes[pid].argv = (
+                f"{BIN_DIR}/{component}",
+                *(f"--{flag.name}={flag.value}" for flag in flags),
+            )
+        found = read(machine)
+        flags = [flag for component in found["components"] for flag in component["flags"]]
+        assert [flag["name"] for flag in flags].count("runtime-config") > 1
+        assert all(flag["in_effect"] for flag in flags)
+        assert [each for each in found["drift"] if each["about"] == "flag"] == []
+        server = machine.host.processes[pids(machine)["generic-apiserver"]]
+        last = [word for word in server.argv if word.startswith("--runtime-config")][-1]
+        server.argv = tuple(word for word in server.argv if word != last)
+        (drifted,) = [each for each in read(machine)["drift"] if each["about"] == "flag"]
+        assert drifted["subject"] == "generic-apiserver --runtime-config"
 
     def test_certificates_have_subject_and_end(self, machine):
         found = {each["name"].rpartition("/")[2]: each for each in read(machine)["certificates"]}
@@ -277,7 +302,10 @@ class TestParts:
         }
 
     def test_flags_without_a_value_are_true(self):
-        assert options(("/x", "--a=b=c", "-d=e", "--profiling")) == {"a": "b=c", "d": "e", "profiling": "true"}
+        assert options(("/x", "--a=b=c", "-d=e", "--profiling")) == {"a": ("b=c",), "d": ("e",), "profiling": ("true",)}
+
+    def test_a_list_may_come_in_several_flags(self):
+        assert options(("/x", "--a=b", "--c=d", "--a=e")) == {"a": ("b", "e"), "c": ("d",)}
 
 
 class _Record:

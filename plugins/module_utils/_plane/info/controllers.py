@@ -49,4 +49,5 @@ def _of_hyper_mini(host: Host, member: Member) -> Optional[tuple[str, ...]]:
     argv = running_argv(host, member)
     if not argv:
         return None
-    return tuple(sorted(name for name in options(argv).get("controllers", "").split(",") if name))
+    named = ",".join(options(argv).get("controllers", ()))
+    return tuple(sorted(name for name in named.split(",") if name))

@@ -81,11 +81,11 @@ def _of_process(record: Record, host: Host, member: Member, pid: Optional[int]) 
         yield Drift("program", member.component, program, argv[0])
     elif (host.readlink(f"/proc/{pid}/exe") or "").endswith(" (deleted)"):
         yield Drift("program", member.component, program, "another file than when it was started")
-    wanted, found = {flag.name: flag.value for flag in member.flags}, options(argv)
+    wanted, found = options(("", *(f"--{flag.name}={flag.value}" for flag in member.flags))), options(argv)
     for name in sorted({*wanted, *found}):
         if wanted.get(name) != found.get(name):
-            subject = f"{member.component} --{name}"
-            yield Drift("flag", subject, wanted.get(name, NOTHING), found.get(name, NOTHING))
+            told = [",".join(values.get(name, (NOTHING,))) for values in (wanted, found)]
+            yield Drift("flag", f"{member.component} --{name}", *told)
 
 
 def of_files(record: Record, host: Host, kinds: Mapping[str, Kind]) -> list[Drift]:

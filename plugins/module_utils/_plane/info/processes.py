@@ -21,12 +21,13 @@ def running_argv(host: Host, member: Member) -> tuple[str, ...]:
     return tuple(word.decode(errors="replace") for word in (data or b"").split(b"\0")[:-1])
 
 
-def options(argv: tuple[str, ...]) -> dict[str, str]:
-    """`--name=value` by name. A flag without a value is true, as pflag and flag of Go take it."""
-    found = {}
+def options(argv: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """The values of `--name=value` by name, in order: a list may come in several flags. A flag without a value is true,
+    as pflag and flag of Go take it."""
+    found: dict[str, tuple[str, ...]] = {}
     for word in argv[1:]:
         name, equals, value = word.lstrip("-").partition("=")
-        found[name] = value if equals else "true"
+        found[name] = (*found.get(name, ()), value if equals else "true")
     return found
 
 
