@@ -37,6 +37,8 @@ _SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
 _GROUP = "/apis/wardle.example.com/v1"
 _FLUNDERS = f"{_GROUP}/namespaces/default/flunders"
 _HOST = "wardle.default.svc"
+# What takes long, and is the same whatever program the API server is.
+_once = pytest.mark.parametrize("lab", ["generic"], indirect=True)
 
 
 @dataclass
@@ -227,6 +229,7 @@ def test_an_agent_that_is_killed_is_there_again(lab: Lab) -> None:
     assert (row["name"], row["address"], row["status"]) == (_NAME, lab.address, "True")
 
 
+@_once
 def test_who_reads_the_control_plane_sees_what_the_agent_sees(lab: Lab) -> None:
     lab.well()
     eventually(lambda: lab.agent["api_services"], what="the agent has looked")
@@ -255,6 +258,7 @@ def test_the_proxy_leads_nowhere_else(lab: Lab) -> None:
     lab.plane.ask(f"{_SERVICES}/v1.other.example.com", "DELETE")
 
 
+@_once
 def test_a_changed_list_is_taken_without_breaking_off_what_is_open(lab: Lab) -> None:
     lab.well()
     assert lab.plane.run() == []
