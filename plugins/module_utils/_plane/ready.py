@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Optional, Union
 
@@ -22,12 +22,14 @@ from .._core.wait import Pending, Ready, wait
 from .messages import MESSAGES
 from .operations.corrupt import damage, later_version
 from .operations.messages import MESSAGES as OPERATIONS_MESSAGES
-from .profiles import ETCD, HYPER_MINI, compose
+from .profiles import CONTROLLER_MANAGER, ETCD, HYPER_MINI, SCHEDULER, compose
 from .record import Member, Record
 
 READY_SECONDS = 120  # a start takes about 3 s on an idle machine; the rest is for slow ones
 _STOP_SECONDS = 30
 _ENDS_ALLOWED = 3
+# They end by themselves when the API server is not well within ten seconds, as on a machine that is slow or busy.
+_END_WITHOUT_API = (CONTROLLER_MANAGER, SCHEDULER)
 _LOOKS_DOWN_ALLOWED = (
     8  # of 0.4 s each, by a service that is wanted up: what ends at once is seen down, and rarely alive
 )
@@ -40,7 +42,7 @@ Answer = Union[Ready[None], Pending]
 
 def wait_for_api(host: Host, progress: Progress, record: Record) -> None:
     """Until /readyz says yes. HostError at once when a service does not stay up, with the end of its log."""
-    watch = _Watch(host, record)
+    watch = _Watch(host, record, [member for member in record.members if member.component not in _END_WITHOUT_API])
     waited = False
 
     def probe() -> Answer:
@@ -58,7 +60,7 @@ def wait_for_api(host: Host, progress: Progress, record: Record) -> None:
 def wait_for_plane(host: Host, progress: Progress, record: Record) -> None:
     """Until every part says that it is well, and the controllers, where they do, have made what every namespace has."""
     wait_for_api(host, progress, record)
-    watch = _Watch(host, record)
+    watch = _Watch(host, record, record.members)
 
     def healthy(member: Member) -> Answer:
         watch.look()
@@ -139,12 +141,13 @@ def _size(host: Host, path: str) -> int:
 class _Watch:
     """Counts how often a service's process has ended while somebody waited."""
 
-    def __init__(self, host: Host, record: Record) -> None:
+    def __init__(self, host: Host, record: Record, members: Sequence[Member]) -> None:
         self._host = host
         self._record = record
-        self._pids: dict[str, set[int]] = {member.component: set() for member in record.members}
+        self._members = members
+        self._pids: dict[str, set[int]] = {member.component: set() for member in members}
         self._down = dict.fromkeys(self._pids, 0)
-        self._logged = {member.log: _size(host, member.log) for member in record.members}
+        self._logged = {member.log: _size(host, member.log) for member in members}
         self._next_look = 0.0
 
     def look(self) -> None:
@@ -153,7 +156,7 @@ class _Watch:
             return
         # Both supervisors start a service again after a second.
         self._next_look = self._host.monotonic() + 0.4
-        for member in self._record.members:
+        for member in self._members:
             pid = service_pid(self._host, member.service)
             seen = self._pids[member.component]
             seen.update([] if pid is None else [pid])

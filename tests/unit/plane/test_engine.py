@@ -348,6 +348,21 @@ class TestWaiting:
         assert "service kube-apiserver does not stay up: it was seen to end 3 times" in caught.value.text
         assert "unknown flag: --x" in caught.value.found
 
+    def test_a_controller_manager_that_gives_up_a_slow_api_server_does_not_end_the_wait(self, machine):
+        target = f"{STATE_DIR}/sv/ballast-lab-kube-controller-manager/supervise"
+        machine.api.failing = "[-]etcd failed: reason withheld\n"
+        begun = machine.host.monotonic()
+
+        def slow() -> None:
+            if machine.api.failing and machine.host.stat(target):
+                machine.host.given(f"{target}/pid", str(int(machine.host.monotonic())))
+            if machine.host.monotonic() > begun + 60:
+                machine.api.failing = ""
+
+        machine.host.on_sleep.append(slow)
+        machine.run()
+        assert machine.host.monotonic() > begun + 60
+
     @pytest.mark.parametrize("systemd", [False, True])
     def test_one_that_ends_before_it_can_be_seen_ends_the_wait_too(self, systemd):
         machine = Machine(systemd=systemd)
