@@ -166,7 +166,8 @@ options:
       - What encrypts O(encryption_resources) in etcd. The module makes the key once and keeps it in C(config/encryption.json) of O(state_dir), which root
         alone reads. Keep a copy of that file with the backups of etcd, since nothing reads the data without it.
       - V(secretbox) is the better choice. With V(aesgcm) a key is safe for no more than 200000 writes.
-      - Objects are encrypted when they are written. Those that are there already stay as they are until then.
+      - Objects are encrypted when they are written. Those that are there already stay as they are until then. To write all Secrets again, run
+        C(kubectl get secrets --all-namespaces -o json | kubectl replace -f -).
       - After a change, what was encrypted before stays readable, also with V(none).
     type: str
     choices: [none, secretbox, aesgcm]
