@@ -244,8 +244,8 @@ class _Runit:
             host.write(os.path.join(target, "down"), b"")
         if supervised:
             _wait_for(host, lambda: _is_supervised(host, target), wanted.name)
-            if not running or not definition_known:
-                self.stop(host, target, seconds=wanted.stop_seconds)
+            # Also before a start: what a full disk kept runsv from noting stays wrong until the process ends.
+            self.stop(host, target, seconds=wanted.stop_seconds)
             if running:
                 host.run(["sv", "up", target], timeout=_STOP_SECONDS)
                 _wait_for_state(host, target, "run")

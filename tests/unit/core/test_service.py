@@ -192,6 +192,17 @@ def test_a_stopped_service_stays_down_and_starts_again_with_its_definition(machi
     assert pid(machine, one)
 
 
+def test_a_service_that_runsv_takes_for_ended_runs_again_and_is_known_to() -> None:
+    """A disk that was full when it started kept runsv from noting that it runs, until it ends."""
+    host, _supervisor = runit_machine()
+    one = kubelet()
+    apply(Engine(), wanted(one), host)
+    host.given(f"{target(one)}/supervise/stat", "down\n")
+    assert service_pid(host, target(one)) is None
+    apply(Engine(), wanted(one), host)
+    assert pid(host, one)
+
+
 def test_a_service_that_nobody_made_runs_under_the_supervisor_that_was_there() -> None:
     host, _runit = runit_machine()
     apply(Engine(), wanted(kubelet("n1")), host)
