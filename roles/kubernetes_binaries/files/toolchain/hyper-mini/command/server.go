@@ -175,7 +175,7 @@ func (c *chain) newAggregator(p *plan, initializers []admission.PluginInitialize
 const (
 	// A plan that cannot become ready was refused before; this is for what nobody thought of, and for an etcd that does not answer.
 	readyTimeout = 2 * time.Minute
-	readyPeriod  = 20 * time.Millisecond
+	readyPeriod  = 100 * time.Millisecond
 	// How long requests in flight and controllers may take after SIGTERM. Etcd ends within etcdStopTimeout after that: 10 s together at most.
 	stopTimeout = 6 * time.Second
 )
