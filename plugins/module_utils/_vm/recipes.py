@@ -71,6 +71,7 @@ _ROWS = (
             "openssh-server",
             "procps",
             "python3",
+            "python3-cryptography",
             "python3-grpcio",
             "python3-prometheus-client",
             "python3-yaml",

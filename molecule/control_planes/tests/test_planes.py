@@ -1,0 +1,203 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A generic control plane and hyper-mini beside each other on a machine with systemd and cgroup v2, by the role.
+
+The tests are one story and run in this order. kubectl runs on the machine, where the planes listen on loopback.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import testinfra
+import yaml
+
+from tests.integration.lab import Run
+from tests.integration.plane_lab import binaries
+
+SCENARIO = Path(__file__).resolve().parents[1]
+ROOT = SCENARIO.parents[1]
+INVENTORY = SCENARIO / "inventory/lab.yml"
+LAB_DIR = Path(yaml.safe_load(INVENTORY.read_text(encoding="utf-8"))["lab_dir"])
+LAB = json.loads((LAB_DIR / "lab.json").read_text(encoding="utf-8"))
+MACHINE = next(host for host in LAB["hosts"] if host["name"] == "vm1")  # as the play has it
+HOME = "/var/lib/ballast/planes"
+PLANES = {
+    "generic": ("etcd", "generic-apiserver", "kube-controller-manager"),
+    "mini": ("hyper-mini",),
+}
+GROUP = "molecule.ballast.dev"
+_RUN_SECONDS = 300
+_SECONDS = 120
+
+
+def play(state: str, *arguments: str) -> Run:
+    given = {
+        **os.environ,
+        "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+        "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".build/collections"),
+        "ANSIBLE_FORCE_COLOR": "0",
+    }
+    version = str(LAB["kubernetes_version"])
+    asked = {
+        "planes_home": HOME,
+        "planes_state": state,
+        "planes_version": version,
+        # The file itself, of a directory of links.
+        "planes_hyper_mini": os.path.realpath(f"{binaries(version, all_in_one=True)}/hyper-mini"),
+    }
+    program = str(Path(sys.executable).parent / "ansible-playbook")
+    argv = [program, str(SCENARIO / "planes.yml"), "-i", str(INVENTORY), "-e", json.dumps(asked), *arguments]
+    done = subprocess.run(argv, cwd=ROOT, env=given, capture_output=True, text=True, timeout=_RUN_SECONDS, check=False)
+    sys.stdout.write(done.stdout + done.stderr)
+    return Run(done.returncode, done.stdout + done.stderr)
+
+
+def machine() -> testinfra.host.Host:
+    known = LAB_DIR / "vms" / MACHINE["name"] / "known_hosts"
+    return testinfra.get_host(
+        f"ssh://{MACHINE['user']}@{MACHINE['address']}",
+        ssh_identity_file=MACHINE["ssh_key"],
+        ssh_extra_args=f"-o UserKnownHostsFile={known} -o StrictHostKeyChecking=yes",
+    )
+
+
+def kubectl(plane: str, *words: str, given: object = None) -> str:
+    options = f"--kubeconfig={HOME}/{plane}/admin.kubeconfig --cache-dir={HOME}/{plane}-cache"
+    text = f"printf %s {_quoted(json.dumps(given))} | " if given is not None else ""
+    command = f"{text}/opt/ballast/bin/kubectl {options} {' '.join(map(_quoted, words))}"
+    return str(machine().check_output(command))
+
+
+def _quoted(word: str) -> str:
+    return "'" + word.replace("'", "'\\''") + "'"
+
+
+def eventually(holds: Callable[[], bool], seconds: float = _SECONDS) -> bool:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(1)
+    return True
+
+
+def units() -> dict[str, str]:
+    """Of each unit of the planes, whether it is active."""
+    names = [f"ballast-{plane}-{component}" for plane, components in PLANES.items() for component in components]
+    found = machine().run(f"systemctl is-active {' '.join(names)}").stdout.split()
+    return dict(zip(names, found))
+
+
+def footprint() -> str:
+    """What of the planes lies on the machine, apart from the lab's own."""
+    found = machine().run(
+        f"find {HOME} /etc/systemd/system /run/systemd/system -xdev "
+        "\\( -name 'ballast-generic*' -o -name 'ballast-mini*' -o -path '*/planes*' \\) 2>/dev/null"
+    )
+    processes = machine().run(f"pgrep -af {HOME}").stdout
+    # Not the slices above theirs, which systemd makes by itself and keeps empty.
+    cgroups = machine().run("find /sys/fs/cgroup -name 'ballast-generic-*' -o -name 'ballast-mini-*'").stdout
+    return str(found.stdout) + "".join(line for line in processes.splitlines() if "pgrep" not in line) + str(cgroups)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def gone_afterwards() -> Iterator[None]:
+    yield
+    if footprint():  # a test of the story has failed
+        play("absent")
+
+
+@pytest.fixture(params=PLANES)
+def plane(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_both_come_up_beside_each_other_and_a_second_run_changes_nothing() -> None:
+    assert footprint() == ""
+    first = play("present")
+    assert first.status == 0
+    assert first.changed > 0
+    again = play("present")
+    assert (again.status, again.changed) == (0, 0)
+    assert set(units().values()) == {"active"}
+
+
+def test_each_serves_what_its_profile_promises_and_no_pods(plane: str) -> None:
+    assert kubectl(plane, "get", "--raw", "/readyz") == "ok"
+    served = set(kubectl(plane, "api-resources", "-o", "name").split())
+    assert {"configmaps", "secrets", "customresourcedefinitions.apiextensions.k8s.io"} <= served
+    assert {"pods", "nodes", "services"} & served == set()
+
+
+def test_processes_are_in_the_slice_of_their_plane(plane: str) -> None:
+    for component in PLANES[plane]:
+        shown = machine().check_output("systemctl show -p Slice --value %s", f"ballast-{plane}-{component}")
+        assert shown.startswith(f"ballast-{plane}")
+
+
+def test_an_object_goes_with_the_one_that_owns_it(plane: str) -> None:
+    kubectl(plane, "apply", "-f", "-", given=crd())
+    kubectl(plane, "wait", "--for=condition=Established", f"crd/widgets.{GROUP}", f"--timeout={_SECONDS}s")
+    owner = {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "metadata": {"name": "owner"}, "spec": {"size": 1}}
+    assert eventually(lambda: created(plane, owner))
+    uid = kubectl(plane, "get", "widget", "owner", "-o", "jsonpath={.metadata.uid}")
+    reference = {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "name": "owner", "uid": uid}
+    owned = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "owned", "ownerReferences": [reference]},
+        "data": {"of": plane},
+    }
+    kubectl(plane, "apply", "-f", "-", given=owned)
+    kubectl(plane, "delete", "widget", "owner")
+    # The garbage collector learns of a new CRD within half a minute.
+    kubectl(plane, "wait", "--for=delete", "configmap/owned", f"--timeout={_SECONDS}s")
+
+
+def test_they_stop_and_start_with_what_they_had() -> None:
+    for name in PLANES:
+        kubectl(name, "create", "configmap", "kept", f"--from-literal=of={name}")
+    assert play("stopped").status == 0
+    assert "active" not in units().values()
+    assert machine().run(f"pgrep -f {HOME}/[gm]").stdout == ""
+    assert play("present").status == 0
+    for name in PLANES:
+        assert kubectl(name, "get", "configmap", "kept", "-o", "jsonpath={.data.of}") == name
+
+
+def test_nothing_is_left_of_them() -> None:
+    machine().check_output(f"rm -rf {HOME}/generic-cache {HOME}/mini-cache")  # kubectl's own
+    assert play("absent").status == 0
+    machine().check_output(f"rmdir {HOME}")
+    assert footprint() == ""
+
+
+def created(plane: str, body: dict[str, Any]) -> bool:
+    """Whether kubectl knows the kind yet, and has made the object."""
+    options = f"--kubeconfig={HOME}/{plane}/admin.kubeconfig --cache-dir={HOME}/{plane}-cache"
+    command = f"printf %s {_quoted(json.dumps(body))} | /opt/ballast/bin/kubectl {options} apply -f -"
+    return bool(machine().run(command).succeeded)
+
+
+def crd() -> dict[str, Any]:
+    spec = {"type": "object", "properties": {"size": {"type": "integer"}}}
+    schema = {"type": "object", "properties": {"spec": spec}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"plural": "widgets", "singular": "widget", "kind": "Widget"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"widgets.{GROUP}"},
+        "spec": {"group": GROUP, "scope": "Namespaced", "names": names, "versions": [version]},
+    }
