@@ -53,6 +53,23 @@ _OF_FULL = (
     *("horizontalpodautoscalers.autoscaling", "resourceclaims.resource.k8s.io"),
 )
 
+_CONTROLLERS_OF_MINIMAL = (
+    *("clusterrole-aggregation", "garbage-collector", "namespace", "root-ca-certificate-publisher"),
+    *("serviceaccount", "serviceaccount-token"),
+)
+_CONTROLLERS_OF_GENERIC = (
+    *_CONTROLLERS_OF_MINIMAL,
+    *(f"certificatesigningrequest-{part}" for part in ("approving", "cleaner", "signing")),
+    *("resourcequota", "validatingadmissionpolicy-status"),
+)
+_CONTROLLERS_OF_FULL = (*_CONTROLLERS_OF_GENERIC, "daemonset", "deployment", "endpointslice", "job", "node-lifecycle")
+
+
+def controllers(profile: str) -> frozenset[str]:
+    """As kube-controller-manager names them; of `full`, those that must be among them."""
+    of = {FULL: _CONTROLLERS_OF_FULL, "minimal": _CONTROLLERS_OF_MINIMAL}
+    return frozenset(f"{name}-controller" for name in of.get(profile, _CONTROLLERS_OF_GENERIC))
+
 
 def promised(profile: str) -> frozenset[str]:
     """Resources as `configmaps` or `leases.coordination.k8s.io`; of `full`, those that must be among them."""

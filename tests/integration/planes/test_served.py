@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import pytest
 
+from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._plane.info.controllers import running_controllers
 from ansible_collections.ballast.kube.plugins.module_utils._plane.profiles import compose
 from tests.integration.plane_client import Client
 from tests.integration.plane_lab import VERSION, Plane
-from tests.integration.planes.promise import FULL, promised
+from tests.integration.planes.promise import FULL, controllers, promised
 
 
 def test_discovery_says_what_is_promised(plane: Plane, admin: Client) -> None:
@@ -48,14 +50,15 @@ def test_the_openapi_of_each_group_is_complete(admin: Client) -> None:
         assert document["paths"], path
 
 
-def test_controllers_are_those_whose_resources_are_served(plane: Plane, admin: Client) -> None:
-    """Each controller speaks with an account of its own, which the controller manager makes when it starts one."""
-    wanted = compose(plane.desired().choice).controllers
-    accounts = {
-        item["metadata"]["name"] for item in admin.get("/api/v1/namespaces/kube-system/serviceaccounts")["items"]
-    }
-    assert wanted
-    assert accounts
+def test_controllers_are_those_whose_resources_are_served(plane: Plane) -> None:
+    profile = str(plane.params["profile"])
+    found = running_controllers(LocalHost(), plane.record)
+    assert found is not None
+    if profile == FULL:
+        assert sorted(controllers(profile) - set(found)) == []
+    else:
+        assert sorted(found) == sorted(controllers(profile))
+        assert sorted(compose(plane.desired().choice).controllers) == sorted(controllers(profile))
 
 
 def served(admin: Client) -> frozenset[str]:
