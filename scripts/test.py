@@ -71,7 +71,7 @@ PARTS = (
     Part("build", (f"{BIN}/python", "scripts/build.py"), lane="tools", needs=("env",)),
     # These compare the whole machine before and after, so the parts with machines and labs of their own wait for them.
     Part("alone", pytest("-m", "alone", "--timeout=900", "tests/integration"), lane="lab", needs=ALL_HERE, root=True, pytest=True),
-    Part("integration", pytest("-m", "not vm and not alone", "--timeout=900", "tests/integration"), lane="lab", needs=ALL_HERE, minutes=60,
+    Part("integration", pytest("-m", "not vm and not alone and not versions", "--timeout=900", "tests/integration"), lane="lab", needs=ALL_HERE, minutes=60,
          root=True, pytest=True),
     Part("machines", pytest("-m", "vm", "--timeout=1800", "tests/integration"), lane="tools", needs=(*ALL_HERE, "alone"), minutes=30,
          root=True, pytest=True),

@@ -164,7 +164,7 @@ def place(profile: str = "full", **options: object) -> Iterator[Plane]:
 
 @functools.cache
 def binaries(version: str, *, all_in_one: bool = False) -> str:
-    """The directory with the programs of a version; the test is skipped where they have not been built."""
+    """The directory with the programs of a version, which were built before."""
     families = [*_FAMILIES, *(["hyper-mini"] if all_in_one else [])]
     found = module(
         "kubernetes_binaries_info",
@@ -173,7 +173,7 @@ def binaries(version: str, *, all_in_one: bool = False) -> str:
         families=[{"name": family} for family in families],
     )
     if not all(part["present"] for part in found["components"].values()) or not os.path.isdir(found["bin_dir"]):
-        pytest.skip(f"there are no binaries of Kubernetes {version}: make binaries{'-planes' if all_in_one else ''}")
+        pytest.fail(f"there are no binaries of Kubernetes {version}: make binaries{'-planes' if all_in_one else ''}")
     return str(found["bin_dir"])
 
 

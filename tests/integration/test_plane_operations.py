@@ -21,13 +21,13 @@ from typing import Any
 import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError
-from tests.integration.plane_lab import ROOT, VERSION, Plane, binaries, module, place
+from tests.integration.plane_lab import VERSION, Plane, binaries, module, place
 
 pytestmark = [pytest.mark.lab, pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a control plane")]
 
 NAMESPACE = "/api/v1/namespaces/default"
-# The versions to go through, all of which must then be built: "1.35.8 1.36.4 1.37.1". Else the last two that are there.
-PATH = "LAB_UPGRADE"
+# The versions to go through, which `make test-matrix` builds before.
+UPGRADE = ("1.35.8", "1.36.4", "1.37.1")
 
 
 @pytest.fixture(scope="module")
@@ -173,34 +173,9 @@ def test_an_older_version_and_a_jump_are_refused(plane: Plane) -> None:
         assert caught.value.id == id
 
 
-def versions() -> list[str]:
-    """To go through, oldest first: those that LAB_UPGRADE names, else the last two that are built, up to the one under test."""
-    asked = os.environ.get(PATH, "").split()
-    if asked:
-        return asked
-    pinned = os.listdir(ROOT / "roles/kubernetes_binaries/files/toolchain/kubernetes")
-    older = sorted((name for name in pinned if name.count(".") == 2 and number(name) <= number(VERSION)), key=number)
-    built = [version for version in older if is_built(version)]
-    if len(built) < 2:
-        pytest.skip(
-            f"of {', '.join(older)} only {', '.join(built) or 'none'} is built: make binaries LAB_KUBERNETES=VERSION"
-        )
-    return built[-2:]
-
-
-def number(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
-
-
-def is_built(version: str) -> bool:
-    try:
-        return bool(binaries(version))
-    except pytest.skip.Exception:
-        return False
-
-
+@pytest.mark.versions
 def test_data_is_kept_from_version_to_version() -> None:
-    first, *following = versions()
+    first, *following = UPGRADE
     with place("generic", kubernetes_version=first, encryption="secretbox") as here:
         here.run()
         put(here, "secrets", "kept", {"a": "Yg=="})
@@ -210,4 +185,3 @@ def test_data_is_kept_from_version_to_version() -> None:
             assert str(here.report()["kubernetes_version"]).partition("+")[0] == version
             assert data_of(here, "secrets", "kept") == {"a": "Yg=="}
         assert here.run() == []
-        print(f"went by {' -> '.join([first, *following])}")
