@@ -81,7 +81,6 @@ def promised(profile: str) -> frozenset[str]:
 
 
 def of_all(*resources: str) -> pytest.MarkDecorator:
-    """For the planes of every profile that promises these resources."""
+    """For the planes of every profile that promises these resources; skipped where none does of this version."""
     profiles = [profile for profile in PROFILES if promised(profile).issuperset(resources)]
-    assert profiles, f"no profile promises {resources}"
     return pytest.mark.parametrize("plane", profiles, indirect=True)
