@@ -146,23 +146,15 @@ def test_processes_are_in_the_slice_of_their_plane(plane: str) -> None:
         assert shown.startswith(f"ballast-{plane}")
 
 
-def test_an_object_goes_with_the_one_that_owns_it(plane: str) -> None:
-    kubectl(plane, "apply", "-f", "-", given=crd())
-    kubectl(plane, "wait", "--for=condition=Established", f"crd/widgets.{GROUP}", f"--timeout={_SECONDS}s")
-    owner = {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "metadata": {"name": "owner"}, "spec": {"size": 1}}
-    assert eventually(lambda: created(plane, owner))
-    uid = kubectl(plane, "get", "widget", "owner", "-o", "jsonpath={.metadata.uid}")
-    reference = {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "name": "owner", "uid": uid}
-    owned = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "owned", "ownerReferences": [reference]},
-        "data": {"of": plane},
-    }
-    kubectl(plane, "apply", "-f", "-", given=owned)
-    kubectl(plane, "delete", "widget", "owner")
-    # The garbage collector learns of a new CRD within half a minute.
-    kubectl(plane, "wait", "--for=delete", "configmap/owned", f"--timeout={_SECONDS}s")
+def test_an_object_goes_with_the_one_that_owns_it() -> None:
+    for name in PLANES:
+        kubectl(name, "apply", "-f", "-", given=crd())
+    for name in PLANES:
+        kubectl(name, "wait", "--for=condition=Established", f"crd/widgets.{GROUP}", f"--timeout={_SECONDS}s")
+        own(name)
+    # The garbage collector learns of a new CRD within half a minute, of both in the same one.
+    for name in PLANES:
+        kubectl(name, "wait", "--for=delete", "configmap/owned", f"--timeout={_SECONDS}s")
 
 
 def test_they_stop_and_start_with_what_they_had() -> None:
@@ -181,6 +173,22 @@ def test_nothing_is_left_of_them() -> None:
     assert play("absent").status == 0
     machine().check_output(f"rmdir {HOME}")
     assert footprint() == ""
+
+
+def own(plane: str) -> None:
+    """An object that another one owns, which is gone."""
+    owner = {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "metadata": {"name": "owner"}, "spec": {"size": 1}}
+    assert eventually(lambda: created(plane, owner))
+    uid = kubectl(plane, "get", "widget", "owner", "-o", "jsonpath={.metadata.uid}")
+    reference = {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "name": "owner", "uid": uid}
+    owned = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "owned", "ownerReferences": [reference]},
+        "data": {"of": plane},
+    }
+    kubectl(plane, "apply", "-f", "-", given=owned)
+    kubectl(plane, "delete", "widget", "owner")
 
 
 def created(plane: str, body: dict[str, Any]) -> bool:
