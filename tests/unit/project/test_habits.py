@@ -17,7 +17,11 @@ ENGINES = [path for path in PLUGINS if UTILS in path.parents and UTILS / "_ansib
 RUN_LOOP = UTILS / "_ansible/run.py"
 LAZY = {"cryptography", "yaml"}  # imported inside the functions that need it, which say so when it is missing
 # Programs of ours run from a package's or a role's installation, beside them.
-OF_PROGRAMS = {"_pulls/proxy": {"grpc", "prometheus_client"}, "_balloon/agent": {"prometheus_client"}}
+OF_PROGRAMS = {
+    "_pulls/proxy": {"grpc", "prometheus_client"},
+    "_balloon/agent": {"prometheus_client"},
+    "_plane/aggregation/agent": {"prometheus_client"},
+}
 
 HEAD = """# Copyright (c) 2026, ballast.kube contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
