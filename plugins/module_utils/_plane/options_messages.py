@@ -69,7 +69,7 @@ MESSAGES = Messages(
             id="plane-etcd-fixed",
             error=UserError,
             text="etcd: cannot become {value}: the data of this control plane is in {place}, and would stay behind there",
-            remedy="set etcd back; to move the data, back it up and restore it into a new control plane",
+            remedy="set etcd back, or make a new control plane with a state_dir of its own and bring the objects there through the API",
         ),
         Message(
             id="plane-encryption-nothing",
