@@ -199,5 +199,5 @@ class FakeSystemd:
     def _stop(self, unit: str) -> None:
         if unit in self.active:
             self.host.end_process(self.active.pop(unit)[0])
-            for directory in self._cgroups(unit):
-                self.host.end_cgroup(directory)
+        for directory in self._cgroups(unit):  # of a slice that only lies above others too: no unit file has it
+            self.host.end_cgroup(directory)

@@ -124,14 +124,9 @@ class FakeHost(FakePaths):
         self._make_directories(path)
 
     def end_cgroup(self, path: str) -> None:
-        """It goes, and those above that have nothing else in them, as under systemd."""
-        root = self._kernel_root(path)
-        while path != root:
-            for other in self.paths(path):
-                del self._nodes[other]
-            path = os.path.dirname(path)
-            if any(self._is(other, "directory") for other in self.paths(path) if other != path):
-                return
+        """It goes. Those above stay, as under systemd, when nothing is in them any more."""
+        for other in self.paths(path):
+            del self._nodes[other]
 
     def given_process(self, argv: Sequence[str], *, ignores: Iterable[int] = ()) -> int:
         self._next_pid += 1

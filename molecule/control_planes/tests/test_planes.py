@@ -106,8 +106,7 @@ def footprint() -> str:
         "\\( -name 'ballast-generic*' -o -name 'ballast-mini*' -o -path '*/planes*' \\) 2>/dev/null"
     )
     processes = machine().run(f"pgrep -af {HOME}").stdout
-    # Not the slices above theirs, which systemd makes by itself and keeps empty.
-    cgroups = machine().run("find /sys/fs/cgroup -name 'ballast-generic-*' -o -name 'ballast-mini-*'").stdout
+    cgroups = machine().run("find /sys/fs/cgroup -name 'ballast-generic*' -o -name 'ballast-mini*'").stdout
     return str(found.stdout) + "".join(line for line in processes.splitlines() if "pgrep" not in line) + str(cgroups)
 
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Optional
 
-from .cgroup_paths import cgroup_hierarchies, slice_unit
+from .cgroup_paths import cgroup_directories, cgroup_hierarchies, slice_unit
 from .errors import HostError
 from .host import Host
 from .kinds import fields
@@ -77,6 +77,7 @@ class CgroupKind:
         if host.is_systemd():
             # Its answer is of no use: a unit that is not loaded yet counts as a failure there.
             host.run(["systemctl", "stop", slice_unit(target)], timeout=120, check=False)
+            _stop_empty_above(host, target)
             host.remove(_slice_path(target))
             host.remove_tree(_properties_path(target))
             host.run(["systemctl", "daemon-reload"], timeout=60)
@@ -265,6 +266,17 @@ def _read_slice(host: Host, name: str) -> Value:
 
 def _is_active(host: Host, name: str) -> bool:
     return host.run(["systemctl", "is-active", slice_unit(name)], timeout=30, check=False).status == 0
+
+
+def _stop_empty_above(host: Host, name: str) -> None:
+    """systemd makes the slices that a slice lies in by itself, and keeps them when they are empty."""
+    levels = name.split("-")
+    for depth in range(len(levels) - 1, 0, -1):
+        above = "-".join(levels[:depth])
+        held = [entry for directory in cgroup_directories(host, above) for entry in host.listdir(directory)]
+        if any(entry.endswith((".slice", ".service", ".scope")) for entry in held):
+            return
+        host.run(["systemctl", "stop", slice_unit(above)], timeout=60, check=False)
 
 
 def _write_slice(host: Host, name: str, value: Value) -> None:

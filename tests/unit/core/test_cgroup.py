@@ -89,6 +89,19 @@ def test_limits_change_while_it_runs_and_the_kernel_holds_it_to_them(name: str) 
     assert [path for path in host.paths() if NAME in path] == []
 
 
+@pytest.mark.parametrize("name", ["systemd", "systemd with v1"])
+def test_the_slices_above_go_with_the_last_one_in_them(name: str) -> None:
+    host = machine(name)
+    first, other = "ballast-lab-n1", "ballast-lab-n2"
+    for one in (first, other):
+        CgroupKind().write(host, one, cgroup(one, LIMITS, group="").value, None)
+    above = [*cgroup_directories(host, "ballast-lab"), *cgroup_directories(host, "ballast")]
+    CgroupKind().remove(host, first, cgroup(first, LIMITS, group="").value)
+    assert all(host.stat(path) for path in (*above, *cgroup_directories(host, other)))
+    CgroupKind().remove(host, other, cgroup(other, LIMITS, group="").value)
+    assert not any(host.stat(path) for path in above)
+
+
 def test_a_quota_of_another_period_is_read_as_what_it_allows() -> None:
     host = machine("v1")
     CgroupKind().write(host, NAME, cgroup(NAME, LIMITS, group="").value, None)
