@@ -13,7 +13,8 @@ from typing import Any, Optional
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, Problems
 from ansible_collections.ballast.kube.plugins.module_utils._lab.resolve import HostFacts, Lab, resolve
 from ansible_collections.ballast.kube.plugins.module_utils._lab.topology import Request, parse_request
-from ansible_collections.ballast.kube.plugins.module_utils._plane.record import Record, record_path
+from ansible_collections.ballast.kube.plugins.module_utils._plane.profiles import EXTERNAL, FULL, SEPARATE, Choice
+from ansible_collections.ballast.kube.plugins.module_utils._plane.record import Etcd, Record, record_path
 from tests.unit.fakes import FakeHost
 
 DIR = "/var/lib/ballast/lab"
@@ -72,10 +73,11 @@ def plane_record() -> Record:
         kubernetes_version="1.37.1",
         endpoint=API,
         kubeconfig=f"{DIR}/admin.kubeconfig",
+        bin_dir=f"{DIR}/bin",
         authority=f"{DIR}/plane/pki/ca.crt",
-        etcd_authority=f"{DIR}/plane/pki/etcd-ca.crt",
         client=f"{DIR}/plane/pki/admin.crt",
-        etcd_client=f"{DIR}/plane/pki/etcd-client.crt",
+        etcd=Etcd(endpoints=(), authority="", client="", key="", prefix="/registry"),
+        choice=Choice(FULL, "1.37.1", SEPARATE, crds=True, aggregation=True, etcd=EXTERNAL),
         certificates=(),
         members=(),
     )
