@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 
+from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError
 from tests.integration import journal
 
 
@@ -13,3 +14,10 @@ from tests.integration import journal
 def _clean_machine() -> None:
     """Before the first test looks at the machine."""
     journal.remove_leftovers()
+
+
+def pytest_exception_interact(node: pytest.Item | pytest.Collector, call: pytest.CallInfo[object]) -> None:
+    """An engine that runs in this process makes an interrupt an error of its own. It ends the tests all the same."""
+    error = call.excinfo.value if call.excinfo else None
+    if isinstance(error, BallastError) and error.id == "core-interrupted":
+        node.session.shouldstop = "interrupted"

@@ -85,3 +85,27 @@ def test_a_directory_that_is_bound_over_itself_is_not_left_so(tmp_path: Path) ->
     with journal.mount(place, "mount", "--bind", place, place):
         assert f" {place} " in mounts.read_text(encoding="utf-8")
     assert f" {place} " not in mounts.read_text(encoding="utf-8")
+
+
+def test_an_interrupt_that_an_engine_makes_its_own_ends_the_tests(tmp_path: Path) -> None:
+    tests = tmp_path / "test_two.py"
+    tests.write_text(
+        "from ansible_collections.ballast.kube.plugins.module_utils._core.errors import HostError\n"
+        "def test_first(): raise HostError('interrupted in step 1', id='core-interrupted')\n"
+        "def test_second(): pass\n",
+        encoding="utf-8",
+    )
+    argv = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "tests.integration.conftest",
+        "-c",
+        str(journal.ROOT / "pyproject.toml"),
+    ]
+    done = subprocess.run(
+        [*argv, str(tests)], cwd=journal.ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert "1 failed" in done.stdout
+    assert "passed" not in done.stdout
