@@ -30,5 +30,5 @@ PLANE_FAMILIES = {"kubernetes_binaries_families": [{"name": "kubernetes"}, {"nam
 binaries-planes: packages env  ## build hyper-mini too, which tests and benchmarks of planes need
 	@$(PLAYBOOK) ballast.kube.kubernetes_binaries -e '$(PLANE_FAMILIES)' $(if $(LAB_KUBERNETES),-e kubernetes_binaries_version=$(LAB_KUBERNETES))
 
-bench-planes: env-test binaries-planes  ## how fast and how large planes are, hyper-mini, generic and full in turn, half an hour: tests/bench/results/planes.json, and the table in docs/control-plane.md
+bench-planes: env-test binaries-planes  ## how fast and how large planes are, hyper-mini, generic and full in turn, a quarter of an hour: tests/bench/results/planes.json, and the table in docs/control-plane.md
 	@PYTHONPATH=$(ANSIBLE_COLLECTIONS_PATH):$(CURDIR) $(VENV)/bin/python -m tests.bench.planes $(ARGS)

@@ -49,7 +49,7 @@ _LATE_SECONDS = 120
 
 @dataclass(frozen=True)
 class Sizes:
-    turns: int = 5
+    turns: int = 3
     creates: int = 4000
     gets: int = 16000
     idle_seconds: int = 30

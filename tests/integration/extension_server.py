@@ -86,7 +86,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         path, query = urlsplit(self.path).path.rstrip("/"), parse_qs(urlsplit(self.path).query)
         fixed = {
-            "/apis": lambda: self._group_list(),
+            "/apis": self._group_list,
             f"/apis/{GROUP}": lambda: self._say(200, {"kind": "APIGroup", "apiVersion": "v1", **_GROUP}),
             f"/apis/{GROUP_VERSION}": lambda: self._say(200, _resource_list()),
             f"/apis/{GROUP_VERSION}/callers/me": lambda: self._say(200, self._caller(user)),

@@ -146,7 +146,9 @@ def test_it_is_not_available_before_its_server_runs(lab: Lab) -> None:
 def test_kubectl_works_with_its_objects_and_it_sees_who_asks(lab: Lab) -> None:
     lab.well()
     kinds = eventually(
-        lambda: lab.plane.kubectl("api-resources", "--api-group=wardle.example.com", "-o", "name").stdout.split(),
+        lambda: sorted(
+            lab.plane.kubectl("api-resources", "--api-group=wardle.example.com", "-o", "name").stdout.split()
+        ),
         what="discovery shows the group",
     )
     assert kinds == ["callers.wardle.example.com", "flunders.wardle.example.com"]

@@ -51,7 +51,7 @@ def test_a_part_of_a_package_is_a_program_without_the_rest_of_it(tmp_path: Path)
         names = [name for name in archive.namelist() if name.startswith("ballast/_plane/")]
         assert archive.read("ballast/_plane/__init__.py") == b""
         assert "ballast/_plane/engine.py" not in names
-    for python in {sys.executable, shutil.which("python3", path="/usr/bin") or sys.executable}:
+    for python in sorted({sys.executable, shutil.which("python3", path="/usr/bin") or sys.executable}):
         done = subprocess.run([python, "-I", path], timeout=60, check=False, cwd="/", capture_output=True, text=True)
         assert "missing 2 required positional arguments" in done.stderr
 
