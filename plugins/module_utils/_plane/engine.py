@@ -38,7 +38,7 @@ from .operations.upgrade import refuse_unfit_data
 from .pki import PKI_KINDS, key_pair, key_path, paths_of, public_path
 from .preflight import check_conflicts, check_parts
 from .ready import wait_for_end, wait_for_plane
-from .record import Record, load_record, record_path
+from .record import needed_record, record_path
 from .report import report, running_version
 
 _PKI, _SERVICES, _API = "control plane certificates", "control plane services", "control plane"
@@ -108,14 +108,14 @@ class PlaneEngine(ResourceEngine[ControlPlane]):
         UserError when it would change what the data is bound to.
         """
         desired = adapted(desired, state)
-        values = dict(state.values)
+        wanted, values = self.resources(desired), dict(state.values)
         if desired.state == ABSENT_STATE:
             # They go with the data of etcd, and nothing may answer any more when their turn comes.
             values.update({old.key: ABSENT for old in state.recorded if old.kind in _IN_THE_API})
         if desired.renew_certificates:
-            values.update(renewals(self.resources(desired), values))
+            values.update(renewals(wanted, values))
         changing: set[str] = set()
-        for resource in self.resources(desired):
+        for resource in wanted:
             if resource.kind in _IN_THE_API and desired.state == STOPPED:
                 values[resource.key] = resource.value  # kept with the data, and not asked while nothing answers
             found = values[resource.key]
@@ -126,7 +126,7 @@ class PlaneEngine(ResourceEngine[ControlPlane]):
         if desired.state == ABSENT_STATE:
             plan = super().plan(desired, State(recorded=state.recorded, values=values))
             return ExplainedPlan(plan.steps, plan.policy, plan.based_on)
-        first = _all_stopped(desired, self.resources(desired), values)
+        first = _all_stopped(desired, wanted, values)
         values.update({step.key: ABSENT for step in first})
         plan = super().plan(desired, State(recorded=without_aside(state.recorded), values=values))
         reasons = {_target(desired, name): flags for name, flags in command_flags(desired).items()}
@@ -152,7 +152,7 @@ class PlaneEngine(ResourceEngine[ControlPlane]):
         if desired.state == STOPPED:
             wait_for_end(host, progress, desired.cgroup, log_dir=desired.log_dir)
             return []
-        asked = _load(desired.state_dir, host)
+        asked = needed_record(host, desired.state_dir)
         wait_for_plane(host, progress, asked)
         found = running_version(host, asked) or "nothing"
         progress.done(_API, f"Kubernetes {found} at {desired.endpoint}")
@@ -164,14 +164,7 @@ class PlaneEngine(ResourceEngine[ControlPlane]):
         return findings
 
     def report(self, desired: ControlPlane, host: Host) -> dict[str, object]:
-        return {} if desired.state == ABSENT_STATE else report(host, _load(desired.state_dir, host))
-
-
-def _load(state_dir: str, host: Host) -> Record:
-    found = load_record(host, state_dir)
-    if found is None:
-        raise MESSAGES.error("plane-not-there", path=state_dir)
-    return found
+        return {} if desired.state == ABSENT_STATE else report(host, needed_record(host, desired.state_dir))
 
 
 def _all_stopped(plane: ControlPlane, wanted: list[Resource], values: Mapping[tuple[str, str], Value]) -> list[Step]:

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Optional
 
 from .._core.host import Host, Response
+from .messages import MESSAGES
 from .pki import key_path
 from .profiles import API_SERVER, ETCD, GENERIC_API_SERVER, HYPER_MINI, Choice, Flag
 
@@ -75,24 +76,27 @@ class Record:
         method: str = "GET",
         body: Optional[bytes] = None,
         content_type: str = "application/json",
+        accept: str = "application/json",
     ) -> Response:
         """Ask the API server as the administrator. PeerError when it does not answer."""
         return host.request(
             self.endpoint + path,
             method=method,
             body=body,
-            headers={"Accept": "application/json", "Content-Type": content_type},
+            headers={"Accept": accept, "Content-Type": content_type},
             ca=self.authority,
             cert=self.client,
             key=key_path(self.client),
             timeout=10,
         )
 
-    def ask_health(self, host: Host, member: Member) -> Response:
+    def ask_health(self, host: Host, member: Member, *, query: str = "") -> Response:
+        """PeerError when it does not answer."""
+        url = member.health + query
         if member.component == ETCD:
             etcd = self.etcd
-            return host.request(member.health, ca=etcd.authority, cert=etcd.client, key=etcd.key, timeout=10)
-        return host.request(member.health, ca=self.authority, cert=self.client, key=key_path(self.client), timeout=10)
+            return host.request(url, ca=etcd.authority, cert=etcd.client, key=etcd.key, timeout=10)
+        return host.request(url, ca=self.authority, cert=self.client, key=key_path(self.client), timeout=10)
 
 
 def record_path(state_dir: str) -> str:
@@ -109,6 +113,14 @@ def load_record(host: Host, state_dir: str) -> Optional[Record]:
         return _parsed(json.loads(data))
     except (ValueError, KeyError, TypeError):
         return None
+
+
+def needed_record(host: Host, state_dir: str) -> Record:
+    """UserError when there is none."""
+    record = load_record(host, state_dir)
+    if record is None:
+        raise MESSAGES.error("plane-not-there", path=state_dir)
+    return record
 
 
 def _parsed(found: dict[str, Any]) -> Record:

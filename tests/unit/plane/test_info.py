@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.host import Response
 from ansible_collections.ballast.kube.plugins.module_utils._plane import pki
+from ansible_collections.ballast.kube.plugins.module_utils._plane.components import record as record_of
 from ansible_collections.ballast.kube.plugins.module_utils._plane.info.asking import GroupVersion, native, served
 from ansible_collections.ballast.kube.plugins.module_utils._plane.info.engine import READER, Reading
 from ansible_collections.ballast.kube.plugins.module_utils._plane.info.processes import options
@@ -284,7 +285,7 @@ class TestWhatAnswers:
     def test_whatever_answers_does_not_stop_it(self, body):
         host = FakeHost()
         host.answer(ENDPOINT, Response(200, body))
-        found = served(host, RECORD)
+        found = served(host, record_of(desired()))
         assert found is None or isinstance(found, tuple)
 
 
@@ -306,10 +307,3 @@ class TestParts:
 
     def test_a_list_may_come_in_several_flags(self):
         assert options(("/x", "--a=b", "--c=d", "--a=e")) == {"a": ("b", "e"), "c": ("d",)}
-
-
-class _Record:
-    endpoint, authority, client = ENDPOINT, "/ca.crt", "/admin.crt"
-
-
-RECORD = _Record()

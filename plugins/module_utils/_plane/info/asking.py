@@ -13,7 +13,6 @@ from typing import Any, Optional
 
 from ..._core.errors import PeerError
 from ..._core.host import Host
-from ..pki import key_path
 from ..record import Record
 
 # Aggregated discovery: all groups in one answer (KEP-3352).
@@ -93,14 +92,7 @@ def _all_items(host: Host, record: Record, path: str, *, accept: str) -> Optiona
 def _get(host: Host, record: Record, path: str, *, accept: str) -> Optional[dict[str, Any]]:
     """The object; empty for what is not there, None for no answer or another one."""
     try:
-        answer = host.request(
-            record.endpoint + path,
-            headers={"Accept": accept},
-            ca=record.authority,
-            cert=record.client,
-            key=key_path(record.client),
-            timeout=10,
-        )
+        answer = record.ask(host, path, accept=accept)
     except PeerError:
         return None
     if answer.status == 404:

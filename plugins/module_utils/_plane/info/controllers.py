@@ -11,7 +11,6 @@ from typing import Optional
 
 from ..._core.errors import PeerError
 from ..._core.host import Host
-from ..pki import key_path
 from ..profiles import CONTROLLER_MANAGER, HYPER_MINI
 from ..record import Member, Record
 from .processes import options, running_argv
@@ -32,13 +31,7 @@ def running_controllers(host: Host, record: Record) -> Optional[tuple[str, ...]]
 
 def _of_controller_manager(host: Host, record: Record, member: Member) -> Optional[tuple[str, ...]]:
     try:
-        answer = host.request(
-            f"{member.health}?verbose",
-            ca=record.authority,
-            cert=record.client,
-            key=key_path(record.client),
-            timeout=10,
-        )
+        answer = record.ask_health(host, member, query="?verbose")
     except PeerError:
         return None
     return tuple(sorted(set(_CHECK.findall(answer.body.decode(errors="replace")))))

@@ -18,7 +18,7 @@ from ..._core.ledger import Ledger, ledger_path
 from ..._core.plan import ABSENT, Recorded, Value
 from ..._core.service import service_pid
 from ..encryption import KIND as ENCRYPTION_KIND
-from ..profiles import FULL, compose
+from ..profiles import FULL, Composition
 from ..record import Member, Record
 from .processes import options, running_argv
 
@@ -35,11 +35,10 @@ class Drift:
     found: str
 
 
-def of_resources(record: Record, native: Optional[frozenset[str]]) -> list[Drift]:
+def of_resources(whole: Composition, native: Optional[frozenset[str]]) -> list[Drift]:
     """Of the native resources that are served. `native` is None while it is not known."""
     if native is None:
         return []
-    whole = compose(record.choice)
     if whole.everything_served:  # by the stock API server: what is missing of everything is what was taken away
         missing, further = set(whole.resources) - native, native.intersection(whole.removed)
     else:
@@ -50,12 +49,12 @@ def of_resources(record: Record, native: Optional[frozenset[str]]) -> list[Drift
     ]
 
 
-def of_controllers(record: Record, running: Optional[tuple[str, ...]]) -> list[Drift]:
+def of_controllers(record: Record, whole: Composition, running: Optional[tuple[str, ...]]) -> list[Drift]:
     """Of the controllers that run; None while nothing answers. Of a full plane, only those that were taken away: some that
     are on by default end by themselves where there is no cloud and no network to hand out."""
     if running is None:
         return []
-    wanted = compose(record.choice).controllers
+    wanted = whole.controllers
     missing = [] if record.choice.profile == FULL else sorted(set(wanted).difference(running))
     return [
         *(Drift("controller", name, "runs", "does not run") for name in missing),

@@ -20,11 +20,10 @@ from ..._core.plan import ABSENT, Resource
 from ..._core.service import service_pid
 from ..aggregation import deployment as aggregation
 from ..engine import PlaneEngine
-from ..messages import MESSAGES
 from ..operations.etcd import count_keys, etcd_status
 from ..pki import CertificateKind, not_after
 from ..profiles import compose
-from ..record import Member, Record, load_record
+from ..record import Member, Record, needed_record
 from ..report import report
 from . import drift
 from .asking import foreign_names, native, served
@@ -54,10 +53,7 @@ class PlaneReader(ResourceEngine[Reading]):
         return []
 
     def report(self, desired: Reading, host: Host) -> dict[str, object]:
-        record = load_record(host, desired.state_dir)
-        if record is None:
-            raise MESSAGES.error("plane-not-there", path=desired.state_dir)
-        return whole(host, record)
+        return whole(host, needed_record(host, desired.state_dir))
 
 
 def whole(host: Host, record: Record) -> dict[str, object]:
@@ -67,9 +63,10 @@ def whole(host: Host, record: Record) -> dict[str, object]:
     foreign = None if found is None else foreign_names(host, record)
     ours = None if found is None or foreign is None else native(found, foreign)
     controllers = running_controllers(host, record)
+    composition = compose(record.choice)
     different = [
-        *drift.of_resources(record, ours),
-        *drift.of_controllers(record, controllers),
+        *drift.of_resources(composition, ours),
+        *drift.of_controllers(record, composition, controllers),
         *drift.of_processes(record, host),
         *drift.of_files(record, host, PlaneReader.kinds),
     ]
@@ -79,7 +76,7 @@ def whole(host: Host, record: Record) -> dict[str, object]:
         "profile": record.choice.profile,
         "shape": record.choice.shape,
         "components": [_component(host, record.member(name), old) for name, old in _by_name(plain)],
-        "left_out": [{"name": name, "why": why} for name, why in sorted(compose(record.choice).left_out.items())],
+        "left_out": [{"name": name, "why": why} for name, why in sorted(composition.left_out.items())],
         "served": None if found is None else [{**asdict(each), "resources": list(each.resources)} for each in found],
         "controllers": None if controllers is None else list(controllers),
         "etcd": _etcd(host, record),

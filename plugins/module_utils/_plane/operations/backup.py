@@ -22,9 +22,8 @@ from ..._core.errors import BallastError, Problems
 from ..._core.events import Progress
 from ..._core.host import Host
 from ..._core.plan import ABSENT, Plan, Policy, Step, Value
-from ..messages import MESSAGES as PLANE_MESSAGES
 from ..profiles import EXISTING
-from ..record import Record, load_record
+from ..record import Record, needed_record
 from .archive import (
     FORMAT,
     KEPT,
@@ -92,13 +91,13 @@ class BackupEngine(Operation[Backup]):
         return Plan(steps=(step,), policy=Policy.KEEP)
 
     def require(self, desired: Backup, host: Host) -> None:
-        record = _record(desired, host)
+        record = needed_record(host, desired.state_dir)
         _refuse_what_is_missing(desired, record, host)
         status = etcd_status(host, record)
         _refuse_full_disk(desired, host, status)
 
     def apply(self, plan: Plan, desired: Backup, host: Host, progress: Progress) -> tuple[Step, ...]:
-        record = _record(desired, host)
+        record = needed_record(host, desired.state_dir)
         with locked(self.name, desired, host, progress):
             host.remove_tree(desired.work)
             progress.started("backup", "snapshot of etcd")
@@ -113,13 +112,6 @@ class BackupEngine(Operation[Backup]):
 
     def report(self, desired: Backup, host: Host) -> dict[str, object]:
         return {"archive": desired.path, "backup": described(host, desired.path)}
-
-
-def _record(desired: Backup, host: Host) -> Record:
-    record = load_record(host, desired.state_dir)
-    if record is None:
-        raise PLANE_MESSAGES.error("plane-not-there", path=desired.state_dir)
-    return record
 
 
 def _refuse_what_is_missing(desired: Backup, record: Record, host: Host) -> None:
