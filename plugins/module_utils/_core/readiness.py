@@ -1,0 +1,119 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What every feature answers about its production readiness, and the form of the answers.
+
+Two halves. What is always true of a feature is written down beside its code, as a `Feature` in its `readiness.py`. What
+only a look at the machine can tell is measured by the feature's `_info` module, which returns a `Reading` under
+`readiness` where it is asked for it. The questions themselves, in the order of the KEP template, are in `_readiness/`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Optional
+
+YES, NO, UNKNOWN = "yes", "no", "unknown"
+VERDICTS = (YES, NO, UNKNOWN)
+
+ENABLED = "enabled"  # is the feature on here?
+IN_USE = "in_use"  # do workloads use it?
+HEALTHY = "healthy"  # does it work, by its indicators as read now?
+DEPENDENCIES = "dependencies"  # is what it needs there?
+DISABLING = "disabling"  # can it be switched off, and what would be done? `lines` is the plan
+ROLLBACK = "rollback"  # is there a way back to what was before?
+SCALE = "scale"  # does this machine stand within the limits? `figures` have a `limit`
+FAILURES = "failures"  # is it free of its known failure modes? `present` of the reading names those that are there
+MEASURED = (ENABLED, IN_USE, HEALTHY, DEPENDENCIES, DISABLING, ROLLBACK, SCALE, FAILURES)
+# A feature may be off, or on and not used; of a feature that is on, every other answer has to be yes.
+REQUIRED = (HEALTHY, DEPENDENCIES, DISABLING, ROLLBACK, SCALE, FAILURES)
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Of a histogram of Prometheus: how many observations were at most `le` (infinity of the last)."""
+
+    le: float
+    count: int
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One thing that was read now. A distribution has `buckets`; its `value` is what stands for it (a quantile)."""
+
+    name: str  # as the operator knows it: a metric, a field
+    value: Optional[float]  # None where it could not be read
+    unit: str  # "s", "B", "" of a count
+    how: str  # how it was got, so that it can be got again: an URL and a metric, a command, a file and a key
+    limit: Optional[float] = None  # must not be exceeded
+    buckets: tuple[Bucket, ...] = ()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """`text` says in a sentence what was observed, `remedy` what to do where the verdict is not as it should be."""
+
+    verdict: str
+    text: str
+    how: str
+    remedy: str = ""
+    figures: tuple[Figure, ...] = ()
+    lines: tuple[str, ...] = ()  # the steps of a plan, or findings, one a line
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What one `_info` module measured on one machine."""
+
+    feature: str  # name of the `Feature`
+    answers: Mapping[str, Answer]  # by `MEASURED`; of a feature that is off, at least ENABLED
+    present: tuple[str, ...] = ()  # ids of the failure modes that were found
+    versions: Mapping[str, str] = field(default_factory=dict)  # of what takes part: {"kube-proxy": "v1.37.1"}
+
+    def as_json(self) -> dict[str, Any]:
+        """As the module returns it: JSON has no infinity, so that the last bucket's bound is null."""
+        told = asdict(self)
+        for answer in told["answers"].values():
+            for figure in answer["figures"]:
+                for bucket in figure["buckets"]:
+                    bucket["le"] = None if math.isinf(bucket["le"]) else bucket["le"]
+        return told
+
+
+def off(feature: str, text: str, how: str) -> Reading:
+    """The reading of a machine on which the feature is not on."""
+    return Reading(feature, {ENABLED: Answer(NO, text, how)})
+
+
+@dataclass(frozen=True)
+class FailureMode:
+    """A way in which the feature is known to fail, as the template asks for it."""
+
+    id: str  # kebab-case, and of this feature alone: "kube-proxy-not-in-order"
+    text: str
+    detection: str  # by metrics or by what a module says, without a login on the machine
+    mitigation: str  # what stops the harm now
+    diagnosis: str  # where to look for the cause
+    test: str  # "tests/FILE.py::NAME" that causes it
+    alert: str = ""  # of the rule file, where a metric can tell
+
+
+@dataclass(frozen=True)
+class Static:
+    """An answer that is true of the feature wherever it is on. `tests` are named as in `FailureMode`."""
+
+    text: str
+    tests: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Feature:
+    name: str  # "kube_proxy"; never renamed once released
+    title: str
+    page: str  # of docs/
+    module: str  # the `_info` module that reads it
+    statics: Mapping[str, Static]  # by id of the questionnaire
+    failures: tuple[FailureMode, ...]
