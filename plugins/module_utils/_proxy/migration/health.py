@@ -17,7 +17,6 @@ from typing import Any, Optional
 
 from ..._core.errors import PeerError
 from ..._core.host import Host
-from ..._core.metrics import Samples, parse_samples
 from .config_file import healthz_url, metrics_url
 
 MODES = ("iptables", "ipvs", "nftables")
@@ -34,6 +33,9 @@ _FAILURES = (
     "kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total",
     "kubeproxy_sync_proxy_rules_iptables_restore_failures_total",
 )
+_SAMPLE = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(\{[^}]*\})?\s+(\S+)", re.ASCII)
+
+Samples = Mapping[str, Mapping[str, float]]  # by name, then by labels as written: {"{ip_family=\"IPv4\"}": 1.0}
 
 
 def read_mode(host: Host, config: Mapping[str, Any]) -> str:
@@ -54,11 +56,24 @@ def read_version(host: Host, config: Mapping[str, Any]) -> str:
 
 def read_samples(host: Host, config: Mapping[str, Any]) -> Samples:
     """Those that kube-proxy has of its own; empty where it does not answer."""
-    return parse_samples(_metrics(host, config).decode(errors="replace"), prefix="kubeproxy_")
+    return parse_samples(_metrics(host, config).decode(errors="replace"))
 
 
 def read_metrics(host: Host, config: Mapping[str, Any]) -> str:
     return _metrics(host, config).decode(errors="replace")
+
+
+def parse_samples(text: str) -> Samples:
+    """Of the Prometheus text format, those whose names begin with `kubeproxy_`; a line that is none is passed over."""
+    found: dict[str, dict[str, float]] = {}
+    for line in text.splitlines():
+        match = _SAMPLE.match(line) if line.startswith("kubeproxy_") else None
+        if match:
+            try:
+                found.setdefault(match[1], {})[match[2] or ""] = float(match[3])
+            except ValueError:
+                continue
+    return found
 
 
 def not_in_order(host: Host, config: Mapping[str, Any], mode: str) -> str:

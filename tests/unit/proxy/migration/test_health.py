@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.host import Response
-from ansible_collections.ballast.kube.plugins.module_utils._core.metrics import parse_samples
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.health import (
     not_in_order,
+    parse_samples,
     read_mode,
     read_samples,
     read_version,

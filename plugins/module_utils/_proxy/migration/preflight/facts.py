@@ -14,7 +14,6 @@ from typing import Any, Optional
 from ...._core.collector import collection_paused
 from ...._core.errors import BallastError, Problems, Unavailable
 from ...._core.host import Host
-from ...._core.metrics import Samples, parse_samples
 from ...._core.sockets import parse_sockets
 from ...config import BACKENDS, parse_config
 from ...config_keys import KEYS
@@ -24,6 +23,7 @@ from ...model import IPTABLES, IPVS, NFTABLES, FamilyView, RuleConfig
 from ...parse import parse_snapshot
 from ...surroundings import Links, own_addresses, read_links
 from ..bridge import bridge_config
+from ..health import Samples, parse_samples
 from . import kernel, neighbours
 from .neighbours import Closed, KubeChainRule, Portmap
 from .versions import Version, parse_version
@@ -93,7 +93,7 @@ class Facts:
 
     @property
     def samples(self) -> Samples:
-        return parse_samples(self.asked.metrics, prefix="kubeproxy_")
+        return parse_samples(self.asked.metrics)
 
     def gate(self, name: str) -> Optional[bool]:
         """A feature gate as it would be set; None where it is not."""
