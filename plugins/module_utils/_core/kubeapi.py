@@ -67,6 +67,10 @@ class Api:
     def get(self, path: str, params: Mapping[str, str] = NOTHING) -> dict[str, Any]:
         return self._asked("GET", path, params)
 
+    def text(self, path: str) -> str:
+        """Of what answers in words of its own, as /metrics does."""
+        return self._answer("GET", path, NOTHING, accept="*/*").body.decode(errors="replace")
+
     def find(self, path: str) -> Optional[dict[str, Any]]:
         """None where there is no such object."""
         try:
@@ -169,11 +173,24 @@ class Api:
         *,
         content_type: str = _JSON,
     ) -> dict[str, Any]:
+        answer = self._answer(method, path, params, body, content_type=content_type)
+        return _object(method, path, answer.body)
+
+    def _answer(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str],
+        body: object = None,
+        *,
+        content_type: str = _JSON,
+        accept: str = _JSON,
+    ) -> Response:
         answer = self._host.request(
             self._credentials.server + _target(path, params),
             method=method,
             body=None if body is None else json.dumps(body).encode(),
-            headers={**self._headers(), "Content-Type": content_type},
+            headers={**self._headers(), "Accept": accept, "Content-Type": content_type},
             ca=self._credentials.ca,
             cert=self._credentials.cert,
             key=self._credentials.key,
@@ -181,7 +198,7 @@ class Api:
         )
         if answer.status not in (200, 201, 202):
             raise _refused(method, path, answer)
-        return _object(method, path, answer.body)
+        return answer
 
     def _headers(self) -> dict[str, str]:
         token = self._credentials.bearer_token(self._host)

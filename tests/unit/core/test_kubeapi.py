@@ -383,3 +383,11 @@ def test_a_client_without_its_certificate_is_turned_away(tmp_path: Path) -> None
         assert raised(lambda: list(stranger.watch("/api/v1/nodes"))).id == "core-no-answer"
         deceived = Api(LocalHost(), Credentials(server=known.server, ca=known.cert, cert=known.cert, key=known.key))
         assert raised(lambda: list(deceived.watch("/api/v1/nodes"))).id == "core-no-answer"
+
+
+def test_what_answers_in_words_of_its_own_is_read_as_text() -> None:
+    host = FakeHost()
+    host.answer(f"{SERVER}/api/v1/nodes/n1/proxy/metrics", Response(status=200, body=b"up 1\n\xff"))
+    assert api(host).text("/api/v1/nodes/n1/proxy/metrics") == "up 1\n\ufffd"
+    host.answer(f"{SERVER}/api/v1/nodes/n1/proxy/metrics", json_answer(403, {"message": "no"}))
+    assert raised(lambda: api(host).text("/api/v1/nodes/n1/proxy/metrics")).id == "core-api-forbidden"
