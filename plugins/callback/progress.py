@@ -56,14 +56,12 @@ from ansible import context
 from ansible.plugins.callback.default import CallbackModule as Default
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import last_lines
-from ansible_collections.ballast.kube.plugins.module_utils._core.events import Event
+from ansible_collections.ballast.kube.plugins.module_utils._core.events import Event, parse_event
 from ansible_collections.ballast.kube.plugins.module_utils._core.render import BAD, BUSY, OK, Renderer, line
 
 _POLL_SECONDS = 0.1
 _QUIET_SECONDS = 15.0
 _READ_MAX = 2**20
-_TEXTS = ("kind", "feature", "subject", "text")
-_NUMBERS = ("seconds", "at")
 # Actions that decide and never act: a line for each would tell nobody anything.
 _QUIET = {
     "add_host", "assert", "debug", "fail", "gather_facts", "group_by", "import_role", "import_tasks", "include_role",
@@ -105,21 +103,6 @@ class EventFile:
             return os.stat(self._path)
         except OSError:
             return None
-
-
-def parse_event(text: bytes) -> Optional[Event]:
-    """None where it is no event; a file of progress is not worth a failure."""
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(found, Mapping) or set(found) != {*_TEXTS, *_NUMBERS}:
-        return None
-    if not all(isinstance(found[name], str) for name in _TEXTS):
-        return None
-    if not all(isinstance(found[name], (int, float)) for name in _NUMBERS):
-        return None
-    return Event(**found)
 
 
 @dataclass

@@ -28,6 +28,9 @@ attributes:
     support: full
   idempotent:
     support: full
+notes:
+  - On a host that is another machine, O(events) is a file of the machine that Ansible runs on; what the module tells of its progress is
+    appended to it while it runs. On the host itself, that lies in C(events.jsonl) in O(state_dir).
 seealso:
   - module: ballast.kube.kubelet_instance_info
   - module: ballast.kube.instance_network

@@ -10,9 +10,10 @@ import json
 import os
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import Protocol
+from typing import Optional, Protocol
 
 from .local import host_error
 
@@ -21,6 +22,9 @@ WAITING = "waiting"
 DONE = "done"
 FAILED = "failed"
 UNDONE = "undone"
+
+_TEXTS = ("kind", "feature", "subject", "text")
+_NUMBERS = ("seconds", "at")
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,21 @@ class Event:
     text: str  # "waiting for condition Ready: container runtime network not ready"
     seconds: float  # since the engine started
     at: float  # seconds of Unix time
+
+
+def parse_event(text: bytes) -> Optional[Event]:
+    """None where it is no event; a file of progress is not worth a failure."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, Mapping) or set(found) != {*_TEXTS, *_NUMBERS}:
+        return None
+    if not all(isinstance(found[name], str) for name in _TEXTS):
+        return None
+    if not all(isinstance(found[name], (int, float)) for name in _NUMBERS):
+        return None
+    return Event(**found)
 
 
 class Sink(Protocol):

@@ -1,0 +1,54 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The module of this name, with its progress told here while it runs on another machine."""
+
+# The action that this one extends has no annotations.
+# mypy: disallow-untyped-calls=False, disallow-subclassing-any=False
+
+from __future__ import annotations
+
+import copy
+import os
+import shlex
+from typing import Any, Optional
+
+from ansible.plugins.action import ActionBase
+
+from ansible_collections.ballast.kube.plugins.module_utils._core.errors import HostError
+from ansible_collections.ballast.kube.plugins.module_utils._core.events import FileSink, NullSink, Sink
+from ansible_collections.ballast.kube.plugins.plugin_utils.relay import Read, relayed
+
+
+class ActionModule(ActionBase):
+    def run(self, tmp: Optional[str] = None, task_vars: Optional[dict[str, Any]] = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        arguments = dict(self._task.args)
+        here, state_dir = arguments.get("events"), arguments.get("state_dir")
+        if self._connection.transport == "local" or not here or not state_dir or self._task.check_mode:
+            return {**result, **self._execute_module(module_args=arguments, task_vars=task_vars)}
+        del arguments["events"]  # a path of this machine; there, events lie beside the state
+        with relayed(self._reading(os.path.join(str(state_dir), "events.jsonl")), _sink(str(here))):
+            return {**result, **self._execute_module(module_args=arguments, task_vars=task_vars)}
+
+    def _reading(self, path: str) -> Read:
+        """Reads a file of the other machine while the module runs there."""
+        # One connection's way to become another user remembers the command that it was last asked for.
+        aside = copy.copy(self)
+        aside._connection = copy.copy(self._connection)
+        aside._connection.become = copy.copy(self._connection.become)
+
+        def read(offset: int) -> bytes:
+            told = aside._low_level_execute_command(shlex.join(["tail", "-c", f"+{offset + 1}", "--", path]))
+            return str(told["stdout"]).encode() if told["rc"] == 0 else b""
+
+        return read
+
+
+def _sink(path: str) -> Sink:
+    """Where whoever runs Ansible may not write beside a lab of root, the module's end is what is told."""
+    try:
+        return FileSink(path)
+    except HostError:
+        return NullSink()
