@@ -26,7 +26,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import
 )
 
 ROOT = Path(__file__).resolve().parents[3]
-RULES = ROOT / "roles/balloons/files/recording-rules.yml"
+RULES = ROOT / "roles/readiness/files/ballast-rules.yml"
 SIZE, FOUR = Amount(2500, 1024 * MIB), Amount(4000, 4096 * MIB)
 BALLOON = Balloon("kube-system", "b", "u", "1", SIZE, SIZE, SIZE, SETTLED)
 N1 = Node(
