@@ -47,13 +47,14 @@ def parse_exposition(text: str, names: Collection[str]) -> tuple[Sample, ...]:
 
 
 def total(samples: Sequence[Sample], name: str, **labels: str) -> Optional[float]:
-    """The sum of the samples of that name that have these labels; None where there are none."""
+    """The sum of the samples of that name that have these labels; None where there are none, or it is infinite."""
     values = [sample.value for sample in samples if sample.name == name and _has(sample, labels)]
-    return sum(values) if values else None
+    return sum(values) if values and all(map(math.isfinite, values)) else None
 
 
 def histogram(samples: Sequence[Sample], name: str, **labels: str) -> tuple[Bucket, ...]:
-    """Of the series that have these labels, added up, by rising bound; empty where there are none or they do not rise."""
+    """Of the series that have these labels, added up, by rising bound, the last infinity; empty where there are none or they do not
+    rise."""
     counts: dict[float, float] = {}
     for sample in samples:
         if sample.name == f"{name}_bucket" and _has(sample, labels):
@@ -61,8 +62,9 @@ def histogram(samples: Sequence[Sample], name: str, **labels: str) -> tuple[Buck
             if not math.isnan(bound) and math.isfinite(sample.value):
                 counts[bound] = counts.get(bound, 0) + sample.value
     rising = sorted(counts.items())
-    values = [count for _bound, count in rising]
-    return tuple(Bucket(bound, int(count)) for bound, count in rising) if values == sorted(values) else ()
+    bounds, values = [bound for bound, _count in rising], [count for _bound, count in rising]
+    whole = bounds[-1:] == [math.inf] and math.isfinite(min(bounds[:-1], default=0.0))
+    return tuple(Bucket(bound, int(count)) for bound, count in rising) if whole and values == sorted(values) else ()
 
 
 def quantile(buckets: Sequence[Bucket], part: float) -> Optional[float]:

@@ -101,3 +101,14 @@ def test_whatever_is_said_is_parsed_or_passed_over(text: str) -> None:
     for sample in parse_exposition(text, {"a", "b", "ab", "a_bucket"}):
         assert not math.isnan(sample.value)
     histogram(parse_exposition(text, {"a_bucket"}), "a")
+
+
+@pytest.mark.parametrize("bounds", [("1", "2"), ("-Inf", "+Inf"), ("+Inf", "nan"), ("2",)])
+def test_a_histogram_ends_with_infinity_and_has_it_once(bounds: tuple[str, ...]) -> None:
+    text = "".join(f'a_bucket{{le="{bound}"}} 1\n' for bound in bounds)
+    expected = bounds == ("+Inf", "nan")
+    assert bool(histogram(parse_exposition(text, ("a_bucket",)), "a")) is expected
+
+
+def test_an_infinite_sum_is_none() -> None:
+    assert total(parse_exposition("a 1\na +Inf\n", ("a",)), "a") is None
