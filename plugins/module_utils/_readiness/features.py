@@ -1,0 +1,12 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The features that answer the questionnaire, in the order of the report."""
+
+from __future__ import annotations
+
+from .._core.readiness import Feature
+from .._plane.readiness import FEATURE as CONTROL_PLANE
+
+FEATURES: tuple[Feature, ...] = (CONTROL_PLANE,)

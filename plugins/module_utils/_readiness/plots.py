@@ -1,0 +1,137 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The figures of a feature that a picture tells better, as data: distributions, and how near hosts are to a limit. Pure.
+
+A distribution is the sum of the hosts whose histograms have the same bounds: others, of another version, have a plot of
+their own. Of a limit, each host has a bar.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Optional
+
+from .._core.readiness import Bucket, Figure
+from .judge import ON, Place
+
+_MOST_HOSTS = 30  # bars in one plot: those that are nearest to their limit
+
+
+@dataclass(frozen=True)
+class Bar:
+    """`label` is a range of values, or a host; `limit` is of a host's bar alone."""
+
+    label: str
+    value: float
+    limit: Optional[float] = None
+
+
+@dataclass(frozen=True)
+class Plot:
+    """`unit` is that of the bars' values, empty of counts; `notes` are sentences below the plot."""
+
+    kind: str  # of DISTRIBUTION, LIMITS
+    title: str
+    unit: str
+    bars: tuple[Bar, ...]
+    notes: tuple[str, ...]
+    how: str
+
+
+DISTRIBUTION, LIMITS = "distribution", "limits"
+
+
+def find_plots(places: Sequence[Place]) -> tuple[Plot, ...]:
+    """In the order in which the figures are read. A histogram without an observation gives none."""
+    read: dict[tuple[str, str], list[tuple[str, Figure]]] = {}
+    for place in places:
+        for judged in place.answers.values() if place.state == ON else ():
+            for figure in judged.answer.figures:
+                rows = read.setdefault((figure.name, figure.unit), [])
+                if all(host != place.host for host, _figure in rows):  # a figure may bear on two answers
+                    rows.append((place.host, figure))
+    found: list[Plot] = []
+    for rows in read.values():
+        found += _distributions(rows)
+        found += _limits(rows)
+    return tuple(found)
+
+
+def quantile(share: float, buckets: Sequence[Bucket]) -> Optional[float]:
+    """The bound that `share` of the observations do not exceed; None without any, or beyond the last finite bound."""
+    wanted = share * buckets[-1].count if buckets else 0
+    bound = next((bucket.le for bucket in buckets if wanted and bucket.count >= wanted), math.inf)
+    return None if math.isinf(bound) else bound
+
+
+def _distributions(rows: Sequence[tuple[str, Figure]]) -> list[Plot]:
+    groups: dict[tuple[float, ...], list[tuple[str, Figure]]] = {}
+    for host, figure in rows:
+        if figure.buckets and figure.buckets[-1].count:
+            groups.setdefault(tuple(bucket.le for bucket in figure.buckets), []).append((host, figure))
+    return [_distribution(group, alone=len(groups) == 1) for group in groups.values()]
+
+
+def _distribution(group: Sequence[tuple[str, Figure]], *, alone: bool) -> Plot:
+    first = group[0][1]
+    bounds = [bucket.le for bucket in first.buckets]
+    counts = [sum(figure.buckets[number].count for _host, figure in group) for number in range(len(bounds))]
+    summed = [Bucket(le, count) for le, count in zip(bounds, counts)]
+    hosts = [host for host, _figure in group]
+    whose = f"{len(hosts)} hosts" if len(hosts) > 1 else hosts[0]
+    notes = [f"{counts[-1]} observations on {whose}."]
+    for share, name in ((0.5, "Half"), (0.99, "99 in 100")):
+        bound = quantile(share, summed)
+        beyond = f"more than {shown(bounds[-2], first.unit)}" if len(bounds) > 1 else "not known"
+        notes.append(f"{name} of them: {beyond if bound is None else f'at most {shown(bound, first.unit)}'}.")
+    title = first.name if alone else f"{first.name}: {', '.join(hosts)}"
+    return Plot(DISTRIBUTION, title, "", _ranges(summed, first.unit), tuple(notes), first.how)
+
+
+def _ranges(buckets: Sequence[Bucket], unit: str) -> tuple[Bar, ...]:
+    """A bar for each range between two bounds, without the empty ones at both ends."""
+    counts = [0, *(bucket.count for bucket in buckets)]
+    bars = []
+    for number, bucket in enumerate(buckets):
+        under = f"> {shown(buckets[number - 1].le, unit)}" if number else "any"
+        label = under if math.isinf(bucket.le) else f"≤ {shown(bucket.le, unit)}"
+        bars.append(Bar(label, counts[number + 1] - counts[number]))
+    filled = [number for number, bar in enumerate(bars) if bar.value]
+    return tuple(bars[filled[0] : filled[-1] + 1])
+
+
+def _limits(rows: Sequence[tuple[str, Figure]]) -> list[Plot]:
+    bars = [
+        Bar(host, figure.value, figure.limit)
+        for host, figure in rows
+        if figure.value is not None and figure.value >= 0 and figure.limit is not None and figure.limit > 0
+    ]
+    if not bars:
+        return []
+    nearest = sorted(bars, key=lambda bar: (-bar.value / (bar.limit or 1), bar.label))[:_MOST_HOSTS]
+    left_out = len(bars) - len(nearest)
+    notes = (f"{left_out} further hosts are further from their limit.",) if left_out else ()
+    figure = rows[0][1]
+    return [Plot(LIMITS, figure.name, figure.unit, tuple(nearest), notes, figure.how)]
+
+
+def shown(value: Optional[float], unit: str) -> str:
+    """A value as people read it: bytes by powers of 1024, small seconds in ms, others with three digits that count."""
+    if value is None:
+        return "not read"
+    if unit == "B":
+        power = min(int(math.log(abs(value), 1024)), 4) if abs(value) >= 1024 else 0
+        return f"{_digits(value / 1024**power)} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"
+    if unit == "s" and 0 < abs(value) < 1:
+        return f"{_digits(value * 1000)} ms"
+    return f"{_digits(value)} {unit}".rstrip()
+
+
+def _digits(value: float) -> str:
+    if value == int(value) and abs(value) < 1e15:
+        return str(int(value))
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
