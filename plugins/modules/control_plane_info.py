@@ -18,6 +18,7 @@ author:
 extends_documentation_fragment:
   - ballast.kube._attributes.info_module
   - ballast.kube._plane
+  - ballast.kube._readiness
 requirements:
   - The Python package C(cryptography), 38 or later, on the host
 seealso:
@@ -200,6 +201,10 @@ aggregation:
     pid:
       description: Its process; null while it does not run.
       type: int
+    problems:
+      description: What keeps it from its work, such as an API server that it does not reach.
+      type: list
+      elements: str
     api_services:
       description: The APIServices that are served elsewhere, as it saw them last; null while it does not answer.
       type: list
@@ -307,6 +312,12 @@ drift:
       description: How it is.
       type: str
       sample: AlwaysAllow
+readiness:
+  description:
+    - The measured answers to the production readiness questionnaire, as the role P(ballast.kube.readiness#role) reads them.
+    - Where no control plane is in O(state_dir), this alone is returned, and says so.
+  returned: success and O(readiness=true)
+  type: dict
 seconds:
   description: Time spent, by stage.
   returned: success
@@ -315,11 +326,11 @@ seconds:
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import Feature, run_info
 from ansible_collections.ballast.kube.plugins.module_utils._plane.info.engine import READER, Reading
-from ansible_collections.ballast.kube.plugins.module_utils._plane.spec import READ
+from ansible_collections.ballast.kube.plugins.module_utils._plane.spec import INFO
 
 
 def main():
-    run_info(Feature(name="plane", spec=READ, desired=Reading.from_params, engine=READER))
+    run_info(Feature(name="plane", spec=INFO, desired=Reading.from_params, engine=READER))
 
 
 if __name__ == "__main__":

@@ -144,6 +144,8 @@ class FakeSystemd:
             return f"ActiveState={state}\nMainPID={pid}\n"
         if verb == "is-active":
             return "active\n" if unit in self.active else 3
+        if verb == "is-enabled":
+            return "enabled\n" if unit in self.enabled else 1
         if verb in ("stop", "disable"):
             if verb == "disable":
                 self.enabled.discard(unit)

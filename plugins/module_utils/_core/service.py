@@ -179,6 +179,11 @@ def service_pid(host: Host, target: str) -> Optional[int]:
     return _backend(host).pid(host, target)
 
 
+def is_to_run(host: Host, target: str) -> bool:
+    """Whether its supervisor was told to keep it up. A service that is stopped by us is not, one that was killed is."""
+    return _backend(host).is_to_run(host, target)
+
+
 def supervisor_pid(host: Host, sv_dir: str) -> Optional[int]:
     """The pid of our runsvdir, if it lives and its command line says that it serves `sv_dir`."""
     recorded = (host.read(_pid_path(sv_dir)) or b"").strip()
@@ -267,6 +272,9 @@ class _Runit:
         # What runsv wrote stays when it is killed: believed only while it is supervised.
         return int(data) if data.isdigit() and self._runs(host, target) else None
 
+    def is_to_run(self, host: Host, target: str) -> bool:
+        return host.stat(target) is not None and host.stat(os.path.join(target, "down")) is None
+
     def reload(self, host: Host, target: str) -> None:
         host.run(["sv", "hup", target], timeout=_STOP_SECONDS)
 
@@ -334,6 +342,10 @@ class _Systemd:
 
     def pid(self, host: Host, target: str) -> Optional[int]:
         return int(self._show(host, target)["MainPID"]) or None
+
+    def is_to_run(self, host: Host, target: str) -> bool:
+        done = host.run(["systemctl", "is-enabled", os.path.basename(target)], timeout=30, check=False)
+        return done.stdout.strip() == "enabled"
 
     def reload(self, host: Host, target: str) -> None:
         host.run(["systemctl", "reload", os.path.basename(target)], timeout=_STOP_SECONDS)

@@ -15,6 +15,8 @@ ETCD_UNWELL = "plane-etcd-unwell"
 ETCD_FULL = "plane-etcd-nearly-full"
 CERTIFICATE_ENDS = "plane-certificate-unsound"
 API_SERVICE_AWAY = "plane-api-service-away"
+AGENT_AWAY = "plane-aggregation-agent-away"
+AGENT_FAILS = "plane-aggregation-agent-fails"
 DIFFERS = "plane-differs"
 
 _FAULTS = "tests/integration/test_plane_faults.py"
@@ -169,7 +171,7 @@ FEATURE = Feature(
             "where that fails. Pods on nodes go on running meanwhile.",
             diagnosis="`/readyz?verbose` names the check that fails; the last lines of the API server's log in STATE_DIR/log.",
             test=_KILLED,
-            alert="BallastApiServerDown",
+            alert="BallastApiServerErrors",
         ),
         FailureMode(
             id=PROCESS_AWAY,
@@ -179,6 +181,7 @@ FEATURE = Feature(
             "again, which names the reason.",
             diagnosis="Its log in STATE_DIR/log; memory of the host (the kernel's log names what it killed).",
             test=_KILLED,
+            alert="BallastControlPlaneDown",
         ),
         FailureMode(
             id=ETCD_UNWELL,
@@ -188,6 +191,7 @@ FEATURE = Feature(
             "ballast.kube.control_plane_restore with replace true, which keeps the damaged data aside.",
             diagnosis="The log of etcd in STATE_DIR/log; the disk (`df`, the kernel's log).",
             test=f"{_FAULTS}::test_damaged_data_is_named_with_the_way_back",
+            alert="BallastEtcdErrors",
         ),
         FailureMode(
             id=ETCD_FULL,
@@ -197,6 +201,7 @@ FEATURE = Feature(
             mitigation="Delete what is not needed (events, old objects), then `etcdctl compact` and `etcdctl defrag`.",
             diagnosis="Which resource has many objects: `apiserver_resource_objects` (`apiserver_storage_objects` before 1.34).",
             test=f"{_READ}::test_an_etcd_that_nears_its_quota_is_told",
+            alert="BallastEtcdSpaceLow",
         ),
         FailureMode(
             id=CERTIFICATE_ENDS,
@@ -206,6 +211,7 @@ FEATURE = Feature(
             "runs with it.",
             diagnosis="The clock of the machine (`date`); whether the module is run at least once a month.",
             test=f"{_PLANE}::test_a_certificate_near_its_end_is_renewed_and_served",
+            alert="BallastClientCertificateExpiring",
         ),
         FailureMode(
             id=API_SERVICE_AWAY,
@@ -214,6 +220,26 @@ FEATURE = Feature(
             mitigation="Start the extension API server; the agent sees it within seconds. The rest of the API is served meanwhile.",
             diagnosis="The reason and message of the condition; the log of the agent in STATE_DIR/log.",
             test=f"{_AGGREGATION}::test_one_that_is_killed_is_unavailable_and_comes_back",
+            alert="BallastApiServiceUnavailable",
+        ),
+        FailureMode(
+            id=AGENT_AWAY,
+            text="The aggregation agent does not run or does not answer, so that no extension API server is reached.",
+            detection="`aggregation.pid` of control_plane_info is null, or `aggregation.api_services` is; `up` of the agent is 0.",
+            mitigation="The supervisor starts it again after a second. Where it does not stay up, run ballast.kube.control_plane again.",
+            diagnosis="Its log, `aggregation.log` of control_plane_info; `COMMAND status --config FILE` shows what it does.",
+            test=f"{_AGGREGATION}::test_an_agent_that_is_killed_is_there_again",
+            alert="BallastAggregationAgentDown",
+        ),
+        FailureMode(
+            id=AGENT_FAILS,
+            text="The aggregation agent cannot do its work: it does not reach the API server, or may not write conditions.",
+            detection="`aggregation.problems` of control_plane_info; `ballast_aggregation_errors_total` rises, by id of the error.",
+            mitigation="Run ballast.kube.control_plane again, which writes the agent's kubeconfig and rights anew. Connections that "
+            "are open go on meanwhile.",
+            diagnosis="The id of the error, under Errors by id of the page; the log of the agent.",
+            test=f"{_READ}::test_an_agent_that_cannot_do_its_work_is_told",
+            alert="BallastAggregationAgentFailing",
         ),
         FailureMode(
             id=DIFFERS,

@@ -13,6 +13,7 @@ from .options import AUDIT_LEVELS, ENCRYPTION_PROVIDERS, NONE
 from .profiles import ETCD_CHOICES, FULL, PROFILES, SHAPES
 
 READ: dict[str, dict[str, Any]] = {"state_dir": {"type": "path", "required": True}}
+INFO: dict[str, dict[str, Any]] = {**READ, "readiness": {"type": "bool", "default": False}}
 
 
 def _lists(*parts: str) -> dict[str, Any]:

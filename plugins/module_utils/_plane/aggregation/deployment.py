@@ -179,6 +179,7 @@ def reported(state_dir: str, name: str, host: Host) -> Optional[dict[str, Any]]:
         "log": it.log,
         "pid": service_pid(host, target),
         "api_services": None if found is None else found.get("api_services"),
+        "problems": [] if found is None else [str(text) for text in found.get("problems") or []],
     }
 
 

@@ -23,11 +23,12 @@ from ..engine import PlaneEngine
 from ..operations.etcd import count_keys, etcd_status
 from ..pki import CertificateKind, not_after
 from ..profiles import compose
-from ..record import Member, Record, needed_record
+from ..record import Member, Record, needed_record, record_path
 from ..report import report
 from . import drift
 from .asking import foreign_names, native, served
 from .controllers import running_controllers
+from .looking import absent_reading, read_readiness
 from .processes import options, program_version, running_argv
 
 
@@ -36,10 +37,11 @@ class Reading:
     """A control plane that is read, known by its state directory alone."""
 
     state_dir: str
+    readiness: bool = False
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> Reading:
-        return cls(state_dir=str(params["state_dir"]).rstrip("/"))
+        return cls(state_dir=str(params["state_dir"]).rstrip("/"), readiness=bool(params.get("readiness")))
 
 
 class PlaneReader(ResourceEngine[Reading]):
@@ -53,7 +55,13 @@ class PlaneReader(ResourceEngine[Reading]):
         return []
 
     def report(self, desired: Reading, host: Host) -> dict[str, object]:
-        return whole(host, needed_record(host, desired.state_dir))
+        if desired.readiness and host.stat(record_path(desired.state_dir)) is None:
+            return {"readiness": absent_reading(desired.state_dir).as_json()}
+        record = needed_record(host, desired.state_dir)
+        told = whole(host, record)
+        if not desired.readiness:
+            return told
+        return {**told, "readiness": read_readiness(host, record, told, self.kinds).as_json()}
 
 
 def whole(host: Host, record: Record) -> dict[str, object]:
