@@ -119,6 +119,8 @@ class Overload:
         spent = time.monotonic() - begun
         cores = {name: (self.cpu_seconds(name) - before[name]) / spent for name in TARGETS}
         self.lab.clean()
+        # The API forgets a pod before its node has ended the processes.
+        assert eventually(lambda: all(self.memory(name) < TARGETS[name].memory for name in TARGETS), seconds=_SECONDS)
         return {name: {"cores": round(cores[name], 3), "memory_bytes": max(memory[name])} for name in TARGETS}
 
     def cpu_seconds(self, node: str) -> float:
