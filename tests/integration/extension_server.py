@@ -7,7 +7,8 @@
     extension_server.py --address 127.0.0.1:8443 --certificate FILE --key FILE --client-ca FILE
 
 Only who has a client certificate that the front-proxy authority signed, for `front-proxy-client`, is believed the user that
-its headers name. A flunder says in an annotation who made it; `callers/me` who asks. Standard library only.
+its headers name. A flunder says in an annotation who made it; `callers/me` who asks. As an admission webhook, which anybody may
+ask, `/admit` refuses what is called `refused`. Standard library only.
 """
 
 from __future__ import annotations
@@ -110,6 +111,9 @@ class Handler(BaseHTTPRequestHandler):
             self._say(200, {"kind": "FlunderList", "apiVersion": GROUP_VERSION, "metadata": meta, "items": items})
 
     def do_POST(self) -> None:
+        if urlsplit(self.path).path == "/admit":
+            self._admit()
+            return
         user = self._user()
         if user is None:
             return
@@ -150,12 +154,19 @@ class Handler(BaseHTTPRequestHandler):
     def _user(self) -> str | None:
         """Whom the proxy vouches for; None, and an answer, where no proxy does."""
         connection: ssl.SSLSocket = self.connection
-        subject = dict(pair for row in connection.getpeercert()["subject"] for pair in row)
+        subject = dict(pair for row in (connection.getpeercert() or {}).get("subject", ()) for pair in row)
         user = self.headers.get("X-Remote-User")
         if subject.get("commonName") != _PROXY or not user:
             self._fail(401, "Unauthorized", f"{subject.get('commonName')} is not the proxy, or names no user")
             return None
         return str(user)
+
+    def _admit(self) -> None:
+        review = json.loads(self.rfile.read(int(self.headers.get("Content-Length", "0"))))
+        asked = review["request"]
+        allowed = asked["name"] != "refused"
+        answer = {"uid": asked["uid"], "allowed": allowed, "status": {"message": "it is called refused"}}
+        self._say(200, {"kind": "AdmissionReview", "apiVersion": review["apiVersion"], "response": answer})
 
     def _caller(self, user: str) -> dict[str, Any]:
         groups = self.headers.get_all("X-Remote-Group", [])
@@ -301,7 +312,7 @@ def main() -> None:
     server.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.context.load_cert_chain(asked.certificate, asked.key)
     server.context.load_verify_locations(asked.client_ca)
-    server.context.verify_mode = ssl.CERT_REQUIRED
+    server.context.verify_mode = ssl.CERT_OPTIONAL  # an API server shows a webhook none
     Handler.flunders = Flunders()
     print("ready", flush=True)
     server.serve_forever()

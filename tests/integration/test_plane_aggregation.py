@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import signal
@@ -204,6 +205,39 @@ def test_rbac_decides_who_is_let_through(lab: Lab) -> None:
         )
         assert me["user"] == "system:serviceaccount:default:reader"
         assert reader.ask(_FLUNDERS).status == 403
+
+
+def test_a_webhook_that_is_named_by_its_service_is_asked(lab: Lab) -> None:
+    lab.well()
+    hooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+    authority = base64.b64encode(Path(lab.ca).read_bytes()).decode()
+    service = {"name": "wardle", "namespace": "default", "path": "/admit", "port": 443}
+    hook = {
+        "name": "names.wardle.example.com",
+        "clientConfig": {"service": service, "caBundle": authority},
+        "rules": [
+            {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]},
+        ],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "failurePolicy": "Fail",
+    }
+    with lab.plane.client() as client:
+        client.create(hooks, {"metadata": {"name": "wardle"}, "webhooks": [hook]})
+        try:
+            maps = "/api/v1/namespaces/default/configmaps"
+            found = eventually(lambda: _refused(client, maps), what="the API server knows the webhook")
+            assert 'names.wardle.example.com" denied the request: it is called refused' in found
+            client.create(maps, {"metadata": {"name": "allowed"}})
+        finally:
+            client.delete(f"{hooks}/wardle")
+            client.ask(f"{maps}/allowed", "DELETE")
+
+
+def _refused(client: Client, maps: str) -> str | None:
+    """What is said of it; it is not kept where it is let in, before the API server has heard of the webhook."""
+    found = client.ask(f"{maps}?dryRun=All", "POST", {"metadata": {"name": "refused"}})
+    return None if found.ok else str(found.body["message"])
 
 
 def test_one_that_is_killed_is_unavailable_and_comes_back(lab: Lab) -> None:

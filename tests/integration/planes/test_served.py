@@ -6,12 +6,20 @@
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPException
+from pathlib import Path
+
 import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._plane.etcd import etcd_client
 from ansible_collections.ballast.kube.plugins.module_utils._plane.info.controllers import running_controllers
 from ansible_collections.ballast.kube.plugins.module_utils._plane.profiles import compose
-from tests.integration.plane_client import Client
+from tests.integration import processes
+from tests.integration.plane_client import Client, eventually
 from tests.integration.plane_lab import VERSION, Plane
 from tests.integration.planes.promise import FULL, controllers, promised
 
@@ -26,6 +34,14 @@ def test_discovery_says_what_is_promised(plane: Plane, admin: Client) -> None:
     else:
         assert sorted(found) == sorted(promised(profile))
         assert sorted(composition.resources) == sorted(promised(profile))
+
+
+@pytest.mark.parametrize("plane", [FULL], indirect=True)
+def test_full_serves_what_the_stock_api_server_serves(plane: Plane, admin: Client, tmp_path: Path) -> None:
+    """The same program with nothing but what it needs to run, over data of its own."""
+    with _stock(plane, tmp_path / "stock.log") as stock:
+        wanted = served(stock)
+    assert wanted == {name for name in served(admin) if not name.endswith(".suite.example.com")}
 
 
 def test_what_is_not_promised_is_not_there(plane: Plane, admin: Client) -> None:
@@ -72,3 +88,41 @@ def served(admin: Client) -> frozenset[str]:
         for resource in admin.get(path)["resources"]
         if "/" not in resource["name"]
     )
+
+
+@contextmanager
+def _stock(plane: Plane, log: Path) -> Iterator[Client]:
+    """The stock API server with its own defaults, beside the plane and with its certificates and etcd."""
+    port = _free_port(plane.address)
+    of_plane = {"tls-cert-file": "apiserver.crt", "tls-private-key-file": "apiserver.key", "client-ca-file": "ca.crt"}
+    given = {
+        **{flag.name: flag.value for flag in etcd_client(plane.desired())},
+        **{name: plane.pki(file) for name, file in of_plane.items()},
+        "etcd-prefix": "/stock",
+        "authorization-mode": "RBAC",
+        "bind-address": plane.address,
+        "secure-port": str(port),
+        "service-cluster-ip-range": "10.96.0.0/16",
+        "service-account-issuer": "https://stock.example.com",
+        "service-account-key-file": plane.pki("sa.pub"),
+        "service-account-signing-key-file": plane.pki("sa.key"),
+    }
+    argv = [plane.bin("kube-apiserver"), *(f"--{name}={value}" for name, value in given.items())]
+    with processes.running(argv, log):
+        endpoint = f"https://{plane.address}:{port}"
+        with Client(endpoint, ca=plane.pki("ca.crt"), certificate=plane.pki("admin.crt")) as client:
+            eventually(lambda: _is_ready(client), what=f"the stock API server is ready: {log}")
+            yield client
+
+
+def _is_ready(client: Client) -> bool:
+    try:
+        return client.ask("/readyz").ok
+    except (OSError, HTTPException):
+        return False
+
+
+def _free_port(address: str) -> int:
+    with socket.socket() as one:
+        one.bind((address, 0))
+        return int(one.getsockname()[1])
