@@ -168,6 +168,7 @@ def test_who_reads_the_control_plane_sees_the_agent_and_what_it_says(agent: Agen
         "log": f"{STATE_DIR}/log/aggregation.log",
         "pid": service_pid(machine.host, TARGET),
         "api_services": [{"name": "v1.a.b"}],
+        "problems": [],
     }
     machine.run(**GENERIC, state="stopped")
     told_of = READER.report(reading, machine.host)["aggregation"]
