@@ -48,6 +48,7 @@ _GRPC = ("plugins.io.containerd.server.v1.grpc", "grpc")  # from config version 
 class Containerd:
     """As it runs."""
 
+    pid: int
     program: str
     config_path: str
     version: Version
@@ -57,7 +58,7 @@ def find_containerd(host: Host, service: str, config_path: str) -> Containerd:
     """`config_path` "" is the one that it is started with. HostError where it does not run."""
     pid = daemon_pid(host, service)
     argv = [] if pid is None else command_line(host, pid)
-    if not argv or os.path.basename(argv[0]) != _PROGRAM:  # or still the script that starts it
+    if pid is None or not argv or os.path.basename(argv[0]) != _PROGRAM:  # or still the script that starts it
         raise MESSAGES.error("pulls-node-service", option="runtime_service", service=service, what=_PROGRAM)
     program = f"/proc/{pid}/exe"  # also after an update of the package, until it is started anew
     told = flag_value(argv, "--config") or flag_value(argv, "-c") or ""
@@ -65,7 +66,7 @@ def find_containerd(host: Host, service: str, config_path: str) -> Containerd:
     version = parse_version(printed)
     if version is None:
         raise MESSAGES.error("pulls-node-runtime-version", found=printed.strip(), version="of unknown version")
-    return Containerd(program, config_path or told or CONFIG_PATH, version)
+    return Containerd(pid, program, config_path or told or CONFIG_PATH, version)
 
 
 def dump(host: Host, containerd: Containerd) -> Tables:
@@ -82,8 +83,8 @@ def main_text(host: Host, containerd: Containerd) -> str:
     return data.decode(errors="surrogateescape")
 
 
-def containerd_place(host: Host, containerd: Containerd, recorded: Optional[str]) -> Place:
-    """`recorded` is the path of the drop-in that is there of an earlier run."""
+def containerd_place(host: Host, containerd: Containerd, config: Tables, recorded: Optional[str]) -> Place:
+    """`config` is its dump, `recorded` the path of the drop-in that is there of an earlier run."""
     text = main_text(host, containerd)
     version = head_version(text)
     if version < 2:
@@ -92,7 +93,7 @@ def containerd_place(host: Host, containerd: Containerd, recorded: Optional[str]
         )
     found = tables((host.read(recorded) or b"").decode(errors="replace")) if recorded else {}
     ours: Mapping[str, Scalar] = {**found.get(CRI_IMAGES, {}), **found.get(CRI_V2, {})}
-    return place(containerd.version, version, dump(host, containerd), ours=ours)
+    return place(containerd.version, version, config, ours=ours)
 
 
 def containerd_resource(
@@ -100,7 +101,7 @@ def containerd_resource(
 ) -> Resource:
     """What should be for these limits. UserError or HostError where they cannot be set here."""
     require_ctr(host, containerd)
-    where = containerd_place(host, containerd, recorded)
+    where = containerd_place(host, containerd, dump(host, containerd), recorded)
     check_keys(settings, containerd.version, where)
     if where.in_main_file:
         _number(containerd.config_path, main_text(host, containerd))
@@ -195,7 +196,8 @@ class _Proof:
     def _wait_until_healthy(self, host: Host) -> None:
         def probe() -> Union[Ready[None], Pending]:
             try:
-                reason = unhealthy(host, self._find(host))
+                found = self._find(host)
+                reason = unhealthy(host, found, dump(host, found))
             except HostError as error:  # down, or ended between two questions
                 reason = error.in_one_line
             return Pending(reason) if reason else Ready(None)
@@ -269,9 +271,8 @@ def changed_keys(before: Tables, after: Tables) -> set[str]:
     return {f"{table}.{key}" for table, key in names if before.get(table, {}).get(key) != after.get(table, {}).get(key)}
 
 
-def unhealthy(host: Host, containerd: Containerd) -> str:
-    """Why the one that runs is not in order, "" where it is."""
-    config = dump(host, containerd)
+def unhealthy(host: Host, containerd: Containerd, config: Tables) -> str:
+    """Why the one that runs is not in order, "" where it is. `config` is its dump."""
     address = next((str(config[name]["address"]) for name in _GRPC if config.get(name, {}).get("address")), "")
     argv = [require_ctr(host, containerd), "--address", address, "plugins", "ls"]
     done = host.run(argv, timeout=_TIMEOUT, check=False)

@@ -37,9 +37,11 @@ from .kubelet import KubeletKind
 from .messages import MESSAGES
 from .model import AUTO, CONTAINERD, CRIO, ImagePulls, Where
 from .proxy_limits import ProxyLimitsKind, proxy_resource
-from .report import reported
+from .report import Seen, reported
 
-_KUBELET, _CONTAINERD, _CRIO = "kubelet-drop-in", "containerd-drop-in", "crio-drop-in"
+_KUBELET, _CONTAINERD, _NUMBER, _CRIO = "kubelet-drop-in", "containerd-drop-in", "containerd-number", "crio-drop-in"
+_PROXY = "proxy-limits"
+KINDS = (_KUBELET, _CONTAINERD, _NUMBER, _CRIO, _PROXY)  # of the record
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,7 @@ class ImagePullsEngine(ResourceEngine[ImagePulls]):
         return findings
 
     def report(self, desired: ImagePulls, host: Host) -> dict[str, object]:
-        return read(host, desired)
+        return read(host, desired, Seen())
 
     def _bound(self, desired: ImagePulls, progress: Progress) -> ImagePullsEngine:
         where, seconds = desired.where, desired.ready_seconds
@@ -116,9 +118,9 @@ class ImagePullsEngine(ResourceEngine[ImagePulls]):
         bound.kinds = {
             _KUBELET: KubeletKind(where, seconds, progress),
             _CONTAINERD: ContainerdDropInKind(*containerd),
-            "containerd-number": ContainerdNumberKind(*containerd),
+            _NUMBER: ContainerdNumberKind(*containerd),
             _CRIO: CrioDropInKind(where.runtime_service or CRIO, seconds, progress),
-            "proxy-limits": ProxyLimitsKind(where.proxy_state_dir, progress),
+            _PROXY: ProxyLimitsKind(where.proxy_state_dir, progress),
         }
         return bound
 
@@ -126,17 +128,8 @@ class ImagePullsEngine(ResourceEngine[ImagePulls]):
 ENGINE = ImagePullsEngine()
 
 
-def read_params(host: Host, params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What `image_pulls_info` returns."""
-    return read(host, ImagePulls.to_read(params))
-
-
-def read(host: Host, desired: ImagePulls) -> dict[str, object]:
-    try:
-        runtime = find_runtime(host, desired.where)
-    except BallastError as error:
-        return reported(host, desired.where, ("", ""), why=error.in_one_line)
-    return reported(host, desired.where, runtime, why="")
+def read(host: Host, desired: ImagePulls, seen: Seen) -> dict[str, object]:
+    return reported(host, desired.where, lambda: find_runtime(host, desired.where), seen)
 
 
 def find_runtime(host: Host, where: Where) -> tuple[str, str]:
@@ -212,7 +205,7 @@ def _kubelet(desired: ImagePulls, host: Host) -> Resource:
 
 
 def _proxy(desired: ImagePulls, host: Host, recorded: Mapping[str, Recorded]) -> Resource:
-    there = recorded.get("proxy-limits")
+    there = recorded.get(_PROXY)
     return proxy_resource(host, desired.host, ABSENT if there is None else there.original)
 
 

@@ -130,15 +130,24 @@ def node_name(where: Where, kubelet: Kubelet) -> str:
 def read_in_effect(host: Host, where: Where, kubelet: Kubelet) -> Mapping[str, Any]:
     """From /configz, through the API server, which knows the kubelet's certificate. PeerError, HostError or UserError where
     it cannot be asked."""
+    path = f"/api/v1/nodes/{node_name(where, kubelet)}/proxy/configz"
+    answer = _api(host, where).get(path).get("kubeletconfig")
+    config = answer if isinstance(answer, dict) else {}
+    return {key: config.get(key) for key in DEFAULTS}
+
+
+def read_metrics(host: Host, where: Where, kubelet: Kubelet) -> str:
+    """As Prometheus scrapes them. Asked, and raises, as `read_in_effect`."""
+    return _api(host, where).text(f"/api/v1/nodes/{node_name(where, kubelet)}/proxy/metrics")
+
+
+def _api(host: Host, where: Where) -> Api:
     data = host.read(where.kubeconfig) if where.kubeconfig else None
     if data is None:
         why = f"{where.kubeconfig} is not there" if where.kubeconfig else "no kubeconfig is named"
         raise MESSAGES.error("pulls-node-not-read-back", why=why)
     base = os.path.dirname(where.kubeconfig)
-    api = Api(host, credentials(data.decode(errors="replace"), base_dir=base, name=where.kubeconfig), timeout=_SECONDS)
-    answer = api.get(f"/api/v1/nodes/{node_name(where, kubelet)}/proxy/configz").get("kubeletconfig")
-    config = answer if isinstance(answer, dict) else {}
-    return {key: config.get(key) for key in DEFAULTS}
+    return Api(host, credentials(data.decode(errors="replace"), base_dir=base, name=where.kubeconfig), timeout=_SECONDS)
 
 
 def unlike(wanted: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
@@ -177,7 +186,7 @@ class KubeletKind(DropInKind):
             pids.update([] if kubelet.pid is None else [kubelet.pid])
             if len(pids) > _ENDS_MOST:
                 raise PeerError(f"it ended {len(pids) - 1} times", id="pulls-node-kubelet-failed")
-            reason = "it does not run" if kubelet.pid is None else _unhealthy(host, kubelet)
+            reason = "it does not run" if kubelet.pid is None else unhealthy(host, kubelet)
             if not reason and ready_since is not None:
                 reason = _not_ready(host, self._where, kubelet, since=ready_since)
             return Pending(reason) if reason else Ready(None)
@@ -213,7 +222,7 @@ def require_kubelet_has(wanted: Mapping[str, Any], found: Mapping[str, Any], pat
         )
 
 
-def _unhealthy(host: Host, kubelet: Kubelet) -> str:
+def unhealthy(host: Host, kubelet: Kubelet) -> str:
     """Why not, "" where it says that it is, or is told to listen nowhere."""
     url = _healthz_url(host, kubelet)
     if not url:

@@ -56,7 +56,7 @@ SPEC: dict[str, Any] = {
     "ready_seconds": {"type": "int", "default": 120},
     **_WHERE,
 }
-INFO_SPEC = _WHERE
+INFO_SPEC: dict[str, Any] = {**_WHERE, "readiness": {"type": "bool", "default": False}}
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import fnmatch
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from typing import Any, Optional
 
 from ..._core.errors import BallastError
@@ -20,26 +20,37 @@ from . import containerd, crio, kubelet
 from .containerd_tables import CRI_IMAGES, CRI_V2, TRANSFER, keys_of
 from .model import CRIO, HOST_SPEC, Where
 from .proxy_limits import file_limits
-from .toml import head_imports, tables
+from .toml import Tables, head_imports, tables
 
 DEFAULT = "default"
 _PER_IMAGE, _NODE_WIDE = "layers of each image", "layers of all images"
 
 
-def reported(host: Host, where: Where, runtime: tuple[str, str], *, why: str) -> dict[str, object]:
-    """`runtime` is its name and its service, `why` why it could not be found. Each level has `settings`, by key
-    `{value, source}`, and `unread`: why part of it is not known, "" where all is."""
+@dataclass
+class Seen:
+    """What was found on the way to a report, for who goes on from there. `errors` by level: why part of it is not known."""
+
+    kubelet: Optional[kubelet.Kubelet] = None
+    containerd: Optional[containerd.Containerd] = None
+    config: Tables = field(default_factory=dict)  # containerd's own reading of its files
+    errors: dict[str, list[BallastError]] = field(default_factory=dict)
+
+
+def reported(host: Host, where: Where, find_runtime: Callable[[], tuple[str, str]], seen: Seen) -> dict[str, object]:
+    """`find_runtime` answers its name and its service. Each level has `settings`, by key `{value, source}`, and `unread`: why
+    part of it is not known, "" where all is."""
     return {
-        "kubelet": _level(lambda: _kubelet(host, where)),
-        "runtime": {"settings": {}, "unread": why} if why else _level(lambda: _runtime(host, where, *runtime)),
-        "host": _level(lambda: _host(host)),
+        "kubelet": _level(seen, "kubelet", lambda: _kubelet(host, where, seen)),
+        "runtime": _level(seen, "runtime", lambda: _runtime(host, where, *find_runtime(), seen)),
+        "host": _level(seen, "host", lambda: _host(host)),
     }
 
 
-def _level(read: Callable[[], dict[str, object]]) -> dict[str, object]:
+def _level(seen: Seen, name: str, read: Callable[[], dict[str, object]]) -> dict[str, object]:
     try:
         return read()
     except BallastError as error:
+        seen.errors.setdefault(name, []).append(error)
         return {"settings": {}, "unread": error.in_one_line}
 
 
@@ -47,17 +58,18 @@ def _row(value: object, source: Optional[str]) -> dict[str, object]:
     return {"value": value, "source": source}
 
 
-def _kubelet(host: Host, where: Where) -> dict[str, object]:
-    found = kubelet.find_kubelet(host, where)
-    unread, effective, files = [], None, None
+def _kubelet(host: Host, where: Where, seen: Seen) -> dict[str, object]:
+    found = seen.kubelet = kubelet.find_kubelet(host, where)
+    unread = seen.errors.setdefault("kubelet", [])
+    effective, files = None, None
     try:
         effective = kubelet.read_in_effect(host, where, found)
     except BallastError as error:
-        unread.append(error.in_one_line)
+        unread.append(error)
     try:
         files = kubelet.config_files(host, found)
     except BallastError as error:
-        unread.append(error.in_one_line)
+        unread.append(error)
     flags = {one.key: one for one in kubelet.flags_found(host, found, tuple(kubelet.FLAGS))}
     settings = {}
     for key in kubelet.DEFAULTS:
@@ -71,7 +83,7 @@ def _kubelet(host: Host, where: Where) -> dict[str, object]:
         "config_dir": kubelet.config_dir(host, found),
         "read_back": effective is not None,
         "settings": settings,
-        "unread": "; ".join(unread),
+        "unread": "; ".join(error.in_one_line for error in unread),
     }
 
 
@@ -89,19 +101,19 @@ def from_files(key: str, files: list[tuple[str, Mapping[str, Any]]]) -> tuple[An
     return value, source
 
 
-def _runtime(host: Host, where: Where, name: str, service: str) -> dict[str, object]:
+def _runtime(host: Host, where: Where, name: str, service: str, seen: Seen) -> dict[str, object]:
     if name == CRIO:
         effective = crio.read_in_effect(host)
         path = os.path.join(crio.CONFIG_DIRECTORY, crio.FILE_NAME)
         ours = (host.read(path) or b"").decode(errors="replace")
         rows = {key: _row(value, path if f"\n{key} =" in ours else None) for key, value in effective.items()}
         return {"name": name, "service": service, "settings": rows, "unread": ""}
-    found = containerd.find_containerd(host, service, where.runtime_config)
-    config = containerd.dump(host, found)
+    found = seen.containerd = containerd.find_containerd(host, service, where.runtime_config)
+    config = seen.config = containerd.dump(host, found)
     main = (host.read(found.config_path) or b"").decode(errors="replace")
     files = _containerd_files(host, found.config_path, main)
     recorded = next((path for path, _text in files if os.path.basename(path) == containerd.FILE_NAME), None)
-    place = containerd.containerd_place(host, found, recorded)
+    place = containerd.containerd_place(host, found, config, recorded)
     effective = config.get(place.effective, {})
     rows = {
         key: _row(effective.get(key), _containerd_source(files, place.effective, key))

@@ -149,9 +149,10 @@ def test_a_node_says_ready_since_a_moment() -> None:
 def _documented(name: str, *path: str) -> dict[str, Any]:
     text = (ROOT / f"plugins/modules/{name}.py").read_text(encoding="utf-8")
     documentation = yaml.safe_load(text.split('DOCUMENTATION = r"""')[1].split('"""')[0])
-    fragment = (ROOT / "plugins/doc_fragments/_image_pulls.py").read_text(encoding="utf-8")
-    shared = yaml.safe_load(fragment.split('DOCUMENTATION = r"""')[1].split('"""')[0])
-    options: dict[str, Any] = {**documentation.get("options", {}), **shared["options"]}
+    options: dict[str, Any] = dict(documentation.get("options") or {})
+    for fragment in documentation["extends_documentation_fragment"]:
+        shared = (ROOT / f"plugins/doc_fragments/{fragment.split('.')[2]}.py").read_text(encoding="utf-8")
+        options.update(yaml.safe_load(shared.split('DOCUMENTATION = r"""')[1].split('"""')[0])["options"])
     for part in path:
         options = options[part]["suboptions"]
     return options

@@ -1,0 +1,261 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a node in memory answers of the production readiness of its limits: when all is well, and with each known failure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ansible_collections.ballast.kube.plugins.module_utils._core.host import Response
+from ansible_collections.ballast.kube.plugins.module_utils._core.readiness import ENABLED, MEASURED, REQUIRED
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.engine import ENGINE, KINDS
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.inquiry import read_params
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.model import INFO_SPEC
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.readiness import FEATURE
+from ansible_collections.ballast.kube.plugins.module_utils._readiness.reading import parse_reading
+from tests.unit import cases
+from tests.unit.fakes import Killed, json_answer
+from tests.unit.pulls.node.fake_node import (
+    CONFIG_DIR,
+    CONTAINERD,
+    CONTAINERD_FILE,
+    HEAD,
+    KUBELET,
+    KUBELET_FILE,
+    MAIN,
+    MAIN_V3,
+    SERVER,
+    STATE,
+    Node,
+    params,
+)
+
+LIMITS: dict[str, Any] = {"max_parallel_image_pulls": 5, "runtime": {"max_concurrent_downloads": 8}}
+SOCKET = "/run/ballast-pull-proxy/n1.sock"
+BEHIND: dict[str, Any] = {"image_service_endpoint": SOCKET, "serialize_image_pulls": False, "registry_pull_qps": 0}
+METRICS = """\
+kubernetes_build_info{git_version="v1.37.1",major="1"} 1
+kubelet_runtime_operations_total{operation_type="pull_image"} 12
+kubelet_runtime_operations_total{operation_type="version"} 900
+kubelet_runtime_operations_errors_total{operation_type="pull_image"} 2
+kubelet_image_pull_duration_seconds_bucket{image_size_in_bytes="0-10MB",le="1"} 6
+kubelet_image_pull_duration_seconds_bucket{image_size_in_bytes="0-10MB",le="10"} 10
+kubelet_image_pull_duration_seconds_bucket{image_size_in_bytes="0-10MB",le="+Inf"} 10
+"""
+
+
+def node(**changes: Any) -> Node:
+    made = Node(**changes)
+    made.host.answer(f"{SERVER}/api/v1/nodes/n1/proxy/metrics", lambda _url, _body: _metrics(made))
+    return made
+
+
+def _metrics(made: Node) -> Response:
+    return json_answer(403, {"message": "no"}) if made.deaf else Response(status=200, body=METRICS.encode())
+
+
+def limited(**options: Any) -> Node:
+    made = node()
+    cases.apply(ENGINE, made.asked(**(options or LIMITS)), made.host)
+    _open_files(made, 40)
+    return made
+
+
+def behind() -> Node:
+    made = node()
+    made.host.given("/etc/ballast/pull-proxy.json", json.dumps({"listeners": [], "max_in_flight": 3}))
+    made.host.given(SOCKET)
+    made.host._nodes[SOCKET].kind = "socket"
+    cases.apply(ENGINE, made.asked(**BEHIND), made.host)
+    _open_files(made, 40)
+    return made
+
+
+def _open_files(made: Node, count: int) -> None:
+    proc = f"/proc/{made.containerd_pid()}"
+    for number in range(count):
+        made.host.given(f"{proc}/fd/{number}")
+    made.host.given(
+        f"{proc}/limits", "Limit  Soft Limit  Hard Limit  Units\nMax open files            100      4096   files\n"
+    )
+
+
+def read(made: Node, **options: Any) -> dict[str, Any]:
+    """As the module returns it; without an effect, and as the report takes it."""
+    before = len(made.host.effects)
+    given = {name: params().get(name, row.get("default")) for name, row in INFO_SPEC.items()}
+    found: Any = read_params(made.host, {**given, "readiness": True, **options})["readiness"]
+    assert made.host.effects[before:] == []
+    parse_reading(json.loads(json.dumps(found)), FEATURE)
+    return dict(found)
+
+
+def verdicts(found: dict[str, Any]) -> dict[str, str]:
+    return {name: answer["verdict"] for name, answer in found["answers"].items()}
+
+
+def test_the_kinds_of_the_record_are_those_that_are_made() -> None:
+    made = node()
+    assert tuple(ENGINE._bound(made.asked(), None).kinds) == KINDS  # type: ignore[arg-type]
+
+
+def test_without_limits_it_is_off_and_needs_nothing() -> None:
+    made = node()
+    assert list(read(made)["answers"]) == [ENABLED]
+    found = read(made, kubelet_service="/etc/sv/none", runtime_service="/etc/sv/none", kubeconfig=None)
+    assert verdicts(found) == {ENABLED: "no"}
+
+
+def test_it_is_not_asked_for_unless_it_is_wanted() -> None:
+    made = limited()
+    given = {name: params().get(name, row.get("default")) for name, row in INFO_SPEC.items()}
+    asked = len(made.host.requests)
+    assert "readiness" not in read_params(made.host, given)
+    assert not any("metrics" in url for _method, url, _body in made.host.requests[asked:])
+
+
+def test_limits_that_are_in_effect_are_ready() -> None:
+    found = read(limited())
+    assert verdicts(found) == dict.fromkeys(MEASURED, "yes")
+    assert found["present"] == ()
+    assert found["versions"] == {"kubelet": "v1.37.1", "containerd": "2.3"}
+    answers = found["answers"]
+    assert answers["disabling"]["lines"] == (
+        f"remove the kubelet's drop-in {KUBELET_FILE}",
+        f"remove containerd's drop-in {CONTAINERD_FILE}",
+    )
+    assert "starts runtime and kubelet anew" in answers["disabling"]["text"]
+    duration, failed = answers["healthy"]["figures"]
+    assert [bucket["count"] for bucket in duration["buckets"]] == [6, 10, 10]
+    assert (duration["value"], failed["value"]) == (pytest.approx(9.775), 2)
+    files = answers["scale"]["figures"][0]
+    assert (files["value"], files["limit"]) == (40, 100)
+    assert answers["in_use"]["figures"][0]["value"] == 12
+
+
+def test_behind_the_proxy() -> None:
+    found = read(behind())
+    assert {name: verdict for name, verdict in verdicts(found).items() if verdict != "yes"} == {"dependencies": "no"}
+    assert found["answers"]["dependencies"]["text"] == "missing: the pull proxy"  # this one does not answer
+
+
+def test_what_cannot_be_read_is_not_taken_for_well() -> None:
+    made = limited()
+    made.deaf = True
+    found = read(made)
+    assert {name for name, verdict in verdicts(found).items() if verdict != "yes"} == {"in_use", "healthy"}
+    assert verdicts(found)["healthy"] == "unknown"
+    assert "nodes/proxy" in found["answers"]["healthy"]["remedy"]
+    assert found["answers"]["healthy"]["figures"][0]["value"] is None
+
+
+def test_a_record_that_cannot_be_read_is_not_taken_for_off() -> None:
+    made = limited()
+    made.host.given(f"{STATE}/ledger.jsonl", '{"op": "recorded", "kind": "of another version", "target": "x"}\n')
+    found = read(made)
+    assert verdicts(found) == {ENABLED: "unknown"}
+    assert found["answers"][ENABLED]["remedy"]
+
+
+def test_files_without_end_are_told() -> None:
+    made = limited()
+    _open_files(made, 95)
+    assert read(made)["answers"]["scale"]["verdict"] == "no"
+
+
+# Failures
+
+
+def _flag(made: Node) -> None:
+    made.flags = (*made.flags, "--serialize-image-pulls=false")
+    made.services.host.processes[made.kubelet_pid()].argv = made.argv("kubelet")
+
+
+def _later_file(made: Node) -> None:
+    made.host.given(f"{CONFIG_DIR}/99-other.conf", f"{HEAD}maxParallelImagePulls: 9\nserializeImagePulls: false\n")
+    made.effective["maxParallelImagePulls"] = 9
+
+
+def _lost_file(made: Node) -> None:
+    made.host.remove(CONTAINERD_FILE)
+    made.host.effects.clear()
+
+
+def _kubelet_ends(made: Node) -> None:
+    made.host.given(f"{KUBELET}/supervise/stat", "down\n")
+
+
+def _no_cri(made: Node) -> None:
+    made.broken_cri = True
+
+
+def _number(made: Node) -> None:
+    made.host.given(MAIN, f"{MAIN_V3}\n[plugins.'io.containerd.cri.v1.images']\n  max_concurrent_downloads = 9\n")
+
+
+def _killed(made: Node) -> None:
+    made.host.fail_at(8)
+    with pytest.raises(Killed):
+        cases.apply(ENGINE, made.asked(**{**LIMITS, "max_parallel_image_pulls": 6}), made.host)
+    made.host.calm()
+
+
+def _serial(made: Node) -> None:
+    made.effective["serializeImagePulls"] = True
+
+
+def _no_socket(made: Node) -> None:
+    made.host.remove(SOCKET)
+    made.host.effects.clear()
+
+
+@pytest.mark.parametrize(
+    ("make", "cause", "id", "words"),
+    [
+        (limited, _flag, "image-pulls-flag-wins", "serializeImagePulls is set by --serialize-image-pulls of process"),
+        (
+            limited,
+            _later_file,
+            "image-pulls-not-in-effect",
+            "maxParallelImagePulls of the kubelet is 9, and was set to 5",
+        ),
+        (limited, _lost_file, "image-pulls-not-in-effect", f"{CONTAINERD_FILE} is not there"),
+        (limited, _kubelet_ends, "image-pulls-kubelet-unhealthy", "the kubelet does not run"),
+        (limited, _no_cri, "image-pulls-runtime-unhealthy", "plugin io.containerd.grpc.v1.cri: error"),
+        (limited, _number, "image-pulls-other-way", "without its transfer service"),
+        (limited, _killed, "image-pulls-broken-off", "a run that did not end"),
+        (behind, _serial, "image-pulls-serial-behind-proxy", "serializeImagePulls is true"),
+        (behind, _no_socket, "image-pulls-proxy-away", f"there is no socket {SOCKET}"),
+    ],
+)
+def test_a_known_failure_is_found(make: Callable[[], Node], cause: Callable[[Node], None], id: str, words: str) -> None:
+    made = make()
+    assert read(made)["present"] == ()
+    cause(made)
+    found = read(made)
+    assert id in found["present"]
+    failures = found["answers"]["failures"]
+    assert failures["verdict"] == "no"
+    assert any(line.startswith(f"{id}: ") and words in line for line in failures["lines"])
+    assert set(verdicts(found)) == set(MEASURED)
+    assert all(found["answers"][name]["remedy"] for name in REQUIRED if verdicts(found)[name] != "yes")
+
+
+def test_every_failure_that_is_found_is_known_and_the_other_way_round() -> None:
+    cases_of = test_a_known_failure_is_found.pytestmark[0].args[1]  # type: ignore[attr-defined]
+    assert {case[2] for case in cases_of} == {mode.id for mode in FEATURE.failures}
+
+
+def test_a_containerd_that_does_not_run_is_a_dependency() -> None:
+    made = limited()
+    made.host.given(f"{CONTAINERD}/supervise/stat", "down\n")
+    found = read(made)
+    assert found["answers"]["dependencies"]["verdict"] == "no"
+    assert "the directory of the runit service" in found["answers"]["dependencies"]["remedy"]
+    assert verdicts(found)["scale"] == "unknown"
