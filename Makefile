@@ -53,7 +53,7 @@ test-matrix: env-test  ## the tests against a real lab, for every Kubernetes ver
 
 format: env-test  ## mend what ruff can mend: imports, layout
 	@$(VENV)/bin/ruff check --quiet --fix . ; $(VENV)/bin/ruff format --quiet .
-lint: env-test  ## ruff, mypy, yamllint, ansible-lint, changelog
+lint: env-test  ## ruff, mypy, yamllint, ansible-lint, changelog, documentation, figure of the architecture
 sanity: env-test  ## ansible-test sanity
 build: env-test  ## build the collection's archive and check what is in it
 unit: env-test  ## unit tests; ARGS="-k name" to choose

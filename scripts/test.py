@@ -3,10 +3,10 @@
     python3 scripts/test.py [--list] [NAME ...] [-- ARGUMENT ...]
 
 Each part is a row of PARTS. The rows of a lane run one after the other, the lanes side by side, and a row waits for
-what it needs. Output goes to .build/logs/PART.log, the end of it to the terminal when the part fails; a part that is
-named alone writes to the terminal itself, and takes the arguments after `--`. The last line of a run says
-`N passed, N failed`: the tests of the pytest parts, and one for every other check. The status is 0 only if everything
-that was to run did, and passed.
+what it needs; one of lane EITHER goes to the lane that comes to its end first. Output goes to .build/logs/PART.log,
+the end of it to the terminal when the part fails; a part that is named alone writes to the terminal itself, and takes
+the arguments after `--`. The last line of a run says `N passed, N failed`: the tests of the pytest parts, and one for
+every other check. The status is 0 only if everything that was to run did, and passed.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ BIN = str(ROOT / ".venv/bin")
 TAIL_LINES = 60
 NAMED_TESTS = 10  # of a part, when tests of it failed
 HEARTBEAT_SECONDS = 30
+EITHER = ""
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,9 @@ PARTS = (
     Part("yamllint", (f"{BIN}/yamllint", "--strict", "."), lane="tools", group="lint", needs=("env",)),
     Part("ansible-lint", (f"{BIN}/ansible-lint", "--offline", "--strict"), lane="tools", group="lint", needs=("env",)),
     Part("changelog", (f"{BIN}/antsibull-changelog", "lint"), lane="tools", group="lint", needs=("env",)),
+    Part("documentation", (f"{BIN}/antsibull-docs", "lint-collection-docs", "--plugin-docs", "--validate-collection-refs", "all", "."),
+         lane="tools", group="lint", needs=("env",)),
+    Part("architecture", (f"{BIN}/python", "scripts/architecture.py", "--check"), lane="tools", group="lint", needs=("env",)),
     Part("unit", pytest("-n", "2", "--timeout=120", "tests/unit"), lane="tools", needs=("env",), pytest=True),
     Part("sanity", (f"{BIN}/python", "scripts/sanity.py"), lane="tools", needs=("env",), minutes=15),
     Part("build", (f"{BIN}/python", "scripts/build.py"), lane="tools", needs=("env",)),
@@ -73,10 +77,10 @@ PARTS = (
     Part("alone", pytest("-m", "alone", "--timeout=900", "tests/integration"), lane="lab", needs=ALL_HERE, root=True, pytest=True),
     Part("integration", pytest("-m", "not vm and not alone and not versions", "--timeout=900", "tests/integration"), lane="lab", needs=ALL_HERE, minutes=60,
          root=True, pytest=True),
-    Part("machines", pytest("-m", "vm", "--timeout=1800", "tests/integration"), lane="tools", needs=(*ALL_HERE, "alone"), minutes=30,
-         root=True, pytest=True),
     Part("molecule", (f"{BIN}/molecule", "test", "--all"), lane="tools", needs=(*ALL_HERE, "alone"), minutes=60, root=True,
          clean=(f"{BIN}/molecule", "destroy", "--all")),
+    Part("machines", pytest("-m", "vm", "--timeout=1800", "tests/integration"), lane=EITHER, needs=(*ALL_HERE, "alone"), minutes=30,
+         root=True, pytest=True),
 )
 # fmt: on
 
@@ -267,8 +271,16 @@ class Driver:
             return False
         if any(states[need] != "passed" for need in needs):
             return False
+        if run.part.lane == EITHER:
+            return self.lane_is_free()
         ahead = self.runs[: self.runs.index(run)]
         return not any(other.part.lane == run.part.lane and other.state in ("waiting", "running") for other in ahead)
+
+    def lane_is_free(self) -> bool:
+        lanes = {run.part.lane for run in self.runs} - {EITHER}
+        busy = {run.part.lane for run in self.runs if run.state in ("waiting", "running")} - {EITHER}
+        guests = sum(run.part.lane == EITHER and run.state == "running" for run in self.runs)
+        return not lanes or len(busy) + guests < len(lanes)
 
     def show(self) -> None:
         now = time.monotonic()
