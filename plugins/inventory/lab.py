@@ -26,6 +26,9 @@ description:
     C(image_pulls_state_dir).
   - Every instance has those that the playbook C(ballast.kube.balloons) reads, C(balloons_slice), C(balloons_kubelet_config) and
     C(balloons_kubelet_config_dir).
+  - Hosts and the machine of the control plane have those by which the playbook C(ballast.kube.readiness) finds what runs there,
+    C(node_instances_state_dir), C(node_instances_lab), C(node_instances_list), C(node_instances_gateway), C(node_instances_kube_proxy),
+    C(node_instances_api_server) and C(control_plane_state_dir).
   - Nothing that the record holds is ever treated as a template.
   - The name of the configuration file must end in C(ballast.yml), C(ballast.yaml), C(lab.yml) or C(lab.yaml).
 extends_documentation_fragment:
@@ -81,6 +84,9 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _PATH = re.compile(r"/[-A-Za-z0-9._/]{1,200}", re.ASCII)
 _USER = re.compile(r"[a-z_][-a-z0-9_]{0,31}", re.ASCII)
 _VERSION_TEXT = re.compile(r"\d+\.\d+\.\d+", re.ASCII)
+_BACKEND = re.compile("iptables|ipvs|nftables")
+_KUBE_PROXY = re.compile("service|daemonset")
+_QUANTITY = re.compile(r"[0-9.]{1,20}[A-Za-z]{0,2}", re.ASCII)
 _RESERVED = ("all", "ungrouped")
 _LOCAL = "localhost"
 # Every other variable is checked against a form that has no room for a template.
@@ -180,9 +186,11 @@ def groups_of(record: object, *, python: str, uid: int, is_systemd: bool) -> dic
         proxies.setdefault(f"proxy_{nodes[name]['ballast_proxy_backend']}", {})[name] = {}
     # The control plane runs where Ansible does, also when every node is on another machine.
     control_plane = hosts.get(_LOCAL, {"ansible_connection": "local", "ansible_python_interpreter": python})
+    instances = {name: _node_instances(lab, place) for name, place in carriers.items()}
+    plane = {"control_plane_state_dir": os.path.join(common["ballast_lab"]["lab_dir"], "plane")}
     return {
-        "ballast_hosts": {name: {**variables, **common} for name, variables in hosts.items()},
-        "ballast_control_plane": {_LOCAL: {**control_plane, **common, **proxy}},
+        "ballast_hosts": {name: {**variables, **instances[name], **common} for name, variables in hosts.items()},
+        "ballast_control_plane": {_LOCAL: {**control_plane, **common, **proxy, **plane}},
         "ballast_nodes": nodes,
         **dict(sorted(proxies.items())),
     }
@@ -235,14 +243,14 @@ def _node_vars(place: _Place, carrier: str, *, uid: int, via: Vars) -> Vars:
         "ballast_pod_cidr": place.network("pod_cidr"),
         "ballast_labels": dict(place.value("labels", Mapping)),
         "ballast_taints": list(place.value("taints", list)),
-        "ballast_proxy_backend": place.text("proxy_backend", re.compile("iptables|ipvs|nftables")),
+        "ballast_proxy_backend": place.text("proxy_backend", _BACKEND),
         "ballast_runtime": place.text("runtime", _NAME),
     }
 
 
 def _kube_proxy_deployment(lab: _Place) -> Vars:
     """Where a DaemonSet runs kube-proxy; empty where each node has a service for it. A record without it is of an earlier version."""
-    if not lab.has("kube_proxy") or lab.text("kube_proxy", re.compile("service|daemonset")) == "service":
+    if not lab.has("kube_proxy") or lab.text("kube_proxy", _KUBE_PROXY) == "service":
         return {}
     kubeconfig = os.path.join(lab.text("lab_dir", _PATH), "admin.kubeconfig")
     return {"kube_proxy_deployment": "daemonset", "kube_proxy_admin_kubeconfig": kubeconfig}
@@ -273,6 +281,32 @@ def _balloons(lab: _Place, place: _Place, carrier: _Place) -> Vars:
         "balloons_slice": joined(*parts),
         "balloons_kubelet_config": os.path.join(_home(carrier, name), "etc/kubelet.json"),
         "balloons_kubelet_config_dir": os.path.join(_home(carrier, name), "etc/kubelet.conf.d"),
+    }
+
+
+def _node_instances(lab: _Place, carrier: _Place) -> Vars:
+    """What `kubelet_instance_info` needs of a host. Labels and taints are free text, and nothing is read by them."""
+    server, name = lab.place("control_plane"), carrier.text("name", _NAME)
+    nodes = [place for place in lab.places("nodes") if place.value("host", str) == name]
+    return {
+        "node_instances_lab": lab.text("name", _NAME),
+        "node_instances_state_dir": os.path.join(carrier.text("state_dir", _PATH), "nodes"),
+        "node_instances_list": [_node_instance(place) for place in nodes],
+        "node_instances_api_server": f"https://{server.address('address')}:{server.value('port', int)}",
+        **({"node_instances_gateway": carrier.interface("gateway")} if carrier.has("gateway") else {}),
+        **({"node_instances_kube_proxy": lab.text("kube_proxy", _KUBE_PROXY)} if lab.has("kube_proxy") else {}),
+    }
+
+
+def _node_instance(place: _Place) -> Vars:
+    return {
+        "name": place.text("name", _NAME),
+        "address": place.address("address"),
+        "pod_cidr": place.network("pod_cidr"),
+        "proxy_backend": place.text("proxy_backend", _BACKEND),
+        "runtime": place.text("runtime", _NAME),
+        **{limit: place.text(limit, _QUANTITY) for limit in ("cpu", "memory") if place.has(limit)},
+        **({"pids": place.value("pids", int)} if place.has("pids") else {}),
     }
 
 
@@ -332,6 +366,9 @@ class _Place:
 
     def place(self, key: str) -> _Place:
         return _Place(self._value.get(key), f"{self.path}.{key}")
+
+    def interface(self, key: str) -> str:
+        return str(self._parsed(key, ipaddress.ip_interface))
 
     def places(self, key: str) -> list[_Place]:
         return [_Place(value, f"{self.path}.{key}[{at}]") for at, value in enumerate(self.value(key, list))]

@@ -157,6 +157,28 @@ def test_the_playbook_of_balloons_is_told_of_each_instance() -> None:
     }
 
 
+def test_readiness_is_told_what_runs_on_each_machine() -> None:
+    machine = {**MACHINE, "gateway": "10.98.0.1/24"}
+    nodes = [{**NODE, "host": "vm1", "cpu": "500m", "memory": "2Gi", "pids": 400}]
+    found = groups(hosts=[machine], nodes=nodes, kube_proxy="service")
+    (instance,) = found["ballast_hosts"]["vm1"].pop("node_instances_list")
+    told = {name: value for name, value in found["ballast_hosts"]["vm1"].items() if name.startswith("node_instances_")}
+    assert told == {
+        "node_instances_lab": "lab",
+        "node_instances_state_dir": "/var/lib/ballast/lab/nodes",
+        "node_instances_api_server": "https://10.97.0.1:6443",
+        "node_instances_gateway": "10.98.0.1/24",
+        "node_instances_kube_proxy": "service",
+    }
+    assert instance == {
+        **{name: NODE[name] for name in ("name", "address", "pod_cidr", "proxy_backend", "runtime")},
+        "cpu": "500m",
+        "memory": "2Gi",
+        "pids": 400,
+    }
+    assert found["ballast_control_plane"]["localhost"]["control_plane_state_dir"] == "/srv/lab/plane"
+
+
 def test_a_machine_runs_kube_proxy_as_a_unit_whatever_this_host_has() -> None:
     found = groups(is_systemd=False, hosts=[MACHINE], nodes=[{**NODE, "host": "vm1"}])["ballast_nodes"]["n1"]
     assert found["kube_proxy_service"] == "ballast-lab-n1-kube-proxy"
@@ -197,6 +219,8 @@ DAMAGED: list[tuple[str, Any]] = [
     ("lab.nodes[0].netns", record(**node(netns="/run/../etc"))),
     ("lab.nodes[0].mountns", record(**node(mountns="/run/x;id"))),
     ("lab.nodes[0].pod_cidr", record(**node(pod_cidr="10.1/99"))),
+    ("lab.nodes[0].cpu", record(**node(cpu="{{ 1 }}"))),
+    ("lab.hosts[0].gateway", record(hosts=[{**LOCAL, "gateway": "10.1"}])),
     ("lab.nodes[0].labels", record(**node(labels=["a"]))),
     ("lab.nodes[0].proxy_backend", record(**node(proxy_backend="userspace"))),
 ]
