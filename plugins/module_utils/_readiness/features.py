@@ -8,5 +8,6 @@ from __future__ import annotations
 
 from .._core.readiness import Feature
 from .._plane.readiness import FEATURE as CONTROL_PLANE
+from .._pulls.node.readiness import FEATURE as IMAGE_PULLS
 
-FEATURES: tuple[Feature, ...] = (CONTROL_PLANE,)
+FEATURES: tuple[Feature, ...] = (IMAGE_PULLS, CONTROL_PLANE)
