@@ -12,11 +12,13 @@ version_added: 0.1.0
 description:
   - Says which mode is in effect, whether kube-proxy is in order, what other modes have left on the node, and what is recorded of changes.
   - With O(mode), runs the checks before a change to it. With O(audit), compares the rules in the kernel with what the Services mean.
+  - With O(readiness=true) the rules are compared too, and a host without kube-proxy is no failure; RV(readiness) is then all that is returned.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
   - ballast.kube._attributes.info_module
   - ballast.kube._kube_proxy
+  - ballast.kube._readiness
 options:
   mode:
     description: The backend that a change would be to.
@@ -93,14 +95,21 @@ preflight:
   type: list
   elements: dict
 differences:
-  description: Where rules in the kernel are not what the Services mean, a line each. Empty without O(audit).
+  description: Where rules in the kernel are not what the Services mean, a line each. Empty without O(audit) and O(readiness).
   returned: success
   type: list
   elements: str
+readiness:
+  description:
+    - What was measured of the feature's production readiness, as the report of M(ballast.kube.readiness_info) takes it - C(feature),
+      C(answers) by name, each with C(verdict), C(text), C(how), C(remedy), C(figures) and C(lines), C(present), the failure modes that
+      were found, and C(versions).
+  returned: O(readiness=true)
+  type: dict
 """
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_reading
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.engine import read
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.info import read
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.request import INFO_SPEC
 
 

@@ -21,7 +21,6 @@ import os
 import sys
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any
 
 from ..._core.cgroup import CGROUP_KINDS, Limits, cgroup
 from ..._core.engine import Finding, ResourceEngine
@@ -37,10 +36,11 @@ from . import guard, installation
 from .bridge import bridge_config
 from .config_file import changed_text, parse_config
 from .health import not_in_order, read_version
-from .inspection import inspected, refuse, stands_against
+from .inspection import refuse, stands_against
 from .installation import DAEMONSET
 from .messages import MESSAGES
 from .request import CONFIRMED, PRESENT, PREVIOUS, Found, KubeProxy
+from .sources import Sources
 from .switch import BridgeKind, Means, PodKind, ServiceKind, bridge_resource, pod_resource, service_resource
 
 _GROUP = "guard"
@@ -79,7 +79,7 @@ class KubeProxyEngine(ResourceEngine[KubeProxy]):
             return
         found = self.observe(desired, host)
         if fields(found.proxy.value)["mode"] != desired.mode:
-            refuse(stands_against(host, desired, found))
+            refuse(stands_against(host, desired, found, Sources(host, desired.where, found)))
 
     def plan(self, desired: KubeProxy, state: State) -> Plan:
         if not isinstance(state, Found):
@@ -173,13 +173,6 @@ class KubeProxyEngine(ResourceEngine[KubeProxy]):
 
 
 ENGINE = KubeProxyEngine()
-
-
-def read(host: Host, params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What `kube_proxy_info` returns."""
-    desired = KubeProxy.to_read(params)
-    found = ENGINE.observe(desired, host)
-    return {**ENGINE.reported(desired, found, host), **inspected(host, desired, found, audit=params["audit"])}
 
 
 def _proxy(desired: KubeProxy, node: str, engine: KubeProxyEngine, host: Host) -> Resource:

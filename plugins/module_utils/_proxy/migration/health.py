@@ -28,7 +28,7 @@ _PENDING = (
     "kubeproxy_sync_proxy_rules_service_changes_pending",
 )
 # Counted from kube-proxy's start. The alpha releases have the first two without a family.
-_FAILURES = (
+FAILURES = (
     "kubeproxy_sync_proxy_rules_nftables_sync_failures_total",
     "kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total",
     "kubeproxy_sync_proxy_rules_iptables_restore_failures_total",
@@ -50,8 +50,13 @@ def read_mode(host: Host, config: Mapping[str, Any]) -> str:
 
 def read_version(host: Host, config: Mapping[str, Any]) -> str:
     """As in "v1.36.4"; "" where it is not told."""
-    found = re.search(rb'kubernetes_build_info\{[^}]*git_version="(v[^"+-]+)', _metrics(host, config))
-    return found[1].decode() if found else ""
+    return version_in(read_metrics(host, config))
+
+
+def version_in(metrics: str) -> str:
+    """The same, of what kube-proxy said."""
+    found = re.search(r'kubernetes_build_info\{[^}]*git_version="(v[^"+-]+)', metrics)
+    return found[1] if found else ""
 
 
 def read_samples(host: Host, config: Mapping[str, Any]) -> Samples:
@@ -102,7 +107,7 @@ def unsynced(samples: Samples) -> str:
         for labels, count in samples.get(name, {}).items():
             if count:
                 return f"{count:.0f} changes wait to be written{_shown(labels)}"
-    for name in _FAILURES:
+    for name in FAILURES:
         for labels, count in samples.get(name, {}).items():
             if count:
                 return f"{name}{labels} is {count:.0f}"

@@ -6,17 +6,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, Optional
 
-from ..._core.errors import PeerError
+from ..._core.errors import BallastError
 from ..._core.host import Host
 from ..._core.kinds import fields
 from . import installation
 from .config_file import merged
-from .feed import snapshot
-from .health import not_in_order, read_metrics, read_version
+from .health import not_in_order, version_in
 from .messages import MESSAGES
 from .preflight.facts import Asked, read_facts
 from .preflight.rule import PreflightFinding
@@ -24,20 +22,34 @@ from .preflight.rules import preflight
 from .proof import differences
 from .request import Found, KubeProxy
 from .residue.engine import read_residue
+from .sources import Sources
 
 
-def stands_against(host: Host, desired: KubeProxy, found: Found) -> list[PreflightFinding]:
+@dataclass(frozen=True)
+class Audit:
+    """Where rules are not what the Services mean, a line each. `problem`: why that is not known."""
+
+    differences: tuple[str, ...]
+    problem: str = ""
+
+    @property
+    def told(self) -> list[str]:
+        """What nobody could look at is told of as a difference: nobody knows that there is none."""
+        return [self.problem] if self.problem else list(self.differences)
+
+
+def stands_against(host: Host, desired: KubeProxy, found: Found, sources: Sources) -> list[PreflightFinding]:
     """What the checks before a change to `desired.mode` find; empty where nothing stands against it."""
     asked = Asked(
-        from_mode=str(fields(found.proxy.value)["mode"]),
+        from_mode=mode_in_effect(found),
         to_mode=desired.mode,
         config=found.config,
         wanted_config=merged(found.config, {**desired.config, "mode": desired.mode}),
-        kube_proxy_version=read_version(host, found.config),
+        kube_proxy_version=version_in(sources.metrics),
         deployment=desired.where.deployment,
         node_name=found.node,
-        snapshot=snapshot(installation.api(host, desired.where, found.config), found.node),
-        metrics=read_metrics(host, found.config),
+        snapshot=sources.snapshot,
+        metrics=sources.metrics,
     )
     return preflight(read_facts(host, asked), acknowledge=desired.acknowledge)
 
@@ -53,8 +65,10 @@ def refuse(findings: list[PreflightFinding]) -> None:
         raise MESSAGES.error("migrate-preflight", found=told, count=len(open_ones), ids=ids)
 
 
-def inspected(host: Host, desired: KubeProxy, found: Found, *, audit: bool) -> dict[str, Any]:
-    mode = str(fields(found.proxy.value)["mode"])
+def inspected(
+    host: Host, desired: KubeProxy, found: Found, sources: Sources, audit: Optional[Audit] = None
+) -> dict[str, Any]:
+    mode = mode_in_effect(found)
     reason = not_in_order(host, found.config, mode) if mode else "it does not answer"
     bridged = any(one.kind == "bridge" for one in found.recorded)
     report: dict[str, Any] = {
@@ -62,20 +76,25 @@ def inspected(host: Host, desired: KubeProxy, found: Found, *, audit: bool) -> d
         "reason": reason,
         "residue": [asdict(one) for one in read_residue(host, mode, bridged)] if mode else [],
         "preflight": [],
-        "differences": [],
+        "differences": audit.told if audit is not None and mode else [],
     }
     if desired.mode and desired.mode != mode:
-        report["preflight"] = [asdict(one) for one in stands_against(host, desired, found)]
-    if audit and mode:
-        report["differences"] = _audited(host, desired, found.config, mode, found.node)
+        report["preflight"] = [asdict(one) for one in stands_against(host, desired, found, sources)]
     return report
 
 
-def _audited(host: Host, desired: KubeProxy, config: Mapping[str, Any], mode: str, node: str) -> list[str]:
-    """An API that is away is told of as a difference: nobody knows that there is none."""
+def mode_in_effect(found: Found) -> str:
+    """ "" where kube-proxy does not answer."""
+    return str(fields(found.proxy.value)["mode"])
+
+
+def audited(host: Host, desired: KubeProxy, found: Found, sources: Sources) -> Audit:
+    mode = mode_in_effect(found)
+    if not mode:
+        return Audit((), "kube-proxy does not answer, so that it is not known which rules are its own")
     try:
-        data = snapshot(installation.api(host, desired.where, config), node)
         variant = installation.iptables_variant(host, desired.where)
-        return differences(host, data, config, mode=mode, node=node, variant=variant)
-    except PeerError as error:
-        return [error.in_one_line]
+        given = sources.snapshot
+        return Audit(tuple(differences(host, given, found.config, mode=mode, node=found.node, variant=variant)))
+    except BallastError as error:
+        return Audit((), error.in_one_line)

@@ -47,7 +47,11 @@ _READ = (
     "acknowledge",
     "state_dir",
 )
-INFO_SPEC: dict[str, Any] = {**{name: SPEC[name] for name in _READ}, "audit": {"type": "bool", "default": False}}
+INFO_SPEC: dict[str, Any] = {
+    **{name: SPEC[name] for name in _READ},
+    "audit": {"type": "bool", "default": False},
+    "readiness": {"type": "bool", "default": False},
+}
 
 
 @dataclass(frozen=True)

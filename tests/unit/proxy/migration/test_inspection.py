@@ -14,8 +14,9 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.errors import B
 from ansible_collections.ballast.kube.plugins.module_utils._core.web import no_answer_error
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration import inspection
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.engine import ENGINE
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.inspection import inspected, refuse
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.inspection import audited, inspected, refuse
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.preflight.rule import PreflightFinding
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.sources import Sources
 from tests.unit.proxy.migration.fake_node import SERVER, SERVICE, Node
 
 FOUND = PreflightFinding("preflight-x", "soft", ("a", "b"), "it stands in the way", "move it", acknowledged=False)
@@ -30,7 +31,10 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def look(node: Node, *, audit: bool = False, **options: Any) -> dict[str, Any]:
     desired = node.asked(**options)
-    return inspected(node.host, desired, ENGINE.observe(desired, node.host), audit=audit)
+    found = ENGINE.observe(desired, node.host)
+    sources = Sources(node.host, desired.where, found)
+    compared = audited(node.host, desired, found, sources) if audit else None
+    return inspected(node.host, desired, found, sources, compared)
 
 
 def test_a_node_in_order_says_so() -> None:

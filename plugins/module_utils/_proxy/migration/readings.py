@@ -1,0 +1,430 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What one node answers to the production readiness questionnaire about its kube-proxy: from what `kube_proxy_info` has read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Optional
+
+from ..._core.errors import BallastError
+from ..._core.exposition import Sample, histogram, parse_exposition, quantile, total
+from ..._core.host import Host
+from ..._core.ledger import ledger_path
+from ..._core.plan import Step
+from ..._core.readiness import (
+    DEPENDENCIES,
+    DISABLING,
+    ENABLED,
+    FAILURES,
+    HEALTHY,
+    IN_USE,
+    NO,
+    ROLLBACK,
+    SCALE,
+    UNKNOWN,
+    YES,
+    Answer,
+    Figure,
+    Reading,
+    off,
+)
+from ..model import NFTABLES
+from ..parse import Snapshot, parse_snapshot
+from ..readiness import (
+    CHANGE_OPEN,
+    CONFIG_UNREAD,
+    DIFFERS,
+    DOWN,
+    FEATURE,
+    LEFT_OVER,
+    NAME,
+    NOT_IN_SYNC,
+    SYNC_FAILS,
+    SYNC_SLOW,
+)
+from ..surroundings import own_addresses, read_links
+from .config_file import healthz_url, metrics_url
+from .health import FAILURES as SYNC_FAILURES
+from .health import version_in
+from .inspection import Audit, mode_in_effect, stands_against
+from .installation import SERVICE
+from .preflight.node_rules import MANY_ENDPOINTS, MANY_SERVICES
+from .preflight.rule import HARD, PreflightFinding
+from .preflight.versions import parse_version
+from .request import Found, KubeProxy
+from .residue.artefact import REMOVED
+from .sources import Sources
+
+_SYNC, _PROGRAMMING = "kubeproxy_sync_proxy_rules_duration_seconds", "kubeproxy_network_programming_duration_seconds"
+_NAMES = (f"{_SYNC}_bucket", f"{_PROGRAMMING}_bucket", *SYNC_FAILURES)
+_SLOW_SECONDS = 10.0  # as the alert BallastKubeProxySyncSlow has it
+_TRIED_SERVICES, _TRIED_ENDPOINTS = 10_000, 40_000  # docs/service-rules.md, "What it costs"
+_FAST_SINCE = (1, 36, 0)  # the first kube-proxy that is quick with thousands of Services in mode nftables: k/k#135800
+_CONNTRACK = "/proc/sys/net/netfilter/nf_conntrack_"
+_INFO = "ballast.kube.kube_proxy_info"
+_MOST = 20  # lines of findings
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the module has read, and whom it asks for the rest."""
+
+    host: Host
+    desired: KubeProxy
+    found: Found
+    sources: Sources
+    report: Mapping[str, Any]  # what the module returns
+    audit: Audit
+    way_back: Sequence[Step]  # what `state: previous` would do
+
+    @property
+    def mode(self) -> str:
+        return mode_in_effect(self.found)
+
+    @property
+    def version(self) -> str:
+        return version_in(self.sources.metrics)
+
+    @property
+    def metrics_page(self) -> str:
+        return f"GET {metrics_url(self.found.config)}/metrics"
+
+    @property
+    def api_problem(self) -> str:
+        """Why the API did not list Services to kube-proxy's credentials; "" where it did."""
+        try:
+            return "" if self.sources.snapshot else ""
+        except BallastError as error:
+            return error.in_one_line
+
+
+def is_off(host: Host, desired: KubeProxy) -> bool:
+    """Whether nothing says that this node has a kube-proxy of its own: neither its configuration nor a record of ours."""
+    traces = (desired.where.config_path, ledger_path(desired.state_dir))
+    return desired.where.deployment == SERVICE and all(host.stat(path) is None for path in traces)
+
+
+def not_here(desired: KubeProxy) -> Reading:
+    path = desired.where.config_path
+    return off(NAME, f"There is no kube-proxy here: no configuration at {path}.", f"stat {path}")
+
+
+def reading(look: Look) -> Reading:
+    named, how = str(look.found.config.get("mode") or ""), f"`mode` in {look.desired.where.config_path}"
+    if not named:
+        chosen = f", which is {look.mode}" if look.mode else ""
+        return off(
+            NAME, f"kube-proxy runs with the default of its version{chosen}: its configuration names no mode.", how
+        )
+    samples = parse_exposition(look.sources.metrics, _NAMES)
+    present = dict(_present(look, named, samples))
+    return Reading(
+        NAME,
+        {
+            ENABLED: Answer(YES, f"kube-proxy is told to run in mode {named}.", how),
+            IN_USE: _in_use(look),
+            HEALTHY: _healthy(look, samples),
+            DEPENDENCIES: _dependencies(look),
+            DISABLING: _disabling(look),
+            ROLLBACK: _rollback(look),
+            SCALE: _scale(look),
+            FAILURES: _failures(look, present),
+        },
+        present=tuple(present),
+        versions=_versions(look),
+    )
+
+
+def _versions(look: Look) -> dict[str, str]:
+    kernel = (look.host.read("/proc/sys/kernel/osrelease") or b"").decode(errors="replace").strip()
+    return {name: said for name, said in (("kube-proxy", look.version), ("Linux", kernel)) if said}
+
+
+# In use
+
+
+def _in_use(look: Look) -> Answer:
+    counted = _counted(look)
+    if isinstance(counted, BallastError):
+        return Answer(
+            UNKNOWN, f"Services are not known: {counted.in_one_line}.", "GET /api/v1/services", _reach_api(look)
+        )
+    services, endpoints = counted
+    figures = _size(services, endpoints)
+    others = services > 1  # default/kubernetes is always there
+    said = f"{services} Services with {endpoints} endpoints go through its rules."
+    return Answer(
+        YES if others else NO,
+        said if others else "There is no Service but the API's own.",
+        figures[0].how,
+        figures=figures,
+    )
+
+
+def _counted(look: Look) -> tuple[int, int] | BallastError:
+    """Services and endpoints that have rules on this node, of both families."""
+    try:
+        links = read_links(look.host)
+        found: Snapshot = parse_snapshot(
+            look.sources.snapshot, node_name=look.found.node, node_ips=own_addresses(links)
+        )
+    except BallastError as error:
+        return error
+    services = {(one.namespace, one.name) for view in found.views for one in view.services}
+    return len(services), sum(len(one.endpoints) for view in found.views for one in view.services)
+
+
+def _size(
+    services: int, endpoints: int, most: tuple[Optional[int], Optional[int]] = (None, None)
+) -> tuple[Figure, ...]:
+    return (
+        Figure("Services", services, "", "GET /api/v1/services, with kube-proxy's credentials", most[0]),
+        Figure(
+            "endpoints",
+            endpoints,
+            "",
+            "GET /apis/discovery.k8s.io/v1/endpointslices, ready ones by Service port",
+            most[1],
+        ),
+    )
+
+
+# Healthy
+
+
+def _healthy(look: Look, samples: Sequence[Sample]) -> Answer:
+    reason = str(look.report["reason"])
+    how = f"GET {healthz_url(look.found.config)}/livez, {look.metrics_page}, and {_INFO} with audit: true"
+    figures = _indicators(look, samples)
+    if reason:
+        id = DOWN if not look.mode else SYNC_FAILS if reason.startswith(SYNC_FAILURES) else NOT_IN_SYNC
+        return Answer(NO, f"kube-proxy is not in order: {reason}.", how, _mitigation(id), figures)
+    if look.audit.problem:
+        text = f"kube-proxy says that it is in order; its rules could not be compared with the Services: {look.audit.problem}."
+        return Answer(UNKNOWN, text, how, _reach_api(look), figures)
+    differences = look.audit.differences
+    if differences:
+        text = f"Rules in the kernel are not what the Services mean: {len(differences)} differences."
+        return Answer(NO, text, how, _mitigation(DIFFERS), figures, differences[:_MOST])
+    text = f"kube-proxy is in order in mode {look.mode}, and its rules are what the Services mean."
+    return Answer(YES, text, how, figures=figures)
+
+
+def _indicators(look: Look, samples: Sequence[Sample]) -> tuple[Figure, ...]:
+    page = look.metrics_page
+    failures = _sync_failures(samples)
+    differences = None if look.audit.problem else float(len(look.audit.differences))
+    return (
+        _spread(samples, _SYNC, f"{page}: {_SYNC}"),
+        _spread(samples, _PROGRAMMING, f"{page}: {_PROGRAMMING}"),
+        Figure("failed synchronisations", failures, "", f"{page}: the sum of {', '.join(SYNC_FAILURES)}", 0),
+        Figure("differences of rules", differences, "", f"{_INFO} with audit: true, differences", 0),
+    )
+
+
+def _spread(samples: Sequence[Sample], name: str, how: str) -> Figure:
+    buckets = histogram(samples, name)
+    return Figure(f"{name}, 99% quantile", quantile(buckets, 0.99), "s", f"{how}, since its start", buckets=buckets)
+
+
+def _sync_failures(samples: Sequence[Sample]) -> Optional[float]:
+    """Since kube-proxy's start; None where it counts none of them."""
+    found = [count for count in (total(samples, name) for name in SYNC_FAILURES) if count is not None]
+    return sum(found) if found else None
+
+
+# Dependencies and the way back, which the checks before a change know
+
+
+def _checked(look: Look, mode: str) -> list[PreflightFinding] | BallastError:
+    """What stands against `mode`, whether it is the one in effect or another."""
+    try:
+        return stands_against(look.host, replace(look.desired, mode=mode), look.found, look.sources)
+    except BallastError as error:
+        return error
+
+
+def _told(findings: Sequence[PreflightFinding]) -> tuple[str, ...]:
+    return tuple(f"{one.id} ({one.severity}): {one.text}: {'; '.join(one.found)}" for one in findings)
+
+
+def _dependencies(look: Look) -> Answer:
+    how = "GET /api/v1/services with kube-proxy's credentials; the checks of ballast.kube.kube_proxy for a mode that stays"
+    problem = look.api_problem
+    if problem:
+        return Answer(
+            NO, f"The API does not list Services to kube-proxy's credentials: {problem}.", how, _reach_api(look)
+        )
+    if not look.mode:
+        return Answer(
+            UNKNOWN,
+            "The API answers; what its mode needs of the node is not known, as kube-proxy does not answer.",
+            how,
+        )
+    findings = _checked(look, look.mode)
+    if isinstance(findings, BallastError):
+        return Answer(
+            UNKNOWN, f"The API answers; the node could not be checked: {findings.in_one_line}.", how, findings.remedy
+        )
+    hard = [one for one in findings if one.severity == HARD]
+    if hard:
+        text = f"The node has not what mode {look.mode} needs: {', '.join(one.id for one in hard)}."
+        return Answer(NO, text, how, "; ".join(one.remedy for one in hard), lines=_told(findings))
+    text = f"The API answers, and kernel and tools have what mode {look.mode} and a change of it need."
+    return Answer(YES, text, how, lines=_told(findings))
+
+
+def _disabling(look: Look) -> Answer:
+    how = "ballast.kube.kube_proxy with state: previous, in check mode"
+    if not look.mode:
+        text = "kube-proxy does not answer, so that a change of it could not be proven."
+        return Answer(UNKNOWN, text, how, _mitigation(DOWN))
+    lines = tuple(f"{step.verb} {step.title}" for step in look.way_back)
+    if lines:
+        return Answer(YES, f"state: previous takes {len(lines)} steps, behind a bridge.", how, lines=lines)
+    path = look.desired.where.config_path
+    text = f"Nothing would be done: no change of ours is recorded on this node, and the mode is what {path} says."
+    return Answer(YES, text, how)
+
+
+def _rollback(look: Look) -> Answer:
+    previous = look.report["previous_mode"]
+    how = f"{ledger_path(look.desired.state_dir)}; the checks of ballast.kube.kube_proxy before a change"
+    gone = _went_back(look.report["went_back"])
+    if previous is None:
+        return Answer(YES, "No change is recorded on this node: there is nothing to go back from.", how, lines=gone)
+    if previous == look.mode:
+        text = f"The configuration that was there before is recorded, in the same mode {previous}."
+        return Answer(YES, text, how, lines=gone)
+    findings = _checked(look, str(previous))
+    if isinstance(findings, BallastError):
+        text = f"Whether the way back to mode {previous} is open is not known: {findings.in_one_line}."
+        return Answer(UNKNOWN, text, how, findings.remedy, lines=gone)
+    lines, hard = (*gone, *_told(findings)), [one for one in findings if one.severity == HARD]
+    if hard:
+        text = f"The way back to mode {previous} is closed: {', '.join(one.id for one in hard)}."
+        return Answer(NO, text, how, "; ".join(one.remedy for one in hard), lines=lines)
+    return Answer(YES, f"state: previous goes back to mode {previous}, as the node was before.", how, lines=lines)
+
+
+def _went_back(outcome: object) -> tuple[str, ...]:
+    """What the guard has noted, in a file that somebody may have changed. No fault: the way back was gone."""
+    if outcome is None:
+        return ()
+    found = outcome if isinstance(outcome, Mapping) else {}
+    why = str(found.get("why") or "it is not known why")
+    try:
+        moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(float(str(found.get("at")))))
+    except (ValueError, OverflowError, OSError):
+        moment = "at a time that is not known"
+    return (f"the node went back by itself, {moment}: {why}",)
+
+
+# Scale
+
+
+def _scale(look: Look) -> Answer:
+    how = "GET /api/v1/services and endpointslices; sysctl net.netfilter"
+    counted = _counted(look)
+    services, endpoints = (None, None) if isinstance(counted, BallastError) else counted
+    figures = (*_sized(look, services, endpoints), *_connections(look.host))
+    over = [one for one in figures if one.value is not None and one.limit is not None and one.value > one.limit]
+    if over:
+        text = "; ".join(f"{one.name}: {one.value:.0f}, and {one.limit:.0f} is the limit" for one in over)
+        remedy = "fewer Services for each cluster; kube-proxy 1.36 or later for mode nftables; a higher net.netfilter.nf_conntrack_max"
+        return Answer(NO, f"Over a limit: {text}.", how, remedy, figures)
+    if services is None:
+        return Answer(
+            UNKNOWN,
+            "How many Services there are is not known: the API does not answer.",
+            how,
+            _reach_api(look),
+            figures,
+        )
+    return Answer(
+        YES, "Services, endpoints and tracked connections are within what has been tried.", how, figures=figures
+    )
+
+
+def _sized(look: Look, services: Optional[int], endpoints: Optional[int]) -> tuple[Figure, ...]:
+    version = parse_version(look.version)
+    slow = look.mode == NFTABLES and version is not None and version < _FAST_SINCE
+    most = (MANY_SERVICES, MANY_ENDPOINTS) if slow else (_TRIED_SERVICES, _TRIED_ENDPOINTS)
+    if services is None or endpoints is None:
+        return ()
+    return _size(services, endpoints, most)
+
+
+def _connections(host: Host) -> Iterator[Figure]:
+    """Of this network namespace. A kernel that has not loaded conntrack tracks none."""
+    count, most = (_whole(host.read(f"{_CONNTRACK}{name}")) for name in ("count", "max"))
+    if count is not None:
+        yield Figure("tracked connections", count, "", f"{_CONNTRACK}count and {_CONNTRACK}max", most)
+
+
+def _whole(data: Optional[bytes]) -> Optional[int]:
+    text = (data or b"").strip()
+    return int(text) if text.isdigit() else None
+
+
+# Failure modes
+
+
+def _present(look: Look, named: str, samples: Sequence[Sample]) -> Iterator[tuple[str, str]]:
+    """Of each failure mode that is there, its id and what was seen."""
+    report, failures = look.report, _sync_failures(samples) or 0
+    reason = str(report["reason"])
+    if not look.mode:
+        yield DOWN, "its metrics port does not answer"
+    elif reason and not reason.startswith(SYNC_FAILURES):
+        yield NOT_IN_SYNC, reason
+    if failures:
+        yield SYNC_FAILS, f"{failures:.0f} synchronisations have failed since its start"
+    middle = quantile(histogram(samples, _SYNC), 0.5)
+    if middle is not None and middle > _SLOW_SECONDS:
+        yield SYNC_SLOW, f"half of its synchronisations since its start took more than {middle:.0f} s"
+    if look.audit.differences:
+        yield DIFFERS, f"{len(look.audit.differences)} differences, first: {look.audit.differences[0]}"
+    if look.mode and named != look.mode:
+        yield CONFIG_UNREAD, f"the file says {named}, and {look.mode} is in effect"
+    yield from ((CHANGE_OPEN, text) for text in _open_change(report))
+    left = [one for one in report["residue"] if one["fate"] == REMOVED]
+    if left:
+        yield LEFT_OVER, f"{len(left)} things, first: {left[0]['kind']} {left[0]['target']}"
+
+
+def _open_change(report: Mapping[str, Any]) -> Iterator[str]:
+    """At most one text."""
+    said = [
+        *(["a change waits for its confirmation"] if report["armed"] else []),
+        *(["rules of a bridge are there"] if report["bridged"] else []),
+    ]
+    if said:
+        yield "; ".join(said)
+
+
+def _failures(look: Look, present: Mapping[str, str]) -> Answer:
+    how = f"{_INFO} with readiness: true"
+    if present:
+        text = f"Present: {', '.join(present)}."
+        lines = tuple(f"{id}: {seen}" for id, seen in present.items())
+        return Answer(NO, text, how, " ".join(_mitigation(id) for id in present), lines=lines)
+    if look.audit.problem:
+        return Answer(UNKNOWN, f"Rules could not be compared: {look.audit.problem}.", how, _reach_api(look))
+    return Answer(YES, "None of the known failure modes is present.", how)
+
+
+def _mitigation(id: str) -> str:
+    return next(one.mitigation for one in FEATURE.failures if one.id == id)
+
+
+def _reach_api(look: Look) -> str:
+    where = look.desired.where.kubeconfig or "kube-proxy's own kubeconfig"
+    return (
+        f"Let this node reach the API: see the server and the credentials of {where}, and whether the API server runs."
+    )
