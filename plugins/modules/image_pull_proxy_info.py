@@ -16,6 +16,7 @@ author:
 extends_documentation_fragment:
   - ballast.kube._attributes.info_module
   - ballast.kube._image_pull_proxy
+  - ballast.kube._readiness
 seealso:
   - module: ballast.kube.image_pull_proxy
 """
@@ -60,15 +61,22 @@ status:
   description: What C(ballast-pull-proxy status --json) prints; null where none answers.
   returned: success
   type: dict
+readiness:
+  description:
+    - What was measured of the feature's production readiness, as the report of M(ballast.kube.readiness_info) takes it - C(feature),
+      C(answers) by name, each with C(verdict), C(text), C(how), C(remedy), C(figures) and C(lines), C(present), the failure modes that
+      were found, and C(versions).
+  returned: O(readiness=true)
+  type: dict
 """
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_reading
-from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.engine import ENGINE
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.inquiry import read_params
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.request import INFO_SPEC
 
 
 def main() -> None:
-    run_reading(INFO_SPEC, ENGINE.read)
+    run_reading(INFO_SPEC, read_params)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .._core.readiness import Feature
 from .._plane.readiness import FEATURE as CONTROL_PLANE
+from .._pulls.deployment.readiness import FEATURE as IMAGE_PULL_PROXY
 from .._pulls.node.readiness import FEATURE as IMAGE_PULLS
 
-FEATURES: tuple[Feature, ...] = (IMAGE_PULLS, CONTROL_PLANE)
+FEATURES: tuple[Feature, ...] = (IMAGE_PULLS, IMAGE_PULL_PROXY, CONTROL_PLANE)

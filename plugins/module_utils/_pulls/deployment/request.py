@@ -41,11 +41,12 @@ _SETTINGS: dict[str, Any] = {
     "metrics": {"type": "str"},
     "drain": {"type": "str"},
 }
-INFO_SPEC: dict[str, Any] = {"state_dir": {"type": "path", "default": "/var/lib/ballast/pull-proxy"}}
+_WHERE: dict[str, Any] = {"state_dir": {"type": "path", "default": "/var/lib/ballast/pull-proxy"}}
+INFO_SPEC: dict[str, Any] = {**_WHERE, "readiness": {"type": "bool", "default": False}}
 SPEC: dict[str, Any] = {
     "state": {"type": "str", "default": PRESENT, "choices": [PRESENT, ABSENT]},
     **_SETTINGS,
-    **INFO_SPEC,
+    **_WHERE,
     "events": {"type": "path"},
 }
 REQUIRED_IF = [("state", PRESENT, ("listeners", "max_in_flight"))]
