@@ -5,6 +5,8 @@
 
     scripts/alert_page.py            # write
     scripts/alert_page.py --check    # status 1 if the page would change
+
+What stands around the marks is written by hand.
 """
 
 from __future__ import annotations

@@ -2,21 +2,18 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The rules that are shipped for Prometheus, read and tried by its own tool."""
+"""The rules that are shipped, read and tried by Prometheus's own tool."""
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
-from tests.integration.debian import unpacked
+from tests.integration.prometheus import RULES, promtool
 
-CASES = Path(__file__).with_name("balloon_rules.yml")
+CASES = Path(__file__).with_name("rule_cases.yml")
 
 
-def test_prometheus_reads_the_rules_as_they_are_meant() -> None:
-    promtool = unpacked("prometheus") / "usr/bin/promtool"
-    done = subprocess.run(
-        [str(promtool), "test", "rules", str(CASES)], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+def test_every_rule_says_what_it_is_to_and_no_more() -> None:
+    for words in (("check", "rules", "--lint=all", "--lint-fatal", str(RULES)), ("test", "rules", str(CASES))):
+        done = promtool(*words)
+        assert done.returncode == 0, done.stdout + done.stderr

@@ -2,15 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What Prometheus gets, and the rules that are shipped for it."""
+"""What Prometheus gets."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
-from pathlib import Path
 
-import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.agent.metrics import Metrics, View
@@ -25,8 +22,6 @@ from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import
     Pod,
 )
 
-ROOT = Path(__file__).resolve().parents[3]
-RULES = ROOT / "roles/readiness/files/ballast-rules.yml"
 SIZE, FOUR = Amount(2500, 1024 * MIB), Amount(4000, 4096 * MIB)
 BALLOON = Balloon("kube-system", "b", "u", "1", SIZE, SIZE, SIZE, SETTLED)
 N1 = Node(
@@ -100,14 +95,3 @@ def test_it_counts() -> None:
         "last_success_timestamp_seconds": 1795335600.0,
     }
     assert expected.items() <= told(metrics).items()
-
-
-def test_rules_and_page_speak_of_metrics_that_are_there() -> None:
-    there = {f"ballast_balloon_{name.split(' ')[0]}" for name in told(Metrics(lambda: VIEW, lambda: 0))}
-    there |= {"ballast_balloon_errors_total"}
-    rules = yaml.safe_load(RULES.read_text(encoding="utf-8"))
-    texts = [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
-    texts += re.findall(r"^\| `(ballast_balloon_\w+)", (ROOT / "docs/balloon-reconciler.md").read_text("utf-8"), re.M)
-    named = {name for text in texts for name in re.findall(r"(?<![\w:])ballast_balloon_[a-z_]+(?![\w:])", text)}
-    assert named
-    assert named - there == set()
