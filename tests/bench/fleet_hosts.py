@@ -40,10 +40,16 @@ _CONTAINERD = """version = 3
 root = "/var/lib/containerd"
 state = "/run/containerd"
 imports = ["/etc/containerd/conf.d/*.toml"]
-disabled_plugins = ["io.containerd.nri.v1.nri", "io.containerd.cri.v1.runtime", "io.containerd.grpc.v1.cri"]
+disabled_plugins = ["io.containerd.nri.v1.nri"]
 
 [grpc]
 address = "/run/containerd/containerd.sock"
+
+[plugins."io.containerd.cri.v1.images"]
+snapshotter = "native"
+
+[plugins."io.containerd.cri.v1.runtime"]
+restrict_oom_score_adj = true
 """
 _SSHD = """HostKey /etc/ssh/fleet_host_key
 AuthorizedKeysFile /etc/ssh/fleet_authorized_keys

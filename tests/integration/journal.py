@@ -20,6 +20,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +28,7 @@ from typing import IO
 
 ROOT = Path(__file__).resolve().parents[2]
 JOURNALS = Path("/run/ballast-tests")  # ends with the boot, as namespaces, links and processes do
+_LEAVE_SECONDS = 20
 _COLLECTION = {
     "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
     "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".build/collections"),
@@ -61,6 +63,20 @@ def directory(path: str) -> Iterator[None]:
     with _written("directory", path):
         os.makedirs(path, exist_ok=True)
         yield
+
+
+@contextmanager
+def cgroup(name: str) -> Iterator[list[str]]:
+    """One of this name in every hierarchy; its directories. What runs in it has ended before the block does."""
+    with _written("cgroup", name):
+        places = [os.path.join(root, name) for root in _hierarchies()]
+        for path in places:
+            os.makedirs(path, exist_ok=True)
+            for file in ("cpuset.cpus", "cpuset.mems"):  # of v1, empty in a new one, which then takes no process
+                if os.path.basename(os.path.dirname(path)) == "cpuset":
+                    Path(path, file).write_text(Path(os.path.dirname(path), file).read_text("ascii"), encoding="ascii")
+                    Path(path, "cgroup.clone_children").write_text("1", encoding="ascii")
+        yield places
 
 
 @contextmanager
@@ -176,6 +192,26 @@ def _remove_mount(place: str) -> None:
         _run("umount", place)
 
 
+def _remove_cgroup(name: str) -> None:
+    """Processes that were killed leave it a moment later."""
+    deadline = time.monotonic() + _LEAVE_SECONDS
+    for root in _hierarchies():
+        for path, _directories, _files in os.walk(os.path.join(root, name), topdown=False):
+            while True:
+                try:
+                    os.rmdir(path)
+                    break
+                except OSError:
+                    if time.monotonic() > deadline:
+                        raise
+                time.sleep(0.05)
+
+
+def _hierarchies() -> list[str]:
+    rows = (line.split() for line in Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines())
+    return [row[1] for row in rows if row[2] in ("cgroup", "cgroup2") and row[1].startswith("/sys/fs/cgroup")]
+
+
 def _is_mount(place: str) -> bool:
     """`os.path.ismount` takes a directory that is bound over itself for none: the device above it is the same."""
     wanted = os.path.realpath(place)
@@ -201,5 +237,6 @@ _REMOVE: dict[str, Callable[..., None]] = {
     "namespace": _remove_namespace,
     "mount": _remove_mount,
     "directory": functools.partial(shutil.rmtree, ignore_errors=True),
+    "cgroup": _remove_cgroup,
     "command": _remove_by,
 }
