@@ -17,6 +17,7 @@ author:
 extends_documentation_fragment:
   - ballast.kube._attributes.info_module
   - ballast.kube._balloon
+  - ballast.kube._readiness
 options:
   nodes:
     description:
@@ -56,10 +57,17 @@ findings:
   returned: success
   type: list
   elements: dict
+readiness:
+  description:
+    - What was measured of the feature's production readiness, as the report of M(ballast.kube.readiness_info) takes it - C(feature),
+      C(answers) by name, each with C(verdict), C(text), C(how), C(remedy), C(figures) and C(lines), C(present), the failure modes that
+      were found, and C(versions).
+  returned: O(readiness=true)
+  type: dict
 """
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_reading
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.engine import read_params
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.inquiry import read_params
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.request import INFO_SPEC
 
 

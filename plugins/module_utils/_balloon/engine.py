@@ -13,8 +13,8 @@ verify     the nodes that did not come to their target, with the reason
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Optional
+from dataclasses import dataclass, replace
+from typing import Optional
 
 from .._core.engine import Finding
 from .._core.errors import BallastError, Problems
@@ -33,7 +33,7 @@ from .machine import machine_of
 from .moves import BALLOON, Move, is_at_target, planned
 from .report import findings, report
 from .request import ABSENT, PRESENT, Request
-from .sizing import targets
+from .sizing import targets, with_reserves
 from .steering import Steering
 from .table import table
 
@@ -166,7 +166,7 @@ class BalloonEngine:
     def report(self, desired: Request, host: Host) -> dict[str, object]:
         wanted = self._targets if desired.state == PRESENT else {}  # else what is left of them on Nodes
         found = self._verified or read(desired, host)
-        return _reported(found, wanted, self._outcomes, tuple(self._targets))
+        return reported(found, wanted, self._outcomes, tuple(self._targets))
 
     def _move(self, plan: Plan, desired: Request, api: Api, host: Host, progress: Progress) -> None:
         steering = Steering(plan.targets, grow_timeout=desired.grow_timeout)
@@ -179,14 +179,6 @@ class BalloonEngine:
                     # The reconciler goes on to hold those that are not done.
                     if name not in self._outcomes or self._outcomes[name].outcome == DONE:
                         cluster.annotate(name, None)
-
-
-def read_params(host: Host, params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What `balloon_info` returns."""
-    desired = Request.to_read(params)
-    fleet = read(desired, host)
-    names = tuple(row.name for row in desired.nodes) or tuple(fleet.nodes)
-    return {**_reported(fleet, {}, {}, names), "findings": [asdict(one) for one in findings(fleet, names)]}
 
 
 def read(desired: Request, host: Host) -> Fleet:
@@ -208,11 +200,16 @@ def with_limits(fleet: Fleet, desired: Request, host: Host) -> Fleet:
     return fleet.with_limits(read_limits(limits_of(desired, host), [row.name for row in desired.nodes], fleet))
 
 
-def _reported(
+def reported(
     fleet: Fleet, wanted: Mapping[str, Amount], outcomes: Mapping[str, Outcome], names: Sequence[str]
 ) -> dict[str, object]:
     there = [name for name in names if name in fleet.nodes]
     return {**report(fleet, wanted, outcomes, there), "table": table(fleet, wanted, there)}
+
+
+def held_to_no_sum(fleet: Fleet) -> Fleet:
+    """As for `state: absent`."""
+    return with_reserves(fleet, _NO_SUM)
 
 
 def _held_to(desired: Request) -> Request:

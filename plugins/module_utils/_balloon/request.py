@@ -38,7 +38,7 @@ _NODE: dict[str, Any] = {
     "qmp": {"type": "path"},
 }
 # What the reading module takes too.
-INFO_SPEC: dict[str, Any] = {
+_SHARED: dict[str, Any] = {
     "kubeconfig": {"type": "path", "required": True},
     "namespace": {"type": "str", "default": "kube-system"},
     "nodes": {"type": "list", "elements": "dict", "options": _NODE},
@@ -46,10 +46,11 @@ INFO_SPEC: dict[str, Any] = {
     "slices": {"type": "bool", "default": False},
     "vm": {"type": "bool", "default": False},
 }
+INFO_SPEC: dict[str, Any] = {**_SHARED, "readiness": {"type": "bool", "default": False}}
 SPEC: dict[str, Any] = {
-    **INFO_SPEC,
+    **_SHARED,
     "state": {"type": "str", "default": PRESENT, "choices": [PRESENT, ABSENT]},
-    "nodes": {**INFO_SPEC["nodes"], "required": True},
+    "nodes": {**_SHARED["nodes"], "required": True},
     "priority": {"type": "str", "default": NEVER_PREEMPT, "choices": [NEVER_PREEMPT, NODE_CRITICAL]},
     "grow_timeout": {"type": "float", "default": 30.0},
     "image": {"type": "str", "default": PAUSE_IMAGE},

@@ -14,7 +14,8 @@ from typing import Any, Optional
 import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.agent.settings import parse_settings
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.deployment.engine import ENGINE, INSTALLATION
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.deployment.engine import ENGINE
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.deployment.installation import INSTALLATION
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.deployment.request import SPEC, Deployment
 from ansible_collections.ballast.kube.plugins.module_utils._core import program
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, Problems

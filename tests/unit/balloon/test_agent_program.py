@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.deployment.engine import INSTALLATION
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.deployment.installation import INSTALLATION
 from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
 from ansible_collections.ballast.kube.plugins.module_utils._core.plan import ABSENT
 from ansible_collections.ballast.kube.plugins.module_utils._core.program import ZipappKind, program

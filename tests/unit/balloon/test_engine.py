@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.engine import BalloonEngine, Plan, read_params
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.engine import BalloonEngine, Plan
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.inquiry import read_params
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.request import INFO_SPEC, SPEC, Request
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine import Finding
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError

@@ -8,27 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..._core.agent.deployment import ABSENT, AgentEngine, Installation
+from ..._core.agent.deployment import ABSENT, AgentEngine
 from ..._core.host import Host
 from ..agent.access import read_credentials
-from ..agent.messages import AGENT
-from ..agent.settings import parse_settings
+from .installation import INSTALLATION
 from .request import Deployment
 
 if TYPE_CHECKING:
     # Ansible brings to a node what a module imports, and the program is made of that there. Nothing of it runs in here.
     from ..agent import main  # noqa: F401
-
-INSTALLATION = Installation(
-    AGENT,
-    packages=("_core", "_balloon"),
-    main="_balloon.agent.main.main",
-    needed={"prometheus_client": "python3-prometheus-client", "yaml": "python3-yaml"},
-    parse=lambda text, name: parse_settings(text, name=name),
-    restart_keys=("metrics",),
-    cgroup="ballast-balloon_reconciler",
-    after=("network-online.target",),
-)
 
 
 class ReconcilerEngine(AgentEngine[Deployment]):
