@@ -9,7 +9,7 @@ What is always true of the feature is in `readiness.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Optional
 
@@ -279,7 +279,7 @@ def _failures(present: Mapping[str, str]) -> Answer:
     return Answer(YES, "none of the known failure modes is there", how)
 
 
-def _both(name: str, size: Amount, how: str, limit: Optional[Amount] = None) -> Sequence[Figure]:
+def _both(name: str, size: Amount, how: str, limit: Optional[Amount] = None) -> tuple[Figure, Figure]:
     cpu, memory = (None, None) if limit is None else (limit.cpu / 1000, float(limit.memory))
     return (
         Figure(f"{name}, CPUs", size.cpu / 1000, "", how, cpu),
