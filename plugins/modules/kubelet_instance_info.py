@@ -19,6 +19,7 @@ extends_documentation_fragment:
   - ballast.kube._attributes.state_dir
   - ballast.kube._attributes.events
   - ballast.kube._instance
+  - ballast.kube._readiness
 seealso:
   - module: ballast.kube.kubelet_instance
 """
@@ -91,6 +92,14 @@ instances:
     logs:
       description: Directory of its logs.
       type: str
+readiness:
+  description:
+    - What was measured of the feature's production readiness, as the report of M(ballast.kube.readiness_info) takes it - C(feature),
+      C(answers) by name, each with C(verdict), C(text), C(how), C(remedy), C(figures) and C(lines), C(present), the failure modes that
+      were found, and C(versions).
+    - Of an instance that is there and not named in O(instances) nothing is measured, and the answers say so.
+  returned: O(readiness=true)
+  type: dict
 seconds:
   description: Time spent, by stage.
   returned: always
@@ -98,13 +107,11 @@ seconds:
 """
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import Feature, run_info
-from ansible_collections.ballast.kube.plugins.module_utils._instance.engine import ENGINE
-from ansible_collections.ballast.kube.plugins.module_utils._instance.model import desired_from_params
-from ansible_collections.ballast.kube.plugins.module_utils._instance.spec import SPEC
+from ansible_collections.ballast.kube.plugins.module_utils._instance.info import INFO_SPEC, READER, Asked
 
 
 def main():
-    run_info(Feature(name="instance", spec=SPEC, desired=desired_from_params, engine=ENGINE))
+    run_info(Feature(name="instance", spec=INFO_SPEC, desired=Asked.from_params, engine=READER))
 
 
 if __name__ == "__main__":

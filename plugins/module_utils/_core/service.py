@@ -30,6 +30,7 @@ from .plan import ABSENT, Resource, Value
 from .service_text import MARK, run_script, unit_text
 
 UNIT_DIRECTORY = "/etc/systemd/system"
+_INCOMPLETE = ("/incomplete",)
 _STOP_SECONDS = 20  # a kube-apiserver with open watches needs its grace period
 _NAME = re.compile(r"[A-Za-z0-9_.-]+", re.ASCII)
 _PROGRAM = re.compile(r"/[A-Za-z0-9/_.+:,@~ -]+", re.ASCII)
@@ -167,6 +168,11 @@ class SupervisorKind:
 
 
 SERVICE_KINDS: dict[str, Kind] = {"service": ServiceKind(), "supervisor": SupervisorKind()}
+
+
+def is_incomplete(value: Value) -> bool:
+    """Whether it is the value of a service of which only a part is there."""
+    return value != ABSENT and Service.from_value(value).argv == _INCOMPLETE
 
 
 def reload_service(host: Host, target: str) -> None:
@@ -376,7 +382,7 @@ def _stop_seconds(host: Host, target: str) -> int:
 
 def _incomplete(target: str) -> Value:
     """The value of a service of which only a part is there: one that nobody asks for."""
-    nothing = Service(name=os.path.basename(target), argv=("/incomplete",), log="/dev/null", cgroup="none/none")
+    nothing = Service(name=os.path.basename(target), argv=_INCOMPLETE, log="/dev/null", cgroup="none/none")
     return nothing.as_value(running=False)
 
 

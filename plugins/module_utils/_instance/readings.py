@@ -52,7 +52,10 @@ def read_node(desired: Desired, instance: Instance, host: Host) -> NodeReading:
         return NodeReading(ready=False, reason="the kubelet has not registered its Node yet")
     if answer.status != 200:
         return NodeReading(ready=False, reason=f"the API answers {answer.status} for its Node")
-    return _parse_node(json.loads(answer.body))
+    try:
+        return _parse_node(json.loads(answer.body))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return NodeReading(ready=False, reason="what the API answers for its Node is no Node")
 
 
 def _parse_node(node: dict[str, Any]) -> NodeReading:
@@ -63,9 +66,9 @@ def _parse_node(node: dict[str, Any]) -> NodeReading:
     return NodeReading(
         ready=ready["status"] == "True",
         heartbeat=_unix_seconds(ready.get("lastHeartbeatTime")),
-        reason="" if ready["status"] == "True" else f"condition Ready: {shorten(ready.get('message', ''))}",
-        kubelet_version=info.get("kubeletVersion", ""),
-        container_runtime_version=info.get("containerRuntimeVersion", ""),
+        reason="" if ready["status"] == "True" else f"condition Ready: {shorten(str(ready.get('message', '')))}",
+        kubelet_version=str(info.get("kubeletVersion", "")),
+        container_runtime_version=str(info.get("containerRuntimeVersion", "")),
     )
 
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from .._balloon.readiness import FEATURE as BALLOONS
 from .._core.readiness import Feature
+from .._instance.readiness import FEATURE as NODE_INSTANCES
 from .._plane.readiness import FEATURE as CONTROL_PLANE
+from .._proxy.readiness import FEATURE as KUBE_PROXY
 from .._pulls.deployment.readiness import FEATURE as IMAGE_PULL_PROXY
 from .._pulls.node.readiness import FEATURE as IMAGE_PULLS
 
-FEATURES: tuple[Feature, ...] = (IMAGE_PULLS, IMAGE_PULL_PROXY, BALLOONS, CONTROL_PLANE)
+FEATURES: tuple[Feature, ...] = (KUBE_PROXY, IMAGE_PULLS, IMAGE_PULL_PROXY, BALLOONS, NODE_INSTANCES, CONTROL_PLANE)
