@@ -19,7 +19,6 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.readiness impor
     IN_USE,
     MEASURED,
     NO,
-    REQUIRED,
     ROLLBACK,
     SCALE,
     UNKNOWN,
@@ -51,9 +50,6 @@ apiserver_request_duration_seconds_bucket{verb="WATCH",le="0.1"} 0
 apiserver_request_duration_seconds_bucket{verb="WATCH",le="+Inf"} 500
 apiserver_request_total{code="200",verb="GET"} 990
 apiserver_request_total{code="503",verb="GET"} 10
-apiserver_resource_objects{group="",resource="namespaces"} 5
-apiserver_resource_objects{group="",resource="secrets"} -1
-apiserver_resource_objects{group="apiextensions.k8s.io",resource="customresourcedefinitions"} 2
 process_open_fds 50
 process_max_fds 1024
 """
@@ -67,6 +63,9 @@ def well(machine: Machine) -> Machine:  # noqa: F811
     machine.host.answer(f"{ENDPOINT}/readyz", lambda url, body: Response(200, b"ok"))
     machine.host.answer(f"https://{ADDRESS}:2379/metrics", lambda url, body: Response(200, FSYNC.encode()))
     machine.host.answer(f"https://{ADDRESS}:2379/health", lambda url, body: Response(200, b"{}"))
+    machine.api.objects["/api/v1/namespaces?limit=1"] = {"items": [{}], "metadata": {"remainingItemCount": 4}}
+    machine.api.objects["/apis/apiextensions.k8s.io/v1/customresourcedefinitions?limit=1"] = {"items": [{}]}
+    machine.api.objects["/api/v1/secrets?limit=1"] = {"items": None}
     for name in ("etcdctl", "etcdutl"):
         machine.host.given(f"{BIN_DIR}/{name}", "program", mode=0o755)
     machine.host.given("/usr/bin/runsvdir", "program", mode=0o755)
@@ -102,7 +101,7 @@ def test_the_figures_are_those_that_are_told(well):
     assert healthy[" 99th percentile of changes since the start"] == pytest.approx(0.55)
     assert healthy[" 99th percentile of lists since the start"] is None
     assert healthy[" share answered with 5xx since the start"] == pytest.approx(0.01)
-    assert answers[IN_USE].text == "5 namespaces, 2 customresourcedefinitions"
+    assert answers[IN_USE].text == "It has 5 namespaces, 1 customresourcedefinitions."
     scale = {figure.name: (figure.value, figure.limit) for figure in answers[SCALE].figures}
     assert scale["process_open_fds"] == (50, 1024)
     assert scale["size of the data of etcd"][1] == 2 * 2**30
@@ -160,7 +159,7 @@ def test_a_part_that_is_not_well_is_named_with_what_to_do(well):
         f"{ENDPOINT}/readyz", lambda url, body: Response(500, b"[+]ping ok\n[-]etcd failed: reason withheld\n")
     )
     answer = read(well).answers[HEALTHY]
-    assert (answer.verdict, answer.text) == (NO, "generic-apiserver: it answers 500: [-]etcd failed: reason withheld")
+    assert (answer.verdict, answer.text) == (NO, "generic-apiserver: it answers 500: [-]etcd failed: reason withheld.")
     assert "run ballast.kube.control_plane again" in answer.remedy
     assert read(well).present == (API_AWAY,)
 
@@ -254,7 +253,7 @@ def test_an_extension_server_that_is_away_is_told(well, monkeypatch):
     away = {"name": "v1.a.example", "status": "False", "message": "connection refused"}
     reading = with_agent(well, monkeypatch, api_services=[away])
     assert reading.present == (API_SERVICE_AWAY,)
-    assert reading.answers[HEALTHY].text == "APIService v1.a.example: connection refused"
+    assert reading.answers[HEALTHY].text == "APIService v1.a.example: connection refused."
     there = {"name": "v1.a.example", "status": "True", "message": "all checks passed"}
     assert with_agent(well, monkeypatch, api_services=[there]).present == ()
 
@@ -267,11 +266,17 @@ def test_an_agent_that_does_not_answer_is_told(well, monkeypatch, fields):
 
 def test_an_agent_that_cannot_do_its_work_is_told(well, monkeypatch):
     reading = with_agent(well, monkeypatch, problems=["the API server does not answer"])
-    assert (reading.present, reading.answers[HEALTHY].text) == ((AGENT_FAILS,), "the API server does not answer")
+    assert (reading.present, reading.answers[HEALTHY].text) == ((AGENT_FAILS,), "the API server does not answer.")
 
 
 def test_metrics_that_cannot_be_read_are_unknown_and_never_yes(well):
     well.host.answer(f"{ENDPOINT}/metrics", lambda url, body: Response(403, b"no"))
     found = verdicts(read(well))
-    assert (found[IN_USE], found[SCALE]) == (UNKNOWN, UNKNOWN)
-    assert REQUIRED  # every other answer stands
+    assert (found[SCALE], found[HEALTHY]) == (UNKNOWN, YES)
+
+
+@pytest.mark.parametrize("answer", [{"items": [{}]}, {"items": [{}, {}, {}, {}], "metadata": {}}, {"metadata": {}}])
+def test_what_every_new_control_plane_has_is_no_use_of_it(well, answer):
+    well.api.objects["/api/v1/namespaces?limit=1"] = answer
+    del well.api.objects["/apis/apiextensions.k8s.io/v1/customresourcedefinitions?limit=1"]
+    assert read(well).answers[IN_USE].verdict == (UNKNOWN if "items" not in answer else NO)

@@ -46,15 +46,21 @@ from ..record import Record
 
 _DURATION = "apiserver_request_duration_seconds"
 _REQUESTS = "apiserver_request_total"
-_OBJECTS = ("apiserver_resource_objects", "apiserver_storage_objects")  # the second before 1.34
 _FSYNC = "etcd_disk_wal_fsync_duration_seconds"
 _OPEN, _MOST_OPEN = "process_open_fds", "process_max_fds"
-API_METRICS = (f"{_DURATION}_bucket", _REQUESTS, *_OBJECTS, _OPEN, _MOST_OPEN)
+API_METRICS = (f"{_DURATION}_bucket", _REQUESTS, _OPEN, _MOST_OPEN)
 ETCD_METRICS = (f"{_FSYNC}_bucket",)
 # Requests that last as long as their client wishes are in none of these (Kubernetes' SLOs, api_call_latency.md).
 _VERBS = (("changes", ("POST", "PUT", "PATCH", "DELETE")), ("reads of one object", ("GET",)), ("lists", ("LIST",)))
-# What a new control plane has of each of these by itself; more is somebody's.
-_WORK = {"pods": 0, "nodes": 0, "namespaces": 4, "customresourcedefinitions.apiextensions.k8s.io": 0, "secrets": 0}
+# Where objects are listed that somebody makes who uses a control plane, and how many a new one has by itself. The API server's
+# own metric of them is minutes old.
+WORK = {
+    "/api/v1/nodes": 0,
+    "/api/v1/pods": 0,
+    "/api/v1/namespaces": 4,
+    "/api/v1/secrets": 0,
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions": 0,
+}
 _QUOTA_BYTES = 2 * 2**30  # of an etcd that was not told (etcd, server/storage/quota.go)
 _NEARLY_FULL = 0.8
 _AGAIN = (
@@ -67,6 +73,7 @@ class Look:
     """What was looked at beside what the module returns."""
 
     health: Mapping[str, str]  # by component, in order: what is wrong, "" of one that says that it is well
+    objects: Mapping[str, int]  # by path of `WORK`, of what is served and could be counted
     api_metrics: tuple[Sample, ...]  # empty where the API server does not tell them
     etcd_metrics: tuple[Sample, ...]
     missing: tuple[str, ...]  # programs of services that are not in bin_dir
@@ -86,7 +93,7 @@ def plane_reading(record: Record, told: Mapping[str, Any], look: Look) -> Readin
         answers={
             ENABLED: Answer(
                 YES,
-                f"control plane {record.name}, profile {record.choice.profile}, shape {record.choice.shape}, at {record.endpoint}",
+                f"Control plane {record.name}: profile {record.choice.profile}, shape {record.choice.shape}, at {record.endpoint}.",
                 f"{record.state_dir}/plane.json",
             ),
             IN_USE: _in_use(record, look),
@@ -103,14 +110,15 @@ def plane_reading(record: Record, told: Mapping[str, Any], look: Look) -> Readin
 
 
 def _in_use(record: Record, look: Look) -> Answer:
-    how = f"GET {record.endpoint}/metrics: {_OBJECTS[0]}"
-    counts = _objects(look.api_metrics)
-    if not counts:
-        return Answer(UNKNOWN, "the API server does not tell how many objects it has", how, _AGAIN)
-    found = {name: counts.get(name, 0.0) for name in _WORK}
-    figures = tuple(Figure(f"{_OBJECTS[0]}, {name}", count, "", how) for name, count in found.items())
-    of_users = [f"{count:.0f} {name.partition('.')[0]}" for name, count in found.items() if count > _WORK[name]]
-    text = ", ".join(of_users) if of_users else "nothing but what a new control plane has"
+    how = f"GET {record.endpoint}, a list of each"
+    if not look.objects:
+        return Answer(UNKNOWN, "The API server does not tell what objects it has.", how, _AGAIN)
+    names = {path: path.rpartition("/")[2] for path in look.objects}
+    figures = tuple(
+        Figure(names[path], float(count), "", f"GET {record.endpoint}{path}") for path, count in look.objects.items()
+    )
+    of_users = [f"{count} {names[path]}" for path, count in look.objects.items() if count > WORK[path]]
+    text = f"It has {', '.join(of_users)}." if of_users else "It has nothing but what a new control plane has."
     return Answer(YES if of_users else NO, text, how, figures=figures)
 
 
@@ -126,8 +134,8 @@ def _healthy(record: Record, told: Mapping[str, Any], look: Look) -> Answer:
     figures = (*_latency(record, look), _fsync(record, look), _ready(told))
     if faults:
         remedy = f"{_AGAIN}; the logs are in {record.state_dir}/log"
-        return Answer(NO, "; ".join(faults), how, remedy, figures)
-    return Answer(YES, f"{', '.join(look.health)} and etcd say that they are well", how, figures=figures)
+        return Answer(NO, f"{'; '.join(faults)}.", how, remedy, figures)
+    return Answer(YES, f"Every part says that it is well: {', '.join(look.health)}.", how, figures=figures)
 
 
 def _latency(record: Record, look: Look) -> Iterator[Figure]:
@@ -173,8 +181,8 @@ def _dependencies(record: Record, told: Mapping[str, Any], look: Look) -> Answer
         remedies.append("see to that etcd, or to the certificate that it is asked with")
     free = Figure("free bytes of the filesystem of the data", float(look.free_bytes), "B", f"df {record.state_dir}")
     if faults:
-        return Answer(NO, "; ".join(faults), how, "; ".join(remedies), (free,))
-    return Answer(YES, f"its programs are there, and {look.supervisor} keeps them running", how, figures=(free,))
+        return Answer(NO, f"{'; '.join(faults)}.", how, "; ".join(remedies), (free,))
+    return Answer(YES, f"Its programs are there, and {look.supervisor} keeps them running.", how, figures=(free,))
 
 
 def _disabling(record: Record, look: Look) -> Answer:
@@ -186,30 +194,30 @@ def _disabling(record: Record, look: Look) -> Answer:
         f"with state absent: remove all {look.recorded} things that the ledger lists, data included",
     )
     if look.unfinished:
-        text = "a run of ballast.kube.control_plane was killed in the middle, and nobody has finished it"
+        text = "A run of ballast.kube.control_plane was killed in the middle, and nobody has finished it."
         return Answer(NO, text, how, "run ballast.kube.control_plane again: it goes on where that run was", lines=lines)
-    text = f"state stopped ends {len(services)} services and keeps the rest, state absent removes all that was made"
+    text = f"state: stopped ends {len(services)} services and keeps the rest; state: absent removes all that was made."
     return Answer(YES, text, how, lines=lines)
 
 
 def _rollback(record: Record, look: Look) -> Answer:
     how = f"etcdctl and etcdutl in {record.bin_dir}, and the keys that a backup needs in {record.state_dir}/pki"
-    options = "options go back by a run with the former ones"
+    options = "Options go back by a run with the former ones"
     if record.choice.etcd == EXISTING:
-        return Answer(YES, f"{options}; the data is backed up by the owner of that etcd", how)
+        return Answer(YES, f"{options}; the data is backed up by the owner of that etcd.", how)
     if look.missing_keys:
         error = MESSAGES.error("plane-backup-keys", path=record.state_dir, names=", ".join(look.missing_keys))
-        return Answer(NO, error.text, how, error.remedy)
+        return Answer(NO, f"No backup can be taken: {error.text}.", how, error.remedy)
     if record.choice.etcd == EMBEDDED:
         return Answer(
             YES,
-            f"{options}; an upgrade by a restore, with bin_dir of etcdctl and etcdutl named to backup and restore",
+            f"{options}; an upgrade by a restore, with bin_dir of etcdctl and etcdutl named to backup and restore.",
             how,
         )
     if look.missing_tools:
         error = MESSAGES.error("plane-tool-missing", path=record.bin_dir, names=", ".join(look.missing_tools))
-        return Answer(NO, f"no backup can be taken: {error.text}", how, error.remedy)
-    return Answer(YES, f"{options}; an upgrade by a restore of a backup, which can be taken here", how)
+        return Answer(NO, f"No backup can be taken: {error.text}.", how, error.remedy)
+    return Answer(YES, f"{options}; an upgrade by a restore of a backup, which can be taken here.", how)
 
 
 def _scale(record: Record, told: Mapping[str, Any], look: Look) -> Answer:
@@ -232,12 +240,12 @@ def _scale(record: Record, told: Mapping[str, Any], look: Look) -> Answer:
     over = [figure.name for figure in figures if _is_over(figure)]
     if over:
         remedy = "delete what is not needed, then etcdctl compact and defrag; for files, fewer clients that watch"
-        return Answer(NO, f"at its limit: {', '.join(over)}", how, remedy, figures)
+        return Answer(NO, f"At its limit: {', '.join(over)}.", how, remedy, figures)
     if any(figure.value is None for figure in figures):
-        return Answer(UNKNOWN, "etcd or the API server does not tell", how, _AGAIN, figures)
+        return Answer(UNKNOWN, "etcd or the API server does not tell.", how, _AGAIN, figures)
     share = (size or 0) / quota
     return Answer(
-        YES, f"etcd holds {share:.1%} of what it may, and open files are within their limit", how, figures=figures
+        YES, f"etcd has used {share:.2%} of its quota, and open files are within their limit.", how, figures=figures
     )
 
 
@@ -248,7 +256,7 @@ def _is_over(figure: Figure) -> bool:
 def _failures(told: Mapping[str, Any], present: Sequence[str]) -> Answer:
     how = "drift, etcd, certificates, aggregation and the health of each process"
     if not present:
-        return Answer(YES, f"none of its {len(FEATURE.failures)} known failure modes was found", how)
+        return Answer(YES, f"None of the {len(FEATURE.failures)} known failure modes is present.", how)
     modes = [mode for mode in FEATURE.failures if mode.id in present]
     lines = (
         *(f"{each['about']} {each['subject']}: {each['found']}, wanted: {each['wanted']}" for each in told["drift"]),
@@ -307,14 +315,3 @@ def _away(told: Mapping[str, Any]) -> list[str]:
 
 def _is_silent(agent: Mapping[str, Any]) -> bool:
     return agent["pid"] is None or agent["api_services"] is None
-
-
-def _objects(samples: Sequence[Sample]) -> dict[str, float]:
-    """How many objects there are, by resource, as `pods` or `RESOURCE.GROUP`."""
-    found: dict[str, float] = {}
-    for metric in _OBJECTS:
-        for sample in samples:
-            if sample.name == metric and sample.value >= 0:  # -1 where it could not be counted
-                resource, group = sample.labels.get("resource", ""), sample.labels.get("group", "")
-                found.setdefault(f"{resource}.{group}" if group else resource, sample.value)
-    return found
