@@ -77,12 +77,12 @@ def _runtimes_away(host: Host, told: Mapping[str, Any]) -> dict[str, str]:
     found = {}
     for row in rows if isinstance(rows, list) else []:
         path = str(_mapping(row).get("runtime") or "")
-        if path.startswith("/") and not _is_listened_on(host, path):
+        if path.startswith("/") and not _answers(host, path):
             found[str(_mapping(row).get("name"))] = path
     return found
 
 
-def _is_listened_on(host: Host, path: str) -> bool:
+def _answers(host: Host, path: str) -> bool:
     """A socket file stays when its program was killed, so that it is asked. A runtime speaks HTTP/2 alone, and hangs up."""
     try:
         host.request(f"unix://{path}:/", timeout=_SECONDS)

@@ -164,7 +164,7 @@ FEATURE = Feature(
         ),
         FailureMode(
             id="pull-proxy-runtime-away",
-            text="No container runtime listens behind one of its sockets: pulls and calls of that kubelet fail.",
+            text="No container runtime answers behind one of its sockets: pulls and calls of that kubelet fail.",
             detection="`ballast_pull_failed_total` of that listener rises; the Node is not Ready, as its kubelet asks the runtime too.",
             mitigation="Start the runtime: the next call is answered, and nothing has to be done here.",
             diagnosis="`runtime-gone` in its log names the socket; the log of the runtime.",

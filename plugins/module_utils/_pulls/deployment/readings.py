@@ -104,7 +104,7 @@ class Facts:
     unlike: tuple[str, ...]  # settings of the file that the running one does not work with
     config_problem: str  # why the file is none that the proxy takes, "" where it is
     missing_packages: tuple[str, ...]
-    runtimes_away: Mapping[str, str]  # by listener: the socket at which no runtime listens
+    runtimes_away: Mapping[str, str]  # by listener: the socket at which no runtime answers
     metrics: Optional[tuple[Sample, ...]]  # None where it does not listen for them, or they could not be read
     metrics_place: str  # "" where it does not listen for them
     open_files: OpenFiles
@@ -137,7 +137,7 @@ def present_failures(facts: Facts) -> dict[str, str]:
         DOWN: _down(facts),
         SETTINGS_REFUSED: _refused(facts),
         RUNTIME_AWAY: "; ".join(
-            f"{name}: nothing listens on {path}" for name, path in sorted(facts.runtimes_away.items())
+            f"{name}: nothing answers at {path}" for name, path in sorted(facts.runtimes_away.items())
         ),
         WAITS_LONG: _waits_long(facts.status),
         OUT_OF_FILES: facts.open_files.text if facts.open_files.verdict == NO else "",
@@ -247,7 +247,7 @@ def _dependencies(facts: Facts) -> Answer:
         remedies += ["start the runtime; nothing has to be done here then"] if away else []
         return Answer(NO, f"missing: {', '.join(missing)}", how, "; ".join(remedies))
     sockets = len(facts.status.listeners) if facts.status else 0
-    return Answer(YES, f"its packages are there, and a runtime listens behind each of its {sockets} sockets", how)
+    return Answer(YES, f"its packages are there, and a runtime answers behind each of its {sockets} sockets", how)
 
 
 def _disabling(facts: Facts) -> Answer:

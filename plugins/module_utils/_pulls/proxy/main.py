@@ -14,21 +14,22 @@ when another proxy does, 1 for what it did not expect.
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Optional
 
 from ..._core.agent.command import Command, on_signals, read_config, reload_for_ever, require_libraries
-from ..._core.agent.log import Log
 from ..._core.agent.place import check_places, control_path, host_lock, make_directories
 from .messages import AGENT
-from .settings import Settings, parse_settings
 from .status import table
 
 if TYPE_CHECKING:
+    # What `status` does not need, which modules ask for: it would be most of its time.
+    import asyncio
+
     from .server import Server
+    from .settings import Settings
 
 # Debian's package of each that is not Python's own.
 _LIBRARIES = {"grpc": "python3-grpcio"}
@@ -47,6 +48,8 @@ def _check(config: str, directory: str) -> str:
 
 def _checked(config: str, directory: str) -> Settings:
     """The settings, when a proxy could be started with them now, if none runs."""
+    from .settings import parse_settings
+
     settings = parse_settings(read_config(AGENT, config), name=config)
     require_libraries(AGENT, {**_LIBRARIES, **(_METRICS_LIBRARIES if settings.metrics is not None else {})})
     check_places(AGENT, directory, _sockets(settings))
@@ -58,6 +61,8 @@ def _sockets(settings: Settings) -> list[str]:
 
 
 def _run(config: str, directory: str) -> None:
+    import asyncio
+
     settings = _checked(config, directory)
     make_directories(AGENT, directory, _sockets(settings))
     with host_lock(AGENT, directory):
@@ -65,7 +70,11 @@ def _run(config: str, directory: str) -> None:
 
 
 async def _serve(settings: Settings, config: str, directory: str) -> None:
+    import asyncio
+
+    from ..._core.agent.log import Log
     from .server import Server  # needs what require_libraries looked for
+    from .settings import parse_settings
 
     log = Log()
     ending, reload = on_signals()
@@ -88,6 +97,8 @@ async def _serve(settings: Settings, config: str, directory: str) -> None:
 
 async def _drain(server: Server, ending: asyncio.Event) -> int:
     """The number of pulls that had not ended in time, or when a second signal came."""
+    import asyncio
+
     ending.clear()
     again = asyncio.ensure_future(ending.wait())
     drained = asyncio.ensure_future(server.drain())

@@ -45,7 +45,7 @@ def _small_program(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Host:
-    """`in_flight` and `queued` are those that the proxy tells; `refused` is why nothing listens behind it."""
+    """`in_flight` and `queued` are those that the proxy tells; `refused` is why nothing answers behind it."""
 
     def __init__(self, proxy: Proxy) -> None:
         self.proxy = proxy
@@ -227,8 +227,8 @@ FAILURES: list[tuple[Callable[[Host], None], str, str]] = [
     (_other_form, "pull-proxy-down", "as a pull proxy of this version does"),
     (_edited, "pull-proxy-settings-refused", f"it works with other values of max_in_flight than {CONFIG} has"),
     (_spoilt, "pull-proxy-settings-refused", "max_in_flight: -3 is not a number of pulls"),
-    (_refused, "pull-proxy-runtime-away", f"n1: nothing listens on {RUNTIME}"),
-    (_gone, "pull-proxy-runtime-away", f"n1: nothing listens on {RUNTIME}"),
+    (_refused, "pull-proxy-runtime-away", f"n1: nothing answers at {RUNTIME}"),
+    (_gone, "pull-proxy-runtime-away", f"n1: nothing answers at {RUNTIME}"),
     (_waits, "pull-proxy-waits-long", "a pull has waited for 601 s"),
     (_files, "pull-proxy-out-of-files", "has 95 of at most 100 files open"),
     (_packages, "pull-proxy-packages-missing", "python3-grpcio"),
