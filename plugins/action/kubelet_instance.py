@@ -41,7 +41,8 @@ class ActionModule(ActionBase):
 
         def read(offset: int) -> bytes:
             told = aside._low_level_execute_command(shlex.join(["tail", "-c", f"+{offset + 1}", "--", path]))
-            return str(told["stdout"]).encode() if told["rc"] == 0 else b""
+            # A connection that may ask for a password goes through a terminal, which adds carriage returns.
+            return str(told["stdout"]).replace("\r\n", "\n").encode() if told["rc"] == 0 else b""
 
         return read
 

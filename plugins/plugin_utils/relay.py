@@ -44,21 +44,24 @@ class Relay:
 
 @contextlib.contextmanager
 def relayed(read: Read, sink: Sink) -> Iterator[None]:
-    """While the block runs, and once more at its end."""
-    over = threading.Event()
-    thread = threading.Thread(target=_follow, args=(read, sink, over), name="ballast-relay", daemon=True)
-    thread.start()
+    """While the block runs, and once more at its end; what was in the file before is left out."""
+    over, thread = threading.Event(), None
+    # What tells of the work never fails it: where the connection breaks here it breaks for the module, which says so.
+    with contextlib.suppress(Exception):
+        relay = Relay(read, sink, offset=len(read(0)))
+        thread = threading.Thread(target=_follow, args=(relay, over), name="ballast-relay", daemon=True)
+        thread.start()
     try:
         yield
     finally:
         over.set()
-        thread.join()
+        if thread is not None:
+            thread.join()
 
 
-def _follow(read: Read, sink: Sink, over: threading.Event) -> None:
-    # What tells of the work never fails it: where the connection breaks here it breaks for the module, which says so.
-    with contextlib.suppress(Exception):
-        relay = Relay(read, sink, offset=len(read(0)))
-        while not over.wait(POLL_SECONDS):
+def _follow(relay: Relay, over: threading.Event) -> None:
+    last = False
+    while not last:
+        last = over.wait(POLL_SECONDS)
+        with contextlib.suppress(Exception):
             relay.catch_up()
-        relay.catch_up()

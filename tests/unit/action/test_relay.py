@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 from dataclasses import asdict
@@ -67,21 +68,14 @@ def test_what_is_no_event_is_passed_over() -> None:
 def test_events_are_told_while_the_module_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relay, "POLL_SECONDS", 0.01)
     there, told = There(line(OLD)), threading.Event()
-    begun = threading.Event()
 
     class Telling(ListSink):
         def emit(self, event: Event) -> None:
             super().emit(event)
             told.set()
 
-    def read(offset: int) -> bytes:
-        found = there.read(offset)
-        begun.set()
-        return found
-
     sink = Telling()
-    with relayed(read, sink):
-        assert begun.wait(60)
+    with relayed(there.read, sink):
         there.data += line(WAITS)
         assert told.wait(60), "while the block runs"
         there.data += line(ENDS)
@@ -98,3 +92,20 @@ def test_a_connection_that_breaks_fails_nothing_and_hides_no_failure(monkeypatch
         pass
     with pytest.raises(ValueError, match="of the module"), relayed(read, ListSink()):
         raise ValueError("of the module")
+
+
+def test_a_connection_that_breaks_for_a_while_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relay, "POLL_SECONDS", 0.01)
+    there, sink, broken = There(line(OLD)), ListSink(), threading.Event()
+    reads = itertools.count()
+
+    def read(offset: int) -> bytes:
+        if next(reads) == 2:
+            broken.set()
+            raise OSError("connection reset")
+        return there.read(offset)
+
+    with relayed(read, sink):
+        assert broken.wait(60)
+        there.data += line(WAITS)
+    assert texts(sink) == [(WAITING, "for condition Ready")]
