@@ -9,6 +9,7 @@ What is always true of the feature is in `readiness.py`.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -298,7 +299,10 @@ def _failures(present: Mapping[str, str]) -> Answer:
 
 
 def _pulls(rows: Sequence[Mapping[str, Any]]) -> tuple[Pull, ...]:
-    return tuple(Pull(str(row["listener"]), float(row["seconds"])) for row in rows)
+    found = tuple(Pull(str(row["listener"]), float(row["seconds"])) for row in rows)
+    if not all(math.isfinite(pull.seconds) for pull in found):
+        raise ValueError(found)
+    return found
 
 
 def _count(value: Any) -> int:

@@ -265,3 +265,19 @@ def test_whatever_a_proxy_tells_is_a_status_or_none(told: dict[str, Any]) -> Non
     found = Status.parse(told)
     assert found is None or found.max_in_flight >= 0
     assert Status.parse([told]) is None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"connections": True},
+        {"max_in_flight": -1},
+        {"queued": [{"listener": "n1", "seconds": 1.0, "callers": -1}]},
+        {"in_flight": [{"listener": "n1", "seconds": float("nan")}]},
+        {"listeners": [{}]},
+    ],
+)
+def test_what_is_no_status_is_none(changes: dict[str, Any]) -> None:
+    whole = {"max_in_flight": 0, "connections": 0, "in_flight": [], "queued": [], "listeners": []}
+    assert Status.parse(whole) == Status(0, 0, (), (), 0, ())
+    assert Status.parse({**whole, **changes}) is None
