@@ -23,7 +23,7 @@ from .containerd import unhealthy
 from .containerd_tables import CRI_V2, DOWNLOADS
 from .engine import KINDS, read
 from .model import ImagePulls, Where
-from .readings import METRICS, NAME, Facts, reading_of
+from .readings import METRICS, NAME, Facts, Level, reading_of
 from .report import Seen
 from .toml import PENDING, number, tables
 
@@ -61,7 +61,7 @@ def _reading(host: Host, desired: ImagePulls, levels: Mapping[str, Any], seen: S
         pending=tuple(ours.pending),
         kubelet_problem=_kubelet_problem(host, seen),
         runtime_problem=_runtime_problem(host, seen),
-        proxy_problem=_proxy_problem(host, ours),
+        proxy_problem=_proxy_problem(host, ours, levels["host"]),
         open_files=read_open_files(host, "containerd", None if runtime is None else runtime.pid),
         metrics=metrics,
         metrics_place=_place(desired.where, seen),
@@ -122,11 +122,16 @@ def _runtime_problem(host: Host, seen: Seen) -> str:
         return error.in_one_line
 
 
-def _proxy_problem(host: Host, ours: _Ours) -> str:
+def _proxy_problem(host: Host, ours: _Ours, proxy: Level) -> str:
+    """`proxy` is the level of the host. A proxy that is not of this collection is known by its socket alone."""
     endpoint = str(ours.settings.get("kubelet", {}).get("imageServiceEndpoint") or "")
     path = endpoint[len(_UNIX) :] if endpoint.startswith(_UNIX) else endpoint
+    if not path:
+        return ""
     stat = host.stat(path) if os.path.isabs(path) else None
-    return "" if not path or (stat is not None and stat.kind == "socket") else f"there is no socket {path}"
+    if stat is None or stat.kind != "socket":
+        return f"there is no socket {path}"
+    return "the pull proxy of this host does not answer" if proxy.get("installed") and not proxy.get("running") else ""
 
 
 def _metrics(host: Host, where: Where, seen: Seen) -> tuple[Optional[tuple[Sample, ...]], Optional[BallastError]]:

@@ -228,7 +228,7 @@ def _dependencies(facts: Facts) -> Answer:
         there = not facts.errors.get("runtime")
         needs.append((there, "a container runtime that runs", _remedy(facts, "runtime", "start it")))
     if "host" in facts.set_here or facts.behind_a_proxy:
-        there = bool(host.get("running")) and not facts.proxy_problem
+        there = not facts.proxy_problem and ("host" not in facts.set_here or bool(host.get("running")))
         needs.append(
             (there, "the pull proxy", "see ballast.kube.image_pull_proxy_info; install it by role image_pull_proxy")
         )

@@ -16,7 +16,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.host import Res
 from ansible_collections.ballast.kube.plugins.module_utils._core.readiness import ENABLED, MEASURED, REQUIRED
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.engine import ENGINE, KINDS
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.inquiry import read_params
-from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.model import INFO_SPEC
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.model import HOST_SPEC, INFO_SPEC
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.readiness import FEATURE
 from ansible_collections.ballast.kube.plugins.module_utils._readiness.reading import parse_reading
 from tests.unit import cases
@@ -70,6 +70,8 @@ def limited(**options: Any) -> Node:
 def behind() -> Node:
     made = node()
     made.host.given("/etc/ballast/pull-proxy.json", json.dumps({"listeners": [], "max_in_flight": 3}))
+    told = json.dumps({"settings": dict.fromkeys(HOST_SPEC)})
+    made.host.on("/usr/local/bin/ballast-pull-proxy", "status", answer=told, reads=True)
     made.host.given(SOCKET)
     made.host._nodes[SOCKET].kind = "socket"
     cases.apply(ENGINE, made.asked(**BEHIND), made.host)
@@ -140,9 +142,14 @@ def test_limits_that_are_in_effect_are_ready() -> None:
 
 
 def test_behind_the_proxy() -> None:
-    found = read(behind())
-    assert {name: verdict for name, verdict in verdicts(found).items() if verdict != "yes"} == {"dependencies": "no"}
-    assert found["answers"]["dependencies"]["text"] == "missing: the pull proxy"  # this one does not answer
+    assert verdicts(read(behind())) == dict.fromkeys(MEASURED, "yes")
+
+
+def test_behind_a_proxy_of_somebody_else_its_socket_counts() -> None:
+    made = behind()
+    made.host.remove("/etc/ballast/pull-proxy.json")
+    made.host.effects.clear()
+    assert verdicts(read(made)) == dict.fromkeys(MEASURED, "yes")
 
 
 def test_what_cannot_be_read_is_not_taken_for_well() -> None:
@@ -210,6 +217,10 @@ def _serial(made: Node) -> None:
     made.effective["serializeImagePulls"] = True
 
 
+def _no_answer(made: Node) -> None:
+    made.host.on("/usr/local/bin/ballast-pull-proxy", "status", answer=3, reads=True)
+
+
 def _no_socket(made: Node) -> None:
     made.host.remove(SOCKET)
     made.host.effects.clear()
@@ -231,6 +242,7 @@ def _no_socket(made: Node) -> None:
         (limited, _number, "image-pulls-other-way", "without its transfer service"),
         (limited, _killed, "image-pulls-broken-off", "a run that did not end"),
         (behind, _serial, "image-pulls-serial-behind-proxy", "serializeImagePulls is true"),
+        (behind, _no_answer, "image-pulls-proxy-away", "the pull proxy of this host does not answer"),
         (behind, _no_socket, "image-pulls-proxy-away", f"there is no socket {SOCKET}"),
     ],
 )
