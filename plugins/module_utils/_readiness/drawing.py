@@ -2,50 +2,48 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The measures of a plot, in the units of its SVG: bars lie across, one a line, so that they are read on a phone. Pure."""
+"""The measures of a plot, in the units of its SVG. Pure.
+
+Each bar lies across the whole width, under a line with its label and its value, so that it can be read on a phone.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from .plots import LIMITS, shown
+from .amounts import shown
+from .plots import LIMITS
 
 WIDTH = 320
-_LABEL, _RIGHT = 104, 64  # room left of the bars for their labels, and right of them for their values
-_LINE, _THICK = 22, 12
-_LABEL_SIGNS = 15  # that fit into the room for a label
-_BARS = WIDTH - _LABEL - _RIGHT
+_LINE = 36  # from one bar to the next
+_TEXT_Y, _BAR_Y, _THICK = 13, 18, 10
+_LABEL_SIGNS = 28  # that fit beside a value
 
 
 def draw(plot: Mapping[str, Any]) -> dict[str, Any]:
-    """The plot with `width`, `height`, and for each bar its place; of a plot of limits, a bar's `limit_x` is where the
-    limit is, at the same place for all of them, for a bar is as long as its share of its own limit."""
-    most = _longest(plot)
-    bars = []
-    for number, bar in enumerate(plot["bars"]):
-        share = bar["value"] / (bar["limit"] or 1) if plot["kind"] == LIMITS else bar["value"]
-        value = shown(bar["value"], plot["unit"])
-        label = str(bar["label"])
-        bars.append(
-            {
-                "label": label,
-                "label_short": label if len(label) <= _LABEL_SIGNS else f"{label[: _LABEL_SIGNS - 1]}…",
-                "x": _LABEL,
-                "y": number * _LINE + (_LINE - _THICK) // 2,
-                "width": round(_BARS * min(share / most, 1), 1),
-                "height": _THICK,
-                "text_y": number * _LINE + _LINE // 2,
-                "text": value if bar["limit"] is None else f"{value} of {shown(bar['limit'], plot['unit'])}",
-                "above": bar["limit"] is not None and bar["value"] > bar["limit"],
-            }
-        )
-    limit = {"limit_x": round(_LABEL + _BARS / most, 1)} if plot["kind"] == LIMITS else {}
-    return {**plot, **limit, "bars": bars, "width": WIDTH, "height": len(bars) * _LINE, "right": WIDTH}
+    """The plot with its size and the place of each bar. Of limits, a bar is as long as its share of its own limit, so that
+    `limit_x`, where the limit is, is one for all of them."""
+    most = max([1.0, *(_length(plot, bar) for bar in plot["bars"])])
+    bars = [_bar(plot, bar, number * _LINE, most) for number, bar in enumerate(plot["bars"])]
+    limit = {"limit_x": round(WIDTH / most, 1)} if plot["kind"] == LIMITS else {}
+    return {**plot, **limit, "bars": bars, "width": WIDTH, "height": len(bars) * _LINE}
 
 
-def _longest(plot: Mapping[str, Any]) -> float:
-    """What the longest bar stands for; of limits, at least the limit itself."""
-    if plot["kind"] == LIMITS:
-        return max([1.0, *(bar["value"] / (bar["limit"] or 1) for bar in plot["bars"])])
-    return float(max([1, *(bar["value"] for bar in plot["bars"])]))
+def _length(plot: Mapping[str, Any], bar: Mapping[str, Any]) -> float:
+    return float(bar["value"] / bar["limit"] if plot["kind"] == LIMITS else bar["value"])
+
+
+def _bar(plot: Mapping[str, Any], bar: Mapping[str, Any], top: int, most: float) -> dict[str, Any]:
+    label, value = bar["label"], shown(bar["value"], plot["unit"])
+    is_limit = plot["kind"] == LIMITS
+    return {
+        "label": label,
+        "label_shown": label if len(label) <= _LABEL_SIGNS else f"{label[: _LABEL_SIGNS - 1]}…",
+        "value_shown": f"{value} of {shown(bar['limit'], plot['unit'])}" if is_limit else value,
+        "above": is_limit and bar["value"] > bar["limit"],
+        "text_y": top + _TEXT_Y,
+        "y": top + _BAR_Y,
+        "width": round(WIDTH * _length(plot, bar) / most, 1),
+        "height": _THICK,
+    }

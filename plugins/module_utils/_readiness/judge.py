@@ -31,6 +31,7 @@ from .._core.readiness import (
     Figure,
     Reading,
 )
+from .amounts import shown
 from .exercises import KINDS, Exercise
 from .fleet import HostTold, NoReading
 from .questionnaire import ENABLE_DISABLE_ENABLE, UP_DOWN_UP
@@ -162,7 +163,7 @@ def _with_failures(answer: Answer, modes: Sequence[FailureMode]) -> Answer:
     if not modes:
         return answer
     found = f"found: {', '.join(mode.id for mode in modes)}"
-    text = answer.text if answer.verdict == NO else f"{answer.text}; {found}"
+    text = answer.text if answer.verdict == NO else _joined(answer.text, found)
     remedy = answer.remedy or "; ".join(mode.mitigation for mode in modes)
     return replace(answer, verdict=NO, text=text, remedy=remedy)
 
@@ -172,8 +173,15 @@ def _within_limits(answer: Answer) -> Answer:
     above = [figure for figure in answer.figures if _is_above(figure)]
     if not above or answer.verdict != YES:
         return answer
-    told = ", ".join(f"{figure.name} is {figure.value:g}, its limit {figure.limit:g}" for figure in above)
-    return replace(answer, verdict=NO, text=f"{answer.text}; above the limit: {told}")
+    told = ", ".join(
+        f"{figure.name} is {shown(figure.value, figure.unit)}, its limit {shown(figure.limit, figure.unit)}"
+        for figure in above
+    )
+    return replace(answer, verdict=NO, text=_joined(answer.text, f"above the limit: {told}"))
+
+
+def _joined(text: str, more: str) -> str:
+    return f"{text.rstrip('. ')}; {more}"
 
 
 def _is_above(figure: Figure) -> bool:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .amounts import shown
 from .drawing import draw
-from .plots import shown
 
 Told = dict[str, Any]
 

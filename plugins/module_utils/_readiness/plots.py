@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Optional
 
 from .._core.readiness import Bucket, Figure
+from .amounts import shown
 from .judge import ON, Place
 
 _MOST_HOSTS = 30  # bars in one plot: those that are nearest to their limit
@@ -117,21 +118,3 @@ def _limits(rows: Sequence[tuple[str, Figure]]) -> list[Plot]:
     notes = (f"{left_out} further hosts are further from their limit.",) if left_out else ()
     figure = rows[0][1]
     return [Plot(LIMITS, figure.name, figure.unit, tuple(nearest), notes, figure.how)]
-
-
-def shown(value: Optional[float], unit: str) -> str:
-    """A value as people read it: bytes by powers of 1024, small seconds in ms, others with three digits that count."""
-    if value is None:
-        return "not read"
-    if unit == "B":
-        power = min(int(math.log(abs(value), 1024)), 4) if abs(value) >= 1024 else 0
-        return f"{_digits(value / 1024**power)} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"
-    if unit == "s" and 0 < abs(value) < 1:
-        return f"{_digits(value * 1000)} ms"
-    return f"{_digits(value)} {unit}".rstrip()
-
-
-def _digits(value: float) -> str:
-    if value == int(value) and abs(value) < 1e15:
-        return str(int(value))
-    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"

@@ -42,8 +42,8 @@ class Problem:
 def find_problems(
     judged: Sequence[JudgedFeature], hosts: Sequence[HostTold], previous: Optional[str]
 ) -> tuple[Problem, ...]:
-    """The worst first, else by feature and host. `previous` says why an earlier report could not be used."""
-    found = [*_of_fleet(judged, hosts, previous)]
+    """The worst first; else of hosts, of features and their hosts, of the fleet. `previous` says why an earlier report could not be used."""
+    found = [problem for host in hosts for problem in _of_host(host)]
     for one in judged:
         found += [problem for place in one.places for problem in _of_place(one.feature.name, place)]
         found += [
@@ -51,6 +51,7 @@ def find_problems(
             for row in one.exercised
             if row.light in (RED, AMBER)
         ]
+    found += _of_fleet(judged, previous)
     return tuple(sorted(found, key=lambda problem: (not problem.fails, LIGHTS.index(problem.light))))
 
 
@@ -73,16 +74,17 @@ def _place(problem: Problem) -> str:
     return " / ".join(part for part in (problem.host or "fleet", problem.feature, problem.question) if part)
 
 
-def _of_fleet(judged: Sequence[JudgedFeature], hosts: Sequence[HostTold], previous: Optional[str]) -> Iterable[Problem]:
-    for host in hosts:
-        if not host.reached:
-            text = host.message or "the host was not reached"
-            yield Problem(AMBER, True, host.name, "", "", text, _REACH)
-        elif not host.features:
-            yield Problem(AMBER, True, host.name, "", "", "no feature was asked of this host", _ASK)
-        for name in host.unknown:
-            text = f"it answered for {name}, which is no feature of this version of ballast.kube"
-            yield Problem(AMBER, True, host.name, "", "", text, _ONE_VERSION)
+def _of_host(host: HostTold) -> Iterable[Problem]:
+    if not host.reached:
+        yield Problem(AMBER, True, host.name, "", "", host.message or "the host was not reached", _REACH)
+    elif not host.features:
+        yield Problem(AMBER, True, host.name, "", "", "no feature was asked of this host", _ASK)
+    for name in host.unknown:
+        text = f"it answered for {name}, which is no feature of this version of ballast.kube"
+        yield Problem(AMBER, True, host.name, "", "", text, _ONE_VERSION)
+
+
+def _of_fleet(judged: Sequence[JudgedFeature], previous: Optional[str]) -> Iterable[Problem]:
     if not any(one.is_on for one in judged):
         text = "no feature is known to be on on any host, so that nothing was checked"
         yield Problem(AMBER, True, "", "", "", text, _NOTHING_ON)

@@ -1,0 +1,104 @@
+"""Each feature answers each question. What is written down beside the code is held to what is there."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.ballast.kube.plugins.module_utils._core.readiness import FailureMode, Feature, Static
+from ansible_collections.ballast.kube.plugins.module_utils._readiness.features import FEATURES
+from ansible_collections.ballast.kube.plugins.module_utils._readiness.questionnaire import QUESTIONS
+from tests.unit.readings import a_feature
+
+ROOT = Path(__file__).resolve().parents[3]
+UTILS = ROOT / "plugins/module_utils"
+KEBAB = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+
+
+def named_tests(feature: Feature) -> list[str]:
+    named = [test for static in feature.statics.values() for test in static.tests]
+    return [*named, *(mode.test for mode in feature.failures)]
+
+
+def lacks(feature: Feature) -> list[str]:
+    """What is missing in the answers of one feature."""
+    ids = {question.id for question in QUESTIONS}
+    found = [f"{id}: no answer" for id in sorted(ids - set(feature.statics))]
+    found += [f"{id}: no question" for id in sorted(set(feature.statics) - ids)]
+    found += [f"{id}: empty" for id, static in feature.statics.items() if not static.text.strip()]
+    found += [f"{question.id}: names no test" for question in QUESTIONS if question.exercise and question.id in ids
+              and not feature.statics.get(question.id, Static("")).tests]  # fmt: skip
+    found += ["no failure modes"] if not feature.failures else []
+    for mode in feature.failures:
+        found += [f"{mode.id}: not kebab-case"] if not KEBAB.fullmatch(mode.id) else []
+        said = (mode.text, mode.detection, mode.mitigation, mode.diagnosis, mode.test)
+        found += [f"{mode.id}: something of it is not said"] if not all(part.strip() for part in said) else []
+    found += [f"{test}: not there" for test in sorted(set(named_tests(feature))) if not is_there(test)]
+    return found
+
+
+def is_there(test: str) -> bool:
+    """Whether "tests/FILE.py::NAME" is a function of that file; a parametrized one is named without parameters."""
+    path, _colons, name = test.partition("::")
+    if not (ROOT / path).is_file():
+        return False
+    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+    functions = {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
+    return name.rpartition("::")[2] in functions
+
+
+@pytest.mark.parametrize("feature", FEATURES, ids=lambda feature: feature.name)
+def test_a_feature_answers_everything(feature):
+    assert lacks(feature) == []
+
+
+@pytest.mark.parametrize("feature", FEATURES, ids=lambda feature: feature.name)
+def test_what_a_feature_names_is_there(feature):
+    assert (ROOT / feature.page).is_file()
+    module = (ROOT / f"plugins/modules/{feature.module}.py").read_text(encoding="utf-8")
+    assert "ballast.kube._readiness" in module
+
+
+def test_a_feature_that_lacks_an_answer_is_found():
+    whole = a_feature("x")
+    assert lacks(whole) == []
+    statics = {id: static for id, static in whole.statics.items() if id != "slos"}
+    assert lacks(replace(whole, statics=statics)) == ["slos: no answer"]
+    assert lacks(replace(whole, statics={**whole.statics, "slos": Static(" ")})) == ["slos: empty"]
+    assert lacks(replace(whole, statics={**whole.statics, "bogus": Static("x")})) == ["bogus: no question"]
+    assert lacks(replace(whole, statics={**whole.statics, "reenabled": Static("x")})) == ["reenabled: names no test"]
+    gone = FailureMode("x-y", "a", "b", "c", "", "tests/unit/readings.py::gone")
+    assert lacks(replace(whole, failures=(gone,))) == [
+        "x-y: something of it is not said",
+        "tests/unit/readings.py::gone: not there",
+    ]
+    assert lacks(replace(whole, failures=())) == ["no failure modes"]
+
+
+def test_every_feature_is_in_the_registry():
+    found = []
+    for path in sorted(UTILS.glob("_*/**/readiness.py")):
+        name = ".".join(path.relative_to(UTILS).with_suffix("").parts)
+        module = importlib.import_module(f"ansible_collections.ballast.kube.plugins.module_utils.{name}")
+        found += [module.FEATURE] if hasattr(module, "FEATURE") else []
+    assert {one.name for one in found} == {one.name for one in FEATURES}
+
+
+def test_names_and_failure_modes_are_each_of_one_feature():
+    names = [one.name for one in FEATURES]
+    modes = [mode.id for one in FEATURES for mode in one.failures]
+    assert sorted(set(names)) == sorted(names)
+    assert sorted(set(modes)) == sorted(modes)
+
+
+def test_questions_are_those_of_the_template():
+    assert len({question.id for question in QUESTIONS}) == len(QUESTIONS) == 25
+    sections = list(dict.fromkeys(question.section for question in QUESTIONS))
+    assert [question.section for question in QUESTIONS] == sorted(
+        (question.section for question in QUESTIONS), key=sections.index
+    )

@@ -1,0 +1,87 @@
+"""Readings of a small fleet, as the info modules return them, for tests of the judge and of the page.
+
+told = host("n1", reading("kube_proxy"))                          # everything in order
+told = host("n2", reading("kube_proxy", healthy=answer(NO)))      # one answer is not
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Optional
+
+from ansible_collections.ballast.kube.plugins.module_utils._core.readiness import (
+    HEALTHY,
+    MEASURED,
+    SCALE,
+    YES,
+    FailureMode,
+    Feature,
+    Static,
+    off,
+)
+from ansible_collections.ballast.kube.plugins.module_utils._readiness.questionnaire import QUESTIONS
+
+Told = dict[str, Any]
+
+
+def a_feature(name: str) -> Feature:
+    """One of which everything is said, with two failure modes."""
+    test = "tests/unit/readings.py::a_feature"
+    modes = tuple(
+        FailureMode(f"{name}-{fault}", f"The {fault} fails.", "a metric", f"stop the {fault}", "its log", test)
+        for fault in ("first", "second")
+    )
+    statics = {question.id: Static(f"What is so of `{question.id}`.", (test,)) for question in QUESTIONS}
+    return Feature(name, name.replace("_", " "), f"docs/{name}.md", f"{name}_info", statics, modes)
+
+
+def answer(verdict: str = YES, text: str = "It is as it should be.", **given: Any) -> Told:
+    return {"verdict": verdict, "text": text, "how": "a look", "remedy": "", "figures": [], "lines": [], **given}
+
+
+def figure(name: str, value: Optional[float], unit: str = "", **given: Any) -> Told:
+    return {
+        "name": name,
+        "value": value,
+        "unit": unit,
+        "how": f"GET /metrics: {name}",
+        "limit": None,
+        "buckets": [],
+        **given,
+    }
+
+
+def histogram(name: str, counts: Mapping[float, int], unit: str = "s") -> Told:
+    """`counts` by bound, each with those below it; what is above the last bound is none."""
+    rows = [{"le": le, "count": count} for le, count in counts.items()]
+    return figure(name, max(counts), unit, buckets=[*rows, {"le": None, "count": max(counts.values())}])
+
+
+def reading(name: str, *, present: tuple[str, ...] = (), version: str = "v1.37.1", **answers: Told) -> Told:
+    """Of a feature that is on: each answer is yes but for those given."""
+    in_order = {
+        **{one: answer() for one in MEASURED},
+        HEALTHY: answer(figures=[histogram("sync_seconds", {0.01: 5, 0.1: 40, 1: 42})]),
+        SCALE: answer(figures=[figure("in_flight", 3, limit=5)]),
+    }
+    return {"feature": name, "answers": {**in_order, **answers}, "present": list(present), "versions": {name: version}}
+
+
+def reading_off(name: str) -> Told:
+    return off(name, "It is not there.", "a look").as_json()
+
+
+def host(name: str, *readings: Told) -> Told:
+    return {"name": name, "reached": True, "message": "", "features": {one["feature"]: one for one in readings}}
+
+
+def away(name: str, message: str = "ssh: no route to host") -> Told:
+    return {"name": name, "reached": False, "message": message, "features": {}}
+
+
+def exercise(feature: str, host: str, kind: str, *, at: str = "2026-11-22T15:00:00Z", ok: bool = True) -> Told:
+    steps = [
+        {"title": "disable", "seconds": 1.5, "ok": True, "text": "gone"},
+        {"title": "enable", "seconds": 2.0, "ok": ok, "text": "" if ok else "it did not come"},
+    ]
+    return {"feature": feature, "host": host, "kind": kind, "at": at, "steps": steps, "version": "v1.37.1"}
