@@ -51,6 +51,11 @@ shape:
   returned: success
   type: str
   sample: separate
+bin_dir:
+  description: Directory that holds its programs.
+  returned: success
+  type: str
+  sample: /var/cache/ballast/binaries/sets/1f2e3d4c
 kubernetes_version:
   description: What the API server says that it is, without the leading C(v). Null while it does not answer.
   returned: success

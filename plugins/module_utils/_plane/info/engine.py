@@ -83,6 +83,7 @@ def whole(host: Host, record: Record) -> dict[str, object]:
         "state": drift.state_of(record, host),
         "profile": record.choice.profile,
         "shape": record.choice.shape,
+        "bin_dir": record.bin_dir,
         "components": [_component(host, record.member(name), old) for name, old in _by_name(plain)],
         "left_out": [{"name": name, "why": why} for name, why in sorted(composition.left_out.items())],
         "served": None if found is None else [{**asdict(each), "resources": list(each.resources)} for each in found],
