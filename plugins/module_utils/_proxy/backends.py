@@ -23,6 +23,8 @@ from .packet import Answer, Packet, Surroundings
 NFT_FAMILIES = {4: "ip", 6: "ip6"}
 KUBE_PROXY_TABLE = "kube-proxy"
 BRIDGE_TABLE = joined("bridge")  # of migration/bridge.py
+# What carries it is left to the tables after the bridge. Of the pool for experimental and local use: RFC 2474, section 6.
+BYPASS_DSCP = 0x2B
 Settings = tuple[tuple[str, str], ...]
 Tracer = Callable[[Packet], Answer]
 

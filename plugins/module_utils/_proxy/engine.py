@@ -37,7 +37,7 @@ from .record import (
     with_late_originals,
     write_record,
 )
-from .surroundings import own_addresses, read_links
+from .surroundings import FAMILIES, families, own_addresses, read_links
 
 if TYPE_CHECKING:
     from .hns import HnsState
@@ -59,9 +59,7 @@ SPEC: dict[str, Any] = {
     "hns": {"type": "dict", "default": {}},
 }
 REQUIRED_IF = [("state", "present", ("node_name",))]
-FAMILIES = (4, 6)
 ATOMIC = (NFTABLES, WINKERNEL)  # the kernel takes a commit as a whole, so that nothing need be asked again
-_IPV6 = "/proc/net/if_inet6"  # there where the kernel has IPv6
 _PRIORITIES = 90  # further off, our translation would not be next to kube-proxy's, nor our filter before it
 
 
@@ -268,10 +266,6 @@ class RulesEngine:
 
 
 ENGINE = RulesEngine()
-
-
-def families(host: Host) -> tuple[int, ...]:
-    return FAMILIES if host.stat(_IPV6) is not None else FAMILIES[:1]
 
 
 def backend_of(desired: Desired, host: Host, record: Record) -> Backend:

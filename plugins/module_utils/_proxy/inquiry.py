@@ -17,12 +17,12 @@ from .._core.host import Host
 from .._core.names import MARK
 from .backends import KUBE_PROXY_TABLE, Backend, Tracer, backend_named
 from .config import ParsedConfig
-from .engine import FAMILIES, INPUT_SPEC, configs_from, families, snapshot_from
+from .engine import INPUT_SPEC, configs_from, snapshot_from
 from .messages import MESSAGES
 from .model import IPTABLES, IPVS, NFTABLES
 from .packet import PROTOCOLS, Answer, Packet, Surroundings
 from .parse import Snapshot
-from .surroundings import LINK, read_links, surroundings_of
+from .surroundings import FAMILIES, LINK, families, read_links, surroundings_of
 
 if TYPE_CHECKING:
     from .auditing.findings import AuditFinding

@@ -14,11 +14,17 @@ from .._core.host import Host
 from .ipvs.messages import MESSAGES
 from .packet import Surroundings
 
+FAMILIES = (4, 6)
+_IPV6 = "/proc/net/if_inet6"  # there where the kernel has IPv6
 # ipvs binds every service address to it, so that a packet for it comes to the hook of ip_vs at INPUT.
 LINK = "kube-ipvs0"
 
 Links = tuple[tuple[str, tuple[str, ...]], ...]
 _SECONDS = 60
+
+
+def families(host: Host) -> tuple[int, ...]:
+    return FAMILIES if host.stat(_IPV6) is not None else FAMILIES[:1]
 
 
 def read_links(host: Host) -> Links:

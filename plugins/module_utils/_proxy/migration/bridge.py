@@ -12,19 +12,19 @@ the table is there until it goes; established ones follow conntrack, which neith
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 from ..._core.collector import collection_paused
 from ..._core.host import Host
 from ..backends import BRIDGE_TABLE, NFT_FAMILIES
-from ..config import parse_config
-from ..engine import families
 from ..model import IPTABLES, NFTABLES
-from ..nftables import transaction
-from ..nftables.backend import Nftables
-from ..nftables.objects import Table
-from ..parse import Snapshot, parse_snapshot
-from ..surroundings import own_addresses, read_links
+from ..nftables.presence import is_there as table_is_there
+from ..surroundings import families, own_addresses, read_links
+
+if TYPE_CHECKING:
+    # With all that makes rules, which a run that changes nothing does not need, and which takes long to import.
+    from ..nftables.objects import Table
+    from ..parse import Snapshot
 
 _OFFSET = -1
 _EVERYWHERE = ["0.0.0.0/0", "::/0"]
@@ -48,6 +48,8 @@ class Bridge:
     """Brings the table to a snapshot, by the difference to what it brought it to last."""
 
     def __init__(self, host: Host, config: Mapping[str, Any], node: str) -> None:
+        from ..nftables.backend import Nftables
+
         self._host = host
         self._config = config
         self._node = node
@@ -56,12 +58,16 @@ class Bridge:
 
     def bring(self, data: Mapping[str, Any]) -> int:
         """How many operations it took. What fails leaves the table of that family as it was."""
+        from ..parse import parse_snapshot
+
         with collection_paused():
             addresses = own_addresses(read_links(self._host))
             found = parse_snapshot(data, node_name=self._node, node_ips=addresses)
             return sum(self._bring(family, found) for family in families(self._host))
 
     def _bring(self, family: int, found: Snapshot) -> int:
+        from ..config import parse_config
+
         view = found.view(family)
         wanted = self._backend.compile(
             view, parse_config(self._config, backend=NFTABLES, family=family, node=view.node).rules
@@ -74,11 +80,13 @@ class Bridge:
 
 
 def is_there(host: Host) -> bool:
-    return any(transaction.is_there(host, NFT_FAMILIES[family], BRIDGE_TABLE) for family in families(host))
+    return any(table_is_there(host, NFT_FAMILIES[family], BRIDGE_TABLE) for family in families(host))
 
 
 def remove(host: Host) -> None:
     """In one transaction for each family. Connections that it has translated go on."""
+    from ..nftables.backend import Nftables
+
     for family in families(host):
         backend = Nftables(BRIDGE_TABLE)
         there = backend.left(host, family)

@@ -36,11 +36,9 @@ from . import guard, installation
 from .bridge import bridge_config
 from .config_file import changed_text, parse_config
 from .health import not_in_order, read_version
-from .inspection import refuse, stands_against
 from .installation import DAEMONSET
 from .messages import MESSAGES
 from .request import CONFIRMED, PRESENT, PREVIOUS, Found, KubeProxy
-from .sources import Sources
 from .switch import BridgeKind, Means, PodKind, ServiceKind, bridge_resource, pod_resource, service_resource
 
 _GROUP = "guard"
@@ -79,6 +77,9 @@ class KubeProxyEngine(ResourceEngine[KubeProxy]):
             return
         found = self.observe(desired, host)
         if fields(found.proxy.value)["mode"] != desired.mode:
+            from .inspection import refuse, stands_against  # the checks, which a run that changes nothing does not need
+            from .sources import Sources
+
             refuse(stands_against(host, desired, found, Sources(host, desired.where, found)))
 
     def plan(self, desired: KubeProxy, state: State) -> Plan:

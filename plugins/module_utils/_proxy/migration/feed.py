@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..._core.errors import BallastError, PeerError
-from ..._core.kubeapi import Api
+
+if TYPE_CHECKING:
+    from ..._core.kubeapi import Api
 
 _METADATA = ("name", "namespace", "labels", "annotations")
 _AGAIN_SECONDS = 1.0

@@ -14,15 +14,16 @@ import os
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 from ..._core.daemon import command_line, daemon_exists, daemon_network, daemon_pid, flag_value
 from ..._core.host import PATH, Host
-from ..._core.kubeapi import Api
-from ..._core.kubeconfig import Credentials, credentials
-from ..iptables.restore import VARIANTS
 from .config_file import parse_config
 from .messages import MESSAGES
+
+if TYPE_CHECKING:
+    from ..._core.kubeapi import Api
+    from ..._core.kubeconfig import Credentials
 
 SERVICE, DAEMONSET = "service", "daemonset"
 MODE_LABEL = "ballast.kube/kube-proxy-mode"  # of a node: the mode whose DaemonSet it has chosen
@@ -90,12 +91,16 @@ def node_name(host: Host, where: Installation, config: Mapping[str, Any]) -> str
 
 def api(host: Host, where: Installation, config: Mapping[str, Any]) -> Api:
     """With kube-proxy's own credentials, which may list and watch what rules are made of."""
+    from ..._core.kubeapi import Api  # which a run that changes nothing does not ask
+
     return Api(host, _credentials(host, where, config))
 
 
 def iptables_variant(host: Host, where: Installation) -> str:
     """Which of the two kube-proxy writes to: that of the `iptables` which its own PATH leads to, seen from its own root.
     "" where that cannot be told."""
+    from ..iptables.restore import VARIANTS
+
     pid = process(host, where)
     if pid is None:
         return ""
@@ -120,6 +125,8 @@ def network_namespace(host: Host, where: Installation) -> Optional[str]:
 
 
 def _credentials(host: Host, where: Installation, config: Mapping[str, Any]) -> Credentials:
+    from ..._core.kubeconfig import credentials
+
     root, path = "", where.kubeconfig
     if not path:
         section = config.get("clientConnection")

@@ -18,7 +18,7 @@ from typing import Any, Optional
 
 from ..._core.errors import BallastError
 from ..._core.host import Host
-from ..nftables.layout import BYPASS_DSCP
+from ..backends import BYPASS_DSCP
 from .messages import MESSAGES
 
 API_SERVICE = "default/kubernetes"

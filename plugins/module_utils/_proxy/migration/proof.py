@@ -10,15 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..._core.host import Host
-from ..audit import Audited, audit, read_facts
 from ..backends import KUBE_PROXY_TABLE, Backend, backend_named
-from ..engine import configs_from, families
-from ..iptables.backend import Iptables
-from ..ipvs.backend import Ipvs
 from ..model import IPTABLES, IPVS
 from ..packet import Surroundings
-from ..parse import parse_snapshot
-from ..surroundings import LINK, own_addresses, read_links
+from ..surroundings import LINK, families, own_addresses, read_links
 
 # Told of elsewhere: what another backend has left is removed after the change, and what conntrack keeps ages.
 _NOT_OF_RULES = ("rules-audit-residue", "rules-audit-conntrack", "rules-audit-conntrack-unseen")
@@ -28,6 +23,10 @@ def differences(
     host: Host, data: Mapping[str, Any], config: Mapping[str, Any], *, mode: str, node: str, variant: str
 ) -> list[str]:
     """`variant` of iptables is the one that kube-proxy writes to, "" the host's own. Each as a line; empty where packets fare as they should."""
+    from ..audit import Audited, audit, read_facts  # a run that changes nothing weighs no rules
+    from ..engine import configs_from
+    from ..parse import parse_snapshot
+
     links = read_links(host)
     found = parse_snapshot(data, node_name=node, node_ips=own_addresses(links))
     backend = _backend(host, mode, variant)
@@ -44,7 +43,11 @@ def differences(
 
 def _backend(host: Host, mode: str, variant: str) -> Backend:
     if variant and mode == IPTABLES:
+        from ..iptables.backend import Iptables
+
         return Iptables(variant)
     if variant and mode == IPVS:
+        from ..ipvs.backend import Ipvs
+
         return Ipvs(variant)
     return backend_named(mode, host, table=KUBE_PROXY_TABLE)

@@ -16,7 +16,6 @@ from ..config_keys import checked
 from .health import MODES
 from .installation import DAEMONSET, POD_CONFIG_PATH, SERVICE, Installation
 from .messages import MESSAGES
-from .preflight.rules import acknowledge_problems
 
 PRESENT, CONFIRMED, PREVIOUS = "present", "confirmed", "previous"
 SPEC: dict[str, Any] = {
@@ -86,7 +85,10 @@ class KubeProxy:
                 problems.append(_option(name, params[name], f"at least {least}"))
         if params["probe_service"] and params["probe_service"].count("/") != 1:
             problems.append(_option("probe_service", params["probe_service"], "NAMESPACE/NAME"))
-        problems += acknowledge_problems(params["acknowledge"])
+        if params["acknowledge"]:
+            from .preflight.rules import acknowledge_problems  # the whole table, with what it reads
+
+            problems += acknowledge_problems(params["acknowledge"])
         Problems.raise_if(problems)
         return cls(
             state=params["state"],

@@ -17,6 +17,7 @@ from ..packet import Surroundings
 from . import transaction
 from .compile import compile_rules
 from .objects import Ruleset, Table
+from .presence import is_there
 from .render import render_table
 
 
@@ -40,7 +41,7 @@ class Nftables:
 
     def left(self, host: Host, family: int) -> Optional[Table]:
         """The table without what is in it: it goes as a whole."""
-        there = transaction.is_there(host, NFT_FAMILIES[family], self.table)
+        there = is_there(host, NFT_FAMILIES[family], self.table)
         return Table(NFT_FAMILIES[family], self.table) if there else None
 
     def parse(self, text: str, family: int) -> Optional[Table]:

@@ -47,6 +47,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..backends import BYPASS_DSCP
 from ..packet import PROTOCOLS
 from .expressions import (
     ANY_BIT,
@@ -98,7 +99,6 @@ NAT_DESTINATION = -100  # dstnat: where kube-proxy's chains are
 NAT_SOURCE = 100  # srcnat
 FILTER = 0
 
-BYPASS_DSCP = 0x2B  # of the pool for experimental and local use: RFC 2474, section 6
 
 _ANY_SLOT = Numgen(65536)  # in a declaration only the type of the expression counts
 

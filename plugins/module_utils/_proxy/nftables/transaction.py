@@ -27,6 +27,7 @@ from ..._core.host import Host
 from .affinity import DYNAMIC_SIZE
 from .messages import MESSAGES
 from .objects import Chain, Element, Rule, Set, Table
+from .presence import is_there
 from .render import hook_line, name, quoted, render_elements, render_rule, set_lines
 
 ADD_TABLE, DELETE_TABLE = "add table", "delete table"
@@ -97,13 +98,6 @@ def read(host: Host, family: str, table: str) -> Optional[Table]:
 
     listed = host.run(["nft", "-j", "list", "table", family, table], timeout=_SECONDS).stdout
     return parse_json(listed).tables[family, table]
-
-
-def is_there(host: Host, family: str, table: str) -> bool:
-    """Asked for chains, nft names every table, also one without any. Asked for tables, nft 1.0.6 first fetches each element
-    of each of them, which are many."""
-    listed = host.run(["nft", "list", "chains", family], timeout=_SECONDS).stdout
-    return f"table {family} {table} {{" in listed.splitlines()
 
 
 def _run(operations: Sequence[Operation], host: Host, *argv: str) -> None:

@@ -26,6 +26,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.objec
     Set,
     Table,
 )
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.presence import is_there
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.transaction import Operation, plan, render
 from tests.unit.fakes import Call, FakeHost
 from tests.unit.proxy.nftables.kernel import commit
@@ -218,4 +219,4 @@ def test_a_table_that_is_not_there_is_none() -> None:
     listed = "table ip kube-proxy {\n\tchain services {\n\t}\n}\ntable ip ballast-old {\n}\n"
     host.on("nft", "list", "chains", "ip", answer=listed, reads=True)
     assert transaction.read(host, "ip", "ballast") is None
-    assert transaction.is_there(host, "ip", "ballast-old")
+    assert is_there(host, "ip", "ballast-old")

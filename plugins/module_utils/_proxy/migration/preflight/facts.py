@@ -17,11 +17,10 @@ from ...._core.host import Host
 from ...._core.sockets import parse_sockets
 from ...config import BACKENDS, parse_config
 from ...config_keys import KEYS
-from ...engine import families
 from ...ipvs.parse import Key, parse_listing
 from ...model import IPTABLES, IPVS, NFTABLES, FamilyView, RuleConfig
 from ...parse import parse_snapshot
-from ...surroundings import Links, own_addresses, read_links
+from ...surroundings import Links, families, own_addresses, read_links
 from ..bridge import bridge_config
 from ..health import Samples, parse_samples
 from . import kernel, neighbours

@@ -17,7 +17,6 @@ from ...._core.errors import CommandFailed, Unavailable
 from ...._core.host import Host
 from ...auditing.facts import read_iptables
 from ...backends import NFT_FAMILIES
-from ...engine import families
 from ...iptables import restore
 from ...iptables.objects import BUILT_IN, Jump, Tables
 from ...ipvs.apply import CONNECTIONS
@@ -25,7 +24,7 @@ from ...ipvs.objects import SET_NAMES
 from ...ipvs.parse import parse as parse_ipvs
 from ...leftovers import leftovers
 from ...model import IPVS, NFTABLES
-from ...surroundings import LINK
+from ...surroundings import LINK, families
 from .addresses import IpvsReading
 from .artefact import KEPT, Artefact
 from .rules import RulesKey
