@@ -15,20 +15,23 @@ when another one runs, 1 for what it did not expect.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import importlib
 import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from ..errors import BallastError, Problems
 from .identity import Agent
-from .log import Log
 from .place import run_directory
 from .status import show_status
+
+if TYPE_CHECKING:
+    import asyncio  # takes longer to import than `status`, which modules ask for, takes to answer
+
+    from .log import Log
 
 _CONFIG_BYTES = 1024 * 1024
 
@@ -103,6 +106,8 @@ def require_libraries(agent: Agent, wanted: Mapping[str, str]) -> None:
 
 def on_signals() -> tuple[asyncio.Event, asyncio.Event]:
     """Set by TERM and INT, and by HUP."""
+    import asyncio
+
     ending, reload = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -6,16 +6,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import socket
 import sys
 import time
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 from .identity import Agent
 from .place import control_path
+
+if TYPE_CHECKING:
+    import asyncio
 
 _TIMEOUT_SECONDS = 5.0
 _MOST_BYTES = 64 * 1024 * 1024
@@ -56,6 +58,8 @@ def ask(agent: Agent, directory: str) -> dict[str, Any]:
 
 async def answer_status(status: dict[str, Any], writer: asyncio.StreamWriter) -> None:
     """To one who asked at the control socket."""
+    import asyncio  # of the program that runs: who asks needs none
+
     try:
         writer.write(json.dumps(status).encode())
         await asyncio.wait_for(writer.drain(), _TIMEOUT_SECONDS)
