@@ -70,8 +70,12 @@ def test_the_names_of_alerts_and_rules_are_their_own():
     assert [name for name, count in Counter(names).items() if count > 1] == []
 
 
-def test_failure_modes_name_alerts_that_there_are_and_every_alert_is_of_one():
-    named = {mode.alert for feature in FEATURES for mode in feature.failures if mode.alert}
+def test_failure_modes_name_alerts_that_there_are_and_every_alert_is_of_a_feature():
+    """By a failure mode as its alert, or in what the feature says of its metrics."""
+    modes = {mode.alert for feature in FEATURES for mode in feature.failures if mode.alert}
+    texts = [static.text for feature in FEATURES for static in feature.statics.values()]
+    texts += [mode.detection for feature in FEATURES for mode in feature.failures]
+    named = modes | {name for text in texts for name in re.findall(r"\bBallast[A-Z][A-Za-z]+", text)}
     assert named == set(ALERTS)
 
 

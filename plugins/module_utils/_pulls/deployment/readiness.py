@@ -91,7 +91,8 @@ _STATICS = {
     ),
     "slis": Static(
         "`ballast_pull_in_flight` against `max_in_flight`, `ballast_pull_queued`, `ballast_pull_wait_seconds`, "
-        "`ballast_pull_duration_seconds`, `ballast_pull_failed_total`, `ballast_pull_refused_total`; `up` of the proxy.",
+        "`ballast_pull_duration_seconds`, `ballast_pull_failed_total`, `ballast_pull_refused_total` "
+        "(BallastPullsRefused, with `on_full: retry`); `up` of the proxy.",
         (f"{_PROGRAM}::test_the_metrics_count_callers_and_pulls",),
     ),
     "missing-metrics": Static(
@@ -175,7 +176,8 @@ FEATURE = Feature(
             id="pull-proxy-waits-long",
             text="Pulls wait for longer than ten minutes: pulls that never end hold the slots, or more is asked for than the limit "
             "lets through.",
-            detection="`ballast_pull_queued` stays above 0; `longest wait now` of the readiness run.",
+            detection="`ballast_pull_queued` stays above 0, and BallastPullQueueStuck fires where no pull ends either; `longest wait now` "
+            "of the readiness run.",
             mitigation="Raise `max_in_flight`, which counts at once. Deleting the pods does not end a pull: restart the kubelet that "
             "asked for one that hangs.",
             diagnosis="`ballast-pull-proxy status`: the pulls in flight with their seconds; the registry that they are from.",
