@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FIGURE = ROOT / "docs" / "architecture.svg"
 UTILS = Path("plugins/module_utils")
 RUN_LOOP = "_ansible"  # every module goes through it, so that it would be a column full of dots
-OTHER_PLUGINS = ("become", "callback", "inventory")
+OTHER_PLUGINS = ("action", "become", "callback", "inventory")
 
 _MODULE = re.compile(r"^\s*(?:-\s+)?ballast\.kube\.(\w+):", re.MULTILINE)
 _ROLE = re.compile(r"\b(?:role|name):\s*ballast\.kube\.(\w+)\s*$", re.MULTILINE)

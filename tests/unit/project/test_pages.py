@@ -60,6 +60,11 @@ def test_links_lead_somewhere(path):
     assert broken == []
 
 
+def test_the_index_leads_to_every_page():
+    linked = set(re.findall(r"\]\(([\w-]+\.md)\)", read(ROOT / "docs/README.md")))
+    assert {path.name for path in (ROOT / "docs").glob("*.md")} == linked | {"README.md"}
+
+
 def test_every_variable_of_the_make_targets_is_explained():
     variables = set(re.findall(r"\bLAB_[A-Z]+\b", read(ROOT / "mk/lab.mk"))) - {"LAB_OPTIONS"}
     page = read(ROOT / "docs/lab.md")
