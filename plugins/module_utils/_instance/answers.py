@@ -99,7 +99,7 @@ def reading(look: Look) -> Reading:
     return Reading(
         NAME,
         {
-            ENABLED: Answer(YES, f"{len(look.running)} instances are made here: {_listed(look.running)}.", look.ledger),
+            ENABLED: Answer(YES, f"Instances are made here: {_listed(look.running)}.", look.ledger),
             IN_USE: _in_use(look),
             HEALTHY: _healthy(look, present),
             DEPENDENCIES: _dependencies(look),
@@ -128,7 +128,7 @@ def _in_use(look: Look) -> Answer:
     figures = tuple(Figure(f"pods of {one.name}", one.pods, "", how) for one in look.measured)
     pods = sum(one.pods for one in look.measured)
     if pods:
-        return Answer(YES, f"The kubelets have {pods} pods.", how, figures=figures)
+        return Answer(YES, f"Pods that the kubelets have: {pods}.", how, figures=figures)
     if look.unasked:
         return Answer(UNKNOWN, f"Nothing was asked of {_listed(look.unasked)}.", how, _name_them(look), figures)
     return Answer(NO, "No kubelet has a pod.", how, figures=figures)
@@ -145,12 +145,13 @@ def _healthy(look: Look, present: Sequence[Seen]) -> Answer:
     figures = tuple(_indicators(look))
     seen = [(id, text) for id, text in present if id in _OF_HEALTH]
     if seen:
-        text = f"{len({text.split(':')[0] for _id, text in seen})} instances are not well."
+        unwell = dict.fromkeys(text.split(":")[0] for _id, text in seen)
+        text = f"Not well: {_listed(tuple(unwell))}."
         return Answer(NO, text, how, _mitigations(seen), figures, tuple(text for _id, text in seen)[:_MOST])
     if look.unasked:
         text = f"Whether {_listed(look.unasked)} are well is not known: they are here, and were not asked for."
         return Answer(UNKNOWN, text, how, _name_them(look), figures)
-    text = f"Every one of the {len(look.measured)} instances is Ready, and its kube-proxy is well."
+    text = "The Node of every instance is Ready, and its kube-proxy is well."
     return Answer(YES, text, how, figures=figures)
 
 

@@ -209,7 +209,7 @@ def _healthy(look: Look, samples: Sequence[Sample]) -> Answer:
         return Answer(UNKNOWN, text, how, _reach_api(look), figures)
     differences = look.audit.differences
     if differences:
-        text = f"Rules in the kernel are not what the Services mean: {len(differences)} differences."
+        text = f"Rules in the kernel are not what the Services mean; differences: {len(differences)}."
         return Answer(NO, text, how, _mitigation(DIFFERS), figures, differences[:_MOST])
     text = f"kube-proxy is in order in mode {look.mode}, and its rules are what the Services mean."
     return Answer(YES, text, how, figures=figures)
@@ -217,7 +217,7 @@ def _healthy(look: Look, samples: Sequence[Sample]) -> Answer:
 
 def _indicators(look: Look, samples: Sequence[Sample]) -> tuple[Figure, ...]:
     page = look.metrics_page
-    failures = _sync_failures(samples)
+    failures = _sync_failures(look, samples)
     differences = None if look.audit.problem else float(len(look.audit.differences))
     return (
         _spread(samples, _SYNC, f"{page}: {_SYNC}"),
@@ -232,10 +232,9 @@ def _spread(samples: Sequence[Sample], name: str, how: str) -> Figure:
     return Figure(f"{name}, 99% quantile", quantile(buckets, 0.99), "s", f"{how}, since its start", buckets=buckets)
 
 
-def _sync_failures(samples: Sequence[Sample]) -> Optional[float]:
-    """Since kube-proxy's start; None where it counts none of them."""
-    found = [count for count in (total(samples, name) for name in SYNC_FAILURES) if count is not None]
-    return sum(found) if found else None
+def _sync_failures(look: Look, samples: Sequence[Sample]) -> Optional[float]:
+    """Since kube-proxy's start. A count of which nothing was counted yet is not told; None where kube-proxy does not answer."""
+    return sum(total(samples, name) or 0 for name in SYNC_FAILURES) if look.sources.metrics else None
 
 
 # Dependencies and the way back, which the checks before a change know
@@ -377,7 +376,7 @@ def _whole(data: Optional[bytes]) -> Optional[int]:
 
 def _present(look: Look, named: str, samples: Sequence[Sample]) -> Iterator[tuple[str, str]]:
     """Of each failure mode that is there, its id and what was seen."""
-    report, failures = look.report, _sync_failures(samples) or 0
+    report, failures = look.report, _sync_failures(look, samples)
     reason = str(report["reason"])
     if not look.mode:
         yield DOWN, "its metrics port does not answer"
@@ -389,13 +388,13 @@ def _present(look: Look, named: str, samples: Sequence[Sample]) -> Iterator[tupl
     if middle is not None and middle > _SLOW_SECONDS:
         yield SYNC_SLOW, f"half of its synchronisations since its start took more than {middle:.0f} s"
     if look.audit.differences:
-        yield DIFFERS, f"{len(look.audit.differences)} differences, first: {look.audit.differences[0]}"
+        yield DIFFERS, f"differences: {len(look.audit.differences)}, the first: {look.audit.differences[0]}"
     if look.mode and named != look.mode:
         yield CONFIG_UNREAD, f"the file says {named}, and {look.mode} is in effect"
     yield from ((CHANGE_OPEN, text) for text in _open_change(report))
     left = [one for one in report["residue"] if one["fate"] == REMOVED]
     if left:
-        yield LEFT_OVER, f"{len(left)} things, first: {left[0]['kind']} {left[0]['target']}"
+        yield LEFT_OVER, f"things: {len(left)}, the first: {left[0]['kind']} {left[0]['target']}"
 
 
 def _open_change(report: Mapping[str, Any]) -> Iterator[str]:
