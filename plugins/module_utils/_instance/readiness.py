@@ -75,8 +75,8 @@ _STATICS = {
     ),
     "upgrade-tested": Static(
         "An instance is changed and changed back by its list: limits while it runs, configuration and keys with a restart, and "
-        "a second run changes nothing. The lab's tests are run with each version of Kubernetes that is pinned. The exercise "
-        "of the readiness run changes a limit of a canary up, down and up again.",
+        "a second run changes nothing. The lab's tests are run with each version of Kubernetes that is pinned. The "
+        "readiness run does not exercise it, as pods would end.",
         (
             f"{_MEMORY}::test_limits_are_changed_while_the_instance_runs",
             f"{_LAB}::test_an_edited_label_reaches_the_node",
