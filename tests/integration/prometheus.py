@@ -15,7 +15,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -28,7 +28,8 @@ from tests.integration.plane_client import eventually
 from tests.integration.processes import running
 from tests.integration.wire import entered
 
-RULES = Path(__file__).resolve().parents[2] / "roles/readiness/files/ballast-rules.yml"
+FILES = Path(__file__).resolve().parents[2] / "roles/readiness/files"
+RULES, DASHBOARD = FILES / "ballast-rules.yml", FILES / "ballast-dashboard.json"
 _SECONDS = 30
 _SCRAPE_SECONDS = 2
 _WINDOW, _LASTING = "20s", "2s"  # of the copy whose alerts are to fire in seconds
@@ -142,11 +143,12 @@ def outside(namespace: str, url: str) -> Iterator[str]:
                     status, body, kind = 200, answer.read(), answer.headers["Content-Type"]
             except OSError as error:
                 status, body, kind = 502, str(error).encode(), "text/plain"
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            with suppress(OSError):  # Prometheus has gone after its time, as of a kube-proxy that does not answer
+                self.send_response(status)
+                self.send_header("Content-Type", kind)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
 
         def log_message(self, *_arguments: object) -> None:
             pass
@@ -173,3 +175,17 @@ def alerts(rules: str) -> Mapping[str, str]:
     """The expression of each alert, by its name."""
     groups = yaml.safe_load(rules)["groups"]
     return {rule["alert"]: rule["expr"] for group in groups for rule in group["rules"] if "alert" in rule}
+
+
+def expressions(dashboard: Mapping[str, Any]) -> list[str]:
+    """Those of its panels, of every instance, over a time that a test takes."""
+    told = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", [])]
+    return [text.replace("$__rate_interval", _WINDOW).replace("$instance", ".*") for text in told]
+
+
+def metric_names(expression: str) -> set[str]:
+    """What is left of an expression without its strings, labels, functions and words of the language."""
+    bare = re.sub(r'"[^"]*"|\{[^}]*\}|\[[^]]*\]', " ", re.sub(r'"[^"]*"', '""', expression))
+    bare = re.sub(r"\b(by|on|group_left) \([^)]*\)", " ", bare)
+    words = re.findall(r"(?<![\w.])[a-zA-Z_][\w:]*(?!\w*\s*\()", bare)
+    return set(words) - {"and", "or", "unless", "bool", "by", "on", "group_left"}

@@ -189,7 +189,7 @@ FEATURE = Feature(
             mitigation="Restart its service: containers go on running, as their shims outlive it.",
             diagnosis="STATE_DIR/NAME/log/containerd.log; `crictl ps` with the instance's socket; the disk.",
             test=_KILLED_SERVICE,
-            alert="BallastInstanceRuntimeStuck",
+            alert="BallastInstanceRuntimeAway",
         ),
         FailureMode(
             id=NOT_READY,
