@@ -105,9 +105,14 @@ def _api_metrics(host: Host, record: Record) -> tuple[Sample, ...]:
 
 def _etcd_metrics(host: Host, record: Record) -> tuple[Sample, ...]:
     etcd = record.etcd
-    given = {"ca": etcd.authority or None, "cert": etcd.client or None, "key": etcd.key or None}
     try:
-        answer = host.request(f"{etcd.endpoints[0]}/metrics", timeout=10, **given)
+        answer = host.request(
+            f"{etcd.endpoints[0]}/metrics",
+            ca=etcd.authority or None,
+            cert=etcd.client or None,
+            key=etcd.key or None,
+            timeout=10,
+        )
     except PeerError:
         return ()
     return _samples(answer.status, answer.body, ETCD_METRICS)
