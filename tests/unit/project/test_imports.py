@@ -1,0 +1,40 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is not imported where nothing changes: a host compiles it anew for each task, which was most of a task's time."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+UTILS = "ansible_collections.ballast.kube.plugins.module_utils"
+_PRINT = "import importlib, json, sys; importlib.import_module(sys.argv[1]); print(json.dumps(sorted(sys.modules)))"
+
+
+def imported(name: str) -> set[str]:
+    """The modules that Python has once it has imported this one, ours without what their names begin with."""
+    argv = [sys.executable, "-c", _PRINT, f"{UTILS}.{name}"]
+    done = subprocess.run(argv, check=True, capture_output=True, text=True, timeout=60)
+    return {module.replace(f"{UTILS}.", "") for module in json.loads(done.stdout)}
+
+
+@pytest.mark.parametrize(
+    ("name", "unneeded"),
+    [
+        pytest.param(
+            "_proxy.migration.engine",
+            {"_proxy.audit", "_proxy.engine", "_proxy.nftables.transaction", "_proxy.iptables.restore", "_core.web"},
+            id="a kube-proxy that is as it should be needs no rules",
+        ),
+        pytest.param("_pulls.proxy.main", {"asyncio", "_pulls.proxy.settings"}, id="status needs no event loop"),
+    ],
+)
+def test_what_only_a_change_needs_is_not_imported(name: str, unneeded: set[str]) -> None:
+    found = imported(name)
+    assert name in found
+    assert found & unneeded == set()
