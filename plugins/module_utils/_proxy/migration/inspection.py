@@ -48,7 +48,7 @@ def stands_against(host: Host, desired: KubeProxy, found: Found, sources: Source
         kube_proxy_version=version_in(sources.metrics),
         deployment=desired.where.deployment,
         node_name=found.node,
-        snapshot=sources.snapshot,
+        snapshot=sources.snapshot(),
         metrics=sources.metrics,
     )
     return preflight(read_facts(host, asked), acknowledge=desired.acknowledge)
@@ -94,7 +94,7 @@ def audited(host: Host, desired: KubeProxy, found: Found, sources: Sources) -> A
         return Audit((), "kube-proxy does not answer, so that it is not known which rules are its own")
     try:
         variant = installation.iptables_variant(host, desired.where)
-        given = sources.snapshot
+        given = sources.snapshot()
         return Audit(tuple(differences(host, given, found.config, mode=mode, node=found.node, variant=variant)))
     except BallastError as error:
         return Audit((), error.in_one_line)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 from ..._core.errors import BallastError
 from ..._core.exposition import Sample, histogram, parse_exposition, quantile, total
@@ -68,6 +68,7 @@ _FAST_SINCE = (1, 36, 0)  # the first kube-proxy that is quick with thousands of
 _CONNTRACK = "/proc/sys/net/netfilter/nf_conntrack_"
 _INFO = "ballast.kube.kube_proxy_info"
 _MOST = 20  # lines of findings
+Counted = Union[tuple[int, int], BallastError]  # Services and endpoints, or why they are not known
 
 
 @dataclass(frozen=True)
@@ -98,9 +99,10 @@ class Look:
     def api_problem(self) -> str:
         """Why the API did not list Services to kube-proxy's credentials; "" where it did."""
         try:
-            return "" if self.sources.snapshot else ""
+            self.sources.snapshot()
         except BallastError as error:
             return error.in_one_line
+        return ""
 
 
 def is_off(host: Host, desired: KubeProxy) -> bool:
@@ -122,17 +124,17 @@ def reading(look: Look) -> Reading:
             NAME, f"kube-proxy runs with the default of its version{chosen}: its configuration names no mode.", how
         )
     samples = parse_exposition(look.sources.metrics, _NAMES)
-    present = dict(_present(look, named, samples))
+    present, counted = dict(_present(look, named, samples)), _counted(look)
     return Reading(
         NAME,
         {
             ENABLED: Answer(YES, f"kube-proxy is told to run in mode {named}.", how),
-            IN_USE: _in_use(look),
+            IN_USE: _in_use(look, counted),
             HEALTHY: _healthy(look, samples),
             DEPENDENCIES: _dependencies(look),
             DISABLING: _disabling(look),
             ROLLBACK: _rollback(look),
-            SCALE: _scale(look),
+            SCALE: _scale(look, counted),
             FAILURES: _failures(look, present),
         },
         present=tuple(present),
@@ -148,8 +150,7 @@ def _versions(look: Look) -> dict[str, str]:
 # In use
 
 
-def _in_use(look: Look) -> Answer:
-    counted = _counted(look)
+def _in_use(look: Look, counted: Counted) -> Answer:
     if isinstance(counted, BallastError):
         return Answer(
             UNKNOWN, f"Services are not known: {counted.in_one_line}.", "GET /api/v1/services", _reach_api(look)
@@ -166,12 +167,12 @@ def _in_use(look: Look) -> Answer:
     )
 
 
-def _counted(look: Look) -> tuple[int, int] | BallastError:
+def _counted(look: Look) -> Counted:
     """Services and endpoints that have rules on this node, of both families."""
     try:
         links = read_links(look.host)
         found: Snapshot = parse_snapshot(
-            look.sources.snapshot, node_name=look.found.node, node_ips=own_addresses(links)
+            look.sources.snapshot(), node_name=look.found.node, node_ips=own_addresses(links)
         )
     except BallastError as error:
         return error
@@ -327,9 +328,8 @@ def _went_back(outcome: object) -> tuple[str, ...]:
 # Scale
 
 
-def _scale(look: Look) -> Answer:
+def _scale(look: Look, counted: Counted) -> Answer:
     how = "GET /api/v1/services and endpointslices; sysctl net.netfilter"
-    counted = _counted(look)
     services, endpoints = (None, None) if isinstance(counted, BallastError) else counted
     figures = (*_sized(look, services, endpoints), *_connections(look.host))
     over = [one for one in figures if one.value is not None and one.limit is not None and one.value > one.limit]

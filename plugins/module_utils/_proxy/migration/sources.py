@@ -11,8 +11,7 @@ from typing import Any, Optional
 
 from ..._core.errors import BallastError
 from ..._core.host import Host
-from . import installation
-from .feed import snapshot
+from . import feed, installation
 from .health import read_metrics
 from .installation import Installation
 from .request import Found
@@ -34,7 +33,6 @@ class Sources:
             self._metrics = read_metrics(self._host, self._found.config)
         return self._metrics
 
-    @property
     def snapshot(self) -> Mapping[str, Any]:
         """A `v1 List`. An API that does not answer, and credentials that are none, are an error each time."""
         if self._problem is not None:
@@ -42,7 +40,7 @@ class Sources:
         if self._snapshot is None:
             try:
                 api = installation.api(self._host, self._where, self._found.config)
-                self._snapshot = snapshot(api, self._found.node)
+                self._snapshot = feed.snapshot(api, self._found.node)
             except BallastError as error:
                 self._problem = error
                 raise
