@@ -234,9 +234,9 @@ def _dependencies(facts: Facts) -> Answer:
         )
     missing = [(name, remedy) for there, name, remedy in needs if not there]
     if missing:
-        text = f"missing: {', '.join(name for name, _remedy in missing)}"
+        text = f"missing: {', '.join(name for name, _do in missing)}"
         return Answer(NO, text, how, "; ".join(remedy for _name, remedy in missing))
-    return Answer(YES, f"there: {', '.join(name for _there, name, _remedy in needs)}", how)
+    return Answer(YES, f"there: {', '.join(name for _there, name, _do in needs)}", how)
 
 
 def _disabling(facts: Facts) -> Answer:
