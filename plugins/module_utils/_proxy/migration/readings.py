@@ -52,7 +52,7 @@ from .config_file import healthz_url, metrics_url
 from .health import FAILURES as SYNC_FAILURES
 from .health import version_in
 from .inspection import Audit, mode_in_effect, stands_against
-from .installation import SERVICE
+from .installation import DAEMONSET, process
 from .preflight.node_rules import MANY_ENDPOINTS, MANY_SERVICES
 from .preflight.rule import HARD, PreflightFinding
 from .preflight.versions import parse_version
@@ -106,9 +106,12 @@ class Look:
 
 
 def is_off(host: Host, desired: KubeProxy) -> bool:
-    """Whether nothing says that this node has a kube-proxy of its own: neither its configuration nor a record of ours."""
+    """Whether nothing says that this node has a kube-proxy of its own: neither its configuration, nor a record of ours, nor a
+    process, which may be that of a pod of which nobody has told us."""
     traces = (desired.where.config_path, ledger_path(desired.state_dir))
-    return desired.where.deployment == SERVICE and all(host.stat(path) is None for path in traces)
+    if desired.where.deployment == DAEMONSET or any(host.stat(path) is not None for path in traces):
+        return False
+    return process(host, replace(desired.where, deployment=DAEMONSET)) is None
 
 
 def not_here(desired: KubeProxy) -> Reading:
