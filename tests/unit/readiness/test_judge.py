@@ -433,3 +433,18 @@ class TestPlots:
         plot = judged(host("n1", *both(healthy=slow)))["features"][0]["plots"][0]
         assert [bar["label"] for bar in plot["bars"]] == ["≤ 1 s", "> 1 s"]
         assert plot["notes"][1] == "Half of them: more than 1 s."
+
+
+def test_every_text_of_the_page_is_escaped_and_those_of_the_report_are_not():
+    """Ansible's template action escapes nothing: what the page is made of has to be safe by itself."""
+    evil = "<b>\"'&"
+    told = reading(
+        "kube_proxy", healthy=answer(NO, evil, how=evil, remedy=evil, lines=[evil], figures=[figure(evil, 1, evil)])
+    )
+    told["versions"] = {evil: evil}
+    hosts = [host("n1", told), away(evil, evil), {**host("n2"), "features": {evil: {}}}]
+    params = {"hosts": hosts, "required_hosts": [evil], "previous": None, "exercises": []}
+    done = info.read_readiness(FakeHost(), params)
+    assert "<" not in json.dumps(done["page"])
+    assert "&lt;b&gt;&quot;&#x27;&amp;" in json.dumps(done["page"])
+    assert "&lt;" not in json.dumps(done["report"])
