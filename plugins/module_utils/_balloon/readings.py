@@ -33,6 +33,7 @@ from .._core.readiness import (
     Reading,
     off,
 )
+from .._core.surveying import counted
 from .amount import FLOOR, NONE, Amount
 from .amount import total as sum_of
 from .facts import FAILING, INFEASIBLE, STARTING, Fleet, Node
@@ -153,7 +154,7 @@ def _apart(node: Node) -> str:
 
 
 def _enabled(facts: Facts) -> Answer:
-    text = f"{len(facts.sized)} nodes of {len(facts.hosts)} hosts have a target"
+    text = f"targets of {counted(len(facts.sized), 'node')} on {counted(len(facts.hosts), 'host')}"
     lines = [f"{node.name}: {node.target}" for node in facts.sized[:_NAMED]]
     return Answer(YES, text, "annotation balloons.ballast.dev/target of the Nodes", lines=tuple(lines))
 
@@ -180,14 +181,17 @@ def _healthy(facts: Facts, present: Mapping[str, str]) -> Answer:
         )
         return Answer(
             NO,
-            f"{reached} of {len(facts.sized)} nodes are at their target; {'; '.join(wrong)}",
+            f"at target: {reached} of {counted(len(facts.sized), 'node')}; {'; '.join(wrong)}",
             how,
             remedy,
             figures,
             tuple(wrong),
         )
     return Answer(
-        YES, f"all {reached} nodes are at their target, and every host has what its nodes promise", how, figures=figures
+        YES,
+        f"at target: {counted(reached, 'node')}, which is all; every host has what its nodes promise",
+        how,
+        figures=figures,
     )
 
 
@@ -238,8 +242,10 @@ def _disabling(facts: Facts) -> Answer:
     if facts.plan_problem is not None:
         return Answer(NO, facts.plan_problem.in_one_line, how, facts.plan_problem.remedy)
     shared = [host for host in facts.hosts if len(facts.fleet.of_host(host)) > 1]
-    told = f"; {len(shared)} hosts with several nodes are promised more than once from then on" if shared else ""
-    return Answer(YES, f"state: absent takes {len(facts.plan)} steps, and ends no pod{told}", how, lines=facts.plan)
+    told = f"; {counted(len(shared), 'host')} with several nodes may be promised more than once then" if shared else ""
+    return Answer(
+        YES, f"state: absent takes {counted(len(facts.plan), 'step')}, and ends no pod{told}", how, lines=facts.plan
+    )
 
 
 def _rollback(facts: Facts) -> Answer:
@@ -261,7 +267,10 @@ def _scale(facts: Facts) -> Answer:
         remedies = dict.fromkeys(one.remedy for one in facts.findings if one.id in _OVERSOLD)
         return Answer(NO, listed(broken), how, "; ".join(remedies), tuple(figures))
     return Answer(
-        YES, f"the nodes of {len(facts.hosts)} hosts promise no more than is there", how, figures=tuple(figures)
+        YES,
+        f"the nodes of {counted(len(facts.hosts), 'host')} promise no more than is there",
+        how,
+        figures=tuple(figures),
     )
 
 

@@ -26,6 +26,11 @@ def removal_lines(recorded: Sequence[Recorded]) -> tuple[str, ...]:
     return tuple(f"{step.verb} {step.title}" for step in plan_resources((), as_made, policy=Policy.UNDO).steps)
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 host`, `2 hosts`."""
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
 def unread(feature: str, error: BallastError, how: str) -> Reading:
     """Of a machine that does not even say whether the feature is on."""
     return Reading(feature, {ENABLED: Answer(UNKNOWN, error.in_one_line, how, error.remedy)})

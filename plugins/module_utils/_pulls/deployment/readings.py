@@ -27,12 +27,13 @@ from ..._core.readiness import (
     NO,
     ROLLBACK,
     SCALE,
+    UNKNOWN,
     YES,
     Answer,
     Figure,
     Reading,
 )
-from ..._core.surveying import OpenFiles, removal_lines
+from ..._core.surveying import OpenFiles, counted, removal_lines
 
 NAME = "image_pull_proxy"
 DOWN = "pull-proxy-down"
@@ -167,11 +168,10 @@ def _waits_long(status: Optional[Status]) -> str:
 
 def _enabled(facts: Facts) -> Answer:
     titles = tuple(one.title for one in facts.recorded)
-    status = facts.status
-    limit = (
-        "no limit" if status and not status.max_in_flight else f"max_in_flight {status.max_in_flight}" if status else ""
-    )
-    text = f"installed{f', with {limit} over {len(status.listeners)} sockets' if status else ''}"
+    status, text = facts.status, "installed"
+    if status is not None:
+        limit = f"max_in_flight {status.max_in_flight}" if status.max_in_flight else "no limit"
+        text = f"installed, with {limit} over {counted(len(status.listeners), 'socket')}"
     return Answer(YES, text, f"{facts.ledger}; {_STATUS}", lines=titles)
 
 
@@ -181,7 +181,7 @@ def _in_use(facts: Facts) -> Answer:
         return Answer(NO, "no proxy answers, so that nobody can use it", _STATUS)
     figure = Figure("connections of kubelets", float(status.connections), "", f"connections of {_STATUS}")
     used = status.connections > 0
-    text = f"{status.connections} connections from kubelets to its {len(status.listeners)} sockets"
+    text = f"{counted(status.connections, 'connection')} from kubelets to {counted(len(status.listeners), 'socket')}"
     remedy = "" if used else "point kubelets at it: image_service_endpoint of ballast.kube.image_pulls"
     return Answer(YES if used else NO, text, _STATUS, remedy, (figure,))
 
@@ -247,8 +247,12 @@ def _dependencies(facts: Facts) -> Answer:
         remedies = [f"apt-get install {packages}"] if packages else []
         remedies += ["start the runtime; nothing has to be done here then"] if away else []
         return Answer(NO, f"missing: {', '.join(missing)}", how, "; ".join(remedies))
-    sockets = len(facts.status.listeners) if facts.status else 0
-    return Answer(YES, f"its packages are there, and a runtime answers behind each of its {sockets} sockets", how)
+    if facts.status is None:
+        return Answer(
+            UNKNOWN, "no proxy answers, so that its runtimes are not known", how, "start the proxy, and ask again"
+        )
+    sockets = counted(len(facts.status.listeners), "socket")
+    return Answer(YES, f"its packages are there, and a runtime answers behind {sockets}", how)
 
 
 def _disabling(facts: Facts) -> Answer:
@@ -257,7 +261,7 @@ def _disabling(facts: Facts) -> Answer:
         f"point the kubelet of {name} back at its runtime, by ballast.kube.image_pulls without image_service_endpoint"
         for name in names
     )
-    text = f"kubelets are pointed back at their runtimes first, {len(names)} of them; pods that run go on"
+    text = f"{counted(len(names), 'kubelet')} first asks its runtime again; pods that run go on"
     how = f"the plan of ballast.kube.image_pull_proxy with state: absent, from {facts.ledger}"
     return Answer(YES, text, how, lines=(*first, *removal_lines(facts.recorded)))
 

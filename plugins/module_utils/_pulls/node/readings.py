@@ -33,7 +33,7 @@ from ..._core.readiness import (
     Figure,
     Reading,
 )
-from ..._core.surveying import OpenFiles, removal_lines
+from ..._core.surveying import OpenFiles, counted, removal_lines
 
 NAME = "image_pulls"
 FLAG_WINS = "image-pulls-flag-wins"
@@ -243,7 +243,7 @@ def _disabling(facts: Facts) -> Answer:
     lines = removal_lines(facts.recorded)
     restarts = [name for name in ("runtime", "kubelet") if name in facts.set_here]
     told = f"starts {' and '.join(restarts)} anew" if restarts else "starts nothing anew"
-    text = f"state: absent takes {len(lines)} steps, and {told}; pods go on, and pulls under way are asked for again"
+    text = f"state: absent takes {counted(len(lines), 'step')}, and {told}; pods go on, and pulls under way are asked for again"
     return Answer(
         YES, text, f"the plan of ballast.kube.image_pulls with state: absent, from {facts.ledger}", lines=lines
     )
