@@ -7,7 +7,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -264,3 +266,9 @@ def test_what_disabling_would_do_is_told_by_instance_in_the_order_of_removal() -
     assert [line.split(":")[0] for line in told[:2]] == ["node n2", "node n1"]
     assert "3 service" in told[0]
     assert any("sysctl-minimum" in line for line in told)
+
+
+def test_every_failure_mode_is_found_here() -> None:
+    source = Path(__file__).read_text(encoding="utf-8")
+    ids = {mode.id for mode in r.FEATURE.failures}
+    assert ids <= {id for name, id in vars(r).items() if isinstance(id, str) and re.search(rf"\br\.{name}\b", source)}

@@ -8,7 +8,9 @@ the text that kube-proxy and the API gave."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -362,3 +364,9 @@ def test_whatever_kube_proxy_says_there_is_an_answer(text: str) -> None:
         patch.setattr(readings, "stands_against", lambda *_given: [])
         found = reading(node(metrics=f"kubeproxy_sync_proxy_rules_duration_seconds_bucket{text}"))
     assert verdicts(found)["healthy"] == NO
+
+
+def test_every_failure_mode_is_found_here() -> None:
+    source = Path(__file__).read_text(encoding="utf-8")
+    ids = {mode.id for mode in r.FEATURE.failures}
+    assert ids <= {id for name, id in vars(r).items() if isinstance(id, str) and re.search(rf"\br\.{name}\b", source)}
