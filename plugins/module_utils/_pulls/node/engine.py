@@ -96,17 +96,15 @@ class ImagePullsEngine(ResourceEngine[ImagePulls]):
 
     def verify(self, desired: ImagePulls, host: Host, progress: Progress) -> list[Finding]:
         """Each change was proven as a step; this is for the run that changed nothing, and says what cannot be read."""
-        findings = []
-        for one in self.observe(desired, host).wanted:
-            if one.kind != _KUBELET:
-                continue
-            wanted = kubelet.drop_in_settings(str(fields(one.value)["text"]))
-            try:
-                found = kubelet.read_in_effect(host, desired.where, kubelet.find_kubelet(host, desired.where))
-                kubelet.require_kubelet_has(wanted, found, one.target)
-            except BallastError as error:
-                findings.append(_finding(error))
-        return findings
+        if not desired.kubelet:
+            return []
+        one = _kubelet(desired, host)
+        try:
+            found = kubelet.read_in_effect(host, desired.where, kubelet.find_kubelet(host, desired.where))
+            kubelet.require_kubelet_has(kubelet.drop_in_settings(str(fields(one.value)["text"])), found, one.target)
+        except BallastError as error:
+            return [_finding(error)]
+        return []
 
     def report(self, desired: ImagePulls, host: Host) -> dict[str, object]:
         return read(host, desired, Seen())
