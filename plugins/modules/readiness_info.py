@@ -33,7 +33,7 @@ options:
         description: Whether it could be asked.
         type: bool
         default: true
-      message:
+      reason:
         description: Why it could not.
         type: str
         default: ''
@@ -140,7 +140,7 @@ report:
     fails: true
     summary:
       hosts: {all: 2, reached: 2}
-      features: {all: 6, on: 1, red: 1, amber: 0, green: 0, grey: 5}
+      features: {all: 6, 'on': 1, red: 1, amber: 0, green: 0, grey: 5}
       answers: {all: 16, red: 1, amber: 0, green: 15, grey: 0}
     problems:
       - light: red

@@ -72,11 +72,11 @@ def reading_off(name: str) -> Told:
 
 
 def host(name: str, *readings: Told) -> Told:
-    return {"name": name, "reached": True, "message": "", "features": {one["feature"]: one for one in readings}}
+    return {"name": name, "reached": True, "reason": "", "features": {one["feature"]: one for one in readings}}
 
 
-def away(name: str, message: str = "ssh: no route to host") -> Told:
-    return {"name": name, "reached": False, "message": message, "features": {}}
+def away(name: str, reason: str = "ssh: no route to host") -> Told:
+    return {"name": name, "reached": False, "reason": reason, "features": {}}
 
 
 def exercise(feature: str, host: str, kind: str, *, at: str = "2026-11-22T15:00:00Z", ok: bool = True) -> Told:

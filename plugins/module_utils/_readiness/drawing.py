@@ -4,7 +4,7 @@
 
 """The measures of a plot, in the units of its SVG. Pure.
 
-Each bar lies across the whole width, under a line with its label and its value, so that it can be read on a phone.
+Each row lies across the whole width, under a line with its label and its value, so that it can be read on a phone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .amounts import shown
 from .plots import LIMITS
 
 WIDTH = 320
-_LINE = 36  # from one bar to the next
+_LINE = 36  # from one row to the next
 _TEXT_Y, _BAR_Y, _THICK = 13, 18, 10
 _LABEL_SIGNS = 28  # that fit beside a value
 
@@ -24,26 +24,26 @@ _LABEL_SIGNS = 28  # that fit beside a value
 def draw(plot: Mapping[str, Any]) -> dict[str, Any]:
     """The plot with its size and the place of each bar. Of limits, a bar is as long as its share of its own limit, so that
     `limit_x`, where the limit is, is one for all of them."""
-    most = max([1.0, *(_length(plot, bar) for bar in plot["bars"])])
-    bars = [_bar(plot, bar, number * _LINE, most) for number, bar in enumerate(plot["bars"])]
+    most = max([1.0, *(_length(plot, row) for row in plot["bars"])])
+    bars = [_bar(plot, row, number * _LINE, most) for number, row in enumerate(plot["bars"])]
     limit = {"limit_x": round(WIDTH / most, 1)} if plot["kind"] == LIMITS else {}
     return {**plot, **limit, "bars": bars, "width": WIDTH, "height": len(bars) * _LINE}
 
 
-def _length(plot: Mapping[str, Any], bar: Mapping[str, Any]) -> float:
-    return float(bar["value"] / bar["limit"] if plot["kind"] == LIMITS else bar["value"])
+def _length(plot: Mapping[str, Any], row: Mapping[str, Any]) -> float:
+    return float(row["value"] / row["limit"] if plot["kind"] == LIMITS else row["value"])
 
 
-def _bar(plot: Mapping[str, Any], bar: Mapping[str, Any], top: int, most: float) -> dict[str, Any]:
-    label, value = bar["label"], shown(bar["value"], plot["unit"])
+def _bar(plot: Mapping[str, Any], row: Mapping[str, Any], top: int, most: float) -> dict[str, Any]:
+    label, value = row["label"], shown(row["value"], plot["unit"])
     is_limit = plot["kind"] == LIMITS
     return {
         "label": label,
         "label_shown": label if len(label) <= _LABEL_SIGNS else f"{label[: _LABEL_SIGNS - 1]}…",
-        "value_shown": f"{value} of {shown(bar['limit'], plot['unit'])}" if is_limit else value,
-        "above": is_limit and bar["value"] > bar["limit"],
+        "value_shown": f"{value} of {shown(row['limit'], plot['unit'])}" if is_limit else value,
+        "above": is_limit and row["value"] > row["limit"],
         "text_y": top + _TEXT_Y,
         "y": top + _BAR_Y,
-        "width": round(WIDTH * _length(plot, bar) / most, 1),
+        "width": round(WIDTH * _length(plot, row) / most, 1),
         "height": _THICK,
     }

@@ -17,7 +17,7 @@ from .messages import MESSAGES
 from .reading import parse_reading
 
 _FAILED = "failed"  # the one key of what stands in the place of a reading where the info module failed
-_HOST = ("name", "reached", "message", "features")
+_HOST = ("name", "reached", "reason", "features")
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,11 @@ class NoReading:
 
 @dataclass(frozen=True)
 class HostTold:
-    """`message` says why a host was not reached. `unknown` are features that this version does not have."""
+    """`reason` says why a host was not reached. `unknown` are features that this version does not have."""
 
     name: str
     reached: bool
-    message: str
+    reason: str
     features: Mapping[str, Union[Reading, NoReading]] = field(default_factory=dict)
     unknown: tuple[str, ...] = ()
 
@@ -52,7 +52,7 @@ def parse_hosts(
         if name in names[:number]
     ]
     Problems.raise_if(problems)
-    absent = [HostTold(clean(name), reached=False, message="nothing came from it") for name in dict.fromkeys(required)]
+    absent = [HostTold(clean(name), reached=False, reason="nothing came from it") for name in dict.fromkeys(required)]
     told = {host.name: host for host in (*absent, *found)}
     return tuple(told[name] for name in sorted(told))
 
@@ -64,7 +64,7 @@ def _host(value: object, path: str, features: Sequence[Feature], problems: list[
     return HostTold(
         name=row.named("name"),
         reached=row.flag("reached"),
-        message=row.text("message"),
+        reason=row.text("reason"),
         features={name: _told(asked[name], known[name]) for name in known if name in asked},
         unknown=tuple(name for name in asked if name not in known),
     )

@@ -30,7 +30,7 @@ SPEC: dict[str, Any] = {
         "options": {
             "name": {"type": "str", "required": True},
             "reached": {"type": "bool", "default": True},
-            "message": {"type": "str", "default": ""},
+            "reason": {"type": "str", "default": ""},
             "features": {"type": "dict", "default": {}},
         },
     },

@@ -123,7 +123,7 @@ def _judge_feature(feature: Feature, hosts: Sequence[HostTold], exercises: Seque
 def _place(feature: Feature, host: HostTold) -> Place:
     found = host.features.get(feature.name)
     if not host.reached:
-        return Place(host.name, AWAY, AMBER, host.message or "the host was not reached")
+        return Place(host.name, AWAY, AMBER, host.reason or "the host was not reached")
     if not isinstance(found, Reading):
         return Place(host.name, FAILED, AMBER, found.text if isinstance(found, NoReading) else "")
     enabled = found.answers[ENABLED]

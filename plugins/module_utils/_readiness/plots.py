@@ -101,7 +101,7 @@ def _ranges(buckets: Sequence[Bucket], unit: str) -> tuple[Bar, ...]:
         under = f"> {shown(buckets[number - 1].le, unit)}" if number else "any"
         label = under if math.isinf(bucket.le) else f"≤ {shown(bucket.le, unit)}"
         bars.append(Bar(label, counts[number + 1] - counts[number]))
-    filled = [number for number, bar in enumerate(bars) if bar.value]
+    filled = [number for number, one in enumerate(bars) if one.value]
     return tuple(bars[filled[0] : filled[-1] + 1])
 
 

@@ -76,7 +76,7 @@ def _place(problem: Problem) -> str:
 
 def _of_host(host: HostTold) -> Iterable[Problem]:
     if not host.reached:
-        yield Problem(AMBER, True, host.name, "", "", host.message or "the host was not reached", _REACH)
+        yield Problem(AMBER, True, host.name, "", "", host.reason or "the host was not reached", _REACH)
     elif not host.features:
         yield Problem(AMBER, True, host.name, "", "", "no feature was asked of this host", _ASK)
     for name in host.unknown:

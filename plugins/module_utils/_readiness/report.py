@@ -71,7 +71,7 @@ def _host(host: HostTold, judged: Sequence[JudgedFeature], problems: Sequence[Pr
     return {
         "name": host.name,
         "reached": host.reached,
-        "message": host.message,
+        "reason": host.reason,
         "light": worst([*own, *(place.light for place in places.values())]),
         "features": {name: {"state": place.state, "light": place.light} for name, place in places.items()},
     }
