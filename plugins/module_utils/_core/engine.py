@@ -180,7 +180,7 @@ class ResourceEngine(Generic[D]):
         begun: list[Step] = []
         try:
             for step in plan.steps:
-                if step.group and (not begun or begun[-1].group != step.group):
+                if step.group:
                     progress.started(step.group, f"{step.verb} {step.title}")
                 begun.append(step)
                 ledger.doing(step)

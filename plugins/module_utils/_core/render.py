@@ -11,8 +11,8 @@ A subject is open from its first event until it is done or failed, or until its 
 
     started, waiting, undone -> open      done, failed, finish() -> closed
 
-On a terminal the open subjects share one line, which is drawn anew (`live`); elsewhere an open subject gets a line
-when it has news, or has had none for long (`plain`).
+On a terminal the open subjects share one line, which is drawn anew (`live`); elsewhere an open subject gets a line when it
+is new, when it waits for something else, and when it has had none for long (`plain`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Open:
     heard: float
     text: str
     told: float  # when its last plain line was
-    told_text: str = ""
+    news: bool = True  # since then
 
 
 class Renderer:
@@ -66,7 +66,8 @@ class Renderer:
         if event.kind == UNDONE:
             return [line(BUSY, event.subject, event.at - subject.started, f"undone: {event.text}")]
         if event.kind == WAITING:
-            subject.text = event.text if event.text.startswith("waiting") else f"waiting: {event.text}"
+            text = event.text if event.text.startswith("waiting") else f"waiting: {event.text}"
+            subject.news, subject.text = subject.news or subject.text != text, text
         elif event.kind == STARTED:
             subject.text = event.text
         return []
@@ -75,9 +76,8 @@ class Renderer:
         """Lines for subjects that are open, where there is no terminal to draw on."""
         lines = []
         for (_feature, name), subject in self._open.items():
-            news = subject.text != subject.told_text and now - subject.told >= _NEWS_SECONDS
-            if news or now - subject.told >= _QUIET_SECONDS:
-                subject.told, subject.told_text = now, subject.text
+            if now - subject.told >= (_NEWS_SECONDS if subject.news else _QUIET_SECONDS):
+                subject.told, subject.news = now, False
                 lines.append(line(BUSY, name, now - subject.started, subject.text))
         return lines
 

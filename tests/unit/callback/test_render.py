@@ -91,6 +91,16 @@ def test_plain_lines_come_with_news_and_not_with_every_event() -> None:
     assert renderer.plain(now=1010.0) == []
 
 
+def test_the_step_at_work_is_no_news_in_a_log_but_shown_on_a_terminal_and_when_a_line_is_due() -> None:
+    renderer = Renderer()
+    take(renderer, event("started", "node n1", 0, "make veth"))
+    renderer.plain(now=1002.0)
+    take(renderer, event("started", "node n1", 3, "make netns"))
+    assert renderer.plain(now=1006.0) == []
+    assert "make netns" in renderer.live(now=1006.0, width=100)
+    assert renderer.plain(now=1017.0) == [" • node n1                         17.0 s   make netns"]
+
+
 def test_a_long_silence_is_broken() -> None:
     renderer = Renderer()
     take(renderer, event("waiting", "node n1", 0, "not ready"))

@@ -152,7 +152,7 @@ def test_with_undo_the_error_says_which_step_and_what_is_left() -> None:
     with pytest.raises(HostError) as caught:
         Engine(Policy.UNDO).apply(plan, Wanted(rows=ROWS[1:]), host, Progress(sink, feature="test"))
     assert "in step 2 of 4, make file /srv/lab/a; undone: 2 of 2 steps; left: nothing" in str(caught.value)
-    assert [event.kind for event in sink.events] == ["started", "undone", "undone", "failed"]
+    assert [event.kind for event in sink.events] == ["started", "started", "undone", "undone", "failed"]
     assert host.snapshot() == given
 
 
@@ -307,13 +307,10 @@ def test_a_ledger_with_an_unknown_kind_is_refused_whole() -> None:
     assert host.effects[before:] == []
 
 
-def test_progress_names_each_group_once() -> None:
+def test_progress_names_the_step_that_is_at_work_and_what_it_belongs_to() -> None:
     host, sink = machine(), ListSink()
-    Engine().apply(
-        plan_of(Engine(), Wanted(rows=ROWS), host), Wanted(rows=ROWS), host, Progress(sink, feature="instance")
-    )
-    assert [(event.kind, event.subject) for event in sink.events] == [
-        ("started", "host settings"),
-        ("started", "node n1"),
-        ("started", "node n2"),
-    ]
+    plan = plan_of(Engine(), Wanted(rows=ROWS), host)
+    Engine().apply(plan, Wanted(rows=ROWS), host, Progress(sink, feature="instance"))
+    grouped = [(step.group, f"{step.verb} {step.title}") for step in plan.steps if step.group]
+    assert len({group for group, _text in grouped}) < len(grouped)
+    assert [(event.subject, event.text) for event in sink.events if event.kind == "started"] == grouped
