@@ -18,7 +18,7 @@ from .plots import LIMITS
 WIDTH = 320
 _LINE = 36  # from one row to the next
 _TEXT_Y, _BAR_Y, _THICK = 13, 18, 10
-_LABEL_SIGNS = 28  # that fit beside a value
+_SIGNS = 46  # of a label and its value, that fit beside each other
 
 
 def draw(plot: Mapping[str, Any]) -> dict[str, Any]:
@@ -35,13 +35,16 @@ def _length(plot: Mapping[str, Any], row: Mapping[str, Any]) -> float:
 
 
 def _bar(plot: Mapping[str, Any], row: Mapping[str, Any], top: int, most: float) -> dict[str, Any]:
-    label, value = row["label"], shown(row["value"], plot["unit"])
-    is_limit = plot["kind"] == LIMITS
+    label, value = row["label"], shown(row["value"], row["unit"])
+    above = plot["kind"] == LIMITS and row["value"] > row["limit"]
+    if plot["kind"] == LIMITS:
+        value = f"{value} of {shown(row['limit'], row['unit'])}{', above' if above else ''}"
+    room = _SIGNS - len(value)
     return {
         "label": label,
-        "label_shown": label if len(label) <= _LABEL_SIGNS else f"{label[: _LABEL_SIGNS - 1]}…",
-        "value_shown": f"{value} of {shown(row['limit'], plot['unit'])}" if is_limit else value,
-        "above": is_limit and row["value"] > row["limit"],
+        "label_shown": label if len(label) <= room else f"{label[: max(room - 1, 1)]}…",
+        "value_shown": value,
+        "above": above,
         "text_y": top + _TEXT_Y,
         "y": top + _BAR_Y,
         "width": round(WIDTH * _length(plot, row) / most, 1),

@@ -5,7 +5,7 @@
 """The figures of a feature that a picture tells better, as data: distributions, and how near hosts are to a limit. Pure.
 
 A distribution is the sum of the hosts whose histograms have the same bounds: others, of another version, have a plot of
-their own. Of a limit, each host has a bar.
+their own. Of a limit, each host has a bar; limits of one host alone share one plot.
 """
 
 from __future__ import annotations
@@ -19,25 +19,26 @@ from .._core.readiness import Bucket, Figure
 from .amounts import shown
 from .judge import ON, Place
 
-_MOST_HOSTS = 30  # bars in one plot: those that are nearest to their limit
+_MOST_BARS = 30  # in one plot of limits: those that are nearest
+_ALONE = "Limits of one host alone"
 
 
 @dataclass(frozen=True)
 class Bar:
-    """`label` is a range of values, or a host; `limit` is of a host's bar alone."""
+    """`label` is a range of values, a host or a figure; `unit` is empty of counts; `limit` is of limits alone."""
 
     label: str
     value: float
+    unit: str = ""
     limit: Optional[float] = None
 
 
 @dataclass(frozen=True)
 class Plot:
-    """`unit` is that of the bars' values, empty of counts; `notes` are sentences below the plot."""
+    """`notes` are sentences below the plot; `how` is empty where its bars were got in several ways."""
 
     kind: str  # of DISTRIBUTION, LIMITS
     title: str
-    unit: str
     bars: tuple[Bar, ...]
     notes: tuple[str, ...]
     how: str
@@ -45,21 +46,35 @@ class Plot:
 
 DISTRIBUTION, LIMITS = "distribution", "limits"
 
+_Read = dict[str, Figure]  # by host
+
 
 def find_plots(places: Sequence[Place]) -> tuple[Plot, ...]:
-    """In the order in which the figures are read. A histogram without an observation gives none."""
-    read: dict[tuple[str, str], list[tuple[str, Figure]]] = {}
+    """Distributions, then limits, each in the order in which the figures are read. A histogram without an observation
+    gives none."""
+    read = _figures(places)
+    found = [plot for rows in read for plot in _distributions(rows)]
+    limited = [{host: figure for host, figure in rows.items() if _has_limit(figure)} for rows in read]
+    found += [_limits(next(iter(rows.values())).name, rows) for rows in limited if len(rows) > 1]
+    alone = [pair for rows in limited if len(rows) == 1 for pair in rows.items()]
+    return (*found, *([_limits_alone(alone)] if alone else []))
+
+
+def _figures(places: Sequence[Place]) -> list[_Read]:
+    """Those of one name and unit together. A figure may bear on two answers: the one that says more counts."""
+    read: dict[tuple[str, str], _Read] = {}
     for place in places:
         for judged in place.answers.values() if place.state == ON else ():
             for figure in judged.answer.figures:
-                rows = read.setdefault((figure.name, figure.unit), [])
-                if all(host != place.host for host, _figure in rows):  # a figure may bear on two answers
-                    rows.append((place.host, figure))
-    found: list[Plot] = []
-    for rows in read.values():
-        found += _distributions(rows)
-        found += _limits(rows)
-    return tuple(found)
+                rows = read.setdefault((figure.name, figure.unit), {})
+                if place.host not in rows or figure.buckets or figure.limit is not None:
+                    rows[place.host] = figure
+    return list(read.values())
+
+
+def _has_limit(figure: Figure) -> bool:
+    """Of which a share can be drawn."""
+    return figure.value is not None and figure.value >= 0 and figure.limit is not None and figure.limit > 0
 
 
 def quantile(share: float, buckets: Sequence[Bucket]) -> Optional[float]:
@@ -69,9 +84,9 @@ def quantile(share: float, buckets: Sequence[Bucket]) -> Optional[float]:
     return None if math.isinf(bound) else bound
 
 
-def _distributions(rows: Sequence[tuple[str, Figure]]) -> list[Plot]:
+def _distributions(rows: _Read) -> list[Plot]:
     groups: dict[tuple[float, ...], list[tuple[str, Figure]]] = {}
-    for host, figure in rows:
+    for host, figure in rows.items():
         if figure.buckets and figure.buckets[-1].count:
             groups.setdefault(tuple(bucket.le for bucket in figure.buckets), []).append((host, figure))
     return [_distribution(group, alone=len(groups) == 1) for group in groups.values()]
@@ -90,7 +105,7 @@ def _distribution(group: Sequence[tuple[str, Figure]], *, alone: bool) -> Plot:
         beyond = f"more than {shown(bounds[-2], first.unit)}" if len(bounds) > 1 else "not known"
         notes.append(f"{name} of them: {beyond if bound is None else f'at most {shown(bound, first.unit)}'}.")
     title = first.name if alone else f"{first.name}: {', '.join(hosts)}"
-    return Plot(DISTRIBUTION, title, "", _ranges(summed, first.unit), tuple(notes), first.how)
+    return Plot(DISTRIBUTION, title, _ranges(summed, first.unit), tuple(notes), first.how)
 
 
 def _ranges(buckets: Sequence[Bucket], unit: str) -> tuple[Bar, ...]:
@@ -105,16 +120,23 @@ def _ranges(buckets: Sequence[Bucket], unit: str) -> tuple[Bar, ...]:
     return tuple(bars[filled[0] : filled[-1] + 1])
 
 
-def _limits(rows: Sequence[tuple[str, Figure]]) -> list[Plot]:
-    bars = [
-        Bar(host, figure.value, figure.limit)
-        for host, figure in rows
-        if figure.value is not None and figure.value >= 0 and figure.limit is not None and figure.limit > 0
-    ]
-    if not bars:
-        return []
-    nearest = sorted(bars, key=lambda bar: (-bar.value / (bar.limit or 1), bar.label))[:_MOST_HOSTS]
+def _limits(title: str, rows: _Read) -> Plot:
+    bars = [_bar(host, figure) for host, figure in rows.items()]
+    return _nearest(title, bars, next(iter(rows.values())).how)
+
+
+def _limits_alone(rows: Sequence[tuple[str, Figure]]) -> Plot:
+    several = len({host for host, _figure in rows}) > 1
+    bars = [_bar(f"{host}: {figure.name}" if several else figure.name, figure) for host, figure in rows]
+    return _nearest(_ALONE if several else f"Limits of {rows[0][0]}", bars, "")
+
+
+def _bar(label: str, figure: Figure) -> Bar:
+    return Bar(label, figure.value or 0, figure.unit, figure.limit)
+
+
+def _nearest(title: str, bars: Sequence[Bar], how: str) -> Plot:
+    nearest = sorted(bars, key=lambda one: (-one.value / (one.limit or 1), one.label))[:_MOST_BARS]
     left_out = len(bars) - len(nearest)
-    notes = (f"{left_out} further hosts are further from their limit.",) if left_out else ()
-    figure = rows[0][1]
-    return [Plot(LIMITS, figure.name, figure.unit, tuple(nearest), notes, figure.how)]
+    notes = (f"{left_out} more are further from their limit.",) if left_out else ()
+    return Plot(LIMITS, title, tuple(nearest), notes, how)

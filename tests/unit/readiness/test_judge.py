@@ -425,7 +425,15 @@ class TestPlots:
         ]
         plot = judged(*hosts)["features"][0]["plots"][1]
         assert [bar["label"] for bar in plot["bars"]] == [f"n{number:02}" for number in range(39, 9, -1)]
-        assert plot["notes"] == ["10 further hosts are further from their limit."]
+        assert plot["notes"] == ["10 more are further from their limit."]
+
+    def test_limits_of_one_host_share_a_plot(self):
+        scale = answer(figures=[figure("memory", 2, "B", limit=4), figure("threads", 3, limit=4), figure("free", 1)])
+        used = answer(figures=[figure("memory", 2, "B")])  # the same figure, which says less here
+        plots = judged(host("n1", reading("kube_proxy", scale=scale, in_use=used)))["features"][0]["plots"]
+        assert [
+            (plot["title"], [bar["label"] for bar in plot["bars"]]) for plot in plots if plot["kind"] == "limits"
+        ] == [("Limits of n1", ["threads", "memory"])]
 
     def test_beyond_the_last_bound_no_number_is_invented(self):
         beyond = {"le": None, "count": 9}
