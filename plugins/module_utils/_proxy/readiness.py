@@ -236,7 +236,7 @@ FEATURE = Feature(
             text="The configuration names another mode than the one in effect: the next restart would change it, without a bridge.",
             detection="`mode` of kube_proxy_info is not the one that the configuration names.",
             mitigation="Run `ballast.kube.kube_proxy` with the mode that is wanted: it changes what is in effect behind a bridge.",
-            diagnosis="Who has written the file: another tool, or a person who has not restarted kube-proxy.",
+            diagnosis="Who has replaced the file, and has not restarted kube-proxy: it ends by itself only where it is written into.",
             test=f"{_MEMORY}::test_a_file_that_kube_proxy_has_not_read_yet_is_a_change_of_the_mode",
         ),
         FailureMode(
