@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -19,7 +20,8 @@ _PRINT = "import importlib, json, sys; importlib.import_module(sys.argv[1]); pri
 def imported(name: str) -> set[str]:
     """The modules that Python has once it has imported this one, ours without what their names begin with."""
     argv = [sys.executable, "-c", _PRINT, f"{UTILS}.{name}"]
-    done = subprocess.run(argv, check=True, capture_output=True, text=True, timeout=60)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}  # where pytest finds the collection
+    done = subprocess.run(argv, check=True, env=environment, capture_output=True, text=True, timeout=60)
     return {module.replace(f"{UTILS}.", "") for module in json.loads(done.stdout)}
 
 
