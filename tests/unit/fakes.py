@@ -69,6 +69,7 @@ class FakeHost(FakePaths):
         self._nodes = {"/": Node("directory", mode=0o755)}
         self._rules: list[Rule] = []
         self._urls: list[tuple[str, str, Union[Response, Callable[[str, Optional[bytes]], Response]]]] = []
+        self._told: dict[str, Callable[[], Optional[str]]] = {}
         self._kernel = {}
         self._locked: set[str] = set()
         self._faults: dict[int, tuple[BaseException, bool]] = {}
@@ -412,6 +413,14 @@ class FakeHost(FakePaths):
         if node is None:
             return None
         return Stat(kind=node.kind, mode=node.mode, uid=node.uid, gid=0, size=len(node.data), mtime=node.mtime)
+
+    def given_listener(self, path: str, say: Callable[[], Optional[str]]) -> None:
+        """One that says this to whoever connects; None while it does not listen."""
+        self._told[path] = say
+
+    def hear(self, path: str, *, timeout: float) -> Optional[bytes]:
+        told = self._told[path]() if path in self._told else None
+        return None if told is None else told.encode()
 
     def free_bytes(self, path: str) -> int:
         return 0 if self._full else self.free

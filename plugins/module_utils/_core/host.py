@@ -26,7 +26,7 @@ from types import MappingProxyType
 from typing import Optional, Protocol, Union
 
 from .errors import CommandFailed, Unavailable
-from .local import host_error, lock_file, mounted_error, mounts_in, write_all_or_nothing
+from .local import heard, host_error, lock_file, mounted_error, mounts_in, write_all_or_nothing
 
 NOTHING: Mapping[str, str] = MappingProxyType({})  # no variables, no headers
 Pem = Union[str, bytes]  # a certificate or a key: the path of its file, or the PEM itself
@@ -118,6 +118,9 @@ class Host(Protocol):
     def listdir(self, path: str) -> list[str]: ...
 
     def stat(self, path: str) -> Optional[Stat]: ...
+
+    def hear(self, path: str, *, timeout: float) -> Optional[bytes]:
+        """What a listener on a unix socket says to whoever connects, until it closes. None where none does."""
 
     def free_bytes(self, path: str) -> int:
         """Free bytes of the filesystem that `path`, or its nearest present parent, lies on."""
@@ -403,6 +406,12 @@ class LocalHost:
             size=found.st_size,
             mtime=found.st_mtime,
         )
+
+    def hear(self, path: str, *, timeout: float) -> Optional[bytes]:
+        try:
+            return heard(path, timeout=timeout)
+        except OSError:
+            return None
 
     def free_bytes(self, path: str) -> int:
         while not os.path.isdir(path):

@@ -11,9 +11,12 @@ import fcntl
 import os
 import re
 import shlex
+import socket
 from collections.abc import Sequence
 
 from .errors import HostError, last_lines
+
+_HEARD_BYTES = 64 * 2**20
 
 
 def lock_file(path: str) -> int:
@@ -42,6 +45,22 @@ def lock_file(path: str) -> int:
             os.close(descriptor)
             raise
         os.close(descriptor)
+
+
+def heard(path: str, *, timeout: float) -> bytes:
+    """What the one who listens on the unix socket `path` says to whoever connects, until it closes. OSError where none does,
+    or it says nothing for `timeout` seconds, or does not come to an end."""
+    data = bytearray()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(timeout)
+        connection.connect(path)
+        while True:
+            part = connection.recv(1 << 16)
+            if not part:
+                return bytes(data)
+            data += part
+            if len(data) > _HEARD_BYTES:
+                raise OSError(errno.EMSGSIZE, os.strerror(errno.EMSGSIZE), path)
 
 
 def write_all_or_nothing(descriptor: int, data: bytes) -> None:

@@ -23,7 +23,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.events import N
 from ansible_collections.ballast.kube.plugins.module_utils._core.service import service_pid
 from tests.unit.cases import apply, check_kills, plan_of
 from tests.unit.fake_supervisors import FakeRunit, FakeSystemd
-from tests.unit.fakes import Call, Completed, FakeHost
+from tests.unit.fakes import FakeHost
 
 SV = "/var/lib/ballast/balloons/sv/ballast-balloons"
 KUBECONFIG = "/etc/ballast/balloons.kubeconfig"
@@ -60,20 +60,20 @@ class Reconciler:
         }
         host.given(KUBECONFIG, json.dumps(config), mode=0o600)
         host.on("/usr/bin/python3", answer="\n", reads=True)
-        host.on(INSTALLATION.command, "status", answer=self._status, reads=True)
+        host.given_listener(f"{INSTALLATION.sockets}/control", self._status)
 
     @property
     def pid(self) -> Optional[int]:
         return service_pid(self.host, SV) if self.host.stat(SV) else None
 
-    def _status(self, call: Call) -> Completed:
+    def _status(self) -> Optional[str]:
         if self.pid is None:
-            return Completed(call.argv, 1, "", "none runs")
+            return None
         found = json.loads(self.host.text(INSTALLATION.config))
         metrics = found.get("metrics") if self.pid != self._pid else self.settings.get("metrics")
         self._pid, self.settings = self.pid, {**found, "metrics": metrics}
         settings = asdict(parse_settings(json.dumps(self.settings), name="the reconciler's"))
-        return Completed(call.argv, 0, json.dumps({"settings": settings}), "")
+        return json.dumps({"settings": settings})
 
 
 def systemd() -> Reconciler:

@@ -206,8 +206,8 @@ def test_a_reconciler_is_asked_where_one_is_installed() -> None:
     host = FakeHost()
     assert inquiry._reconciler(host) is None
     host.given(inquiry.INSTALLATION.config, "{}")
-    host.on(inquiry.INSTALLATION.command, "status", answer=3, reads=True)
+    host.given_listener(f"{inquiry.INSTALLATION.sockets}/control", lambda: None)
     assert inquiry._reconciler(host) == Reconciler(answers=False)
     status = {"problems": ["x"], "seconds_since_success": 2}
-    host.on(inquiry.INSTALLATION.command, "status", answer=json.dumps(status), reads=True)
+    host.given_listener(f"{inquiry.INSTALLATION.sockets}/control", lambda: json.dumps(status))
     assert inquiry._reconciler(host) == Reconciler(True, ("x",), 2.0)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -246,3 +248,25 @@ def test_a_daemon_is_spawned_and_ended(machine: Machine) -> None:
 
 def test_a_process_that_never_was_cannot_be_signalled(machine: Machine) -> None:
     assert machine.host.kill(2**22 + 1, signal.SIGTERM) is False
+
+
+def test_who_listens_is_heard_to_the_end_and_where_none_does_there_is_nothing(machine: Machine) -> None:
+    path, words = machine.path("control"), "well " * 100_000
+    assert machine.host.hear(path, timeout=5) is None
+    if isinstance(machine.host, FakeHost):
+        machine.host.given_listener(path, lambda: words)
+        assert machine.host.hear(path, timeout=5) == words.encode()
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+        listening.bind(path)
+        listening.listen()
+
+        def say() -> None:
+            with listening.accept()[0] as connection:
+                connection.sendall(words.encode())
+
+        speaker = threading.Thread(target=say)
+        speaker.start()
+        assert machine.host.hear(path, timeout=5) == words.encode()
+        speaker.join()
+    assert machine.host.hear(path, timeout=5) is None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Optional
 
 import pytest
 
@@ -20,7 +20,6 @@ from ansible_collections.ballast.kube.plugins.module_utils._plane.aggregation im
 from ansible_collections.ballast.kube.plugins.module_utils._plane.aggregation.agent.settings import parse_settings
 from ansible_collections.ballast.kube.plugins.module_utils._plane.aggregation.objects import authority_problems
 from ansible_collections.ballast.kube.plugins.module_utils._plane.info.engine import READER, Reading
-from tests.unit.fakes import Call, Completed
 from tests.unit.plane import given as plane_given
 from tests.unit.plane.aggregated import issue
 from tests.unit.plane.given import STATE_DIR, Machine, desired, flags, told
@@ -56,19 +55,18 @@ class Agent:
         self.machine = machine
         self.answers = True
         machine.host.given(CA, pem)
-        command = f"{STATE_DIR}/lib/ballast-lab-aggregation"
-        machine.host.on(command, "status", answer=self._status, reads=True)
+        machine.host.given_listener("/run/ballast-lab-aggregation/control", self._status)
 
     @property
     def config(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.machine.host.text(f"{STATE_DIR}/config/aggregation.json"))
         return found
 
-    def _status(self, call: Call) -> Completed:
+    def _status(self) -> Optional[str]:
         if not self.answers or service_pid(self.machine.host, TARGET) is None:
-            return Completed(call.argv, 3, "", "none runs")
+            return None
         settings = asdict(parse_settings(json.dumps(self.config), name="the agent's"))
-        return Completed(call.argv, 0, json.dumps({"settings": settings, "api_services": [{"name": "v1.a.b"}]}), "")
+        return json.dumps({"settings": settings, "api_services": [{"name": "v1.a.b"}]})
 
 
 @pytest.fixture(params=["runit", "systemd"])

@@ -7,12 +7,12 @@
 from __future__ import annotations
 
 import json
-import socket
 import sys
 import time
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Callable
 
+from ..local import heard
 from .identity import Agent
 from .place import control_path
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import asyncio
 
 _TIMEOUT_SECONDS = 5.0
-_MOST_BYTES = 64 * 1024 * 1024
 _EVERY_SECONDS = 1.0
 _CLEAR = "\x1b[H\x1b[J"
 _LIMIT = 100  # characters of a cell
@@ -39,17 +38,8 @@ def show_status(agent: Agent, directory: str, table: Callable[[dict[str, Any]], 
 def ask(agent: Agent, directory: str) -> dict[str, Any]:
     """What the program says whose control socket is in `directory`."""
     path = control_path(directory)
-    data = bytearray()
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as control:
-            control.settimeout(_TIMEOUT_SECONDS)
-            control.connect(path)
-            while len(data) <= _MOST_BYTES:
-                part = control.recv(1 << 16)
-                if not part:
-                    break
-                data += part
-        answer: dict[str, Any] = json.loads(data)
+        answer: dict[str, Any] = json.loads(heard(path, timeout=_TIMEOUT_SECONDS))
         return answer
     except (OSError, ValueError) as error:
         found = getattr(error, "strerror", None) or str(error)

@@ -16,11 +16,12 @@ from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.ins
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.request import SPEC, Deployment
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.proxy.settings import parse_settings
 from tests.unit.fake_supervisors import FakeRunit, FakeSystemd
-from tests.unit.fakes import Call, Completed, FakeHost
+from tests.unit.fakes import FakeHost
 
 STATE = "/var/lib/ballast/pull-proxy"
 SV = f"{STATE}/sv/ballast-pull-proxy"
-COMMAND, CONFIG, LOG = INSTALLATION.command, INSTALLATION.config, INSTALLATION.log
+CONFIG, LOG = INSTALLATION.config, INSTALLATION.log
+CONTROL = f"{INSTALLATION.sockets}/control"
 
 
 def listener(name: str) -> dict[str, str]:
@@ -51,16 +52,15 @@ class Proxy:
         self._reloads = 0
         self.settings: dict[str, Any] = {}
         host.on("/usr/bin/python3", answer="\n", reads=True)
-        host.on(COMMAND, "status", answer=self._status, reads=True)
+        host.given_listener(CONTROL, self._status)
 
     def answer(self) -> dict[str, Any]:
         return {"settings": asdict(parse_settings(json.dumps(self.settings), name="the proxy's"))}
 
-    def _status(self, call: Call) -> Completed:
-        assert call.argv[2:] == ("--config", CONFIG, "--json")
+    def _status(self) -> Optional[str]:
         pid = service_pid(self.host, SV) if self.host.stat(SV) else None
         if pid is None or self.mute():
-            return Completed(call.argv, 1, "", "no proxy runs")
+            return None
         found = json.loads(self.host.text(CONFIG))
         if pid != self._pid:
             self._pid, self.settings = pid, found
@@ -68,7 +68,7 @@ class Proxy:
             kept = {key: self.settings[key] for key in ("listeners", "metrics") if key in self.settings}
             self.settings = {**{key: part for key, part in found.items() if key != "metrics"}, **kept}
         self._reloads = len(self._supervisor.reloaded)
-        return Completed(call.argv, 0, json.dumps(self.answer()), "")
+        return json.dumps(self.answer())
 
 
 def _given_directories(host: FakeHost) -> None:

@@ -191,7 +191,7 @@ def _spoilt(made: Host) -> None:
     settings = made.proxy.answer()
     made.proxy.answer = lambda: settings  # type: ignore[method-assign]
     text = made.host.text(CONFIG)
-    made.host.on("/usr/local/bin/ballast-pull-proxy", "status", answer=json.dumps(settings), reads=True)
+    made.host.given_listener("/run/ballast-pull-proxy/control", lambda: json.dumps(settings))
     made.host.given(CONFIG, text.replace('"max_in_flight": 3', '"max_in_flight": -3'), mode=0o600)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Optional
 
 import pytest
 
@@ -21,10 +21,10 @@ from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.engine im
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.model import ImagePulls
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.proxy.settings import Settings, parse_settings
 from tests.unit import cases
-from tests.unit.fakes import Answer, Call, FakeHost, Killed
+from tests.unit.fakes import FakeHost, Killed
 from tests.unit.pulls.node.fake_node import params
 
-COMMAND, CONFIG = INSTALLATION.command, INSTALLATION.config
+CONFIG = INSTALLATION.config
 FILE: dict[str, Any] = {
     "listeners": [{"socket": "/run/p/a.sock", "runtime": "/run/c/a.sock"}],
     "max_in_flight": 2,
@@ -42,7 +42,7 @@ class Proxy:
         self.running = True
         self.host.given_directory("/var/lib/ballast")
         self.host.given(CONFIG, json.dumps(FILE, indent=2) + "\n", mode=0o600)
-        self.host.on(COMMAND, "status", answer=self._status, reads=True)
+        self.host.given_listener("/run/ballast-pull-proxy/control", self._status)
         self.settings = self._read()
         monkeypatch.setattr(proxy_limits, "service_pid", lambda _host, _target: 812 if self.running else None)
         monkeypatch.setattr(proxy_limits, "reload_service", self._reload)
@@ -62,8 +62,8 @@ class Proxy:
         if not self.stubborn:
             self.settings = self._read()
 
-    def _status(self, _call: Call) -> Answer:
-        return json.dumps({"settings": asdict(self.settings)}) if self.running else 1
+    def _status(self) -> Optional[str]:
+        return json.dumps({"settings": asdict(self.settings)}) if self.running else None
 
 
 @pytest.fixture

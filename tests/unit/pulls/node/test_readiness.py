@@ -71,7 +71,7 @@ def behind() -> Node:
     made = node()
     made.host.given("/etc/ballast/pull-proxy.json", json.dumps({"listeners": [], "max_in_flight": 3}))
     told = json.dumps({"settings": dict.fromkeys(HOST_SPEC)})
-    made.host.on("/usr/local/bin/ballast-pull-proxy", "status", answer=told, reads=True)
+    made.host.given_listener("/run/ballast-pull-proxy/control", lambda: told)
     made.host.given(SOCKET)
     made.host._nodes[SOCKET].kind = "socket"
     cases.apply(ENGINE, made.asked(**BEHIND), made.host)
@@ -218,7 +218,7 @@ def _serial(made: Node) -> None:
 
 
 def _no_answer(made: Node) -> None:
-    made.host.on("/usr/local/bin/ballast-pull-proxy", "status", answer=3, reads=True)
+    made.host.given_listener("/run/ballast-pull-proxy/control", lambda: None)
 
 
 def _no_socket(made: Node) -> None:
