@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,9 +18,16 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.inquiry import read_params
+from tests.integration import journal
+from tests.integration.kube_proxy import eventually
 from tests.integration.lab import Lab, lab_named
+from tests.integration.plane_lab import module
+from tests.integration.prometheus import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
+_SECONDS = 120
 KUBELET_FILE, CONTAINERD_FILE = "90-ballast-image-pulls.conf", "90-ballast-image-pulls.toml"
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make node instances")
@@ -78,10 +86,14 @@ class Node:
         assert found["ok"], found["msg"]
         return found
 
-    def info(self) -> dict[str, Any]:
-        found = self.module("image_pulls_info")
+    def info(self, **options: Any) -> dict[str, Any]:
+        found = self.module("image_pulls_info", **options)
         assert found["ok"], found["msg"]
         return found
+
+    def reading(self) -> tuple[dict[str, str], dict[str, Any]]:
+        """Verdicts by name, and the whole, of its production readiness."""
+        return judged(self.info(readiness=True)["readiness"])
 
     def configz(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.lab.kubectl("get", "--raw", "/api/v1/nodes/n1/proxy/configz"))
@@ -111,6 +123,10 @@ LIMITS = {
 }
 
 
+def judged(reading: dict[str, Any]) -> tuple[dict[str, str], dict[str, Any]]:
+    return {name: answer["verdict"] for name, answer in reading["answers"].items()}, reading
+
+
 def titles(result: dict[str, Any]) -> list[str]:
     return [f"{step['verb']} {step['kind']}" for step in result["steps"]]
 
@@ -127,6 +143,7 @@ def test_before_it_everything_is_the_default(node: Node) -> None:
     assert found["kubelet"]["read_back"]
     assert found["runtime"]["table"] == "io.containerd.transfer.v1.local"
     assert found["runtime"]["settings"]["max_concurrent_downloads"] == {"value": 3, "source": "default"}
+    assert node.reading()[0] == {"enabled": "no"}
 
 
 def test_check_mode_says_what_would_be_and_changes_nothing(node: Node) -> None:
@@ -160,6 +177,46 @@ def test_a_second_run_changes_nothing(node: Node) -> None:
     found = node.pulls(**LIMITS)
     assert (found["changed"], found["steps"]) == (False, [])
     assert node.pids() == pids
+
+
+def test_its_readiness_is_read_from_the_real_ones(node: Node) -> None:
+    pids = node.pids()
+    verdicts, found = node.reading()
+    assert {name for name, verdict in verdicts.items() if verdict != "yes"} <= {"in_use"}, found
+    assert found["present"] == []
+    version = json.loads(node.lab.kubectl("get", "node", "n1", "-o", "json"))["status"]["nodeInfo"]["kubeletVersion"]
+    assert found["versions"]["kubelet"] == version
+    files = found["answers"]["scale"]["figures"][0]
+    assert 0 < files["value"] < files["limit"]
+    assert found["answers"]["in_use"]["figures"][0]["value"] is not None
+    assert found["answers"]["disabling"]["lines"][0] == f"remove the kubelet's drop-in {node.kubelet_file}"
+    assert node.pids() == pids
+
+
+def test_a_limit_that_is_no_longer_in_effect_turns_its_answer(node: Node) -> None:
+    other = node.kubelet_file.with_name("99-other.conf")
+    head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+    other.write_text(f"{head}maxParallelImagePulls: 9\nserializeImagePulls: false\n", encoding="utf-8")
+    try:
+        os.kill(node.pids()["kubelet"], signal.SIGTERM)
+        assert eventually(lambda: _parallel(node) == 9, seconds=_SECONDS)
+        verdicts, found = node.reading()
+        assert found["present"] == ["image-pulls-not-in-effect"]
+        assert (verdicts["healthy"], verdicts["failures"]) == ("no", "no")
+        assert "maxParallelImagePulls of the kubelet is 9, and was set to 5" in found["answers"]["healthy"]["text"]
+    finally:
+        other.unlink()
+        os.kill(node.pids()["kubelet"], signal.SIGTERM)
+    assert eventually(lambda: _parallel(node) == 5, seconds=_SECONDS)
+    assert node.reading()[1]["present"] == []
+
+
+def _parallel(node: Node) -> Any:
+    """None while its kubelet starts."""
+    try:
+        return node.configz().get("maxParallelImagePulls")
+    except subprocess.CalledProcessError:
+        return None
 
 
 def test_a_change_of_the_kubelet_leaves_containerd_alone(node: Node) -> None:
@@ -231,6 +288,38 @@ def test_the_number_that_makes_containerd_pull_another_way_is_refused(node: Node
         assert node.pids() == pids
     finally:
         other.unlink()
+
+
+@pytest.mark.skipif(os.path.exists("/etc/ballast/pull-proxy.json"), reason="this machine has a pull proxy of its own")
+def test_the_readiness_of_the_pull_proxy_of_the_host(node: Node, tmp_path: Path) -> None:
+    state_dir, socket = str(tmp_path / "pull-proxy"), "/run/ballast-pull-proxy/n1.sock"
+    runtime = f"/run/ballast/{node.lab.name}/n1/containerd.sock"
+    rows = [{"name": "n1", "socket": socket, "runtime": runtime}]
+    wanted = {"state_dir": state_dir, "listeners": rows, "max_in_flight": 3, "metrics": f"127.0.0.1:{free_port()}"}
+
+    def proxy() -> tuple[dict[str, str], dict[str, Any]]:
+        found: Any = read_params(LocalHost(), {"state_dir": state_dir, "readiness": True})["readiness"]
+        return judged(found)
+
+    assert judged(module("image_pull_proxy_info", state_dir=state_dir, readiness=True)["readiness"])[0] == {
+        "enabled": "no"
+    }
+    with journal.undone_by(*journal.module("image_pull_proxy", {"state": "absent", "state_dir": state_dir})):
+        module("image_pull_proxy", **wanted)
+        node.pulls(image_service_endpoint=socket, serialize_image_pulls=False, registry_pull_qps=0)
+        assert eventually(lambda: set(proxy()[0].values()) == {"yes"}, seconds=_SECONDS), proxy()[1]
+        verdicts, found = node.reading()
+        assert {name for name, verdict in verdicts.items() if verdict != "yes"} <= {"in_use"}, found
+        pid = node.pids()["containerd"]
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            verdicts, found = proxy()
+            assert found["present"] == ("pull-proxy-runtime-away",)
+            assert (verdicts["healthy"], verdicts["dependencies"], verdicts["failures"]) == ("no", "no", "no")
+            assert any(figure["buckets"] for figure in found["answers"]["healthy"]["figures"])
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        node.pulls(state="absent")
 
 
 def test_removed_nothing_is_left(node: Node) -> None:
