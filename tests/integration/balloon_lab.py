@@ -25,10 +25,11 @@ from ansible_collections.ballast.kube.plugins.module_utils._balloon.engine impor
     with_limits,
 )
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import TARGET, Fleet, Outcome
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.inquiry import read_params
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.lease import Leases
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.limits import limits_of
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.moves import holds
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.request import SPEC, Request
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.request import INFO_SPEC, SPEC, Request
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.steering import Steering
 from ansible_collections.ballast.kube.plugins.module_utils._core.events import NullSink, Progress
 from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
@@ -103,6 +104,20 @@ class BalloonLab:
         cluster = cluster_of(request, self.api, host)
         cluster.load()
         return with_limits(cluster.fleet(), request, host)
+
+    def reading(self) -> dict[str, Any]:
+        """Of its production readiness, as `balloon_info` returns it; by balloons and limits."""
+        rows = [{"name": name, "slice": f"ballast-{self.lab.name}-{name}"} for name in NAMES]
+        given = {
+            **{name: row.get("default") for name, row in INFO_SPEC.items()},
+            "kubeconfig": f"{self.lab.directory}/admin.kubeconfig",
+            "reserve": RESERVE.as_quantities(),
+            "slices": True,
+            "nodes": rows,
+            "readiness": True,
+        }
+        found: dict[str, Any] = dict(read_params(LocalHost(), given)["readiness"])
+        return found
 
     def broken(self) -> list[str]:
         """What does not agree: the kubelets, the scheduler's view, the slices and the sum."""

@@ -18,6 +18,7 @@ import pytest
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.amount import MIB, Amount
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import FLOOR, LABEL
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, Problems
+from ansible_collections.ballast.kube.plugins.module_utils._core.readiness import MEASURED
 from tests.integration.balloon_lab import NAMES, BalloonLab, balloon_lab
 from tests.integration.kube_proxy import eventually
 from tests.integration.lab import Run
@@ -211,6 +212,25 @@ def test_a_balloon_that_was_deleted_on_a_full_node_comes_back_without_harm(lab: 
     assert set(lab.size(EQUAL).outcomes.values()) == {"done"}
     assert lab.running("fills")
     assert lab.broken() == []
+
+
+def test_its_readiness_is_read_from_real_kubelets_and_a_lost_balloon_turns_it(lab: BalloonLab) -> None:
+    assert set(lab.size({**EQUAL, "n1": {"cpu": "300m", "memory": "2Gi"}}).outcomes.values()) == {"done"}
+    found = lab.reading()
+    answers = found["answers"]
+    assert {name: answer["verdict"] for name, answer in answers.items()} == dict.fromkeys(MEASURED, "yes"), found
+    assert found["present"] == ()
+    latency = answers["healthy"]["figures"][1]
+    assert latency["buckets"][-1]["count"] > 0, "no kubelet has told of a resize"
+    assert "remove DaemonSet ballast-balloon" in answers["disabling"]["lines"]
+
+    old = balloon_name(lab, "n1")
+    lab.api.delete(f"/api/v1/namespaces/kube-system/pods/{old}", {"gracePeriodSeconds": 0})
+    assert eventually(lambda: balloon_name(lab, "n1") not in ("", old), seconds=_SECONDS)
+    found = lab.reading()
+    assert {"balloon-off-target", "balloon-absent"} & set(found["present"]), found
+    assert "balloon-host-oversold" in found["present"]
+    assert {found["answers"][name]["verdict"] for name in ("healthy", "scale", "failures")} == {"no"}
 
 
 def balloon_name(lab: BalloonLab, node: str) -> str:
