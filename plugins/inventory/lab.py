@@ -22,8 +22,8 @@ description:
     C(kubernetes_version), C(lab_dir), C(kubeconfig), C(api_server), C(node_cidr), C(pod_cidr) and C(service_cidr).
   - Every instance has the variables that the playbooks C(ballast.kube.kube_proxy_*) read, C(kube_proxy_service),
     C(kube_proxy_config_path) and C(kube_proxy_state_dir), or C(kube_proxy_deployment) where a DaemonSet runs kube-proxy.
-  - Every instance has those that the playbook C(ballast.kube.image_pulls) reads, C(image_pulls_kubelet_service), C(image_pulls_runtime) and
-    C(image_pulls_state_dir).
+  - Every instance has those that the playbook C(ballast.kube.image_pulls) reads, C(image_pulls_kubelet_service), C(image_pulls_runtime_service),
+    C(image_pulls_runtime) and C(image_pulls_state_dir).
   - Every instance has those that the playbook C(ballast.kube.balloons) reads, C(balloons_slice), C(balloons_kubelet_config) and
     C(balloons_kubelet_config_dir).
   - Hosts and the machine of the control plane have those by which the playbook C(ballast.kube.readiness) finds what runs there,
@@ -268,6 +268,7 @@ def _image_pulls(lab: _Place, place: _Place, carrier: _Place, *, by_systemd: boo
     name = place.text("name", _NAME)
     return {
         "image_pulls_kubelet_service": _service(lab, name, carrier, "kubelet", by_systemd=by_systemd),
+        "image_pulls_runtime_service": _service(lab, name, carrier, "containerd", by_systemd=by_systemd),
         "image_pulls_runtime": os.path.join(os.path.dirname(place.text("mountns", _PATH)), name, "containerd.sock"),
         "image_pulls_state_dir": os.path.join(_home(carrier, name), "image-pulls"),
     }

@@ -139,11 +139,15 @@ def test_the_playbook_of_image_pulls_is_told_of_each_instance() -> None:
     home = "/srv/lab/nodes/n1"
     unit = {
         "image_pulls_kubelet_service": "ballast-lab-n1-kubelet",
+        "image_pulls_runtime_service": "ballast-lab-n1-containerd",
         "image_pulls_runtime": "/run/ballast/lab/n1/containerd.sock",
         "image_pulls_state_dir": f"{home}/image-pulls",
     }
     assert of_image_pulls(groups()["ballast_nodes"]["n1"]) == unit
-    runit = {**unit, "image_pulls_kubelet_service": f"{home}/sv/ballast-lab-n1-kubelet"}
+    services = {
+        f"image_pulls_{name}_service": program for name, program in (("kubelet", "kubelet"), ("runtime", "containerd"))
+    }
+    runit = {**unit, **{name: f"{home}/sv/ballast-lab-n1-{program}" for name, program in services.items()}}
     assert of_image_pulls(groups(is_systemd=False)["ballast_nodes"]["n1"]) == runit
     assert of_image_pulls(groups()["ballast_hosts"]["localhost"]) == {}
 
