@@ -6,7 +6,7 @@ import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, Problems
 from ansible_collections.ballast.kube.plugins.module_utils._core.host import Response
-from ansible_collections.ballast.kube.plugins.module_utils._plane import pki, preflight
+from ansible_collections.ballast.kube.plugins.module_utils._plane import preflight
 from ansible_collections.ballast.kube.plugins.module_utils._plane.engine import ENGINE
 from ansible_collections.ballast.kube.plugins.module_utils._plane.info.engine import READER, Reading
 from ansible_collections.ballast.kube.plugins.module_utils._plane.messages import MESSAGES
@@ -27,11 +27,6 @@ from tests.unit.plane.given import (
 BINDING = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/ballast:kube-apiserver-kubelet-client"
 N2 = [{"name": "n1", "addresses": ["10.97.1.11"]}, {"name": "n2", "addresses": ["10.97.1.12"]}]
 SERVICES = [f"ballast-lab-{component}" for component in COMPONENTS]
-
-
-@pytest.fixture(autouse=True)
-def _small(monkeypatch):
-    monkeypatch.setattr(pki, "_RSA_BITS", 1024)
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from hypothesis import given as hypothesis_given
 from hypothesis import strategies as st
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.host import Response
-from ansible_collections.ballast.kube.plugins.module_utils._plane import pki
 from ansible_collections.ballast.kube.plugins.module_utils._plane.components import record as record_of
 from ansible_collections.ballast.kube.plugins.module_utils._plane.info.asking import GroupVersion, native, served
 from ansible_collections.ballast.kube.plugins.module_utils._plane.info.engine import READER, Reading
@@ -41,11 +40,6 @@ def discovery(names, *, preferred="v1"):
     core = [item for item in items if not item["metadata"]]
     others = [item for item in items if item["metadata"]]
     return {"/api": {"items": core}, "/apis": {"items": others}}
-
-
-@pytest.fixture(autouse=True)
-def _small(monkeypatch):
-    monkeypatch.setattr(pki, "_RSA_BITS", 1024)
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, Problems
 from ansible_collections.ballast.kube.plugins.module_utils._core.ledger import Ledger, ledger_path
-from ansible_collections.ballast.kube.plugins.module_utils._plane import pki
 from ansible_collections.ballast.kube.plugins.module_utils._plane.engine import ENGINE as PLANE_ENGINE
 from ansible_collections.ballast.kube.plugins.module_utils._plane.operations import backup, restore
 from ansible_collections.ballast.kube.plugins.module_utils._plane.operations.archive import KEPT, Manifest
@@ -27,11 +26,6 @@ from tests.unit.plane.given import BIN_DIR, PROGRESS, STATE_DIR, Machine, desire
 
 ARCHIVE = "/var/backups/plane.tar"
 DATA = f"{STATE_DIR}/etcd/{DB}"
-
-
-@pytest.fixture(autouse=True)
-def _small(monkeypatch):
-    monkeypatch.setattr(pki, "_RSA_BITS", 1024)
 
 
 @pytest.fixture

@@ -159,10 +159,6 @@ def test_the_end_is_told_in_utc(host):
 
 
 class TestKeyPair:
-    @pytest.fixture(autouse=True)
-    def _small(self, monkeypatch):
-        monkeypatch.setattr(pki, "_RSA_BITS", 1024)
-
     def test_it_is_read_back_and_its_halves_must_fit(self, host):
         wanted = key_pair("/pki/sa.key", group="")
         KeyPairKind().write(host, wanted.target, wanted.value, ABSENT)

@@ -9,7 +9,6 @@ import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, Problems
 from ansible_collections.ballast.kube.plugins.module_utils._core.host import Response
-from ansible_collections.ballast.kube.plugins.module_utils._plane import pki
 from ansible_collections.ballast.kube.plugins.module_utils._plane.certificates import authorities, certificates
 from ansible_collections.ballast.kube.plugins.module_utils._plane.components import config_files, credentials, services
 from ansible_collections.ballast.kube.plugins.module_utils._plane.engine import ENGINE
@@ -37,11 +36,6 @@ EVERY = [
     {"profile": "hyper-mini", **EXISTING},
     {"profile": "full", "encryption": "aesgcm", "audit": "Request"},
 ]
-
-
-@pytest.fixture(autouse=True)
-def _small(monkeypatch):
-    monkeypatch.setattr(pki, "_RSA_BITS", 1024)
 
 
 @pytest.fixture

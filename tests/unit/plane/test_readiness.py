@@ -40,7 +40,10 @@ from ansible_collections.ballast.kube.plugins.module_utils._plane.readiness impo
 from ansible_collections.ballast.kube.plugins.module_utils._readiness.reading import parse_reading
 from tests.unit.fakes import json_answer
 from tests.unit.plane.given import ADDRESS, BIN_DIR, ENDPOINT, STATE_DIR, Machine
-from tests.unit.plane.test_info import _small, machine, pids, record  # noqa: F401
+from tests.unit.plane.test_info import machine as of_info
+from tests.unit.plane.test_info import pids, record
+
+machine = of_info
 
 METRICS = """\
 apiserver_request_duration_seconds_bucket{verb="POST",le="0.1"} 98
@@ -57,7 +60,7 @@ FSYNC = 'etcd_disk_wal_fsync_duration_seconds_bucket{le="0.001"} 90\netcd_disk_w
 
 
 @pytest.fixture
-def well(machine: Machine) -> Machine:  # noqa: F811
+def well(machine: Machine) -> Machine:
     """Every part says that it is well, and tells its metrics."""
     machine.host.answer(f"{ENDPOINT}/metrics", lambda url, body: Response(200, METRICS.encode()))
     machine.host.answer(f"{ENDPOINT}/readyz", lambda url, body: Response(200, b"ok"))
@@ -72,11 +75,11 @@ def well(machine: Machine) -> Machine:  # noqa: F811
     return machine
 
 
-def told(machine: Machine):  # noqa: F811
+def told(machine: Machine):
     return READER.report(Reading.from_params({"state_dir": STATE_DIR, "readiness": True}), machine.host)
 
 
-def read(machine: Machine):  # noqa: F811
+def read(machine: Machine):
     return parse_reading(told(machine)["readiness"], FEATURE)
 
 
@@ -132,7 +135,7 @@ def test_a_record_that_cannot_be_read_is_not_taken_for_none(well):
 
 @pytest.mark.parametrize("systemd", [False, True])
 def test_one_that_was_stopped_is_off(systemd):
-    machine = Machine(systemd=systemd)  # noqa: F811
+    machine = Machine(systemd=systemd)
     machine.run(profile="generic")
     assert ENABLED in verdicts(read(machine))
     machine.run(profile="generic", state="stopped")
@@ -173,7 +176,7 @@ def test_an_etcd_that_nears_its_quota_is_told(well, monkeypatch):
     assert "etcdctl compact" in reading.answers[SCALE].remedy
 
 
-def with_etcd(machine, monkeypatch, **fields):  # noqa: F811
+def with_etcd(machine, monkeypatch, **fields):
     status = {
         "header": {"member_id": "7", "revision": "212"},
         "version": "3.6.14",
@@ -242,7 +245,7 @@ def test_a_run_that_was_killed_has_to_be_finished_first(well):
     assert read(well).answers[DISABLING].verdict == NO
 
 
-def with_agent(machine, monkeypatch, **fields):  # noqa: F811
+def with_agent(machine, monkeypatch, **fields):
     found = {"command": "", "log": "", "pid": 1, "api_services": [], "problems": [], **fields}
     path = "ansible_collections.ballast.kube.plugins.module_utils._plane.info.engine.aggregation.reported"
     monkeypatch.setattr(path, lambda *words: found)

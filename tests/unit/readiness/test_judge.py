@@ -395,7 +395,7 @@ class TestPlots:
     def test_a_histogram_is_the_sum_of_the_hosts(self):
         plot = judged(host("n1", *both()), host("n2", *both()))["features"][0]["plots"][0]
         assert (plot["kind"], plot["title"]) == ("distribution", "sync_seconds")
-        assert [(bar["label"], bar["value"]) for bar in plot["bars"]] == [
+        assert [(one["label"], one["value"]) for one in plot["bars"]] == [
             ("≤ 10 ms", 10),
             ("≤ 100 ms", 70),
             ("≤ 1 s", 4),
@@ -424,7 +424,7 @@ class TestPlots:
             for number in range(40)
         ]
         plot = judged(*hosts)["features"][0]["plots"][1]
-        assert [bar["label"] for bar in plot["bars"]] == [f"n{number:02}" for number in range(39, 9, -1)]
+        assert [one["label"] for one in plot["bars"]] == [f"n{number:02}" for number in range(39, 9, -1)]
         assert plot["notes"] == ["10 more are further from their limit."]
 
     def test_limits_of_one_host_share_a_plot(self):
@@ -432,14 +432,14 @@ class TestPlots:
         used = answer(figures=[figure("memory", 2, "B")])  # the same figure, which says less here
         plots = judged(host("n1", reading("kube_proxy", scale=scale, in_use=used)))["features"][0]["plots"]
         assert [
-            (plot["title"], [bar["label"] for bar in plot["bars"]]) for plot in plots if plot["kind"] == "limits"
+            (plot["title"], [one["label"] for one in plot["bars"]]) for plot in plots if plot["kind"] == "limits"
         ] == [("Limits of n1", ["threads", "memory"])]
 
     def test_beyond_the_last_bound_no_number_is_invented(self):
         beyond = {"le": None, "count": 9}
         slow = answer(figures=[figure("sync_seconds", None, "s", buckets=[{"le": 1, "count": 1}, beyond])])
         plot = judged(host("n1", *both(healthy=slow)))["features"][0]["plots"][0]
-        assert [bar["label"] for bar in plot["bars"]] == ["≤ 1 s", "> 1 s"]
+        assert [one["label"] for one in plot["bars"]] == ["≤ 1 s", "> 1 s"]
         assert plot["notes"][1] == "Half of them: more than 1 s."
 
 
