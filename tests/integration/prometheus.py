@@ -32,7 +32,7 @@ FILES = Path(__file__).resolve().parents[2] / "roles/readiness/files"
 RULES, DASHBOARD = FILES / "ballast-rules.yml", FILES / "ballast-dashboard.json"
 _SECONDS = 30
 _SCRAPE_SECONDS = 2
-_WINDOW, _LASTING = "20s", "2s"  # of the copy whose alerts are to fire in seconds
+_WINDOW, _LASTING = "15s", "2s"  # of the copy whose alerts are to fire in seconds
 
 
 @dataclass(frozen=True)
