@@ -183,7 +183,8 @@ def _remove_namespace(name: str) -> None:
     if not Path("/run/netns", name).exists():
         return
     for pid in _run("ip", "netns", "pids", name).split():
-        os.kill(int(pid), signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # ended with another one, whose namespace of processes it was in
+            os.kill(int(pid), signal.SIGKILL)
     _run("ip", "netns", "delete", name)
 
 
