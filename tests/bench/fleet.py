@@ -167,6 +167,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="the shortest, to try the program")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, interrupt)
+    if shutil.which("ssh") is None:
+        sys.exit("there is no ssh\n  do:    apt-get install openssh-client")
     text = "1x1,2x1" if arguments.quick else arguments.sizes
     sizes = [(int(hosts), int(repeats)) for hosts, _x, repeats in (one.partition("x") for one in text.split(","))]
     found: dict[str, Any] = {
