@@ -237,7 +237,7 @@ FEATURE = Feature(
             detection="`mode` of kube_proxy_info is not the one that the configuration names.",
             mitigation="Run `ballast.kube.kube_proxy` with the mode that is wanted: it changes what is in effect behind a bridge.",
             diagnosis="Who has replaced the file, and has not restarted kube-proxy: it ends by itself only where it is written into.",
-            test=f"{_MEMORY}::test_a_file_that_kube_proxy_has_not_read_yet_is_a_change_of_the_mode",
+            test="tests/integration/test_readiness_nodes.py::test_what_is_caused_on_a_real_node_is_found",
         ),
         FailureMode(
             id=CHANGE_OPEN,
