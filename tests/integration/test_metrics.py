@@ -22,7 +22,7 @@ import subprocess
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -100,12 +100,14 @@ class Parts:
         return self.lab.services()[self.service(ending)]
 
     def freeze(self, pid: int) -> None:
-        os.kill(pid, signal.SIGSTOP)
-        self.undo.callback(_thaw, pid)
+        _tell(pid, signal.SIGSTOP)
+        self.undo.callback(_tell, pid, signal.SIGCONT)
 
     def stop(self, directory: str) -> None:
-        """A service, and its supervisor leaves it so."""
-        subprocess.run(["sv", "-w", "60", "down", directory], check=True, timeout=90)
+        """A service: killed, as an API server whose etcd does not answer takes minutes to end, and left so by its supervisor."""
+        pid = Path(directory, "supervise/pid").read_text("ascii")
+        subprocess.run(["sv", "down", directory], check=True, timeout=60)
+        _tell(int(pid), signal.SIGKILL)
         self.undo.callback(subprocess.run, ["sv", "up", directory], check=True, timeout=60)
 
     def make_service(self) -> None:
@@ -120,11 +122,9 @@ class Parts:
             time.sleep(1)
 
 
-def _thaw(pid: int) -> None:
-    try:
-        os.kill(pid, signal.SIGCONT)
-    except ProcessLookupError:
-        pass
+def _tell(pid: int, number: int) -> None:
+    with suppress(ProcessLookupError):  # it has ended meanwhile
+        os.kill(pid, number)
 
 
 @pytest.fixture(scope="module")
