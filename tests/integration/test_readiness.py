@@ -1,0 +1,157 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The playbook `readiness` on a real lab: well; with things broken, each of which turns the right answer red and names the
+remedy; with hosts that do not answer; and exercised."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration import journal
+from tests.integration.lab import Lab, Run, lab_named
+
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a lab"),
+    pytest.mark.skipif(os.path.isdir("/run/systemd/system"), reason="stops services by runit"),
+]
+# Not of the lab: nothing listens there. The second one's module refuses what it is told.
+STRANGERS = """
+[fleet]
+away ansible_connection=ssh ansible_host=127.0.0.1 ansible_port=1 ansible_ssh_common_args="-o ConnectTimeout=2 -o ControlMaster=no"
+n2 kube_proxy_deployment=nonsense
+"""
+
+
+@dataclass(frozen=True)
+class Fleet:
+    lab: Lab
+    place: Path
+
+    def asked(self, *inventories: str, **variables: object) -> tuple[Run, dict[str, Any]]:
+        """One run, and the report that it wrote."""
+        given = [word for path in ("lab.yml", *inventories) for word in ("-i", str(self.place / path))]
+        run = self.lab.playbook("readiness", *given, readiness_dir=str(self.place / "report"), **variables)
+        report: dict[str, Any] = json.loads((self.place / "report/readiness.json").read_text(encoding="utf-8"))
+        return run, report
+
+    def service(self, name: str) -> str:
+        """Directory of the one service whose name ends so."""
+        (found,) = [path for path in self.lab.services() if path.endswith(name)]
+        return found
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    place = tmp_path_factory.mktemp("readiness")
+    with lab_named("rdy") as lab:
+        up = lab.up(lab_nodes=2)
+        assert up.status == 0, up.output
+        (place / "lab.yml").write_text(f"plugin: ballast.kube.lab\nlab_dir: {lab.directory}\n", encoding="utf-8")
+        (place / "strangers.ini").write_text(STRANGERS, encoding="utf-8")
+        yield Fleet(lab, place)
+
+
+def problems(report: dict[str, Any]) -> dict[tuple[str, str, str], dict[str, Any]]:
+    """What fails the run, by host, feature and question."""
+    return {(one["host"], one["feature"], one["question"]): one for one in report["problems"] if one["fails"]}
+
+
+def states(report: dict[str, Any]) -> dict[str, set[str]]:
+    return {feature["name"]: {host["state"] for host in feature["hosts"]} for feature in report["features"]}
+
+
+def answer(report: dict[str, Any], feature: str, host: str, name: str) -> dict[str, Any]:
+    (found,) = [one for one in report["features"] if one["name"] == feature]
+    (place,) = [one for one in found["hosts"] if one["host"] == host]
+    (told,) = [one for one in place["answers"] if one["name"] == name]
+    return dict(told)
+
+
+@contextmanager
+def plane_at(place: str) -> Iterator[None]:
+    """What a run that is killed leaves of the control plane that it exercised is removed."""
+    forgotten = journal.module("plane", {"plane_dir": place, "state": "absent"})
+    removed = journal.module("control_plane", {"state_dir": f"{place}/plane", "state": "absent"})
+    with journal.undone_by(*forgotten), journal.undone_by(*removed):
+        yield
+
+
+@contextmanager
+def stopped(directory: str) -> Iterator[None]:
+    def sv(word: str) -> None:
+        subprocess.run(["sv", "-w", "30", word, directory], check=True, capture_output=True, timeout=60)
+
+    sv("down")
+    try:
+        yield
+    finally:
+        sv("up")
+
+
+def test_a_lab_that_is_well_fails_nothing(fleet: Fleet) -> None:
+    run, report = fleet.asked()
+    assert run.status == 0, run.output
+    assert problems(report) == {}
+    assert {name for name, found in states(report).items() if "on" in found} == {
+        "kube_proxy",
+        "node_instances",
+        "control_plane",
+    }
+    assert report["summary"]["hosts"] == {"all": 3, "reached": 3}
+    # Nothing was exercised yet, which is said and fails nobody.
+    assert report["verdict"] == "amber"
+    assert (fleet.place / "report/readiness.html").stat().st_size > 10_000
+    figures = answer(report, "control_plane", "localhost", "healthy")["figures"]
+    assert [figure["name"] for figure in figures if figure["value"] is None] == []
+
+
+def test_an_exercise_is_done_and_puts_back_what_it_changed(fleet: Fleet) -> None:
+    with plane_at(f"{fleet.place}/plane"):
+        options = {"readiness_plane_dir": f"{fleet.place}/plane", "kube_proxy_drain_seconds": 1}
+        run, report = fleet.asked(readiness_exercise=True, readiness_canary=["n2", "localhost"], **options)
+    assert run.status == 0, run.output
+    done = {(one["feature"], one["host"], one["kind"]): one["steps"] for one in report["exercises"]}
+    exercised = {("kube_proxy", "n2"), ("control_plane", "localhost")}
+    assert set(done) == {(*pair, kind) for pair in exercised for kind in ("enable", "setting")}
+    assert all(step["ok"] and step["seconds"] > 0 for steps in done.values() for step in steps), done
+    assert not (fleet.place / "plane").exists()
+    lights = {feature["name"]: feature["light"] for feature in report["features"]}
+    assert {name for name, light in lights.items() if light == "green"} == {feature for feature, _host in exercised}
+    assert lights["node_instances"] == "amber"
+
+
+def test_what_is_broken_turns_red_with_the_remedy_and_half_a_fleet_is_said(fleet: Fleet) -> None:
+    remembered = json.loads((fleet.place / "report/readiness.json").read_text(encoding="utf-8"))["exercises"]
+    with stopped(fleet.service("n1-kube-proxy")), stopped(fleet.service("-kube-scheduler")):
+        run, report = fleet.asked("strangers.ini")
+    assert run.status != 0
+    assert (report["verdict"], report["summary"]["hosts"]) == ("red", {"all": 4, "reached": 3})
+    found = problems(report)
+    (healthy, failures) = (found["localhost", "control_plane", question] for question in ("healthy", "failures"))
+    assert "kube-scheduler" in healthy["text"]
+    assert "run ballast.kube.control_plane again with the same options" in healthy["remedy"]
+    assert f"{fleet.lab.directory}/plane/log" in healthy["remedy"]
+    assert "A process of the control plane does not run" in failures["text"]
+    for feature, host in (("kube_proxy", "n1"), ("node_instances", "localhost")):
+        assert found[host, feature, "healthy"]["light"] == "red"
+        assert found[host, feature, "healthy"]["remedy"]
+    # One host is not reached, one module failed: nobody knows more of them than that.
+    assert found["away", "", ""]["light"] == "amber"
+    assert "Ansible reaches it" in found["away", "", ""]["remedy"]
+    assert "nonsense" in found["n2", "kube_proxy", ""]["text"]
+    assert ("n2", "kube_proxy", "healthy") not in found
+    assert healthy["text"][:40] in run.output
+    assert "readiness.html" in run.output
+    assert report["exercises"] == remembered != []
