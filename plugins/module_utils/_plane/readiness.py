@@ -39,7 +39,7 @@ _STATICS = {
     "default-behavior": Static(
         "It makes a control plane of its own and changes none that is there. What differs from kubeadm's defaults is in the "
         "flags, each with its reason (`components` of `ballast.kube.control_plane_info`): in profile `generic`, RBAC, which "
-        "upstream's sample does not switch on; `GOGC=50` and a limit of 200 requests a second for the controller manager.",
+        "upstream's sample does not switch on; `GOGC=50` for kube-apiserver, and a limit of 200 requests a second for the controller manager.",
         (f"{_PLANE}::test_strangers_see_health_and_nothing_else",),
     ),
     "can-be-disabled": Static(
@@ -121,10 +121,13 @@ _STATICS = {
     ),
     "api-types": Static("No new types. A profile serves those of Kubernetes, or fewer."),
     "cloud-calls": Static("No. No cloud controller is run."),
-    "object-size": Static("No. Of its own it makes two RBAC bindings, and one APIService for each that is listed."),
+    "object-size": Static(
+        "Of its own it makes RBAC objects for its clients (a binding for the API server towards kubelets; a role and a binding of "
+        "the aggregation agent), and one APIService for each that is listed.",
+    ),
     "slo-time": Static(
         "No. In profile `hyper-mini` etcd and controllers are in the API server's process; measured beside `generic` and "
-        "`full`, it answers reads and writes at least as fast.",
+        "`full`, it answers reads faster, and writes about as fast.",
     ),
     "resource-usage": Static(
         "Idle, hyper-mini takes 141 MB of memory, generic 309 MB, full 446 MB; after 4,000 creations and 16,000 reads 270, 478 "
