@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from typing import Any, Optional
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.readiness import (
+    ENABLE_DISABLE_ENABLE,
     HEALTHY,
     MEASURED,
     SCALE,
+    UP_DOWN_UP,
     YES,
     FailureMode,
     Feature,
@@ -32,7 +34,8 @@ def a_feature(name: str) -> Feature:
         for fault in ("first", "second")
     )
     statics = {question.id: Static(f"What is so of `{question.id}`.", (test,)) for question in QUESTIONS}
-    return Feature(name, name.replace("_", " "), f"docs/{name}.md", f"{name}_info", statics, modes)
+    title, page, module = name.replace("_", " "), f"docs/{name}.md", f"{name}_info"
+    return Feature(name, title, page, module, statics, modes, exercises=(ENABLE_DISABLE_ENABLE, UP_DOWN_UP))
 
 
 def answer(verdict: str = YES, text: str = "It is as it should be.", **given: Any) -> Told:

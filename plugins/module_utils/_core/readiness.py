@@ -31,6 +31,9 @@ MEASURED = (ENABLED, IN_USE, HEALTHY, DEPENDENCIES, DISABLING, ROLLBACK, SCALE, 
 # A feature may be off, or on and not used; of a feature that is on, every other answer has to be yes.
 REQUIRED = (HEALTHY, DEPENDENCIES, DISABLING, ROLLBACK, SCALE, FAILURES)
 
+ENABLE_DISABLE_ENABLE = "enable"  # an exercise: enable, disable, enable
+UP_DOWN_UP = "setting"  # an exercise: change the setting, change it back, change it again
+
 
 @dataclass(frozen=True)
 class Bucket:
@@ -117,3 +120,4 @@ class Feature:
     module: str  # the `_info` module that reads it
     statics: Mapping[str, Static]  # by id of the questionnaire
     failures: tuple[FailureMode, ...]
+    exercises: tuple[str, ...] = ()  # that the role `readiness` does on a canary; of another kind only tests show it

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from .._core.readiness import FailureMode, Feature, Static
+from .._core.readiness import ENABLE_DISABLE_ENABLE, UP_DOWN_UP, FailureMode, Feature, Static
 
 NAME = "control_plane"
 API_AWAY = "plane-api-server-away"
@@ -165,6 +165,7 @@ FEATURE = Feature(
     page="docs/control-plane.md",
     module="control_plane_info",
     statics=_STATICS,
+    exercises=(ENABLE_DISABLE_ENABLE, UP_DOWN_UP),
     failures=(
         FailureMode(
             id=API_AWAY,

@@ -7,7 +7,7 @@ readiness questionnaire."""
 
 from __future__ import annotations
 
-from .._core.readiness import FailureMode, Feature, Static
+from .._core.readiness import ENABLE_DISABLE_ENABLE, UP_DOWN_UP, FailureMode, Feature, Static
 
 NAME = "kube_proxy"
 DOWN = "kube-proxy-down"
@@ -176,6 +176,7 @@ FEATURE = Feature(
     page="docs/kube-proxy-backends.md",
     module="kube_proxy_info",
     statics=_STATICS,
+    exercises=(ENABLE_DISABLE_ENABLE, UP_DOWN_UP),
     failures=(
         FailureMode(
             id=DOWN,

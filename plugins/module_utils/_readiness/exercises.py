@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._core.errors import BallastError, Problems
+from .._core.readiness import ENABLE_DISABLE_ENABLE, UP_DOWN_UP
 from . import fields
 from .fields import Fields
-from .questionnaire import ENABLE_DISABLE_ENABLE, UP_DOWN_UP
 
 KINDS = (ENABLE_DISABLE_ENABLE, UP_DOWN_UP)
 FORMAT = 1  # of readiness.json

@@ -5,7 +5,7 @@
 """What the readings of a fleet amount to: a light for each answer, host and feature. Pure.
 
     green  as it has to be          red    a required answer is no, or an exercise failed
-    amber  not known, or not shown  grey   the feature is off there, or is not used
+    amber  not known, or not shown  grey   the feature is off there, is not used, or has no such exercise
 
 Of a feature that is on, every answer of `REQUIRED` has to be yes. `fails` says whether a light fails the run: every red
 one does, and every amber one but two, that workloads' use of a feature is not known and that an exercise was never done.
@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from .._core.readiness import (
+    ENABLE_DISABLE_ENABLE,
     ENABLED,
     FAILURES,
     IN_USE,
@@ -24,6 +25,7 @@ from .._core.readiness import (
     NO,
     REQUIRED,
     UNKNOWN,
+    UP_DOWN_UP,
     YES,
     Answer,
     FailureMode,
@@ -34,7 +36,6 @@ from .._core.readiness import (
 from .amounts import shown
 from .exercises import KINDS, Exercise
 from .fleet import HostTold, NoReading
-from .questionnaire import ENABLE_DISABLE_ENABLE, UP_DOWN_UP
 
 GREEN, AMBER, RED, GREY = "green", "amber", "red", "grey"
 LIGHTS = (RED, AMBER, GREEN, GREY)  # the worst first
@@ -115,7 +116,12 @@ def _judge_feature(feature: Feature, hosts: Sequence[HostTold], exercises: Seque
     on = any(place.state == ON for place in places)
     names = {host.name for host in hosts}
     mine = [one for one in exercises if one.feature == feature.name]
-    exercised = tuple(_exercised(kind, [one for one in mine if one.kind == kind], names, on) for kind in KINDS)
+    exercised = tuple(
+        _exercised(kind, [one for one in mine if one.kind == kind], names, on)
+        if kind in feature.exercises
+        else Exercised(kind, GREY, False, "readiness has no exercise of it: the tests named here do it", "", ())
+        for kind in KINDS
+    )
     light = worst([*(place.light for place in places), *(one.light for one in exercised)])
     return JudgedFeature(feature, light, places, exercised)
 

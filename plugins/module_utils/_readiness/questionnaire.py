@@ -12,7 +12,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .._core.readiness import DEPENDENCIES, DISABLING, ENABLED, FAILURES, HEALTHY, IN_USE, ROLLBACK, SCALE
+from .._core.readiness import (
+    DEPENDENCIES,
+    DISABLING,
+    ENABLE_DISABLE_ENABLE,
+    ENABLED,
+    FAILURES,
+    HEALTHY,
+    IN_USE,
+    ROLLBACK,
+    SCALE,
+    UP_DOWN_UP,
+)
 
 ENABLEMENT = "Feature Enablement and Rollback"
 ROLLOUT = "Rollout, Upgrade and Rollback Planning"
@@ -20,9 +31,6 @@ MONITORING = "Monitoring Requirements"
 DEPENDING = "Dependencies"
 SCALABILITY = "Scalability"
 TROUBLESHOOTING = "Troubleshooting"
-
-ENABLE_DISABLE_ENABLE = "enable"  # an exercise: enable, disable, enable
-UP_DOWN_UP = "setting"  # an exercise: change the setting, change it back, change it again
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.readiness import FailureMode, Feature, Static
 from ansible_collections.ballast.kube.plugins.module_utils._readiness.features import FEATURES
@@ -87,6 +88,16 @@ def test_every_feature_is_in_the_registry():
         module = importlib.import_module(f"ansible_collections.ballast.kube.plugins.module_utils.{name}")
         found += [module.FEATURE] if hasattr(module, "FEATURE") else []
     assert {one.name for one in found} == {one.name for one in FEATURES}
+
+
+def test_what_can_be_exercised_is_what_the_role_exercises():
+    role = ROOT / "roles/readiness"
+    names = yaml.safe_load((role / "vars/main.yml").read_text(encoding="utf-8"))["__readiness_exercises"]
+    assert sorted(names) == sorted(one.name for one in FEATURES if one.exercises)
+    for feature in FEATURES:
+        path = role / f"vars/exercises/of_{feature.name}.yml"
+        kinds = re.findall(r"- kind: (\S+)", path.read_text(encoding="utf-8")) if path.exists() else []
+        assert set(kinds) == set(feature.exercises), feature.name
 
 
 def test_names_and_failure_modes_are_each_of_one_feature():

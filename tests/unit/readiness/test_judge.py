@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -199,6 +200,16 @@ class TestExercises:
         report = judged(host("n1", *both()), exercises=[])
         assert [row[3] for row in problems(report)] == ["enable", "setting", "enable", "setting"]
         assert (report["verdict"], report["fails"], report["failure"]) == ("amber", False, "")
+
+    def test_of_a_feature_that_has_none_none_is_asked(self, monkeypatch):
+        features = [a_feature("kube_proxy"), replace(a_feature("balloons"), exercises=())]
+        monkeypatch.setattr(info, "FEATURES", features)
+        report = judged(host("n1", *both()), exercises=DONE[:2])
+        assert (report["verdict"], report["problems"]) == ("green", [])
+        told = [
+            row for part in report["features"][1]["sections"] for one in part["questions"] for row in one["exercises"]
+        ]
+        assert {(row["kind"], row["light"]) for row in told} == {("enable", "grey"), ("setting", "grey")}
 
     def test_of_a_feature_that_is_off_none_is_asked(self):
         report = judged(host("n1", reading("kube_proxy"), reading_off("balloons")), exercises=DONE[:2])

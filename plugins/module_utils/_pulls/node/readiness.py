@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from ..._core.readiness import FailureMode, Feature, Static
+from ..._core.readiness import ENABLE_DISABLE_ENABLE, UP_DOWN_UP, FailureMode, Feature, Static
 
 _LAB = "tests/integration/test_image_pulls.py"
 _CONTAINERDS = "tests/integration/test_image_pulls_containerd.py"
@@ -147,6 +147,7 @@ FEATURE = Feature(
     page="docs/image-pulls.md",
     module="image_pulls_info",
     statics=_STATICS,
+    exercises=(ENABLE_DISABLE_ENABLE, UP_DOWN_UP),
     failures=(
         FailureMode(
             id="image-pulls-flag-wins",
