@@ -81,11 +81,15 @@ class _Gauges:
         self._snapshot = snapshot
 
     def collect(self) -> Iterable[Any]:
+        from prometheus_client.core import GaugeMetricFamily
+
         now = self._snapshot()
         in_flight = Tally(pull.request.listener for pull in now.in_flight)
         queued = Tally(caller.listener for pull in now.queued for caller in pull.callers)
         yield self._gauge("in_flight", "Pulls in flight at the runtime.", in_flight)
         yield self._gauge("queued", "Callers who wait for a slot.", queued)
+        text = "Pulls that may be in flight at once, 0 for no limit."
+        yield GaugeMetricFamily("ballast_pull_max_in_flight", text, value=now.max_in_flight)
 
     def _gauge(self, name: str, text: str, values: Tally[str]) -> Any:
         from prometheus_client.core import GaugeMetricFamily

@@ -166,7 +166,7 @@ def test_it_serves_tells_reloads_and_ends(node: Node, python: str) -> None:
                 assert table[0].startswith("1 in flight (limit 1), 1 queued, ")
                 assert table[2].split() == ["in", "flight", table[2].split()[2], "2", "a", "n/p", "b"]
                 values = await _in_thread(_metrics, str(port))
-                assert values["in_flight"] == values["queued"] == values["joined_total"] == 1
+                assert values["in_flight"] == values["queued"] == values["joined_total"] == values["max_in_flight"] == 1
 
                 node.write(max_in_flight=-1)
                 process.send_signal(signal.SIGHUP)
@@ -176,6 +176,7 @@ def test_it_serves_tells_reloads_and_ends(node: Node, python: str) -> None:
                 node.write(max_in_flight=2)
                 process.send_signal(signal.SIGHUP)
                 await eventually(lambda: runtime.in_flight == 2)
+                assert (await _in_thread(_metrics, str(port)))["max_in_flight"] == 2
                 assert "needs_restart=metrics" in node.log
 
                 process.send_signal(signal.SIGTERM)
@@ -360,12 +361,12 @@ async def _status(node: Node) -> dict[str, Any]:
 
 
 def _metrics(port: str) -> dict[str, float]:
-    """Values of listener a by the rest of the metric's name."""
+    """Values of listener a, and of the host, by the rest of the metric's name."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=_SECONDS) as answer:
         lines = answer.read().decode().splitlines()
     suffix = '{listener="a"}'
-    rows = [line.rsplit(" ", 1) for line in lines if f"{suffix} " in line]
-    return {name[len("ballast_pull_") : -len(suffix)]: float(value) for name, value in rows}
+    rows = [line.rsplit(" ", 1) for line in lines if f"{suffix} " in line or ("{" not in line and line[0] != "#")]
+    return {name.removesuffix(suffix)[len("ballast_pull_") :]: float(value) for name, value in rows}
 
 
 def _http_status(port: str, path: str) -> int:
