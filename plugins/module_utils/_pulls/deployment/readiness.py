@@ -97,8 +97,8 @@ _STATICS = {
     ),
     "missing-metrics": Static(
         "Bytes that came over the network: CRI does not tell them in its answer to a pull, so that "
-        "`ballast_pull_bytes_total` counts the sizes of images. The limit is in `status` and is no metric, and neither is a "
-        "runtime that is away, which shows in `ballast_pull_failed_total` and in the log.",
+        "`ballast_pull_bytes_total` counts the sizes of images. A runtime that is away is no metric; it shows in "
+        "`ballast_pull_failed_total` and in the log.",
     ),
     "dependencies": Static(
         "On the host: the container runtimes behind it (without one, calls for it are answered UNAVAILABLE at once, and the next "
