@@ -46,8 +46,10 @@ class FakePaths:
         return os.path.join(parent, os.path.basename(path))
 
     def _real_parent(self, verb: str, path: str) -> str:
-        self._need_parent(verb, path)
-        return self._real_parent_or_none(path) or path
+        found = self._real_parent_or_none(path)
+        if found is None:
+            self._need_parent(verb, path)
+        return found or path
 
     def _need_parent(self, verb: str, path: str) -> None:
         parent = self._find(os.path.dirname(path))

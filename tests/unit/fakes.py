@@ -301,9 +301,12 @@ class FakeHost(FakePaths):
             raise host_error("write", path, OSError(errno.EISDIR, "Is a directory"))
         self._need_space("write", path)
         node = self._nodes.get(path, Node("file", mode=mode))
-        torn = Node(node.kind, mode=node.mode, data=node.data + data[: len(data) // 2], mtime=self.now())
-        self._effect("append", path, torn=lambda: self._nodes.update({path: torn}))
-        self._nodes[path] = Node(node.kind, mode=node.mode, data=node.data + data, mtime=self.now())
+
+        def with_part(size: int) -> None:
+            self._nodes[path] = Node(node.kind, mode=node.mode, data=node.data + data[:size], mtime=self.now())
+
+        self._effect("append", path, torn=lambda: with_part(len(data) // 2))
+        with_part(len(data))
 
     def poke(self, path: str, text: str) -> None:
         node = self._find(path)

@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from .errors import HostError
@@ -71,10 +71,10 @@ class Ledger:
         self._open = True
         self._append({"op": "begin", "policy": policy.value})
         for record in old:
-            self._append({"op": "replaced", **asdict(record)})
+            self._append({"op": "replaced", **vars(record)})
 
     def doing(self, step: Step) -> None:
-        self._append({"op": "doing", **asdict(step)})
+        self._append({"op": "doing", **vars(step)})
         self._note_doing(step)
 
     def done(self, step: Step) -> None:
@@ -158,7 +158,7 @@ class Ledger:
         self._host.append(self.path, _line(entry), mode=0o600, sync=self._policy is Policy.UNDO)
 
     def _compact(self) -> None:
-        lines = b"".join(_line({"op": "recorded", **asdict(record)}) for record in self._recorded.values())
+        lines = b"".join(_line({"op": "recorded", **vars(record)}) for record in self._recorded.values())
         self._host.write(self.path, lines, mode=0o600)
         self._torn = False
 
