@@ -38,6 +38,7 @@ class Part:
     lane: str
     group: str = ""
     needs: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()  # it waits until these have ended, however they did
     minutes: int = 10  # then it is ended and has failed
     root: bool = False
     check: bool = True  # counts as a test; else it only prepares, and counts when it fails
@@ -70,8 +71,9 @@ PARTS = (
     Part("documentation", (f"{BIN}/antsibull-docs", "lint-collection-docs", "--plugin-docs", "--validate-collection-refs", "all", "."),
          lane="tools", group="lint", needs=("env",)),
     Part("architecture", (f"{BIN}/python", "scripts/architecture.py", "--check"), lane="tools", group="lint", needs=("env",)),
-    Part("unit", pytest("-n", "2", "--timeout=120", "tests/unit"), lane="tools", needs=("env",), pytest=True),
-    Part("sanity", (f"{BIN}/python", "scripts/sanity.py"), lane="tools", needs=("env",), minutes=15),
+    # To build from nothing takes both processors. These are kept for the time in which `alone` has the machine, beside it.
+    Part("unit", pytest("-n", "2", "--timeout=120", "tests/unit"), lane="tools", needs=("env",), after=("binaries",), pytest=True),
+    Part("sanity", (f"{BIN}/python", "scripts/sanity.py"), lane="tools", needs=("env",), after=("binaries",), minutes=15),
     Part("build", (f"{BIN}/python", "scripts/build.py"), lane="tools", needs=("env",)),
     # These compare the whole machine before and after, so the parts with machines and labs of their own wait for them.
     Part("alone", pytest("-m", "alone", "--timeout=900", "tests/integration"), lane="lab", needs=ALL_HERE, root=True, pytest=True),
@@ -270,6 +272,8 @@ class Driver:
             self.say(f" • {run.part.name} not run: {run.why}")
             return False
         if any(states[need] != "passed" for need in needs):
+            return False
+        if any(states.get(other) in ("waiting", "running") for other in run.part.after):
             return False
         if run.part.lane == EITHER:
             return self.lane_is_free()

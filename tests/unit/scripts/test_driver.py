@@ -65,7 +65,7 @@ def pytest_part(place: Path, *, status: int, **numbers: int) -> Part:
 def test_every_need_names_a_part_that_stands_above():
     above: set[str] = set()
     for part in driver.PARTS:
-        assert set(part.needs) <= above
+        assert {*part.needs, *part.after} <= above
         above.add(part.name)
     assert len(above) == len(driver.PARTS)
 
@@ -131,6 +131,22 @@ def test_the_summary_names_the_tests_that_failed(place, capsys):
     summary = shown[shown.index("failed   ") :].splitlines()
     assert "   tests.unit.test_x::test_bad: assert 1 == 2" in summary
     assert "test_good" not in shown
+
+
+def test_a_part_comes_after_another_however_that_ended(place):
+    status, made = drive(
+        Part("binaries", (sys.executable, "-c", "import time; time.sleep(0.3); raise SystemExit(3)"), lane="a"),
+        Part("unit", writes(place, "unit"), lane="b", after=("binaries",)),
+    )
+    assert status == 1
+    assert states(made) == {"binaries": "failed", "unit": "passed"}
+    begun = {run.part.name: run.begun for run in made.runs}
+    assert begun["unit"] >= begun["binaries"] + 0.3
+
+
+def test_what_a_part_comes_after_need_not_be_asked_for():
+    status, made = drive(Part("unit", PASSES, lane="a", after=("binaries",)))
+    assert status == 0, states(made)
 
 
 def test_a_part_named_alone_takes_what_it_needs_to_be_there():
