@@ -156,16 +156,18 @@ def test_an_object_goes_with_the_one_that_owns_it() -> None:
         kubectl(name, "wait", "--for=delete", "configmap/owned", f"--timeout={_SECONDS}s")
 
 
-@pytest.mark.parametrize("hours", [30, -30])
-def test_a_clock_that_jumps_stops_nothing(hours: int) -> None:
+def test_a_clock_that_jumps_stops_nothing() -> None:
     """Forwards and back again: the machine's own clock, with everything that runs there."""
-    now = int(machine().check_output("date +%s"))
-    machine().check_output(f"date -s @{now + hours * 3600}")
-    for name in PLANES:
-        assert eventually(lambda plane=name: is_ready(plane))
-        kubectl(name, "create", "namespace", f"jumped{hours}")
-        # The controller of namespaces is at work: in the generic plane its process holds a Lease, which the clock has ended.
-        kubectl(name, "delete", "namespace", f"jumped{hours}", f"--timeout={_SECONDS}s")
+    for hours in (30, -30):
+        now = int(machine().check_output("date +%s"))
+        machine().check_output(f"date -s @{now + hours * 3600}")
+        for name in PLANES:
+            assert eventually(lambda plane=name: is_ready(plane))
+            kubectl(name, "create", "configmap", f"jumped{hours}")
+        if hours > 0:
+            # The controllers are at work: those of the generic plane hold a Lease, which the clock has ended.
+            kubectl("generic", "create", "namespace", "jumped")
+            kubectl("generic", "delete", "namespace", "jumped", f"--timeout={_SECONDS}s")
     assert set(units().values()) == {"active"}
 
 
