@@ -30,6 +30,7 @@ from .pki import require_cryptography
 from .programs import Program, lacking, parse_help
 
 _ETCD_SECONDS = 5
+_LOOK_AGAIN_SECONDS = 1.0
 _KUBERNETES_VERSION = re.compile(r"Kubernetes v(\d+\.\d+\.\d+)")
 
 
@@ -140,6 +141,15 @@ def _help_problems(plane: ControlPlane, host: Host, starting: Sequence[str]) -> 
 
 
 def _port_problems(plane: ControlPlane, host: Host, recorded: Sequence[Recorded]) -> list[BallastError]:
+    if not _ports_taken(plane, host, recorded):
+        return []
+    # Listeners are read before processes: a program of ours that ended or started anew in between is nobody's in the first
+    # look, and is known in a second one.
+    host.sleep(_LOOK_AGAIN_SECONDS)
+    return _ports_taken(plane, host, recorded)
+
+
+def _ports_taken(plane: ControlPlane, host: Host, recorded: Sequence[Recorded]) -> list[BallastError]:
     everywhere = str(ipaddress.IPv4Address(0))
     listening = [
         (port, inode) for address, port, inode in _listeners(host) if address in (plane.address, everywhere, "::")

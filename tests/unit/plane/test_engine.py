@@ -293,6 +293,11 @@ class TestPorts:
         assert caught.value.text == f"secure_port: port 6443 on {ADDRESS} is taken"
         assert caught.value.found == "process 901 (haproxy)"
 
+    def test_a_program_that_ends_between_two_readings_takes_no_port(self, machine):
+        machine.host.given("/proc/net/tcp", HEADER + listener(ADDRESS_HEX, 10257, inode=77) + "\n")
+        machine.host.on_sleep.append(lambda: machine.host.given("/proc/net/tcp", HEADER))
+        assert machine.plan().steps
+
     def test_a_listener_of_ipv6_for_all_takes_it_too(self, machine):
         machine.host.given("/proc/net/tcp6", HEADER + listener("0" * 32, 2379, inode=77) + "\n")
         assert caught_ids(machine) == ["plane-port-taken"]
