@@ -15,7 +15,7 @@ from typing import Optional
 
 from .._core.engine import Finding
 from .._core.errors import BallastError
-from .._core.exposition import Sample, histogram, quantile, total
+from .._core.exposition import Sample, histogram, total
 from .._core.readiness import (
     DEPENDENCIES,
     DISABLING,
@@ -33,7 +33,7 @@ from .._core.readiness import (
     Reading,
     off,
 )
-from .._core.surveying import counted
+from .._core.surveying import counted, failures_answer, spread
 from .amount import FLOOR, NONE, Amount
 from .amount import total as sum_of
 from .facts import FAILING, INFEASIBLE, STARTING, Fleet, Node
@@ -103,7 +103,7 @@ def reading_of(facts: Facts) -> Reading:
         DISABLING: _disabling(facts),
         ROLLBACK: _rollback(facts),
         SCALE: _scale(facts),
-        FAILURES: _failures(present),
+        FAILURES: failures_answer(present),
     }
     versions = sorted({node.version for node in facts.sized})
     told = ", ".join(f"v{major}.{minor}" for major, minor in versions)
@@ -204,7 +204,7 @@ def _resizes(facts: Facts) -> tuple[Figure, ...]:
     place = f"`kubectl get --raw /api/v1/nodes/NODE/proxy/metrics` of {listed(facts.kubelets)}"
     name = f"{_RESIZE}, 99th percentile in seconds"
     return (
-        Figure(name, quantile(buckets, 0.99), "s", f"{_RESIZE} of {place}", buckets=buckets),
+        spread(name, buckets, f"{_RESIZE} of {place}"),
         Figure("resizes that wait", total(samples, _PENDING), "", f"{_PENDING} of {place}"),
     )
 
@@ -272,20 +272,6 @@ def _scale(facts: Facts) -> Answer:
         how,
         figures=tuple(figures),
     )
-
-
-def _failures(present: Mapping[str, str]) -> Answer:
-    how = "each failure mode of the feature against what was read"
-    if present:
-        lines = tuple(f"{id}: {text}" for id, text in present.items())
-        return Answer(
-            NO,
-            f"present: {', '.join(present)}",
-            how,
-            "see each of them, with what stops it, in the report",
-            lines=lines,
-        )
-    return Answer(YES, "none of the known failure modes is there", how)
 
 
 def _both(name: str, size: Amount, how: str, limit: Optional[Amount] = None) -> tuple[Figure, Figure]:

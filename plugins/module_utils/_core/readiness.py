@@ -12,7 +12,7 @@ only a look at the machine can tell is measured by the feature's `_info` module,
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Optional
 
@@ -53,6 +53,11 @@ class Figure:
     how: str  # how it was got, so that it can be got again: an URL and a metric, a command, a file and a key
     limit: Optional[float] = None  # must not be exceeded
     buckets: tuple[Bucket, ...] = ()
+
+    @property
+    def is_above(self) -> bool:
+        """Its limit, where it has one and could be read."""
+        return self.value is not None and self.limit is not None and self.value > self.limit
 
 
 @dataclass(frozen=True)
@@ -121,3 +126,7 @@ class Feature:
     statics: Mapping[str, Static]  # by id of the questionnaire
     failures: tuple[FailureMode, ...]
     exercises: tuple[str, ...] = ()  # that the role `readiness` does on a canary; of another kind only tests show it
+
+    def mitigations(self, ids: Collection[str]) -> str:
+        """What stops the harm of these failure modes, in the feature's order."""
+        return " ".join(mode.mitigation for mode in self.failures if mode.id in ids)

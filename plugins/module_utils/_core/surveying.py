@@ -2,19 +2,20 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What readings of several features have in common: the plan of a removal, and the files that a process has open."""
+"""What readings of several features have in common: the plan of a removal, known failures, distributions, open files."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Optional
 
 from .errors import BallastError
+from .exposition import quantile
 from .host import Host
 from .plan import Policy, Recorded, State, plan_resources
-from .readiness import ENABLED, NO, UNKNOWN, YES, Answer, Figure, Reading
+from .readiness import ENABLED, NO, UNKNOWN, YES, Answer, Bucket, Figure, Reading
 
 _SOFT_LIMIT = re.compile(r"^Max open files +(\d+) ", re.ASCII | re.MULTILINE)
 _NEARLY = 0.9  # of a limit, from where on nothing should be left to chance
@@ -24,6 +25,26 @@ def removal_lines(recorded: Sequence[Recorded]) -> tuple[str, ...]:
     """The steps of `state: absent` for what is in the record, without a look at the machine: the plan for nothing wanted."""
     as_made = State(tuple(recorded), {one.key: one.original for one in recorded})
     return tuple(f"{step.verb} {step.title}" for step in plan_resources((), as_made, policy=Policy.UNDO).steps)
+
+
+def failures_answer(present: Mapping[str, str]) -> Answer:
+    """FAILURES, by what was seen of each failure mode that is there, by its id."""
+    how = "each failure mode of the feature against what was read"
+    if present:
+        lines = tuple(f"{id}: {text}" for id, text in present.items())
+        return Answer(
+            NO,
+            f"present: {', '.join(present)}",
+            how,
+            "see each of them, with what stops it, in the report",
+            lines=lines,
+        )
+    return Answer(YES, "none of the known failure modes is there", how)
+
+
+def spread(name: str, buckets: tuple[Bucket, ...], how: str) -> Figure:
+    """A distribution of seconds, for which its 99th percentile stands."""
+    return Figure(name, quantile(buckets, 0.99), "s", how, buckets=buckets)
 
 
 def counted(number: int, noun: str) -> str:

@@ -310,8 +310,7 @@ def _failures(look: Look, present: Sequence[Seen]) -> Answer:
 
 
 def _mitigations(present: Sequence[Seen]) -> str:
-    ids = {id for id, _text in present}
-    return " ".join(one.mitigation for one in FEATURE.failures if one.id in ids)
+    return FEATURE.mitigations([id for id, _text in present])
 
 
 def _name_them(look: Look) -> str:

@@ -30,7 +30,6 @@ from .._core.readiness import (
     Answer,
     FailureMode,
     Feature,
-    Figure,
     Reading,
 )
 from .amounts import shown
@@ -176,7 +175,7 @@ def _with_failures(answer: Answer, modes: Sequence[FailureMode]) -> Answer:
 
 def _within_limits(answer: Answer) -> Answer:
     """A figure above its limit cannot stand beside a yes."""
-    above = [figure for figure in answer.figures if _is_above(figure)]
+    above = [figure for figure in answer.figures if figure.is_above]
     if not above or answer.verdict != YES:
         return answer
     told = ", ".join(
@@ -188,10 +187,6 @@ def _within_limits(answer: Answer) -> Answer:
 
 def _joined(text: str, more: str) -> str:
     return f"{text.rstrip('. ')}; {more}"
-
-
-def _is_above(figure: Figure) -> bool:
-    return figure.value is not None and figure.limit is not None and figure.value > figure.limit
 
 
 def _exercised(kind: str, mine: Sequence[Exercise], hosts: set[str], on: bool) -> Exercised:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..._core.exposition import Sample, histogram, quantile, total
+from ..._core.exposition import Sample, histogram, total
 from ..._core.readiness import (
     DEPENDENCIES,
     DISABLING,
@@ -27,6 +27,7 @@ from ..._core.readiness import (
     Figure,
     Reading,
 )
+from ..._core.surveying import spread
 from ..operations.messages import MESSAGES
 from ..profiles import EMBEDDED, EXISTING
 from ..readiness import (
@@ -142,9 +143,8 @@ def _latency(record: Record, look: Look) -> Iterator[Figure]:
     how = f"GET {record.endpoint}/metrics"
     for what, verbs in _VERBS:
         samples = [sample for sample in look.api_metrics if sample.labels.get("verb") in verbs]
-        buckets = histogram(samples, _DURATION)
         name = f"{_DURATION}, 99th percentile of {what} since the start"
-        yield Figure(name, quantile(buckets, 0.99), "s", f"{how}: {_DURATION}", buckets=buckets)
+        yield spread(name, histogram(samples, _DURATION), f"{how}: {_DURATION}")
     requests = [sample for sample in look.api_metrics if sample.name == _REQUESTS]
     answered = total(requests, _REQUESTS)
     failed = total([sample for sample in requests if sample.labels.get("code", "").startswith("5")], _REQUESTS) or 0.0
@@ -153,9 +153,8 @@ def _latency(record: Record, look: Look) -> Iterator[Figure]:
 
 
 def _fsync(record: Record, look: Look) -> Figure:
-    buckets = histogram(look.etcd_metrics, _FSYNC)
     how = f"GET {record.etcd.endpoints[0]}/metrics: {_FSYNC}"
-    return Figure(f"{_FSYNC}, 99th percentile since the start", quantile(buckets, 0.99), "s", how, buckets=buckets)
+    return spread(f"{_FSYNC}, 99th percentile since the start", histogram(look.etcd_metrics, _FSYNC), how)
 
 
 def _ready(told: Mapping[str, Any]) -> Figure:
@@ -266,7 +265,7 @@ def _failures(told: Mapping[str, Any], present: Sequence[str]) -> Answer:
         NO,
         " ".join(mode.text for mode in modes),
         how,
-        " ".join(mode.mitigation for mode in modes),
+        FEATURE.mitigations(present),
         lines=tuple(dict.fromkeys(lines)),
     )
 

@@ -61,11 +61,16 @@ def version_in(metrics: str) -> str:
 
 def read_samples(host: Host, config: Mapping[str, Any]) -> Samples:
     """Those that kube-proxy has of its own; empty where it does not answer."""
-    return parse_samples(_metrics(host, config).decode(errors="replace"))
+    return parse_samples(read_metrics(host, config))
 
 
 def read_metrics(host: Host, config: Mapping[str, Any]) -> str:
-    return _metrics(host, config).decode(errors="replace")
+    """All that it tells, in the Prometheus text format; "" where it does not answer."""
+    try:
+        answer = host.request(f"{metrics_url(config)}/metrics", timeout=_SECONDS)
+    except PeerError:
+        return ""
+    return answer.body.decode(errors="replace") if answer.status == 200 else ""
 
 
 def parse_samples(text: str) -> Samples:
@@ -117,11 +122,3 @@ def unsynced(samples: Samples) -> str:
 def _shown(labels: str) -> str:
     family = re.search(r'ip_family="([^"]*)"', labels)
     return f" ({family[1]})" if family else ""
-
-
-def _metrics(host: Host, config: Mapping[str, Any]) -> bytes:
-    try:
-        answer = host.request(f"{metrics_url(config)}/metrics", timeout=_SECONDS)
-    except PeerError:
-        return b""
-    return answer.body if answer.status == 200 else b""

@@ -33,6 +33,7 @@ from ..._core.readiness import (
     Reading,
     off,
 )
+from ..._core.surveying import spread
 from ..model import NFTABLES
 from ..parse import Snapshot, parse_snapshot
 from ..readiness import (
@@ -207,14 +208,14 @@ def _healthy(look: Look, samples: Sequence[Sample]) -> Answer:
     figures = _indicators(look, samples)
     if reason:
         id = DOWN if not look.mode else SYNC_FAILS if reason.startswith(SYNC_FAILURES) else NOT_IN_SYNC
-        return Answer(NO, f"kube-proxy is not in order: {reason}.", how, _mitigation(id), figures)
+        return Answer(NO, f"kube-proxy is not in order: {reason}.", how, FEATURE.mitigations([id]), figures)
     if look.audit.problem:
         text = f"kube-proxy says that it is in order; its rules could not be compared with the Services: {look.audit.problem}."
         return Answer(UNKNOWN, text, how, _reach_api(look), figures)
     differences = look.audit.differences
     if differences:
         text = f"Rules in the kernel are not what the Services mean; differences: {len(differences)}."
-        return Answer(NO, text, how, _mitigation(DIFFERS), figures, differences[:_MOST])
+        return Answer(NO, text, how, FEATURE.mitigations([DIFFERS]), figures, differences[:_MOST])
     text = f"kube-proxy is in order in mode {look.mode}, and its rules are what the Services mean."
     return Answer(YES, text, how, figures=figures)
 
@@ -224,16 +225,13 @@ def _indicators(look: Look, samples: Sequence[Sample]) -> tuple[Figure, ...]:
     failures = _sync_failures(look, samples)
     differences = None if look.audit.problem else float(len(look.audit.differences))
     return (
-        _spread(samples, _SYNC, f"{page}: {_SYNC}"),
-        _spread(samples, _PROGRAMMING, f"{page}: {_PROGRAMMING}"),
+        *(
+            spread(f"{name}, 99% quantile", histogram(samples, name), f"{page}: {name}, since its start")
+            for name in (_SYNC, _PROGRAMMING)
+        ),
         Figure("failed synchronisations", failures, "", f"{page}: the sum of {', '.join(SYNC_FAILURES)}", 0),
         Figure("differences of rules", differences, "", f"{_INFO} with audit: true, differences", 0),
     )
-
-
-def _spread(samples: Sequence[Sample], name: str, how: str) -> Figure:
-    buckets = histogram(samples, name)
-    return Figure(f"{name}, 99% quantile", quantile(buckets, 0.99), "s", f"{how}, since its start", buckets=buckets)
 
 
 def _sync_failures(look: Look, samples: Sequence[Sample]) -> Optional[float]:
@@ -286,7 +284,7 @@ def _disabling(look: Look) -> Answer:
     how = "ballast.kube.kube_proxy with state: previous, in check mode"
     if not look.mode:
         text = "kube-proxy does not answer, so that a change of it could not be proven."
-        return Answer(UNKNOWN, text, how, _mitigation(DOWN))
+        return Answer(UNKNOWN, text, how, FEATURE.mitigations([DOWN]))
     lines = tuple(f"{step.verb} {step.title}" for step in look.way_back)
     if lines:
         return Answer(YES, f"state: previous takes {len(lines)} steps, behind a bridge.", how, lines=lines)
@@ -335,7 +333,7 @@ def _scale(look: Look, counted: Counted) -> Answer:
     how = "GET /api/v1/services and endpointslices; sysctl net.netfilter"
     services, endpoints = (None, None) if isinstance(counted, BallastError) else counted
     figures = (*_sized(look, services, endpoints), *_connections(look.host))
-    over = [one for one in figures if one.value is not None and one.limit is not None and one.value > one.limit]
+    over = [one for one in figures if one.is_above]
     if over:
         text = "; ".join(f"{one.name}: {one.value:.0f}, and {one.limit:.0f} is the limit" for one in over)
         remedy = "fewer Services for each cluster; kube-proxy 1.36 or later for mode nftables; a higher net.netfilter.nf_conntrack_max"
@@ -415,14 +413,10 @@ def _failures(look: Look, present: Mapping[str, str]) -> Answer:
     if present:
         text = f"Present: {', '.join(present)}."
         lines = tuple(f"{id}: {seen}" for id, seen in present.items())
-        return Answer(NO, text, how, " ".join(_mitigation(id) for id in present), lines=lines)
+        return Answer(NO, text, how, FEATURE.mitigations(present), lines=lines)
     if look.audit.problem:
         return Answer(UNKNOWN, f"Rules could not be compared: {look.audit.problem}.", how, _reach_api(look))
     return Answer(YES, "None of the known failure modes is present.", how)
-
-
-def _mitigation(id: str) -> str:
-    return next(one.mitigation for one in FEATURE.failures if one.id == id)
 
 
 def _reach_api(look: Look) -> str:

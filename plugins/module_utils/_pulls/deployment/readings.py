@@ -15,7 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Optional
 
-from ..._core.exposition import Sample, histogram, quantile, total
+from ..._core.exposition import Sample, histogram, total
+from ..._core.ledger import ledger_path
 from ..._core.plan import Recorded
 from ..._core.readiness import (
     DEPENDENCIES,
@@ -33,7 +34,7 @@ from ..._core.readiness import (
     Figure,
     Reading,
 )
-from ..._core.surveying import OpenFiles, counted, removal_lines
+from ..._core.surveying import OpenFiles, counted, failures_answer, removal_lines, spread
 
 NAME = "image_pull_proxy"
 DOWN = "pull-proxy-down"
@@ -114,7 +115,7 @@ class Facts:
 
     @property
     def ledger(self) -> str:
-        return f"{self.state_dir}/ledger.jsonl"
+        return ledger_path(self.state_dir)
 
 
 def reading_of(facts: Facts) -> Reading:
@@ -127,7 +128,7 @@ def reading_of(facts: Facts) -> Reading:
         DISABLING: _disabling(facts),
         ROLLBACK: _rollback(facts),
         SCALE: _scale(facts),
-        FAILURES: _failures(present),
+        FAILURES: failures_answer(present),
     }
     versions = {"ballast-pull-proxy": facts.version} if facts.version else {}
     return Reading(NAME, answers, tuple(present), versions)
@@ -228,9 +229,8 @@ def _metric_figures(facts: Facts) -> tuple[Figure, ...]:
         return ()
     found = []
     for name in (_WAIT, _DURATION):
-        buckets = histogram(facts.metrics, name)
         how = f"{name} of {facts.metrics_place}"
-        found.append(Figure(f"{name}, 99th percentile", quantile(buckets, 0.99), "s", how, buckets=buckets))
+        found.append(spread(f"{name}, 99th percentile", histogram(facts.metrics, name), how))
     found += [
         Figure(f"{text} since its start", total(facts.metrics, name), "", f"{name} of {facts.metrics_place}")
         for name, text in _COUNTERS.items()
@@ -286,20 +286,6 @@ def _scale(facts: Facts) -> Answer:
         "" if files.verdict == YES else "raise LimitNOFILE of its unit; run this as root, and with the proxy running"
     )
     return Answer(files.verdict, files.text, how, remedy, tuple(figures))
-
-
-def _failures(present: Mapping[str, str]) -> Answer:
-    how = "each failure mode of the feature against what was read"
-    if present:
-        lines = tuple(f"{id}: {text}" for id, text in present.items())
-        return Answer(
-            NO,
-            f"present: {', '.join(present)}",
-            how,
-            "see each of them, with what stops it, in the report",
-            lines=lines,
-        )
-    return Answer(YES, "none of the known failure modes is there", how)
 
 
 def _pulls(rows: Sequence[Mapping[str, Any]]) -> tuple[Pull, ...]:

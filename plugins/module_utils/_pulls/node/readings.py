@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Optional
 
 from ..._core.errors import BallastError
-from ..._core.exposition import Sample, histogram, quantile, total
+from ..._core.exposition import Sample, histogram, total
+from ..._core.ledger import ledger_path
 from ..._core.plan import Recorded
 from ..._core.readiness import (
     DEPENDENCIES,
@@ -33,7 +34,7 @@ from ..._core.readiness import (
     Figure,
     Reading,
 )
-from ..._core.surveying import OpenFiles, counted, removal_lines
+from ..._core.surveying import OpenFiles, counted, failures_answer, removal_lines, spread
 
 NAME = "image_pulls"
 FLAG_WINS = "image-pulls-flag-wins"
@@ -84,7 +85,7 @@ class Facts:
 
     @property
     def ledger(self) -> str:
-        return f"{self.state_dir}/ledger.jsonl"
+        return ledger_path(self.state_dir)
 
     def settings(self, level: str) -> Mapping[str, Mapping[str, Any]]:
         found = self.levels[level].get("settings")
@@ -112,7 +113,7 @@ def reading_of(facts: Facts) -> Reading:
         DISABLING: _disabling(facts),
         ROLLBACK: _rollback(facts),
         SCALE: _scale(facts),
-        FAILURES: _failures(present),
+        FAILURES: failures_answer(present),
     }
     return Reading(NAME, answers, tuple(present), _versions(facts))
 
@@ -202,14 +203,8 @@ def _healthy(facts: Facts) -> Answer:
 
 def _healthy_figures(facts: Facts) -> tuple[Figure, ...]:
     samples = facts.metrics or ()
-    buckets = histogram(samples, _DURATION)
-    duration = Figure(
-        f"{_DURATION}, 99th percentile",
-        quantile(buckets, 0.99),
-        "s",
-        f"{_DURATION} of {facts.metrics_place}",
-        buckets=buckets,
-    )
+    place = f"{_DURATION} of {facts.metrics_place}"
+    duration = spread(f"{_DURATION}, 99th percentile", histogram(samples, _DURATION), place)
     failed = None if facts.metrics is None else total(samples, _FAILED, **_PULL) or 0.0
     how = f"{_FAILED}{{operation_type=pull_image}} of {facts.metrics_place}"
     return duration, Figure("image pulls that failed since the kubelet started", failed, "", how)
@@ -282,20 +277,6 @@ def _scale(facts: Facts) -> Answer:
         else "raise LimitNOFILE of the runtime's unit, or lower the limits of pulls; run this as root"
     )
     return Answer(files.verdict, files.text, files.figure.how, remedy, figures)
-
-
-def _failures(present: Mapping[str, str]) -> Answer:
-    how = "each failure mode of the feature against what was read"
-    if present:
-        lines = tuple(f"{id}: {text}" for id, text in present.items())
-        return Answer(
-            NO,
-            f"present: {', '.join(present)}",
-            how,
-            "see each of them, with what stops it, in the report",
-            lines=lines,
-        )
-    return Answer(YES, "none of the known failure modes is there", how)
 
 
 def _versions(facts: Facts) -> Mapping[str, str]:
