@@ -56,7 +56,7 @@ from ansible import context
 from ansible.plugins.callback.default import CallbackModule as Default
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import last_lines
-from ansible_collections.ballast.kube.plugins.module_utils._core.events import Event, parse_event
+from ansible_collections.ballast.kube.plugins.module_utils._core.events import Event, EventStream
 from ansible_collections.ballast.kube.plugins.module_utils._core.render import BAD, BUSY, OK, Renderer, line
 
 _POLL_SECONDS = 0.1
@@ -75,7 +75,7 @@ class EventFile:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._rest = b""
+        self._stream = EventStream()
         found = self._stat()
         self._inode = found.st_ino if found else 0
         self._offset = found.st_size if found else 0
@@ -85,7 +85,7 @@ class EventFile:
         if found is None:
             return []
         if found.st_ino != self._inode or found.st_size < self._offset:
-            self._inode, self._offset, self._rest = found.st_ino, 0, b""
+            self._inode, self._offset, self._stream = found.st_ino, 0, EventStream()
         if found.st_size == self._offset:
             return []
         try:
@@ -95,8 +95,7 @@ class EventFile:
         except OSError:
             return []
         self._offset += len(data)
-        *whole, self._rest = (self._rest + data).split(b"\n")
-        return [event for event in map(parse_event, whole) if event is not None]
+        return self._stream.take(data)
 
     def _stat(self) -> Optional[os.stat_result]:
         try:

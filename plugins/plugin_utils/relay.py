@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.events import Sink, parse_event
+from ansible_collections.ballast.kube.plugins.module_utils._core.events import EventStream, Sink
 
 POLL_SECONDS = 1.0
 
@@ -31,14 +31,13 @@ class Relay:
         self._read = read
         self._sink = sink
         self._offset = offset
-        self._rest = b""
+        self._stream = EventStream()
 
     def catch_up(self) -> None:
         """What is new goes to the sink, with this machine's time: the other's clock may be another."""
         data = self._read(self._offset)
         self._offset += len(data)
-        *whole, self._rest = (self._rest + data).split(b"\n")
-        for event in filter(None, map(parse_event, whole)):
+        for event in self._stream.take(data):
             self._sink.emit(replace(event, at=time.time()))
 
 

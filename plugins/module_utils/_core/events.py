@@ -52,6 +52,17 @@ def parse_event(text: bytes) -> Optional[Event]:
     return Event(**found)
 
 
+class EventStream:
+    """Events out of a file that grows, whatever parts of it come at a time."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def take(self, data: bytes) -> list[Event]:
+        *whole, self._rest = (self._rest + data).split(b"\n")
+        return [event for event in map(parse_event, whole) if event is not None]
+
+
 class Sink(Protocol):
     def emit(self, event: Event) -> None: ...
 

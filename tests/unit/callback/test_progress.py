@@ -23,9 +23,8 @@ from ansible_collections.ballast.kube.plugins.callback.progress import (
     at_work,
     failure_text,
     outcome,
-    parse_event,
 )
-from ansible_collections.ballast.kube.plugins.module_utils._core.events import Event, FileSink
+from ansible_collections.ballast.kube.plugins.module_utils._core.events import Event, FileSink, parse_event
 
 EVENT = Event(kind="done", feature="instance", subject="node n1", text="", seconds=1.0, at=2.0)
 
