@@ -57,6 +57,13 @@ missing_packages:
   type: list
   elements: str
   sample: [python3-grpcio]
+options:
+  description:
+    - The settings of the proxy that is installed, as the options of M(ballast.kube.image_pull_proxy) that make its file; null where there is none,
+      or where the file was edited by hand.
+  returned: success
+  type: dict
+  sample: {listeners: [{name: n1, socket: /run/ballast-pull-proxy/n1.sock, runtime: /run/n1/containerd.sock}], max_in_flight: 3}
 status:
   description: What C(ballast-pull-proxy status --json) prints; null where none answers.
   returned: success

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.inquiry import read_params
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.installation import INSTALLATION
 from tests.integration import journal
 from tests.integration.kube_proxy import eventually
 from tests.integration.lab import Lab, lab_named
@@ -310,6 +312,7 @@ def test_the_readiness_of_the_pull_proxy_of_the_host(node: Node, tmp_path: Path)
         assert eventually(lambda: set(proxy()[0].values()) == {"yes"}, seconds=_SECONDS), proxy()[1]
         verdicts, found = node.reading()
         assert {name for name, verdict in verdicts.items() if verdict != "yes"} <= {"in_use"}, found
+        is_exercised_and_is_what_it_was(node, tmp_path, state_dir)
         pid = node.pids()["containerd"]
         os.kill(pid, signal.SIGSTOP)
         try:
@@ -320,6 +323,34 @@ def test_the_readiness_of_the_pull_proxy_of_the_host(node: Node, tmp_path: Path)
         finally:
             os.kill(pid, signal.SIGCONT)
         node.pulls(state="absent")
+
+
+def is_exercised_and_is_what_it_was(node: Node, place: Path, state_dir: str) -> None:
+    """With a kubelet behind it. Not where its file is not what its options make."""
+    file = Path(INSTALLATION.config)
+    before = file.read_bytes(), file.stat().st_mode, Path(state_dir, "ledger.jsonl").read_bytes()
+    file.write_bytes(before[0] + b"\n")
+    assert exercised(node, place, state_dir) == {}
+    file.write_bytes(before[0])
+    done = exercised(node, place, state_dir)
+    assert {kind: len(steps) for kind, steps in done.items()} == {"enable": 2, "setting": 4}
+    assert all(step["ok"] for steps in done.values() for step in steps), done
+    assert (file.read_bytes(), file.stat().st_mode, Path(state_dir, "ledger.jsonl").read_bytes()) == before
+    (started,) = re.findall("started .* settings=.max_in_flight ([0-9]+)", Path(INSTALLATION.log).read_text("utf-8"))
+    reloaded = re.findall("reloaded .* settings=.max_in_flight ([0-9]+)", Path(INSTALLATION.log).read_text("utf-8"))
+    assert (started, reloaded) == ("3", ["4", "3", "4", "3"])
+    status = module("image_pull_proxy_info", state_dir=state_dir)["status"]
+    assert (status["connections"], status["max_in_flight"]) == (1, 3)
+
+
+def exercised(node: Node, place: Path, state_dir: str) -> dict[str, Any]:
+    """The steps of each exercise of the proxy that the playbook did."""
+    asked = {"readiness_dir": str(place), "readiness_features": ["image_pull_proxy"], "readiness_exercise": True}
+    chosen = {"readiness_canary": ["localhost"], "image_pull_proxy_state_dir": state_dir}
+    run = node.lab.playbook("readiness", "-i", node.inventory, **asked, **chosen)
+    assert run.status == 0, run.output
+    report = json.loads((place / "readiness.json").read_text(encoding="utf-8"))
+    return {one["kind"]: one["steps"] for one in report["exercises"]}
 
 
 def test_removed_nothing_is_left(node: Node) -> None:

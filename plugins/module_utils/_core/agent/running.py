@@ -47,7 +47,7 @@ class AgentKind:
         return Resource(self._it.kind, target, value, title=f"service {wanted.name}", group=self._it.group)
 
     def read(self, host: Host, target: str) -> Value:
-        service, document = _SERVICE.read(host, target), self._document(host)
+        service, document = _SERVICE.read(host, target), self.document(host)
         if service == ABSENT and document is None and host.stat(self._it.config) is None:
             return ABSENT
         running = service != ABSENT and bool(fields(service)["running"])
@@ -88,6 +88,17 @@ class AgentKind:
         found: Settings = json.loads(json.dumps(asdict(made)))
         return found
 
+    def document(self, host: Host) -> Optional[dict[str, Any]]:
+        """The content of the file; None where it is none of ours, or others may read it."""
+        found = host.stat(self._it.config)
+        if found is None or found.kind != "file" or found.mode != _MODE:
+            return None
+        try:
+            document = json.loads(host.read(self._it.config) or b"")
+        except ValueError:
+            return None
+        return document if isinstance(document, dict) else None
+
     def in_effect(self, host: Host) -> bool:
         try:
             return self.running_settings(host) == self.file_settings(host)
@@ -124,7 +135,7 @@ class AgentKind:
     def _write_file(self, host: Host, document: Value) -> None:
         if document is None:
             host.remove(self._it.config)
-        elif self._document(host) != document:
+        elif self.document(host) != document:
             host.write(self._it.config, as_text(fields(document)).encode(), mode=_MODE)
 
     def _bring_into_effect(self, host: Host, target: str, wanted: Mapping[str, Value], before: Value) -> None:
@@ -150,14 +161,3 @@ class AgentKind:
         wanted = self.file_settings(host)
         of_another_version = running.keys() != wanted.keys()
         return of_another_version or any(running[key] != wanted[key] for key in self._it.restart_keys)
-
-    def _document(self, host: Host) -> Optional[dict[str, Any]]:
-        """The content of the file; None where it is none of ours, or others may read it."""
-        found = host.stat(self._it.config)
-        if found is None or found.kind != "file" or found.mode != _MODE:
-            return None
-        try:
-            document = json.loads(host.read(self._it.config) or b"")
-        except ValueError:
-            return None
-        return document if isinstance(document, dict) else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Optional
 
+from ..._core.agent.deployment import as_text
 from ..._core.errors import BallastError, PeerError
 from ..._core.exposition import Sample, parse_exposition
 from ..._core.host import Host
@@ -21,14 +22,27 @@ from ..._core.surveying import read_open_files, unread
 from .engine import ENGINE
 from .installation import INSTALLATION, RUNNING
 from .readings import METRICS, NAME, Facts, Status, reading_of
+from .request import SETTINGS
 
 _SECONDS = 5
 _SHORT = 12  # characters of a digest that tell one program from another
 
 
 def read_params(host: Host, params: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = ENGINE.read(host, params)
+    found = {**ENGINE.read(host, params), "options": _options(host)}
     return {**found, "readiness": _reading(host, params, found).as_json()} if params["readiness"] else found
+
+
+def _options(host: Host) -> Optional[Mapping[str, Any]]:
+    """By which the module makes the file of settings as it is, to the byte; None where no options make it."""
+    document = RUNNING.document(host)
+    if (
+        document is None
+        or set(document) - set(SETTINGS)
+        or as_text(document).encode() != host.read(INSTALLATION.config)
+    ):
+        return None
+    return document
 
 
 def _reading(host: Host, params: Mapping[str, Any], found: Mapping[str, Any]) -> Reading:

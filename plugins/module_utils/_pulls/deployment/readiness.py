@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from ..._core.readiness import FailureMode, Feature, Static
+from ..._core.readiness import ENABLE_DISABLE_ENABLE, UP_DOWN_UP, FailureMode, Feature, Static
 
 _PROXY = "tests/integration/test_pull_proxy.py"
 _LAB = "tests/integration/test_pull_proxy_lab.py"
@@ -14,6 +14,7 @@ _DEPLOYED = "tests/unit/pulls/deployment/test_deployment.py"
 _PROGRAM = "tests/unit/pulls/service/test_program.py"
 _PASS = "tests/unit/pulls/service/test_pass.py"
 _READ = "tests/unit/pulls/deployment/test_readiness.py"
+_EXERCISED = "tests/integration/test_image_pulls.py::test_the_readiness_of_the_pull_proxy_of_the_host"
 _INSTALLED = f"{_DEPLOYED}::test_it_is_installed_runs_and_goes_without_a_trace"
 _HOLDS = f"{_PROXY}::test_the_limit_holds_across_all_kubelets_at_every_instant"
 _RELOAD = f"{_PROXY}::test_a_reload_changes_the_limit_and_drops_no_pull"
@@ -41,7 +42,7 @@ _STATICS = {
     ),
     "reenabled": Static(
         "It is as the first time: the proxy keeps nothing that a restart needs, and counts from 0.",
-        (_INSTALLED, _KILLED),
+        (_INSTALLED, _KILLED, _EXERCISED),
     ),
     "enablement-tests": Static(
         "It is installed and removed with systemd and with runit, killed at every effect of a run; kubelets of a lab are put "
@@ -69,6 +70,7 @@ _STATICS = {
         "on a host of yours.",
         (
             _RELOAD,
+            _EXERCISED,
             f"{_DEPLOYED}::test_one_of_another_version_is_started_anew",
             f"{_DEPLOYED}::test_a_kill_in_a_change_is_made_good",
         ),
@@ -143,6 +145,7 @@ FEATURE = Feature(
     page="docs/pull-proxy.md",
     module="image_pull_proxy_info",
     statics=_STATICS,
+    exercises=(ENABLE_DISABLE_ENABLE, UP_DOWN_UP),
     failures=(
         FailureMode(
             id="pull-proxy-down",

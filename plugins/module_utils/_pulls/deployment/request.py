@@ -29,7 +29,7 @@ _PRIORITY: dict[str, Any] = {
     "namespaces": {"type": "dict"},
     "ageing": {"type": "str"},
 }
-_SETTINGS: dict[str, Any] = {
+SETTINGS: dict[str, Any] = {
     "listeners": {"type": "list", "elements": "dict", "options": _LISTENER},
     "max_in_flight": {"type": "int"},
     "on_full": {"type": "str", "choices": ["block", "retry"]},
@@ -45,7 +45,7 @@ _WHERE: dict[str, Any] = {"state_dir": {"type": "path", "default": "/var/lib/bal
 INFO_SPEC: dict[str, Any] = {**_WHERE, "readiness": {"type": "bool", "default": False}}
 SPEC: dict[str, Any] = {
     "state": {"type": "str", "default": PRESENT, "choices": [PRESENT, ABSENT]},
-    **_SETTINGS,
+    **SETTINGS,
     **_WHERE,
     "events": {"type": "path"},
 }
@@ -66,7 +66,7 @@ class Deployment:
         """Every fault of the settings at once, as the proxy itself would tell them."""
         if params["state"] == ABSENT:
             return cls(ABSENT, params["state_dir"], {}, Settings(listeners=(), max_in_flight=0))
-        document = without_unset({name: params[name] for name in _SETTINGS})
+        document = without_unset({name: params[name] for name in SETTINGS})
         parse_settings(as_text(document), name="image_pull_proxy")
         # Their order means nothing: another one is no change, for which a proxy would be started anew.
         document["listeners"].sort(key=lambda row: row["socket"])

@@ -26,7 +26,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.rea
 from ansible_collections.ballast.kube.plugins.module_utils._readiness.reading import parse_reading
 from tests.unit.cases import apply
 from tests.unit.fakes import Killed
-from tests.unit.pulls.deployment.machine import CONFIG, MACHINES, STATE, SV, Proxy, listener, wanted
+from tests.unit.pulls.deployment.machine import CONFIG, MACHINES, STATE, SV, Proxy, listener, nothing, wanted
 
 METRICS = """\
 ballast_pull_pulls_total{listener="n1"} 12
@@ -169,6 +169,19 @@ def test_pulls_above_a_limit_that_was_lowered_are_told(made: Host) -> None:
 def test_a_record_that_cannot_be_read_is_not_taken_for_off(made: Host) -> None:
     made.host.given(f"{STATE}/ledger.jsonl", "nonsense\n")
     assert verdicts(made.read()) == {ENABLED: "unknown"}
+
+
+def test_the_options_that_make_its_file_are_told_or_none(made: Host) -> None:
+    text = made.host.text(CONFIG)
+    found = read_params(made.host, {"state_dir": STATE, "readiness": False})["options"]
+    assert found == {"listeners": [listener("n1")], "max_in_flight": 3, "metrics": "127.0.0.1:9455"}
+    apply(ENGINE, nothing(), made.host)
+    assert read_params(made.host, {"state_dir": STATE, "readiness": False})["options"] is None
+    apply(ENGINE, wanted(**found), made.host)
+    assert made.host.text(CONFIG) == text
+    for edited in (text + "\n", text.replace("max_in_flight", "most_in_flight")):
+        made.host.given(CONFIG, edited, mode=0o600)
+        assert read_params(made.host, {"state_dir": STATE, "readiness": False})["options"] is None
 
 
 # Failures
