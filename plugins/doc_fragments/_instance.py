@@ -85,6 +85,10 @@ options:
         type: str
         default: runc
         choices: [runc, crun]
+      stopped:
+        description: Whether its services and pods are ended and its data, addresses and configuration kept, as O(state=stopped) does for all.
+        type: bool
+        default: false
   bridge:
     description: Link on this host that the instances are attached to. M(ballast.kube.instance_network) makes it.
     type: str
@@ -116,7 +120,9 @@ options:
     type: str
     choices: [systemd, cgroupfs]
   ca:
-    description: Certificate, in PEM, that the API server's and the kubelets' clients are signed with.
+    description:
+      - Certificate, in PEM, that the API server's and the kubelets' clients are signed with.
+      - Where neither this nor O(credentials) is given, instances that are there keep what they have.
     type: str
   credentials:
     description: Keys and certificates, in PEM, one entry for each instance.

@@ -147,12 +147,12 @@ seconds:
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import Feature, run
 from ansible_collections.ballast.kube.plugins.module_utils._instance.engine import ENGINE
-from ansible_collections.ballast.kube.plugins.module_utils._instance.model import desired_from_params
+from ansible_collections.ballast.kube.plugins.module_utils._instance.record import desired_over_record
 from ansible_collections.ballast.kube.plugins.module_utils._instance.spec import REQUIRED_IF, SPEC
 
 
 def main():
-    run(Feature(name="instance", spec=SPEC, desired=desired_from_params, engine=ENGINE, required_if=REQUIRED_IF))
+    run(Feature(name="instance", spec=SPEC, desired=desired_over_record, engine=ENGINE, required_if=REQUIRED_IF))
 
 
 if __name__ == "__main__":

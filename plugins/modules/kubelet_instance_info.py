@@ -92,6 +92,12 @@ instances:
     logs:
       description: Directory of its logs.
       type: str
+options:
+  description:
+    - The options that M(ballast.kube.kubelet_instance) was given last for O(state_dir), without keys and deadlines; null where it has not run.
+  returned: always
+  type: dict
+  sample: {lab: lab, instances: [{name: n1, address: 10.97.0.11, pod_cidr: 10.128.1.0/24}], kubernetes_version: 1.37.1}
 readiness:
   description:
     - What was measured of the feature's production readiness, as the report of M(ballast.kube.readiness_info) takes it - C(feature),

@@ -123,7 +123,7 @@ def test_an_exercise_is_done_and_puts_back_what_it_changed(fleet: Fleet) -> None
         run, report = fleet.asked(readiness_exercise=True, readiness_canary=["n2", "localhost"], **options)
     assert run.status == 0, run.output
     done = {(one["feature"], one["host"], one["kind"]): one["steps"] for one in report["exercises"]}
-    exercised = {("kube_proxy", "n2"), ("control_plane", "localhost")}
+    exercised = {("kube_proxy", "n2"), *((name, "localhost") for name in ("node_instances", "control_plane"))}
     assert set(done) == {(*pair, kind) for pair in exercised for kind in ("enable", "setting")}
     assert all(step["ok"] and step["seconds"] > 0 for steps in done.values() for step in steps), done
     assert not (fleet.place / "plane").exists()

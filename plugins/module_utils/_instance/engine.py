@@ -45,6 +45,7 @@ from .readings import (
     read_pss_bytes,
     seconds_since_start,
 )
+from .record import options_file
 from .restore import RESTORE_KINDS, restored
 
 SERVICES = ("containerd", "kubelet", "kube-proxy")
@@ -119,7 +120,7 @@ class InstanceEngine(ResourceEngine[Desired]):
             return []
         start = host.monotonic()
         findings = []
-        for instance in desired.instances:
+        for instance in (one for one in desired.instances if not one.stopped):
             left = max(1.0, desired.ready_seconds - (host.monotonic() - start))
             try:
                 self._wait_until_ready(desired, instance, host, progress, deadline_seconds=left)
@@ -155,10 +156,13 @@ class InstanceEngine(ResourceEngine[Desired]):
                 group="host settings",
             ),
             *below,
+            options_file(desired, "host settings"),
         ]
 
     def _instance_resources(self, desired: Desired, instance: Instance) -> list[Resource]:
         kept = _kept_resources(desired, instance)
+        if instance.stopped:
+            return [*kept, *_startup_taints(desired, instance)]
         restart_digest = digest(*(json.dumps(part.value, sort_keys=True) for part in kept if part.kind == "file"))
         services = _services(desired, instance, restart_digest)
         sv_dir = _sv_dir(desired, instance)

@@ -24,6 +24,7 @@ from .answers import Look, Measured, reading
 from .engine import ENGINE, InstanceEngine
 from .model import Desired, Instance, desired_from_params
 from .readings import read_proxy_health
+from .record import read_options
 from .spec import SPEC
 from .usage import read_host, read_memory, read_pids
 
@@ -59,7 +60,7 @@ class InstanceReader(ResourceEngine[Asked]):
         return []
 
     def report(self, desired: Asked, host: Host) -> dict[str, object]:
-        told = ENGINE.report(desired.desired, host)
+        told = {**ENGINE.report(desired.desired, host), "options": read_options(host, desired.state_dir)}
         if not desired.readiness:
             return told
         return {**told, "readiness": reading(self._look(desired.desired, told, host)).as_json()}
@@ -75,7 +76,9 @@ class InstanceReader(ResourceEngine[Asked]):
             recorded=ledger.recorded,
             run_is_open=ledger.open,
             measured=tuple(
-                _measured(desired, one, rows[one.name], host) for one in desired.instances if one.name in rows
+                _measured(desired, one, rows[one.name], host)
+                for one in desired.instances
+                if one.name in rows and not one.stopped
             ),
             broken=tuple(_broken(ledger.recorded, values)),
             lacking=tuple(_lacking(values, host)),

@@ -62,6 +62,7 @@ class Instance:
     proxy_backend: str
     runtime: str
     startup_taints: tuple[Taint, ...]  # the kubelet registers with them too, and others take them away
+    stopped: bool = False  # of it there are its files alone
 
 
 @dataclass(frozen=True)
@@ -201,6 +202,7 @@ def _instance(row: Mapping[str, Any], path: str, problems: list[BallastError]) -
         proxy_backend=row["proxy_backend"],
         runtime=row["runtime"],
         startup_taints=_taints(row, "startup_taints", path, problems),
+        stopped=row["stopped"],
     )
 
 

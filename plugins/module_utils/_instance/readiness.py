@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from .._core.readiness import FailureMode, Feature, Static
+from .._core.readiness import ENABLE_DISABLE_ENABLE, UP_DOWN_UP, FailureMode, Feature, Static
 
 NAME = "node_instances"
 KUBELET_DOWN = "node-kubelet-down"
@@ -19,6 +19,7 @@ DISK_FULL = "node-disk-nearly-full"
 RUN_OPEN = "node-run-not-ended"
 
 _LAB = "tests/integration/test_lab.py"
+_EXERCISED = "tests/integration/test_readiness.py::test_an_exercise_is_done_and_puts_back_what_it_changed"
 _MEMORY = "tests/unit/instance/test_engine.py"
 _READ = "tests/unit/instance/test_answers.py"
 _BACK_AS_BEFORE = f"{_MEMORY}::test_a_machine_carries_instances_and_is_as_before_when_they_are_removed"
@@ -31,7 +32,8 @@ _DOWN = f"{_LAB}::test_down_leaves_nothing"
 _STATICS = {
     "enable-disable": Static(
         "By `ballast.kube.kubelet_instance`, or the role `node_instances`, with a list of instances; off by an instance that "
-        "is left out of the list, `state: stopped` (services and pods end, files stay) or `state: absent`. There is no feature "
+        "is left out of the list, `stopped: true` in its row or `state: stopped` for all (services and pods end, files stay), or "
+        "`state: absent`. There is no feature "
         "gate. The control plane is not down for it; pods of an instance that goes end, so drain its Node before.",
         (_BACK_AS_BEFORE, _STOP_START, f"{_LAB}::test_a_node_that_leaves_is_drained_and_gone"),
     ),
@@ -48,9 +50,14 @@ _STATICS = {
         (_BACK_AS_BEFORE, f"{_MEMORY}::test_removal_is_the_exact_reverse_of_making", _DOWN),
     ),
     "reenabled": Static(
-        "After `stopped`, the same Node with the same address, keys, images and logs; its pods are made anew. After `absent`, "
+        "After `stopped`, the same Node with the same address, keys, images and logs; its pods are made anew; the readiness run does "
+        "so to the last instance of a canary. After `absent`, "
         "a new Node of that name, which registers anew.",
-        (_STOP_START, f"{_MEMORY}::test_stopped_keeps_directories_and_files_and_starts_again_with_the_same"),
+        (
+            _STOP_START,
+            _EXERCISED,
+            f"{_MEMORY}::test_stopped_keeps_directories_and_files_and_starts_again_with_the_same",
+        ),
     ),
     "enablement-tests": Static(
         "Real labs are made, stopped, started and removed, and the machine is compared with what it was before; in memory, on "
@@ -76,8 +83,9 @@ _STATICS = {
     "upgrade-tested": Static(
         "An instance is changed and changed back by its list: limits while it runs, configuration and keys with a restart, and "
         "a second run changes nothing. The lab's tests are run with each version of Kubernetes that is pinned. The "
-        "readiness run does not exercise it, as pods would end.",
+        "readiness run raises and lowers `pids` of one instance of a canary.",
         (
+            _EXERCISED,
             f"{_MEMORY}::test_limits_are_changed_while_the_instance_runs",
             f"{_LAB}::test_an_edited_label_reaches_the_node",
             _SECOND_RUN,
@@ -170,6 +178,7 @@ FEATURE = Feature(
     page="docs/node-instances.md",
     module="kubelet_instance_info",
     statics=_STATICS,
+    exercises=(ENABLE_DISABLE_ENABLE, UP_DOWN_UP),
     failures=(
         FailureMode(
             id=KUBELET_DOWN,

@@ -27,6 +27,7 @@ _INSTANCE: dict[str, Any] = {
     "pids": {"type": "int"},
     "proxy_backend": {"type": "str", "default": "nftables", "choices": list(PROXY_BACKENDS)},
     "runtime": {"type": "str", "default": "runc", "choices": list(RUNTIMES)},
+    "stopped": {"type": "bool", "default": False},
 }
 _CREDENTIAL: dict[str, Any] = {
     "name": {"type": "str", "required": True},
@@ -60,5 +61,5 @@ SPEC: dict[str, Any] = {
     "archives": {"type": "list", "elements": "dict", "options": _ARCHIVE},
     "ready_seconds": {"type": "float", "default": 180.0},
 }
-_NEEDED = ("instances", "bridge", "gateway", "api_server", "cluster_cidr", "bin_dir", "kubernetes_version", "ca")
+_NEEDED = ("instances", "bridge", "gateway", "api_server", "cluster_cidr", "bin_dir", "kubernetes_version")
 REQUIRED_IF = [("state", "present", _NEEDED)]

@@ -81,7 +81,7 @@ def test_instances_that_are_well_answer_every_question(cgroups: int, systemd: bo
 def test_nothing_is_asked_for_that_was_not_asked_for() -> None:
     host = machine()
     told = READER.report(Asked.from_params({**g.params(2), "readiness": False}), host)
-    assert set(told) == {"instances"}
+    assert set(told) == {"instances", "options"}
 
 
 def test_a_host_without_instances_has_the_feature_off_whatever_is_asked_for() -> None:
@@ -95,6 +95,15 @@ def test_one_whose_instances_are_stopped_has_it_off_and_says_so() -> None:
     found = reading(host)
     assert verdicts(found) == {"enabled": NO}
     assert "are stopped" in found["answers"]["enabled"]["text"]
+
+
+def test_an_instance_that_is_to_be_stopped_is_no_failure() -> None:
+    host, rows = machine(), [g.instance(1), g.instance(2, stopped=True)]
+    apply(ENGINE, g.desired(2, instances=rows), host)
+    found = reading(host, instances=rows)
+    assert verdicts(found) == dict.fromkeys(MEASURED, YES)
+    assert figures(found, "healthy")["instances that are Ready"] == (1, None)
+    assert reading(host)["present"] == ("node-kubelet-down", "node-runtime-down")
 
 
 def test_one_that_nobody_names_is_unknown_and_never_well() -> None:

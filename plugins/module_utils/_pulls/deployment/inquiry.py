@@ -36,13 +36,9 @@ def read_params(host: Host, params: Mapping[str, Any]) -> Mapping[str, Any]:
 def _options(host: Host) -> Optional[Mapping[str, Any]]:
     """By which the module makes the file of settings as it is, to the byte; None where no options make it."""
     document = RUNNING.document(host)
-    if (
-        document is None
-        or set(document) - set(SETTINGS)
-        or as_text(document).encode() != host.read(INSTALLATION.config)
-    ):
+    if document is None or not set(document) <= set(SETTINGS):
         return None
-    return document
+    return document if as_text(document).encode() == host.read(INSTALLATION.config) else None
 
 
 def _reading(host: Host, params: Mapping[str, Any], found: Mapping[str, Any]) -> Reading:
