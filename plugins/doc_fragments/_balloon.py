@@ -18,6 +18,14 @@ options:
     description: Where the balloon pods are.
     type: str
     default: kube-system
+  name:
+    description:
+      - Of the DaemonSet, its PriorityClass and what else is made. Balloons of another name than the default do not size nodes, and are beside
+        those that do, each of the two counting the others as pods. They are on the nodes alone that are named, keep from pods what is above
+        their target there, have an annotation of their own, and hold no host to a sum. O(slices), O(vm) and the priority C(node-critical) do not go with them.
+      - Such a one tries whether balloons work in a cluster, without touching the size of a node.
+    type: str
+    default: ballast-balloon
   nodes:
     description:
       - The nodes that are sized, and for each resource by what - its target if that is given, else its share, else its weight.

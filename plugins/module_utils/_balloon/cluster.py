@@ -24,7 +24,7 @@ from .._core.host import Host
 from .._core.kubeapi import STRATEGIC_MERGE_PATCH, Api, Refused
 from .amount import Amount
 from .cluster_messages import MESSAGES
-from .facts import CONTAINER, TAINT, TARGET, Fleet, Node
+from .facts import CONTAINER, SIZES, TAINT, Fleet, Names, Node
 from .following import NODES, PODS, Following, Seen
 from .reading import Machine, Reading
 from .sizing import with_reserves
@@ -55,13 +55,15 @@ class Cluster:
         host: Host,
         *,
         namespace: str,
+        names: Names = SIZES,
         reserve: Optional[Amount] = None,
         machine: Optional[Machine] = None,
     ) -> None:
         self._api = api
         self._namespace = namespace
+        self._names = names
         self._reserve = reserve
-        self._following = Following(api, host, namespace=namespace, machine=machine)
+        self._following = Following(api, host, namespace=namespace, names=names, machine=machine)
 
     def load(self) -> None:
         """List all of it: for who only reads, and for who must know what is there now, however late a watch is."""
@@ -140,12 +142,14 @@ class Cluster:
         for attempt in range(_CONFLICTS):
             # In this order: where the node is the newer of the two, the patch conflicts, and all is read anew.
             seen = self._following.seen(NODES, ("", name))
+            if seen is not None and not self._names.size_nodes:
+                seen = seen._replace(taints=())  # of the startup taint it is not known whether the node is sized
             node = self._following.reading().fleet.nodes.get(name)
             if node is None or seen is None or (node.target == target_of(node) and not seen.taints):
                 return
             try:
                 self._following.count("PATCH nodes")
-                body = _node_patch(seen, target_of(node))
+                body = _node_patch(seen, self._names.target, target_of(node))
                 self._following.answered(NODES, self._api.patch(f"/api/v1/nodes/{name}", body))
                 return
             except Refused as error:
@@ -201,10 +205,10 @@ def _pod_path(action: Resize) -> str:
     return f"/api/v1/namespaces/{action.namespace}/pods/{action.pod}"
 
 
-def _node_patch(seen: Seen, target: Optional[Amount]) -> dict[str, Any]:
+def _node_patch(seen: Seen, annotation: str, target: Optional[Amount]) -> dict[str, Any]:
     """A list is replaced by a patch as a whole: of taints that others write too, only where nothing has changed."""
     written = None if target is None else json.dumps(target.as_quantities(), sort_keys=True)
-    patch: dict[str, Any] = {"metadata": {"uid": seen.uid, "annotations": {TARGET: written}}}
+    patch: dict[str, Any] = {"metadata": {"uid": seen.uid, "annotations": {annotation: written}}}
     if seen.taints:
         patch["metadata"]["resourceVersion"] = seen.version
         patch["spec"] = {"taints": [row for row in seen.taints if row.get("key") != TAINT] or None}

@@ -23,10 +23,10 @@ from .._core.host import Host
 from .._core.kubeapi import Api, api_by
 from .._core.objects import ObjectStep, steps_difference, steps_told
 from . import objects
-from .amount import Amount
+from .amount import FLOOR, Amount
 from .carry import carry_out
 from .cluster import Cluster
-from .facts import DONE, Fleet, Node, Outcome, told_limit
+from .facts import DONE, STARTING, Fleet, Node, Outcome, told_limit
 from .lease import Leases
 from .limits import limits_of, read_limits
 from .machine import machine_of
@@ -99,7 +99,7 @@ class BalloonEngine:
         present = desired.state == PRESENT
         records = [Record(nodes[name], target if present else None) for name, target in wanted.items()]
         # A balloon that is not there has nothing to give, and nobody makes one to take it away.
-        found = {name: target for name, target in wanted.items() if present or nodes[name].balloon is not None}
+        found = {name: target for name, target in wanted.items() if present or _holds_some(nodes[name])}
         self._targets = wanted
         return Plan(
             objects=steps,
@@ -193,7 +193,9 @@ def api_of(desired: Request, host: Host) -> Api:
 
 def cluster_of(desired: Request, api: Api, host: Host) -> Cluster:
     machine = machine_of(desired, host)
-    return Cluster(api, host, namespace=desired.namespace, reserve=desired.reserve, machine=machine)
+    return Cluster(
+        api, host, namespace=desired.namespace, names=desired.names, reserve=desired.reserve, machine=machine
+    )
 
 
 def with_limits(fleet: Fleet, desired: Request, host: Host) -> Fleet:
@@ -226,6 +228,12 @@ def _apply_objects(plan: Plan, api: Api, progress: Progress) -> None:
 
 def _others_have_targets(fleet: Fleet, named: Mapping[str, Amount]) -> bool:
     return any(node.target is not None for name, node in fleet.nodes.items() if name not in named)
+
+
+def _holds_some(node: Node) -> bool:
+    """Not of one that waits for its image at the floor, perhaps for ever."""
+    balloon = node.balloon
+    return balloon is not None and not (balloon.state == STARTING and balloon.desired.fits_in(FLOOR))
 
 
 def _finding(why: BallastError) -> Finding:

@@ -26,6 +26,29 @@ TAINT = (
 NAME = "ballast-balloon"  # of the DaemonSet, its PriorityClass and what else is made in the cluster
 CONTAINER = "balloon"
 
+
+@dataclass(frozen=True)
+class Names:
+    """What balloons are known by. Balloons of another name than NAME are beside those that size nodes: each of the two counts
+    the others as pods like any, no host is held to a sum by them, and what belongs to a Node's size is none of theirs."""
+
+    name: str = NAME
+
+    @property
+    def size_nodes(self) -> bool:
+        return self.name == NAME
+
+    @property
+    def label(self) -> str:
+        return LABEL if self.size_nodes else f"{LABEL}.{self.name}"
+
+    @property
+    def target(self) -> str:
+        return TARGET if self.size_nodes else f"{TARGET}.{self.name}"
+
+
+SIZES = Names()
+
 CRITICAL = 2_000_000_000  # SystemCriticalPriority; from here on a kubelet and the scheduler call a pod critical
 
 STATIC, DAEMONSET, WORKLOAD = "static", "daemonset", "workload"

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Optional
 from .._core.errors import BallastError
 from .._core.host import Host
 from .._core.kubeapi import Api
-from .facts import TAINT
+from .facts import TAINT, Names
 from .pod_requests import Object, mapping, rows, text
 from .reading import Key, Machine, Objects, Reading, key_of
 
@@ -55,11 +55,11 @@ def backoff(attempt: int) -> float:
 class Following:
     """Threads may share it. `bell` is set at every change."""
 
-    def __init__(self, api: Api, host: Host, *, namespace: str, machine: Optional[Machine]) -> None:
+    def __init__(self, api: Api, host: Host, *, namespace: str, names: Names, machine: Optional[Machine]) -> None:
         self._api = api
         self._host = host
         self._lock = threading.Lock()
-        self._objects = Objects(namespace=namespace, machine=machine)
+        self._objects = Objects(namespace=namespace, names=names, machine=machine)
         self._seen: dict[str, dict[Key, Seen]] = {resource.name: {} for resource in RESOURCES}
         self._lost: dict[str, tuple[float, BallastError]] = {}  # by resource: since when it is not followed, and why
         self._versions: dict[str, str] = {}  # of each resource: from where its watch goes on

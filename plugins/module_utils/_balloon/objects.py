@@ -22,14 +22,14 @@ from .._core.errors import BallastError
 from .._core.kubeapi import Api
 from .._core.objects import OURS, Object, ObjectStep, find_objects
 from .amount import FLOOR
-from .facts import CONTAINER, CRITICAL, LABEL, NAME
+from .facts import CONTAINER, CRITICAL, LABEL
 from .objects_messages import MESSAGES
 from .pod_requests import mapping, text, whole
 from .priority import (
-    CLASSES,
     NODES,
     OWNER,
     VALUE,
+    class_name,
     name_of,
     owner_steps,
     owners,
@@ -61,7 +61,8 @@ def read_objects(api: Api, request: Request) -> Found:
     wanted = _is_critical(request)
     if wanted:
         require_node_critical(api, nodes)
-    asked = not wanted and any(OWNER in owners(node) for node in nodes)
+    # What keeps a critical balloon from preempting is of those that size nodes.
+    asked = not wanted and request.names.size_nodes and any(OWNER in owners(node) for node in nodes)
     return Found(found, nodes, _critical(api, request.namespace) if asked else frozenset())
 
 
@@ -72,6 +73,8 @@ def object_steps(request: Request, found: Found) -> tuple[ObjectStep, ...]:
     steps = core.object_steps(wanted_objects(request), found.objects, present=present, foreign=_foreign)
     if _is_critical(request):
         return (*owner_steps(found.nodes, present=True), *steps)
+    if not request.names.size_nodes:
+        return steps
     left = [node for node in found.nodes if not present or name_of(node) not in found.critical]
     return (*steps, *owner_steps(left, present=False))
 
@@ -86,43 +89,43 @@ def apply_step(api: Api, step: ObjectStep) -> None:
 
 def wanted_objects(request: Request) -> dict[str, Object]:
     """By path, in the order of making. Pure."""
-    namespace = request.namespace
+    namespace, name = request.namespace, request.names.name
     rules = f"{_RBAC}/namespaces/{namespace}"
     return {
-        f"/apis/scheduling.k8s.io/v1/priorityclasses/{NAME}": {
-            **_head("scheduling.k8s.io/v1", "PriorityClass"),
+        f"/apis/scheduling.k8s.io/v1/priorityclasses/{name}": {
+            **_head("scheduling.k8s.io/v1", "PriorityClass", name),
             "value": VALUE,
             "preemptionPolicy": "Never",
             "description": "Balloons, which take up room of a node that it must not give out, and harm no pod for it.",
         },
-        f"/api/v1/namespaces/{namespace}/serviceaccounts/{NAME}": {
-            **_head("v1", "ServiceAccount", namespace),
+        f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}": {
+            **_head("v1", "ServiceAccount", name, namespace),
             "automountServiceAccountToken": False,
         },
-        f"{_RBAC}/clusterroles/{NAME}": {
-            **_head("rbac.authorization.k8s.io/v1", "ClusterRole"),
+        f"{_RBAC}/clusterroles/{name}": {
+            **_head("rbac.authorization.k8s.io/v1", "ClusterRole", name),
             "rules": [
                 _rule("", "nodes", "get", "list", "watch", "patch"),  # its target as annotation; the startup taint
                 _rule("", "pods", "get", "list", "watch"),  # what those of the node request
             ],
         },
-        f"{rules}/roles/{NAME}": {
-            **_head("rbac.authorization.k8s.io/v1", "Role", namespace),
+        f"{rules}/roles/{name}": {
+            **_head("rbac.authorization.k8s.io/v1", "Role", name, namespace),
             "rules": [
                 _rule("", "pods/resize", "patch"),
                 _rule("coordination.k8s.io", "leases", "get", "create", "update", "delete"),
             ],
         },
-        f"{_RBAC}/clusterrolebindings/{NAME}": {
-            **_head("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"),
-            **_binding("ClusterRole", namespace),
+        f"{_RBAC}/clusterrolebindings/{name}": {
+            **_head("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", name),
+            **_binding("ClusterRole", name, namespace),
         },
-        f"{rules}/rolebindings/{NAME}": {
-            **_head("rbac.authorization.k8s.io/v1", "RoleBinding", namespace),
-            **_binding("Role", namespace),
+        f"{rules}/rolebindings/{name}": {
+            **_head("rbac.authorization.k8s.io/v1", "RoleBinding", name, namespace),
+            **_binding("Role", name, namespace),
         },
-        f"/apis/apps/v1/namespaces/{namespace}/daemonsets/{NAME}": {
-            **_head("apps/v1", "DaemonSet", namespace),
+        f"/apis/apps/v1/namespaces/{namespace}/daemonsets/{name}": {
+            **_head("apps/v1", "DaemonSet", name, namespace),
             "spec": _daemon_set(request),
         },
     }
@@ -148,7 +151,7 @@ def _daemon_set(request: Request) -> Object:
         },
     }
     spec = {
-        "priorityClassName": CLASSES[request.priority],
+        "priorityClassName": class_name(request),
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": 0,
@@ -162,26 +165,34 @@ def _daemon_set(request: Request) -> Object:
         },
         "containers": [container],
     }
+    if not request.names.size_nodes:
+        required = {"nodeSelectorTerms": [_is_node(row.name) for row in request.nodes]}
+        spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
     return {
-        "selector": {"matchLabels": {LABEL: "true"}},
+        "selector": {"matchLabels": {request.names.label: "true"}},
         "updateStrategy": {"type": "OnDelete"},
-        "template": {"metadata": {"labels": {**OURS, LABEL: "true"}}, "spec": spec},
+        "template": {"metadata": {"labels": {**OURS, request.names.label: "true"}}, "spec": spec},
     }
 
 
-def _head(version: str, kind: str, namespace: str = "") -> Object:
+def _is_node(name: str) -> Object:
+    """A term for each node: the API takes one value of a field."""
+    return {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}
+
+
+def _head(version: str, kind: str, name: str, namespace: str = "") -> Object:
     place = {"namespace": namespace} if namespace else {}
-    return {"apiVersion": version, "kind": kind, "metadata": {"name": NAME, **place, "labels": {**OURS}}}
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name, **place, "labels": {**OURS}}}
 
 
 def _rule(group: str, resource: str, *verbs: str) -> Object:
     return {"apiGroups": [group], "resources": [resource], "verbs": list(verbs)}
 
 
-def _binding(kind: str, namespace: str) -> Object:
+def _binding(kind: str, name: str, namespace: str) -> Object:
     return {
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": NAME},
-        "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": namespace}],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
     }
 
 

@@ -24,12 +24,10 @@ from .._core.errors import BallastError, PeerError, Problems
 from .._core.kubeapi import Api
 from .._core.objects import MANAGER, Object, ObjectStep
 from .cluster_messages import MESSAGES as CLUSTER
-from .facts import NAME
 from .objects_messages import MESSAGES
 from .pod_requests import mapping, text
-from .request import NEVER_PREEMPT, NODE_CRITICAL
+from .request import NODE_CRITICAL, Request
 
-CLASSES: Mapping[str, str] = {NEVER_PREEMPT: NAME, NODE_CRITICAL: "system-node-critical"}
 VALUE = 1_000_000_000  # of our class: HighestUserDefinablePriority
 GATE = "InPlacePodVerticalScalingSchedulerPreemption"
 OWNER = "balloons.ballast.dev"  # what the field names for us; it has the form of a label's key
@@ -39,6 +37,11 @@ _PARALLEL = 16
 _NAMES_SHOWN = 5
 _WHERE = "a Node"
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII)
+
+
+def class_name(request: Request) -> str:
+    """Of the PriorityClass of its balloons."""
+    return "system-node-critical" if request.priority == NODE_CRITICAL else request.names.name
 
 
 def owners(node: Mapping[str, Any]) -> tuple[str, ...]:

@@ -34,16 +34,15 @@ from .facts import (
     DEFERRED,
     FAILING,
     INFEASIBLE,
-    LABEL,
-    NAME,
     SETTLED,
+    SIZES,
     STARTING,
     STATIC,
     TAINT,
-    TARGET,
     WORKLOAD,
     Balloon,
     Fleet,
+    Names,
     Node,
     Pod,
 )
@@ -107,8 +106,9 @@ def read_fleet(
 class Objects:
     """What is known of nodes and pods, read once each; joined anew is only what has changed."""
 
-    def __init__(self, *, namespace: str, machine: Optional[Machine] = None) -> None:
+    def __init__(self, *, namespace: str, names: Names = SIZES, machine: Optional[Machine] = None) -> None:
         self._namespace = namespace
+        self._names = names
         self._machine = machine
         self._registered: dict[str, Registered] = {}
         self._placed: dict[Key, Placed] = {}
@@ -118,7 +118,7 @@ class Objects:
         self._changed: set[str] = set()
 
     def put_node(self, item: Object) -> None:
-        found, name = read_node(item, machine=self._machine), key_of(item)[1]
+        found, name = read_node(item, names=self._names, machine=self._machine), key_of(item)[1]
         if found is None:
             self.drop_node(name)
             return
@@ -130,7 +130,7 @@ class Objects:
         self._changed.add(name)
 
     def put_pod(self, item: Object) -> None:
-        found, key = read_pod(item, namespace=self._namespace), key_of(item)
+        found, key = read_pod(item, namespace=self._namespace, names=self._names), key_of(item)
         before = self._placed.get(key)
         if before == found:
             return
@@ -184,20 +184,24 @@ def _capacities(nodes: Iterable[Node], machine: Optional[Machine]) -> dict[str, 
     return found
 
 
-def read_node(item: Object, *, machine: Optional[Machine] = None) -> Optional[Registered]:
-    """None for one that no kubelet has registered itself as: it has no capacity, and no pod is put there."""
+def read_node(item: Object, *, names: Names = SIZES, machine: Optional[Machine] = None) -> Optional[Registered]:
+    """None for one that no kubelet has registered itself as: it has no capacity, and no pod is put there.
+
+    Each is a host of its own to balloons that do not size nodes, and the startup taint is nothing to them."""
     name, where = key_of(item)[1], f"node {key_of(item)[1]}"
     status = mapping(item, "status", where)
     if not mapping(status, "capacity", where):
         return None
     told = mapping(status, "nodeInfo", where)
     version = _VERSION.match(text(told, "kubeletVersion", where))
-    target, problem = _target(mapping(mapping(item, "metadata", where), "annotations", where).get(TARGET), name)
+    annotations = mapping(mapping(item, "metadata", where), "annotations", where)
+    target, problem = _target(annotations.get(names.target), name)
+    tainted = any(row.get("key") == TAINT for row in rows(mapping(item, "spec", where), "taints", where))
     capacity = amount(status, "capacity", where)
     given = machine.nodes.get(name) if machine else None
     node = Node(
         name=name,
-        host=machine.name if machine and given else text(told, "bootID", where) or name,
+        host=machine.name if machine and given else (names.size_nodes and text(told, "bootID", where)) or name,
         capacity=capacity.most(given) if given else capacity,
         allocatable=amount(status, "allocatable", where),
         version=(int(version[1]), int(version[2])) if version else (0, 0),
@@ -206,7 +210,7 @@ def read_node(item: Object, *, machine: Optional[Machine] = None) -> Optional[Re
         ),
         target=target,
         forbids_preemption=bool(owners(item)),
-        unsized=any(row.get("key") == TAINT for row in rows(mapping(item, "spec", where), "taints", where)),
+        unsized=names.size_nodes and tainted,
         uid=text(mapping(item, "metadata", where), "uid", where),
     )
     return Registered(node, problem)
@@ -226,7 +230,7 @@ def _target(written: object, node: str) -> tuple[Optional[Amount], Optional[Ball
     return target, None
 
 
-def read_pod(item: Object, *, namespace: str) -> Optional[Placed]:
+def read_pod(item: Object, *, namespace: str, names: Names = SIZES) -> Optional[Placed]:
     """None for one that takes nothing: not bound to a node yet, or over."""
     own_namespace, name = key_of(item)
     where = f"pod {own_namespace}/{name}"
@@ -235,9 +239,10 @@ def read_pod(item: Object, *, namespace: str) -> Optional[Placed]:
     if not node or text(status, "phase", where) in _OVER:
         return None
     pod = Pod(own_namespace, name, pod_requests(item, where), _kind(metadata, where), whole(spec, "priority", where))
-    if LABEL not in mapping(metadata, "labels", where):
+    if names.label not in mapping(metadata, "labels", where):
         return Placed(node, pod)
-    reason = _not_ours(metadata, spec, where, own_namespace == namespace, namespace)
+    place = "" if own_namespace == namespace else f"it is not in the namespace {namespace}"
+    reason = place or _not_ours(metadata, spec, where, names)
     if reason:
         problem = MESSAGES.error("balloon-foreign", namespace=own_namespace, name=name, node=node, found=reason)
         return Placed(node, replace(pod, kind=WORKLOAD), problem)
@@ -261,15 +266,13 @@ def _owner(metadata: Object, where: str) -> tuple[str, str]:
     return "", ""
 
 
-def _not_ours(metadata: Object, spec: Object, where: str, in_place: bool, namespace: str) -> str:
+def _not_ours(metadata: Object, spec: Object, where: str, names: Names) -> str:
     """Why a pod with the label is no balloon of ours; "" where it is one. Anybody can give a pod a label."""
-    if not in_place:
-        return f"it is not in the namespace {namespace}"
-    if _owner(metadata, where) != ("DaemonSet", NAME):
-        return f"it is not of the DaemonSet {NAME}"
-    names = [str(row.get("name", "")) for row in rows(spec, "containers", where)]
-    if names != [CONTAINER] or rows(spec, "initContainers", where):
-        return f"it has other containers than {CONTAINER}, which something has put in: {', '.join(names)}"
+    if _owner(metadata, where) != ("DaemonSet", names.name):
+        return f"it is not of the DaemonSet {names.name}"
+    containers = [str(row.get("name", "")) for row in rows(spec, "containers", where)]
+    if containers != [CONTAINER] or rows(spec, "initContainers", where):
+        return f"it has other containers than {CONTAINER}, which something has put in: {', '.join(containers)}"
     if mapping(spec, "overhead", where) or mapping(spec, "resources", where):
         return "it has an overhead or resources of the whole pod, which no resize of its container changes"
     return ""

@@ -16,6 +16,7 @@ from typing import Any, Optional
 from .._core.errors import BallastError, Problems
 from .._core.quantity import parse_quantity
 from .amount import Amount
+from .facts import NAME, SIZES, Names
 from .messages import MESSAGES
 
 PRESENT, ABSENT = "present", "absent"
@@ -24,6 +25,7 @@ PAUSE_IMAGE = "registry.k8s.io/pause:3.10.1"
 TIMEOUT_MOST = 3600.0  # seconds
 NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,254}", re.ASCII)
+_NAME = re.compile(r"(?!system-)[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?", re.ASCII)  # in keys of labels, which have 63
 _SHARE = re.compile(r"(\d{1,9}/\d{1,9}|\d(\.\d{1,9})?)", re.ASCII)
 _CGROUP = re.compile(r"(?!.*\.slice$)[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}", re.ASCII)
 _SOCKET = re.compile(r"/[\x21-\x7e]{1,106}", re.ASCII)  # sun_path of sockaddr_un holds 107 bytes and a NUL, unix(7)
@@ -41,6 +43,7 @@ _NODE: dict[str, Any] = {
 _SHARED: dict[str, Any] = {
     "kubeconfig": {"type": "path", "required": True},
     "namespace": {"type": "str", "default": "kube-system"},
+    "name": {"type": "str", "default": NAME},
     "nodes": {"type": "list", "elements": "dict", "options": _NODE},
     "reserve": {"type": "dict", "options": {name: {**row, "required": True} for name, row in _AMOUNT.items()}},
     "slices": {"type": "bool", "default": False},
@@ -108,6 +111,7 @@ class Request:
     slices: bool
     vm: bool
     image: str
+    names: Names = SIZES
 
     @classmethod
     def to_read(cls, params: Mapping[str, Any]) -> Request:
@@ -125,6 +129,7 @@ class Request:
             problems.append(MESSAGES.error("balloon-kubeconfig", path=params["kubeconfig"]))
         for name, form, wanted in (
             ("namespace", NAMESPACE, "a namespace's name"),
+            ("name", _NAME, "a name of at most 40 small letters, digits and dashes, and not of the system"),
             ("image", _IMAGE, "an image's name"),
         ):
             if not form.fullmatch(params[name]):
@@ -135,6 +140,9 @@ class Request:
             problems.append(_wrong("grow_timeout", params["grow_timeout"], wanted))
         if params["slices"] and params["vm"]:
             problems.append(MESSAGES.error("balloon-two-limits"))
+        beside = params["name"] != NAME
+        if beside and (params["slices"] or params["vm"] or params["priority"] != NEVER_PREEMPT):
+            problems.append(_wrong("name", params["name"], f"{NAME}, which slices, vm and {NODE_CRITICAL} go with"))
         rows = params["nodes"] or []
         nodes = tuple(_node(row, f"nodes[{n}]", params, problems) for n, row in enumerate(rows))
         _unique(nodes, problems)
@@ -151,6 +159,7 @@ class Request:
             slices=params["slices"],
             vm=params["vm"],
             image=params["image"],
+            names=Names(params["name"]),
         )
 
 

@@ -68,6 +68,18 @@ def test_a_row_that_is_wrong_is_refused(row: dict[str, Any], wrong: list[str]):
     assert ids(lambda: request({"name": "n1", **row})) == wrong
 
 
+@pytest.mark.parametrize("name", ["", "A", "a/b", "-a", "a.b", "system-x", "n" * 41])
+def test_a_name_fits_whatever_is_called_so(name: str):
+    assert ids(lambda: request({"name": "n1"}, name=name)) == [VALUE]
+
+
+@pytest.mark.parametrize("option", [{"slices": True}, {"vm": True}, {"priority": "node-critical"}])
+def test_what_belongs_to_a_nodes_size_goes_with_the_balloons_that_size_it(option: dict[str, Any]):
+    row = {"name": "n1", **({"slice": "s"} if "slices" in option else {"qmp": "/q"} if "vm" in option else {})}
+    request(row, **option)
+    assert ids(lambda: request(row, name="trial", **option)) == [VALUE]
+
+
 @pytest.mark.parametrize("name", ["../n1", "a/b", "ballast-lab-n1.slice", "-n1", "a b", "n" * 129])
 def test_a_slice_is_one_name(name: str):
     assert ids(lambda: request({"name": "n1", "slice": name}, slices=True)) == [VALUE]

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.errors import B
 from ansible_collections.ballast.kube.plugins.module_utils._core.events import NullSink, Progress
 from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
 from tests.model_cluster.amounts import Pair
-from tests.model_cluster.model import GIB, LABEL, NAMESPACE, TARGET, ModelCluster
+from tests.model_cluster.model import GIB, LABEL, MIB, NAMESPACE, TARGET, ModelCluster
 from tests.unit.balloon.carried import desired, hurry
 
 HOST = LocalHost()
@@ -70,6 +71,12 @@ class Sizing:
     def rows(self) -> dict[str, Any]:
         rows: Any = self.engine.report(self.request, HOST)["nodes"]
         return {row["name"]: row for row in rows}
+
+
+def read_names(model: ModelCluster, certificate: Path, **options: Any) -> dict[str, Any]:
+    path = model.kubeconfig(certificate / "kubeconfig")
+    rows = {name: row.get("default") for name, row in INFO_SPEC.items()}
+    return dict(read_params(HOST, {**rows, "kubeconfig": str(path), **options}))
 
 
 def titles(engine: BalloonEngine, plan: Plan) -> list[str]:
@@ -154,6 +161,41 @@ def test_absent_of_one_node_leaves_what_the_others_need(model: ModelCluster, cer
     assert len(model.store.all(DAEMONSETS)) == 1
 
 
+def test_balloons_of_another_name_are_beside_those_that_size_nodes(model: ModelCluster, certificate: Path) -> None:
+    """Of the whole of it nothing is seen by those that size nodes, but a pod more."""
+    trial = [{"name": "n1", "target": {"cpu": "3990m", "memory": "8160Mi"}}]
+    pod = copy.deepcopy(model.balloon("n1"))
+    pod["metadata"].update(name="trial-1", uid="trial-1", labels={f"{LABEL}.trial": "true"})
+    pod["metadata"]["ownerReferences"][0]["name"] = "trial"
+    model.store.put("pods", pod)
+    assert Sizing(model, certificate, trial, name="trial").run() == []
+    assert Sizing(model, certificate, trial, name="trial").plan().steps == ()
+    assert model.node("n1")["spec"]["taints"]  # it is not sized by that
+    before = target(model, "n1")
+    assert Sizing(model, certificate, HALVES).run() == []
+    assert (before, target(model, "n1")) == (None, '{"cpu": "2000m", "memory": "4096Mi"}')
+    assert model.node("n1")["metadata"]["annotations"][f"{TARGET}.trial"] == '{"cpu": "3990m", "memory": "8160Mi"}'
+    assert model.free("n1") == Pair(1990, 4064 * MIB)
+    assert read_names(model, certificate)["hosts"][0]["holds"] is True
+    found = read_names(model, certificate, name="trial")
+    assert [(row["allocated"] or {}).get("cpu") for row in found["nodes"]] == ["10m", None]
+    assert (found["findings"], {host["holds"] for host in found["hosts"]}) == ([], {True})
+    assert Sizing(model, certificate, [{"name": "n1"}], name="trial", state="absent").run() == []
+    assert [one["metadata"]["name"] for one in model.store.all(DAEMONSETS)] == ["ballast-balloon"]
+    assert f"{TARGET}.trial" not in model.node("n1")["metadata"]["annotations"]
+    assert Sizing(model, certificate, HALVES).plan().steps == ()
+
+
+def test_absent_does_not_wait_for_a_balloon_that_never_starts(model: ModelCluster, certificate: Path) -> None:
+    Sizing(model, certificate, HALVES).run()
+    model.kubelets.habit("n3").dead = True
+    model.add_node("n3", host="boot-3")
+    sizing = Sizing(model, certificate, [{"name": name} for name in ("n1", "n2", "n3")], state="absent")
+    assert "n3" not in sizing.plan().behind
+    assert sizing.run() == []
+    assert model.store.all(DAEMONSETS) == []
+
+
 def test_a_target_is_forgotten_where_the_balloon_is_gone_already(model: ModelCluster, certificate: Path) -> None:
     model.add_node("n3", host="boot-3", balloon=None, target='{"cpu": "1", "memory": "1Gi"}')
     sizing = Sizing(model, certificate, [{"name": "n3"}], state="absent")
@@ -164,9 +206,7 @@ def test_a_target_is_forgotten_where_the_balloon_is_gone_already(model: ModelClu
 
 def test_the_reading_module_tells_of_all_nodes_and_their_hosts(model: ModelCluster, certificate: Path) -> None:
     Sizing(model, certificate, HALVES).run()
-    path = model.kubeconfig(certificate / "kubeconfig")
-    given = {**{name: row.get("default") for name, row in INFO_SPEC.items()}, "kubeconfig": str(path)}
-    found: Any = read_params(HOST, given)
+    found = read_names(model, certificate)
     assert [row["name"] for row in found["nodes"]] == ["n1", "n2"]
     assert [host["holds"] for host in found["hosts"]] == [True]
     assert "promised 4000m 8192Mi of 4000m 8192Mi" in found["table"]

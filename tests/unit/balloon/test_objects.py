@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import CONTAINER, LABEL, NAME
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import CONTAINER, LABEL, NAME, Names
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.objects import (
     apply_step,
     object_steps,
     read_objects,
     wanted_objects,
 )
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.request import Request
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.request import NodeRequest, Request
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, Problems
 from ansible_collections.ballast.kube.plugins.module_utils._core.objects import OURS
 from tests.unit.fake_api import SERVER, FakeApi
@@ -109,6 +109,21 @@ def test_a_balloon_may_do_nothing_and_is_on_every_linux_node() -> None:
     assert spec["tolerations"] == [{"operator": "Exists"}]
     assert spec["nodeSelector"] == {"kubernetes.io/os": "linux"}
     assert spec["terminationGracePeriodSeconds"] == 0
+
+
+def test_balloons_of_another_name_are_on_the_nodes_that_are_named_and_change_no_policy() -> None:
+    cluster = FakeApi()
+    node = {"metadata": {"name": "n1", "labels": {"kubernetes.io/os": "linux"}, "resourceVersion": "1"}}
+    node["spec"] = {"podPreemptionPolicy": {"disableResizePreemption": ["balloons.ballast.dev"]}}
+    cluster.add("/api/v1/nodes/n1", node)
+    beside = {"names": Names("trial"), "nodes": (NodeRequest("n1"), NodeRequest("n2"))}
+    assert run(cluster, **beside) == [f"make {kind} trial" for kind in KINDS]
+    spec = pod_spec(**beside)
+    terms = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert [term["matchFields"][0]["values"] for term in terms] == [["n1"], ["n2"]]
+    assert spec["priorityClassName"] == "trial"
+    assert "affinity" not in pod_spec(nodes=beside["nodes"])
+    assert run(cluster, state="absent", **beside) == [f"remove {kind} trial" for kind in reversed(KINDS)]
 
 
 def test_its_class_preempts_nothing() -> None:
