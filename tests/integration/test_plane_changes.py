@@ -64,6 +64,23 @@ def test_what_is_encrypted_is_neither_in_etcd_nor_in_the_audit_log(generic: Plan
     assert log.stat().st_mode & 0o077 == 0
 
 
+def publisher(plane: Plane) -> str:
+    """Whom the audit log names for the root certificate in a new namespace: a controller, by the account it acts as."""
+    name = f"of-{plane.params['profile']}-{time.monotonic_ns()}"
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    assert plane.ask("/api/v1/namespaces", "POST", body).status == 201
+    path = f"/api/v1/namespaces/{name}/configmaps"
+    deadline = time.monotonic() + 60
+    while not plane.ask(f"{path}/kube-root-ca.crt").ok:
+        assert time.monotonic() < deadline, "no controller published the root certificate"
+        time.sleep(0.2)
+    for line in Path(plane.state_dir, "log/audit.log").read_text(encoding="utf-8").splitlines():
+        entry = json.loads(line)
+        if entry["requestURI"].startswith(path) and entry["verb"] == "create" and entry["stage"] == "ResponseComplete":
+            return str(entry.get("impersonatedUser", entry["user"])["username"])
+    return ""
+
+
 def test_profile_and_shape_change_over_the_same_data(generic: Plane) -> None:
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
     answer = generic.ask("/api/v1/namespaces/default/serviceaccounts/default/token", "POST", request)
@@ -80,6 +97,7 @@ def test_profile_and_shape_change_over_the_same_data(generic: Plane) -> None:
         assert processes_of(plane) == programs
         assert plane.ask(f"{CONFIG_MAPS}/kept").body["data"] == {"a": "b"}
         assert plane.ask(f"{SECRETS}/kept").status == 200
+        assert publisher(plane) == "system:serviceaccount:kube-system:root-ca-cert-publisher"
         with plane.client(token=token) as client:  # known, and allowed nothing here
             assert client.ask(CONFIG_MAPS).status == 403
         assert plane.run() == []

@@ -17,7 +17,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsscheme "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/scheme"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilwait "k8s.io/apimachinery/pkg/util/wait"
 	validatingpolicy "k8s.io/apiserver/pkg/admission/plugin/policy/validating"
+	apiserviceaccount "k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/cel/openapi/resolver"
 	quota "k8s.io/apiserver/pkg/quota/v1"
 	quotageneric "k8s.io/apiserver/pkg/quota/v1/generic"
@@ -210,9 +214,10 @@ func newControllerParts(o *controllerOptions, loopback *rest.Config, shared info
 	p := &controllerParts{options: o, config: rest.CopyConfig(loopback), shared: shared, started: make(chan struct{})}
 	// One process: a limit between its halves would only make one wait for the other.
 	p.config.QPS = -1
-	p.metadata = metadatainformer.NewSharedInformerFactoryWithOptions(p.metadataClient("metadata-informers"), resyncPeriod, metadatainformer.WithTransform(stripManagedFields))
+	watcher := p.as(user.KubeControllerManager)
+	p.metadata = metadatainformer.NewSharedInformerFactoryWithOptions(metadata.NewForConfigOrDie(watcher), resyncPeriod, metadatainformer.WithTransform(stripManagedFields))
 	p.factory = informerfactory.NewInformerFactory(shared, p.metadata)
-	p.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(p.client("controller-discovery").Discovery()))
+	p.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(kubernetes.NewForConfigOrDie(watcher).Discovery()))
 	return p
 }
 
@@ -224,17 +229,35 @@ func stripManagedFields(object any) (any, error) {
 	return object, nil
 }
 
-func (p *controllerParts) named(name string) *rest.Config {
-	return rest.AddUserAgent(rest.CopyConfig(p.config), name)
+// as is the configuration of one user's client. The loopback client may do everything and is in the audit log as the API server: each
+// controller gives that up for the rights of its own role, as kube-controller-manager's do with --use-service-account-credentials.
+func (p *controllerParts) as(name string) *rest.Config {
+	config := rest.AddUserAgent(rest.CopyConfig(p.config), name)
+	config.Impersonate = rest.ImpersonationConfig{UserName: name}
+	return config
+}
+
+// account is the configuration of a controller, by the name of its service account. The account itself need not exist for its role to hold.
+func (p *controllerParts) account(name string) *rest.Config {
+	return p.as(apiserviceaccount.MakeUsername(metav1.NamespaceSystem, name))
 }
 
 // client and metadataClient cannot fail: the server itself made clients of this configuration before.
-func (p *controllerParts) client(name string) *kubernetes.Clientset {
-	return kubernetes.NewForConfigOrDie(p.named(name))
+func (p *controllerParts) client(account string) *kubernetes.Clientset {
+	return kubernetes.NewForConfigOrDie(p.account(account))
 }
 
-func (p *controllerParts) metadataClient(name string) metadata.Interface {
-	return metadata.NewForConfigOrDie(p.named(name))
+func (p *controllerParts) metadataClient(account string) metadata.Interface {
+	return metadata.NewForConfigOrDie(p.account(account))
+}
+
+// admitted waits until the API server knows of the roles, which it watches: a controller that looks too early would end the process.
+func (p *controllerParts) admitted(ctx context.Context) error {
+	client := p.client("namespace-controller").Discovery()
+	return utilwait.PollUntilContextTimeout(ctx, rolesWatched, rolesTimeout, true, func(context.Context) (bool, error) {
+		_, err := client.ServerGroups()
+		return err == nil, nil
+	})
 }
 
 // run makes the named controllers, starts them and returns. The group is done when they have ended.
@@ -308,7 +331,8 @@ func startServiceAccount(ctx context.Context, p *controllerParts) (func(context.
 }
 
 func startServiceAccountToken(ctx context.Context, p *controllerParts) (func(context.Context), error) {
-	client := p.client("tokens-controller")
+	// The one controller that has no role of its own: in kube-controller-manager too it works with the rights of the whole.
+	client := kubernetes.NewForConfigOrDie(p.as(user.KubeControllerManager))
 	key, err := keyutil.PrivateKeyFromFile(p.options.serviceAccountKeyFile)
 	if err != nil {
 		return nil, fmt.Errorf("--service-account-private-key-file: %w", err)

@@ -6,12 +6,14 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"os"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"k8s.io/klog/v2"
 	openapi "k8s.io/kube-openapi/pkg/common"
@@ -20,14 +22,16 @@ import (
 
 // A process that serves little is mostly what its start left behind. These are the parts that were worth it, measured in README.md.
 
-// Idle, what stays is some 50 MB. With this the heap grows by half of that before the next collection, instead of by as much again.
-// During the start the default is better: collecting less often scatters what stays, and more often takes time.
-const steadyGCPercent = 50
+// The controllers start when the server is nearly ready, and what watches fills its stores after.
+const startTail = 10 * time.Second
 
-// settle is called once, when the server is ready.
-func settle() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(steadyGCPercent)
+// settle is called once, when the server is ready, and acts when the start is over. How often garbage is collected stays as Go has it (GOGC): more often spares nothing that shows
+// when idle, and costs custom resources, which are made of many small parts, a tenth of their speed.
+func settle(ctx context.Context) {
+	select {
+	case <-time.After(startTail):
+	case <-ctx.Done():
+		return
 	}
 	debug.FreeOSMemory()
 	if err := dropProgramPages(); err != nil {

@@ -25,29 +25,34 @@ const (
 	// Some 150 roles and bindings, each of which is a write to the disk on a first start: etcd writes those together that come together.
 	rolesAtOnce  = 16
 	rolesRetry   = 200 * time.Millisecond
-	rolesTimeout = 30 * time.Second // upstream's, after which the server ends
+	rolesWatched = 20 * time.Millisecond // how often is asked whether the authorizer has seen them
+	rolesTimeout = 30 * time.Second      // upstream's, after which the server ends
 )
 
 // promptRoles is upstream's provider with another hook. Upstream's waits for a second before it begins, and makes one role after the other:
 // more than half of the time from the start to readiness.
-type promptRoles struct{ rbacrest.RESTStorageProvider }
+type promptRoles struct {
+	rbacrest.RESTStorageProvider
+	made chan<- struct{} // closed when all are there
+}
 
-func withPromptRoles(providers []controlplaneapiserver.RESTStorageProvider) []controlplaneapiserver.RESTStorageProvider {
+func withPromptRoles(providers []controlplaneapiserver.RESTStorageProvider, made chan<- struct{}) []controlplaneapiserver.RESTStorageProvider {
 	for i, provider := range providers {
 		if roles, ok := provider.(rbacrest.RESTStorageProvider); ok {
-			providers[i] = promptRoles{roles}
+			providers[i] = promptRoles{roles, made}
 		}
 	}
 	return providers
 }
 
-func (promptRoles) PostStartHook() (string, genericapiserver.PostStartHookFunc, error) {
+func (p promptRoles) PostStartHook() (string, genericapiserver.PostStartHookFunc, error) {
 	return rbacrest.PostStartHookName, func(hook genericapiserver.PostStartHookContext) error {
 		client, err := kubernetes.NewForConfig(hook.LoopbackClientConfig)
 		if err != nil {
 			return err
 		}
 		steps := roleSteps(client)
+		defer close(p.made) // without them the server ends by itself, and nothing is to wait on
 		return utilwait.PollUntilContextTimeout(hook, rolesRetry, rolesTimeout, true, func(ctx context.Context) (bool, error) {
 			err := atOnce(ctx, steps)
 			if err != nil {

@@ -61,6 +61,7 @@ type chain struct {
 	native  *controlplaneapiserver.Server
 	run     func(context.Context) error
 	handler *genericapiserver.GenericAPIServer // the outermost
+	roles   chan struct{}                      // closed when the roles of RBAC are made, where they are served
 }
 
 // newChain wires the servers of a plan. Nothing listens yet.
@@ -76,7 +77,7 @@ func newChain(p *plan) (*chain, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &chain{config: config}
+	c := &chain{config: config, roles: make(chan struct{})}
 
 	var target genericapiserver.DelegationTarget = genericapiserver.NewEmptyDelegateWithCustomHandler(
 		notfoundhandler.New(generic.Serializer, genericapifilters.NoMuxAndDiscoveryIncompleteKey))
@@ -158,7 +159,7 @@ func (c *chain) newNative(p *plan, next genericapiserver.DelegationTarget) error
 	if err != nil {
 		return err
 	}
-	return c.native.InstallAPIs(withPromptRoles(providers)...)
+	return c.native.InstallAPIs(withPromptRoles(providers, c.roles)...)
 }
 
 func (c *chain) newAggregator(p *plan, initializers []admission.PluginInitializer, resolver webhook.ServiceResolver, crds apiextensionsinformers.CustomResourceDefinitionInformer) (*aggregatorapiserver.APIAggregator, error) {
@@ -221,13 +222,23 @@ func serve(ctx context.Context, p *plan) error {
 	return err
 }
 
-// addControllers starts them as soon as the server listens.
+// addControllers starts them as soon as their roles hold.
 func (c *chain) addControllers(p *plan) error {
 	if len(p.controllers) == 0 {
 		return nil
 	}
 	parts := newControllerParts(&p.flags.controllers, c.config.Generic.LoopbackClientConfig, c.config.VersionedInformers)
 	return c.handler.AddPostStartHook("start-controllers", func(hook genericapiserver.PostStartHookContext) error {
+		if len(missing([]string{"clusterroles.rbac.authorization.k8s.io"}, p.served)) == 0 {
+			select {
+			case <-c.roles:
+			case <-hook.Done():
+				return hook.Err()
+			}
+		}
+		if err := parts.admitted(hook); err != nil {
+			return err
+		}
 		_, err := parts.run(hook, p.controllers)
 		return err
 	})
@@ -252,7 +263,7 @@ func (c *chain) watchReadiness(ctx context.Context, cancel context.CancelCauseFu
 	})
 	if err == nil {
 		klog.InfoS("ready", "seconds", time.Since(began).Seconds())
-		settle()
+		settle(ctx)
 		return
 	}
 	if ctx.Err() == nil {
