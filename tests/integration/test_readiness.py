@@ -18,6 +18,9 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.kubeapi import Api, api_by
+from ansible_collections.ballast.kube.plugins.module_utils._core.objects import OURS
 from tests.integration import journal
 from tests.integration.lab import Lab, Run, lab_named
 
@@ -46,6 +49,10 @@ class Fleet:
         report: dict[str, Any] = json.loads((self.place / "report/readiness.json").read_text(encoding="utf-8"))
         return run, report
 
+    @property
+    def api(self) -> Api:
+        return api_by(LocalHost(), f"{self.lab.directory}/admin.kubeconfig")
+
     def service(self, name: str) -> str:
         """Directory of the one service whose name ends so."""
         (found,) = [path for path in self.lab.services() if path.endswith(name)]
@@ -56,7 +63,9 @@ class Fleet:
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     place = tmp_path_factory.mktemp("readiness")
     with lab_named("rdy") as lab:
-        up = lab.up(lab_nodes=2)
+        topology = {"balloons": True, "nodes": [{"name": "n1"}, {"name": "n2"}]}
+        (place / "topology.yml").write_text(json.dumps(topology), encoding="utf-8")
+        up = lab.up(lab_topology=str(place / "topology.yml"))
         assert up.status == 0, up.output
         (place / "lab.yml").write_text(f"plugin: ballast.kube.lab\nlab_dir: {lab.directory}\n", encoding="utf-8")
         (place / "strangers.ini").write_text(STRANGERS, encoding="utf-8")
@@ -106,6 +115,7 @@ def test_a_lab_that_is_well_fails_nothing(fleet: Fleet) -> None:
     assert problems(report) == {}
     assert {name for name, found in states(report).items() if "on" in found} == {
         "kube_proxy",
+        "balloons",
         "node_instances",
         "control_plane",
     }
@@ -123,17 +133,34 @@ def test_an_exercise_is_done_and_puts_back_what_it_changed(fleet: Fleet) -> None
         run, report = fleet.asked(readiness_exercise=True, readiness_canary=["n2", "localhost"], **options)
     assert run.status == 0, run.output
     done = {(one["feature"], one["host"], one["kind"]): one["steps"] for one in report["exercises"]}
-    exercised = {("kube_proxy", "n2"), *((name, "localhost") for name in ("node_instances", "control_plane"))}
+    exercised = {
+        ("kube_proxy", "n2"),
+        *((name, "localhost") for name in ("balloons", "node_instances", "control_plane")),
+    }
     assert set(done) == {(*pair, kind) for pair in exercised for kind in ("enable", "setting")}
     assert all(step["ok"] and step["seconds"] > 0 for steps in done.values() for step in steps), done
     assert not (fleet.place / "plane").exists()
     lights = {feature["name"]: feature["light"] for feature in report["features"]}
     assert {name for name, light in lights.items() if light != "grey"} == {
         "kube_proxy",
+        "balloons",
         "node_instances",
         "control_plane",
     }
     assert report["verdict"] == "green", lights
+
+
+def test_a_balloon_of_the_name_that_is_there_is_not_exercised(fleet: Fleet) -> None:
+    options = {"readiness_exercise": True, "readiness_hosts": "localhost", "readiness_features": ["balloons"]}
+    path = "/apis/scheduling.k8s.io/v1/priorityclasses/ballast-balloon-readiness"
+    fleet.api.create(
+        path.rpartition("/")[0], {"metadata": {"name": path.rpartition("/")[2], "labels": dict(OURS)}, "value": 1}
+    )
+    run = fleet.lab.playbook("readiness", "-i", str(fleet.place / "lab.yml"), **options)
+    fleet.api.delete(path)
+    assert run.status != 0
+    assert "there is something already: PriorityClass ballast-balloon-readiness" in run.output
+    assert "-m ballast.kube.balloon -a" in run.output
 
 
 def test_what_is_broken_turns_red_with_the_remedy_and_half_a_fleet_is_said(fleet: Fleet) -> None:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from .._core.readiness import FailureMode, Feature, Static
+from .._core.readiness import ENABLE_DISABLE_ENABLE, UP_DOWN_UP, FailureMode, Feature, Static
 
 _LAB = "tests/integration/test_balloons.py"
 _API = "tests/integration/test_balloon_api.py"
@@ -66,7 +66,7 @@ _STATICS = {
     "upgrade-tested": Static(
         "Sizes go up, down and up again on real kubelets, hundreds of times, without a restart of a "
         "container. Kubelets of 1.33 to 1.37 are modelled in memory; one that is too old to resize is left as it is. The exercise "
-        "of the readiness run moves the target of one node there and back.",
+        "of the readiness run makes a balloon of its own beside those that size nodes, resizes it there and back, and removes it.",
         (
             _AGREE,
             f"{_LAB}::test_to_the_floor_and_back",
@@ -162,6 +162,7 @@ FEATURE = Feature(
     page="docs/balloons.md",
     module="balloon_info",
     statics=_STATICS,
+    exercises=(ENABLE_DISABLE_ENABLE, UP_DOWN_UP),
     failures=(
         FailureMode(
             id="balloon-absent",
