@@ -57,7 +57,7 @@ MESSAGES = Messages(
             id="balloon-not-started",
             error=PeerError,
             text="{node}: no balloon has started there within {seconds} s",
-            remedy="see `kubectl get pods -A -o wide -l balloons.ballast.dev/balloon` and the events of that pod; role balloons makes the DaemonSet",
+            remedy="see `kubectl get pods -A -o wide --field-selector spec.nodeName={node}` and the events of its balloon; role balloons makes the DaemonSet",
         ),
         Message(
             id="balloon-node-gone",
