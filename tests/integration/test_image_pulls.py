@@ -330,9 +330,12 @@ def is_exercised_and_is_what_it_was(node: Node, place: Path, state_dir: str) -> 
     file = Path(INSTALLATION.config)
     before = file.read_bytes(), file.stat().st_mode, Path(state_dir, "ledger.jsonl").read_bytes()
     file.write_bytes(before[0] + b"\n")
-    assert exercised(node, place, state_dir) == {}
+    done, told = exercised(node, place, state_dir)
+    assert done == {}
+    assert "image_pull_proxy is not exercised" in told
     file.write_bytes(before[0])
-    done = exercised(node, place, state_dir)
+    done, told = exercised(node, place, state_dir)
+    assert "is not exercised" not in told
     assert {kind: len(steps) for kind, steps in done.items()} == {"enable": 2, "setting": 4}
     assert all(step["ok"] for steps in done.values() for step in steps), done
     assert (file.read_bytes(), file.stat().st_mode, Path(state_dir, "ledger.jsonl").read_bytes()) == before
@@ -343,14 +346,14 @@ def is_exercised_and_is_what_it_was(node: Node, place: Path, state_dir: str) -> 
     assert (status["connections"], status["max_in_flight"]) == (1, 3)
 
 
-def exercised(node: Node, place: Path, state_dir: str) -> dict[str, Any]:
-    """The steps of each exercise of the proxy that the playbook did."""
+def exercised(node: Node, place: Path, state_dir: str) -> tuple[dict[str, Any], str]:
+    """The steps of each exercise of the proxy that the playbook did, and what it printed."""
     asked = {"readiness_dir": str(place), "readiness_features": ["image_pull_proxy"], "readiness_exercise": True}
     chosen = {"readiness_canary": ["localhost"], "image_pull_proxy_state_dir": state_dir}
     run = node.lab.playbook("readiness", "-i", node.inventory, **asked, **chosen)
     assert run.status == 0, run.output
     report = json.loads((place / "readiness.json").read_text(encoding="utf-8"))
-    return {one["kind"]: one["steps"] for one in report["exercises"]}
+    return {one["kind"]: one["steps"] for one in report["exercises"]}, run.output
 
 
 def test_removed_nothing_is_left(node: Node) -> None:
