@@ -76,7 +76,9 @@ options:
         description: Most processes and threads of the instance with all its pods. No limit when left out.
         type: int
       proxy_backend:
-        description: Mode of the instance's kube-proxy.
+        description:
+          - Mode of the instance's kube-proxy. Where M(ballast.kube.kube_proxy) has changed it since, and has that recorded in C(kube-proxy) beside the
+            instance's files, it stays as it was changed until that is taken back.
         type: str
         default: nftables
         choices: [nftables, iptables, ipvs]

@@ -19,6 +19,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Optional
 
 from .._core.cgroup import CGROUP_KINDS, Limits, cgroup
@@ -163,7 +164,8 @@ class InstanceEngine(ResourceEngine[Desired]):
         kept = _kept_resources(desired, instance)
         if instance.stopped:
             return [*kept, *_startup_taints(desired, instance)]
-        restart_digest = digest(*(json.dumps(part.value, sort_keys=True) for part in kept if part.kind == "file"))
+        by_options = _kept_resources(desired, replace(instance, kube_proxy_config=""))
+        restart_digest = digest(*(json.dumps(part.value, sort_keys=True) for part in by_options if part.kind == "file"))
         services = _services(desired, instance, restart_digest)
         sv_dir = _sv_dir(desired, instance)
         group = _group(instance)
@@ -286,7 +288,11 @@ def _kept_resources(desired: Desired, instance: Instance) -> list[Resource]:
         file(f"{etc}/kubelet.kubeconfig", config.kubeconfig(desired, pki, "kubelet"), group=group),
         file(f"{etc}/kube-proxy.kubeconfig", config.kubeconfig(desired, pki, "kube-proxy"), group=group),
         file(f"{etc}/kubelet.json", config.kubelet(desired, instance, home), group=group),
-        file(f"{etc}/kube-proxy.json", config.kube_proxy(desired, instance, home), group=group),
+        file(
+            f"{etc}/kube-proxy.json",
+            instance.kube_proxy_config or config.kube_proxy(desired, instance, home),
+            group=group,
+        ),
         file(f"{etc}/containerd.toml", config.containerd(desired, instance, home), group=group),
         file(f"{etc}/cni/10-ballast.conflist", config.cni(desired, instance), group=group),
     ]

@@ -63,6 +63,7 @@ class Instance:
     runtime: str
     startup_taints: tuple[Taint, ...]  # the kubelet registers with them too, and others take them away
     stopped: bool = False  # of it there are its files alone
+    kube_proxy_config: str = ""  # where another program has the file; else it follows from the options
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,9 @@
 
 """What a host keeps of the options that its instances were made with, so that they can be changed without who made them.
 
-STATE_DIR/options.json   as the last run was given them, without keys
-STATE_DIR/NAME/pki       the keys
+STATE_DIR/options.json      as the last run was given them, without keys
+STATE_DIR/NAME/pki          the keys
+STATE_DIR/NAME/kube-proxy   what ballast.kube.kube_proxy records of a change of the instance's kube-proxy
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any, Optional
 
 from .._core.host import Host, LocalHost
 from .._core.kinds import file
+from .._core.ledger import ledger_path
 from .._core.plan import Resource
 from .model import CREDENTIALS, Desired, Instance, Taint, desired_from_params
 
@@ -36,14 +38,28 @@ def read_options(host: Host, state_dir: str) -> Optional[dict[str, Any]]:
 
 
 def desired_over_record(params: Mapping[str, Any], host: Optional[Host] = None) -> Desired:
-    """Where neither the certificate nor keys are given, the instances keep those that they have."""
+    """The instances keep a kube-proxy that was changed, and, where neither the certificate nor keys are given, their own."""
     desired = desired_from_params(params)
-    if desired.state != "present" or params["ca"] is not None or params["credentials"] is not None:
+    if desired.state != "present":
         return desired
     there = host or LocalHost()
+    desired = replace(
+        desired, instances=tuple(_with_kube_proxy(one, desired.state_dir, there) for one in desired.instances)
+    )
+    if params["ca"] is not None or params["credentials"] is not None:
+        return desired
     found = {one.name: _keys(there, os.path.join(desired.state_dir, one.name, "pki")) for one in desired.instances}
     authorities = [keys.pop("ca.crt") for keys in found.values()]
     return replace(desired, ca=next((text for text in authorities if text), ""), credentials=found)
+
+
+def _with_kube_proxy(one: Instance, state_dir: str, host: Host) -> Instance:
+    """A recorded change is kube_proxy's to take back: written over here, it would come to light at the next restart, without a bridge."""
+    home = os.path.join(state_dir, one.name)
+    if not host.read(ledger_path(os.path.join(home, "kube-proxy"))):
+        return one
+    text = host.read(os.path.join(home, "etc/kube-proxy.json")) or b""
+    return replace(one, kube_proxy_config=text.decode(errors="replace"))
 
 
 def _path(state_dir: str) -> str:

@@ -111,6 +111,22 @@ def test_a_limit_is_changed_and_changed_back(host: Kernel) -> None:
     assert processes(host, "lab-") == pids
 
 
+def test_a_kube_proxy_that_was_migrated_stays_so_until_that_is_taken_back(host: Kernel) -> None:
+    apply(ENGINE, g.desired(2), host)
+    path, ledger = f"{g.STATE}/n2/etc/kube-proxy.json", f"{g.STATE}/n2/kube-proxy/ledger.jsonl"
+    own, pids = host.text(path), processes(host, "lab-")
+    migrated = own.replace("nftables", "iptables")
+    host.given(path, migrated)
+    host.given(ledger, '{"op": "recorded"}\n')
+    assert plan_of(ENGINE, over_record(host), host).steps == ()
+    apply(ENGINE, over_record(host, instances=changed(host, pids=100_000)), host)
+    assert (host.text(path), processes(host, "lab-")) == (migrated, pids)
+
+    host.given(ledger, "")
+    apply(ENGINE, over_record(host), host)
+    assert (host.text(path), processes(host, "lab-")) == (own, pids)
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{", "null"])
 def test_a_file_that_is_none_of_ours_holds_no_options(text: str) -> None:
     host = g.machine()
