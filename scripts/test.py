@@ -46,12 +46,18 @@ class Part:
     pytest: bool = False  # its tests are counted from its junit file
 
 
+def glob(*patterns: str) -> tuple[str, ...]:
+    return tuple(str(path.relative_to(ROOT)) for pattern in patterns for path in sorted(ROOT.glob(pattern)))
+
+
 def pytest(*arguments: str) -> tuple[str, ...]:
     return (f"{BIN}/pytest", *arguments)
 
 
 PLUGINS = "ansible_collections.ballast.kube.plugins"
 ALL_HERE = ("packages", "env", "binaries")
+HERE = "not vm and not alone and not versions"
+PLANES = ("tests/integration/planes", "tests/integration/test_plane_*.py")  # apart from the others, for either lane
 
 # fmt: off
 PARTS = (
@@ -77,10 +83,11 @@ PARTS = (
     Part("build", (f"{BIN}/python", "scripts/build.py"), lane="tools", needs=("env",)),
     # These compare the whole machine before and after, so the parts with machines and labs of their own wait for them.
     Part("alone", pytest("-m", "alone", "--timeout=900", "tests/integration"), lane="lab", needs=ALL_HERE, root=True, pytest=True),
-    Part("integration", pytest("-m", "not vm and not alone and not versions", "--timeout=900", "tests/integration"), lane="lab", needs=ALL_HERE, minutes=60,
-         root=True, pytest=True),
+    Part("integration", pytest("-m", HERE, "--timeout=900", "tests/integration", *(f"--ignore-glob={path}" for path in PLANES)), lane="lab", needs=ALL_HERE,
+         minutes=60, root=True, pytest=True),
     Part("molecule", (f"{BIN}/molecule", "test", "--all"), lane="tools", needs=(*ALL_HERE, "alone"), minutes=60, root=True,
          clean=(f"{BIN}/molecule", "destroy", "--all")),
+    Part("plane-tests", pytest("-m", HERE, "--timeout=900", *glob(*PLANES)), lane=EITHER, needs=(*ALL_HERE, "alone"), minutes=30, root=True, pytest=True),
     Part("machines", pytest("-m", "vm", "--timeout=1800", "tests/integration"), lane=EITHER, needs=(*ALL_HERE, "alone"), minutes=30,
          root=True, pytest=True),
 )
