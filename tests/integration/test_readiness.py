@@ -130,11 +130,11 @@ def test_a_lab_that_is_well_fails_nothing(fleet: Fleet) -> None:
 def test_an_exercise_is_done_and_puts_back_what_it_changed(fleet: Fleet) -> None:
     with plane_at(f"{fleet.place}/plane"):
         options = {"readiness_plane_dir": f"{fleet.place}/plane", "kube_proxy_drain_seconds": 1}
-        run, report = fleet.asked(readiness_exercise=True, readiness_canary=["n2", "localhost"], **options)
+        run, report = fleet.asked(readiness_exercise=True, readiness_canary=["n1", "localhost"], **options)
     assert run.status == 0, run.output
     done = {(one["feature"], one["host"], one["kind"]): one["steps"] for one in report["exercises"]}
     exercised = {
-        ("kube_proxy", "n2"),
+        ("kube_proxy", "n1"),
         *((name, "localhost") for name in ("balloons", "node_instances", "control_plane")),
     }
     assert set(done) == {(*pair, kind) for pair in exercised for kind in ("enable", "setting")}
