@@ -12,10 +12,12 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
+from tests.integration.plane_client import eventually
 from tests.integration.plane_lab import VERSION, Plane, binaries, place
 
 pytestmark = [pytest.mark.lab, pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a control plane")]
@@ -44,6 +46,11 @@ def stored(plane: Plane, key: str, *options: str) -> bytes:
     return subprocess.run(command, check=True, capture_output=True, timeout=60).stdout
 
 
+def audited(plane: Plane) -> list[dict[str, Any]]:
+    log = Path(plane.state_dir, "log/audit.log")
+    return [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+
+
 def processes_of(plane: Plane) -> set[str]:
     """Programs that run from its directory of programs, with its state directory in the command line."""
     host = LocalHost()
@@ -56,8 +63,7 @@ def test_what_is_encrypted_is_neither_in_etcd_nor_in_the_audit_log(generic: Plan
     value = stored(generic, "/registry/secrets/default/kept", "--print-value-only")
     assert value.startswith(b"k8s:enc:secretbox:v1:")
     assert b"k8s:enc" not in stored(generic, "/registry/configmaps/default/kept", "--print-value-only")
-    log = Path(generic.state_dir, "log/audit.log")
-    entries = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    log, entries = Path(generic.state_dir, "log/audit.log"), audited(generic)
     assert {"Metadata", "RequestResponse"} <= {entry["level"] for entry in entries}
     assert any(entry["requestURI"].startswith(SECRETS) and entry["verb"] == "create" for entry in entries)
     assert PASSWORD not in log.read_text(encoding="utf-8")
@@ -70,12 +76,10 @@ def publisher(plane: Plane) -> str:
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     assert plane.ask("/api/v1/namespaces", "POST", body).status == 201
     path = f"/api/v1/namespaces/{name}/configmaps"
-    deadline = time.monotonic() + 60
-    while not plane.ask(f"{path}/kube-root-ca.crt").ok:
-        assert time.monotonic() < deadline, "no controller published the root certificate"
-        time.sleep(0.2)
-    for line in Path(plane.state_dir, "log/audit.log").read_text(encoding="utf-8").splitlines():
-        entry = json.loads(line)
+    eventually(
+        lambda: plane.ask(f"{path}/kube-root-ca.crt").ok, what="a controller published the root certificate", seconds=60
+    )
+    for entry in audited(plane):
         if entry["requestURI"].startswith(path) and entry["verb"] == "create" and entry["stage"] == "ResponseComplete":
             return str(entry.get("impersonatedUser", entry["user"])["username"])
     return ""

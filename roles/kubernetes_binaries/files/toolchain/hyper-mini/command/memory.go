@@ -26,7 +26,7 @@ import (
 const startTail = 10 * time.Second
 
 // settle is called once, when the server is ready, and acts when the start is over. How often garbage is collected stays as Go has it (GOGC): more often spares nothing that shows
-// when idle, and costs custom resources, which are made of many small parts, a tenth of their speed.
+// when idle, and costs custom resources, which are made of many small parts, some 8 % of their speed.
 func settle(ctx context.Context) {
 	select {
 	case <-time.After(startTail):
