@@ -238,6 +238,30 @@ def test_a_change_that_nobody_confirms_is_taken_back_and_a_confirmed_one_stays(n
         assert not (node.state_dir / "outcome.json").exists()
 
 
+def test_a_guard_that_the_api_fails_leaves_what_serves_and_goes_back_when_it_is_there_again(node: Node) -> None:
+    before = node.proxy.mode()
+    tried = node.state_dir / "guard/bridge.json"  # the first that it makes on its way back
+    with node.served():
+        node.run(mode=OTHER[before], confirm_within=CONFIRM_SECONDS)
+        with _api_away():
+            node.wait("it has tried to go back", tried.exists)
+            node.wait("the try has failed", lambda: not tried.exists())
+            assert node.proxy.mode() == OTHER[before]
+            assert not node.bridged()
+            assert not (node.state_dir / "outcome.json").exists()
+        node.wait("it has gone back", (node.state_dir / "outcome.json").exists)
+        node.check_clean(before)
+
+
+@contextmanager
+def _api_away() -> Iterator[None]:
+    subprocess.run(["ip", "link", "set", BRIDGE, "down"], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["ip", "link", "set", BRIDGE, "up"], check=True)
+
+
 def test_a_kube_proxy_that_is_killed_while_it_starts_is_waited_for(node: Node) -> None:
     mode, pid = OTHER[node.proxy.mode()], node.proxy.pid
     with node.served():
@@ -261,11 +285,8 @@ def test_an_api_that_is_away_while_kube_proxy_starts_is_waited_for(node: Node) -
     with node.served():
         started = node.start(mode=mode)
         node.wait("the bridge is there", node.bridged)
-        subprocess.run(["ip", "link", "set", BRIDGE, "down"], check=True)
-        try:
+        with _api_away():
             time.sleep(30)
-        finally:
-            subprocess.run(["ip", "link", "set", BRIDGE, "up"], check=True)
         _out, err = started.communicate(timeout=300)
         assert started.returncode == 0, err
         node.check_clean(mode)
