@@ -41,7 +41,7 @@ clean:  ## remove the virtual environment and everything built in the checkout; 
 	rm -rf .venv .build .ansible
 
 .PHONY: test test-matrix format lint sanity build unit alone integration plane-tests machines molecule
-test:  ## every check of the project; on 2 cores well over an hour when nothing is cached, less than one later
+test:  ## every check of the project; on 2 cores an hour or more when nothing is cached, less than one later
 	@$(PYTHON) scripts/test.py
 
 test-matrix: env-test  ## the tests against a real lab, for every Kubernetes version: VERSIONS="1.37.1 1.36.4"

@@ -3,10 +3,10 @@
     python3 scripts/test.py [--list] [NAME ...] [-- ARGUMENT ...]
 
 Each part is a row of PARTS. The rows of a lane run one after the other, the lanes side by side, and a row waits for
-what it needs; one of lane EITHER goes to the lane that comes to its end first. Output goes to .build/logs/PART.log,
-the end of it to the terminal when the part fails; a part that is named alone writes to the terminal itself, and takes
-the arguments after `--`. The last line of a run says `N passed, N failed`: the tests of the pytest parts, and one for
-every other check. The status is 0 only if everything that was to run did, and passed.
+what it needs. Output goes to .build/logs/PART.log, the end of it to the terminal when the part fails; a part that is
+named alone writes to the terminal itself, and takes the arguments after `--`. The last line of a run says
+`N passed, N failed`: the tests of the pytest parts, and one for every other check. The status is 0 only if everything
+that was to run did, and passed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ BIN = str(ROOT / ".venv/bin")
 TAIL_LINES = 60
 NAMED_TESTS = 10  # of a part, when tests of it failed
 HEARTBEAT_SECONDS = 30
-EITHER = ""
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,8 @@ def pytest(*arguments: str) -> tuple[str, ...]:
 PLUGINS = "ansible_collections.ballast.kube.plugins"
 ALL_HERE = ("packages", "env", "binaries")
 HERE = "not vm and not alone and not versions"
-PLANES = ("tests/integration/planes", "tests/integration/test_plane_*.py")  # apart from the others, for either lane
+# Apart from the others, which they do not disturb: two lanes of tests, which wait a lot, leave a fifth of two processors idle.
+PLANES = ("tests/integration/planes", "tests/integration/test_plane_*.py")
 
 # fmt: off
 PARTS = (
@@ -87,8 +87,8 @@ PARTS = (
          minutes=60, root=True, pytest=True),
     Part("molecule", (f"{BIN}/molecule", "test", "--all"), lane="tools", needs=(*ALL_HERE, "alone"), minutes=60, root=True,
          clean=(f"{BIN}/molecule", "destroy", "--all")),
-    Part("plane-tests", pytest("-m", HERE, "--timeout=900", *glob(*PLANES)), lane=EITHER, needs=(*ALL_HERE, "alone"), minutes=30, root=True, pytest=True),
-    Part("machines", pytest("-m", "vm", "--timeout=1800", "tests/integration"), lane=EITHER, needs=(*ALL_HERE, "alone"), minutes=30,
+    Part("plane-tests", pytest("-m", HERE, "--timeout=900", *glob(*PLANES)), lane="planes", needs=(*ALL_HERE, "alone"), minutes=30, root=True, pytest=True),
+    Part("machines", pytest("-m", "vm", "--timeout=1800", "tests/integration"), lane="planes", needs=(*ALL_HERE, "alone"), minutes=30,
          root=True, pytest=True),
 )
 # fmt: on
@@ -282,16 +282,8 @@ class Driver:
             return False
         if any(states.get(other) in ("waiting", "running") for other in run.part.after):
             return False
-        if run.part.lane == EITHER:
-            return self.lane_is_free()
         ahead = self.runs[: self.runs.index(run)]
         return not any(other.part.lane == run.part.lane and other.state in ("waiting", "running") for other in ahead)
-
-    def lane_is_free(self) -> bool:
-        lanes = {run.part.lane for run in self.runs} - {EITHER}
-        busy = {run.part.lane for run in self.runs if run.state in ("waiting", "running")} - {EITHER}
-        guests = sum(run.part.lane == EITHER and run.state == "running" for run in self.runs)
-        return not lanes or len(busy) + guests < len(lanes)
 
     def show(self) -> None:
         now = time.monotonic()

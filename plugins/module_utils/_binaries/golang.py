@@ -28,6 +28,9 @@ _PASSED = (
     "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "http_proxy", "https_proxy", "no_proxy",
 )  # fmt: skip
 _SET = {"CGO_ENABLED": "0", "GOFLAGS": "", "GOOS": "linux", "GOWORK": "off"}
+# The compiler and the linker are processes that end soon: they collect garbage only where memory would become scarce, which spares a
+# tenth of a build's time (measured). None of it is in the program.
+_COMPILE_WITH = {"GOGC": "off", "GOMEMLIMIT": "2GiB"}
 
 _BUILD_SECONDS = 3600  # the largest program takes 6 minutes on two cores with nothing cached
 _LIST_SECONDS = 1800  # fetches some hundred megabytes on the first run
@@ -43,7 +46,7 @@ class Toolchain:
 def environment(environ: Mapping[str, str]) -> dict[str, str]:
     """The variables a go command gets from ours; HOME is needed for its caches."""
     passed = {name: environ[name] for name in _PASSED if name in environ}
-    return {"HOME": os.path.expanduser("~"), **passed, **_SET}
+    return {"HOME": os.path.expanduser("~"), **passed, **_SET, **_COMPILE_WITH}
 
 
 def find(host: Host, *, asked: str, search: str) -> str:
@@ -87,10 +90,10 @@ def architecture() -> str:
 
 
 def flags(family: Family, version: str) -> list[Value]:
-    """Stripped and without paths or times, so that equal inputs give equal files."""
+    """Stripped, by a compiler that writes nothing that is stripped, and without paths or times: equal inputs give equal files."""
     tags = [f"-tags={family.tags_of(version)}"] if family.tags else []
     linker = " ".join(["-s", "-w", *family.stamp_flags(version)])
-    return ["-trimpath", "-buildvcs=false", "-mod=readonly", *tags, f"-ldflags={linker}"]
+    return ["-trimpath", "-buildvcs=false", "-mod=readonly", "-gcflags=all=-dwarf=false", *tags, f"-ldflags={linker}"]
 
 
 def source_digest(host: Host, folder: str) -> str:
