@@ -57,7 +57,7 @@ instances:
       description: Network of its pods.
       type: str
     proxy_backend:
-      description: Mode of its kube-proxy.
+      description: Mode of its kube-proxy, as its configuration has it now.
       type: str
     ready:
       description: Whether its Node has the condition Ready.

@@ -43,6 +43,7 @@ from .readings import (
     NodeReading,
     read_node,
     read_proxy_health,
+    read_proxy_mode,
     read_pss_bytes,
     seconds_since_start,
 )
@@ -396,7 +397,7 @@ def _reading(desired: Desired, instance: Instance, host: Host) -> dict[str, Any]
         "name": instance.name,
         "address": instance.address,
         "pod_cidr": instance.pod_cidr,
-        "proxy_backend": instance.proxy_backend,
+        "proxy_backend": read_proxy_mode(home, instance, host),
         "ready": node.ready,
         "reason": node.reason,
         "kubelet_version": node.kubelet_version,

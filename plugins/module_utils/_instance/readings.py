@@ -90,6 +90,16 @@ def read_proxy_health(instance: Instance, host: Host) -> str:
     return "" if answer.status == 200 else f"kube-proxy answers {answer.status} on /healthz"
 
 
+def read_proxy_mode(home: str, instance: Instance, host: Host) -> str:
+    """As its configuration has it, which the module kube_proxy may have changed since; of none, the one that was asked for."""
+    try:
+        found = json.loads(host.read(os.path.join(home, "etc/kube-proxy.json")) or b"{}")
+    except (ValueError, RecursionError):
+        found = {}
+    mode = found.get("mode") if isinstance(found, dict) else None
+    return mode if isinstance(mode, str) and mode else instance.proxy_backend
+
+
 def read_pss_bytes(cgroup: str, unit: str, services: Sequence[str], host: Host) -> int:
     """Proportional set size of the instance's services, with containerd's shims; its pods are not counted."""
     parent = cgroup_directories(host, cgroup)[0]

@@ -322,7 +322,7 @@ def _summary(desired: Desired, pods: Sequence[Pod], reached: Mapping[str, Reache
                 pod_ip=addresses.get(node["name"], ""),
                 pods_reached=one.pods,
                 service_reached=one.service,
-                proxy_backend=node["proxy_backend"],
+                proxy_backend=str(reading.get("proxy_backend") or node["proxy_backend"]),
             )
         )
     return Summary(

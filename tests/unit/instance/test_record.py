@@ -121,10 +121,24 @@ def test_a_kube_proxy_that_was_migrated_stays_so_until_that_is_taken_back(host: 
     assert plan_of(ENGINE, over_record(host), host).steps == ()
     apply(ENGINE, over_record(host, instances=changed(host, pids=100_000)), host)
     assert (host.text(path), processes(host, "lab-")) == (migrated, pids)
+    assert proxy_modes(host) == ["nftables", "iptables"]
 
     host.given(ledger, "")
     apply(ENGINE, over_record(host), host)
     assert (host.text(path), processes(host, "lab-")) == (own, pids)
+    assert proxy_modes(host) == ["nftables", "nftables"]
+
+
+def proxy_modes(host: Kernel) -> list[str]:
+    return [row["proxy_backend"] for row in ENGINE.report(over_record(host), host)["instances"]]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"mode": 1}', '{"mode": ""}'])
+def test_of_a_file_that_says_no_mode_the_one_that_was_asked_for_is_told(text: str) -> None:
+    machine = g.machine(cgroups=2)
+    apply(ENGINE, g.desired(1, instances=[g.instance(1, proxy_backend="ipvs")]), machine)
+    machine.given(f"{g.STATE}/n1/etc/kube-proxy.json", text)
+    assert proxy_modes(machine) == ["ipvs"]
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "null"])

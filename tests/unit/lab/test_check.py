@@ -223,6 +223,13 @@ def test_a_lab_that_works_is_found_to_work() -> None:
     assert all(f"{g.DIR}/admin.kubeconfig" in command for command in execs)
 
 
+def test_a_node_is_shown_with_the_backend_that_it_has_now() -> None:
+    readings = [{"name": "n1", "proxy_backend": "iptables"}, {"name": "n2", "proxy_backend": "nftables"}]
+    summary = CheckEngine().report(desired(instances=readings), machine())["summary"]
+    found = [node["proxy_backend"] for node in summary["nodes"]]  # type: ignore[index]
+    assert found == ["iptables", "nftables", "nftables"]  # of the last one nothing was read
+
+
 def test_connections_that_fail_are_counted_and_named() -> None:
     [finding] = CheckEngine().verify(desired(), machine(deaf="n2"), PROGRESS)
     assert (finding.id, finding.blocking) == ("lab-connectivity", True)
