@@ -148,7 +148,9 @@ class Decoder:
     def _literal(self, block: bytes, at: int) -> tuple[Header, int]:
         first = block[at]
         is_indexed = bool(first & 0x40)
-        index, at = _integer(block, at, 6 if is_indexed else 4)
+        bits, mask = (6, 0x3F) if is_indexed else (4, 0x0F)
+        # A number that fits into its first byte, as nearly all do, costs no call.
+        index, at = (first & mask, at + 1) if first & mask < mask else _integer(block, at, bits)
         if index:
             name = self._entry(index).name
         else:
@@ -195,13 +197,13 @@ def _integer(block: bytes, at: int, bits: int) -> tuple[int, int]:
 
 
 def _text(block: bytes, at: int) -> tuple[bytes, int]:
-    huffman = bool(block[at] & 0x80)
-    length, at = _integer(block, at, 7)
+    first = block[at]
+    length, at = (first & 0x7F, at + 1) if first & 0x7F < 0x7F else _integer(block, at, 7)
     end = at + length
     if end > len(block):
         raise HpackError("a header block is cut short")
     data = block[at:end]
-    if not huffman:
+    if not first & 0x80:
         return data, end
     return (_cached_huffman(data) if length <= _CACHED_BYTES else _huffman(data)), end
 

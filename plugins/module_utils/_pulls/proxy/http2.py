@@ -56,6 +56,7 @@ OK, CANCELLED, UNKNOWN, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, UNIMPLEMENTED, IN
     14,
 )
 
+_HEAD = struct.Struct(">HBBBI")  # of a frame; its length has three bytes
 _TIMEOUT = re.compile(r"([0-9]{1,8})([HMSmun])", re.ASCII)
 _UNIT_SECONDS = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
 # In a status message these stand for themselves: printable ASCII less the percent sign.
@@ -105,7 +106,13 @@ class Failed(Exception):
 
 
 def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
-    return struct.pack(">HBBBI", len(payload) >> 8, len(payload) & 0xFF, kind, flags, stream) + payload
+    return _HEAD.pack(len(payload) >> 8, len(payload) & 0xFF, kind, flags, stream) + payload
+
+
+def read_head(data: bytes, at: int) -> tuple[int, int, int, int]:
+    """Length, type, flags and stream of the frame that begins there. All of its head has to be there."""
+    high, low, kind, flags, stream = _HEAD.unpack_from(data, at)
+    return high << 8 | low, kind, flags, stream & ALL_STREAMS
 
 
 def header_frames(stream: int, block: bytes, *, end_stream: bool) -> bytes:

@@ -72,7 +72,7 @@ class Relay(asyncio.Protocol):
         self._backend = backend
         self._live = live
         self._decoder = Decoder()
-        self._buffer = bytearray()
+        self._unread = b""
         self._out: list[bytes] = []
         self._greeted = False
         self._streams: dict[int, _Stream | Pull] = {}
@@ -126,7 +126,7 @@ class Relay(asyncio.Protocol):
             _let_read(self._runtime.transport, not self._full and not self._runtime.held)
 
     def data_received(self, data: bytes) -> None:
-        self._buffer += data
+        self._unread += data
         self._read()
 
     @property
@@ -144,29 +144,30 @@ class Relay(asyncio.Protocol):
             self._transport.close()
 
     def _read(self) -> None:
-        at = 0
+        data, at = self._unread, 0
         try:
             if not self._greeted:
-                at = self._greet()
-            while self._greeted and self._connecting is None and len(self._buffer) - at >= http2.FRAME_HEADER:
-                length = int.from_bytes(self._buffer[at : at + 3], "big")
+                at = self._greet(data)
+            while self._greeted and self._connecting is None and len(data) - at >= http2.FRAME_HEADER:
+                length, kind, flags, number = http2.read_head(data, at)
                 if length > self._frame_most:
                     raise Http2Error(http2.FRAME_SIZE_ERROR, f"a frame of {length} bytes")
                 end = at + http2.FRAME_HEADER + length
-                if len(self._buffer) < end:
+                if len(data) < end:
                     break
-                raw = bytes(self._buffer[at:end])
+                raw = data[at:end]
                 at = end
-                self._frame(raw[3], raw[4], int.from_bytes(raw[5:9], "big") & http2.ALL_STREAMS, raw)
+                self._frame(kind, flags, number, raw)
         except (Http2Error, HpackError) as error:
             self._break_off(error)
-        del self._buffer[:at]
+            at = len(data)
+        self._unread = data[at:]
         self._flush()
 
-    def _greet(self) -> int:
-        if not http2.PREFACE.startswith(self._buffer[: len(http2.PREFACE)]):
+    def _greet(self, data: bytes) -> int:
+        if not http2.PREFACE.startswith(data[: len(http2.PREFACE)]):
             raise Http2Error(http2.PROTOCOL_ERROR, "what came first is not HTTP/2, which gRPC speaks")
-        if len(self._buffer) < len(http2.PREFACE):
+        if len(data) < len(http2.PREFACE):
             return 0
         self._greeted = True
         self._out.append(http2.settings({}))
@@ -178,7 +179,6 @@ class Relay(asyncio.Protocol):
         if self._greeted:
             code = error.code if isinstance(error, Http2Error) else http2.COMPRESSION_ERROR
             self._tell_goaway(code, str(error))
-        self._buffer.clear()
         self._flush()
         self._transport.close()
 

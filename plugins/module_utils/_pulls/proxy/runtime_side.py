@@ -37,7 +37,7 @@ class RuntimeSide(asyncio.Protocol):
 
     def __init__(self, relay: KubeletSide) -> None:
         self._relay = relay
-        self._buffer = bytearray()
+        self._unread = b""
         self._greeted = False
         self.out: list[bytes] = []
         self.unacknowledged: deque[bool] = deque([False])  # SETTINGS sent there: were they passed on from the kubelet?
@@ -67,47 +67,47 @@ class RuntimeSide(asyncio.Protocol):
             self.out.clear()
 
     def data_received(self, data: bytes) -> None:
-        self._buffer += data
+        self._unread += data
         self.read()
         self._relay.flush()
 
     def read(self) -> None:
         """All whole frames, up to one of data that the kubelet has no room for."""
-        at = 0
+        data, at = self._unread, 0
         self.held, was_held = False, self.held
         try:
-            while len(self._buffer) - at >= http2.FRAME_HEADER:
-                length = int.from_bytes(self._buffer[at : at + 3], "big")
-                kind = self._buffer[at + 3]
+            while len(data) - at >= http2.FRAME_HEADER:
+                length, kind, flags, number = http2.read_head(data, at)
                 if not self._greeted and kind != http2.SETTINGS:
                     raise Http2Error(http2.PROTOCOL_ERROR, "what it says is not HTTP/2, which gRPC speaks")
                 self._greeted = True
                 end = at + http2.FRAME_HEADER + length
-                if len(self._buffer) < end:
+                if len(data) < end:
                     break
                 if kind == http2.DATA and length > self._relay.window:
                     self.held = True
                     break
-                raw = bytes(self._buffer[at:end])
+                raw = data[at:end]
                 at = end
-                self._take(kind, raw)
+                self._take(kind, flags, number, raw)
         except Http2Error as error:
             self.lost = error
             self.transport.close()
             self._relay.runtime_lost(self, error)
-        del self._buffer[:at]
+        self._unread = data[at:]
         if self.held or was_held:
             self._relay.regulate()
 
-    def _take(self, kind: int, raw: bytes) -> None:
+    def _take(self, kind: int, flags: int, number: int, raw: bytes) -> None:
         if self._block:
             if kind != http2.CONTINUATION or len(self._block) > http2.BLOCK_BYTES:
                 raise Http2Error(http2.PROTOCOL_ERROR, "its headers are interrupted, or do not end")
-            is_complete = raw[4] & http2.END_HEADERS
+            is_complete = flags & http2.END_HEADERS
             raw, self._block = self._block + raw, b""
+            _length, kind, flags, number = http2.read_head(raw, 0)  # of HEADERS, with which it began
         else:
-            is_complete = kind != http2.HEADERS or raw[4] & http2.END_HEADERS
+            is_complete = kind != http2.HEADERS or flags & http2.END_HEADERS
         if is_complete:
-            self._relay.runtime_frame(self, raw[3], raw[4], int.from_bytes(raw[5:9], "big") & http2.ALL_STREAMS, raw)
+            self._relay.runtime_frame(self, kind, flags, number, raw)
         else:
             self._block = raw
