@@ -1,7 +1,9 @@
-"""Run `ansible-test sanity` on a copy of the checkout; further arguments go to it as they are (--test pep8, a path, ...).
+"""Run `ansible-test sanity` on what is shipped; further arguments go to it as they are (--test pep8, a path, ...).
 
-ansible-test wants its working directory to be .../ansible_collections/ballast/kube, so the files that git knows or
-would add are copied to .build/sanity, a git repository of its own so that ansible-test does not look for one above.
+    python -m scripts.sanity [ARGUMENT ...]
+
+ansible-test wants its working directory to be .../ansible_collections/ballast/kube, so the files of the archive
+(scripts/build.py) are copied to .build/sanity, a git repository of its own so that ansible-test does not look for one above.
 
 ansible-test builds a virtual environment for each tool and gets pip for them from a place of its own, which a machine
 with only package indexes does not reach: its cache is filled with a small script that takes pip from the index instead.
@@ -19,6 +21,8 @@ import subprocess
 import sys
 from importlib import util
 from pathlib import Path
+
+from scripts.build import shipped
 
 ROOT = Path(__file__).resolve().parent.parent
 COPY = ROOT / ".build/sanity/ansible_collections/ballast/kube"
@@ -41,9 +45,8 @@ def run(argv: list[str]) -> str:
 
 
 def copy_sources() -> None:
-    """Make COPY equal to the files of the checkout, touching only what differs."""
-    listed = run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]).split("\0")
-    wanted = {name for name in listed if name and (ROOT / name).is_file()}
+    """Make COPY equal to what is shipped, touching only what differs."""
+    wanted = {name for name in shipped() if (ROOT / name).is_file()} | {"galaxy.yml"}
     found = {str(path.relative_to(COPY)) for path in COPY.rglob("*") if not path.is_dir() or path.is_symlink()}
     for name in sorted(found - wanted):
         if not name.startswith((".git/", "tests/output/")):  # the latter are ansible-test's results

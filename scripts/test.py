@@ -79,13 +79,13 @@ PARTS = (
     Part("architecture", (f"{BIN}/python", "scripts/architecture.py", "--check"), lane="tools", group="lint", needs=("env",)),
     # To build from nothing takes both processors. These are kept for the time in which `alone` has the machine, beside it.
     Part("unit", pytest("-n", "2", "--timeout=120", "tests/unit"), lane="tools", needs=("env",), after=("binaries",), pytest=True),
-    Part("sanity", (f"{BIN}/python", "scripts/sanity.py"), lane="tools", needs=("env",), after=("binaries",), minutes=15),
+    Part("sanity", (f"{BIN}/python", "-m", "scripts.sanity"), lane="tools", needs=("env",), after=("binaries",), minutes=15),
     Part("build", (f"{BIN}/python", "scripts/build.py"), lane="tools", needs=("env",)),
     # These compare the whole machine before and after, so the parts with machines and labs of their own wait for them.
     Part("alone", pytest("-m", "alone", "--timeout=900", "tests/integration"), lane="lab", needs=ALL_HERE, root=True, pytest=True),
     Part("integration", pytest("-m", HERE, "--timeout=900", "tests/integration", *(f"--ignore-glob={path}" for path in PLANES)), lane="lab", needs=ALL_HERE,
-         minutes=60, root=True, pytest=True),
-    Part("molecule", (f"{BIN}/molecule", "test", "--all"), lane="tools", needs=(*ALL_HERE, "alone"), minutes=60, root=True,
+         minutes=75, root=True, pytest=True),
+    Part("molecule", (f"{BIN}/molecule", "test", "--all"), lane="tools", needs=(*ALL_HERE, "alone"), minutes=75, root=True,
          clean=(f"{BIN}/molecule", "destroy", "--all")),
     Part("plane-tests", pytest("-m", HERE, "--timeout=900", *glob(*PLANES)), lane="planes", needs=(*ALL_HERE, "alone"), minutes=30, root=True, pytest=True),
     Part("machines", pytest("-m", "vm", "--timeout=1800", "tests/integration"), lane="planes", needs=(*ALL_HERE, "alone"), minutes=30,

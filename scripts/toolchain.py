@@ -85,8 +85,7 @@ def requirements(family: Family, version: str) -> dict[str, str]:
     """The modules that ours asks for, with their versions: those of the programs, or of what a command of ours is made of."""
     if not family.command:
         return {module_of(family, component.package): version for component in family.components}
-    embedded = {FAMILIES[name].module: FAMILIES[name].version_with(version) for name in family.embeds}
-    return {family.command: "0.0.0", family.module: version, **embedded}
+    return {family.command: "0.0.0", family.module: version, **family.embedded(version)}
 
 
 def module_of(family: Family, package: str) -> str:

@@ -75,7 +75,9 @@ class Family:
     command: str = (
         ""  # the import path of a command of ours, whose source lies in FAMILY/command beside the pinned modules
     )
-    embeds: tuple[str, ...] = ()  # the families whose modules are built into its programs
+    # The families whose modules are built into its programs, with their versions by the minor version of Kubernetes; for one that is not
+    # here, as they are apart.
+    embeds: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     stamps: Mapping[str, str] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
     staging: str = ""  # the prefix of the replacements in the module's own go.mod that a consumer has to repeat
@@ -96,6 +98,14 @@ class Family:
             if VERSION.fullmatch(kubernetes) and version_key(kubernetes) < version_key(minor)
         ]
         return self.before[min(older, key=version_key)] if older else self.default_version
+
+    def embedded(self, version: str) -> dict[str, str]:
+        """The modules that are built in, with their versions."""
+        minor = version.rpartition(".")[0]
+        return {
+            FAMILIES[name].module: pinned.get(minor) or FAMILIES[name].version_with(version)
+            for name, pinned in self.embeds.items()
+        }
 
     def component(self, name: str) -> Component:
         return next(component for component in self.components if component.name == name)
@@ -182,7 +192,9 @@ FAMILIES: Mapping[str, Family] = {
             follows=True,
             optional=True,
             command="ballast.example/command/hyper-mini",
-            embeds=("etcd",),
+            # The newest of the etcd that runs apart which asks for no library newer than Kubernetes does: with a newer one Kubernetes' code
+            # would run on libraries that upstream has not tried it with, and all of it would be compiled a second time.
+            embeds={"etcd": {"1.37": "3.7.1"}},
             stamps=_kubernetes_stamps(),
             # Files of the command may be for one minor version of Kubernetes.
             tags=(*_KUBERNETES_TAGS, "kubernetes_{major}_{minor}"),
@@ -194,7 +206,7 @@ FAMILIES: Mapping[str, Family] = {
             module="go.etcd.io/etcd/server/v3",
             default_version="3.7.3",
             # As upstream pairs them. Data that a newer etcd had open is refused by an older one, so the etcd inside of hyper-mini, whose
-            # version Kubernetes' own client library decides, has to be the one that runs apart.
+            # version Kubernetes' own client library decides, has to be of the minor version that runs apart.
             before={"1.37": "3.6.14"},
             components=(
                 Component(name="etcd", package="go.etcd.io/etcd/server/v3"),

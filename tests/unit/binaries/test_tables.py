@@ -82,12 +82,28 @@ def test_a_version_goes_with_that_of_kubernetes():
 @pytest.mark.parametrize(
     "folder", [path for path in FOLDERS if FAMILIES[path.parent.name].embeds], ids=lambda path: path.name
 )
-def test_what_is_embedded_is_what_runs_apart(folder):
+def test_what_is_embedded_is_of_the_minor_version_that_runs_apart(folder):
     """Data that a newer etcd had open is refused by an older one."""
-    module = (folder / "go.mod").read_text()
-    for name in FAMILIES[folder.parent.name].embeds:
-        family = FAMILIES[name]
-        assert f"\t{family.module} v{family.version_with(folder.name)}\n" in module
+    module, family = (folder / "go.mod").read_text(), FAMILIES[folder.parent.name]
+    embedded = family.embedded(folder.name)
+    assert len(embedded) == len(family.embeds)
+    for name in family.embeds:
+        version = embedded[FAMILIES[name].module]
+        assert f"\t{FAMILIES[name].module} v{version}\n" in module
+        assert version.rpartition(".")[0] == FAMILIES[name].version_with(folder.name).rpartition(".")[0]
+
+
+def test_hyper_mini_has_the_libraries_of_kubernetes():
+    """Those that upstream tries it with; and what is compiled for one is compiled for both."""
+    version = FAMILIES["hyper-mini"].default_version
+    ours, theirs = (pins((TOOLCHAIN / name / version / "go.mod").read_text()) for name in ("hyper-mini", "kubernetes"))
+    of_etcd = {name for name in ours if name.startswith("go.etcd.io/")}
+    differing = {name for name in ours.keys() & theirs.keys() if ours[name] != theirs[name]}
+    assert differing <= of_etcd
+
+
+def pins(module: str) -> dict[str, str]:
+    return dict(re.findall(r"^\t(\S+) (v\S+)", module, re.MULTILINE))
 
 
 def test_build_tags_may_hold_the_version():
