@@ -56,7 +56,7 @@ def pytest(*arguments: str) -> tuple[str, ...]:
 PLUGINS = "ansible_collections.ballast.kube.plugins"
 ALL_HERE = ("packages", "env", "binaries")
 HERE = "not vm and not alone and not versions"
-# Apart from the others, which they do not disturb: two lanes of tests, which wait a lot, leave a fifth of two processors idle.
+# Apart from the others, which they do not disturb.
 PLANES = ("tests/integration/planes", "tests/integration/test_plane_*.py")
 
 # fmt: off
@@ -77,7 +77,8 @@ PARTS = (
     Part("documentation", (f"{BIN}/antsibull-docs", "lint-collection-docs", "--plugin-docs", "--validate-collection-refs", "all", "."),
          lane="tools", group="lint", needs=("env",)),
     Part("architecture", (f"{BIN}/python", "scripts/architecture.py", "--check"), lane="tools", group="lint", needs=("env",)),
-    # To build from nothing takes both processors. These are kept for the time in which `alone` has the machine, beside it.
+    # To build from nothing takes both processors. These are kept for the time in which `alone` has the machine, beside it. After that
+    # there are three lanes: two, whose tests wait a lot, leave a fifth of two processors idle.
     Part("unit", pytest("-n", "2", "--timeout=120", "tests/unit"), lane="tools", needs=("env",), after=("binaries",), pytest=True),
     Part("sanity", (f"{BIN}/python", "-m", "scripts.sanity"), lane="tools", needs=("env",), after=("binaries",), minutes=15),
     Part("build", (f"{BIN}/python", "scripts/build.py"), lane="tools", needs=("env",)),
@@ -85,11 +86,11 @@ PARTS = (
     Part("alone", pytest("-m", "alone", "--timeout=900", "tests/integration"), lane="lab", needs=ALL_HERE, root=True, pytest=True),
     Part("integration", pytest("-m", HERE, "--timeout=900", "tests/integration", *(f"--ignore-glob={path}" for path in PLANES)), lane="lab", needs=ALL_HERE,
          minutes=75, root=True, pytest=True),
-    Part("molecule", (f"{BIN}/molecule", "test", "--all"), lane="tools", needs=(*ALL_HERE, "alone"), minutes=75, root=True,
-         clean=(f"{BIN}/molecule", "destroy", "--all")),
-    Part("plane-tests", pytest("-m", HERE, "--timeout=900", *glob(*PLANES)), lane="planes", needs=(*ALL_HERE, "alone"), minutes=30, root=True, pytest=True),
-    Part("machines", pytest("-m", "vm", "--timeout=1800", "tests/integration"), lane="planes", needs=(*ALL_HERE, "alone"), minutes=30,
+    Part("plane-tests", pytest("-m", HERE, "--timeout=900", *glob(*PLANES)), lane="tools", needs=(*ALL_HERE, "alone"), minutes=30, root=True, pytest=True),
+    Part("machines", pytest("-m", "vm", "--timeout=1800", "tests/integration"), lane="tools", needs=(*ALL_HERE, "alone"), minutes=30,
          root=True, pytest=True),
+    Part("molecule", (f"{BIN}/molecule", "test", "--all"), lane="machines", needs=(*ALL_HERE, "alone"), minutes=75, root=True,
+         clean=(f"{BIN}/molecule", "destroy", "--all")),
 )
 # fmt: on
 

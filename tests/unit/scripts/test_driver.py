@@ -72,7 +72,7 @@ def test_every_need_names_a_part_that_stands_above():
 
 def test_at_most_three_parts_run_side_by_side_and_two_until_programs_are_built():
     assert len({part.lane for part in driver.PARTS}) == 3
-    assert all("binaries" in part.needs for part in driver.PARTS if part.lane == "planes")
+    assert all("binaries" in part.needs for part in driver.PARTS if part.lane == "machines")
 
 
 def test_lanes_run_side_by_side_and_the_parts_of_one_in_turn(place):
