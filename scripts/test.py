@@ -53,6 +53,11 @@ def pytest(*arguments: str) -> tuple[str, ...]:
     return (f"{BIN}/pytest", *arguments)
 
 
+def aside(*argv: str) -> tuple[str, ...]:
+    """After the others, where a processor is wanted by both: those have machines and clusters that are waited for."""
+    return ("nice", "-n", "5", *argv)
+
+
 PLUGINS = "ansible_collections.ballast.kube.plugins"
 ALL_HERE = ("packages", "env", "binaries")
 HERE = "not vm and not alone and not versions"
@@ -64,33 +69,32 @@ PARTS = (
     Part("packages", ("make", "packages", "packages-vm", "packages-test"), lane="lab", check=False),
     Part("env", ("make", "env-test"), lane="tools", check=False, needs=("packages",)),
     Part("binaries", ("make", "binaries", "binaries-planes"), lane="lab", check=False, needs=("packages", "env"), minutes=40, root=True),
-    Part("ruff", (f"{BIN}/ruff", "check", "--output-format=concise", "."), lane="tools", group="lint", needs=("env",)),
-    Part("format", (f"{BIN}/ruff", "format", "--check", "--output-format=concise", "."), lane="tools", group="lint", needs=("env",)),
-    Part("mypy", (f"{BIN}/mypy", "-p", PLUGINS), lane="tools", group="lint", needs=("env",)),
-    Part("mypy-scripts", (f"{BIN}/mypy", "scripts"), lane="tools", group="lint", needs=("env",)),
+    Part("ruff", aside(f"{BIN}/ruff", "check", "--output-format=concise", "."), lane="tools", group="lint", needs=("env",)),
+    Part("format", aside(f"{BIN}/ruff", "format", "--check", "--output-format=concise", "."), lane="tools", group="lint", needs=("env",)),
+    Part("mypy", aside(f"{BIN}/mypy", "-p", PLUGINS), lane="tools", group="lint", needs=("env",)),
+    Part("mypy-scripts", aside(f"{BIN}/mypy", "scripts"), lane="tools", group="lint", needs=("env",)),
     # `file` is a function of ours, which it takes for the type of Python 2.
-    Part("python-3.9", (f"{BIN}/vermin", "--quiet", "--no-tips", "--violations", "-t=3.9-", "--exclude", "file", "plugins/module_utils", "plugins/modules"),
+    Part("python-3.9", aside(f"{BIN}/vermin", "--quiet", "--no-tips", "--violations", "-t=3.9-", "--exclude", "file", "plugins/module_utils", "plugins/modules"),
          lane="tools", group="lint", needs=("env",)),
-    Part("yamllint", (f"{BIN}/yamllint", "--strict", "."), lane="tools", group="lint", needs=("env",)),
-    Part("ansible-lint", (f"{BIN}/ansible-lint", "--offline", "--strict"), lane="tools", group="lint", needs=("env",)),
-    Part("changelog", (f"{BIN}/antsibull-changelog", "lint"), lane="tools", group="lint", needs=("env",)),
-    Part("documentation", (f"{BIN}/antsibull-docs", "lint-collection-docs", "--plugin-docs", "--validate-collection-refs", "all", "."),
+    Part("yamllint", aside(f"{BIN}/yamllint", "--strict", "."), lane="tools", group="lint", needs=("env",)),
+    Part("ansible-lint", aside(f"{BIN}/ansible-lint", "--offline", "--strict"), lane="tools", group="lint", needs=("env",)),
+    Part("changelog", aside(f"{BIN}/antsibull-changelog", "lint"), lane="tools", group="lint", needs=("env",)),
+    Part("documentation", aside(f"{BIN}/antsibull-docs", "lint-collection-docs", "--plugin-docs", "--validate-collection-refs", "all", "."),
          lane="tools", group="lint", needs=("env",)),
-    Part("architecture", (f"{BIN}/python", "scripts/architecture.py", "--check"), lane="tools", group="lint", needs=("env",)),
-    # To build from nothing takes both processors. These are kept for the time in which `alone` has the machine, beside it. After that
-    # there are three lanes: two, whose tests wait a lot, leave a fifth of two processors idle.
-    Part("unit", pytest("-n", "2", "--timeout=300", "tests/unit"), lane="tools", needs=("env",), after=("binaries",), pytest=True),
-    Part("sanity", (f"{BIN}/python", "-m", "scripts.sanity"), lane="tools", needs=("env",), after=("binaries",)),
-    Part("build", (f"{BIN}/python", "scripts/build.py"), lane="tools", needs=("env",)),
+    Part("architecture", aside(f"{BIN}/python", "scripts/architecture.py", "--check"), lane="tools", group="lint", needs=("env",)),
+    # To build from nothing takes both processors. These are kept for the time after it.
+    Part("unit", aside(*pytest("-n", "2", "--timeout=600", "tests/unit")), lane="tools", needs=("env",), after=("binaries",), minutes=40, pytest=True),
+    Part("sanity", aside(f"{BIN}/python", "-m", "scripts.sanity"), lane="tools", needs=("env",), after=("binaries",), minutes=40),
+    Part("build", aside(f"{BIN}/python", "scripts/build.py"), lane="tools", needs=("env",)),
     # These compare the whole machine before and after, so the parts with machines and labs of their own wait for them.
     Part("alone", pytest("-m", "alone", "--timeout=900", "tests/integration"), lane="lab", needs=ALL_HERE, root=True, pytest=True),
     Part("integration", pytest("-m", HERE, "--timeout=900", "tests/integration", *(f"--ignore-glob={path}" for path in PLANES)), lane="lab", needs=ALL_HERE,
          minutes=75, root=True, pytest=True),
-    Part("plane-tests", pytest("-m", HERE, "--timeout=900", *glob(*PLANES)), lane="tools", needs=(*ALL_HERE, "alone"), minutes=30, root=True, pytest=True),
-    Part("machines", pytest("-m", "vm", "--timeout=1800", "tests/integration"), lane="tools", needs=(*ALL_HERE, "alone"), minutes=30,
-         root=True, pytest=True),
     Part("molecule", (f"{BIN}/molecule", "test", "--all"), lane="machines", needs=(*ALL_HERE, "alone"), minutes=75, root=True,
          clean=(f"{BIN}/molecule", "destroy", "--all")),
+    Part("plane-tests", pytest("-m", HERE, "--timeout=900", *glob(*PLANES)), lane="machines", needs=(*ALL_HERE, "alone"), minutes=30, root=True, pytest=True),
+    Part("machines", pytest("-m", "vm", "--timeout=1800", "tests/integration"), lane="machines", needs=(*ALL_HERE, "alone"), minutes=30,
+         root=True, pytest=True),
 )
 # fmt: on
 

@@ -37,8 +37,8 @@ PLANES = {
     "mini": ("hyper-mini",),
 }
 GROUP = "molecule.ballast.dev"
-_RUN_SECONDS = 300
-_SECONDS = 120
+_RUN_SECONDS = 900
+_SECONDS = 300
 
 
 def play(state: str, *arguments: str) -> Run:

@@ -39,8 +39,8 @@ CLIENTS = ("node", "pod")
 # The clients' connections are known to ipvs for minutes after they have ended.
 ACCEPTED = {"kube_proxy_acknowledge": ["preflight-ipvs-connections"]}
 MODULE_ACCEPTED = {"acknowledge": ACCEPTED["kube_proxy_acknowledge"]}
-_RUN_SECONDS = 300
-_BACK_SECONDS = 120  # the guard waits and goes back
+_RUN_SECONDS = 900
+_BACK_SECONDS = 300  # the guard waits and goes back
 
 # Prints a sign for each connection: "." answered, "r" answered after its SYN was sent again, "F" failed, and why. Each is open from one
 # tick to the next, so that there is one at every moment of a change.

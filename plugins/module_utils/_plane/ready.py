@@ -25,7 +25,7 @@ from .operations.messages import MESSAGES as OPERATIONS_MESSAGES
 from .profiles import CONTROLLER_MANAGER, ETCD, HYPER_MINI, SCHEDULER, compose
 from .record import Member, Record
 
-READY_SECONDS = 120  # a start takes about 3 s on an idle machine; the rest is for slow ones
+READY_SECONDS = 300  # a start takes about 3 s on an idle machine; the rest is for slow ones
 _STOP_SECONDS = 30
 _ENDS_ALLOWED = 3
 # They end by themselves when the API server is not well within ten seconds, as on a machine that is slow or busy.
