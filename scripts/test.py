@@ -74,8 +74,8 @@ PARTS = (
     Part("mypy", aside(f"{BIN}/mypy", "-p", PLUGINS), lane="tools", group="lint", needs=("env",)),
     Part("mypy-scripts", aside(f"{BIN}/mypy", "scripts"), lane="tools", group="lint", needs=("env",)),
     # `file` is a function of ours, which it takes for the type of Python 2.
-    Part("python-3.9", aside(f"{BIN}/vermin", "--quiet", "--no-tips", "--violations", "-t=3.9-", "--exclude", "file", "plugins/module_utils", "plugins/modules"),
-         lane="tools", group="lint", needs=("env",)),
+    Part("python-3.9", aside(f"{BIN}/vermin", "--quiet", "--no-tips", "--violations", "-t=3.9-", "--exclude", "file",
+         "plugins/module_utils", "plugins/modules"), lane="tools", group="lint", needs=("env",)),
     Part("yamllint", aside(f"{BIN}/yamllint", "--strict", "."), lane="tools", group="lint", needs=("env",)),
     Part("ansible-lint", aside(f"{BIN}/ansible-lint", "--offline", "--strict"), lane="tools", group="lint", needs=("env",)),
     Part("changelog", aside(f"{BIN}/antsibull-changelog", "lint"), lane="tools", group="lint", needs=("env",)),
