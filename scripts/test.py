@@ -90,10 +90,10 @@ PARTS = (
     Part("alone", pytest("-m", "alone", "--timeout=900", "tests/integration"), lane="lab", needs=ALL_HERE, root=True, pytest=True),
     Part("integration", pytest("-m", HERE, "--timeout=900", "tests/integration", *(f"--ignore-glob={path}" for path in PLANES)), lane="lab", needs=ALL_HERE,
          minutes=75, root=True, pytest=True),
-    Part("plane-tests", pytest("-m", HERE, "--timeout=900", *glob(*PLANES)), lane="lab", needs=(*ALL_HERE, "alone"), minutes=30, root=True, pytest=True),
     Part("molecule", (f"{BIN}/molecule", "test", "--all"), lane="machines", needs=(*ALL_HERE, "alone"), minutes=75, root=True,
          clean=(f"{BIN}/molecule", "destroy", "--all")),
-    Part("machines", pytest("-m", "vm", "--timeout=1800", "tests/integration"), lane="machines", needs=(*ALL_HERE, "alone"), minutes=30,
+    Part("plane-tests", pytest("-m", HERE, "--timeout=900", *glob(*PLANES)), lane="tools", needs=(*ALL_HERE, "alone"), minutes=30, root=True, pytest=True),
+    Part("machines", pytest("-m", "vm", "--timeout=1800", "tests/integration"), lane="tools", needs=(*ALL_HERE, "alone"), minutes=30,
          root=True, pytest=True),
 )
 # fmt: on

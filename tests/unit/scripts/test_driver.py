@@ -70,9 +70,11 @@ def test_every_need_names_a_part_that_stands_above():
     assert len(above) == len(driver.PARTS)
 
 
-def test_two_parts_at_most_run_side_by_side_and_one_more_with_what_they_leave():
+def test_at_most_three_parts_run_side_by_side_and_those_without_machines_give_way():
     assert {part.lane for part in driver.PARTS} == {"lab", "machines", "tools"}
-    assert all(part.argv[0] == "nice" for part in driver.PARTS if part.lane == "tools" and part.check)
+    without = [part for part in driver.PARTS if part.lane == "tools" and part.check and not part.root]
+    assert len(without) > 10
+    assert all(part.argv[0] == "nice" for part in without)
 
 
 def test_lanes_run_side_by_side_and_the_parts_of_one_in_turn(place):
