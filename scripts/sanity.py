@@ -46,7 +46,7 @@ def run(argv: list[str]) -> str:
 
 def copy_sources() -> None:
     """Make COPY equal to what is shipped, touching only what differs."""
-    wanted = {name for name in shipped() if (ROOT / name).is_file()} | {"galaxy.yml"}
+    wanted = shipped() | {"galaxy.yml"}
     found = {str(path.relative_to(COPY)) for path in COPY.rglob("*") if not path.is_dir() or path.is_symlink()}
     for name in sorted(found - wanted):
         if not name.startswith((".git/", "tests/output/")):  # the latter are ansible-test's results

@@ -28,6 +28,8 @@ BIN = str(ROOT / ".venv/bin")
 TAIL_LINES = 60
 NAMED_TESTS = 10  # of a part, when tests of it failed
 HEARTBEAT_SECONDS = 30
+# Checks that need no root have no machines and clusters that are waited for: they run after those where a processor is wanted by both.
+GIVES_WAY = ("nice", "-n", "5")
 
 
 @dataclass(frozen=True)
@@ -53,11 +55,6 @@ def pytest(*arguments: str) -> tuple[str, ...]:
     return (f"{BIN}/pytest", *arguments)
 
 
-def aside(*argv: str) -> tuple[str, ...]:
-    """After the others, where a processor is wanted by both: those have machines and clusters that are waited for."""
-    return ("nice", "-n", "5", *argv)
-
-
 PLUGINS = "ansible_collections.ballast.kube.plugins"
 ALL_HERE = ("packages", "env", "binaries")
 HERE = "not vm and not alone and not versions"
@@ -69,23 +66,23 @@ PARTS = (
     Part("packages", ("make", "packages", "packages-vm", "packages-test"), lane="lab", check=False),
     Part("env", ("make", "env-test"), lane="tools", check=False, needs=("packages",)),
     Part("binaries", ("make", "binaries", "binaries-planes"), lane="lab", check=False, needs=("packages", "env"), minutes=40, root=True),
-    Part("ruff", aside(f"{BIN}/ruff", "check", "--output-format=concise", "."), lane="tools", group="lint", needs=("env",)),
-    Part("format", aside(f"{BIN}/ruff", "format", "--check", "--output-format=concise", "."), lane="tools", group="lint", needs=("env",)),
-    Part("mypy", aside(f"{BIN}/mypy", "-p", PLUGINS), lane="tools", group="lint", needs=("env",)),
-    Part("mypy-scripts", aside(f"{BIN}/mypy", "scripts"), lane="tools", group="lint", needs=("env",)),
+    Part("ruff", (f"{BIN}/ruff", "check", "--output-format=concise", "."), lane="tools", group="lint", needs=("env",)),
+    Part("format", (f"{BIN}/ruff", "format", "--check", "--output-format=concise", "."), lane="tools", group="lint", needs=("env",)),
+    Part("mypy", (f"{BIN}/mypy", "-p", PLUGINS), lane="tools", group="lint", needs=("env",)),
+    Part("mypy-scripts", (f"{BIN}/mypy", "scripts"), lane="tools", group="lint", needs=("env",)),
     # `file` is a function of ours, which it takes for the type of Python 2.
-    Part("python-3.9", aside(f"{BIN}/vermin", "--quiet", "--no-tips", "--violations", "-t=3.9-", "--exclude", "file",
+    Part("python-3.9", (f"{BIN}/vermin", "--quiet", "--no-tips", "--violations", "-t=3.9-", "--exclude", "file",
          "plugins/module_utils", "plugins/modules"), lane="tools", group="lint", needs=("env",)),
-    Part("yamllint", aside(f"{BIN}/yamllint", "--strict", "."), lane="tools", group="lint", needs=("env",)),
-    Part("ansible-lint", aside(f"{BIN}/ansible-lint", "--offline", "--strict"), lane="tools", group="lint", needs=("env",)),
-    Part("changelog", aside(f"{BIN}/antsibull-changelog", "lint"), lane="tools", group="lint", needs=("env",)),
-    Part("documentation", aside(f"{BIN}/antsibull-docs", "lint-collection-docs", "--plugin-docs", "--validate-collection-refs", "all", "."),
+    Part("yamllint", (f"{BIN}/yamllint", "--strict", "."), lane="tools", group="lint", needs=("env",)),
+    Part("ansible-lint", (f"{BIN}/ansible-lint", "--offline", "--strict"), lane="tools", group="lint", needs=("env",)),
+    Part("changelog", (f"{BIN}/antsibull-changelog", "lint"), lane="tools", group="lint", needs=("env",)),
+    Part("documentation", (f"{BIN}/antsibull-docs", "lint-collection-docs", "--plugin-docs", "--validate-collection-refs", "all", "."),
          lane="tools", group="lint", needs=("env",)),
-    Part("architecture", aside(f"{BIN}/python", "scripts/architecture.py", "--check"), lane="tools", group="lint", needs=("env",)),
+    Part("architecture", (f"{BIN}/python", "scripts/architecture.py", "--check"), lane="tools", group="lint", needs=("env",)),
     # To build from nothing takes both processors. These are kept for the time after it.
-    Part("unit", aside(*pytest("-n", "2", "--timeout=600", "tests/unit")), lane="tools", needs=("env",), after=("binaries",), minutes=40, pytest=True),
-    Part("sanity", aside(f"{BIN}/python", "-m", "scripts.sanity"), lane="tools", needs=("env",), after=("binaries",), minutes=40),
-    Part("build", aside(f"{BIN}/python", "scripts/build.py"), lane="tools", needs=("env",)),
+    Part("unit", pytest("-n", "2", "--timeout=600", "tests/unit"), lane="tools", needs=("env",), after=("binaries",), minutes=40, pytest=True),
+    Part("sanity", (f"{BIN}/python", "-m", "scripts.sanity"), lane="tools", needs=("env",), after=("binaries",), minutes=40),
+    Part("build", (f"{BIN}/python", "scripts/build.py"), lane="tools", needs=("env",)),
     # These compare the whole machine before and after, so the parts with machines and labs of their own wait for them.
     Part("alone", pytest("-m", "alone", "--timeout=900", "tests/integration"), lane="lab", needs=ALL_HERE, root=True, pytest=True),
     Part("integration", pytest("-m", HERE, "--timeout=900", "tests/integration", *(f"--ignore-glob={path}" for path in PLANES)), lane="lab", needs=ALL_HERE,
@@ -207,7 +204,8 @@ class Driver:
             self.end(run, passed=False, why="needs root: sudo make test")
             return
         run.junit.unlink(missing_ok=True)
-        argv = [*part.argv, *self.extra] + ([f"--junitxml={run.junit}"] if part.pytest else [])
+        way = () if part.root or not part.check else GIVES_WAY
+        argv = [*way, *part.argv, *self.extra] + ([f"--junitxml={run.junit}"] if part.pytest else [])
         run.state = "running"
         try:
             run.process = self.spawn(run, argv)

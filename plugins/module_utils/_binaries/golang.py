@@ -28,8 +28,8 @@ _PASSED = (
     "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "http_proxy", "https_proxy", "no_proxy",
 )  # fmt: skip
 _SET = {"CGO_ENABLED": "0", "GOFLAGS": "", "GOOS": "linux", "GOWORK": "off"}
-# The compiler and the linker are processes that end soon: they collect garbage only where memory would become scarce, which spares a
-# tenth of a build's time (measured). None of it is in the program.
+# The compiler and the linker are processes that end soon: they collect garbage only where memory would become scarce, which spared a
+# tenth of the work of a small program's build (measured). None of it is in the program.
 _COMPILE_WITH = {"GOGC": "off", "GOMEMLIMIT": "2GiB"}
 
 _BUILD_SECONDS = 3600  # the largest program takes 6 minutes on two cores with nothing cached

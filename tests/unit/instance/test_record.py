@@ -130,7 +130,8 @@ def test_a_kube_proxy_that_was_migrated_stays_so_until_that_is_taken_back(host: 
 
 
 def proxy_modes(host: Kernel) -> list[str]:
-    return [row["proxy_backend"] for row in ENGINE.report(over_record(host), host)["instances"]]  # type: ignore[attr-defined]
+    report: Any = ENGINE.report(over_record(host), host)
+    return [row["proxy_backend"] for row in report["instances"]]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"mode": 1}', '{"mode": ""}'])

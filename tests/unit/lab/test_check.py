@@ -225,8 +225,8 @@ def test_a_lab_that_works_is_found_to_work() -> None:
 
 def test_a_node_is_shown_with_the_backend_that_it_has_now() -> None:
     readings = [{"name": "n1", "proxy_backend": "iptables"}, {"name": "n2", "proxy_backend": "nftables"}]
-    summary = CheckEngine().report(desired(instances=readings), machine())["summary"]
-    found = [node["proxy_backend"] for node in summary["nodes"]]  # type: ignore[index]
+    report: Any = CheckEngine().report(desired(instances=readings), machine())
+    found = [node["proxy_backend"] for node in report["summary"]["nodes"]]
     assert found == ["iptables", "nftables", "nftables"]  # of the last one nothing was read
 
 
