@@ -27,6 +27,9 @@ BUILD = ROOT / ".build"
 BIN = str(ROOT / ".venv/bin")
 TAIL_LINES = 60
 NAMED_TESTS = 10  # of a part, when tests of it failed
+# How Ansible, pytest and molecule begin the line that says what failed, and how many lines after it say more of it.
+TELLS = re.compile(r"^(fatal: |failed: |FAILED |ERROR |E {3})")
+MORE_LINES = 4
 HEARTBEAT_SECONDS = 30
 # Checks that need no root have no machines and clusters that are waited for: they run after those where a processor is wanted by both.
 GIVES_WAY = ("nice", "-n", "5")
@@ -130,7 +133,12 @@ class Run:
 
     def last_line(self) -> str:
         lines = tail(self.log, 1)
-        return re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", lines[0])[:100] if lines else ""
+        return plain(lines[0])[:100] if lines else ""
+
+
+def plain(line: str) -> str:
+    """A line without colours and without the frame that molecule draws about what it runs."""
+    return re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", line).lstrip(" │")
 
 
 def tail(path: Path, count: int) -> list[str]:
@@ -140,14 +148,27 @@ def tail(path: Path, count: int) -> list[str]:
 
 
 def failures(run: Run) -> list[str]:
-    """Each test of a pytest part that failed, with the first line of the reason."""
-    if not run.part.pytest or not run.junit.is_file():
+    """What failed: each test of a pytest part with the first line of the reason, else the lines of the log that say so."""
+    if run.part.pytest:
+        return failed_tests(run)
+    return told_failures(run) if run.state == "failed" else []
+
+
+def told_failures(run: Run) -> list[str]:
+    lines = [plain(line)[:200] for line in tail(run.log, sys.maxsize)]
+    told = [number for number, line in enumerate(lines) if TELLS.match(line)][:NAMED_TESTS]
+    wanted = sorted({number for begin in told for number in range(begin, min(begin + 1 + MORE_LINES, len(lines)))})
+    return [lines[number] for number in wanted]
+
+
+def failed_tests(run: Run) -> list[str]:
+    if not run.junit.is_file():
         return []
     cases = ElementTree.parse(run.junit).getroot().iter("testcase")
     found = [(case, reason) for case in cases for reason in case if reason.tag in ("failure", "error")]
     return [
         f"{case.get('classname')}::{case.get('name')}: {reason.get('message', '').strip().partition(chr(10))[0][:200]}"
-        for case, reason in found
+        for case, reason in found[:NAMED_TESTS]
     ]
 
 
@@ -203,7 +224,8 @@ class Driver:
         if part.root and os.geteuid() != 0:
             self.end(run, passed=False, why="needs root: sudo make test")
             return
-        run.junit.unlink(missing_ok=True)
+        for told in (run.junit, run.log):  # by a run before
+            told.unlink(missing_ok=True)
         way = () if part.root or not part.check else GIVES_WAY
         argv = [*way, *part.argv, *self.extra] + ([f"--junitxml={run.junit}"] if part.pytest else [])
         run.state = "running"
@@ -340,7 +362,7 @@ class Driver:
             mark = {"passed": "✓", "failed": "✗"}.get(run.state, "•")
             counted = run.counts.line() if run.part.pytest and run.state != "not run" else run.why
             self.say(f" {mark} {run.part.name:14}{run.state:9}{run.seconds:7.1f} s  {counted}".rstrip())
-            for text in failures(run)[:NAMED_TESTS]:
+            for text in failures(run):
                 self.say(f"   {text}")
         self.say(f"   all{'':20}{time.monotonic() - self.begun:7.1f} s")
         (BUILD / "summary.txt").write_text(total.line() + "\n", encoding="utf-8")

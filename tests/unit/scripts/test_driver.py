@@ -135,6 +135,25 @@ def test_the_summary_names_the_tests_that_failed(place, capsys):
     assert "test_good" not in shown
 
 
+def test_the_summary_repeats_what_the_log_of_a_command_says_of_its_failure(capsys):
+    """The end of that log tells how the part cleaned up, and whoever sees the last lines alone sees no reason."""
+    log = (
+        "TASK [Make it]",
+        "  \x1b[31m│\x1b[0m \x1b[0;31mfatal: [vm1]: FAILED! => changed=false\x1b[0m",
+        "  │   msg: the disk is full",
+        *(f"cleaning {number}" for number in range(80)),
+        "\x1b[31mERROR   \x1b[0m Executed: 1 failed",
+    )
+    code = f"print({chr(10).join(log)!r}); raise SystemExit(1)"
+    drive(Part("molecule", (sys.executable, "-c", code), lane="a"), Part("ruff", PASSES, lane="b"))
+    shown = capsys.readouterr().out
+    summary = shown[shown.index("failed   ") :].splitlines()
+    assert "   fatal: [vm1]: FAILED! => changed=false" in summary
+    assert "   msg: the disk is full" in summary
+    assert "   ERROR    Executed: 1 failed" in summary
+    assert "   cleaning 40" not in summary
+
+
 def test_a_part_comes_after_another_however_that_ended(place):
     status, made = drive(
         Part("binaries", (sys.executable, "-c", "import time; time.sleep(0.3); raise SystemExit(3)"), lane="a"),
