@@ -105,8 +105,20 @@ def _written(*entry: str) -> Iterator[None]:
     try:
         yield
     finally:
-        _REMOVE[entry[0]](*entry[1:])
+        interrupted = _remove(entry)
         _append(journal, {"removed": entry})
+        if interrupted:
+            raise KeyboardInterrupt
+
+
+def _remove(entry: tuple[str, ...]) -> bool:
+    """Whether somebody wanted the run to end meanwhile. It is begun anew then: half removed, it would be in the way of what is removed after it."""
+    try:
+        _REMOVE[entry[0]](*entry[1:])
+    except KeyboardInterrupt:
+        _REMOVE[entry[0]](*entry[1:])
+        return True
+    return False
 
 
 @functools.cache

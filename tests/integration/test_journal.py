@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from tests.integration import journal
 from tests.integration.kube_proxy import eventually
 
@@ -85,6 +87,23 @@ def test_a_directory_that_is_bound_over_itself_is_not_left_so(tmp_path: Path) ->
     with journal.mount(place, "mount", "--bind", place, place):
         assert f" {place} " in mounts.read_text(encoding="utf-8")
     assert f" {place} " not in mounts.read_text(encoding="utf-8")
+
+
+def test_a_removal_that_is_interrupted_is_done_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, remove = tmp_path / "made", journal._REMOVE["directory"]
+    calls = []
+
+    def interrupted_once(*entry: str) -> None:
+        calls.append(entry)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        remove(*entry)
+
+    monkeypatch.setitem(journal._REMOVE, "directory", interrupted_once)
+    with pytest.raises(KeyboardInterrupt), journal.directory(str(place)):
+        pass
+    assert not place.exists()
+    assert "removed" in (journal.JOURNALS / f"{os.getpid()}.jsonl").read_text(encoding="utf-8").splitlines()[-1]
 
 
 def test_an_interrupt_that_an_engine_makes_its_own_ends_the_tests(tmp_path: Path) -> None:
