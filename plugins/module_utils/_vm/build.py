@@ -37,6 +37,7 @@ class Order:
     source: str = ""  # of a directory image
 
 
+_MIRROR = "http://deb.debian.org/debian"  # mmdebstrap's default
 _COMPILE_SECONDS = 5400  # of a kernel, on the slowest machine worth trying
 
 Builder = Callable[[Host, Order, str, str], "tuple[str, ...]"]
@@ -117,11 +118,12 @@ def _build_cloud_kernel(host: Host, order: Order, work: str, out: str) -> tuple[
 def _build_uml_kernel(host: Host, order: Order, work: str, out: str) -> tuple[str, ...]:
     """`linux.uml` and the image of its modules, from Debian's source of the kernel."""
     root = os.path.join(work, "root")
-    _bootstrap(host, order, root, variant="extract")
-    archive = f"{root}/usr/src/{uml_kernel.SOURCE_PACKAGE}.tar.xz"
+    _bootstrap(host, order, root, variant="extract", suite=uml_kernel.SUITE)
+    name = _source_name(host, f"{root}/usr/src")
+    archive = f"{root}/usr/src/{name}.tar.xz"
     host.run(["tar", "--extract", f"--file={archive}", f"--directory={work}"], timeout=_BUILD_SECONDS)
     host.remove_tree(root)
-    tree = os.path.join(work, uml_kernel.SOURCE_PACKAGE)
+    tree = os.path.join(work, name)
     stamp = {"KBUILD_BUILD_TIMESTAMP": f"@{EPOCH}", "KBUILD_BUILD_USER": "ballast", "KBUILD_BUILD_HOST": "ballast"}
 
     def make(*words: str) -> str:
@@ -134,7 +136,7 @@ def _build_uml_kernel(host: Host, order: Order, work: str, out: str) -> tuple[st
     make("olddefconfig")
     refused = uml_kernel.not_enabled((host.read(os.path.join(tree, ".config")) or b"").decode())
     if refused:
-        raise MESSAGES.error("image-kernel-options", options=" ".join(refused), package=uml_kernel.SOURCE_PACKAGE)
+        raise MESSAGES.error("image-kernel-options", options=" ".join(refused), package=name)
     processors = host.run(["nproc"], timeout=10).stdout.strip()
     make(f"-j{processors}", "linux", "modules")
     version = make("--silent", "kernelrelease").strip()
@@ -143,7 +145,16 @@ def _build_uml_kernel(host: Host, order: Order, work: str, out: str) -> tuple[st
     for link in ("build", "source"):  # into the tree, which is removed
         host.remove(f"{root}/lib/modules/{version}/{link}")
     _fitted_file_system(host, f"{root}/lib/modules", os.path.join(out, order.recipe.file), key=order.key)
-    return (f"{uml_kernel.SOURCE_PACKAGE} {version}",)
+    return (f"{name} {version}",)
+
+
+def _source_name(host: Host, directory: str) -> str:
+    """The package that the one without a version brought."""
+    suffix = ".tar.xz"
+    found = [name[: -len(suffix)] for name in host.listdir(directory) if name.endswith(suffix)]
+    if len(found) != 1:
+        raise MESSAGES.error("image-kernel-source", package=uml_kernel.SOURCE_PACKAGE, suite=uml_kernel.SUITE)
+    return found[0]
 
 
 def initrd(busybox: bytes, virtio_blk: bytes) -> bytes:
@@ -232,7 +243,8 @@ def debian_mirror(host: Host) -> str:
     return ""
 
 
-def _bootstrap(host: Host, order: Order, root: str, *, variant: str) -> None:
+def _bootstrap(host: Host, order: Order, root: str, *, variant: str, suite: str = SUITE) -> None:
+    """The packages of the order from Debian 13, or where `suite` has them from there."""
     left_out = ("doc", "info", "locale", "man", "zoneinfo")
     argv = [
         "mmdebstrap",
@@ -245,11 +257,14 @@ def _bootstrap(host: Host, order: Order, root: str, *, variant: str) -> None:
         '--aptopt=Apt::Install-Recommends "false"',
         '--aptopt=Acquire::Languages "none"',
         *_proxy_options(host),
-        SUITE,
-        root,
     ]
     mirror = order.mirror or debian_mirror(host)
-    host.run([*argv, *([mirror] if mirror else [])], timeout=_BUILD_SECONDS, env={"SOURCE_DATE_EPOCH": str(EPOCH)})
+    sources = [mirror] if mirror else []
+    if suite != SUITE:
+        mirror = mirror or _MIRROR
+        argv.append(f'--aptopt=Apt::Default-Release "{suite}"')
+        sources = [f"deb {mirror} {of} main" for of in (SUITE, suite)]
+    host.run([*argv, SUITE, root, *sources], timeout=_BUILD_SECONDS, env={"SOURCE_DATE_EPOCH": str(EPOCH)})
 
 
 def _proxy_options(host: Host) -> list[str]:

@@ -131,6 +131,8 @@ def _uml(engine: Engine, machine: Machine, kernel: Kernel, line: str) -> list[st
         "con=null",
         "con0=null,fd:1",
         "ssl=null",
+        # The one that we build can; with Debian's it would become a variable of init.
+        *(["seccomp=auto"] if kernel.vmlinuz else []),
         *line.split(" "),
     ]
 
@@ -160,6 +162,7 @@ def _qemu(engine: Engine, machine: Machine, kernel: Kernel, line: str) -> list[s
 
 
 _COMMON_TOOLS = (("ip", "iproute2"), ("ssh", "openssh-client"), ("ssh-keygen", "openssh-client"))
+_UML_TOOLS = (("taskset", "util-linux"), *_COMMON_TOOLS)
 _QEMU = "qemu-system-x86_64"
 _QEMU_TOOLS = ((_QEMU, "qemu-system-x86"), ("qemu-img", "qemu-utils"), *_COMMON_TOOLS)
 
@@ -187,7 +190,7 @@ ENGINES: Mapping[str, Engine] = {
             program="linux.uml",
             kernel="kernel-uml",
             disk_prefix="/dev/ubd",
-            tools=(("linux.uml", "user-mode-linux"), *_COMMON_TOOLS),
+            tools=(("linux.uml", "user-mode-linux"), *_UML_TOOLS),
             modules=(),
             memory_in_shm=True,
             max_cpus=1,
@@ -222,5 +225,5 @@ def engines(uml_kernel: str) -> Mapping[str, Engine]:
     """The table, with the kernel of User Mode Linux that is asked for: Debian's, or one that we build."""
     if uml_kernel == "debian":
         return ENGINES
-    uml = replace(ENGINES["uml"], kernel="kernel-uml-built", tools=_COMMON_TOOLS)
+    uml = replace(ENGINES["uml"], kernel="kernel-uml-built", tools=_UML_TOOLS)
     return {**ENGINES, "uml": uml}

@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Optional
 
 from .._core.errors import last_lines
 from .._core.host import Host
 from .._core.kinds import fields
 from .._core.plan import ABSENT, Value
-from .engines import ENGINES, KEY_PLACEHOLDER
+from .engines import ENGINES, KEY_PLACEHOLDER, Engine
 from .image import manifest_of
 from .messages import MESSAGES
 
@@ -127,12 +128,34 @@ class MachineKind:
         command = wanted["command"]
         words = [str(word).replace(KEY_PLACEHOLDER, key) for word in command] if isinstance(command, list) else []
         host.make_directory(os.path.join(target, "uml"), mode=0o700)
-        host.spawn(words, log=console_path(target))
+        host.spawn([*_bound(host, ENGINES[str(wanted["engine"])]), *words], log=console_path(target))
 
     def remove(self, host: Host, target: str, before: Value) -> None:
         """At once: the disk is removed next, so there is nothing to write back."""
         end(host, target)
         host.remove(_definition(target))
+
+
+def _bound(host: Host, engine: Engine) -> list[str]:
+    """What binds a machine that has one processor anyway to one of ours: that which the fewest such machines have.
+
+    Its kernel and the helpers in which the guest's programs run take turns, and never work at once. On two processors
+    each turn, and so each system call of the guest, would wake up the other one: four times the cost [measured].
+    """
+    allowed = _processors(host, "self")
+    if engine.max_cpus > 1 or not allowed:
+        return []
+    held = Counter(cpu for pid in _machines(host) for cpu in _processors(host, str(pid))[:1])
+    return ["taskset", "--cpu-list", str(min(allowed, key=lambda cpu: (held[cpu], cpu)))]
+
+
+def _processors(host: Host, pid: str) -> list[int]:
+    """Those that a process may run on."""
+    # proc_pid_status(5): `Cpus_allowed_list: 0-3,6`.
+    rows = (host.read(f"/proc/{pid}/status") or b"").decode(errors="replace").splitlines()
+    text = next((row.partition(":")[2].strip() for row in rows if row.startswith("Cpus_allowed_list:")), "")
+    bounds = [part.partition("-") for part in text.split(",") if part]
+    return [cpu for first, _dash, last in bounds for cpu in range(int(first), int(last or first) + 1)]
 
 
 def known_hosts_path(directory: str) -> str:
@@ -165,13 +188,22 @@ def processes_of(host: Host, directory: str) -> list[int]:
     """Every process of an engine whose command names the directory. User Mode Linux has many that show one command:
     its own helpers, and one for each process of the guest."""
     marks = {f"uml_dir={directory}/uml", f"unix:{directory}/qmp.sock,server=on,wait=off"}
-    found = []
+    return [pid for pid, words in _processes(host) if marks.intersection(words)]
+
+
+def _machines(host: Host) -> list[int]:
+    """The machines of User Mode Linux on this host, of whatever lab."""
+    program = ENGINES["uml"].program
+    return [pid for pid, words in _processes(host) if os.path.basename(words[0]) == program and is_alive(host, pid)]
+
+
+def _processes(host: Host) -> Iterator[tuple[int, list[str]]]:
+    """Those of an engine, with the words of their commands."""
     for name in host.listdir("/proc"):
         if name.isdigit():
             words = (host.read(f"/proc/{name}/cmdline") or b"").decode(errors="replace").split("\0")
-            if os.path.basename(words[0]) in _PROGRAMS and marks.intersection(words):
-                found.append(int(name))
-    return found
+            if os.path.basename(words[0]) in _PROGRAMS:
+                yield int(name), words
 
 
 def is_alive(host: Host, pid: int) -> bool:

@@ -146,6 +146,12 @@ MESSAGES = Messages(
             remedy="install the kernel with its modules: apt-get install --reinstall user-mode-linux",
         ),
         Message(
+            id="image-kernel-source",
+            error=HostError,
+            text="{package} of {suite} brought no source of a kernel, or more than one",
+            remedy="report it with what `apt-cache depends {package}` says; meanwhile set uml_kernel to debian",
+        ),
+        Message(
             id="image-kernel-options",
             error=HostError,
             text="the kernel of {package} does not take these options: {options}",

@@ -38,7 +38,7 @@ class Recipe:
                 guest.REMOVED,
                 guest.EMPTIED,
             ],
-            "uml-kernel": [uml_kernel.ENABLED, uml_kernel.DISABLED],
+            "uml-kernel": [uml_kernel.SUITE, uml_kernel.ENABLED, uml_kernel.DISABLED],
         }
         text = json.dumps(
             [FORMAT, asdict(self), sorted(packages), SUITE, DISK_MIB, EPOCH, content, tables.get(self.build)]

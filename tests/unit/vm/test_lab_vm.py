@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from typing import Any, Optional, Union
 
 import pytest
@@ -67,6 +68,7 @@ class World:
         self.digest = DIGEST
         self.host = host = FakeHost(
             files={
+                "/proc/self/status": "Name:\tpython3\nCpus_allowed_list:\t0-1,4\n",
                 "/proc/meminfo": "MemTotal: 9 kB\nMemAvailable: 8388608 kB\n",
                 "/proc/sys/kernel/random/boot_id": "b-1\n",
                 "/proc/sys/kernel/osrelease": "6.18\n",
@@ -77,6 +79,7 @@ class World:
         )
         host.on("ip", "-json", "link", "show", answer=self._show, reads=True)
         host.on("ip", answer=self._change)
+        host.on("taskset")
         host.on("ssh-keygen", answer=self._keygen)
         host.on("ssh", answer=self._ssh, reads=lambda argv: argv[-1] == "true")
         for program in programs or ("linux.uml", "qemu-system-x86_64"):
@@ -84,7 +87,7 @@ class World:
         if not programs or "linux.uml" in programs:
             host.on("linux.uml", "--version", answer="6.1.176\n", reads=True)
         host.on("qemu-img", answer=lambda call: self._made(call.argv[-1]))
-        host.on_spawn.append(self._spawned)
+        host.on_spawn += [self._becomes, self._spawned]
         self._cached(os.path.dirname(IMAGE), "root.img")
         for name in ("uml", "tcg"):
             kernel = (
@@ -172,6 +175,11 @@ class World:
         words = " ".join(call.argv)
         name = "uml" if call.argv[0] == "linux.uml" else "kvm" if "-accel kvm" in words else "tcg"
         return f"[ 1.0 ] {PROBE_MARK}\n" if self.boots[name] else "qemu: cannot\n"
+
+    def _becomes(self, pid: int, process: Process) -> None:
+        if process.argv[0] == "taskset":
+            self.host.given(f"/proc/{pid}/status", f"Name:\tlinux.uml\nCpus_allowed_list:\t{process.argv[2]}\n")
+            process.argv = process.argv[3:]
 
     def _spawned(self, pid: int, process: Process) -> None:
         self.host.given(f"/proc/{pid}/stat", f"{pid} (vm (odd) name) S 1 {pid} {pid} 0 -1\n")
@@ -265,6 +273,23 @@ def test_other_memory_boots_only_that_machine_anew() -> None:
     assert [step.title for step in plan.steps] == ["virtual machine vm2"]
     assert before["vm1"] == after["vm1"]
     assert before["vm2"] != after["vm2"]
+
+
+def test_machines_of_one_processor_are_spread_over_those_that_this_process_may_use() -> None:
+    world = World()
+    world.apply(params(vm(1), vm(2), vm(3), vm(4)))
+    spawned = [str(effect) for effect in world.host.effects if "umid=" in str(effect)]
+    assert [re.findall(r"taskset --cpu-list (\d+) ", effect) for effect in spawned] == [["0"], ["1"], ["4"], ["0"]]
+    world.apply(params(vm(1), vm(3), vm(4)))
+    world.apply(params(vm(1), vm(2), vm(3), vm(4)))
+    again = [str(effect) for effect in world.host.effects if "umid=vm2" in str(effect)][-1]
+    assert "taskset --cpu-list 1 " in again, "which no machine has any more"
+
+
+def test_a_machine_that_may_have_several_processors_is_not_bound() -> None:
+    world = World()
+    world.apply(params(vm(1), engine="tcg"))
+    assert "taskset" not in str(world.host.effects)
 
 
 def test_a_machine_that_died_is_started_again() -> None:
