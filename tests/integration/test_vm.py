@@ -121,6 +121,12 @@ def test_the_guest_is_what_a_node_needs(lab: Lab) -> None:
         assert lab.guest(f"command -v {tool}")
 
 
+def test_a_machine_of_one_processor_has_one_of_the_host(lab: Lab) -> None:
+    bound = os.sched_getaffinity(lab.made["vms"][0]["pid"])
+    assert len(bound) == (1 if lab.made["engine"] == "uml" else len(os.sched_getaffinity(0)))
+    assert bound <= os.sched_getaffinity(0)
+
+
 def test_the_disk_of_binaries_is_mounted_with_links_resolved(lab: Lab) -> None:
     assert lab.guest("/opt/ballast/bin/alias") == "from the disk\n"
     assert lab.guest("test -L /opt/ballast/bin/alias || echo a file") == "a file\n"
