@@ -142,8 +142,8 @@ def _bound(host: Host, engine: Engine) -> list[str]:
     Its kernel and the helpers in which the guest's programs run take turns, and never work at once. On two processors
     each turn, and so each system call of the guest, would wake up the other one: four times the cost [measured].
     """
-    allowed = _processors(host, "self")
-    if engine.max_cpus > 1 or not allowed:
+    allowed = _processors(host, "self") if engine.max_cpus == 1 else []
+    if not allowed:
         return []
     held = Counter(cpu for pid in _machines(host) for cpu in _processors(host, str(pid))[:1])
     return ["taskset", "--cpu-list", str(min(allowed, key=lambda cpu: (held[cpu], cpu)))]
