@@ -260,8 +260,10 @@ class FakeHost(FakePaths):
         return True
 
     def end_process(self, pid: int) -> None:
-        """It ends; its cgroups no longer list it. No effect: the machine did it."""
+        """It ends; /proc and its cgroups no longer list it. No effect: the machine did it."""
         self.processes.pop(pid, None)
+        for path in self.paths(f"/proc/{pid}"):
+            del self._nodes[path]
         for path, node in self._nodes.items():
             if path.endswith("/cgroup.procs") and str(pid).encode() in node.data.split():
                 left = [line for line in node.data.split() if line != str(pid).encode()]

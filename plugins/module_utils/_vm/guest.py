@@ -74,7 +74,13 @@ done
   echo "address replace $address dev $link"
   [ -z "$gateway" ] || echo "route replace default via $gateway"
 } | ip -batch -
-[ -s /etc/ssh/ssh_host_ed25519_key ] || ssh-keygen -q -t ed25519 -N "" -f /etc/ssh/ssh_host_ed25519_key
+# On the disk before it is known to anybody: a machine that is killed soon after is to be the same machine again.
+hostkey=/etc/ssh/ssh_host_ed25519_key
+if [ ! -s $hostkey ]; then
+  rm -f $hostkey $hostkey.pub
+  ssh-keygen -q -t ed25519 -N "" -f $hostkey
+  sync $hostkey /etc/ssh
+fi
 # cAdvisor, a part of the kubelet, reads the clock speed, which the processors of User Mode Linux do not tell.
 cpuinfo=$(cat /proc/cpuinfo)
 case $cpuinfo in

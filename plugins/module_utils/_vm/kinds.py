@@ -23,6 +23,7 @@ from .messages import MESSAGES
 
 _SECONDS = 30  # for a command that only talks to this machine's kernel
 _TERM_SECONDS = 3  # for a machine that is told to end at once
+_EXEC_SECONDS = 30  # until a process that was started has become the machine
 _PROGRAMS = {engine.program for engine in ENGINES.values()}
 
 
@@ -128,7 +129,9 @@ class MachineKind:
         command = wanted["command"]
         words = [str(word).replace(KEY_PLACEHOLDER, key) for word in command] if isinstance(command, list) else []
         host.make_directory(os.path.join(target, "uml"), mode=0o700)
-        host.spawn([*_bound(host, ENGINES[str(wanted["engine"])]), *words], log=console_path(target))
+        pid = host.spawn([*_bound(host, ENGINES[str(wanted["engine"])]), *words], log=console_path(target))
+        # For a moment it shows the command that binds it; whoever looked for the machine then would find none.
+        _wait_until(host, lambda: process_of(host, target) == pid or has_ended(host, pid), seconds=_EXEC_SECONDS)
 
     def remove(self, host: Host, target: str, before: Value) -> None:
         """At once: the disk is removed next, so there is nothing to write back."""
@@ -181,7 +184,7 @@ def _definition(directory: str) -> str:
 
 def process_of(host: Host, directory: str) -> Optional[int]:
     """The pid of the machine that has its files in `directory`: the one of its processes that leads their session."""
-    return next((pid for pid in processes_of(host, directory) if is_alive(host, pid)), None)
+    return next((pid for pid in processes_of(host, directory) if leads_session(host, pid)), None)
 
 
 def processes_of(host: Host, directory: str) -> list[int]:
@@ -194,7 +197,9 @@ def processes_of(host: Host, directory: str) -> list[int]:
 def _machines(host: Host) -> list[int]:
     """The machines of User Mode Linux on this host, of whatever lab."""
     program = ENGINES["uml"].program
-    return [pid for pid, words in _processes(host) if os.path.basename(words[0]) == program and is_alive(host, pid)]
+    return [
+        pid for pid, words in _processes(host) if os.path.basename(words[0]) == program and leads_session(host, pid)
+    ]
 
 
 def _processes(host: Host) -> Iterator[tuple[int, list[str]]]:
@@ -206,11 +211,25 @@ def _processes(host: Host) -> Iterator[tuple[int, list[str]]]:
                 yield int(name), words
 
 
-def is_alive(host: Host, pid: int) -> bool:
-    """Whether `pid` leads a session and has not ended; one that nobody has reaped yet has ended, and shows no command."""
+def leads_session(host: Host, pid: int) -> bool:
+    return any(session == pid for _state, session in _threads(host, pid))
+
+
+def has_ended(host: Host, pid: int) -> bool:
+    """Whether no thread of it runs any more, and so nothing that it held, a tap or the lock of a disk, is held still.
+
+    It may be there yet, since nobody has reaped it; and it shows no command long before it has let go of its files.
+    """
+    return all(state in "ZX" for state, _session in _threads(host, pid))
+
+
+def _threads(host: Host, pid: int) -> list[tuple[str, int]]:
+    """State and session of each."""
     # proc_pid_stat(5): the command in parentheses may hold anything; after it come state, ppid, pgrp, session.
-    rows = (host.read(f"/proc/{pid}/stat") or b"").decode(errors="replace").rpartition(")")[2].split()
-    return len(rows) > 3 and rows[3] == str(pid) and bool(host.read(f"/proc/{pid}/cmdline"))
+    place = f"/proc/{pid}/task"
+    texts = [(host.read(f"{place}/{name}/stat") or b"").decode(errors="replace") for name in host.listdir(place)]
+    rows = [text.rpartition(")")[2].split() for text in texts]
+    return [(row[0], int(row[3])) for row in rows if len(row) > 3]
 
 
 def stop(host: Host, directory: str, definition: Mapping[str, Value]) -> None:
@@ -231,25 +250,27 @@ def ask_to_power_off(host: Host, directory: str, definition: Mapping[str, Value]
 
 
 def end(host: Host, directory: str) -> None:
-    """End the processes of this machine, and only those."""
+    """End the processes of this machine, and only those; what they held is free then."""
     pid = process_of(host, directory)
     if pid is not None:
         host.kill(pid, signal.SIGTERM)
         _wait_for_end(host, pid, seconds=_TERM_SECONDS)
-    # What did not end in time, and the helpers of a kernel that somebody killed, which outlive it.
-    for left in processes_of(host, directory):
-        host.kill(left, signal.SIGKILL)
-    if pid is not None:
-        _wait_for_end(host, pid, seconds=_TERM_SECONDS)
+    # What did not end in time, and the helpers of a kernel that somebody killed, which outlive it with its files open.
+    left = processes_of(host, directory)
+    for each in left:
+        host.kill(each, signal.SIGKILL)
+    for each in left:
+        _wait_for_end(host, each, seconds=_TERM_SECONDS)
 
 
-def _wait_for_end(host: Host, pid: int, *, seconds: float) -> bool:
+def _wait_for_end(host: Host, pid: int, *, seconds: float) -> None:
+    _wait_until(host, lambda: has_ended(host, pid), seconds=seconds)
+
+
+def _wait_until(host: Host, done: Callable[[], bool], *, seconds: float) -> None:
     deadline = host.monotonic() + seconds
-    while is_alive(host, pid):
-        if host.monotonic() > deadline:
-            return False
+    while not done() and host.monotonic() < deadline:
         host.sleep(0.05)
-    return True
 
 
 def ssh_options(directory: str) -> list[str]:

@@ -39,7 +39,7 @@ from .kinds import (
     console_path,
     console_tail,
     definition_of,
-    is_alive,
+    has_ended,
     known_hosts_path,
     process_of,
     ssh_command,
@@ -274,7 +274,7 @@ def _wait_ready(host: Host, progress: Progress, machine: Machine, over: threadin
     deadline = host.monotonic() + engine.ready_seconds
 
     def probe() -> Union[Ready[None], Pending, Impossible]:
-        if not is_alive(host, pid):
+        if has_ended(host, pid):
             over.set()
             raise _died(host, machine)
         if over.is_set():

@@ -62,8 +62,8 @@ def test_a_stopped_machine_keeps_its_disk_and_starts_again() -> None:
     assert [step.verb for step in world.apply(stopping).steps] == ["change"]
     assert world.running() == []
     assert world.apply(stopping).steps == ()
-    world.host.on_spawn.pop()
-    world.host.on_spawn.append(lambda pid, process: world.host.given(f"/proc/{pid}/stat", f"{pid} (vm) S 1 0 {pid} 0"))
+    world.host.on_spawn.pop(0)
+    world.host.on_spawn.append(lambda pid, process: world.given_threads(pid, "S", session=pid))
     assert [step.title for step in world.apply(params(vm(1))).steps] == ["virtual machine vm1"]
     assert world.host.text(f"{STATE}/vm1/disk") == "data"
     assert world.running() == ["vm1"]
@@ -81,7 +81,7 @@ def test_only_our_own_process_is_ended() -> None:
     world = World()
     other = world.host.given_process(["linux.uml", "umid=vm1", "uml_dir=/elsewhere/vm1/uml"])
     reader = world.host.given_process(["grep", f"uml_dir={STATE}/vm1/uml"])
-    world.host.given(f"/proc/{reader}/stat", f"{reader} (grep) S 1 77 77 0")
+    world.given_threads(reader, "S", session=77)
     world.apply(params(vm(1)))
     world.apply(params(state="absent"))
     assert sorted(world.host.processes) == [other, reader]
@@ -129,6 +129,78 @@ def test_a_machine_that_died_is_started_again() -> None:
     world.apply(params(vm(1)))
     world.host.end_process(world.report()["vms"][0]["pid"])
     assert [step.verb for step in world.apply(params(vm(1))).steps] == ["change"]
+    assert world.running() == ["vm1"]
+
+
+def test_a_machine_that_taskset_has_yet_to_become_is_not_taken_for_dead() -> None:
+    world = World()
+    world.host.on_spawn.remove(world.becomes)
+
+    def bind_later(pid: int, process: Process) -> None:
+        world.host.on_sleep.append(lambda: world.becomes(pid, process))
+
+    world.host.on_spawn.append(bind_later)
+    world.apply(params(vm(1)))
+    assert world.running() == ["vm1"]
+
+
+def test_an_end_before_taskset_has_become_the_machine_is_told() -> None:
+    world = World()
+    world.host.on_spawn.remove(world.becomes)
+    world.host.on_spawn.append(lambda pid, process: world.host.end_process(pid))
+    with pytest.raises(BallastError) as caught:
+        world.apply(params(vm(1)))
+    assert caught.value.id == "vm-died"
+    assert world.host.monotonic() < 1005, "it is not waited for"
+
+
+@pytest.mark.parametrize("states", ["S", "ZS"], ids=["helper process", "last thread"])
+def test_a_machine_starts_when_nothing_holds_the_tap_and_the_disk_of_the_one_before(states: str) -> None:
+    world = World()
+    world.apply(params(vm(1)))
+    killed = world.report()["vms"][0]["pid"]
+    helper = world.host.given_process(world.host.processes[killed].argv)
+    world.given_threads(helper, *states, session=killed)
+    world.host.end_process(killed)
+    ends = iter([False, False, True])
+
+    def dies(pid: int, process: Process, number: int) -> bool:
+        world.host.on_sleep.append(lambda: world.host.end_process(pid) if next(ends, False) else None)
+        return True
+
+    world.host.on_signal.append(dies)
+    world.host.on_spawn.append(lambda pid, process: held.append(helper in world.host.processes))
+    held: list[bool] = []
+    world.apply(params(vm(1)))
+    assert held == [False]
+
+
+def test_a_machine_that_nobody_reaped_is_started_again() -> None:
+    world = World()
+    world.apply(params(vm(1)))
+    ended = world.report()["vms"][0]["pid"]
+    world.host.processes[ended].argv = ()
+    world.given_threads(ended, "Z", session=ended)
+    assert [step.verb for step in world.apply(params(vm(1))).steps] == ["change"]
+    assert world.running() == ["vm1"]
+
+
+def test_a_command_that_is_not_shown_for_a_moment_is_no_end() -> None:
+    world = World()
+    world.answers = False
+
+    def executes(pid: int, process: Process) -> None:
+        argv = process.argv
+        shown = iter([(), argv])
+
+        def sleeps() -> None:
+            process.argv = next(shown, argv)
+            world.answers = bool(process.argv)
+
+        world.host.on_sleep.append(sleeps)
+
+    world.host.on_spawn.append(executes)
+    world.apply(params(vm(1)))
     assert world.running() == ["vm1"]
 
 

@@ -83,7 +83,7 @@ class World:
         if not programs or "linux.uml" in programs:
             host.on("linux.uml", "--version", answer="6.1.176\n", reads=True)
         host.on("qemu-img", answer=lambda call: self._made(call.argv[-1]))
-        host.on_spawn += [self._becomes, self._spawned]
+        host.on_spawn += [self._spawned, self.becomes]
         self._cached(os.path.dirname(IMAGE), "root.img")
         for name in ("uml", "tcg"):
             kernel = (
@@ -172,11 +172,18 @@ class World:
         name = "uml" if call.argv[0] == "linux.uml" else "kvm" if "-accel kvm" in words else "tcg"
         return f"[ 1.0 ] {PROBE_MARK}\n" if self.boots[name] else "qemu: cannot\n"
 
-    def _becomes(self, pid: int, process: Process) -> None:
+    def given_threads(self, pid: int, *states: str, session: int) -> None:
+        """What /proc shows of them, the first of which is the process itself."""
+        for number, state in enumerate(states, start=pid):
+            text = f"{number} (vm (odd) name) {state} 1 {pid} {session} 0 -1\n"
+            self.host.given(f"/proc/{pid}/task/{number}/stat", text)
+
+    def becomes(self, pid: int, process: Process) -> None:
+        """taskset has bound the process and lets it be the machine."""
         if process.argv[0] == "taskset":
             self.host.given(f"/proc/{pid}/status", f"Name:\tlinux.uml\nCpus_allowed_list:\t{process.argv[2]}\n")
             process.argv = process.argv[3:]
 
     def _spawned(self, pid: int, process: Process) -> None:
-        self.host.given(f"/proc/{pid}/stat", f"{pid} (vm (odd) name) S 1 {pid} {pid} 0 -1\n")
+        self.given_threads(pid, "S", session=pid)
         self.host.given(f"{os.path.dirname(process.log)}/disk", "cow")
