@@ -40,14 +40,14 @@ constraints:  ## write requirements/constraints.txt anew from the newest that ru
 clean:  ## remove the virtual environment and everything built in the checkout; caches and labs stay
 	rm -rf .venv .build .ansible
 
-.PHONY: test test-matrix format lint sanity build unit alone integration plane-tests machines molecule
+.PHONY: test test-matrix format lint sanity build unit alone integration proxy-tests plane-tests machines molecule
 test:  ## every check of the project; on 2 cores an hour or more when nothing is cached, less than one later
 	@$(PYTHON) scripts/test.py
 
 test-matrix: env-test  ## the tests against a real lab, for every Kubernetes version: VERSIONS="1.37.1 1.36.4"
 	@for version in $(VERSIONS); do \
 	    echo "Kubernetes $$version"; \
-	    LAB_KUBERNETES=$$version $(PYTHON) scripts/test.py packages binaries alone integration plane-tests || exit 1; \
+	    LAB_KUBERNETES=$$version $(PYTHON) scripts/test.py packages binaries alone integration proxy-tests plane-tests || exit 1; \
 	done
 	@$(PYTHON) scripts/test.py plane-tests -- -m versions
 
@@ -59,8 +59,9 @@ build: env-test  ## build the collection's archive and check what is in it
 unit: env-test  ## unit tests; ARGS="-k name" to choose
 alone: env-test  ## the tests of a lab that compare the whole host before and after, as root
 integration: env-test  ## tests against real parts on this host, as root
+proxy-tests: env-test  ## those of kube-proxy and of rules, in namespaces of this host, as root
 plane-tests: env-test  ## those against control planes by themselves, as root
 machines: env-test  ## tests against a virtual machine, as root
 molecule: env-test  ## the scenarios on virtual machines, as root
-lint sanity build unit alone integration plane-tests machines molecule:
+lint sanity build unit alone integration proxy-tests plane-tests machines molecule:
 	@$(PYTHON) scripts/test.py $@ $(if $(ARGS),-- $(ARGS))

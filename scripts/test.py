@@ -63,6 +63,11 @@ ALL_HERE = ("packages", "env", "binaries")
 HERE = "not vm and not alone and not versions"
 # Apart from the others, which they do not disturb.
 PLANES = ("tests/integration/planes", "tests/integration/test_plane_*.py")
+# Those of kube-proxy and of rules, in namespaces and without a lab; and one that has their bridge.
+PROXY = tuple(
+    f"tests/integration/test_{name}.py"
+    for name in ("kube_proxy_change", "rules_*", "nft_*", "load*", "residue", "preflight", "balloon_api")
+)
 
 # fmt: off
 PARTS = (
@@ -91,13 +96,14 @@ PARTS = (
          check=False, needs=("packages", "env"), minutes=60, root=True),
     # These compare the whole machine before and after, so the parts with machines and labs of their own wait for them.
     Part("alone", pytest("-m", "alone", "--timeout=900", "tests/integration"), lane="lab", needs=ALL_HERE, root=True, pytest=True),
-    Part("integration", pytest("-m", HERE, "--timeout=900", "tests/integration", *(f"--ignore-glob={path}" for path in PLANES)), lane="lab", needs=ALL_HERE,
-         minutes=75, root=True, pytest=True),
+    Part("integration", pytest("-m", HERE, "--timeout=900", "tests/integration", *(f"--ignore-glob={path}" for path in (*PLANES, *PROXY))), lane="lab",
+         needs=ALL_HERE, minutes=75, root=True, pytest=True),
     Part("molecule", (f"{BIN}/molecule", "test", "--all"), lane="machines", needs=(*ALL_HERE, "alone", "kernel"), minutes=75, root=True,
          clean=(f"{BIN}/molecule", "destroy", "--all")),
     Part("plane-tests", pytest("-m", HERE, "--timeout=900", *glob(*PLANES)), lane="tools", needs=(*ALL_HERE, "alone"), minutes=30, root=True, pytest=True),
     Part("machines", pytest("-m", "vm", "--timeout=1800", "tests/integration"), lane="tools", needs=(*ALL_HERE, "alone"), minutes=30,
          root=True, pytest=True),
+    Part("proxy-tests", pytest("-m", HERE, "--timeout=900", *glob(*PROXY)), lane="tools", needs=(*ALL_HERE, "alone"), minutes=40, root=True, pytest=True),
 )
 # fmt: on
 
