@@ -12,10 +12,11 @@ well. /livez is asked, not /healthz, which is also 503 for a Node that is being 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any, Optional
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from ..._core.errors import PeerError
+from ..._core.exposition import Sample, parse_exposition
 from ..._core.host import Host
 from .config_file import healthz_url, metrics_url
 
@@ -33,9 +34,7 @@ FAILURES = (
     "kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total",
     "kubeproxy_sync_proxy_rules_iptables_restore_failures_total",
 )
-_SAMPLE = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(\{[^}]*\})?\s+(\S+)", re.ASCII)
-
-Samples = Mapping[str, Mapping[str, float]]  # by name, then by labels as written: {"{ip_family=\"IPv4\"}": 1.0}
+SYNC_METRICS = (_SYNCED, _QUEUED, *_PENDING, *FAILURES)
 
 
 def read_mode(host: Host, config: Mapping[str, Any]) -> str:
@@ -59,9 +58,9 @@ def version_in(metrics: str) -> str:
     return found[1] if found else ""
 
 
-def read_samples(host: Host, config: Mapping[str, Any]) -> Samples:
-    """Those that kube-proxy has of its own; empty where it does not answer."""
-    return parse_samples(read_metrics(host, config))
+def read_samples(host: Host, config: Mapping[str, Any]) -> tuple[Sample, ...]:
+    """Those of SYNC_METRICS; empty where kube-proxy does not answer."""
+    return parse_exposition(read_metrics(host, config), SYNC_METRICS)
 
 
 def read_metrics(host: Host, config: Mapping[str, Any]) -> str:
@@ -71,19 +70,6 @@ def read_metrics(host: Host, config: Mapping[str, Any]) -> str:
     except PeerError:
         return ""
     return answer.body.decode(errors="replace") if answer.status == 200 else ""
-
-
-def parse_samples(text: str) -> Samples:
-    """Of the Prometheus text format, those whose names begin with `kubeproxy_`; a line that is none is passed over."""
-    found: dict[str, dict[str, float]] = {}
-    for line in text.splitlines():
-        match = _SAMPLE.match(line) if line.startswith("kubeproxy_") else None
-        if match:
-            try:
-                found.setdefault(match[1], {})[match[2] or ""] = float(match[3])
-            except ValueError:
-                continue
-    return found
 
 
 def not_in_order(host: Host, config: Mapping[str, Any], mode: str) -> str:
@@ -100,25 +86,28 @@ def not_in_order(host: Host, config: Mapping[str, Any], mode: str) -> str:
     return f"it answers {status} on /livez" if status != 200 else unsynced(read_samples(host, config))
 
 
-def unsynced(samples: Samples) -> str:
-    synced, queued = samples.get(_SYNCED, {}), samples.get(_QUEUED, {})
+def unsynced(samples: Sequence[Sample]) -> str:
+    """Of SYNC_METRICS; why kube-proxy has not written all that it knows, "" when it has."""
+    synced = dict(_by_family(samples, _SYNCED))
     if not any(synced.values()):
         return "its first synchronisation has not ended"
-    for labels, at in queued.items():
-        last: Optional[float] = synced.get(labels)
-        if at and (last is None or last < at):
-            return f"changes wait to be written{_shown(labels)}"
+    for family, at in _by_family(samples, _QUEUED):
+        if synced.get(family, 0) < at:
+            return f"changes wait to be written{family}"
     for name in _PENDING:
-        for labels, count in samples.get(name, {}).items():
+        for family, count in _by_family(samples, name):
             if count:
-                return f"{count:.0f} changes wait to be written{_shown(labels)}"
+                return f"{count:.0f} changes wait to be written{family}"
     for name in FAILURES:
-        for labels, count in samples.get(name, {}).items():
+        for family, count in _by_family(samples, name):
             if count:
-                return f"{name}{labels} is {count:.0f}"
+                return f"{name}{family} is {count:.0f}"
     return ""
 
 
-def _shown(labels: str) -> str:
-    family = re.search(r'ip_family="([^"]*)"', labels)
-    return f" ({family[1]})" if family else ""
+def _by_family(samples: Sequence[Sample], name: str) -> Iterator[tuple[str, float]]:
+    """As it is told: " (IPv4)"; "" where a kube-proxy does not tell families apart, as before 1.33."""
+    for sample in samples:
+        if sample.name == name:
+            family = sample.labels.get("ip_family", "")
+            yield f" ({family})" if family else "", sample.value

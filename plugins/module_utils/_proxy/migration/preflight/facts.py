@@ -13,6 +13,7 @@ from typing import Any, Optional
 
 from ...._core.collector import collection_paused
 from ...._core.errors import BallastError, Problems, Unavailable
+from ...._core.exposition import parse_exposition, total
 from ...._core.host import Host
 from ...._core.sockets import parse_sockets
 from ...config import BACKENDS, parse_config
@@ -22,7 +23,6 @@ from ...model import IPTABLES, IPVS, NFTABLES, FamilyView, RuleConfig
 from ...parse import parse_snapshot
 from ...surroundings import Links, families, own_addresses, read_links
 from ..bridge import bridge_config
-from ..health import Samples, parse_samples
 from . import kernel, neighbours
 from .neighbours import Closed, KubeChainRule, Portmap
 from .versions import Version, parse_version
@@ -90,9 +90,9 @@ class Facts:
         """Of kube-proxy."""
         return parse_version(self.asked.kube_proxy_version)
 
-    @property
-    def samples(self) -> Samples:
-        return parse_samples(self.asked.metrics)
+    def counted(self, metric: str) -> Optional[float]:
+        """What kube-proxy has counted since its start; None where it does not tell."""
+        return total(parse_exposition(self.asked.metrics, [metric]), metric)
 
     def gate(self, name: str) -> Optional[bool]:
         """A feature gate as it would be set; None where it is not."""

@@ -52,8 +52,8 @@ def node_port_localhost_lost(facts: Facts) -> Sequence[str]:
     ports = [one for one in _node_ports(view) if one.protocol != "TCP" or not _has_localhost_proxy(facts)]
     if not ports or _served(facts.after, view).loopback:
         return []
-    counted = facts.samples.get(LOCALHOST_METRIC)
-    seen = f"{sum(counted.values()):.0f} packets" if counted else "not counted"
+    counted = facts.counted(LOCALHOST_METRIC)
+    seen = "not counted" if counted is None else f"{counted:.0f} packets"
     return [f"127.0.0.1: {_some_ports(ports)}; since kube-proxy's start: {seen}"]
 
 
@@ -92,7 +92,7 @@ def _some_ports(ports: Sequence[Frontend]) -> str:
 def conntrack_invalid(facts: Facts) -> Sequence[str]:
     conntrack = facts.asked.wanted_config.get("conntrack")
     liberal = isinstance(conntrack, Mapping) and conntrack.get("tcpBeLiberal") is True
-    counted = sum(facts.samples.get(INVALID_METRIC, {}).values())
+    counted = facts.counted(INVALID_METRIC)
     if liberal or not counted or (facts.kernel is not None and facts.kernel >= _LIBERAL_KERNEL):
         return []
     return [f"{counted:.0f} packets dropped since kube-proxy's start"]
