@@ -13,6 +13,8 @@ from typing import Optional
 from ansible_collections.ballast.kube.plugins.module_utils._core.local import host_error
 from tests.unit.fake_parts import Node
 
+_NO_NODE = Node("")
+
 
 class FakePaths:
     _nodes: dict[str, Node]
@@ -24,6 +26,8 @@ class FakePaths:
     def _resolve(self, path: str, *, depth: int = 0) -> str:
         """The path with every symbolic link in it followed. Nothing is asked more often, so it adds texts and joins no paths."""
         assert path.startswith("/"), f"a path is absolute: {path!r}"
+        if self._nodes.get(path, _NO_NODE).kind in ("file", "directory"):
+            return path  # nodes stand under their real paths
         real = ""
         for part in os.path.normpath(path).split("/")[1:]:
             real = f"{real}/{part}" if real != "/" else f"/{part}"
