@@ -188,6 +188,7 @@ def test_check_mode_removes_nothing_and_absent_leaves_nothing(lab: Lab) -> None:
     assert lab.guest("echo here") == "here\n"
     ansible("lab_vm", state="absent", state_dir=str(lab.state_dir))
     assert not lab.state_dir.exists()
+    assert not lab.state_dir.parent.exists() or list(lab.state_dir.parent.iterdir()), "of other tests at work"
     assert str(lab.state_dir) not in run("ps", "-eo", "args")
     links = json.loads(run("ip", "-json", "link", "show", "master", BRIDGE) or "[]")
     assert [link for link in links if link] == []

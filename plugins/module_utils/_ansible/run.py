@@ -20,6 +20,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 from ansible.module_utils.basic import AnsibleModule
 
 from .._core.collector import values_kept
+from .._core.emptied import remove_emptied
 from .._core.engine import Engine, Finding
 from .._core.errors import BallastError, HostError
 from .._core.events import FileSink, NullSink, Progress, Sink
@@ -154,8 +155,7 @@ def _forget_events(module: AnsibleModule, host: Host) -> None:
     directory = module.params.get("state_dir")
     if directory and _is_removal(module):
         host.remove(_default_events(module))
-        if host.stat(directory) and not host.listdir(directory):
-            host.remove_directory(directory)
+        remove_emptied(host, directory)
 
 
 def _is_removal(module: AnsibleModule) -> bool:

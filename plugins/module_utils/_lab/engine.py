@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Optional
 
 from .._core.cgroup_paths import cgroup_hierarchies, slice_unit
+from .._core.emptied import remove_emptied
 from .._core.engine import Finding, ResourceEngine
 from .._core.errors import BallastError, Problems
 from .._core.events import Progress
@@ -184,7 +185,7 @@ class LabEngine(ResourceEngine[Desired]):
             _remove_results(host, desired.state_dir)
         done = super().apply(plan, desired, host, progress)
         if desired.lab is None and desired.name:
-            _remove_empty(host, desired.state_dir)
+            remove_emptied(host, desired.state_dir)
         return done
 
     def verify(self, desired: Desired, host: Host, progress: Progress) -> list[Finding]:
@@ -214,14 +215,6 @@ def _remove_results(host: Host, lab_dir: str) -> None:
         host.remove(os.path.join(lab_dir, name))
     for name in RESULT_DIRECTORIES:
         host.remove_tree(os.path.join(lab_dir, name))
-
-
-def _remove_empty(host: Host, lab_dir: str) -> None:
-    """The directory, unless something is in it that is not ours."""
-    parent = os.path.dirname(lab_dir)
-    for directory in (lab_dir, *([parent] if os.path.basename(parent) == MARK else [])):
-        if host.stat(directory) and not host.listdir(directory):
-            host.remove_directory(directory)
 
 
 def record_path(lab_dir: str) -> str:

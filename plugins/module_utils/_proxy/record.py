@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Optional
 
+from .._core.emptied import remove_emptied
 from .._core.host import Host
 from .._core.kinds import sysctl_path
 from .._core.names import MARK
@@ -62,9 +63,7 @@ def write_record(host: Host, backend: str, record: Record) -> None:
     path = _path(host, backend)
     if record.is_empty:
         host.remove(path)
-        for directory in (DIRECTORY, os.path.dirname(DIRECTORY)):
-            if host.stat(directory) is not None and not host.listdir(directory):
-                host.remove_directory(directory)
+        remove_emptied(host, DIRECTORY)
         return
     host.make_directory(DIRECTORY)
     shown = {

@@ -133,12 +133,7 @@ class VmEngine(ResourceEngine[VmDesired]):
             if step.kind == "machine" and step.after != ABSENT and _runs(step.before):
                 progress.started(step.group, f"power off {os.path.basename(step.target)}")
                 ask_to_power_off(host, step.target, fields(step.before))
-        done = super().apply(plan, desired, host, progress)
-        if done and not desired.present and not host.stat(os.path.join(desired.state_dir, "ledger.jsonl")):
-            host.remove(os.path.join(desired.state_dir, "events.jsonl"))
-            if host.stat(desired.state_dir) and not host.listdir(desired.state_dir):
-                host.remove_directory(desired.state_dir)
-        return done
+        return super().apply(plan, desired, host, progress)
 
     def verify(self, desired: VmDesired, host: Host, progress: Progress) -> list[Finding]:
         """Wait until every machine answers ssh and runs a command; end at once when one has died."""

@@ -20,12 +20,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Optional
 
+from ..._core.emptied import remove_emptied
 from ..._core.engine import Finding, ResourceEngine
 from ..._core.errors import BallastError, Problems
 from ..._core.events import Progress
 from ..._core.host import Host, LocalHost
 from ..._core.kinds import BASE_KINDS, Kind, file
-from ..._core.names import MARK
 from ..._core.plan import Plan, Resource, Step
 from ..._core.shared import SHARED_KINDS, shared_directory
 from ..._lab.engine import REGISTRY, left, registered
@@ -150,7 +150,7 @@ class NamedEngine(ResourceEngine[Named]):
                 host.remove(os.path.join(desired.state_dir, result))
         done = super().apply(plan, desired, host, progress)
         if is_removal:
-            _remove_empty(host, desired.state_dir)
+            remove_emptied(host, desired.state_dir)
         return done
 
     def verify(self, desired: Named, host: Host, progress: Progress) -> list[Finding]:
@@ -237,12 +237,3 @@ def _others(host: Host, plane_dir: str) -> Iterator[Settings]:
         settings = read_settings(host, directory) if directory and directory != plane_dir else None
         if settings is not None:
             yield settings
-
-
-def _remove_empty(host: Host, plane_dir: str) -> None:
-    """The directory, and those above that were made for it, unless something is in them that is not ours."""
-    parent = os.path.dirname(plane_dir)
-    above = [parent, os.path.dirname(parent)] if os.path.basename(parent) == "planes" else []
-    for directory in (plane_dir, *(path for path in above if os.path.basename(path) in ("planes", MARK))):
-        if host.stat(directory) and not host.listdir(directory):
-            host.remove_directory(directory)
