@@ -115,7 +115,7 @@ def _module(road: Road, options: Mapping[str, Any]) -> Mapping[str, Any]:
     }
     node = Node(road.made.host.namespace, road.made.host, road.made.host)
     run = run_module(node, "kube_proxy", given, road.proxy.place)
-    return {"seconds": run.process_seconds, "wall": run.wall_seconds, "result": run.result}
+    return {"seconds": run.process_seconds, "wall": run.wall_seconds, "stages": run.result["seconds"]}
 
 
 SWITCHES: Mapping[str, Switch] = {STOCK: stock, BALLAST: ballast, ROLLBACK: rollback}

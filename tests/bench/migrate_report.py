@@ -71,12 +71,13 @@ def _outage(seconds: Sequence[float]) -> str:
 
 def _notes(found: Found) -> str:
     machine, tools, sizes = found["machine"], found["tools"], found["sizes"]
+    rounds = f"median and range of {sizes['rounds']} rounds" if sizes["rounds"] > 1 else "one round"
     quiet = sum(one["total"]["attempts"] for one in found["calm"].values())
     took = max(one["total"]["p99_seconds"] for one in found["calm"].values()) * 1000
     return (
         f"Measured on {machine['cpus']} cores ({machine['cpu']}), {machine['memory_mib'] // 1024} GiB, Linux {machine['kernel']}, {tools['nft']}, "
-        f"{tools['iptables'].partition(' (')[0]}, Kubernetes {found['kubernetes']}, {sizes['services']:,} Services x 4 endpoints; median and range of "
-        f"{sizes['rounds']} rounds, in which the ways take turns. Under load: 500 new TCP connections and 500 UDP requests per second from a pod, as many "
+        f"{tools['iptables'].partition(' (')[0]}, Kubernetes {found['kubernetes']}, {sizes['services']:,} Services x 4 endpoints; "
+        f"{rounds}, in which the ways take turns. Under load: 500 new TCP connections and 500 UDP requests per second from a pod, as many "
         "from the node, 100 of each from outside to node ports, one attempt each with a second's time, and 200 long-lived TCP connections that ask ten times "
         f"a second. Before, in {sizes['calm']} s for each variant of iptables, none of {quiet:,} failed (p99 {took:.1f} ms). An outage is the time from a "
         "first failed connection to the next that succeeds, of one client to one Service; a silence that of a long-lived connection without an answer. "
