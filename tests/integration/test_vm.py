@@ -67,6 +67,11 @@ class Lab:
     def vm(self, **other: Any) -> dict[str, Any]:
         return ansible("lab_vm", **{**self.options, **other})
 
+    def pid(self) -> int:
+        """Of the machine as it runs now."""
+        found: int = ansible("lab_vm_info", state_dir=str(self.state_dir))["vms"][0]["pid"]
+        return found
+
     def guest(self, order: str, *, stdin: bytes = b"") -> str:
         """The output of a shell command in the machine."""
         options = shlex.split(self.made["vms"][0]["ssh_arguments"])
@@ -105,8 +110,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 def test_a_killed_machine_is_found_and_started_again(lab: Lab) -> None:
     """The first, since a machine in its first seconds has the most to lose: ssh refuses one that has another key."""
     lab.guest("echo written >/root/written; sync /root/written /root")
-    pid = ansible("lab_vm_info", state_dir=str(lab.state_dir))["vms"][0]["pid"]
-    os.kill(pid, signal.SIGKILL)
+    os.kill(lab.pid(), signal.SIGKILL)
     assert [step["title"] for step in lab.vm()["steps"]] == ["virtual machine vm1"]
     assert lab.guest("cat /root/written") == "written\n"
 
@@ -131,8 +135,7 @@ def test_the_guest_is_what_a_node_needs(lab: Lab) -> None:
 
 
 def test_a_machine_of_one_processor_has_one_of_the_host(lab: Lab) -> None:
-    pid = ansible("lab_vm_info", state_dir=str(lab.state_dir))["vms"][0]["pid"]
-    bound = os.sched_getaffinity(pid)
+    bound = os.sched_getaffinity(lab.pid())
     assert len(bound) == (1 if lab.made["engine"] == "uml" else len(os.sched_getaffinity(0)))
     assert bound <= os.sched_getaffinity(0)
 

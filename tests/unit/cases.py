@@ -19,10 +19,10 @@ leaves the machine exactly as it was given.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Optional, TypeVar
-from unittest.mock import patch
 
 import pytest
 import yaml
@@ -30,7 +30,7 @@ import yaml
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine import Desired, ResourceEngine
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, Problems
 from ansible_collections.ballast.kube.plugins.module_utils._core.events import NullSink, Progress
-from ansible_collections.ballast.kube.plugins.module_utils._core.plan import Plan, Resource
+from ansible_collections.ballast.kube.plugins.module_utils._core.plan import Plan
 from tests.unit.fakes import FakeHost, Killed
 
 D = TypeVar("D", bound=Desired)
@@ -112,24 +112,7 @@ def check_kills(
     holds: Callable[[FakeHost], bool],
 ) -> int:
     """Kill the program at every effect of making and of removing; answers how many kills there were."""
-    # Pure, and asked for the same two things thousands of times.
-    known = {id(one): engine.resources(one) for one in (want, nothing)}
-    unknown = engine.resources
-
-    def resources(desired: D) -> list[Resource]:
-        return known[id(desired)] if id(desired) in known else unknown(desired)
-
-    with patch.object(engine, "resources", resources):
-        return _kills(engine, machine, want, nothing, holds)
-
-
-def _kills(
-    engine: ResourceEngine[D],
-    machine: Callable[[], FakeHost],
-    want: D,
-    nothing: D,
-    holds: Callable[[FakeHost], bool],
-) -> int:
+    engine = _computed_once(engine, want, nothing)
     kills = 0
     for first, again in ((want, want), (want, nothing), (nothing, want), (nothing, nothing)):
         number = 1
@@ -156,6 +139,14 @@ def _kills(
             kills += 1
             number += 1
     return kills
+
+
+def _computed_once(engine: ResourceEngine[D], *asked: D) -> ResourceEngine[D]:
+    """The engine, but what it wants, which is pure, is kept: kills ask for the same two things thousands of times."""
+    known = {id(one): engine.resources(one) for one in asked}
+    once = copy(engine)
+    once.resources = lambda desired: known.get(id(desired)) or engine.resources(desired)  # type: ignore[method-assign]
+    return once
 
 
 def plan_of(engine: ResourceEngine[D], desired: D, host: FakeHost) -> Plan:

@@ -23,6 +23,14 @@ class FakePaths:
     def now(self) -> float:
         raise NotImplementedError
 
+    def paths(self, under: str = "/") -> list[str]:
+        return sorted(path for path in self._nodes if path == under or path.startswith(under.rstrip("/") + "/"))
+
+    def _forget(self, real: str) -> None:
+        """The node and all below it."""
+        for path in self.paths(real):
+            del self._nodes[path]
+
     def _resolve(self, path: str, *, depth: int = 0) -> str:
         """The path with every symbolic link in it followed. Nothing is asked more often, so it adds texts and joins no paths."""
         assert path.startswith("/"), f"a path is absolute: {path!r}"

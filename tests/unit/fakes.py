@@ -126,8 +126,7 @@ class FakeHost(FakePaths):
 
     def end_cgroup(self, path: str) -> None:
         """It goes. Those above stay, as under systemd, when nothing is in them any more."""
-        for other in self.paths(path):
-            del self._nodes[other]
+        self._forget(path)
 
     def given_process(self, argv: Sequence[str], *, ignores: Iterable[int] = ()) -> int:
         self._next_pid += 1
@@ -184,9 +183,6 @@ class FakeHost(FakePaths):
         self._locked = set()
 
     # What tests look at.
-
-    def paths(self, under: str = "/") -> list[str]:
-        return sorted(path for path in self._nodes if path == under or path.startswith(under.rstrip("/") + "/"))
 
     def text(self, path: str) -> str:
         return self._nodes[path].data.decode()
@@ -262,8 +258,7 @@ class FakeHost(FakePaths):
     def end_process(self, pid: int) -> None:
         """It ends; /proc and its cgroups no longer list it. No effect: the machine did it."""
         self.processes.pop(pid, None)
-        for path in self.paths(f"/proc/{pid}"):
-            del self._nodes[path]
+        self._forget(f"/proc/{pid}")
         for path, node in self._nodes.items():
             if path.endswith("/cgroup.procs") and str(pid).encode() in node.data.split():
                 left = [line for line in node.data.split() if line != str(pid).encode()]
@@ -351,8 +346,7 @@ class FakeHost(FakePaths):
             raise mounted_error(path, below)
         self._refuse_kernel("remove", real)
         self._effect("remove_tree", path)
-        for other in self.paths(real):
-            del self._nodes[other]
+        self._forget(real)
 
     def make_directory(self, path: str, *, mode: int = 0o755) -> None:
         found = self._find(path)
@@ -386,8 +380,7 @@ class FakeHost(FakePaths):
         if root and self._nodes[os.path.join(real, "cgroup.procs")].data.strip():
             raise host_error("remove directory", path, OSError(errno.EBUSY, os.strerror(errno.EBUSY)))
         self._effect("remove_directory", path)
-        for other in self.paths(real):
-            del self._nodes[other]
+        self._forget(real)
 
     def symlink(self, path: str, to: str) -> None:
         path = self._real_parent("link", path)

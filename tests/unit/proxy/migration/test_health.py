@@ -107,6 +107,7 @@ def test_a_family_that_was_never_written_is_waited_for() -> None:
 
 @pytest.mark.parametrize("text", ["", "<html>not found</html>", "kubeproxy_", "kubeproxy_x{", "kubeproxy_x one"])
 def test_what_is_no_metrics_is_not_in_order(text: str) -> None:
+    assert samples(text) == ()
     assert unsynced(samples(text)) == FIRST
 
 
