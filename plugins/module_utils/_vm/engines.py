@@ -137,10 +137,14 @@ def _uml(engine: Engine, machine: Machine, kernel: Kernel, line: str) -> list[st
     ]
 
 
+# Nobody writes it, but a machine of User Mode Linux locks the one under its disk, before which QEMU would not start.
+_IMAGE = "format=raw,readonly=on,file.locking=off"
+
+
 def _qemu(engine: Engine, machine: Machine, kernel: Kernel, line: str) -> list[str]:
     # Source: qemu-system-x86_64(1).
     accelerator, processor = ("kvm", "host") if engine.name == "kvm" else ("tcg,thread=multi", "max,cx16=off")
-    root = f"file={machine.disk},format=qcow2" if machine.tap else f"file={machine.image},format=raw,readonly=on"
+    root = f"file={machine.disk},format=qcow2" if machine.tap else f"{_IMAGE},file={machine.image}"
     disks = [kernel.modules, *(disk.path for disk in machine.disks)]
     network = [
         *("-netdev", f"tap,id=net0,ifname={machine.tap},script=no,downscript=no"),
@@ -155,7 +159,7 @@ def _qemu(engine: Engine, machine: Machine, kernel: Kernel, line: str) -> list[s
         *("-serial", "stdio", "-qmp", f"unix:{machine.directory}/qmp.sock,server=on,wait=off"),
         *("-kernel", kernel.vmlinuz, "-initrd", kernel.initrd, "-append", line),
         *("-drive", f"if=virtio,{root}"),
-        *(word for path in disks for word in ("-drive", f"if=virtio,format=raw,readonly=on,file={path}")),
+        *(word for path in disks for word in ("-drive", f"if=virtio,{_IMAGE},file={path}")),
         *("-device", "virtio-rng-pci"),
         *(network if machine.tap else ("-nic", "none")),
     ]
