@@ -37,8 +37,9 @@ DELETE = "delete chain"
 INSERT = "insert rule"
 REMOVE = "delete rule"
 
-_SAVE_SECONDS = 120
-_RESTORE_SECONDS = 900  # the nft variant takes minutes for 10,000 Services
+# The nft variant takes minutes for 10,000 Services, and longer where the processors have other work.
+_SAVE_SECONDS = 600
+_RESTORE_SECONDS = 1800
 _LOCK_SECONDS = 60  # how long another program may hold the lock of the legacy variant
 # How the comments of kube-proxy's jumps begin; the last three are of the userspace mode.
 _COMMENTS = ("kube", "handle ClusterIPs", "handle service NodePorts", "Ensure that non-local NodePort")

@@ -77,7 +77,7 @@ MESSAGES = Messages(
             id="migrate-gate",
             error=PeerError,
             text="kube-proxy in mode {mode} was not in order within {seconds} seconds",
-            remedy=f"see kube-proxy's log, {_AGAIN}",
+            remedy=f"see kube-proxy's log; where it only needs longer, give more verify_seconds; {_AGAIN}",
         ),
         Message(
             id="migrate-audit",

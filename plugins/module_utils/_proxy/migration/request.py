@@ -30,7 +30,7 @@ SPEC: dict[str, Any] = {
     "acknowledge": {"type": "list", "elements": "str", "default": []},
     "probe_service": {"type": "str", "default": ""},
     "drain_seconds": {"type": "int", "default": 30},
-    "verify_seconds": {"type": "int", "default": 600},
+    "verify_seconds": {"type": "int", "default": 1800},
     "confirm_within": {"type": "int", "default": 0},
     "state_dir": {"type": "path", "default": "/var/lib/ballast/kube-proxy"},
 }
