@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,35 +17,36 @@ from tests.bench.rules_report import markdown, told
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/kube-proxy-backends.md"
+_ORIGINS = {"legacy": "iptables (legacy)", "nft": "iptables (nft)", "ipvs": "ipvs"}
 _WAYS = {"stock": "edited, restarted", "ballast": "`kube_proxy`", "rollback": "`kube_proxy`, rolled back"}
 
 Found = Mapping[str, Any]
 
 
-def write_report(found: Found, results: Optional[Path]) -> None:
-    """Prints the table; with `results`, also writes it and the raw figures."""
-    text = table(found)
-    print(text)
+def write_report(origin: str, found: Found, results: Optional[Path]) -> None:
+    """Prints the table of that origin; with `results`, writes it and the raw figures beside those of the others."""
+    print(table(origin, found))
     if results is None:
         return
-    write_results(results, found)
-    write_between_marks(PAGE, "migrate", text)
+    every = json.loads(results.read_text(encoding="utf-8")) if results.exists() else {}
+    every = {**every, origin: found}
+    write_results(results, every)
+    write_between_marks(PAGE, "migrate", "\n\n".join(table(name, every[name]) for name in _ORIGINS if name in every))
 
 
-def table(found: Found) -> str:
+def table(origin: str, found: Found) -> str:
     heads = ["switch", "by", "new connections failed", "longest outage", "long-lived broken", "longest silence", "took"]
-    by_row: dict[tuple[str, bool, bool, int], list[Found]] = {}
+    by_row: dict[tuple[bool, bool, int], list[Found]] = {}
     for one in found["switches"]:
-        key = (one["variant"], one["to"] == "iptables", one["fresh"], list(_WAYS).index(one["by"]))
+        key = (one["to"] != "nftables", one["fresh"], list(_WAYS).index(one["by"]))
         by_row.setdefault(key, []).append(one)
-    rows = [_row(ones) for _key, ones in sorted(by_row.items())]
+    rows = [_row(_ORIGINS[origin], ones) for _key, ones in sorted(by_row.items())]
     return "\n".join([*markdown(heads, rows), "", _notes(found)])
 
 
-def _row(ones: Sequence[Found]) -> list[str]:
+def _row(origin: str, ones: Sequence[Found]) -> list[str]:
     """Of the same switch in several rounds."""
-    iptables = f"iptables ({ones[0]['variant']})"
-    title = f"{iptables} to nftables" if ones[0]["to"] == "nftables" else f"nftables to {iptables}"
+    title = f"{origin} to nftables" if ones[0]["to"] == "nftables" else f"nftables to {origin}"
     return [
         title + (", never before" if ones[0]["fresh"] else ""),
         _WAYS[ones[0]["by"]],
@@ -70,17 +72,11 @@ def _outage(seconds: Sequence[float]) -> str:
 
 
 def _notes(found: Found) -> str:
-    machine, tools, sizes = found["machine"], found["tools"], found["sizes"]
+    machine, tools, sizes, calm = found["machine"], found["tools"], found["sizes"], found["calm"]["total"]
     rounds = f"median and range of {sizes['rounds']} rounds" if sizes["rounds"] > 1 else "one round"
-    quiet = sum(one["total"]["attempts"] for one in found["calm"].values())
-    took = max(one["total"]["p99_seconds"] for one in found["calm"].values()) * 1000
     return (
         f"Measured on {machine['cpus']} cores ({machine['cpu']}), {machine['memory_mib'] // 1024} GiB, Linux {machine['kernel']}, {tools['nft']}, "
-        f"{tools['iptables'].partition(' (')[0]}, Kubernetes {found['kubernetes']}, {sizes['services']:,} Services x 4 endpoints; "
-        f"{rounds}, in which the ways take turns. Under load: 500 new TCP connections and 500 UDP requests per second from a pod, as many "
-        "from the node, 100 of each from outside to node ports, one attempt each with a second's time, and 200 long-lived TCP connections that ask ten times "
-        f"a second. Before, in {sizes['calm']} s for each variant of iptables, none of {quiet:,} failed (p99 {took:.1f} ms). An outage is the time from a "
-        "first failed connection to the next that succeeds, of one client to one Service; a silence that of a long-lived connection without an answer. "
-        '"Never before" is a node on which no kube-proxy had been in iptables mode: there, nothing else keeps connection tracking alive. '
-        "A restart takes until kube-proxy's first synchronisation has ended, the module until all its gates hold."
+        f"{tools['iptables'].partition(' (')[0]}, Kubernetes {found['kubernetes']}, {sizes['services']:,} Services x 4 endpoints, load of {sizes['rate']}; "
+        f"{rounds}, in which the ways take turns. In {sizes['calm']} s before them, none of {calm['attempts']:,} new connections failed "
+        f"(p99 {calm['p99_seconds'] * 1000:.1f} ms)."
     )

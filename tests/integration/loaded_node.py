@@ -27,7 +27,6 @@ POD_IP = "10.244.1.10"
 LOCAL, AWAY = ("10.244.1.20", "10.244.1.21"), ("10.244.2.20", "10.244.2.21")
 OUTSIDE_IP, OUTSIDE_GATEWAY = "10.60.0.2", "10.60.0.1"
 NODE_PORTS = {"TCP": 30080, "UDP": 30053}
-RATE, OUTSIDE_RATE, HELD = 500, 100, 200
 _FIRST_SERVER_PORT = 9000
 _BRIDGE_MAC = "02:00:00:00:00:01"
 # On the node a client has them for itself: no listener, none of its ephemeral ports and no node port is among them.
@@ -36,13 +35,27 @@ _CLIENT_PORTS, _HELD_PORTS = (1100, 60999), (61000, 64999)
 
 
 @dataclass(frozen=True)
+class Rates:
+    """How much load there is."""
+
+    new: int = 500  # connections, and as many UDP requests, per second, from the pod and from the node each
+    outside: int = 100  # the same from outside
+    held: int = 200  # long-lived connections, half of them from the pod
+
+    @classmethod
+    def of(cls, new: int) -> Rates:
+        """In the same proportions."""
+        return cls(new, new // 5, new * 2 // 5)
+
+
+@dataclass(frozen=True)
 class LoadedNode:
     host: NodeHost
     client: InNamespace
     outside: InNamespace
 
-    def clients(self, numbers: tuple[int, ...]) -> list[Client]:
-        """With load on the `loaded` Services of those numbers, the last of which has node ports."""
+    def clients(self, numbers: tuple[int, ...], rates: Rates) -> list[Client]:
+        """With so much load on the `loaded` Services of those numbers, the last of which has node ports."""
         flows = {
             kind: tuple(
                 Target(cluster.name(number), cluster.cluster_ip(number), cluster.PORT, _FIRST_SERVER_PORT + at)
@@ -55,23 +68,23 @@ class LoadedNode:
             Client(
                 "pod",
                 self.client,
-                tuple(Flow(f"pod {kind}", kind, POD_IP, _CLIENT_PORTS, RATE, flows[kind]) for kind in NODE_PORTS),
-                Held(HELD // 2, POD_IP, _HELD_PORTS, flows["TCP"]),
+                tuple(Flow(f"pod {kind}", kind, POD_IP, _CLIENT_PORTS, rates.new, flows[kind]) for kind in NODE_PORTS),
+                Held(rates.held // 2, POD_IP, _HELD_PORTS, flows["TCP"]),
             ),
             Client(
                 "host",
                 self.host,
                 tuple(
-                    Flow(f"host {kind}", kind, NODE_IP, _NODE_CLIENT_PORTS, RATE, (*flows[kind], ports[kind]))
+                    Flow(f"host {kind}", kind, NODE_IP, _NODE_CLIENT_PORTS, rates.new, (*flows[kind], ports[kind]))
                     for kind in NODE_PORTS
                 ),
-                Held(HELD - HELD // 2, NODE_IP, _HELD_PORTS, (*flows["TCP"], ports["TCP"])),
+                Held(rates.held - rates.held // 2, NODE_IP, _HELD_PORTS, (*flows["TCP"], ports["TCP"])),
             ),
             Client(
                 "outside",
                 self.outside,
                 tuple(
-                    Flow(f"outside {kind}", kind, OUTSIDE_IP, _CLIENT_PORTS, OUTSIDE_RATE, (ports[kind],))
+                    Flow(f"outside {kind}", kind, OUTSIDE_IP, _CLIENT_PORTS, rates.outside, (ports[kind],))
                     for kind in NODE_PORTS
                 ),
             ),

@@ -35,6 +35,7 @@ from tests.integration.kube_proxy import CONFIG, NODE, NodeHost
 from tests.integration.wire import entered
 
 LEGACY, NFT = "legacy", "nft"  # the variants of iptables
+VIRTUAL_SERVERS = Path("/proc/net/ip_vs")  # each network namespace has its own; none without the module
 _CGROUP = "ballast-test-kube-proxy"
 _TOOLS = tuple(f"{ip}{tool}" for ip in ("iptables", "ip6tables") for tool in ("", "-save", "-restore"))
 _LAST_SYNC = re.compile(r"^kubeproxy_sync_proxy_rules_last_timestamp_seconds(\{[^}]*\})? (\S+)$", re.MULTILINE)
@@ -112,6 +113,11 @@ class SupervisedProxy:
         """Chains of Services that a variant of iptables has."""
         argv = [f"xtables-{variant}-multi", "iptables-save", "-t", "nat"]
         return self.host.run(argv, timeout=300).stdout.count("\n:KUBE-SVC-")
+
+    def virtual_servers(self) -> int:
+        """Of its ipvs mode, in this namespace."""
+        found = (self.host.read(str(VIRTUAL_SERVERS)) or b"").splitlines()
+        return sum(line.startswith((b"TCP", b"UDP")) for line in found)
 
     def tables(self) -> list[str]:
         """Of kube-proxy's nftables mode."""

@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,19 +30,16 @@ from tests.bench.migrate import ACKNOWLEDGE, Sizes
 from tests.bench.migrate import Bench as Cluster
 from tests.bench.rules import binaries
 from tests.integration.kube_proxy import BRIDGE, NODE, Api, control_plane
-from tests.integration.loaded_node import LoadedNode, loaded_node
+from tests.integration.loaded_node import LoadedNode, Rates, loaded_node
 from tests.integration.supervised_proxy import LEGACY, SupervisedProxy, supervised
 from tests.integration.wire import entered
-from tests.load.running import Client, Load, load
+from tests.load.running import Load, load
 
 VERSION = os.environ.get("LAB_KUBERNETES", "1.37.1")
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / ".build/collections"), str(ROOT)])}
 NFTABLES, IPTABLES = "nftables", "iptables"
-RATE, HELD = (
-    20,
-    8,
-)  # connections per second of each kind, and long-lived ones of a client: the machine has other work too
+RATES = Rates(new=20, outside=20, held=16)  # the machine has other work too
 CONFIRM_SECONDS = 3
 OTHER = {NFTABLES: IPTABLES, IPTABLES: NFTABLES}
 
@@ -123,11 +120,6 @@ class Node:
             assert found.held.broken == 0, found.held
 
 
-def _gently(client: Client) -> Client:
-    flows = tuple(replace(flow, rate=RATE) for flow in client.flows)
-    return replace(client, flows=flows, held=client.held and replace(client.held, count=HELD))
-
-
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     place = tmp_path_factory.mktemp("change")
@@ -141,9 +133,8 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
             supervised(made.host, program, kubeconfig, place / "proxy", mode=IPTABLES, variant=LEGACY)
         )
         proxy.wait_for_sync(IPTABLES, since=began, timeout=120)
-        clients = [_gently(one) for one in made.clients(numbers)]
-        running = undo.enter_context(load(clients, place))
-        running.wait_for_held(2 * HELD)
+        running = undo.enter_context(load(made.clients(numbers, RATES), place))
+        running.wait_for_held()
         node = Node(made, proxy, running, api)
         undo.callback(node.clear)
         yield node

@@ -46,7 +46,7 @@ def loaded(host: InNamespace, place: Path) -> Iterator[Load]:
     flows = tuple(Flow(f"client {kind}", kind, HERE, _PORTS, RATE, target) for kind in ("TCP", "UDP"))
     held = Held(HELD, HERE, (64001, 65535), target)
     with load([Client("client", host, flows, held)], place) as running:
-        running.wait_for_held(HELD)
+        running.wait_for_held()
         yield running
 
 
@@ -79,7 +79,7 @@ def test_it_counts_what_a_server_that_is_away_for_a_second_costs(tmp_path: Path)
         returns = time.monotonic()
         with server(there, "s", THERE, [PORT]):
             back = time.monotonic()
-            running.wait_for_held(HELD)
+            running.wait_for_held()
             time.sleep(1)
             found = running.summary(since=begun, until=time.monotonic() - 2)
     lost = decided_between(found, running, (left, away), (returns, back))

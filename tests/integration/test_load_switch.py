@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.migrate import IPTABLES, NFTABLES, STOCK, Bench, Sizes, calm_at_last, switched
+from tests.bench.migrate import IPTABLES, NFTABLES, ORIGINS, STOCK, Bench, Sizes, calm_at_last, switched
 from tests.bench.rules import binaries
 from tests.integration.kube_proxy import control_plane
 from tests.integration.loaded_node import AWAY, LOCAL
@@ -28,7 +28,7 @@ def test_a_stock_restart_fails_connections_and_a_time_without_one_does_not(varia
     bin_dir, version = binaries(VERSION)
     with control_plane(version, bin_dir, tmp_path) as api, ExitStack() as undo:
         bench = Bench(api, bin_dir, tmp_path, Sizes(services=500, calm=5, rounds=1))
-        road = bench.road(undo, variant, bench.fill(), IPTABLES)
+        road = bench.road(undo, ORIGINS[variant], bench.fill(), IPTABLES)
         quiet = calm_at_last(road.running, 5)  # in which nothing fails
         assert quiet["total"]["attempts"] > 5000
         there = switched(road, STOCK, NFTABLES)

@@ -14,10 +14,12 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 ROOT = Path(__file__).resolve().parents[2]
-_KERNEL = "linux.uml"  # Debian's package user-mode-linux, which the virtual machines of the lab are made of as well
+KERNEL = "linux.uml"  # Debian's package user-mode-linux, which the virtual machines of the lab are made of as well
 
 _INIT = """\
 #!/bin/sh
@@ -27,41 +29,53 @@ mount -t sysfs sys /sys
 mount -t tmpfs run /run
 {prepare}
 cd {root}
-timeout {seconds} {python} -m pytest -q --color=no --tb=short -p no:cacheprovider {tests}
-echo "pytest ended with $?"
+timeout {seconds} {order}
+echo "ended with $?"
 echo o > /proc/sysrq-trigger
 sleep 60
 """
 
 
 def is_there() -> bool:
-    return shutil.which(_KERNEL) is not None
+    return shutil.which(KERNEL) is not None
 
 
 def run_tests(*tests: str, prepare: str, place: Path, seconds: int) -> None:
-    """These files of tests, by the same interpreter, in a machine that ends with them. `prepare` is shell, run first."""
+    """These files of tests, by the same interpreter. `prepare` is shell, run first."""
+    order = [sys.executable, "-m", "pytest", "-q", "--color=no", "--tb=short", "-p", "no:cacheprovider", *tests]
+    log = place / "console"
+    with log.open("w", encoding="utf-8") as console:
+        run(order, prepare=prepare, place=place, seconds=seconds, console=console)
+    told = log.read_text(encoding="utf-8", errors="replace")
+    assert "ended with 0" in told, told[-20000:]
+    assert re.search(r"\d+ passed", told)
+
+
+def run(
+    order: Sequence[str],
+    *,
+    prepare: str,
+    place: Path,
+    seconds: int,
+    console: IO[str],
+    kernel: Sequence[str] = (KERNEL,),
+    memory_mib: int = 768,
+) -> None:
+    """A command in a machine that ends with it, all of whose output goes to `console`. `kernel` may have options."""
     init = place / "init"
-    words = {"prepare": prepare, "root": shlex.quote(str(ROOT)), "seconds": seconds - 60, "tests": " ".join(tests)}
-    init.write_text(_INIT.format(**words, python=shlex.quote(sys.executable)))
+    words = {"prepare": prepare, "root": shlex.quote(str(ROOT)), "seconds": seconds - 60, "order": shlex.join(order)}
+    init.write_text(_INIT.format(**words))
     init.chmod(0o755)
     # On one processor: see _bound in _vm/kinds.py.
-    argv = ["taskset", "--cpu-list", str(max(os.sched_getaffinity(0))), _KERNEL]
-    argv += ["root=/dev/root", "rootfstype=hostfs", "ro", "mem=768M", "quiet", f"init={init}"]
+    argv = ["taskset", "--cpu-list", str(max(os.sched_getaffinity(0))), *kernel]
+    argv += ["root=/dev/root", "rootfstype=hostfs", "ro", f"mem={memory_mib}M", "quiet", f"init={init}"]
     argv += [f"umid=ballast-test-{os.getpid()}", f"uml_dir={place}", "con=null", "con0=null,fd:1", "ssl=null"]
     vm = subprocess.Popen(
-        argv,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,
+        argv, stdin=subprocess.DEVNULL, stdout=console, stderr=subprocess.STDOUT, start_new_session=True
     )
     try:
-        console, _errors = vm.communicate(timeout=seconds)
+        vm.wait(timeout=seconds)
     finally:
         if vm.poll() is None:  # its processes are several
             os.killpg(vm.pid, signal.SIGKILL)
-            vm.communicate()
-    assert "pytest ended with 0" in console, console[-20000:]
-    assert re.search(r"\d+ passed", console)
+            vm.wait()

@@ -81,6 +81,7 @@ class Load:
     """Under way. Clients write every tenth of a second, and an attempt is under way for a second at most."""
 
     records: Sequence[Records]
+    held: int  # long-lived connections that are asked for
 
     def summary(self, *, since: float, until: float) -> Summary:
         """Of the attempts that began in a span of time.monotonic(), once all are decided."""
@@ -89,16 +90,17 @@ class Load:
             one.read()
         return summary(self.records, since, until)
 
-    def wait_for_held(self, count: int) -> None:
+    def wait_for_held(self) -> None:
+        """Until all are open."""
         deadline = time.monotonic() + _HELD_SECONDS
         while True:
             for one in self.records:
                 one.read()
             is_open = sum(one.held[-1][1] for one in self.records if one.held)
-            if is_open == count:
+            if is_open == self.held:
                 return
             if time.monotonic() > deadline:
-                raise RuntimeError(f"{is_open} of {count} long-lived connections are open")
+                raise RuntimeError(f"{is_open} of {self.held} long-lived connections are open")
             time.sleep(0.2)
 
 
@@ -114,7 +116,7 @@ def load(clients: Sequence[Client], place: Path) -> Iterator[Load]:
                 "held": asdict(client.held) if client.held else None,
             }
             undo.enter_context(_running(client.host, [str(CLIENT)], asked))
-        yield Load(records)
+        yield Load(records, sum(client.held.count for client in clients if client.held))
     for one in records:
         one.read()
 
