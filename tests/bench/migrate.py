@@ -11,7 +11,8 @@ from outside (tests/integration/loaded_node.py). First a minute without a switch
     ballast    the module kube_proxy, run on the node, to another mode
     rollback   the module kube_proxy with `state: previous`
 
-and that from iptables in each of its variants, and from ipvs: in a virtual machine where this kernel has no ip_vs.
+and that from iptables in each of its variants; with `--from ipvs`, from there: in a virtual machine where this kernel has no
+ip_vs.
 
 Of each: new connections that failed, the longest outage, long-lived connections that broke, seconds. Each origin that is
 through goes to tests/bench/results/migrate.json (raw figures and the machine) and, between its marks, to
@@ -286,7 +287,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, help=f"{Sizes.rounds} by default")
     parser.add_argument("--rate", type=int, help=f"new connections per second, {Sizes.rate} by default")
     parser.add_argument("--by", action="append", choices=(STOCK, BALLAST), help="only this; may be repeated")
-    parser.add_argument("--from", dest="origins", action="append", choices=tuple(ORIGINS), help="only from this one")
+    parser.add_argument(
+        "--from",
+        dest="origins",
+        action="append",
+        choices=tuple(ORIGINS),
+        help="from this one; may be repeated; both of iptables by default",
+    )
     parser.add_argument("--keep", type=Path, help="a directory for records and logs, which stay there")
     parser.add_argument("--quick", action="store_true", help="a few Services, to try the program; nothing is written")
     parser.add_argument("--raw", type=Path, help="write the figures of one origin to this file, and nowhere else")
@@ -294,7 +301,7 @@ def main() -> None:
     base = QUICK if arguments.quick else Sizes()
     asked = {field.name: getattr(arguments, field.name) for field in fields(Sizes)}
     sizes = replace(base, **{name: value for name, value in asked.items() if value})
-    by, origins = arguments.by or (STOCK, BALLAST), arguments.origins or tuple(ORIGINS)
+    by, origins = arguments.by or (STOCK, BALLAST), arguments.origins or (LEGACY, NFT)
     signal.signal(signal.SIGTERM, interrupt)
     with ExitStack() as undo:
         place = arguments.keep or Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="ballast-bench-")))
