@@ -24,15 +24,15 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench.rules_cluster import ENDPOINT_NETWORK, TARGET_PORT
+from tests.integration import adhoc
 from tests.integration.kube_proxy import BRIDGE, KubeProxy, NodeHost
 from tests.integration.supervised_proxy import link_iptables
 from tests.integration.wire import entered, namespace
 
-ROOT = Path(__file__).resolve().parents[2]
 CLIENT, CLIENT_GATEWAY = "10.244.1.10", "10.244.1.1"
 SERVER, SERVER_GATEWAY = "10.50.0.2", "10.50.0.1"
 _POLL_SECONDS = 0.1
-_MODULE_SECONDS = 3600  # a kernel may have to be built, or 10,000 Services be written by iptables-nft
+_MODULE_SECONDS = 3600  # iptables-nft may have to write 10,000 Services
 
 _SERVE = f"""
 import socket
@@ -234,37 +234,7 @@ def run_module(made: Node, module: str, options: dict[str, Any], place: Path) ->
     timed.chmod(0o755)
     begun = time.monotonic()
     with entered(made.name):
-        result = called(module, options, interpreter=str(timed))
+        result = adhoc.module(module, python=str(timed), seconds=_MODULE_SECONDS, **options)
     wall = time.monotonic() - begun
     spent = [float(end) - float(begun) for begun, end in (line.split() for line in times.read_text().splitlines())]
     return ModuleRun(result, round(max(spent), 3), round(wall, 3))
-
-
-def called(module: str, options: dict[str, Any], *, interpreter: str = sys.executable) -> dict[str, Any]:
-    """What a module returns: `ansible localhost -m ballast.kube.MODULE`."""
-    argv = [str(Path(sys.executable).with_name("ansible")), "localhost", "-m", f"ballast.kube.{module}"]
-    argv += ["-a", json.dumps(options), "-e", f"ansible_python_interpreter={interpreter}"]
-    given = {
-        "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
-        "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".build/collections"),
-        "ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.minimal",
-        "ANSIBLE_LOAD_CALLBACK_PLUGINS": "true",
-    }
-    done = subprocess.run(
-        argv,
-        cwd=ROOT,
-        env={**_environment(), **given},
-        capture_output=True,
-        text=True,
-        timeout=_MODULE_SECONDS,
-        check=False,
-    )
-    if " | FAILED! =>" in done.stdout or "=> {" not in done.stdout:
-        raise RuntimeError(f"{module}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
-    result: dict[str, Any] = json.JSONDecoder().raw_decode(done.stdout.partition("=> ")[2])[0]
-    return result
-
-
-def _environment() -> dict[str, str]:
-    """Without what tells Python how to run: with PYTHONUNBUFFERED, it reads a module that ansible sends it byte by byte."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}

@@ -7,11 +7,9 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +19,7 @@ from typing import Optional
 
 import grpc
 
-from tests.integration import journal
+from tests.integration import adhoc, journal
 from tests.integration.cri import Images, images
 from tests.integration.debian import unpacked
 from tests.integration.processes import ended, started
@@ -167,17 +165,7 @@ def _ctr(socket: str, *words: str) -> str:
 def bin_dir() -> Path:
     """The project's programs of the default version of Kubernetes, where its module says that they lie."""
     toolchain = str(journal.ROOT / "roles/kubernetes_binaries/files/toolchain")
-    program, *arguments = journal.module("kubernetes_binaries_info", {"version": VERSION, "toolchain_dir": toolchain})
-    env = {
-        **os.environ,
-        "ANSIBLE_CONFIG": str(journal.ROOT / "ansible.cfg"),
-        "ANSIBLE_COLLECTIONS_PATH": str(journal.ROOT / ".build/collections"),
-        "ANSIBLE_LOAD_CALLBACK_PLUGINS": "1",
-        "ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.minimal",
-    }
-    argv = [str(Path(sys.executable).with_name(program)), *arguments]
-    done = subprocess.run(argv, cwd=journal.ROOT, env=env, capture_output=True, text=True, timeout=300, check=False)
-    found = json.loads(done.stdout.partition("=>")[2])
+    found = adhoc.module("kubernetes_binaries_info", version=VERSION, toolchain_dir=toolchain)
     missing = [name for name, part in found["components"].items() if not part["present"]]
     assert missing == [], f"make binaries LAB_KUBERNETES={VERSION}"
     return Path(found["bin_dir"])

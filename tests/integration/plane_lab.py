@@ -12,11 +12,9 @@ with plane("generic", crds=True) as here:
 from __future__ import annotations
 
 import functools
-import json
 import os
 import socket
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -34,12 +32,12 @@ from ansible_collections.ballast.kube.plugins.module_utils._plane.engine import 
 from ansible_collections.ballast.kube.plugins.module_utils._plane.record import Record, load_record
 from ansible_collections.ballast.kube.plugins.module_utils._plane.spec import MAKE
 from tests.integration import journal
+from tests.integration.adhoc import module
 from tests.integration.plane_client import Answer, Client
 
 ROOT = Path(__file__).resolve().parents[2]
 VERSION = os.environ.get("LAB_KUBERNETES", "1.37.1")
 _KUBECTL_SECONDS = 120
-_PROGRAM = Path(sys.executable).with_name("ansible")
 _FAMILIES = ("kubernetes", "etcd", "cni", "containerd", "cri-tools")
 
 
@@ -175,29 +173,6 @@ def binaries(version: str, *, all_in_one: bool = False) -> str:
     if not all(part["present"] for part in found["components"].values()) or not os.path.isdir(found["bin_dir"]):
         pytest.fail(f"there are no binaries of Kubernetes {version}: make binaries{'-planes' if all_in_one else ''}")
     return str(found["bin_dir"])
-
-
-def module(name: str, **arguments: object) -> dict[str, Any]:
-    """What a module of the collection returns, run as an operator would."""
-    command = [str(_PROGRAM), "localhost", "-m", f"ballast.kube.{name}", "-a", json.dumps(arguments)]
-    environment = {
-        "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
-        "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".build/collections"),
-        "ANSIBLE_LOAD_CALLBACK_PLUGINS": "1",
-        "ANSIBLE_FORCE_COLOR": "0",  # molecule sets it
-        "ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.minimal",
-    }
-    done = subprocess.run(
-        [*command, "-e", f"ansible_python_interpreter={sys.executable}"],
-        env={**os.environ, **environment},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    found: dict[str, Any] = json.loads(done.stdout.partition("=>")[2])
-    return found
 
 
 @contextmanager

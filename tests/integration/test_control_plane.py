@@ -15,7 +15,6 @@ import signal
 import socket
 import ssl
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -35,9 +34,9 @@ from ansible_collections.ballast.kube.plugins.module_utils._plane.pki import Cer
 from ansible_collections.ballast.kube.plugins.module_utils._plane.record import Record, load_record
 from ansible_collections.ballast.kube.plugins.module_utils._plane.spec import MAKE
 from tests.integration import journal
+from tests.integration.adhoc import module
 
 ROOT = Path(__file__).resolve().parents[2]
-ANSIBLE = Path(sys.executable).with_name("ansible")
 VERSION = os.environ.get("LAB_KUBERNETES", "1.37.1")
 COMPONENTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 NAME, ADDRESS, BRIDGE = "cptest", "10.97.250.1", "ballast-cptest"
@@ -52,24 +51,6 @@ class PastHost(LocalHost):
 
     def now(self) -> float:
         return time.time() - 340 * 86400
-
-
-def ansible(module: str, **arguments: object) -> dict[str, Any]:
-    """What a module returns, run as an operator would."""
-    command = [str(ANSIBLE), "localhost", "-m", f"ballast.kube.{module}", "-a", json.dumps(arguments)]
-    environment = {"ANSIBLE_PYTHON_INTERPRETER": sys.executable, "ANSIBLE_LOAD_CALLBACK_PLUGINS": "1"}
-    callback = {"ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.minimal"}
-    done = subprocess.run(
-        [*command, "-e", f"ansible_python_interpreter={sys.executable}"],
-        env={**os.environ, **environment, **callback},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    found: dict[str, Any] = json.loads(done.stdout.partition("=>")[2])
-    return found
 
 
 @dataclass(frozen=True)
@@ -162,7 +143,7 @@ def bridge() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def params(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     toolchain = str(ROOT / "roles/kubernetes_binaries/files/toolchain")
-    binaries = ansible("kubernetes_binaries_info", version=VERSION, toolchain_dir=toolchain)
+    binaries = module("kubernetes_binaries_info", version=VERSION, toolchain_dir=toolchain)
     if not all(part["present"] for part in binaries["components"].values()):
         pytest.skip(f"there are no binaries of Kubernetes {VERSION}: make binaries")
     place = tmp_path_factory.mktemp("plane")
@@ -207,11 +188,11 @@ def test_the_second_run_changes_nothing(plane: Plane) -> None:
 def test_the_module_says_unchanged_and_its_twin_says_the_same(plane: Plane) -> None:
     given = {name: value for name, value in plane.params.items() if value is not None}
     begun = time.monotonic()
-    again = ansible("control_plane", **given)
+    again = module("control_plane", **given)
     print(f"no-op: {time.monotonic() - begun:.1f} s with the start of ansible, of which {again['seconds']}")
     assert not again["changed"]
     assert again["steps"] == []
-    read = ansible("control_plane_info", state_dir=plane.params["state_dir"])
+    read = module("control_plane_info", state_dir=plane.params["state_dir"])
     # Memory is measured anew each time.
     for key in ("kubernetes_version", "endpoint", "kubeconfig", "ready_seconds"):
         assert read[key] == again[key]

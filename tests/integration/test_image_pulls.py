@@ -23,9 +23,9 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.host import Loc
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.inquiry import read_params
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.installation import INSTALLATION
 from tests.integration import journal
+from tests.integration.adhoc import module
 from tests.integration.kube_proxy import eventually
 from tests.integration.lab import Lab, lab_named
-from tests.integration.plane_lab import module
 from tests.integration.prometheus import free_port
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -25,6 +25,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.errors import B
 from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
 from ansible_collections.ballast.kube.plugins.module_utils._plane.pki import CertificateKind
 from tests.integration import journal, plane_lab
+from tests.integration.adhoc import module
 from tests.integration.plane_client import eventually
 from tests.integration.plane_lab import VERSION, Plane
 from tests.integration.plane_load import Load, clean, load, lost
@@ -113,7 +114,7 @@ def test_damaged_data_is_named_with_the_way_back(plane: Plane, tmp_path: Path) -
     writes, archive = Load(), str(tmp_path / "backup.tar")
     with plane.client() as client:
         assert writes.write_one(client, "backed-up", 10)
-    taken = plane_lab.module("control_plane_backup", state_dir=plane.state_dir, path=archive)
+    taken = module("control_plane_backup", state_dir=plane.state_dir, path=archive)
     assert taken["changed"], taken
     plane.run(state="stopped")
     try:
@@ -124,7 +125,7 @@ def test_damaged_data_is_named_with_the_way_back(plane: Plane, tmp_path: Path) -
         assert "ballast.kube.control_plane_restore" in str(error)
     finally:
         plane.run(state="stopped")
-        restored = plane_lab.module("control_plane_restore", state_dir=plane.state_dir, archive=archive, replace=True)
+        restored = module("control_plane_restore", state_dir=plane.state_dir, archive=archive, replace=True)
         assert restored["changed"], restored
         plane.run()
     assert lost(plane, writes) == []

@@ -21,7 +21,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError
-from tests.integration.plane_lab import VERSION, Plane, binaries, module, place
+from tests.integration.adhoc import module
+from tests.integration.plane_lab import VERSION, Plane, binaries, place
 
 pytestmark = [pytest.mark.lab, pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a control plane")]
 
@@ -104,18 +105,18 @@ def test_a_new_control_plane_has_what_was_backed_up(plane: Plane, archive: Path)
 
 def test_a_restore_in_place_loses_nothing(plane: Plane, archive: Path) -> None:
     asked = {"state_dir": plane.state_dir, "archive": str(archive)}
-    assert module("control_plane_restore", **asked, replace=True)["id"] == "plane-restore-running"
+    assert module("control_plane_restore", fails=True, **asked, replace=True)["id"] == "plane-restore-running"
     plane.run(state="stopped")
-    silent = module("control_plane_backup", state_dir=plane.state_dir, path=str(archive.with_name("x.tar")))
+    silent = module("control_plane_backup", fails=True, state_dir=plane.state_dir, path=str(archive.with_name("x.tar")))
     assert silent["id"] == "plane-etcd-silent"
     assert not archive.with_name("x.tar").exists()
-    assert module("control_plane_restore", **asked)["id"] == "plane-restore-data"
+    assert module("control_plane_restore", fails=True, **asked)["id"] == "plane-restore-data"
     damaged = archive.with_name("damaged.tar")
     data = bytearray(archive.read_bytes())
     with tarfile.open(archive) as opened:
         data[opened.getmember("etcd.db").offset_data + 9000] ^= 1
     damaged.write_bytes(data)
-    assert module("control_plane_restore", **{**asked, "archive": str(damaged)}, replace=True)["id"] == (
+    assert module("control_plane_restore", fails=True, **{**asked, "archive": str(damaged)}, replace=True)["id"] == (
         "plane-archive-unsound"
     )
     done = module("control_plane_restore", **asked, replace=True)

@@ -11,7 +11,6 @@ bridge; a link. Beside it what must stay: the kubelet's chains, another firewall
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -34,6 +33,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.resi
     Desired,
     read_residue,
 )
+from tests.integration import adhoc
 from tests.integration.wire import InNamespace, namespace
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -363,21 +363,8 @@ def test_the_module(node: Node) -> None:
 
 
 def module(node: Node, options: dict[str, Any], *flags: str, fails: bool = False) -> dict[str, Any]:
-    env = {
-        **os.environ,
-        "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".build/collections"),
-        "ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.minimal",
-        "ANSIBLE_LOAD_CALLBACK_PLUGINS": "true",
-        "ANSIBLE_LOCALHOST_WARNING": "false",
-    }
-    argv = [str(ANSIBLE), "localhost", "-m", "ballast.kube.kube_proxy_residue", "-a", json.dumps(options), *flags]
-    argv += ["-e", f"ansible_python_interpreter={sys.executable}"]
-    command = ["ip", "netns", "exec", node.namespace, *argv]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=env, cwd=ROOT, check=False)
-    assert "=> {" in done.stdout, done.stdout + done.stderr
-    result: dict[str, Any] = json.JSONDecoder().raw_decode(done.stdout.partition("=> ")[2])[0]
-    assert (" | FAILED! => {" in done.stdout) is fails, done.stdout + done.stderr
-    return {**result, "printed": done.stdout}
+    inside = ["ip", "netns", "exec", node.namespace]
+    return adhoc.module("kube_proxy_residue", *flags, fails=fails, inside=inside, **options)
 
 
 def playbook(node: Node, inventory: Path, *words: str) -> tuple[int, str]:

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -34,6 +32,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._proxy.packet import 
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.parse import parse_snapshot
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.surroundings import own_addresses, read_links
 from tests.integration import cluster_of_every_kind as cluster
+from tests.integration import containerds
 from tests.integration.kube_proxy import (
     CONFIG,
     NODE,
@@ -47,7 +46,6 @@ from tests.integration.kube_proxy import (
     node,
 )
 
-ROOT = Path(__file__).resolve().parents[2]
 VERSION = os.environ.get("LAB_KUBERNETES", "1.37.1")
 MODES = ("nftables", "iptables")
 UNDEFINED_PORT = 7
@@ -119,35 +117,12 @@ class Held:
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
-    bin_dir = _binaries()
+    bin_dir = str(containerds.bin_dir())
     place = tmp_path_factory.mktemp("kube-proxy")
     with control_plane(VERSION, bin_dir, place) as api:
         for item in cluster.objects():
             api.create(item)
         yield Plane(api, bin_dir, place)
-
-
-def _binaries() -> str:
-    command = [
-        str(Path(sys.executable).with_name("ansible")),
-        "localhost",
-        "-m",
-        "ballast.kube.kubernetes_binaries_info",
-    ]
-    arguments = {"version": VERSION, "toolchain_dir": str(ROOT / "roles/kubernetes_binaries/files/toolchain")}
-    done = subprocess.run(
-        [*command, "-a", json.dumps(arguments), "-e", f"ansible_python_interpreter={sys.executable}"],
-        env={**os.environ, "ANSIBLE_LOAD_CALLBACK_PLUGINS": "1", "ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.minimal"},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    found = json.loads(done.stdout.partition("=>")[2])
-    missing = [name for name, part in found["components"].items() if not part["present"]]
-    assert missing == [], f"make binaries LAB_KUBERNETES={VERSION}"
-    return str(found["bin_dir"])
 
 
 @pytest.fixture(scope="module")

@@ -6,21 +6,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integration import journal
+from tests.integration import adhoc, journal
 
-ROOT = Path(__file__).resolve().parents[2]
-ANSIBLE = Path(sys.executable).with_name("ansible")
 NAMESPACE = "ballast-test-rules"
 VIP, POD, POD6, VIP6 = "10.96.0.10", "10.128.1.5", "fd00:1::5", "fd00:96::10"
 CONFIG = {"clusterCIDR": "10.128.0.0/16,fd00:1::/64"}
@@ -104,21 +100,7 @@ def snapshot(*, endpoints: int = 2, services: int = 1) -> dict[str, Any]:
 
 
 def module(name: str, options: dict[str, Any], *flags: str, fails: bool = False) -> dict[str, Any]:
-    env = {
-        **os.environ,
-        "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".build/collections"),
-        "ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.minimal",
-        "ANSIBLE_LOAD_CALLBACK_PLUGINS": "true",
-        "ANSIBLE_LOCALHOST_WARNING": "false",
-    }
-    argv = [str(ANSIBLE), "localhost", "-m", f"ballast.kube.{name}", "-a", json.dumps(options), *flags]
-    argv += ["-e", f"ansible_python_interpreter={sys.executable}"]
-    command = ["ip", "netns", "exec", NAMESPACE, *argv]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=env, cwd=ROOT, check=False)
-    assert "=> {" in done.stdout, done.stdout + done.stderr
-    result: dict[str, Any] = json.JSONDecoder().raw_decode(done.stdout.partition("=> ")[2])[0]
-    assert (" | FAILED! => {" in done.stdout) is fails, done.stdout + done.stderr
-    return {**result, "printed": done.stdout}
+    return adhoc.module(name, *flags, fails=fails, inside=["ip", "netns", "exec", NAMESPACE], **options)
 
 
 def rules(backend: str, *flags: str, **options: Any) -> dict[str, Any]:

@@ -14,7 +14,6 @@ import os
 import shlex
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -23,10 +22,9 @@ from typing import Any
 
 import pytest
 
-from tests.integration import journal
+from tests.integration import adhoc, journal
 
 ROOT = Path(__file__).resolve().parents[2]
-ANSIBLE = Path(sys.executable).with_name("ansible")
 BRIDGE, GATEWAY, ADDRESS = "ballast-vmtest", "10.97.251.1", "10.97.251.101"
 # A short path: the machine's sockets lie below it.
 STATE_DIR = Path("/var/lib/ballast/vmtest")
@@ -40,22 +38,8 @@ def run(*argv: str) -> str:
     return subprocess.run(argv, check=True, capture_output=True, text=True, timeout=120).stdout
 
 
-def ansible(module: str, *, fails: bool = False, check: bool = False, **arguments: object) -> dict[str, Any]:
-    """The result of one module, called as a user of the collection calls it."""
-    argv = [str(ANSIBLE), "localhost", "-m", f"ballast.kube.{module}", "-a", json.dumps(arguments)]
-    env = {
-        **os.environ,
-        "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".build/collections"),
-        "ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.minimal",
-        "ANSIBLE_LOAD_CALLBACK_PLUGINS": "true",
-        "ANSIBLE_LOCALHOST_WARNING": "false",
-    }
-    argv += ["-e", f"ansible_python_interpreter={sys.executable}", *(["--check"] if check else [])]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=1800, env=env, cwd=ROOT, check=False)
-    assert "=> {" in done.stdout, done.stdout + done.stderr
-    result: dict[str, Any] = json.JSONDecoder().raw_decode(done.stdout.partition("=> ")[2])[0]
-    assert (" | FAILED! => {" in done.stdout) is fails, done.stdout + done.stderr
-    return result
+def ansible(name: str, /, *flags: str, fails: bool = False, **options: object) -> dict[str, Any]:
+    return adhoc.module(name, *flags, fails=fails, seconds=1800, **options)  # it may have to build an image
 
 
 @dataclass(frozen=True)
@@ -186,7 +170,7 @@ def test_a_machine_that_dies_while_it_boots_is_told_with_its_console(lab: Lab) -
 
 
 def test_check_mode_removes_nothing_and_absent_leaves_nothing(lab: Lab) -> None:
-    planned = ansible("lab_vm", check=True, state="absent", state_dir=str(lab.state_dir))
+    planned = ansible("lab_vm", "--check", state="absent", state_dir=str(lab.state_dir))
     assert planned["changed"]
     assert lab.guest("echo here") == "here\n"
     ansible("lab_vm", state="absent", state_dir=str(lab.state_dir))
