@@ -30,7 +30,7 @@ import yaml
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine import Desired, ResourceEngine
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, Problems
 from ansible_collections.ballast.kube.plugins.module_utils._core.events import NullSink, Progress
-from ansible_collections.ballast.kube.plugins.module_utils._core.plan import Plan
+from ansible_collections.ballast.kube.plugins.module_utils._core.plan import Plan, Resource
 from tests.unit.fakes import FakeHost, Killed
 
 D = TypeVar("D", bound=Desired)
@@ -144,8 +144,12 @@ def check_kills(
 def _computed_once(engine: ResourceEngine[D], *asked: D) -> ResourceEngine[D]:
     """The engine, but what it wants, which is pure, is kept: kills ask for the same two things thousands of times."""
     known = {id(one): engine.resources(one) for one in asked}
+
+    def resources(desired: D) -> list[Resource]:
+        return known[id(desired)] if id(desired) in known else engine.resources(desired)
+
     once = copy(engine)
-    once.resources = lambda desired: known.get(id(desired)) or engine.resources(desired)  # type: ignore[method-assign]
+    vars(once)["resources"] = resources
     return once
 
 

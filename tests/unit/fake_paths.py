@@ -10,6 +10,7 @@ import errno
 import os
 from typing import Optional
 
+from ansible_collections.ballast.kube.plugins.module_utils._core.host import Stat
 from ansible_collections.ballast.kube.plugins.module_utils._core.local import host_error
 from tests.unit.fake_parts import Node
 
@@ -22,6 +23,22 @@ class FakePaths:
 
     def now(self) -> float:
         raise NotImplementedError
+
+    def text(self, path: str) -> str:
+        return self._nodes[path].data.decode()
+
+    def mode(self, path: str) -> int:
+        return self._nodes[path].mode
+
+    def readlink(self, path: str) -> Optional[str]:
+        node = self._nodes.get(self._real_parent_or_none(path) or "")
+        return node.data.decode() if node is not None and node.kind == "symlink" else None
+
+    def stat(self, path: str) -> Optional[Stat]:
+        node = self._nodes.get(self._real_parent_or_none(path) or "")
+        if node is None:
+            return None
+        return Stat(kind=node.kind, mode=node.mode, uid=node.uid, gid=0, size=len(node.data), mtime=node.mtime)
 
     def paths(self, under: str = "/") -> list[str]:
         return sorted(path for path in self._nodes if path == under or path.startswith(under.rstrip("/") + "/"))
@@ -73,6 +90,10 @@ class FakePaths:
     def _kernel_root(self, path: str) -> Optional[str]:
         fits = [root for root in self._kernel if path.startswith(root + "/")]
         return max(fits, key=len) if fits else None
+
+    def _refuse_kernel(self, verb: str, path: str) -> None:
+        if path.startswith("/proc/") or self._kernel_root(path) is not None:
+            raise host_error(verb, path, OSError(errno.EPERM, os.strerror(errno.EPERM)))
 
     def _make_directories(self, path: str) -> None:
         if path in self._nodes:

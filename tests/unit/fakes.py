@@ -29,7 +29,6 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.host import (
     Completed,
     Pem,
     Response,
-    Stat,
     Stream,
 )
 from ansible_collections.ballast.kube.plugins.module_utils._core.local import host_error, locked_error, mounted_error
@@ -184,12 +183,6 @@ class FakeHost(FakePaths):
 
     # What tests look at.
 
-    def text(self, path: str) -> str:
-        return self._nodes[path].data.decode()
-
-    def mode(self, path: str) -> int:
-        return self._nodes[path].mode
-
     def snapshot(self) -> dict[str, object]:
         """All that a program may have changed, comparable; times left out."""
         found: dict[str, object] = {
@@ -198,7 +191,7 @@ class FakeHost(FakePaths):
         found["processes"] = sorted(process.argv for process in self.processes.values())
         return found
 
-    # The Host protocol.
+    # The Host protocol; what only reads the tree of files is in FakePaths.
 
     def run(
         self,
@@ -390,10 +383,6 @@ class FakeHost(FakePaths):
         self._effect("symlink", path)
         self._nodes[path] = Node("symlink", mode=0o777, data=to.encode(), mtime=self.now())
 
-    def readlink(self, path: str) -> Optional[str]:
-        node = self._nodes.get(self._real_parent_or_none(path) or "")
-        return node.data.decode() if node is not None and node.kind == "symlink" else None
-
     def listdir(self, path: str) -> list[str]:
         node = self._find(path)
         if node is None or node.kind != "directory":
@@ -405,12 +394,6 @@ class FakeHost(FakePaths):
         if real == "/proc":
             found.update(str(pid) for pid in self.processes)
         return sorted(found)
-
-    def stat(self, path: str) -> Optional[Stat]:
-        node = self._nodes.get(self._real_parent_or_none(path) or "")
-        if node is None:
-            return None
-        return Stat(kind=node.kind, mode=node.mode, uid=node.uid, gid=0, size=len(node.data), mtime=node.mtime)
 
     def given_listener(self, path: str, say: Callable[[], Optional[str]]) -> None:
         """One that says this to whoever connects; None while it does not listen."""
@@ -510,7 +493,3 @@ class FakeHost(FakePaths):
     def _need_space(self, verb: str, path: str) -> None:
         if self._full and self._kernel_root(path) is None:
             raise host_error(verb, path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
-
-    def _refuse_kernel(self, verb: str, path: str) -> None:
-        if path.startswith("/proc/") or self._kernel_root(path) is not None:
-            raise host_error(verb, path, OSError(errno.EPERM, os.strerror(errno.EPERM)))
