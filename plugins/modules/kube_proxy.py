@@ -54,7 +54,7 @@ options:
     description:
       - How long kube-proxy may take until it is in order after its start, and its rules are as the Services mean them.
       - It costs nobody anything, as the bridge stands. On a large cluster the first synchronisation takes minutes,
-        with C(iptables-nft) and 10,000 Services more than ten.
+        with C(iptables-nft) and 10,000 Services up to a quarter of an hour.
     type: int
     default: 1800
   confirm_within:
