@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Write the alerts of the rule file into docs/metrics.md, between its marks.
 
-    scripts/alert_page.py            # write
-    scripts/alert_page.py --check    # status 1 if the page would change
+    python -m scripts.alert_page            # write
+    python -m scripts.alert_page --check    # status 1 if the page would change
 
 What stands around the marks is written by hand.
 """
@@ -13,15 +13,17 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-ROOT = Path(__file__).resolve().parent.parent
+from scripts.written import ROOT, between, run
+
 RULES = ROOT / "roles/readiness/files/ballast-rules.yml"
 PAGE = ROOT / "docs/metrics.md"
-BEGIN, END = "<!-- alerts begin -->\n", "<!-- alerts end -->\n"
+BEGIN, END = "<!-- alerts begin -->", "<!-- alerts end -->"
 _FIELD = re.compile(r"\{\{ \$(?:labels\.)?(\w+)(?: \| \w+)? \}\}")
 
 
@@ -49,25 +51,12 @@ Do: {shown(notes["remedy"])}
 """
 
 
-def rewritten(page: str) -> str:
-    above, _begin, rest = page.partition(BEGIN)
-    _old, end, below = rest.partition(END)
-    if not end:
-        sys.exit(f"alert_page: {PAGE} lacks its marks {BEGIN.strip()} and {END.strip()}")
-    return above + BEGIN + "\n" + "\n".join(entry(alert) for alert in alerts()) + "\n" + END + below
+def files() -> Iterator[tuple[Path, str]]:
+    yield PAGE, between(PAGE, BEGIN, END, "\n" + "\n".join(entry(alert) for alert in alerts()))
 
 
 def main(arguments: list[str]) -> int:
-    if arguments not in ([], ["--check"]):
-        sys.exit(__doc__)
-    page = PAGE.read_text(encoding="utf-8")
-    wanted = rewritten(page)
-    if arguments:
-        if page != wanted:
-            print(f" ✗ {PAGE.name} differs from {RULES.name}; run scripts/alert_page.py")
-        return int(page != wanted)
-    PAGE.write_text(wanted, encoding="utf-8")
-    return 0
+    return run("alert_page", __doc__, arguments, files())
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Draw docs/architecture.svg from the code: each engine, what an operator reaches it by, and what it needs of the others.
 
-    scripts/architecture.py            # draw
-    scripts/architecture.py --check    # say whether the figure is another one than the code gives; status 1 if so
+    python -m scripts.architecture            # draw
+    python -m scripts.architecture --check    # say whether the figure is another one than the code gives; status 1 if so
 
 Nothing is written down here about a single feature. Imports are read from the syntax trees of plugins/; what plays and
 roles use, from their lines. A playbook or role stands in the row of the engine whose module is called most like it.
@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-ROOT = Path(__file__).resolve().parent.parent
+from scripts.written import ROOT, run
+
 FIGURE = ROOT / "docs" / "architecture.svg"
 UTILS = Path("plugins/module_utils")
 RUN_LOOP = "_ansible"  # every module goes through it, so that it would be a column full of dots
@@ -204,19 +205,12 @@ def draw(rows: list[Row]) -> str:
     return "\n".join([*out, "</svg>", ""])
 
 
+def files() -> Iterator[tuple[Path, str]]:
+    yield FIGURE, draw(read(ROOT))
+
+
 def main(arguments: list[str]) -> int:
-    if arguments not in ([], ["--check"]):
-        sys.exit(__doc__)
-    wanted = draw(read(ROOT))
-    if FIGURE.is_file() and FIGURE.read_text(encoding="utf-8") == wanted:
-        return 0
-    place = FIGURE.relative_to(ROOT)
-    if arguments:
-        print(f" ✗ {place} is not what the code gives; run scripts/architecture.py")
-        return 1
-    FIGURE.write_text(wanted, encoding="utf-8")
-    print(f" ✓ {place}")
-    return 0
+    return run("architecture", __doc__, arguments, files())
 
 
 if __name__ == "__main__":

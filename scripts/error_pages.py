@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Write the section "Errors by id" of each feature's page from the feature's table of messages.
 
-    scripts/error_pages.py            # write
-    scripts/error_pages.py --check    # say which pages would change; status 1 if any
+    python -m scripts.error_pages            # write
+    python -m scripts.error_pages --check    # say which pages would change; status 1 if any
 
 The section reaches from its heading to the end of the page. What stands above it is written by hand.
 """
@@ -15,12 +15,14 @@ import importlib
 import re
 import string
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from scripts.written import ROOT, run
+
 sys.path.insert(0, str(ROOT / ".build" / "collections"))  # `make env` lays it out
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import (  # noqa: E402
+from ansible_collections.ballast.kube.plugins.module_utils._core.errors import (
     BallastError,
     Bug,
     HostError,
@@ -84,23 +86,14 @@ def rewritten(page: str, table: Messages) -> str:
     return above + section(table)
 
 
-def main(arguments: list[str]) -> int:
-    if arguments not in ([], ["--check"]):
-        sys.exit(__doc__)
-    stale = []
+def files() -> Iterator[tuple[Path, str]]:
     for table in tables():
         path = ROOT / table.page
-        page = path.read_text(encoding="utf-8") if path.is_file() else ""
-        wanted = rewritten(page, table)
-        if page == wanted:
-            continue
-        stale.append(table.page)
-        if not arguments:
-            path.write_text(wanted, encoding="utf-8")
-            print(f" ✓ {table.page}")
-    if arguments and stale:
-        print("\n".join(f" ✗ {page} differs from its table; run scripts/error_pages.py" for page in stale))
-    return 1 if arguments and stale else 0
+        yield path, rewritten(path.read_text(encoding="utf-8") if path.is_file() else "", table)
+
+
+def main(arguments: list[str]) -> int:
+    return run("error_pages", __doc__, arguments, files())
 
 
 if __name__ == "__main__":

@@ -86,7 +86,7 @@ PARTS = (
     Part("changelog", (f"{BIN}/antsibull-changelog", "lint"), lane="tools", group="lint", needs=("env",)),
     Part("documentation", (f"{BIN}/antsibull-docs", "lint-collection-docs", "--plugin-docs", "--validate-collection-refs", "all", "."),
          lane="tools", group="lint", needs=("env",)),
-    Part("architecture", (f"{BIN}/python", "scripts/architecture.py", "--check"), lane="tools", group="lint", needs=("env",)),
+    Part("architecture", (f"{BIN}/python", "-m", "scripts.architecture", "--check"), lane="tools", group="lint", needs=("env",)),
     # To build from nothing takes both processors. These are kept for the time after it.
     Part("unit", pytest("-n", "2", "--timeout=600", "tests/unit"), lane="tools", needs=("env",), after=("binaries",), minutes=40, pytest=True),
     Part("sanity", (f"{BIN}/python", "-m", "scripts.sanity"), lane="tools", needs=("env",), after=("binaries",), minutes=40),

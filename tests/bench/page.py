@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from scripts.written import between
 
 
 def write_results(path: Path, found: Mapping[str, Any]) -> None:
@@ -24,8 +25,4 @@ def write_results(path: Path, found: Mapping[str, Any]) -> None:
 def write_between_marks(page: Path, name: str, text: str) -> None:
     """`<!-- bench:NAME begin -->` and `end`, each on a line of its own."""
     first, last = (f"<!-- bench:{name} {which} -->" for which in ("begin", "end"))
-    before, _first, rest = page.read_text(encoding="utf-8").partition(first)
-    _old, end, after = rest.partition(last)
-    if not end:
-        sys.exit(f"{page} has no marks {first} and {last}")
-    page.write_text(f"{before}{first}\n{text}\n{end}{after}", encoding="utf-8")
+    page.write_text(between(page, first, last, text), encoding="utf-8")

@@ -73,7 +73,7 @@ def test_a_stale_figure_is_told_and_drawn_anew(code, monkeypatch, capsys):
     monkeypatch.setattr(architecture, "ROOT", code)
     monkeypatch.setattr(architecture, "FIGURE", code / "docs/architecture.svg")
     assert architecture.main(["--check"]) == 1
-    assert "run scripts/architecture.py" in capsys.readouterr().out
+    assert "-m scripts.architecture" in capsys.readouterr().out
     assert [architecture.main([]), architecture.main(["--check"])] == [0, 0]
     (code / f"{UTILS}/_pulls/node/engine.py").write_text("", encoding="utf-8")
     assert architecture.main(["--check"]) == 1

@@ -34,8 +34,8 @@ GRID = 24
 
 
 def test_the_page_has_the_alerts_as_they_are():
-    argv = [sys.executable, str(ROOT / "scripts/alert_page.py"), "--check"]
-    done = subprocess.run(argv, check=False, capture_output=True, text=True)
+    argv = [sys.executable, "-m", "scripts.alert_page", "--check"]
+    done = subprocess.run(argv, cwd=ROOT, check=False, capture_output=True, text=True)
     assert (done.stdout + done.stderr, done.returncode) == ("", 0)
 
 

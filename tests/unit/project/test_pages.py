@@ -27,8 +27,8 @@ def anchors(page: str) -> set[str]:
 
 
 def test_the_errors_of_every_page_are_those_of_its_table():
-    argv = [sys.executable, str(ROOT / "scripts/error_pages.py"), "--check"]
-    done = subprocess.run(argv, check=False, capture_output=True, text=True)
+    argv = [sys.executable, "-m", "scripts.error_pages", "--check"]
+    done = subprocess.run(argv, cwd=ROOT, check=False, capture_output=True, text=True)
     assert (done.stdout + done.stderr, done.returncode) == ("", 0)
 
 
