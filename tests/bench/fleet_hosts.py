@@ -102,6 +102,8 @@ def fleet(count: int, plane: Plane, bin_dir: str) -> Iterator[Fleet]:
     """So many hosts, each with its kube-proxy in order, and one more network of this machine; all gone at the end."""
     sshd = _sshd()
     with ExitStack() as made:
+        # Each containerd and kube-proxy watches files, and all are the same user's.
+        made.enter_context(journal.at_least("fs.inotify.max_user_instances", 64 * count))
         place = Path("/run/ballast-fleet")
         made.enter_context(journal.directory(str(place)))
         made.enter_context(journal.mount(str(place), "mount", "-t", "tmpfs", "-o", "mode=700", "tmpfs", str(place)))

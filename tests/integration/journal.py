@@ -80,6 +80,18 @@ def cgroup(name: str) -> Iterator[list[str]]:
 
 
 @contextmanager
+def at_least(name: str, value: int) -> Iterator[None]:
+    """A limit of the kernel, `at_least("fs.inotify.max_user_instances", 8192)`, raised where it is lower."""
+    before = _setting(name).read_text(encoding="ascii").strip()
+    if int(before) >= value:
+        yield
+        return
+    with _written("setting", name, before, str(value)):
+        _setting(name).write_text(str(value), encoding="ascii")
+        yield
+
+
+@contextmanager
 def undone_by(*argv: str) -> Iterator[None]:
     """What the block makes is removed by this command of Ansible, which finds nothing to do where nothing is left."""
     with _written("command", *argv):
@@ -220,6 +232,16 @@ def _remove_cgroup(name: str) -> None:
                 time.sleep(0.05)
 
 
+def _restore_setting(name: str, before: str, ours: str) -> None:
+    """Unless somebody has set another one since."""
+    if _setting(name).read_text(encoding="ascii").strip() == ours:
+        _setting(name).write_text(before, encoding="ascii")
+
+
+def _setting(name: str) -> Path:
+    return Path("/proc/sys", *name.split("."))
+
+
 def _hierarchies() -> list[str]:
     rows = (line.split() for line in Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines())
     return [row[1] for row in rows if row[2] in ("cgroup", "cgroup2") and row[1].startswith("/sys/fs/cgroup")]
@@ -251,5 +273,6 @@ _REMOVE: dict[str, Callable[..., None]] = {
     "mount": _remove_mount,
     "directory": functools.partial(shutil.rmtree, ignore_errors=True),
     "cgroup": _remove_cgroup,
+    "setting": _restore_setting,
     "command": _remove_by,
 }

@@ -19,11 +19,14 @@ from tests.integration import journal
 from tests.integration.kube_proxy import eventually
 
 NAME = "ballast-jtest"
+# Nothing else here changes it.
+LIMIT = "fs.inotify.max_queued_events"
 MAKE = """
 import contextlib, subprocess, sys, time
 from tests.integration import journal
 with contextlib.ExitStack() as made:
-    name, place = sys.argv[1:]
+    name, place, limit, value = sys.argv[1:]
+    made.enter_context(journal.at_least(limit, int(value)))
     made.enter_context(journal.link(name, "type", "bridge"))
     made.enter_context(journal.network_namespace(name))
     made.enter_context(journal.directory(place))
@@ -40,9 +43,17 @@ def there(place: Path) -> list[str]:
     return [str(path) for path in paths if path.exists()]
 
 
+def limit() -> int:
+    return int(Path("/proc/sys", *LIMIT.split(".")).read_text(encoding="ascii"))
+
+
+def set_limit(value: int) -> None:
+    Path("/proc/sys", *LIMIT.split(".")).write_text(str(value), encoding="ascii")
+
+
 @contextmanager
 def another_run(place: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    argv = [sys.executable, "-c", MAKE, NAME, str(place)]
+    argv = [sys.executable, "-c", MAKE, NAME, str(place), LIMIT, str(limit() + 1)]
     run = subprocess.Popen(argv, cwd=journal.ROOT, stdout=subprocess.PIPE, text=True)
     assert run.stdout
     try:
@@ -58,15 +69,17 @@ def the_next_run() -> None:
 
 
 def test_what_a_killed_run_left_is_removed_and_what_a_living_one_uses_is_not(tmp_path: Path) -> None:
-    place = tmp_path / "mounted"
+    place, before = tmp_path / "mounted", limit()
     with another_run(place) as (run, inside):
         the_next_run()
         assert len(there(place)) == 3
+        assert limit() == before + 1
         assert os.path.ismount(place)
         assert run.poll() is None
     assert len(there(place)) == 3
     the_next_run()
     assert there(place) == []
+    assert limit() == before
     assert eventually(lambda: not Path(f"/proc/{inside}/ns/net").exists(), seconds=60)
     assert not list(journal.JOURNALS.glob(f"{run.pid}.*"))
 
@@ -87,6 +100,21 @@ def test_a_directory_that_is_bound_over_itself_is_not_left_so(tmp_path: Path) ->
     with journal.mount(place, "mount", "--bind", place, place):
         assert f" {place} " in mounts.read_text(encoding="utf-8")
     assert f" {place} " not in mounts.read_text(encoding="utf-8")
+
+
+def test_a_limit_is_raised_and_never_lowered_and_what_another_set_since_stays() -> None:
+    before = limit()
+    with journal.at_least(LIMIT, before - 1):
+        assert limit() == before
+    with journal.at_least(LIMIT, before + 1):
+        assert limit() == before + 1
+    assert limit() == before
+    try:
+        with journal.at_least(LIMIT, before + 1):
+            set_limit(before + 2)
+        assert limit() == before + 2
+    finally:
+        set_limit(before)
 
 
 def test_a_removal_that_is_interrupted_is_done_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
