@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Optional, Union
+from typing import Optional
 
 from .._core.errors import BallastError, shorten
 from .messages import MESSAGES
@@ -76,10 +76,10 @@ class Fields:
     def number(self, key: str) -> Optional[float]:
         """Null is None."""
         value = self._values.get(key)
-        if value is None or _is_number(value):
-            return value  # type: ignore[return-value]
-        self._wrong(key, value, "a finite number or null")
-        return None
+        number = _finite(value)
+        if value is not None and number is None:
+            self._wrong(key, value, "a finite number or null")
+        return number
 
     def count(self, key: str) -> int:
         value = self._values.get(key)
@@ -141,16 +141,16 @@ def clean(text: str) -> str:
 
 def _shown(value: object) -> str:
     """Of what has parts, the type alone: it may be as long as it likes."""
-    if value is None or isinstance(value, (bool, float, str)) or _is_number(value):
+    if value is None or isinstance(value, (bool, float, str)) or _finite(value) is not None:
         return shorten(clean(repr(value)))
     return f"a value of type {type(value).__name__}"
 
 
-def _is_number(value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return False
-    number: Union[int, float] = value
-    return abs(number) < _WHOLE_LIMIT if isinstance(number, int) else math.isfinite(number)
+def _finite(value: object) -> Optional[float]:
+    """None of what is no number, and of one that JSON or a page cannot hold."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _WHOLE_LIMIT else None
 
 
 def _is_time(text: str) -> bool:
