@@ -33,9 +33,8 @@ ip link set lo up
 
 def run_in_machine(program: str, words: Sequence[str], place: Path) -> dict[str, Any]:
     """What `python -m PROGRAM WORDS --raw FILE` writes there, when it runs in a machine of its own. Its output is shown."""
-    modules = Path(
-        adhoc.module("lab_image", seconds=_BUILD_SECONDS, recipe="kernel-uml-built")["path"]
-    )  # its kernel lies beside them
+    image = adhoc.module("lab_image", seconds=_BUILD_SECONDS, recipe="kernel-uml-built")
+    kernel = Path(image["path"]).with_name(uml.KERNEL)  # beside its modules
     here, out = place / "machine", place / "machine/out"
     out.mkdir(parents=True)
     uml.run(
@@ -44,7 +43,7 @@ def run_in_machine(program: str, words: Sequence[str], place: Path) -> dict[str,
         place=here,
         seconds=_SECONDS,
         console=sys.stdout,
-        kernel=[str(modules.with_name(uml.KERNEL)), "seccomp=auto"],
+        kernel=[str(kernel), "seccomp=auto"],
         memory_mib=_MEMORY_MIB,
     )
     found = out / "found.json"

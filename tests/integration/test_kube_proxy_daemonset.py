@@ -24,7 +24,8 @@ import pytest
 from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
 from ansible_collections.ballast.kube.plugins.module_utils._core.kubeapi import Api
 from ansible_collections.ballast.kube.plugins.module_utils._core.kubeconfig import credentials
-from tests.integration.lab import ROOT, Lab, lab_named, processes_of
+from tests.integration import adhoc
+from tests.integration.lab import Lab, lab_named, processes_of
 
 HAD_MODULES = os.path.exists("/lib/modules")  # a pod mounts it
 LABEL = "ballast.kube/kube-proxy-mode"
@@ -67,25 +68,7 @@ def original(lab: Lab) -> dict[str, Any]:
 
 def module(lab: Lab, state: str, *arguments: str, fails: bool = False) -> dict[str, Any]:
     given = {"kubeconfig": f"{lab.directory}/admin.kubeconfig", "mode": "nftables", "state": state}
-    argv = [str(Path(sys.executable).with_name("ansible")), "localhost", "-m", "ballast.kube.kube_proxy_daemonset"]
-    environment = {
-        **os.environ,
-        "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
-        "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".build/collections"),
-        "ANSIBLE_FORCE_COLOR": "0",
-    }
-    done = subprocess.run(
-        [*argv, "-a", json.dumps(given), *arguments],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert (done.returncode != 0) == fails, done.stdout + done.stderr
-    found: dict[str, Any] = json.loads(done.stdout.rpartition("=> ")[2])
-    return found
+    return adhoc.module("kube_proxy_daemonset", *arguments, fails=fails, **given)
 
 
 def spec_of(lab: Lab, kind: str, name: str = "kube-proxy") -> dict[str, Any]:
