@@ -73,10 +73,11 @@ def _outage(seconds: Sequence[float]) -> str:
 
 def _notes(found: Found) -> str:
     machine, tools, sizes, calm = found["machine"], found["tools"], found["sizes"], found["calm"]["total"]
+    late = max(one["lag_seconds"] for one in found["switches"])
     rounds = f"median and range of {sizes['rounds']} rounds" if sizes["rounds"] > 1 else "one round"
     return (
         f"Measured on {machine['cpus']} cores ({machine['cpu']}), {machine['memory_mib'] // 1024} GiB, Linux {machine['kernel']}, {tools['nft']}, "
         f"{tools['iptables'].partition(' (')[0]}, Kubernetes {found['kubernetes']}, {sizes['services']:,} Services x 4 endpoints, load of {sizes['rate']}; "
         f"{rounds}, in which the ways take turns. In {sizes['calm']} s before them, none of {calm['attempts']:,} new connections failed "
-        f"(p99 {calm['p99_seconds'] * 1000:.1f} ms)."
+        f"(p99 {calm['p99_seconds'] * 1000:.1f} ms). The load itself was late by at most {late:.2f} s, of the second that an attempt has."
     )
