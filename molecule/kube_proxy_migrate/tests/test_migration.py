@@ -5,7 +5,7 @@
 """A node in ipvs is moved to nftables, back, and goes back by itself, by the commands that an operator types.
 
 The tests are one story and run in this order. From the first to the last but one a client on the node and one in a pod of it
-connect to a Service ten times a second.
+connect to a Service five times a second, twice at once.
 """
 
 from __future__ import annotations
@@ -42,13 +42,14 @@ MODULE_ACCEPTED = {"acknowledge": ACCEPTED["kube_proxy_acknowledge"]}
 _RUN_SECONDS = 900
 _BACK_SECONDS = 300  # the guard waits and goes back
 
-# Connects to the Service ten times a second, by two connections at once, which are open from one tick to the next, so that there are some at
-# every moment of a change. Prints a line for each: how it ended, and when it began and ended.
+# Connects to the Service five times a second, by two connections at once, which are open from one tick to the next, so that there are some
+# at every moment of a change; more would fill the queue of a busy endpoint, which is short. Prints a line for each: how it ended, and when
+# it began and ended.
 # A SYN is sent again after a second without an answer. If that also befell one to an endpoint itself, to a port where nothing listens, sent
 # just before and answered by the endpoint's kernel alone, then a machine stood still: no rule of a Service touches that one.
 CLIENT = """
 import select, socket, struct, sys, time
-TICK, SECONDS = 0.1, 5.0
+TICK, SECONDS = 0.2, 5.0
 RETRANSMITTED = 100  # tcpi_total_retrans in struct tcp_info, linux/tcp.h
 DISCARD = 9
 service, port, *endpoints = sys.argv[1:]
