@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.integration import journal
+
 _ENVIRONMENT = {
-    "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
-    "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".build/collections"),
+    **journal.COLLECTION,
     "ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.minimal",
     "ANSIBLE_LOAD_CALLBACK_PLUGINS": "true",
     "ANSIBLE_LOCALHOST_WARNING": "false",
@@ -39,13 +39,12 @@ def module(
 ) -> dict[str, Any]:
     """What it returns, and as `printed` all that is printed. `inside` is a command that runs it, `python` the interpreter
     on the machine's side. An AssertionError where it fails and was not to, or the other way round."""
-    argv = [str(Path(sys.executable).with_name("ansible")), "localhost", "-m", f"ballast.kube.{name}", *flags]
-    argv += ["-a", json.dumps(options), "-e", f"ansible_python_interpreter={python}"]
+    program, *words = journal.module(name, options, python)
     kept = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON}
     done = subprocess.run(
-        [*inside, *argv],
+        [*inside, str(Path(sys.executable).with_name(program)), *words, *flags],
         env={**kept, **_ENVIRONMENT},
-        cwd=ROOT,
+        cwd=journal.ROOT,
         capture_output=True,
         text=True,
         timeout=seconds,

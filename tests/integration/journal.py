@@ -29,7 +29,7 @@ from typing import IO
 ROOT = Path(__file__).resolve().parents[2]
 JOURNALS = Path("/run/ballast-tests")  # ends with the boot, as namespaces, links and processes do
 _LEAVE_SECONDS = 20
-_COLLECTION = {
+COLLECTION = {
     "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
     "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".build/collections"),
 }
@@ -98,10 +98,10 @@ def undone_by(*argv: str) -> Iterator[None]:
         yield
 
 
-def module(name: str, arguments: dict[str, object]) -> tuple[str, ...]:
-    """The command that runs a module of the collection on this machine. None is what was not given."""
+def module(name: str, arguments: dict[str, object], python: str = sys.executable) -> tuple[str, ...]:
+    """The command that runs a module of the collection on this machine, by that interpreter. None is what was not given."""
     asked = {option: value for option, value in arguments.items() if value is not None}
-    given = ("-a", json.dumps(asked), "-e", f"ansible_python_interpreter={sys.executable}")
+    given = ("-a", json.dumps(asked), "-e", f"ansible_python_interpreter={python}")
     return ("ansible", "localhost", "-m", f"ballast.kube.{name}", *given)
 
 
@@ -261,7 +261,7 @@ def _remove_by(program: str, *arguments: str) -> None:
 
 def _run(*argv: str) -> str:
     done = subprocess.run(
-        argv, env={**os.environ, **_COLLECTION}, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False
+        argv, env={**os.environ, **COLLECTION}, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False
     )
     assert done.returncode == 0, f"{' '.join(argv)}: {done.stdout}{done.stderr}"
     return done.stdout

@@ -33,10 +33,9 @@ from ansible_collections.ballast.kube.plugins.module_utils._plane.engine import 
 from ansible_collections.ballast.kube.plugins.module_utils._plane.pki import CertificateKind, key_path
 from ansible_collections.ballast.kube.plugins.module_utils._plane.record import Record, load_record
 from ansible_collections.ballast.kube.plugins.module_utils._plane.spec import MAKE
-from tests.integration import journal
+from tests.integration import containerds, journal
 from tests.integration.adhoc import module
 
-ROOT = Path(__file__).resolve().parents[2]
 VERSION = os.environ.get("LAB_KUBERNETES", "1.37.1")
 COMPONENTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 NAME, ADDRESS, BRIDGE = "cptest", "10.97.250.1", "ballast-cptest"
@@ -142,10 +141,6 @@ def bridge() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def params(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
-    toolchain = str(ROOT / "roles/kubernetes_binaries/files/toolchain")
-    binaries = module("kubernetes_binaries_info", version=VERSION, toolchain_dir=toolchain)
-    if not all(part["present"] for part in binaries["components"].values()):
-        pytest.skip(f"there are no binaries of Kubernetes {VERSION}: make binaries")
     place = tmp_path_factory.mktemp("plane")
     return {
         **{option: spec.get("default") for option, spec in MAKE.items()},
@@ -153,7 +148,7 @@ def params(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
         "kubeconfig": str(place / "admin.kubeconfig"),
         "name": NAME,
         "kubernetes_version": VERSION,
-        "bin_dir": binaries["bin_dir"],
+        "bin_dir": str(containerds.bin_dir()),
         "address": ADDRESS,
         "nodes": [NODE],
     }
