@@ -10,6 +10,8 @@ import copy
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.parse import Snapshot, parse_snapshot
+
 Object = dict[str, Any]
 
 NODE_IPS = ("192.0.2.10", "10.9.0.1", "2001:db8::10", "127.0.0.1", "::1")
@@ -17,6 +19,11 @@ NODE_IPS = ("192.0.2.10", "10.9.0.1", "2001:db8::10", "127.0.0.1", "::1")
 
 def snapshot(*items: Object) -> Object:
     return {"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": list(items)}
+
+
+def parse(*items: Object) -> Snapshot:
+    """As the node n1 reads them, which is there besides."""
+    return parse_snapshot(snapshot(node(), *items), node_name="n1", node_ips=NODE_IPS)
 
 
 def service(name: str = "web", namespace: str = "default", **spec: Any) -> Object:

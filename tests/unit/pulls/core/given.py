@@ -14,7 +14,7 @@ from typing import Any
 
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.proxy.pulls import Pulls
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.proxy.request import PullRequest
-from ansible_collections.ballast.kube.plugins.module_utils._pulls.proxy.settings import Listener, Settings
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.proxy.settings import Listener, Retry, Settings
 
 LISTENERS = (Listener("/run/a.sock", "/run/containerd.sock", "a"),)
 
@@ -34,8 +34,17 @@ def request(image: str = "i", **changes: Any) -> PullRequest:
     return PullRequest(**{**values, **changes})
 
 
+def ranked(name: str, rank: str) -> PullRequest:
+    """For settings whose priority is the annotation `rank`."""
+    return request(name, pod_annotations={"rank": rank})
+
+
 def settings(max_in_flight: int = 1, **changes: Any) -> Settings:
     return Settings(listeners=LISTENERS, max_in_flight=max_in_flight, **changes)
+
+
+def retrying(limit: int = 1, attempts: int = 3, interval: float = 10.0, **changes: Any) -> Settings:
+    return settings(limit, on_full="retry", retry=Retry(attempts, interval), **changes)
 
 
 class Recorder:

@@ -7,8 +7,10 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import inspect
 import selectors
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 _TURNS = 12  # more turns of the loop than the longest chain of callbacks between two waits for time takes
@@ -51,6 +53,17 @@ def run(main: Coroutine[Any, Any, None]) -> None:
         loop.run_until_complete(end_the_rest())
         loop.close()
     assert complaints == []  # an exception that nobody asked for, a callback that failed
+
+
+def virtual(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """A coroutine as a test that runs on a loop with virtual time."""
+
+    @functools.wraps(test)
+    def wrapped(**given: Any) -> None:
+        run(test(**given))
+
+    wrapped.__signature__ = inspect.signature(test)
+    return wrapped
 
 
 async def end_the_rest() -> None:
