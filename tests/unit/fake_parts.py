@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Optional, Union
@@ -56,6 +57,13 @@ class Process:
     argv: tuple[str, ...]
     log: str = ""
     ignores: set[int] = field(default_factory=set)  # signals that do not end it
+
+    def cmdline(self) -> bytes:
+        return b"".join(word.encode() + b"\0" for word in self.argv)
+
+    def stat(self) -> bytes:
+        """It sleeps, and is as old as the machine."""
+        return f"1 ({os.path.basename(self.argv[0])}) S {' '.join(['0'] * 49)}\n".encode()
 
 
 @dataclass(frozen=True)

@@ -80,6 +80,7 @@ class FakeHost(FakePaths):
         for path in ("/etc", "/proc/sys", "/run", "/tmp", "/usr/bin", "/var/lib", "/var/log", "/var/cache"):
             self.given_directory(path)
         self.given("/proc/self/mounts", "")
+        self.given("/proc/uptime", "100.0 1.0\n")
         for path, content in (files or {}).items():
             self.given(path, content)
 
@@ -263,16 +264,19 @@ class FakeHost(FakePaths):
         return None
 
     def read(self, path: str) -> Optional[bytes]:
-        parts = path.split("/")
-        if len(parts) == 4 and parts[1] == "proc" and parts[2].isdigit() and parts[3] == "cmdline":
-            process = self.processes.get(int(parts[2]))
-            return None if process is None else b"".join(word.encode() + b"\0" for word in process.argv)
         node = self._find(path)
         if node is None:
-            return None
+            return self._of_process(path)
         if node.kind == "directory":
             raise host_error("read", path, OSError(errno.EISDIR, "Is a directory"))
         return node.data
+
+    def _of_process(self, path: str) -> Optional[bytes]:
+        """What /proc says of one that the test gave no file for."""
+        pid, _slash, name = path.removeprefix("/proc/").partition("/")
+        process = self.processes.get(int(pid)) if pid.isdigit() else None
+        of = {"cmdline": Process.cmdline, "stat": Process.stat}.get(name)
+        return of(process) if process and of else None
 
     def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
         assert isinstance(data, bytes)

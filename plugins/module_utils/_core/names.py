@@ -31,3 +31,8 @@ def link_name(*parts: str) -> str:
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()
     return f"{MARK}-{digest}"[:LINK_NAME_MAX]
+
+
+def run_directory(name: str) -> str:
+    """Of a lab or of a control plane: what ends with the boot."""
+    return f"/run/{MARK}/{name}"

@@ -28,8 +28,9 @@ from .._core.errors import BallastError, Problems, last_lines
 from .._core.events import Progress
 from .._core.host import Host
 from .._core.kinds import BASE_KINDS, Kind, digest, directory, file, sysctl_minimum
-from .._core.names import MARK
+from .._core.names import run_directory
 from .._core.plan import Plan, Resource, State, plan_resources
+from .._core.processes import age_seconds
 from .._core.service import SERVICE_KINDS, Service, service, service_pid, supervisor
 from .._core.shared import SHARED_KINDS, shared_directory
 from .._core.wait import Pending, Ready, wait
@@ -39,14 +40,7 @@ from .messages import MESSAGES
 from .model import CREDENTIALS, DAEMONSET, Desired, Instance
 from .mounts import MOUNT_KINDS, Mount
 from .network import NETNS_SYSCTLS, NETWORK_KINDS, mac_address, netns_path, route
-from .readings import (
-    NodeReading,
-    read_node,
-    read_proxy_health,
-    read_proxy_mode,
-    read_pss_bytes,
-    seconds_since_start,
-)
+from .readings import NodeReading, read_node, read_proxy_health, read_proxy_mode, read_pss_bytes
 from .record import options_file
 from .restore import RESTORE_KINDS, restored
 
@@ -211,7 +205,8 @@ class InstanceEngine(ResourceEngine[Desired]):
             if not node.ready:
                 return Pending(node.reason)
             kubelet = service_pid(host, _service_target(desired, instance, "kubelet"))
-            if kubelet is None or node.heartbeat < int(host.now() - seconds_since_start(host, kubelet)):
+            age = None if kubelet is None else age_seconds(host, kubelet)
+            if age is None or node.heartbeat < int(host.now() - age):
                 return Pending("condition Ready is from before the kubelet's start")
             lacks = "instance-proxy"
             health = read_proxy_health(instance, host)
@@ -231,10 +226,6 @@ class InstanceEngine(ResourceEngine[Desired]):
 
 
 ENGINE = InstanceEngine()
-
-
-def run_directory(lab: str) -> str:
-    return f"/run/{MARK}/{lab}"
 
 
 def mountns_path(lab: str, instance: str) -> str:
@@ -383,9 +374,9 @@ def _note_ready(desired: Desired, instance: Instance, host: Host) -> None:
     path = os.path.join(_home(desired, instance), "ready.json")
     pid = service_pid(host, _service_target(desired, instance, "kubelet"))
     noted = json.loads(host.read(path) or b"{}")
-    if pid is not None and noted.get("pid") != pid:
-        seconds = round(seconds_since_start(host, pid), 1)
-        host.write(path, json.dumps({"pid": pid, "seconds": seconds}).encode())
+    age = None if pid is None else age_seconds(host, pid)
+    if age is not None and noted.get("pid") != pid:
+        host.write(path, json.dumps({"pid": pid, "seconds": round(age, 1)}).encode())
 
 
 def _reading(desired: Desired, instance: Instance, host: Host) -> dict[str, Any]:

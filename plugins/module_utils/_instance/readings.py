@@ -21,8 +21,6 @@ from .._core.host import Host
 from .config import KUBE_PROXY_HEALTH_PORT
 from .model import Desired, Instance
 
-_CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
-
 
 @dataclass(frozen=True)
 class NodeReading:
@@ -111,11 +109,3 @@ def read_pss_bytes(cgroup: str, unit: str, services: Sequence[str], host: Host) 
 def _pss_bytes(pid: int, host: Host) -> int:
     lines = (host.read(f"/proc/{pid}/smaps_rollup") or b"").decode().splitlines()
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
-
-
-def seconds_since_start(host: Host, pid: int) -> float:
-    """Age of a process; proc(5) gives its start in clock ticks since boot."""
-    # The command's name, in parentheses, may hold blanks.
-    after_name = (host.read(f"/proc/{pid}/stat") or b"").decode().rpartition(")")[2].split()
-    uptime = float((host.read("/proc/uptime") or b"0").split()[0])
-    return uptime - int(after_name[19]) / _CLOCK_TICKS if len(after_name) > 19 else 0.0

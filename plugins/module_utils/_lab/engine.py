@@ -12,33 +12,29 @@ from __future__ import annotations
 import ipaddress
 import json
 import os
-import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Optional
 
-from .._core.cgroup_paths import cgroup_hierarchies, slice_unit
 from .._core.emptied import remove_emptied
 from .._core.engine import Finding, ResourceEngine
 from .._core.errors import BallastError, Problems
 from .._core.events import Progress
 from .._core.host import Host, LocalHost
 from .._core.kinds import BASE_KINDS, Kind, file
-from .._core.names import MARK, joined, link_name
+from .._core.names import joined
 from .._core.plan import Plan, Resource, Step
-from .._core.shared import SHARED_KINDS, shared_directory
+from .._core.registry import left, registered, registered_names, registration
+from .._core.shared import SHARED_KINDS
 from .._images.archive import image_references
-from .._instance.engine import run_directory
 from .messages import MESSAGES
 from .parts import parts
 from .preflight import preflight
 from .resolve import VERSION, HostFacts, Lab, resolve
 from .topology import TARGETS, parse_request
 
-REGISTRY = "/var/lib/ballast/labs"
 DEFAULT_KUBERNETES_VERSION = "1.37.1"
 DEFAULT_HOSTS = 2
-PARTS = ("nodes", "plane", "vms")  # directories of the parts that have processes
 RESULTS = ("summary.json", "events.jsonl", "admin.kubeconfig", "bin")
 # Ledgers of what went with the API, archives that were loaded, evidence.
 RESULT_DIRECTORIES = ("api", "archives", "check", "kube-proxy", "logs")
@@ -160,11 +156,10 @@ class LabEngine(ResourceEngine[Desired]):
     def resources(self, desired: Desired) -> list[Resource]:
         if desired.lab is None:
             return []
-        entry = json.dumps({"lab_dir": desired.state_dir}) + "\n"
         record = json.dumps(desired.lab, indent=2, sort_keys=True) + "\n"
+        title = f"name {desired.name} among the labs of this host"
         return [
-            shared_directory(REGISTRY, holder=desired.state_dir, group="lab"),
-            file(f"{REGISTRY}/{desired.name}.json", entry, title=f"name {desired.name} among the labs of this host"),
+            *registration(desired.name, desired.state_dir, group="lab", title=title),
             file(record_path(desired.state_dir), record, title="record of the lab", group="lab"),
         ]
 
@@ -243,23 +238,11 @@ def read_lab(host: Host, lab_dir: str) -> dict[str, Any]:
     return {"lab": lab, "parts": parts(lab)}
 
 
-def registered(host: Host, name: str) -> Optional[str]:
-    """The directory of the lab of this name; None when no lab of this host has it."""
-    path = os.path.join(REGISTRY, f"{name}.json")
-    data = host.read(path)
-    if data is None:
-        return None
-    try:
-        return str(json.loads(data)["lab_dir"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise MESSAGES.error("lab-record", path=path, found=str(error)) from error
-
-
 def _clashes(host: Host, lab: Lab) -> list[BallastError]:
     """Node b-c of lab a and node c of lab a-b would be one name on this host."""
     units = {joined(lab["name"], node["name"]): node["name"] for node in lab["nodes"]}
     problems = []
-    for other in sorted(_labs(host)):
+    for other in sorted(registered_names(host)):
         directory = registered(host, other)
         record = read_record(host, directory) if directory and directory != lab["lab_dir"] else None
         for node in record["nodes"] if record else ():
@@ -268,11 +251,6 @@ def _clashes(host: Host, lab: Lab) -> list[BallastError]:
                 shown = {"node": units[unit], "unit": unit, "other": node["name"], "lab": other}
                 problems.append(MESSAGES.error("lab-node-clash", **shown))
     return problems
-
-
-def _labs(host: Host) -> Iterator[str]:
-    """The names of the labs of this host, running or stopped."""
-    return (name[: -len(".json")] for name in host.listdir(REGISTRY) if name.endswith(".json"))
 
 
 def _facts(host: Host, lab_dir: str, previous: Optional[Lab]) -> HostFacts:
@@ -293,45 +271,10 @@ def _routes(host: Host) -> Iterator[ipaddress.IPv4Network]:
 
 def _networks_of_labs(host: Host, lab_dir: str) -> Iterator[ipaddress.IPv4Network]:
     """Also of labs that are stopped, which have no routes."""
-    for name in _labs(host):
+    for name in registered_names(host):
         other = registered(host, name)
         record = read_record(host, other) if other and other != lab_dir else None
         if record is not None:
             yield ipaddress.IPv4Network(record["node_cidr"])
             yield ipaddress.IPv4Network(record["pod_cidr"])
             yield from (ipaddress.IPv4Interface(one["gateway"]).network for one in record["hosts"])
-
-
-def left(host: Host, *, name: str, directory: str, nodes: Collection[str] = ()) -> Iterator[str]:
-    """What is still there of a removed lab, or of a removed control plane that has a name."""
-    mark = joined(name)
-    # The mark of the lab `lab-2` begins with the one of the lab `lab`.
-    others = tuple(f"{joined(other)}-" for other in _labs(host) if other.startswith(f"{name}-"))
-
-    def is_ours(thing: str) -> bool:
-        return f"{thing}-".startswith(f"{mark}-") and not f"{thing}-".startswith(others)
-
-    links = json.loads(host.run(["ip", "-j", "link", "show"], timeout=30).stdout or "[]")
-    short = {link_name(name), *(link_name(name, node) for node in nodes)}
-    yield from (f"link {row['ifname']}" for row in links if row["ifname"] in short or is_ours(row["ifname"]))
-    yield from (f"namespace {netns}" for netns in host.listdir("/run/netns") if is_ours(netns))
-    mounts = [line.split()[1] for line in (host.read("/proc/self/mounts") or b"").decode().splitlines()]
-    places = (f"{directory}/", f"{run_directory(name)}/")
-    yield from (f"mount {path}" for path in mounts if f"{path}/".startswith(places))
-    for place in (directory, run_directory(name)):
-        if host.stat(place):
-            yield f"directory {place}"
-    cgroup = "-".join([MARK, name.replace("-", "_")])
-    for root in cgroup_hierarchies(host):
-        # Under systemd a slice lies in the slices that its name begins with.
-        for place in (root, os.path.join(root, slice_unit(MARK), slice_unit(cgroup))):
-            yield from (f"cgroup {place}/{group}" for group in host.listdir(place) if group.startswith(f"{cgroup}-"))
-    yield from _processes(host, tuple(os.path.join(directory, part, "") for part in PARTS))
-
-
-def _processes(host: Host, places: tuple[str, ...]) -> Iterator[str]:
-    """Those with a path below `places` among their arguments, as a whole or after `=` or `:`."""
-    for pid in (name for name in host.listdir("/proc") if name.isdigit()):
-        words = (host.read(f"/proc/{pid}/cmdline") or b"").decode(errors="replace").split("\0")
-        if any(part.startswith(places) for word in words for part in re.split("[=:]", word)):
-            yield f"process {pid} ({words[0]})"

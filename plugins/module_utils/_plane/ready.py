@@ -17,6 +17,7 @@ from .._core.cgroup_paths import cgroup_hierarchies
 from .._core.errors import PeerError, last_lines
 from .._core.events import Progress
 from .._core.host import Host, Response
+from .._core.processes import age_seconds
 from .._core.service import service_pid
 from .._core.wait import Pending, Ready, wait
 from .messages import MESSAGES
@@ -33,7 +34,6 @@ _END_WITHOUT_API = (CONTROLLER_MANAGER, SCHEDULER)
 _LOOKS_DOWN_ALLOWED = (
     8  # of 0.4 s each, by a service that is wanted up: what ends at once is seen down, and rarely alive
 )
-_TICKS_PER_SECOND = 100  # USER_HZ, which the kernel's interface to programs fixes (proc(5))
 _ACCOUNTS_CONTROLLER = "serviceaccount-controller"
 _DEFAULT_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
 
@@ -119,18 +119,9 @@ def _ready_path(record: Record) -> str:
 
 def _note_ready(host: Host, record: Record) -> None:
     pid = service_pid(host, record.api_server.service)
-    age = None if pid is None else _age_seconds(host, pid)
+    age = None if pid is None else age_seconds(host, pid)
     if age is not None:
         host.write(_ready_path(record), json.dumps({"seconds": round(age, 2)}).encode())
-
-
-def _age_seconds(host: Host, pid: int) -> Optional[float]:
-    """How long ago a process was started (proc(5): stat field 22, counted after the name, which may hold blanks)."""
-    uptime, stat = host.read("/proc/uptime"), host.read(f"/proc/{pid}/stat")
-    if uptime is None or stat is None:
-        return None
-    started = int(stat.rpartition(b")")[2].split()[19]) / _TICKS_PER_SECOND
-    return float(uptime.split()[0]) - started
 
 
 def _size(host: Host, path: str) -> int:

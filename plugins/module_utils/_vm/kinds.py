@@ -17,6 +17,7 @@ from .._core.errors import last_lines
 from .._core.host import Host
 from .._core.kinds import fields
 from .._core.plan import ABSENT, Value
+from .._core.processes import threads
 from .engines import ENGINES, KEY_PLACEHOLDER, Engine
 from .image import manifest_of
 from .messages import MESSAGES
@@ -212,7 +213,7 @@ def _processes(host: Host) -> Iterator[tuple[int, list[str]]]:
 
 
 def leads_session(host: Host, pid: int) -> bool:
-    return any(session == pid for _state, session in _threads(host, pid))
+    return any(thread.session == pid for thread in threads(host, pid))
 
 
 def has_ended(host: Host, pid: int) -> bool:
@@ -220,16 +221,7 @@ def has_ended(host: Host, pid: int) -> bool:
 
     It may be there yet, since nobody has reaped it; and it shows no command long before it has let go of its files.
     """
-    return all(state in "ZX" for state, _session in _threads(host, pid))
-
-
-def _threads(host: Host, pid: int) -> list[tuple[str, int]]:
-    """State and session of each."""
-    # proc_pid_stat(5): the command in parentheses may hold anything; after it come state, ppid, pgrp, session.
-    place = f"/proc/{pid}/task"
-    texts = [(host.read(f"{place}/{name}/stat") or b"").decode(errors="replace") for name in host.listdir(place)]
-    rows = [text.rpartition(")")[2].split() for text in texts]
-    return [(row[0], int(row[3])) for row in rows if len(row) > 3]
+    return all(thread.state in "ZX" for thread in threads(host, pid))
 
 
 def stop(host: Host, directory: str, definition: Mapping[str, Value]) -> None:

@@ -289,7 +289,6 @@ def findings(host: Kernel, desired: Desired) -> list[tuple[str, str, str]]:
 
 def test_an_instance_is_ready_when_its_node_and_its_proxy_say_so(host: Kernel) -> None:
     g.answer_ready(host, 2)
-    host.given("/proc/uptime", "100.0 1.0\n")
     assert findings(host, g.desired(2)) == []
     report = ENGINE.report(g.desired(2), host)["instances"]
     assert isinstance(report, list)
@@ -362,7 +361,6 @@ def test_seconds_to_ready_are_noted_once_for_each_start() -> None:
     apply(ENGINE, g.desired(), host)
     target = f"{g.STATE}/n1/sv/ballast-lab-n1-kubelet"
     pid = int(host.text(f"{target}/supervise/pid"))
-    host.given("/proc/uptime", "100.0 1.0\n")
     host.given(f"/proc/{pid}/stat", f"{pid} (kube let) S " + " ".join(["1"] * 18) + " 9750 1\n")
     ENGINE.verify(g.desired(), host, PROGRESS)
     noted = host.text(f"{g.STATE}/n1/ready.json")

@@ -10,10 +10,11 @@ from typing import Any, Optional
 import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.events import NullSink, Progress
+from ansible_collections.ballast.kube.plugins.module_utils._core.names import link_name
+from ansible_collections.ballast.kube.plugins.module_utils._core.registry import REGISTRY
 from ansible_collections.ballast.kube.plugins.module_utils._lab import engine as lab_engine
 from ansible_collections.ballast.kube.plugins.module_utils._lab.engine import (
     ENGINE,
-    REGISTRY,
     SPEC,
     Desired,
     desired_from_params,
@@ -190,10 +191,10 @@ def test_a_record_that_cannot_be_read_is_told(host: FakeHost, text: str) -> None
 @pytest.mark.parametrize("text", ["", "[]", "{}"])
 def test_a_registry_that_cannot_be_read_is_told(host: FakeHost, text: str) -> None:
     host.given(f"{REGISTRY}/lab.json", text)
-    assert id_of(want) == "lab-record"
+    assert id_of(want) == "core-registry"
     host.given(f"{REGISTRY}/lab.json", '{"lab_dir": "/var/lib/ballast/lab"}')
     host.given(f"{REGISTRY}/other.json", text)
-    assert id_of(want) == "lab-record"
+    assert id_of(want) == "core-registry"
 
 
 def test_there_is_no_lab_to_read(host: FakeHost) -> None:
@@ -253,7 +254,7 @@ def test_what_stayed_is_listed_and_nothing_of_another_lab(host: FakeHost) -> Non
     host.on("ip", "-j", "link", "show", answer=json.dumps(others), reads=True)
     assert ENGINE.verify(down, host, PROGRESS) == []
 
-    short = lab_engine.link_name("lab", long)
+    short = link_name("lab", long)
     ours = [{"ifname": name} for name in ("ballast-lab", "ballast-lab-n9", short)]
     host.on("ip", "-j", "link", "show", answer=json.dumps([*others, *ours]), reads=True)
     host.given("/run/netns/ballast-lab-n9")

@@ -15,7 +15,7 @@ import yaml
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible.typed import typed
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, Problems
-from ansible_collections.ballast.kube.plugins.module_utils._lab.engine import REGISTRY
+from ansible_collections.ballast.kube.plugins.module_utils._core.registry import REGISTRY
 from ansible_collections.ballast.kube.plugins.module_utils._plane.desired import PORTS
 from ansible_collections.ballast.kube.plugins.module_utils._plane.named import engine as named
 from ansible_collections.ballast.kube.plugins.module_utils._plane.named.engine import (

@@ -27,8 +27,8 @@ from ..._core.events import Progress
 from ..._core.host import Host, LocalHost
 from ..._core.kinds import BASE_KINDS, Kind, file
 from ..._core.plan import Plan, Resource, Step
-from ..._core.shared import SHARED_KINDS, shared_directory
-from ..._lab.engine import REGISTRY, left, registered
+from ..._core.registry import left, registered, registered_names, registration
+from ..._core.shared import SHARED_KINDS
 from ..desired import PORTS, PRESENT, ControlPlane
 from ..profiles import GENERIC
 from ..spec import MAKE
@@ -133,13 +133,10 @@ class NamedEngine(ResourceEngine[Named]):
     def resources(self, desired: Named) -> list[Resource]:
         if desired.settings is None:
             return []
-        # The key says lab, because labs and planes have their names from one list.
-        entry = json.dumps({"lab_dir": desired.state_dir}) + "\n"
         text = json.dumps(desired.settings, indent=2, sort_keys=True) + "\n"
         title = f"name {desired.name} among the labs and planes of this host"
         return [
-            shared_directory(REGISTRY, holder=desired.state_dir, group="plane"),
-            file(f"{REGISTRY}/{desired.name}.json", entry, title=title, group="plane"),
+            *registration(desired.name, desired.state_dir, group="plane", title=title),
             file(settings_path(desired.state_dir), text, title="record of the plane", group="plane"),
         ]
 
@@ -232,8 +229,8 @@ def _ports(host: Host, plane_dir: str, address: str, recorded: Mapping[str, Any]
 
 
 def _others(host: Host, plane_dir: str) -> Iterator[Settings]:
-    for name in host.listdir(REGISTRY):
-        directory = registered(host, name[: -len(".json")]) if name.endswith(".json") else None
+    for name in registered_names(host):
+        directory = registered(host, name)
         settings = read_settings(host, directory) if directory and directory != plane_dir else None
         if settings is not None:
             yield settings
