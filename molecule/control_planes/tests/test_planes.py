@@ -99,6 +99,12 @@ def units() -> dict[str, str]:
     return dict(zip(names, found))
 
 
+def killed() -> str:
+    """What systemd told of units of the planes that did not end in time."""
+    told = machine().check_output("journalctl --no-pager -b -u 'ballast-generic-*' -u 'ballast-mini-*'")
+    return "\n".join(line for line in told.splitlines() if "timed out. Killing" in line)
+
+
 def footprint() -> str:
     """What of the planes lies on the machine, apart from the lab's own."""
     found = machine().run(
@@ -176,6 +182,7 @@ def test_they_stop_and_start_with_what_they_had() -> None:
         kubectl(name, "create", "configmap", "kept", f"--from-literal=of={name}")
     assert play("stopped").status == 0
     assert "active" not in units().values()
+    assert killed() == "", "each ended by itself, before what it needs"
     assert machine().run(f"pgrep -f {HOME}/[gm]").stdout == ""
     assert play("present").status == 0
     for name in PLANES:

@@ -111,7 +111,8 @@ class State:
 
 
 def plan_resources(wanted: Sequence[Resource], state: State, *, policy: Policy) -> Plan:
-    """First remove what was recorded and is no longer wanted, newest first; then make or change, in the order wanted.
+    """First remove what was recorded and is no longer wanted, newest first; then end what is to run no more, against the
+    order wanted, as what rests on another comes after it; then make or change, in that order.
 
     Empty when everything already holds. What was there before us is put back, not removed (`Recorded.original`).
     """
@@ -132,7 +133,7 @@ def plan_resources(wanted: Sequence[Resource], state: State, *, policy: Policy) 
         for old in reversed(state.recorded)
         if old.key not in keys
     ]
-    steps += [
+    changes = [
         Step(
             kind=resource.kind,
             title=resource.title,
@@ -144,4 +145,11 @@ def plan_resources(wanted: Sequence[Resource], state: State, *, policy: Policy) 
         for resource in wanted
         if state.values[resource.key] != resource.value
     ]
+    ends = [step for step in changes if _runs(step.before) and not _runs(step.after)]
+    steps += [*reversed(ends), *(step for step in changes if step not in ends)]
     return Plan(steps=tuple(steps), policy=policy, based_on=state.recorded)
+
+
+def _runs(value: Value) -> bool:
+    """Of what has a process: `{"running": bool, ...}`."""
+    return isinstance(value, Mapping) and value.get("running") is True

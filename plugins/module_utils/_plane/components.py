@@ -74,8 +74,10 @@ def config_files(plane: ControlPlane) -> dict[str, str]:
 
 
 def services(plane: ControlPlane) -> list[Service]:
-    """In the order of starting."""
+    """In the order of starting. A machine that goes down ends them in the reverse order: an API server waits for an etcd that
+    has ended before it until it is killed."""
     configs = config_files(plane)
+    units = [f"{joined(plane.name, component)}.service" for component in command_flags(plane)]
     return [
         Service(
             name=joined(plane.name, component),
@@ -84,8 +86,9 @@ def services(plane: ControlPlane) -> list[Service]:
             cgroup=f"{plane.cgroup}/{component}",
             config_digest=digest(*(configs[flag.value] for flag in flags if flag.value in configs)),
             env=_ENVIRONMENT.get(component, ()),
+            after=tuple(units[:place]),
         )
-        for component, flags in command_flags(plane).items()
+        for place, (component, flags) in enumerate(command_flags(plane).items())
     ]
 
 

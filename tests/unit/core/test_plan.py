@@ -97,3 +97,20 @@ def test_steps_are_named_as_the_operator_reads_them() -> None:
     assert [f"{step.verb} {step.title}" for step in plan.steps] == ["remove c", "make a", "change b"]
     assert plan.steps[0].group == "node n1"
     assert plan.based_on == recorded
+
+
+def test_what_is_to_run_no_more_ends_against_the_order_in_which_it_was_made_and_before_anything_is_changed() -> None:
+    """A server whose store has ended before it waits for that in vain."""
+
+    def rows(*, running: bool, text: int) -> list[Resource]:
+        programs = [Resource(kind="p", target=name, value={"running": running}, title=name) for name in "abc"]
+        return [Resource(kind="k", target="file", value=text, title="file"), *programs]
+
+    def after(before: list[Resource], *wanted: Resource) -> list[str]:
+        values = {each.key: ABSENT for each in wanted} | {each.key: each.value for each in before}
+        return [step.title for step in plan_resources(wanted, State((), values), policy=Policy.KEEP).steps]
+
+    up, down = rows(running=True, text=1), rows(running=False, text=2)
+    assert after(up, *down) == ["c", "b", "a", "file"]
+    assert after(down, *up) == ["file", "a", "b", "c"]
+    assert after([], *down) == ["file", "a", "b", "c"]

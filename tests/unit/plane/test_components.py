@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ansible_collections.ballast.kube.plugins.module_utils._plane.certificates import (
     authorities,
     certificates,
@@ -65,6 +67,15 @@ def test_a_change_of_a_file_that_a_command_names_changes_its_digest():
     moved = {service.name: service.config_digest for service in services(desired(secure_port=7443))}
     changed = {name for name in plain if plain[name] != moved[name]}
     assert changed == {"ballast-lab-kube-controller-manager", "ballast-lab-kube-scheduler"}
+
+
+@pytest.mark.parametrize("profile", ["full", "generic", "hyper-mini"])
+def test_a_machine_that_goes_down_ends_each_before_what_it_needs(profile):
+    """systemd ends in the reverse of the order in which it starts."""
+    units: list[str] = []
+    for service in services(desired(profile=profile)):
+        assert service.after == tuple(units)
+        units.append(f"{service.name}.service")
 
 
 def test_the_api_server_is_known_by_all_its_names():

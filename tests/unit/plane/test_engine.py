@@ -144,7 +144,7 @@ def test_stopped_keeps_everything_but_the_processes(machine):
     machine.run()
     assert told(machine.run(state="stopped")) == [
         "remove supervisor sv",
-        *(f"change service {name}" for name in SERVICES),
+        *(f"change service {name}" for name in reversed(SERVICES)),
     ]
     assert machine.host.processes == {}
     assert machine.run(state="stopped") == []
