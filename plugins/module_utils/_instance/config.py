@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from .model import Desired, Instance, Taint
 
 SANDBOX_IMAGE = "ballast.local/pause:1"
+# containerd 2.3 asks the shim of each container every second otherwise; a kubelet looks at its cgroups every ten.
+STATS_PERIOD = "10s"
 CONTAINERD_STATE = "/run/containerd"  # in the instance
 CONTAINERD_SOCKET = f"{CONTAINERD_STATE}/containerd.sock"
 KUBELET_ROOT = "/var/lib/kubelet"
@@ -156,6 +158,7 @@ sandbox = {quoted["sandbox"]}
 
 [plugins."io.containerd.cri.v1.runtime"]
 restrict_oom_score_adj = true
+stats_collect_period = "{STATS_PERIOD}"
 
 [plugins."io.containerd.cri.v1.runtime".cni]
 bin_dirs = [{quoted["bin_dir"]}]
