@@ -145,9 +145,13 @@ def plan_resources(wanted: Sequence[Resource], state: State, *, policy: Policy) 
         for resource in wanted
         if state.values[resource.key] != resource.value
     ]
-    ends = [step for step in changes if _runs(step.before) and not _runs(step.after)]
-    steps += [*reversed(ends), *(step for step in changes if step not in ends)]
+    steps += [step for step in reversed(changes) if _is_end(step)]
+    steps += [step for step in changes if not _is_end(step)]
     return Plan(steps=tuple(steps), policy=policy, based_on=state.recorded)
+
+
+def _is_end(step: Step) -> bool:
+    return _runs(step.before) and not _runs(step.after)
 
 
 def _runs(value: Value) -> bool:

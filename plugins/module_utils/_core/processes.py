@@ -2,11 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the kernel says of a process by its number: how old it is, and what its threads do (proc_pid_stat(5))."""
+"""What the kernel says of processes: their commands, and of one how old it is and what its threads do (proc_pid_stat(5))."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import NamedTuple, Optional
 
 from .host import Host
@@ -18,6 +19,13 @@ _STATE, _SESSION, _START = 0, 3, 19  # fields of `stat`, counted from the one af
 class Thread(NamedTuple):
     state: str  # R, S, D, Z, X, ...
     session: int
+
+
+def commands(host: Host) -> Iterator[tuple[int, list[str]]]:
+    """Every process with the words of its command; `[""]` for one of the kernel, and for one that has ended."""
+    for name in host.listdir("/proc"):
+        if name.isdigit():
+            yield int(name), (host.read(f"/proc/{name}/cmdline") or b"").decode(errors="replace").split("\0")
 
 
 def age_seconds(host: Host, pid: int) -> Optional[float]:

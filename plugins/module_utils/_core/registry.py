@@ -24,6 +24,7 @@ from .host import Host
 from .kinds import file
 from .names import MARK, joined, link_name, run_directory
 from .plan import Resource
+from .processes import commands
 from .shared import shared_directory
 
 REGISTRY = "/var/lib/ballast/labs"
@@ -93,8 +94,7 @@ def left(host: Host, *, name: str, directory: str, nodes: Collection[str] = ()) 
 
 def _processes(host: Host, places: tuple[str, ...]) -> Iterator[str]:
     """Those with a path below `places` among their arguments, as a whole or after `=` or `:`."""
-    for pid in (name for name in host.listdir("/proc") if name.isdigit()):
-        words = (host.read(f"/proc/{pid}/cmdline") or b"").decode(errors="replace").split("\0")
+    for pid, words in commands(host):
         if any(part.startswith(places) for word in words for part in re.split("[=:]", word)):
             yield f"process {pid} ({words[0]})"
 

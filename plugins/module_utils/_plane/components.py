@@ -77,7 +77,8 @@ def services(plane: ControlPlane) -> list[Service]:
     """In the order of starting. A machine that goes down ends them in the reverse order: an API server waits for an etcd that
     has ended before it until it is killed."""
     configs = config_files(plane)
-    units = [f"{joined(plane.name, component)}.service" for component in command_flags(plane)]
+    commands = command_flags(plane)
+    units = [f"{joined(plane.name, component)}.service" for component in commands]
     return [
         Service(
             name=joined(plane.name, component),
@@ -88,7 +89,7 @@ def services(plane: ControlPlane) -> list[Service]:
             env=_ENVIRONMENT.get(component, ()),
             after=tuple(units[:place]),
         )
-        for place, (component, flags) in enumerate(command_flags(plane).items())
+        for place, (component, flags) in enumerate(commands.items())
     ]
 
 

@@ -17,7 +17,7 @@ from .._core.errors import last_lines
 from .._core.host import Host
 from .._core.kinds import fields
 from .._core.plan import ABSENT, Value
-from .._core.processes import threads
+from .._core.processes import commands, threads
 from .engines import ENGINES, KEY_PLACEHOLDER, Engine
 from .image import manifest_of
 from .messages import MESSAGES
@@ -205,11 +205,7 @@ def _machines(host: Host) -> list[int]:
 
 def _processes(host: Host) -> Iterator[tuple[int, list[str]]]:
     """Those of an engine, with the words of their commands."""
-    for name in host.listdir("/proc"):
-        if name.isdigit():
-            words = (host.read(f"/proc/{name}/cmdline") or b"").decode(errors="replace").split("\0")
-            if os.path.basename(words[0]) in _PROGRAMS:
-                yield int(name), words
+    return ((pid, words) for pid, words in commands(host) if os.path.basename(words[0]) in _PROGRAMS)
 
 
 def leads_session(host: Host, pid: int) -> bool:
