@@ -12,9 +12,10 @@ from __future__ import annotations
 import ipaddress
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Optional
+from itertools import islice
+from typing import Any
 
 from ..._core.errors import BallastError
 from ..._core.host import Host
@@ -23,13 +24,18 @@ from .messages import MESSAGES
 
 API_SERVICE = "default/kubernetes"
 _SECONDS = 2.0  # that one try waits for an answer
-_PODS = 32  # processes in other network namespaces that are looked at, to find a pod of this node
+_PODS = 32  # that are looked at, to find one of this node
+_NOT_TRIED = "could not be tried"
+
+_Way = tuple[str, ...]  # the words before a command that lead it into a network namespace
+_HERE: _Way = ()
 
 # Run with `python -I -c` in the namespace to try from. A UDP server is asked as a DNS server is: for the root's NS.
+# Answers with the address that packets would leave with, and for each row with why it was not reached, "" if it was.
 _PROGRAM = f"""
 import json, socket, sys
 QUERY = bytes.fromhex("ba11010000010000000000000000020001")
-def reached(address, port, protocol):
+def failure(address, port, protocol):
     six = ":" in address
     kind = socket.SOCK_STREAM if protocol == "TCP" else socket.SOCK_DGRAM
     with socket.socket(socket.AF_INET6 if six else socket.AF_INET, kind) as sock:
@@ -41,9 +47,9 @@ def reached(address, port, protocol):
             if protocol == "UDP":
                 sock.send(QUERY)
                 sock.recv(1)
-            return True
-        except OSError:
-            return False
+            return ""
+        except OSError as error:
+            return error.strerror or str(error)
 def own(address):
     with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM) as sock:
         try:
@@ -52,7 +58,7 @@ def own(address):
         except OSError:
             return ""
 asked = json.load(sys.stdin)
-print(json.dumps({{"own": own(asked["own"]), "reached": [reached(*row) for row in asked["rows"]]}}))
+print(json.dumps({{"own": own(asked["own"]), "failures": [failure(*row) for row in asked["rows"]]}}))
 """
 
 
@@ -88,18 +94,17 @@ def targets(data: Mapping[str, Any], probe_service: str, node: str) -> list[Targ
     return found
 
 
-def reached(host: Host, wanted: Sequence[Target]) -> frozenset[Try]:
-    """Those of the tries that got an answer. From a pod only where this node has one."""
-    origins: dict[str, Optional[int]] = {"node": None}
+def tried(host: Host, wanted: Sequence[Target]) -> dict[Try, str]:
+    """Why each try was not answered, "" where it was. From a pod only where this node has one."""
+    origins = {"node": [_HERE]}
     pod = _pod(host)
-    if pod is not None:
+    if pod:
         origins["pod"] = pod
-    return frozenset(
-        Try(target, origin)
-        for origin, pid in origins.items()
-        for target, well in zip(wanted, _tried(host, pid, wanted)[1])
-        if well
-    )
+    return {
+        Try(target, origin): failure
+        for origin, ways in origins.items()
+        for target, failure in zip(wanted, _asked(host, ways, wanted)[1])
+    }
 
 
 def _of_service(name: str, spec: Mapping[str, Any], addresses: Mapping[int, str]) -> Iterator[Target]:
@@ -126,20 +131,18 @@ def _primary(data: Mapping[str, Any], node: str) -> dict[int, str]:
     return found
 
 
-def _pod(host: Host) -> Optional[int]:
-    """The pid of a process in a pod that this node's links lead to, the host's own network being none."""
+def _pod(host: Host) -> list[_Way]:
+    """The ways into a pod that this node's links lead to, by each of its processes: many live for one request only."""
+    networks: dict[str, list[_Way]] = {}
     own = host.readlink("/proc/self/ns/net")
-    seen = {own}
-    for name in host.listdir("/proc"):
-        if not name.isdigit() or len(seen) > _PODS:
-            continue
-        network = host.readlink(f"/proc/{name}/ns/net")
-        if not network or network in seen or b"kubepods" not in (host.read(f"/proc/{name}/cgroup") or b""):
-            continue
-        seen.add(network)
-        if _is_linked(host, _tried(host, int(name), [])[0]):
-            return int(name)
-    return None
+    for pid in sorted(int(name) for name in host.listdir("/proc") if name.isdigit()):
+        network = host.readlink(f"/proc/{pid}/ns/net")
+        if network and network != own and b"kubepods" in (host.read(f"/proc/{pid}/cgroup") or b""):
+            networks.setdefault(network, []).append(("nsenter", f"--net=/proc/{pid}/ns/net", "--"))
+    for ways in islice(networks.values(), _PODS):
+        if _is_linked(host, _asked(host, ways, [])[0]):
+            return ways
+    return []
 
 
 def _is_linked(host: Host, address: str) -> bool:
@@ -153,21 +156,26 @@ def _is_linked(host: Host, address: str) -> bool:
         return False
 
 
-def _tried(host: Host, pid: Optional[int], wanted: Sequence[Target]) -> tuple[str, list[bool]]:
-    """The address that packets would leave with, and whether each target answered."""
-    enter = [] if pid is None else ["nsenter", f"--net=/proc/{pid}/ns/net", "--"]
+def _asked(host: Host, ways: Iterable[_Way], wanted: Sequence[Target]) -> tuple[str, list[str]]:
+    """What the program answers, by the first way by which it can be run: processes end, and some forbid it."""
     anywhere = "192.0.2.1"
     asked = {"own": anywhere, "rows": [[one.address, one.port, one.protocol] for one in wanted]}
-    try:
-        done = host.run(
-            [*enter, sys.executable, "-I", "-c", _PROGRAM],
-            stdin=json.dumps(asked).encode(),
-            timeout=10 + _SECONDS * len(wanted),
-        )
-        answer = json.loads(done.stdout)
-        return str(answer["own"]), [well is True for well in answer["reached"]]
-    except (BallastError, ValueError, LookupError, TypeError):  # the pod has ended, or forbids it
-        return "", [False] * len(wanted)
+    for enter in ways:
+        try:
+            done = host.run(
+                [*enter, sys.executable, "-I", "-c", _PROGRAM],
+                stdin=json.dumps(asked).encode(),
+                timeout=10 + _SECONDS * len(wanted),
+            )
+            answer = json.loads(done.stdout)
+            return str(answer["own"]), [_line(failure) for failure in answer["failures"]]
+        except (BallastError, ValueError, LookupError, TypeError):
+            continue
+    return "", [_NOT_TRIED] * len(wanted)
+
+
+def _line(failure: object) -> str:
+    return failure if isinstance(failure, str) else _NOT_TRIED
 
 
 def _name(item: Mapping[str, Any]) -> str:

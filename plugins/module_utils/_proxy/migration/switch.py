@@ -25,6 +25,7 @@ from ..._core.kubeapi import Api
 from ..._core.plan import ABSENT, Resource, Value
 from ..._core.wait import Pending, Ready, wait
 from ..backends import BRIDGE_TABLE
+from ..model import IPVS
 from . import bridge, guard, installation, own_source, probes
 from .config_file import parse_config
 from .feed import snapshot
@@ -38,6 +39,7 @@ _BRIDGE_SECONDS = 60
 _LOCK_SECONDS = 60
 _STARTING_SECONDS = 10
 _PROBE_TRIES = 5
+_NO_POD = "no pod of this node is there to try from any more"
 _AUDIT_TRIES = 3  # Services and endpoints change while they are compared
 _GROUP = "kube-proxy"
 
@@ -143,16 +145,20 @@ class _Proven:
         reached: frozenset[probes.Try] = frozenset()
         try:
             data = snapshot(installation.api(host, means.where, left), node)
-            reached = probes.reached(host, probes.targets(data, means.probe_service, node))
+            tried = probes.tried(host, probes.targets(data, means.probe_service, node))
+            reached = frozenset(one for one, failure in tried.items() if not failure)
         except PeerError as error:  # what is put back in spite of an API that is away has nothing to compare with
             means.progress.waiting("kube-proxy", f"no connections are compared: {error.text}")
         mode = str(wanted["mode"])
-        if before != ABSENT and fields(before)["mode"] == "ipvs" and mode != "ipvs":
+        if before != ABSENT and fields(before)["mode"] == IPVS and mode != IPVS:
             self._drain(host)
         means.progress.started("kube-proxy", f"into mode {mode}")
         self._change(host, target, wanted)
         config = current_config(host, means.where)
         self._wait_until_in_order(host, config, mode)
+        if mode == IPVS and bridge.is_there(host):
+            # As beside an ipvs that is left: when the change fails, these addresses go again and the bridge carries on.
+            own_source.use_own_address(host)
         self._wait_until_as_meant(host, config, mode, node)
         self._wait_until_reached(host, mode, reached)
         means.progress.done("kube-proxy", f"mode {mode}, {len(reached)} connections as before")
@@ -162,6 +168,7 @@ class _Proven:
 
     def _drain(self, host: Host) -> None:
         """ip_vs forgets its connections with its rules. New ones go over the bridge already; these may end by themselves."""
+        own_source.use_own_address(host)  # Services that came after the bridge have addresses of their own
 
         def probe() -> Union[Ready[int], Pending]:
             left = _ipvs_connections(host)
@@ -206,15 +213,19 @@ class _Proven:
         wait(host, self._means.progress, "rules", probe, deadline_seconds=seconds, interval=2)
 
     def _wait_until_reached(self, host: Host, mode: str, before: frozenset[probes.Try]) -> None:
-        lost = before
+        lost = dict.fromkeys(before, "")
         for attempt in range(_PROBE_TRIES):
             host.sleep(min(attempt, 1))
-            lost = lost - probes.reached(host, sorted({one.target for one in lost}, key=str))
+            tried = probes.tried(host, sorted({one.target for one in lost}, key=str))
+            lost = {one: failure for one in lost if (failure := tried.get(one, _NO_POD))}
             if not lost:
                 return
-            self._means.progress.waiting("kube-proxy", f"not reached yet: {sorted(map(str, lost))[0]}")
-        what = "; ".join(sorted(map(str, lost)))
-        raise MESSAGES.error("migrate-probe", mode=mode, what=what)
+            self._means.progress.waiting("kube-proxy", f"not reached yet: {_told(lost)[0]}")
+        raise MESSAGES.error("migrate-probe", mode=mode, what="; ".join(_told(lost)))
+
+
+def _told(lost: Mapping[probes.Try, str]) -> list[str]:
+    return sorted(f"{one}: {failure}" for one, failure in lost.items())
 
 
 class ServiceKind(_Proven):

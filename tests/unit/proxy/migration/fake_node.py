@@ -182,7 +182,9 @@ class Node:
 
     def _probe(self, call: Call) -> Answer:
         rows = json.loads(call.stdin)["rows"]
-        return json.dumps({"own": "192.0.2.10", "reached": [self.mode not in self.lost for _row in rows]})
+        return json.dumps(
+            {"own": "192.0.2.10", "failures": ["timed out" if self.mode in self.lost else "" for _row in rows]}
+        )
 
     # kube-proxy, and the API server.
 

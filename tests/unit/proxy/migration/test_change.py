@@ -345,6 +345,7 @@ def test_a_change_whose_proof_fails_leaves_the_node_as_it_was(kind: str, wrong: 
         changed(node)
     assert caught.value.id == {"unfit": "migrate-gate", "lost": "migrate-probe", "blind": "migrate-bridge"}[wrong]
     assert "left: nothing" in str(caught.value)
+    assert ("from the node: timed out" in str(caught.value)) == (wrong == "lost")
     is_old(node, wrong)
 
 
@@ -370,6 +371,21 @@ def test_a_difference_that_goes_by_itself_is_waited_for(monkeypatch: pytest.Monk
     monkeypatch.setattr(switch, "differences", lambda *_args, **_options: answers.pop(0))
     changed(node)
     is_new(node, "in the end")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_beside_an_ipvs_that_comes_and_goes_again_connections_of_the_node_do_not_have_its_addresses(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node, found = Node(kind, mode="nftables"), []
+    node.lost = {"ipvs"}
+    monkeypatch.setattr(
+        switch.own_source, "use_own_address", lambda _host: found.append((node.mode, bool(node.tables)))
+    )
+    with pytest.raises(BallastError):
+        apply(node, node.asked(mode="ipvs"))
+    made, came, left = ("nftables", False), ("ipvs", True), ("ipvs", True)
+    assert found == [made, came, left]
 
 
 def test_open_connections_of_ipvs_are_given_time_then_cut() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import UserError
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.bridge import bridge_config
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.probes import Target, reached, targets
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.probes import Target, targets, tried
 from tests.unit.fakes import Answer, Call, FakeHost
 from tests.unit.proxy import given
 
@@ -97,12 +97,13 @@ def machine(*answers: tuple[tuple[str, ...], Answer]) -> FakeHost:
     return host
 
 
-def answered(own: str, *which: bool) -> Answer:
-    return json.dumps({"own": own, "reached": list(which)})
+def answered(own: str, *failures: str) -> Answer:
+    return json.dumps({"own": own, "failures": list(failures)})
 
 
 def in_pod(call: Call) -> Answer:
-    return answered("10.1.0.5", *(row[0] == "10.96.0.2" for row in json.loads(call.stdin)["rows"]))
+    refused = "Connection refused"
+    return answered("10.1.0.5", *("" if row[0] == "10.96.0.2" else refused for row in json.loads(call.stdin)["rows"]))
 
 
 PROGRAM = (sys.executable, "-I", "-c")
@@ -112,11 +113,26 @@ ROUTE = ("ip", "-j", "route", "get", "10.1.0.5")
 
 def test_it_is_tried_from_the_node_and_from_a_pod_of_it() -> None:
     link = json.dumps([{"dst": "10.1.0.5", "dev": "veth1"}])
-    host = machine((PROGRAM, answered("", True, False)), (ENTERED, in_pod), (ROUTE, link))  # type: ignore[arg-type]
-    assert sorted(map(str, reached(host, TRIED))) == [
-        "default/kubernetes at 10.96.0.1 port 443/TCP from the node",
-        "default/web at 10.96.0.2 port 80/TCP from the pod",
-    ]
+    host = machine((PROGRAM, answered("", "", "timed out")), (ENTERED, in_pod), (ROUTE, link))  # type: ignore[arg-type]
+    assert {str(one): failure for one, failure in tried(host, TRIED).items()} == {
+        "default/kubernetes at 10.96.0.1 port 443/TCP from the node": "",
+        "default/kubernetes at 10.96.0.1 port 443/TCP from the pod": "Connection refused",
+        "default/web at 10.96.0.2 port 80/TCP from the node": "timed out",
+        "default/web at 10.96.0.2 port 80/TCP from the pod": "",
+    }
+
+
+def test_a_pod_is_entered_by_another_process_where_one_has_ended_meanwhile() -> None:
+    link = json.dumps([{"dst": "10.1.0.5", "dev": "veth1"}])
+    forked = ("nsenter", "--net=/proc/4/ns/net")  # for one request, as many servers do
+    host = machine((PROGRAM, answered("", "", "")), (forked, 1), (ENTERED, in_pod), (ROUTE, link))  # type: ignore[arg-type]
+    host.given("/proc/4/cgroup", "0::/kubepods/pod1\n")
+    host.given_directory("/proc/4/ns")
+    host.symlink("/proc/4/ns/net", "net:[2]")
+    assert {str(one): failure for one, failure in tried(host, TRIED).items() if one.origin == "pod"} == {
+        "default/kubernetes at 10.96.0.1 port 443/TCP from the pod": "Connection refused",
+        "default/web at 10.96.0.2 port 80/TCP from the pod": "",
+    }
 
 
 @pytest.mark.parametrize(
@@ -125,15 +141,15 @@ def test_it_is_tried_from_the_node_and_from_a_pod_of_it() -> None:
     ids=["elsewhere", "own", "empty", "nonsense", "failed"],
 )
 def test_a_pod_that_is_not_of_this_node_is_none(route: Answer) -> None:
-    host = machine((PROGRAM, answered("", True, True)), (ENTERED, in_pod), (ROUTE, route))  # type: ignore[arg-type]
-    assert {one.origin for one in reached(host, TRIED)} == {"node"}
+    host = machine((PROGRAM, answered("", "", "")), (ENTERED, in_pod), (ROUTE, route))  # type: ignore[arg-type]
+    assert {one.origin for one in tried(host, TRIED)} == {"node"}
 
 
 @pytest.mark.parametrize(
-    "answer", ["", "[]", "{}", '{"own": "", "reached": [1, "yes"]}', '{"own": "", "reached": 1}', 1]
+    "answer", ["", "[]", "{}", '{"own": "", "failures": [1, null]}', '{"own": "", "failures": 1}', 1]
 )
 def test_an_answer_that_is_none_has_reached_nothing(answer: Answer) -> None:
-    assert reached(machine((PROGRAM, answer), (("nsenter",), 1)), TRIED) == frozenset()
+    assert set(tried(machine((PROGRAM, answer), (("nsenter",), 1)), TRIED).values()) == {"could not be tried"}
 
 
 # The bridge
