@@ -42,7 +42,6 @@ class Part:
     lane: str
     group: str = ""
     needs: tuple[str, ...] = ()
-    after: tuple[str, ...] = ()  # it waits until these have ended, however they did
     minutes: int = 20  # then it is ended and has failed
     root: bool = False
     check: bool = True  # counts as a test; else it only prepares, and counts when it fails
@@ -87,9 +86,6 @@ PARTS = (
     Part("documentation", (f"{BIN}/antsibull-docs", "lint-collection-docs", "--plugin-docs", "--validate-collection-refs", "all", "."),
          lane="tools", group="lint", needs=("env",)),
     Part("architecture", (f"{BIN}/python", "-m", "scripts.architecture", "--check"), lane="tools", group="lint", needs=("env",)),
-    # To build from nothing takes both processors. These are kept for the time after it.
-    Part("unit", pytest("-n", "2", "--timeout=600", "tests/unit"), lane="tools", needs=("env",), after=("binaries",), minutes=40, pytest=True),
-    Part("sanity", (f"{BIN}/python", "-m", "scripts.sanity"), lane="tools", needs=("env",), after=("binaries",), minutes=40),
     Part("build", (f"{BIN}/python", "scripts/build.py"), lane="tools", needs=("env",)),
     # Of molecule's machines, a quarter of an hour when it is not there yet: ready when molecule begins, in the time that others leave.
     Part("kernel", (*GIVES_WAY, f"{BIN}/ansible", "localhost", "-m", "ballast.kube.lab_image", "-a", "recipe=kernel-uml-built"), lane="machines",
@@ -98,12 +94,16 @@ PARTS = (
     Part("alone", pytest("-m", "alone", "--timeout=900", "tests/integration"), lane="lab", needs=ALL_HERE, root=True, pytest=True),
     Part("integration", pytest("-m", HERE, "--timeout=900", "tests/integration", *(f"--ignore-glob={path}" for path in (*PLANES, *PROXY))), lane="lab",
          needs=ALL_HERE, minutes=75, root=True, pytest=True),
-    Part("molecule", (f"{BIN}/molecule", "test", "--all"), lane="machines", needs=(*ALL_HERE, "alone", "kernel"), minutes=75, root=True,
+    # Its machines are the dearer the longer it takes: beside one lane of tests it takes half the time that it takes beside two.
+    Part("molecule", (f"{BIN}/molecule", "test", "--all"), lane="lab", needs=(*ALL_HERE, "alone", "kernel"), minutes=75, root=True,
          clean=(f"{BIN}/molecule", "destroy", "--all")),
     Part("plane-tests", pytest("-m", HERE, "--timeout=900", *glob(*PLANES)), lane="tools", needs=(*ALL_HERE, "alone"), minutes=30, root=True, pytest=True),
     Part("machines", pytest("-m", "vm", "--timeout=1800", "tests/integration"), lane="tools", needs=(*ALL_HERE, "alone"), minutes=30,
          root=True, pytest=True),
     Part("proxy-tests", pytest("-m", HERE, "--timeout=900", *glob(*PROXY)), lane="tools", needs=(*ALL_HERE, "alone"), minutes=40, root=True, pytest=True),
+    # Last, for these give way, and so use what is left over beside molecule's machines.
+    Part("unit", pytest("-n", "2", "--timeout=600", "tests/unit"), lane="tools", needs=("env",), minutes=40, pytest=True),
+    Part("sanity", (f"{BIN}/python", "-m", "scripts.sanity"), lane="tools", needs=("env",), minutes=40),
 )
 # fmt: on
 
@@ -313,8 +313,6 @@ class Driver:
             self.say(f" • {run.part.name} not run: {run.why}")
             return False
         if any(states[need] != "passed" for need in needs):
-            return False
-        if any(states.get(other) in ("waiting", "running") for other in run.part.after):
             return False
         ahead = self.runs[: self.runs.index(run)]
         return not any(other.part.lane == run.part.lane and other.state in ("waiting", "running") for other in ahead)

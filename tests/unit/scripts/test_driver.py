@@ -65,7 +65,7 @@ def pytest_part(place: Path, *, status: int, **numbers: int) -> Part:
 def test_every_need_names_a_part_that_stands_above():
     above: set[str] = set()
     for part in driver.PARTS:
-        assert {*part.needs, *part.after} <= above
+        assert set(part.needs) <= above
         above.add(part.name)
     assert len(above) == len(driver.PARTS)
 
@@ -154,20 +154,15 @@ def test_the_summary_repeats_what_the_log_of_a_command_says_of_its_failure(capsy
     assert "   cleaning 40" not in summary
 
 
-def test_a_part_comes_after_another_however_that_ended(place):
+def test_a_lane_goes_on_however_a_part_of_it_ended(place):
     status, made = drive(
         Part("binaries", (sys.executable, "-c", "import time; time.sleep(0.3); raise SystemExit(3)"), lane="a"),
-        Part("unit", writes(place, "unit"), lane="b", after=("binaries",)),
+        Part("unit", writes(place, "unit"), lane="a"),
     )
     assert status == 1
     assert states(made) == {"binaries": "failed", "unit": "passed"}
     begun = {run.part.name: run.begun for run in made.runs}
     assert begun["unit"] >= begun["binaries"] + 0.3
-
-
-def test_what_a_part_comes_after_need_not_be_asked_for():
-    status, made = drive(Part("unit", PASSES, lane="a", after=("binaries",)))
-    assert status == 0, states(made)
 
 
 def test_a_part_named_alone_takes_what_it_needs_to_be_there():
