@@ -87,7 +87,7 @@ PARTS = (
          lane="tools", group="lint", needs=("env",)),
     Part("architecture", (f"{BIN}/python", "-m", "scripts.architecture", "--check"), lane="tools", group="lint", needs=("env",)),
     Part("build", (f"{BIN}/python", "scripts/build.py"), lane="tools", needs=("env",)),
-    # Of molecule's machines, a quarter of an hour when it is not there yet: ready when molecule begins, in the time that others leave.
+    # Of the virtual machines, a quarter of an hour when it is not there yet: ready when they begin, in the time that others leave.
     Part("kernel", (*GIVES_WAY, f"{BIN}/ansible", "localhost", "-m", "ballast.kube.lab_image", "-a", "recipe=kernel-uml-built"), lane="machines",
          check=False, needs=("packages", "env"), minutes=60, root=True),
     # These compare the whole machine before and after, so the parts with machines and labs of their own wait for them.
@@ -98,7 +98,7 @@ PARTS = (
     Part("molecule", (f"{BIN}/molecule", "test", "--all"), lane="lab", needs=(*ALL_HERE, "alone", "kernel"), minutes=75, root=True,
          clean=(f"{BIN}/molecule", "destroy", "--all")),
     Part("plane-tests", pytest("-m", HERE, "--timeout=900", *glob(*PLANES)), lane="tools", needs=(*ALL_HERE, "alone"), minutes=30, root=True, pytest=True),
-    Part("machines", pytest("-m", "vm", "--timeout=1800", "tests/integration"), lane="tools", needs=(*ALL_HERE, "alone"), minutes=30,
+    Part("machines", pytest("-m", "vm", "--timeout=1800", "tests/integration"), lane="tools", needs=(*ALL_HERE, "alone", "kernel"), minutes=30,
          root=True, pytest=True),
     Part("proxy-tests", pytest("-m", HERE, "--timeout=900", *glob(*PROXY)), lane="tools", needs=(*ALL_HERE, "alone"), minutes=40, root=True, pytest=True),
     # Last, for these give way, and so use what is left over beside molecule's machines.

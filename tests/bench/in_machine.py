@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.integration import adhoc, uml
+from tests.integration import uml
 
 _MEMORY_MIB = 6144
-_BUILD_SECONDS, _SECONDS = 3600, 3 * 3600
+_SECONDS = 3 * 3600
 _COLLECTIONS = uml.ROOT / ".build/collections"
 # /dev is the machine's own, and has no more than its devices.
 _PREPARE = """\
@@ -33,8 +33,6 @@ ip link set lo up
 
 def run_in_machine(program: str, words: Sequence[str], place: Path) -> dict[str, Any]:
     """What `python -m PROGRAM WORDS --raw FILE` writes there, when it runs in a machine of its own. Its output is shown."""
-    image = adhoc.module("lab_image", seconds=_BUILD_SECONDS, recipe="kernel-uml-built")
-    kernel = Path(image["path"]).with_name(uml.KERNEL)  # beside its modules
     here, out = place / "machine", place / "machine/out"
     out.mkdir(parents=True)
     uml.run(
@@ -43,7 +41,6 @@ def run_in_machine(program: str, words: Sequence[str], place: Path) -> dict[str,
         place=here,
         seconds=_SECONDS,
         console=sys.stdout,
-        kernel=[str(kernel), "seccomp=auto"],
         memory_mib=_MEMORY_MIB,
     )
     found = out / "found.json"

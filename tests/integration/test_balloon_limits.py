@@ -47,7 +47,6 @@ def test_with_the_cgroups_of_this_machine(unread: Path) -> None:
 
 
 @pytest.mark.vm
-@pytest.mark.skipif(not uml.is_there(), reason="the kernel of User Mode Linux is not installed")
 def test_with_cgroup_v2(unread: Path, tmp_path: Path) -> None:
     prepare = f"mount -t cgroup2 cgroup2 /sys/fs/cgroup\nexport {FILE}={shlex.quote(str(unread))}"
     uml.run_tests(TESTS, prepare=prepare, place=tmp_path, seconds=SECONDS)

@@ -82,6 +82,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
             "state_dir": str(STATE_DIR),
             "image": image["path"],
             "bridge": BRIDGE,
+            "uml_kernel": "built",  # as in a lab; Debian's boots on fewer processors
             "disks": [{"path": disk["path"], "mount": "/opt/ballast/bin"}],
             "vms": [{"name": "vm1", "address": f"{ADDRESS}/24", "gateway": GATEWAY, "memory_mib": 768}],
         }
