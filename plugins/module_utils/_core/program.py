@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import PurePosixPath
+from typing import Optional
 
 from .host import Host
 from .kinds import digest
@@ -18,15 +22,19 @@ from .plan import ABSENT, Resource, Value
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip archive can hold
 _TOP = "ballast"  # the package that ours are in there
+# Ours import each other so, and in no other way. By a pattern, as Python's own parser takes twenty times as long, at each run.
+_IMPORT = re.compile(r"^[ \t]*from[ \t]+(\.+)([\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)", re.MULTILINE)
+_COMMENT = re.compile(r"#[^\n]*")
+_Read = Callable[[str], Optional[bytes]]
 
 
 def program(path: str, *, packages: Sequence[str], main: str, group: str) -> Resource:
-    """`packages` are those of module_utils that it holds, with all below them, as paths; `main` is the dotted name of a
-    function that is called without arguments: `_instance.restore.main`."""
+    """`main` is the dotted name of a function that is called without arguments: `_instance.restore.main`. The program holds
+    what that imports of `packages`, which are packages of module_utils, as paths."""
     return Resource(
         kind="program",
         target=path,
-        value={"packages": list(packages), "main": main, "digest": sources_digest(packages)},
+        value={"packages": list(packages), "main": main, "digest": sources_digest(main, packages)},
         title=f"program {path}",
         group=group,
     )
@@ -60,47 +68,74 @@ class ZipappKind:
 PROGRAM_KINDS = {"program": ZipappKind()}
 
 
-def sources_digest(packages: Sequence[str]) -> str:
-    return digest(*(part for name, data in sorted(_sources(packages)) for part in (name, data)))
+def sources_digest(main: str, packages: Sequence[str]) -> str:
+    return digest(*(part for row in sorted(_sources(main, tuple(packages)).items()) for part in row))
 
 
 def _archive(main: str, packages: Sequence[str]) -> bytes:
     module, _dot, function = main.rpartition(".")
     start = f"from {_TOP}.{module} import {function}\n\n{function}()\n"
-    above = {str(place) for package in packages for place in PurePosixPath(_TOP, package).parents} - {"."}
-    empty = {f"{place}/__init__.py": b"" for place in above}
-    files = {"__main__.py": start.encode(), **empty, **dict(_sources(packages))}
+    sources = {f"{_TOP}/{name}": data for name, data in _sources(main, tuple(packages)).items()}
+    places = {place for name in sources for place in PurePosixPath(name).parents} - {PurePosixPath(".")}
+    files = {"__main__.py": start.encode(), **{f"{place}/__init__.py": b"" for place in places}, **sources}
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", compression=zipfile.ZIP_DEFLATED) as archive:
         for name, data in sorted(files.items()):
             archive.writestr(zipfile.ZipInfo(name, date_time=_EPOCH), data)
-        archive.comment = " ".join([main, sources_digest(packages), *packages]).encode()
+        archive.comment = " ".join([main, sources_digest(main, packages), *packages]).encode()
     return buffer.getvalue()
 
 
-def _sources(packages: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-    """Name in the program and content of each source.
+@cache  # a run asks several times, and each time all of them would be read
+def _sources(main: str, packages: tuple[str, ...]) -> Mapping[str, bytes]:
+    """By path below module_utils, the module that `main` is in and all that it imports of the packages.
 
-    On a node our packages lie in the archive that Ansible brought, with those modules alone that the one at work imports,
-    elsewhere in a directory.
+    No more than that: beside them lies what else the module at work imports, and a program would be another one by each
+    module that installs it.
     """
+    found: dict[str, bytes] = {}
+    left = [main.rpartition(".")[0].replace(".", "/")]
+    with _reading() as read:
+        while left:
+            place = left.pop()
+            name = f"{place}.py"
+            if name in found or not any(place.startswith(f"{package}/") for package in packages):
+                continue
+            data = read(name)
+            if data is not None:  # else it is a package, or what is imported is no module
+                found[name] = data
+                left += _imported(place, data.decode())
+    return found
+
+
+def _imported(place: str, text: str) -> Iterator[str]:
+    """Places of what may be modules: `from .a import b` is of a/b.py, or of something in a.py."""
+    for dots, module, names in _IMPORT.findall(text):
+        above = [*place.split("/")[: -len(dots)], *filter(None, module.split("."))]
+        yield "/".join(above)
+        for name in _COMMENT.sub("", names).strip("()").split(","):
+            if name.strip():
+                yield "/".join([*above, name.split()[0]])
+
+
+@contextmanager
+def _reading() -> Iterator[_Read]:
+    """Reads a source by its path below module_utils, None where there is none. On a node our packages lie in the archive that
+    Ansible brought, elsewhere in a directory."""
     top = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     archive, inside = _split_archive(top)
-    if archive:
-        with zipfile.ZipFile(archive) as opened:
-            for name in opened.namelist():
-                below = name[len(inside) + 1 :]
-                ours = name.startswith(f"{inside}/") and any(below.startswith(f"{package}/") for package in packages)
-                if ours and name.endswith(".py"):
-                    yield f"{_TOP}/{below}", opened.read(name)
+    if not archive:
+        yield lambda name: _file(os.path.join(top, name))
         return
-    for package in packages:
-        for place, _directories, names in os.walk(os.path.join(top, package)):
-            for name in names:
-                if name.endswith(".py"):
-                    path = os.path.join(place, name)
-                    with open(path, "rb") as file:
-                        yield f"{_TOP}/{os.path.relpath(path, top)}", file.read()
+    with zipfile.ZipFile(archive) as opened:
+        there = frozenset(opened.namelist())
+        yield lambda name: opened.read(f"{inside}/{name}") if f"{inside}/{name}" in there else None
+
+
+def _file(path: str) -> Optional[bytes]:
+    with suppress(FileNotFoundError, NotADirectoryError), open(path, "rb") as file:
+        return file.read()
+    return None
 
 
 def _split_archive(path: str) -> tuple[str, str]:

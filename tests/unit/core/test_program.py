@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import ast
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,14 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.plan import ABS
 from tests.unit.fakes import FakeHost
 
 PATH = "/var/lib/ballast/guard.pyz"
+INSIDE = "ansible_collections/ballast/kube/plugins/module_utils"
+TOP = Path(module.__file__).parent.parent
+# Main function and packages of some that there are.
+PROGRAMS = [
+    ("_pulls.proxy.main.main", ["_core", "_pulls"]),
+    ("_proxy.migration.guard.main", ["_core", "_proxy"]),
+    ("_plane.aggregation.agent.main.main", ["_core", "_plane/aggregation"]),
+]
 
 
 def test_a_file_that_is_no_program_is_written_anew_and_never_put_back() -> None:
@@ -29,14 +38,37 @@ def test_a_file_that_is_no_program_is_written_anew_and_never_put_back() -> None:
     assert kind.read(host, PATH) == ABSENT
 
 
-def test_what_is_below_a_package_is_in_the_program(tmp_path: Path) -> None:
+def test_a_program_holds_what_its_main_function_needs_and_no_more(tmp_path: Path) -> None:
     host, kind, path = LocalHost(), module.ZipappKind(), str(tmp_path / "guard.pyz")
-    wanted = module.program(path, packages=["_core", "_proxy"], main="_core.names.joined", group="").value
+    wanted = module.program(path, packages=["_core", "_proxy"], main="_core.kinds.directory", group="").value
     kind.write(host, path, wanted, ABSENT)
     assert kind.read(host, path) == wanted
     with zipfile.ZipFile(path) as archive:
-        assert {"ballast/_core/host.py", "ballast/_proxy/nftables/compile.py"} <= set(archive.namelist())
-    subprocess.run([sys.executable, "-I", path], timeout=60, check=True, cwd="/")
+        names = set(archive.namelist())
+    assert {"ballast/_core/__init__.py", "ballast/_core/kinds.py", "ballast/_core/host.py"} <= names
+    assert {"ballast/_core/ledger.py", "ballast/_proxy/__init__.py"} & names == set()
+    done = subprocess.run(
+        [sys.executable, "-I", path], timeout=60, check=False, cwd="/", capture_output=True, text=True
+    )
+    assert "missing 1 required positional argument" in done.stderr
+
+
+def places(path: Path) -> set[str]:
+    """As Python's own parser finds what a module imports of ours."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            above = [*path.relative_to(TOP).parts[: -node.level], *(node.module or "").split(".")]
+            found |= {"/".join(filter(None, [*above, name])) for name in ["", *(alias.name for alias in node.names)]}
+    return found
+
+
+def test_imports_are_found_as_python_finds_them() -> None:
+    paths = [path for path in sorted(TOP.rglob("*.py")) if path.stat().st_size]
+    assert len(paths) > 100
+    for path in paths:
+        place = str(path.relative_to(TOP).with_suffix(""))
+        assert set(module._imported(place, path.read_text(encoding="utf-8"))) == places(path), place
 
 
 def test_a_part_of_a_package_is_a_program_without_the_rest_of_it(tmp_path: Path) -> None:
@@ -56,23 +88,27 @@ def test_a_part_of_a_package_is_a_program_without_the_rest_of_it(tmp_path: Path)
         assert "missing 2 required positional arguments" in done.stderr
 
 
-@pytest.mark.parametrize("packages", [["_core", "_proxy"], ["_core", "_plane/aggregation"]])
-def test_the_sources_are_the_same_from_a_directory_and_from_an_archive(tmp_path: Path, packages: list[str]) -> None:
-    """Ansible brings the package to a node as a zip archive."""
-    inside = "ansible_collections/ballast/kube/plugins/module_utils"
-    top = Path(module.__file__).parent.parent
+@pytest.mark.parametrize(("main", "packages"), PROGRAMS)
+@pytest.mark.parametrize("others", [True, False], ids=["all", "few"])
+def test_a_program_is_the_same_whatever_lies_beside_its_sources(
+    tmp_path: Path, main: str, packages: list[str], others: bool
+) -> None:
+    """Ansible brings our packages to a node as a zip archive, with those modules that the one at work imports."""
+    needed = {TOP / name for name in module._sources(main, tuple(packages))} | {TOP / "_core/program.py"}
+    needed |= {TOP / f"_core/{name}.py" for name in ("errors", "host", "kinds", "local", "plan", "sockets", "web")}
     archive = tmp_path / "payload.zip"
     with zipfile.ZipFile(archive, "w") as opened:
-        for path in sorted(top.glob("**/*.py")):
-            opened.write(path, f"{inside}/{path.relative_to(top)}")
-        for depth in range(1, inside.count("/") + 2):
-            opened.writestr(f"{'/'.join(inside.split('/')[:depth])}/__init__.py", "")
+        for path in sorted(TOP.rglob("*.py")):
+            if others or path in needed or path.name == "__init__.py":
+                opened.write(path, f"{INSIDE}/{path.relative_to(TOP)}")
+        for depth in range(1, INSIDE.count("/") + 2):
+            opened.writestr(f"{'/'.join(INSIDE.split('/')[:depth])}/__init__.py", "")
     text = (
-        f"import sys; sys.path.insert(0, {str(archive)!r}); "
-        f"from {inside.replace('/', '.')}._core import program as p; print(p.__file__, p.sources_digest({packages}))"
+        f"import sys; sys.path.insert(0, {str(archive)!r}); from {INSIDE.replace('/', '.')}._core import program as p; "
+        f"print(p.__file__, p.sources_digest({main!r}, {packages}))"
     )
     argv = [sys.executable, "-I", "-c", text]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True)
     where, found = done.stdout.split()
     assert where.startswith(str(archive))
-    assert found == module.sources_digest(packages)
+    assert found == module.sources_digest(main, packages)

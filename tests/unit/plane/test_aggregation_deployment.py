@@ -40,7 +40,7 @@ GENERIC: dict[str, Any] = {"profile": "generic", "aggregation": [ENTRY]}
 @pytest.fixture(autouse=True)
 def _small_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of which no file is read, and none changes meanwhile."""
-    monkeypatch.setattr(program, "_sources", lambda packages: [(name, b"") for name in packages])
+    monkeypatch.setattr(program, "_sources", lambda _main, packages: dict.fromkeys(packages, b""))
 
 
 @pytest.fixture(scope="module")

@@ -195,7 +195,7 @@ class AgentEngine(ResourceEngine[D], Generic[D]):
             argv=(PYTHON, "-I", it.program, "--config", it.config),
             log=it.log,
             cgroup=f"{it.cgroup}/{it.agent.short.rpartition('-')[2]}",
-            config_digest=sources_digest(it.packages),
+            config_digest=sources_digest(it.main, it.packages),
             after=tuple(it.after),
             before=tuple(it.before),
             reloads=True,

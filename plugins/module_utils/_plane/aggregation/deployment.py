@@ -227,7 +227,7 @@ def _service(plane: ControlPlane, it: _PlaneInstallation) -> Service:
         argv=(PYTHON, "-I", it.program, "--config", it.config),
         log=it.log,
         cgroup=f"{plane.cgroup}/{NAME}",
-        config_digest=sources_digest(it.packages),
+        config_digest=sources_digest(it.main, it.packages),
         env=(("RUNTIME_DIRECTORY", it.sockets),),
         reloads=True,
         stop_seconds=_STOP_SECONDS,

@@ -34,7 +34,7 @@ PROGRESS = Progress(NullSink(), feature="test")
 @pytest.fixture(autouse=True)
 def _small_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of which no file is read, and none changes meanwhile."""
-    monkeypatch.setattr(program, "_sources", lambda packages: [(name, b"") for name in packages])
+    monkeypatch.setattr(program, "_sources", lambda _main, packages: dict.fromkeys(packages, b""))
 
 
 @pytest.fixture(params=sorted(MACHINES))
