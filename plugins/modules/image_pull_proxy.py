@@ -111,6 +111,7 @@ seealso:
   - module: ballast.kube.image_pull_proxy_info
   - module: ballast.kube.image_pull_priority
   - module: ballast.kube.image_pulls
+  - module: ballast.kube.node
 """
 
 EXAMPLES = r"""
@@ -183,17 +184,12 @@ seconds:
   type: dict
 """
 
-from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import Feature, run
-from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.engine import ENGINE
-from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.request import (
-    REQUIRED_IF,
-    SPEC,
-    Deployment,
-)
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.feature import FEATURE
 
 
 def main() -> None:
-    run(Feature("pull-proxy", spec=SPEC, desired=Deployment.from_params, engine=ENGINE, required_if=REQUIRED_IF))
+    run(FEATURE)
 
 
 if __name__ == "__main__":

@@ -114,6 +114,7 @@ options:
 seealso:
   - module: ballast.kube.image_pulls_info
   - module: ballast.kube.image_pull_proxy
+  - module: ballast.kube.node
 """
 
 EXAMPLES = r"""
@@ -175,13 +176,12 @@ seconds:
   type: dict
 """
 
-from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import Feature, run
-from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.engine import ENGINE
-from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.model import SPEC, ImagePulls
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.feature import FEATURE
 
 
 def main() -> None:
-    run(Feature("image-pulls", spec=SPEC, desired=ImagePulls.from_params, engine=ENGINE))
+    run(FEATURE)
 
 
 if __name__ == "__main__":

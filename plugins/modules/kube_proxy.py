@@ -66,6 +66,7 @@ options:
 seealso:
   - module: ballast.kube.kube_proxy_info
   - module: ballast.kube.kube_proxy_residue
+  - module: ballast.kube.node
 """
 
 EXAMPLES = r"""
@@ -136,13 +137,12 @@ seconds:
   type: dict
 """
 
-from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import Feature, run
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.engine import ENGINE
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.request import REQUIRED_IF, SPEC, KubeProxy
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.feature import FEATURE
 
 
 def main() -> None:
-    run(Feature("kube-proxy", spec=SPEC, desired=KubeProxy.from_params, engine=ENGINE, required_if=REQUIRED_IF))
+    run(FEATURE)
 
 
 if __name__ == "__main__":

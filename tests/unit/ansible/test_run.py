@@ -9,123 +9,22 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
 import pytest
-from ansible.module_utils.testing import patch_module_args
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible import run as loop
-from ansible_collections.ballast.kube.plugins.module_utils._core.engine import Finding, ResourceEngine
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import HostError, Problems, UserError
-from ansible_collections.ballast.kube.plugins.module_utils._core.events import Progress
+from ansible_collections.ballast.kube.plugins.module_utils._core.errors import HostError, UserError
 from ansible_collections.ballast.kube.plugins.module_utils._core.host import Host
-from ansible_collections.ballast.kube.plugins.module_utils._core.kinds import BASE_KINDS, Kind, directory, file
-from ansible_collections.ballast.kube.plugins.module_utils._core.plan import Resource
-
-SPEC = {
-    "state_dir": {"type": "path", "required": True},
-    "events": {"type": "path"},
-    "state": {"type": "str", "default": "present", "choices": ["present", "absent"]},
-    "content": {"type": "str", "default": "one"},
-    "key": {"type": "str", "default": "secret", "no_log": True},
-    "mood": {"type": "str", "default": ""},
-}
-
-
-@dataclass(frozen=True)
-class Wanted:
-    state_dir: str
-    place: str
-    content: str
-    key: str
-    present: bool
-
-
-def desired(params: Mapping[str, Any]) -> Wanted:
-    if params["mood"] == "wrong":
-        raise Problems([UserError("content: bad", id="toy-one", remedy="good"), UserError("key: bad", id="toy-two")])
-    place = os.path.join(os.path.dirname(params["state_dir"]), "made")
-    return Wanted(params["state_dir"], place, params["content"], params["key"], params["state"] == "present")
-
-
-class Toy(ResourceEngine[Wanted]):
-    name = "toy"
-    kinds: Mapping[str, Kind] = BASE_KINDS
-    mood = ""
-    during: Optional[Callable[[], None]] = None
-
-    def resources(self, desired: Wanted) -> list[Resource]:
-        if not desired.present:
-            return []
-        return [
-            directory(desired.place, group="node n1"),
-            file(f"{desired.place}/a", desired.content, group="node n1"),
-            file(f"{desired.place}/b.key", desired.key, mode=0o600, group="node n1"),
-        ]
-
-    def require(self, desired: Wanted, host: Host) -> None:
-        if self.mood == "lacking":
-            raise HostError("no such tool", id="toy-lacks", found="nothing", remedy="install it")
-
-    def verify(self, desired: Wanted, host: Host, progress: Progress) -> list[Finding]:
-        if self.during is not None:
-            self.during()
-        if self.mood not in ("blocking", "warning"):
-            return []
-        return [
-            Finding(id="toy-found", subject="node n1", text="not well", remedy="look", blocking=self.mood == "blocking")
-        ]
-
-    def preview(self, desired: Wanted) -> dict[str, object]:
-        return {"place": desired.place}
-
-    def report(self, desired: Wanted, host: Host) -> dict[str, object]:
-        return {"place": desired.place, "there": host.stat(desired.place) is not None}
-
-
-class Ran:
-    def __init__(self, status: int, result: dict[str, Any]) -> None:
-        self.status, self.result = status, result
-
-    @property
-    def message(self) -> str:
-        return str(self.result["msg"])
-
-
-@pytest.fixture(autouse=True)
-def _handlers() -> Iterator[None]:
-    numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-    before = {number: signal.getsignal(number) for number in numbers}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
+from ansible_collections.ballast.kube.plugins.module_utils._core.kinds import BASE_KINDS
+from tests.unit.ansible.toy import SPEC, Ran, Toy, Wanted, feature, paths
 
 
 @pytest.fixture
-def ran(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
-    # Other tests of this process import the controller's side, which would take the warnings.
-    monkeypatch.setattr("ansible.module_utils._internal.is_controller", False)
-
-    def run(start: Callable[[], None], **params: Any) -> Ran:
-        with patch_module_args({"state_dir": str(tmp_path / "state"), **params}), pytest.raises(SystemExit) as ended:
-            start()
-        printed = capsys.readouterr().out
-        return Ran(int(ended.value.code or 0), json.loads(printed))
-
-    return run
-
-
-def feature(mood: str = "", engine: Optional[Toy] = None) -> loop.Feature[Wanted]:
-    engine = engine or Toy()
-    engine.mood = mood
-    return loop.Feature(name="toy", spec=SPEC, desired=desired, engine=engine)
-
-
-def paths(top: Path) -> list[str]:
-    return sorted(str(path.relative_to(top)) for path in top.rglob("*"))
+def ran(started: Callable[..., Ran], tmp_path: Path) -> Callable[..., Ran]:
+    return lambda start, **params: started(start, **{"state_dir": str(tmp_path / "state"), **params})
 
 
 def test_a_run_makes_what_is_wanted_and_the_second_does_nothing(ran: Callable[..., Ran], tmp_path: Path) -> None:
@@ -187,7 +86,7 @@ def test_what_is_lacking_stops_the_run_before_any_effect(ran: Callable[..., Ran]
 
 def test_a_blocking_finding_fails_the_run_and_keeps_what_was_done(ran: Callable[..., Ran], tmp_path: Path) -> None:
     found = ran(lambda: loop.run(feature("blocking")))
-    assert found.status == 1
+    assert (found.status, found.result["id"]) == (1, "toy-found")
     assert found.message == "node n1: not well\n  do:    look\n  id:    toy-found"
     assert [row["id"] for row in found.result["findings"]] == ["toy-found"]
     assert found.result["there"] is True, "what there is tells why"

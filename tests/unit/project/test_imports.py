@@ -33,6 +33,9 @@ def imported(name: str) -> set[str]:
             {"_proxy.audit", "_proxy.engine", "_proxy.nftables.transaction", "_proxy.iptables.restore", "_core.web"},
             id="a kube-proxy that is as it should be needs no rules",
         ),
+        pytest.param("_proxy.migration.feature", {"_pulls", "_node"}, id="kube_proxy brings no other feature"),
+        pytest.param("_pulls.deployment.feature", {"_proxy", "_node", "_pulls.node"}, id="nor does image_pull_proxy"),
+        pytest.param("_pulls.node.feature", {"_proxy", "_node", "_pulls.deployment.engine"}, id="nor does image_pulls"),
         pytest.param("_pulls.proxy.main", {"asyncio", "_pulls.proxy.settings"}, id="status needs no event loop"),
     ],
 )

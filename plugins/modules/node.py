@@ -1,0 +1,96 @@
+#!/usr/bin/python
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: node
+short_description: Settings of a Kubernetes node, all features in one execution
+version_added: 0.1.0
+description:
+  - Does what M(ballast.kube.image_pull_proxy), M(ballast.kube.image_pulls) and M(ballast.kube.kube_proxy) do, each by the same options, and does it
+    in one task. On a fleet where nothing is to be changed a task costs more than the look at a node, see C(docs/fleet.md).
+  - They are worked on in this order. The pull proxy comes before the limits of image pulls, which point a kubelet at its socket. kube-proxy comes
+    last, as its change may take the node off the network, and the time in which O(kube_proxy.confirm_within) lets it be confirmed begins with it.
+  - What is taken away, by a O(image_pulls.state=absent), comes after what is made, and in the reverse order, so that no kubelet is pointed at the
+    socket of a pull proxy that has gone.
+  - A feature that is left out is left as it is.
+  - Nothing is begun where the options of any feature are wrong. A feature that fails ends the run. What it did is undone as its module undoes it,
+    those before it stay done and are returned, those after it are not touched.
+author:
+  - ballast.kube contributors (@ballast-kube)
+extends_documentation_fragment:
+  - ballast.kube._attributes
+  - ballast.kube._node
+attributes:
+  check_mode:
+    support: full
+    details:
+      - Each feature is compared with the node as it is. O(image_pulls.host) is refused where there is no pull proxy yet, as by a task of its own; give
+        the limits in O(image_pull_proxy).
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+notes:
+  - With O(image_pull_proxy), C(/usr/bin/python3) of the host needs Debian's packages python3-grpcio, python3-prometheus-client and python3-yaml.
+seealso:
+  - module: ballast.kube.image_pull_proxy
+  - module: ballast.kube.image_pulls
+  - module: ballast.kube.kube_proxy
+"""
+
+EXAMPLES = r"""
+- name: All settings of a node in one task
+  ballast.kube.node:
+    image_pull_proxy:
+      max_in_flight: 4
+      listeners:
+        - name: kubelet
+          socket: /run/ballast-pull-proxy/kubelet.sock
+          runtime: /run/containerd/containerd.sock
+    image_pulls:
+      image_service_endpoint: /run/ballast-pull-proxy/kubelet.sock
+      serialize_image_pulls: false
+      registry_pull_qps: 0
+      runtime:
+        max_concurrent_downloads: 8
+    kube_proxy:
+      mode: nftables
+
+- name: The pull proxy and what points at it away again
+  ballast.kube.node:
+    image_pull_proxy:
+      state: absent
+    image_pulls:
+      state: absent
+"""
+
+RETURN = r"""
+image_pull_proxy:
+  description: What M(ballast.kube.image_pull_proxy) returns, and C(changed). In diff mode its differences are with those of the others.
+  returned: when O(image_pull_proxy) is given and was worked on
+  type: dict
+  sample: {changed: false, steps: [], findings: [], seconds: {parse: 0.001, observe: 0.05, plan: 0.002, apply: 0.0, verify: 0.01}, pid: 812}
+image_pulls:
+  description: What M(ballast.kube.image_pulls) returns, and C(changed).
+  returned: when O(image_pulls) is given and was worked on
+  type: dict
+kube_proxy:
+  description: What M(ballast.kube.kube_proxy) returns, and C(changed).
+  returned: when O(kube_proxy) is given and was worked on
+  type: dict
+"""
+
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_features
+from ansible_collections.ballast.kube.plugins.module_utils._node.features import FEATURES
+
+
+def main() -> None:
+    run_features(FEATURES)
+
+
+if __name__ == "__main__":
+    main()
