@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
@@ -181,13 +180,13 @@ def test_a_source_keeps_its_endpoint_whichever_address_it_asks_for(net: Wire) ->
     pool = POOLS[4]
     net.set_second_link((pool.second,))
     endpoints = tuple(Endpoint(address, port, node="n1") for address in pool.local_pods for port in TARGET_PORTS)
-    sticky = replace(service("a", pool.cluster_ips[0]), endpoints=endpoints, node_port=30080, affinity_seconds=300)
+    sticky = service("a", pool.cluster_ips[0])._replace(endpoints=endpoints, node_port=30080, affinity_seconds=300)
     put(net.node, compile_rules(view(sticky), CONFIG))
     for source in (*pool.clients, pool.idle_pod):
         inside, outside = Packet(source, pool.cluster_ips[0], 80, "TCP"), Packet(source, pool.primary, 30080, "TCP")
         answers = [net.send([packet])[0].partition(" ")[0] for packet in (inside, inside, outside, inside, outside)]
         assert set(answers) == {answers[0]} <= {one.text for one in endpoints}
-    put(net.node, compile_rules(view(replace(sticky, affinity_seconds=0)), CONFIG))
+    put(net.node, compile_rules(view(sticky._replace(affinity_seconds=0)), CONFIG))
     every = [Packet(source, pool.cluster_ips[0], 80, "TCP") for source in pool.clients for _time in range(30)]
     assert len({answer.partition(" ")[0] for answer in net.send(every)}) > 3
 
@@ -197,7 +196,7 @@ def test_sctp_is_translated(net: Wire, destination: str) -> None:
     pool = POOLS[4]
     net.set_second_link((pool.second,))
     endpoint = Endpoint(pool.local_pods[1], 8081, node="n1")
-    one = replace(service("a", pool.cluster_ips[1]), protocol="SCTP", endpoints=(endpoint,), node_port=30081)
+    one = service("a", pool.cluster_ips[1])._replace(protocol="SCTP", endpoints=(endpoint,), node_port=30081)
     put(net.node, compile_rules(view(one), CONFIG))
     tracked = ["sysctl", "-n", "net.netfilter.nf_conntrack_sctp_timeout_established"]
     if net.node.run(tracked, timeout=60, check=False).status != 0:
@@ -216,8 +215,8 @@ def test_a_table_beside_it_neither_translates_nor_masquerades_again(net: Wire) -
     pool = POOLS[4]
     net.set_second_link((pool.second,))
     ours = service("a", pool.cluster_ips[0], endpoints=0)
-    ours = replace(ours, endpoints=(Endpoint(pool.local_pods[0], 8080, node="n1"),))
-    theirs = replace(ours, endpoints=(Endpoint(pool.local_pods[1], 8080, node="n1"),))
+    ours = ours._replace(endpoints=(Endpoint(pool.local_pods[0], 8080, node="n1"),))
+    theirs = ours._replace(endpoints=(Endpoint(pool.local_pods[1], 8080, node="n1"),))
     other = compile_rules(view(theirs), CONFIG, table="ballast-other")
     commit(plan(None, read(net.node, "ip", "ballast")), net.node)
     put(net.node, other)

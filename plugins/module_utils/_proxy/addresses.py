@@ -21,10 +21,8 @@ _OCTETS = re.compile(r"[0-9]+(?:\.[0-9]+){3}")
 _DIGITS = re.compile(r"[0-9]{1,10}")
 _MAPPED = ipaddress.IPv6Network("::ffff:0:0/96")
 # Unspecified, loopback, link-local unicast and multicast, in shortest form.
-_SPECIAL = r"0\.0\.0\.0\Z|127\.|169\.254\.|224\.0\.0\.|::1?\Z|fe[89ab][0-9a-f]:|ff[0-9a-f]2:"
-_IS_SPECIAL = re.compile(_SPECIAL)
-_OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
-_PLAIN = re.compile(rf"(?!{_SPECIAL})(?:{_OCTET}\.){{3}}{_OCTET}")
+_SPECIAL_IPV4 = ("0.0.0.0", "127.", "169.254.", "224.0.0.")
+_SPECIAL_IPV6 = re.compile(r"::1?\Z|fe[89ab][0-9a-f]:|ff[0-9a-f]2:")
 
 
 class Address(NamedTuple):
@@ -35,7 +33,7 @@ class Address(NamedTuple):
     def special(self) -> bool:
         """Whether nobody but the machine itself can be there: as an endpoint or in externalIPs it would lead to a
         node's own services, and the API server refuses it (ValidateEndpointIP)."""
-        return _IS_SPECIAL.match(self.text) is not None
+        return self.text.startswith(_SPECIAL_IPV4) or _SPECIAL_IPV6.match(self.text) is not None
 
     @property
     def loopback(self) -> bool:
@@ -64,7 +62,11 @@ def parse_address(text: str) -> Optional[Address]:
 def is_plain(text: str) -> bool:
     """Whether `text` is an IPv4 address in its shortest form that endpoints may have. Most are: it spares 100,000 of them
     the way through parse_address."""
-    return _PLAIN.fullmatch(text) is not None
+    try:
+        socket.inet_pton(socket.AF_INET, text)  # which takes the shortest form alone
+    except (OSError, ValueError):
+        return False
+    return not text.startswith(_SPECIAL_IPV4)
 
 
 @lru_cache(maxsize=4096)  # Services share their source ranges

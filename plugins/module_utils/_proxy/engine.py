@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Optional
 
 from .._core.collector import collection_paused
@@ -146,9 +148,9 @@ class RulesPlan:
     record: Record = Record()  # as it is to be afterwards
     policies: tuple[HnsOperation, ...] = ()  # returned, not done
 
-    @property
+    @cached_property  # asked for again and again, and of a new table there are tens of thousands
     def steps(self) -> Sequence[Operation]:
-        return [*(operation for part in self.parts for operation in part.operations), *self.settings]
+        return [*chain.from_iterable(part.operations for part in self.parts), *self.settings]
 
 
 class RulesEngine:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
 from typing import Optional
 
 from .model import CLUSTER_IP, EXTERNAL_IP, LOAD_BALANCER, NODE_PORT, Duplicate, Frontend, ServicePort
@@ -41,13 +42,16 @@ def frontends(
 
 def _claims(service: ServicePort) -> Iterator[tuple[Key, Optional[Frontend]]]:
     """Each destination once. None for the frontend where the node listens on a port itself."""
-    addresses = dict.fromkeys(service.external_ips, EXTERNAL_IP)
-    addresses.update((address, LOAD_BALANCER) for address in service.load_balancer_ips)
-    addresses[service.cluster_ip] = CLUSTER_IP
+    protocol, port = service.protocol, service.port
+    addresses = {
+        **dict.fromkeys(service.external_ips, EXTERNAL_IP),
+        **dict.fromkeys(service.load_balancer_ips, LOAD_BALANCER),
+        service.cluster_ip: CLUSTER_IP,
+    }
     for address, kind in addresses.items():
-        yield (address, service.protocol, service.port), Frontend(kind, address, service.port, service)
+        yield (address, protocol, port), Frontend(kind, address, port, service)
     if service.node_port:
-        yield ("", service.protocol, service.node_port), Frontend(NODE_PORT, "", service.node_port, service)
+        yield ("", protocol, service.node_port), Frontend(NODE_PORT, "", service.node_port, service)
     if service.health_check_node_port:
         yield ("", "TCP", service.health_check_node_port), None
 
@@ -59,4 +63,4 @@ def destination_text(key: Key) -> str:
 
 
 def _sorted(found: list[Frontend]) -> tuple[Frontend, ...]:
-    return tuple(sorted(found, key=lambda one: (one.kind, one.address, one.protocol, one.port)))
+    return tuple(sorted(found, key=attrgetter("kind", "address", "service.protocol", "port")))

@@ -17,11 +17,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Optional
 
 from .._core.collector import collection_paused
 from .._core.errors import BallastError, Problems
 from .frontends import frontends
+from .listed import OtherLayout, listed
 from .messages import MESSAGES
 from .model import FamilyView, NodeView, ServicePort
 from .nodes import Node, node_views, parse_node
@@ -35,6 +36,7 @@ _GROUPS = {  # the API versions that have the fields as they are read here
     "EndpointSlice": ("discovery.k8s.io/v1",),
     "ServiceCIDR": ("networking.k8s.io/v1", "networking.k8s.io/v1beta1"),
 }
+_Item = tuple[Mapping[str, Any], str, str]  # with its kind and its place in the list
 _NAMESPACED = ("Service", "EndpointSlice")
 _LIST_SUFFIX = "List"
 
@@ -53,19 +55,35 @@ class Snapshot:
 def parse_snapshot_text(text: str, *, node_name: str, node_ips: Sequence[str]) -> Snapshot:
     """UserError where `text` is no JSON, with line and column where there is one; else as parse_snapshot."""
     with collection_paused():
-        return parse_snapshot(_decoded(text), node_name=node_name, node_ips=node_ips)
+        objects = _usual_objects(text)
+        if objects is None:
+            return parse_snapshot(_decoded(text), node_name=node_name, node_ips=node_ips)
+        return objects.snapshot(node_name, node_ips)
 
 
 def parse_snapshot(data: object, *, node_name: str, node_ips: Sequence[str]) -> Snapshot:
     """`node_ips` are the addresses on the node's links, of both families. Problems, with every fault."""
     with collection_paused():
-        problems: list[BallastError] = []
-        objects = _Objects(problems)
-        for item, kind, at in _items(data, problems):
-            objects.add(item, kind, Place(at, problems))
-        views = node_views(objects.nodes, name=node_name, addresses=node_ips, problems=problems)
-        Problems.raise_if(problems)
-        return Snapshot((objects.view(4, views[4]), objects.view(6, views[6])))
+        objects = _Objects()
+        for one in _items(data, objects.problems):
+            objects.add(one)
+        return objects.snapshot(node_name, node_ips)
+
+
+def _usual_objects(text: str) -> Optional[_Objects]:
+    """Those of a List as kubectl prints it and without a fault. None of any other, whose faults `parse_snapshot` tells."""
+    objects = _Objects()
+    place = Place("snapshot", objects.problems)
+    try:
+        for index, value in enumerate(listed(text, parse_constant=_refuse_constant)):
+            one = _item(place, value, ("", None), index)
+            if one is not None:
+                objects.add(one)
+            if objects.problems:
+                return None
+    except OtherLayout:
+        return None
+    return objects
 
 
 def _decoded(text: str) -> object:
@@ -87,8 +105,8 @@ def _refuse_constant(name: str) -> NoReturn:
 class _Objects:
     """The objects of a list, read one by one."""
 
-    def __init__(self, problems: list[BallastError]) -> None:
-        self.problems = problems
+    def __init__(self) -> None:
+        self.problems: list[BallastError] = []
         self.services: list[Service] = []
         self.slices: list[Slice] = []
         self.nodes: list[Node] = []
@@ -101,7 +119,9 @@ class _Objects:
             "ServiceCIDR": self._add_service_cidr,
         }
 
-    def add(self, item: Mapping[str, Any], kind: str, place: Place) -> None:
+    def add(self, one: _Item) -> None:
+        item, kind, at = one
+        place = Place(at, self.problems)
         metadata = place.mapping(item.get("metadata"), "metadata")
         named = _title(place, metadata, kind)
         if not named:
@@ -113,12 +133,16 @@ class _Objects:
         self._titles.add(named)
         self._readers[kind](place, metadata, item)
 
+    def snapshot(self, node_name: str, node_ips: Sequence[str]) -> Snapshot:
+        views = node_views(self.nodes, name=node_name, addresses=node_ips, problems=self.problems)
+        Problems.raise_if(self.problems)
+        return Snapshot((self.view(4, views[4]), self.view(6, views[6])))
+
     def view(self, family: int, node: NodeView) -> FamilyView:
         endpoints = endpoints_of(self.slices, family)
-        created = {(one.namespace, one.name): one.created for one in self.services}
-        services = tuple(
-            sorted((one for of in self.services for one in of.service_ports(family, endpoints)), key=_order)
-        )
+        of_family = [one for one in self.services if family in one.families]
+        created = {(one.namespace, one.name): one.created for one in of_family}
+        services = tuple(sorted((one for of in of_family for one in of.service_ports(family, endpoints)), key=_order))
         found, duplicates = frontends(services, lambda one: created[(one.namespace, one.name)])
         cidrs = tuple(sorted({text for of, text in self.service_cidrs if of == family}))
         return FamilyView(family, node, services, found, duplicates, cidrs)
@@ -149,9 +173,8 @@ def _order(service: ServicePort) -> tuple[str, str, str, str]:
     return (service.namespace, service.name, service.protocol, service.port_name)
 
 
-def _items(data: object, problems: list[BallastError]) -> Sequence[tuple[Mapping[str, Any], str, str]]:
-    """Each object with its kind and its place in the list. Those of a ServiceList, as the API itself answers, do not say
-    their kind."""
+def _items(data: object, problems: list[BallastError]) -> Sequence[_Item]:
+    """Those of a ServiceList, as the API itself answers, do not say their kind."""
     place = Place("snapshot", problems)
     top = place.mapping(data)
     kind = place.text(top.get("kind"), "kind")
@@ -161,14 +184,15 @@ def _items(data: object, problems: list[BallastError]) -> Sequence[tuple[Mapping
         return []
     if place.text(place.mapping(top.get("metadata"), "metadata").get("continue"), "metadata", "continue"):
         place.fault("rules-snapshot-page")
-    found = []
     said = (of, top.get("apiVersion") if of else None)
-    for index, item in enumerate(place.items(top.get("items"), "items")):
-        fields = place.element(item, "items", index)
-        item_kind = _kind(place, fields, said, index) if fields is not None else ""
-        if fields is not None and item_kind:
-            found.append((fields, item_kind, f"snapshot: items[{index}]"))
-    return found
+    found = [_item(place, value, said, index) for index, value in enumerate(place.items(top.get("items"), "items"))]
+    return [one for one in found if one is not None]
+
+
+def _item(place: Place, value: object, said: tuple[object, object], index: int) -> Optional[_Item]:
+    fields = place.element(value, "items", index)
+    kind = _kind(place, fields, said, index) if fields is not None else ""
+    return (fields, kind, f"snapshot: items[{index}]") if fields is not None and kind else None
 
 
 def _kind(place: Place, item: Mapping[str, Any], said: tuple[object, object], index: int) -> str:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from typing import Any, Optional
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, wraps
+from typing import Any, Optional, TypeVar
 
 from .._core.errors import BallastError, shorten
 from .addresses import Address, Network, parse_address, parse_network
@@ -21,6 +21,7 @@ LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 SUBDOMAIN = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _BITS = 64  # of a number that a message repeats
+T = TypeVar("T")
 
 
 @lru_cache(maxsize=8192)  # 100,000 endpoints are on few nodes
@@ -119,6 +120,27 @@ class Place:
         if found is None:
             self.wrong(value, "a network as in 10.0.0.0/8 or fd00::/64", *path)
         return found
+
+
+def remembered(read: Callable[..., T]) -> Callable[..., T]:
+    """`read(place, path, *values)`, for values that most objects have in common: what is read without a fault is kept. True,
+    1 and 1.0 are not taken for each other."""
+
+    @lru_cache(maxsize=4096, typed=True)
+    def without_fault(*values: object) -> Optional[T]:
+        problems: list[BallastError] = []
+        found = read(Place("", problems), (), *values)
+        return None if problems else found
+
+    @wraps(read)
+    def remembering(place: Place, path: Sequence[object], *values: object) -> T:
+        try:
+            found = without_fault(*values)
+        except TypeError:  # a list or an object among them, which can be no key
+            found = None
+        return read(place, path, *values) if found is None else found
+
+    return remembering
 
 
 def show(value: object) -> str:

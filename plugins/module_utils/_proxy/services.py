@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, Optional
 
+from .addresses import is_plain
 from .model import Endpoint, ServicePort
 from .packet import PROTOCOLS
-from .reading import LABEL, Place
+from .reading import LABEL, Place, remembered
 
 TYPES = ("ClusterIP", "NodePort", "LoadBalancer", "ExternalName")
 POLICIES = ("Cluster", "Local")
@@ -25,6 +26,7 @@ PRESERVE_DESTINATION = "preserve-destination"
 LARGEST_PORT = 65535
 DEFAULT_AFFINITY_SECONDS = 10800
 LONGEST_AFFINITY_SECONDS = 86400
+_NO_ADDRESS: Mapping[str, Any] = {"loadBalancer": {}}  # status of a Service that has no load balancer
 UNKNOWN_AGE = math.inf  # an object without creationTimestamp counts as younger than any that has one
 
 PortKey = tuple[str, str, str, str]  # namespace, Service, port name, protocol
@@ -61,27 +63,25 @@ class Service(NamedTuple):
     preserve_destination: bool
 
     def service_ports(self, family: int, endpoints: Mapping[PortKey, tuple[Endpoint, ...]]) -> Iterator[ServicePort]:
-        own = self.families.get(family)
-        if own is None:
-            return
-        for port in self.ports:
-            yield ServicePort(
-                namespace=self.namespace,
-                name=self.name,
-                port_name=port.name,
-                protocol=port.protocol,
-                port=port.port,
-                cluster_ip=own.cluster_ip,
-                node_port=port.node_port,
-                external_ips=own.external_ips,
-                load_balancer_ips=own.load_balancer_ips,
-                source_ranges=own.source_ranges,
-                internal_local=self.internal_local,
-                external_local=self.external_local,
-                affinity_seconds=self.affinity_seconds,
-                health_check_node_port=self.health_check_node_port,
-                preserve_destination=self.preserve_destination,
-                endpoints=endpoints.get((self.namespace, self.name, port.name, port.protocol), ()),
+        own = self.families[family]
+        for name, protocol, port, node_port in self.ports:
+            yield ServicePort(  # by names, of fields as many as these, it would take twice as long
+                self.namespace,
+                self.name,
+                name,
+                protocol,
+                port,
+                own.cluster_ip,
+                node_port,
+                own.external_ips,
+                own.load_balancer_ips,
+                own.source_ranges,
+                self.internal_local,
+                self.external_local,
+                self.affinity_seconds,
+                self.health_check_node_port,
+                self.preserve_destination,
+                endpoints.get((self.namespace, self.name, name, protocol), ()),
             )
 
 
@@ -106,7 +106,7 @@ def parse_service(place: Place, metadata: Mapping[str, Any], item: Mapping[str, 
         name=metadata["name"],
         created=_created(place, metadata),
         ports=ports,
-        families=_families(place, spec, item, kind, cluster_ips),
+        families=_usual_families(spec, item, cluster_ips) or _families(place, spec, item, kind, cluster_ips),
         internal_local=internal == "Local",
         external_local=external_local,
         affinity_seconds=_affinity_seconds(place, spec),
@@ -124,6 +124,26 @@ def _cluster_ips(place: Place, spec: Mapping[str, Any]) -> Sequence[Any]:
     if every and every[0] != first:
         place.contradiction(every[0], "clusterIP has another value", "spec", "clusterIPs", 0)
     return every or ([first] if first else [])
+
+
+def _usual_families(
+    spec: Mapping[str, Any], item: Mapping[str, Any], cluster_ips: Sequence[Any]
+) -> Optional[Mapping[int, Addresses]]:
+    """What `_families` answers of a Service as most are: with a cluster IP of IPv4, no other address, and without faults.
+    None of any other."""
+    try:
+        if (
+            spec["ipFamilies"] == ["IPv4"]
+            and len(cluster_ips) == 1
+            and is_plain(cluster_ips[0])
+            and item.get("status", _NO_ADDRESS) == _NO_ADDRESS
+            and "externalIPs" not in spec
+            and "loadBalancerSourceRanges" not in spec
+        ):
+            return {4: Addresses(cluster_ips[0], (), (), ())}
+    except (LookupError, TypeError):
+        pass  # something is not there, or is something else
+    return None
 
 
 def _families(
@@ -205,18 +225,29 @@ def _ports(place: Place, spec: Mapping[str, Any], kind: str) -> Sequence[Port]:
         fields = place.element(value, *path)
         if fields is None:
             continue
-        name = place.name(fields.get("name"), LABEL, *path, "name")
-        protocol = place.choice(fields.get("protocol"), PROTOCOLS, *path, "protocol")
-        port = place.number(fields.get("port"), 1, LARGEST_PORT, *path, "port")
-        node_port = place.number(fields.get("nodePort"), 0, LARGEST_PORT, *path, "nodePort")
-        if fields.get("port") is None:
-            place.wrong(None, f"a whole number from 1 to {LARGEST_PORT}", *path, "port")
-        if node_port and kind == "ClusterIP":
-            place.contradiction(node_port, "the Service is of type ClusterIP", *path, "nodePort")
+        said = fields.get("name"), fields.get("protocol"), fields.get("port"), fields.get("nodePort")
+        port = _port(place, path, *said)
+        if port.node_port and kind == "ClusterIP":
+            place.contradiction(port.node_port, "the Service is of type ClusterIP", *path, "nodePort")
         if len(values) > 1:
-            _check_against(ports, Port(name, protocol, port, node_port), place, path)
-        ports.append(Port(name, protocol, port, node_port))
+            _check_against(ports, port, place, path)
+        ports.append(port)
     return ports
+
+
+@remembered
+def _port(
+    place: Place, path: Sequence[object], name: object, protocol: object, port: object, node_port: object
+) -> Port:
+    found = Port(
+        place.name(name, LABEL, *path, "name"),
+        place.choice(protocol, PROTOCOLS, *path, "protocol"),
+        place.number(port, 1, LARGEST_PORT, *path, "port"),
+        place.number(node_port, 0, LARGEST_PORT, *path, "nodePort"),
+    )
+    if port is None:
+        place.wrong(None, f"a whole number from 1 to {LARGEST_PORT}", *path, "port")
+    return found
 
 
 def _check_against(others: Sequence[Port], port: Port, place: Place, path: Sequence[object]) -> None:

@@ -6,22 +6,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from .model import Endpoint, ServicePort
 
+Endpoints = tuple[Endpoint, ...]
 
-@dataclass(frozen=True)
-class Reachable:
+
+class Reachable(NamedTuple):
     """Endpoints by the policy that a packet is under. Both are empty where that policy is not in use.
 
     `has_any` says whether an endpoint serves on any node: a packet without an endpoint under its policy is dropped where
     there is one (another node may have it), and rejected where there is none.
     """
 
-    cluster: tuple[Endpoint, ...] = ()
-    local: tuple[Endpoint, ...] = ()
+    cluster: Endpoints = ()
+    local: Endpoints = ()
     has_any: bool = False
 
 
@@ -34,26 +34,26 @@ def reachable(service: ServicePort, *, node: str, zone: str) -> Reachable:
     """
     uses_cluster = not service.internal_local or service.externally_accessible
     uses_local = service.internal_local or (service.external_local and service.externally_accessible)
-    ready = [one for one in service.endpoints if one.ready]
-    fallback = [one for one in service.endpoints if not one.ready and one.serving and one.terminating]
+    ready = tuple([one for one in service.endpoints if one.ready])
+    fallback = tuple([one for one in service.endpoints if not one.ready and one.serving and one.terminating])
     cluster = _preferred(ready, node=node, zone=zone) or fallback if uses_cluster else ()
     local = _on(node, ready) or _on(node, fallback) if uses_local else ()
-    return Reachable(tuple(cluster), tuple(local), has_any=bool(ready or fallback))
+    return Reachable(cluster, local, bool(ready or fallback))
 
 
-def _on(node: str, endpoints: Sequence[Endpoint]) -> Sequence[Endpoint]:
-    return [one for one in endpoints if one.node == node]
+def _on(node: str, endpoints: Endpoints) -> Endpoints:
+    return tuple([one for one in endpoints if one.node == node])
 
 
-def _preferred(ready: Sequence[Endpoint], *, node: str, zone: str) -> Sequence[Endpoint]:
+def _preferred(ready: Endpoints, *, node: str, zone: str) -> Endpoints:
     """Those hinted for this node, else those hinted for this zone, else all. Hints count only if every ready endpoint has
     one: they are written all at once, and some without are from before or amid a change."""
     if all(one.node_hints for one in ready):
-        hinted = [one for one in ready if node in one.node_hints]
+        hinted = tuple([one for one in ready if node in one.node_hints])
         if hinted:
             return hinted
     if zone and all(one.zone_hints for one in ready):
-        hinted = [one for one in ready if zone in one.zone_hints]
+        hinted = tuple([one for one in ready if zone in one.zone_hints])
         if hinted:
             return hinted
     return ready

@@ -67,7 +67,7 @@ SERVICE = ServicePort(
     endpoints=(Endpoint(POD, 8080, node=s.THIS_NODE), Endpoint(REMOTE_POD, 8080, node=s.OTHER_NODE)),
 )
 DRAINING = Endpoint(POD, 8080, ready=False, serving=True, terminating=True, node=s.THIS_NODE)
-REMOTE_ONLY = replace(SERVICE, endpoints=SERVICE.endpoints[1:])
+REMOTE_ONLY = SERVICE._replace(endpoints=SERVICE.endpoints[1:])
 SERVICE6 = ServicePort(
     namespace="default",
     name="web",
@@ -78,12 +78,12 @@ SERVICE6 = ServicePort(
     node_port=30080,
     endpoints=(Endpoint(POOL6.local_pods[0], 8080, node=s.THIS_NODE),),
 )
-LOCAL = replace(SERVICE, external_local=True)
-LOCAL_REMOTE_ONLY = replace(REMOTE_ONLY, external_local=True)
-BOTH_LOCAL = replace(LOCAL_REMOTE_ONLY, internal_local=True)
-EMPTY = replace(SERVICE, endpoints=())
-INSIDE = replace(SERVICE, node_port=0, external_ips=(), load_balancer_ips=())
-RANGED = replace(SERVICE, source_ranges=("172.16.0.0/16",))
+LOCAL = SERVICE._replace(external_local=True)
+LOCAL_REMOTE_ONLY = REMOTE_ONLY._replace(external_local=True)
+BOTH_LOCAL = LOCAL_REMOTE_ONLY._replace(internal_local=True)
+EMPTY = SERVICE._replace(endpoints=())
+INSIDE = SERVICE._replace(node_port=0, external_ips=(), load_balancer_ips=())
+RANGED = SERVICE._replace(source_ranges=("172.16.0.0/16",))
 
 
 def to(*endpoints: str, masquerade: bool = False, hairpin: tuple[str, ...] = (), affinity: int = 0) -> Answer:
@@ -158,7 +158,7 @@ CASES = (
     ),
     Case(
         "an external IP in a ServiceCIDR",
-        replace(SERVICE, external_ips=(POOL.unallocated,)),
+        SERVICE._replace(external_ips=(POOL.unallocated,)),
         tcp(CLIENT, POOL.unallocated, 7),
         {"nftables": Answer(DROP), "iptables": Answer(PASS), "ipvs": Answer(REJECT)},
     ),
@@ -191,21 +191,21 @@ CASES = (
     Case("a pod that may draw itself", SERVICE, tcp(POD, CLUSTER_IP, 80), to(HERE, THERE, hairpin=(HERE,))),
     Case(
         "affinity",
-        replace(SERVICE, affinity_seconds=300),
+        SERVICE._replace(affinity_seconds=300),
         tcp(NEIGHBOUR, CLUSTER_IP, 80),
         to(HERE, THERE, affinity=300),
     ),
     Case("no endpoints", EMPTY, tcp(POD, CLUSTER_IP, 80), Answer(REJECT)),
-    Case("iTP Local", replace(SERVICE, internal_local=True), tcp(NEIGHBOUR, CLUSTER_IP, 80), to(HERE)),
+    Case("iTP Local", SERVICE._replace(internal_local=True), tcp(NEIGHBOUR, CLUSTER_IP, 80), to(HERE)),
     Case(
         "iTP Local, none local",
-        replace(REMOTE_ONLY, internal_local=True),
+        REMOTE_ONLY._replace(internal_local=True),
         tcp(POD, CLUSTER_IP, 80),
         {"ipvs": to(THERE), "": Answer(DROP)},
     ),
     Case(
         "iTP Local, none local, nothing else leads to the Service",
-        replace(INSIDE, internal_local=True, endpoints=REMOTE_ONLY.endpoints),
+        INSIDE._replace(internal_local=True, endpoints=REMOTE_ONLY.endpoints),
         tcp(POD, CLUSTER_IP, 80),
         {"ipvs": Answer(REJECT), "": Answer(DROP)},
     ),
@@ -225,7 +225,7 @@ CASES = (
     ),
     Case(
         "from a clusterIP that has no such port",
-        replace(SERVICE, port=81),
+        SERVICE._replace(port=81),
         from_node(CLUSTER_IP, 81, source=POOL.cluster_ips[1]),
         to(HERE, THERE),
         NO_DETECTOR,
@@ -270,19 +270,19 @@ CASES = (
     ),
     Case(
         "an address that is a range, the node in none",
-        replace(SERVICE, source_ranges=(f"{BOUND}/32",)),
+        SERVICE._replace(source_ranges=(f"{BOUND}/32",)),
         from_node(BOUND, 80, source=BOUND),
         {"ipvs": Answer(DROP), "": to(HERE, THERE, masquerade=True)},
     ),
     Case(
         "a source in no range, no endpoints",
-        replace(RANGED, endpoints=()),
+        RANGED._replace(endpoints=()),
         tcp(STRANGER, BALANCER, 80),
         {"iptables": Answer(REJECT), "": Answer(DROP)},
     ),
     Case(
         "the node in no range, no endpoints",
-        replace(RANGED, endpoints=()),
+        RANGED._replace(endpoints=()),
         from_node(BOUND, 80, source=BOUND),
         {"nftables": Answer(DROP), "": Answer(REJECT)},
     ),
@@ -304,31 +304,31 @@ CASES = (
     Case("the bound address itself, the node in no range", RANGED, from_node(BOUND, 80, source=BOUND), Answer(DROP)),
     Case(
         "the bound address itself, the node in a range",
-        replace(SERVICE, source_ranges=("192.168.1.0/24",)),
+        SERVICE._replace(source_ranges=("192.168.1.0/24",)),
         from_node(BOUND, 80, source=BOUND),
         to(HERE, THERE, masquerade=True),
     ),
     Case(
         "the bound address, as if it came from outside",
-        replace(SERVICE, source_ranges=("192.168.1.0/24",)),
+        SERVICE._replace(source_ranges=("192.168.1.0/24",)),
         tcp(BOUND, BOUND, 80),
         to(HERE, THERE, masquerade=True),
     ),
     Case(
         "another bound address, as if it came from outside",
-        replace(SERVICE, source_ranges=("192.168.1.0/24",)),
+        SERVICE._replace(source_ranges=("192.168.1.0/24",)),
         tcp(BOUND, BALANCER, 80),
         {"ipvs": Answer(DROP), "": to(HERE, THERE, masquerade=True)},
     ),
     Case(
         "another address, the node in a range",
-        replace(SERVICE, source_ranges=("192.168.1.0/24",)),
+        SERVICE._replace(source_ranges=("192.168.1.0/24",)),
         from_node(BOUND, 80, source=POOL.second),
         {"ipvs": to(HERE, THERE, masquerade=True), "": Answer(DROP)},
     ),
     Case(
         "eTP Local, the only endpoint here drains and may draw itself",
-        replace(LOCAL, endpoints=(DRAINING, SERVICE.endpoints[1])),
+        LOCAL._replace(endpoints=(DRAINING, SERVICE.endpoints[1])),
         tcp(POD, EXTERNAL, 80),
         to(HERE, hairpin=(HERE,)),
         NO_DETECTOR,
@@ -445,26 +445,26 @@ CASES = (
     ),
     Case(
         "a health check node port on a clusterIP",
-        replace(LOCAL, health_check_node_port=31001),
+        LOCAL._replace(health_check_node_port=31001),
         tcp(POD, CLUSTER_IP, 31001),
         {"nftables": Answer(REJECT), "": Answer(PASS)},
     ),
     Case(
         "a health check node port on a clusterIP over SCTP",
-        replace(LOCAL, health_check_node_port=31001),
+        LOCAL._replace(health_check_node_port=31001),
         Packet(POD, CLUSTER_IP, 31001, "SCTP", "cni0"),
         {"iptables": Answer(PASS), "": Answer(REJECT)},
     ),
     # Endpoints on the node itself
     Case(
         "a client's packet ends on the node: nobody rewrites its source",
-        replace(SERVICE, endpoints=(Endpoint(POOL.primary, 6443, node=s.THIS_NODE),)),
+        SERVICE._replace(endpoints=(Endpoint(POOL.primary, 6443, node=s.THIS_NODE),)),
         tcp(CLIENT, CLUSTER_IP, 80),
         to(f"{POOL.primary}:6443"),
     ),
     Case(
         "the node's own packet goes out by loopback",
-        replace(SERVICE, endpoints=(Endpoint(POOL.primary, 6443, node=s.THIS_NODE),)),
+        SERVICE._replace(endpoints=(Endpoint(POOL.primary, 6443, node=s.THIS_NODE),)),
         from_node(CLUSTER_IP, 80),
         to(f"{POOL.primary}:6443", hairpin=(f"{POOL.primary}:6443",)),
         NO_DETECTOR,

@@ -260,8 +260,7 @@ def _one_service(
             node_port = draw(st.sampled_from(free_node_ports[protocol]))
             free_node_ports[protocol].remove(node_port)
         ports.append(
-            replace(
-                whole,
+            whole._replace(
                 port_name="" if len(keys) == 1 else f"p{index}",
                 protocol=protocol,
                 port=port,

@@ -99,8 +99,7 @@ def likes(draw: st.DrawFn) -> s.Scenario:
             for place, node in enumerate(nodes)
         )
         copies.append(
-            replace(
-                one,
+            one._replace(
                 name=f"s{number}",
                 cluster_ip=f"10.96.0.{100 + number}",
                 node_port=30100 + number if open_to == "node port" else 0,

@@ -22,6 +22,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Optional
 
 from ..._core.names import MARK
@@ -77,6 +78,7 @@ class _Compiler:
         self.sets: dict[str, Set] = {one.name: one for one in layout.sets(self.family)}
         self.elements: dict[str, dict[Key, Element]] = {name: {} for name in self.sets}
         self.chains: dict[str, Chain] = {}
+        self.gotos: dict[str, Verdict] = {}  # to chains that Services share
         self.found: dict[int, Reachable] = {}  # by identity: hashing a Service hashes all of its endpoints
 
     def table(self, name: str, *, priority_offset: int, lets_by: bool) -> Table:
@@ -101,9 +103,10 @@ class _Compiler:
         for service in self.view.services:
             self.add(layout.CLUSTER_IPS, (service.cluster_ip,))
             found = self.reachable(service)
-            for endpoint in (*found.cluster, *found.local):
-                if endpoint.node == here and here:
-                    self.add(layout.HAIRPIN, (endpoint.address, endpoint.address))
+            if here:
+                for endpoint in (*found.cluster, *found.local):
+                    if endpoint.node == here:
+                        self.add(layout.HAIRPIN, (endpoint.address, endpoint.address))
         for network in collapsed(self.view.service_cidrs):
             self.add(layout.SERVICE_CIDRS, (network,))
         if not self.node_ports.all_local:
@@ -113,9 +116,9 @@ class _Compiler:
     def add_frontend(self, frontend: Frontend) -> None:
         protocol = layout.protocol_name(frontend.protocol)
         if frontend.kind == NODE_PORT:
-            self.add(layout.NODE_PORTS, (protocol, str(frontend.port)), self.verdict(frontend))
+            self.add(layout.NODE_PORTS, (protocol, _number(frontend.port)), self.verdict(frontend))
             return
-        key = (frontend.address, protocol, str(frontend.port))
+        key = (frontend.address, protocol, _number(frontend.port))
         if frontend.kind == LOAD_BALANCER:
             self.add_source_ranges(frontend.service, key)
         self.add(layout.SERVICES, key, self.verdict(frontend))
@@ -177,16 +180,17 @@ class _Compiler:
             to_all = self.drawn(f"{all_of}-{protocol}", frontend, everywhere)
             to_local = self.drawn(f"{local_of}-{protocol}", frontend, here) if here else ()
             self.chains[name] = Chain(name, self.policies.rules(policy, to_all, to_local))
-        return Verdict(GOTO, name)
+            self.gotos[name] = Verdict(GOTO, name)
+        return self.gotos[name]
 
     def add_endpoints(self, name: str, frontend: Frontend, endpoints: Sequence[Endpoint]) -> None:
         """Put them into their map, each in a slot."""
         elements = self.elements[name]
-        port = str(frontend.port)
+        port = _number(frontend.port)
         start = (port,) if frontend.kind == NODE_PORT else (frontend.address, port)
         for slot, endpoint in enumerate(endpoints):
-            key = (*start, str(slot))
-            elements[key] = Element(key, (endpoint.address, str(endpoint.port)))
+            key = (*start, _number(slot))
+            elements[key] = Element(key, (endpoint.address, _number(endpoint.port)))
 
     def drawn(self, name: str, frontend: Frontend, endpoints: Sequence[Endpoint]) -> tuple[Statement, ...]:
         """The statement that draws one of as many from their map."""
@@ -202,6 +206,12 @@ def collapsed(networks: Iterable[str]) -> tuple[str, ...]:
     four = ipaddress.collapse_addresses([one for one in parsed if isinstance(one, ipaddress.IPv4Network)])
     six = ipaddress.collapse_addresses([one for one in parsed if isinstance(one, ipaddress.IPv6Network)])
     return tuple(_shortest(str(one)) for one in (*four, *six))
+
+
+@lru_cache(maxsize=4096)
+def _number(value: int) -> str:
+    """The few ports and slots of tens of thousands of elements, each written once."""
+    return str(value)
 
 
 def _shortest(network: str) -> str:

@@ -10,8 +10,10 @@ UserError `rules-nft-unwritable`.
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache, partial
 from typing import Union
 
 from .expressions import (
@@ -49,7 +51,7 @@ from .objects import Chain, Element, Hook, Rule, Ruleset, Set, Table
 from .vocabulary import META_INTERFACES, parts_of, type_of
 
 _NAME = re.compile(r"[A-Za-z_][\w./-]*", re.ASCII)
-_WORD = re.compile(r"[\w.:/*+-]+", re.ASCII)
+_WORD = re.compile(r"[A-Za-z0-9_.:/*+-]+")  # three times as fast as with \w
 _KEY = re.compile(r"[\w.:/*+-]+(?: \. [\w.:/*+-]+)*", re.ASCII)
 _OPTION = re.compile(r"[\w-]+( [\w-]+)*", re.ASCII)
 _COUNTER = re.compile("counter")
@@ -122,7 +124,7 @@ def render_statement(statement: Statement) -> str:
     if isinstance(statement, Vmap):
         return f"{render_expression(statement.key)} vmap {_map(statement.key, statement.to)}"
     if isinstance(statement, Verdict):
-        return _target(statement)
+        return _verdict(statement)
     if isinstance(statement, Reject):
         return f"reject with {_checked(_OPTION, statement.reason, 'reason')}" if statement.reason else "reject"
     if isinstance(statement, Mangle):
@@ -252,8 +254,13 @@ def _constant(kind: str, value: str) -> str:
 
 def _target(target: Target) -> str:
     if isinstance(target, Verdict):
-        return f"{target.kind} {name(target.target)}" if target.target else target.kind
+        return _verdict(target)
     return " . ".join(_checked(_WORD, part, "constant") for part in target)
+
+
+@lru_cache(maxsize=1024)  # tens of thousands of elements lead to a few chains
+def _verdict(verdict: Verdict) -> str:
+    return f"{verdict.kind} {name(verdict.target)}" if verdict.target else verdict.kind
 
 
 # Sets and elements
@@ -297,23 +304,25 @@ def render_elements(found: Set, elements: Iterable[Element], *, between: str = "
     """`10.0.0.1 . 80 : accept, ...`, in the order given, for `elements = { }` and `add element ... { }` alike."""
     listed = list(elements)
     if {"ifname", "mark"} & {*found.key, *found.data}:
-        return between.join([_element(one, _by_hand(found.key, one.key), found.data) for one in listed])
+        return between.join(_texts(listed, partial(_by_hand, found.key), partial(_by_hand, found.data)))
     _check_words(listed)
-    return between.join([_element(one, " . ".join(one.key)) for one in listed])
+    return between.join(_texts(listed, " . ".join, " . ".join))
 
 
-def _element(element: Element, key: str, by_hand: Sequence[str] = ()) -> str:
-    """`key` is written already. What is `by_hand` are types of the value, where it is to be written so."""
-    text, target = key, element.target
-    if element.timeout_seconds:
-        text += f" timeout {element.timeout_seconds}s"
-    if element.comment:
-        text += f" comment {quoted(element.comment)}"
-    if target is None:
-        return text
-    if isinstance(target, Verdict):
-        return f"{text} : {_target(target)}"
-    return f"{text} : {_by_hand(by_hand, target) if by_hand else ' . '.join(target)}"
+def _texts(elements: Iterable[Element], written: Callable[[Key], str], value: Callable[[Key], str]) -> Iterator[str]:
+    """Of each element, its key and its value as they are `written`."""
+    for key, target, comment, timeout_seconds in elements:
+        text = written(key)
+        if timeout_seconds:
+            text += f" timeout {timeout_seconds}s"
+        if comment:
+            text += f" comment {quoted(comment)}"
+        if target is None:
+            yield text
+        elif isinstance(target, Verdict):
+            yield f"{text} : {_verdict(target)}"
+        else:
+            yield f"{text} : {value(target)}"
 
 
 def _by_hand(types: Sequence[str], values: Key) -> str:
@@ -322,12 +331,11 @@ def _by_hand(types: Sequence[str], values: Key) -> str:
 
 def _check_words(elements: Sequence[Element]) -> None:
     """All at once, since there are tens of thousands: signs that none of them may have, all of them together have not."""
-    words: list[str] = []
-    for element in elements:
-        words += element.key
-        if isinstance(element.target, tuple):
-            words += element.target
-    if "" in words or not _WORD.fullmatch("".join(words)):
+    words = list(itertools.chain.from_iterable([element.key for element in elements]))
+    words += itertools.chain.from_iterable(
+        [element.target for element in elements if isinstance(element.target, tuple)]
+    )
+    if not all(words) or not _WORD.fullmatch("".join(words)):
         for element in elements:
             _checked(_KEY, " . ".join(element.key), "key")
             if isinstance(element.target, tuple):

@@ -72,7 +72,7 @@ def test_chains_have_the_names_that_kube_proxy_gives_them(
 
 def test_endpoints_of_two_services_have_chains_of_their_own() -> None:
     endpoint = here("10.1.0.5")
-    assert endpoint_chain(WEB, endpoint) != endpoint_chain(replace(WEB, name="api"), endpoint)
+    assert endpoint_chain(WEB, endpoint) != endpoint_chain(WEB._replace(name="api"), endpoint)
     assert endpoint_chain(WEB, endpoint) != endpoint_chain(WEB, here("10.1.0.5", 8081))
 
 
@@ -105,7 +105,7 @@ def test_services_in_another_order_give_the_same_rules() -> None:
 
 
 def test_node_ports_come_last_on_every_local_address() -> None:
-    rules = compile_rules(view([replace(WEB, node_port=30080)]), config())
+    rules = compile_rules(view([WEB._replace(node_port=30080)]), config())
     assert lines(rules, "nat", "KUBE-SERVICES")[-1] == (
         '-m comment --comment "kubernetes service nodeports; NOTE: this must be the last rule in this chain" '
         "-m addrtype --dst-type LOCAL -j KUBE-NODEPORTS"
@@ -162,14 +162,14 @@ def test_affinity_asks_each_endpoint_before_any_lot_is_drawn() -> None:
 
 
 def test_source_ranges_with_the_node_in_them_let_it_use_the_balancers_address() -> None:
-    one = replace(WEB, load_balancer_ips=("198.51.100.10",), source_ranges=("172.16.0.0/16",))
+    one = WEB._replace(load_balancer_ips=("198.51.100.10",), source_ranges=("172.16.0.0/16",))
     assert not any("-s 198.51.100.10" in line for line in lines(_rules(one), "nat", firewall_chain(one)))
-    one = replace(one, source_ranges=("172.16.0.0/16", "192.168.1.0/24"))
+    one = one._replace(source_ranges=("172.16.0.0/16", "192.168.1.0/24"))
     assert any("-s 198.51.100.10/32" in line for line in lines(_rules(one), "nat", firewall_chain(one)))
 
 
 def test_a_range_of_all_addresses_asks_nothing() -> None:
-    one = replace(WEB, load_balancer_ips=("198.51.100.10",), source_ranges=("0.0.0.0/0",))
+    one = WEB._replace(load_balancer_ips=("198.51.100.10",), source_ranges=("0.0.0.0/0",))
     assert not any("-s 0.0.0.0/0" in line for line in lines(_rules(one), "nat", firewall_chain(one)))
     assert len(lines(_rules(one), "nat", firewall_chain(one))) == 3
 
@@ -198,8 +198,8 @@ def test_a_thousand_endpoints_have_comments_and_one_more_has_not() -> None:
 
 
 def test_a_health_check_port_is_opened_once_for_all_ports_of_its_service() -> None:
-    first = replace(WEB, node_port=30080, external_local=True, health_check_node_port=31001)
-    second = replace(first, port=443, port_name="https", node_port=30081)
+    first = WEB._replace(node_port=30080, external_local=True, health_check_node_port=31001)
+    second = first._replace(port=443, port_name="https", node_port=30081)
     rules = compile_rules(view([first, second]), config())
     assert lines(rules, "filter", "KUBE-NODEPORTS") == [
         '-p tcp -m comment --comment "default/web:http health check node port" -m tcp --dport 31001 -j ACCEPT'

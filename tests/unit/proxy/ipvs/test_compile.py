@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +114,7 @@ def test_a_load_balancer_is_closed_to_the_node_unless_it_is_in_a_range() -> None
         f"-s {address}/32 -m ipvs --vaddr {address}/32 --vproto tcp --vport 80 -j DROP"
     ]
     assert elements(closed, "KUBE-LOAD-BALANCER-SOURCE-IP") == []
-    opened = compile_rules(view([replace(one, source_ranges=("192.168.1.0/24",))]), config())
+    opened = compile_rules(view([one._replace(source_ranges=("192.168.1.0/24",))]), config())
     assert lines(opened, "filter", "KUBE-IPVS-OUT-FILTER") == []
     assert elements(opened, "KUBE-LOAD-BALANCER-SOURCE-IP") == [f"{address},tcp:80,{address}"]
 
@@ -146,7 +145,7 @@ def test_mh_hashes_the_port_too_and_affinity_persists() -> None:
 def test_without_a_local_endpoint_those_of_the_cluster_serve_external_addresses_alone() -> None:
     far = service("web", there("10.1.1.5"), internal_local=True, external_local=True)
     assert compile_rules(view([far]), config()).servers[0].real_servers == ()
-    rules = compile_rules(view([replace(far, external_ips=("203.0.113.10",))]), config())
+    rules = compile_rules(view([far._replace(external_ips=("203.0.113.10",))]), config())
     assert {one.address: len(one.real_servers) for one in rules.servers} == {"10.96.0.1": 1, "203.0.113.10": 1}
 
 

@@ -58,10 +58,10 @@ MANY = "preflight-nftables-many"
 def many(services: int, endpoints: int, *, version: str = "v1.35.8") -> Facts:
     """So many in all, in IPv4."""
     found = known(version=version)
-    ports = [replace(service(f"s{number}", "10.96.0.1"), endpoints=()) for number in range(services)]
+    ports = [service(f"s{number}", "10.96.0.1")._replace(endpoints=()) for number in range(services)]
     view: FamilyView = found.views[4]
     one = view.services[0].endpoints[0]
-    ports[0] = replace(ports[0], endpoints=(one,) * endpoints)
+    ports[0] = ports[0]._replace(endpoints=(one,) * endpoints)
     return replace(found, views={4: replace(view, services=tuple(ports), frontends=())})
 
 

@@ -108,8 +108,8 @@ def test_what_has_no_endpoints_is_rejected_and_what_has_them_elsewhere_dropped()
     table = compile_rules(
         view(
             service("none", "10.96.0.1", endpoints=0, node_port=30001, external_ips=("203.0.113.1",)),
-            replace(service("away", "10.96.0.2"), endpoints=away, internal_local=True),
-            replace(service("out", "10.96.0.3"), endpoints=away, external_local=True, external_ips=("203.0.113.3",)),
+            service("away", "10.96.0.2")._replace(endpoints=away, internal_local=True),
+            service("out", "10.96.0.3")._replace(endpoints=away, external_local=True, external_ips=("203.0.113.3",)),
         ),
         CONFIG,
     )
@@ -294,7 +294,7 @@ def test_every_address_of_a_service_leads_to_the_same_endpoints() -> None:
 def test_names_as_long_as_they_may_be_stay_apart() -> None:
     long = {"port_name": "p" * 63, "affinity_seconds": 300}
     both = [service("s" * 62 + end, f"10.96.0.{n}", **long) for n, end in ((1, "a"), (2, "b"))]
-    longest = [replace(one, namespace="n" * 63) for one in both]
+    longest = [one._replace(namespace="n" * 63) for one in both]
     table = compile_rules(view(*longest), CONFIG)
     assert max(map(len, (*table.chains, *table.sets))) <= 255
     assert sum(name.startswith("endpoint-") for name in table.chains) == 4

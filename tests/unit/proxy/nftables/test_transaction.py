@@ -88,7 +88,7 @@ def test_an_endpoint_that_is_another_is_two_operations() -> None:
     changed = service("b", "10.96.0.2", endpoints=3)
     moved = changed.endpoints[2]._replace(address="10.1.9.9")
     other = compile_rules(
-        view(service("a", "10.96.0.1"), replace(changed, endpoints=(*changed.endpoints[:2], moved))), CONFIG
+        view(service("a", "10.96.0.1"), changed._replace(endpoints=(*changed.endpoints[:2], moved))), CONFIG
     )
     assert kinds(plan(other, TWO)) == {"delete element": 1, "add element": 1}
 
@@ -141,7 +141,7 @@ def test_what_cannot_be_changed_in_place_is_made_anew_in_one_transaction(changes
 
 
 def test_what_packets_put_into_affinity_sets_stays() -> None:
-    wanted = compile_rules(view(replace(service("a", "10.96.0.1"), affinity_seconds=300)), CONFIG)
+    wanted = compile_rules(view(service("a", "10.96.0.1")._replace(affinity_seconds=300)), CONFIG)
     sets = {
         name: replace(one, elements={("172.16.0.1",): Element(("172.16.0.1",), timeout_seconds=300)})
         if name.startswith("affinity-")
@@ -174,7 +174,7 @@ def test_a_value_cannot_end_where_it_stands_and_begin_a_command() -> None:
 
 def test_an_affinity_set_grows_with_its_sources() -> None:
     """A size that is written is allocated: 1 MiB for each endpoint."""
-    wanted = compile_rules(view(replace(service("a", "10.96.0.1"), affinity_seconds=300)), CONFIG)
+    wanted = compile_rules(view(service("a", "10.96.0.1")._replace(affinity_seconds=300)), CONFIG)
     text = render(plan(wanted, None))
     assert text.count("add set ip ballast affinity-") == 2
     assert "size" not in text
