@@ -80,9 +80,8 @@ def load(made: Node, text: bytes, place: Path) -> Load:
     slab = _slab_bytes()
     with entered(made.name):
         begun = time.perf_counter()
-        given = {**os.environ, **transaction.NFT_ENVIRONMENT}
         with path.open("rb") as file:  # as the module hands it over: nft reads a file by its name more slowly
-            process = subprocess.Popen(["nft", "-f", "-"], stdin=file, env=given)
+            process = subprocess.Popen(["nft", "-f", "-"], stdin=file)
         _pid, status, usage = os.wait4(process.pid, 0)
         spent = time.perf_counter() - begun
     process.returncode = os.waitstatus_to_exitcode(status)

@@ -19,7 +19,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
-from types import MappingProxyType
 from typing import NamedTuple, Optional, Union
 
 from ..._core.errors import CommandFailed
@@ -36,11 +35,6 @@ ADD_RULE = "add rule"
 ADD_SET, DELETE_SET = "add set", "delete set"
 ADD_MAP, DELETE_MAP = "add map", "delete map"
 ADD_ELEMENT, DELETE_ELEMENT = "add element", "delete element"
-
-# nft makes many small values of each element. With this, glibc (since 2.35) asks the kernel for their memory in large pages,
-# where it has some, and nft is faster by an eighth; and it asks seldom, for 64 MiB at once, of which only what is used counts.
-_MALLOC = "glibc.malloc.hugetlb=1:glibc.malloc.top_pad=67108864"
-NFT_ENVIRONMENT: Mapping[str, str] = MappingProxyType({"GLIBC_TUNABLES": _MALLOC})
 
 _SECONDS = 300  # a limit to what the kernel may take; 50,000 Services take a few
 _AT_ONCE = 1000  # elements in one command
@@ -105,7 +99,7 @@ def _run(operations: Sequence[Operation], host: Host, *argv: str) -> None:
     if not operations:
         return
     try:
-        host.run(argv, stdin=render(operations).encode(), env=NFT_ENVIRONMENT, timeout=_SECONDS)
+        host.run(argv, stdin=render(operations).encode(), timeout=_SECONDS)
     except CommandFailed as error:
         raise MESSAGES.error("rules-nft-refused", command=" ".join(argv), found=error.found) from error
 
