@@ -71,7 +71,15 @@ def run(
     init.chmod(0o755)
     # On one processor: see _bound in _vm/kinds.py.
     argv = ["taskset", "--cpu-list", str(max(os.sched_getaffinity(0))), *kernel()]
-    argv += ["dummy.numdummies=0", "root=/dev/root", "rootfstype=hostfs", "ro", f"mem={memory_mib}M", "quiet", f"init={init}"]
+    argv += [
+        "dummy.numdummies=0",
+        "root=/dev/root",
+        "rootfstype=hostfs",
+        "ro",
+        f"mem={memory_mib}M",
+        "quiet",
+        f"init={init}",
+    ]
     argv += [f"umid=ballast-test-{os.getpid()}", f"uml_dir={place}", "con=null", "con0=null,fd:1", "ssl=null"]
     vm = subprocess.Popen(
         argv, stdin=subprocess.DEVNULL, stdout=console, stderr=subprocess.STDOUT, start_new_session=True
