@@ -117,9 +117,10 @@ seconds:
   type: dict
 """
 
-from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import Feature, run
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.engine import BalloonEngine
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.request import SPEC, Request
+from ansible_collections.ballast.kube.plugins.module_utils._core.feature import Feature
 
 
 def main() -> None:

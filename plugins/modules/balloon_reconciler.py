@@ -168,13 +168,14 @@ seconds:
   type: dict
 """
 
-from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import Feature, run
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.deployment.engine import ENGINE
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.deployment.request import (
     REQUIRED_IF,
     SPEC,
     Deployment,
 )
+from ansible_collections.ballast.kube.plugins.module_utils._core.feature import Feature
 
 
 def main() -> None:

@@ -442,7 +442,8 @@ seconds:
   type: dict
 """
 
-from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import Feature, run
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run
+from ansible_collections.ballast.kube.plugins.module_utils._core.feature import Feature
 from ansible_collections.ballast.kube.plugins.module_utils._plane.desired import ControlPlane
 from ansible_collections.ballast.kube.plugins.module_utils._plane.engine import ENGINE
 from ansible_collections.ballast.kube.plugins.module_utils._plane.spec import MAKE

@@ -329,7 +329,8 @@ seconds:
   type: dict
 """
 
-from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import Feature, run_info
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_info
+from ansible_collections.ballast.kube.plugins.module_utils._core.feature import Feature
 from ansible_collections.ballast.kube.plugins.module_utils._plane.info.engine import READER, Reading
 from ansible_collections.ballast.kube.plugins.module_utils._plane.spec import INFO
 

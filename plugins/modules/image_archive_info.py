@@ -75,7 +75,8 @@ seconds:
   type: dict
 """
 
-from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import Feature, run_info
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_info
+from ansible_collections.ballast.kube.plugins.module_utils._core.feature import Feature
 from ansible_collections.ballast.kube.plugins.module_utils._images.definitions import INFO_SPEC, Desired
 from ansible_collections.ballast.kube.plugins.module_utils._images.engine import ENGINE
 

@@ -78,7 +78,8 @@ seconds:
   type: dict
 """
 
-from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import Feature, run
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run
+from ansible_collections.ballast.kube.plugins.module_utils._core.feature import Feature
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.priority.engine import ENGINE, SPEC, Desired
 
 

@@ -147,7 +147,8 @@ seconds:
   type: dict
 """
 
-from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import Feature, run
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run
+from ansible_collections.ballast.kube.plugins.module_utils._core.feature import Feature
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.daemonset.engine import ENGINE
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.daemonset.model import SPEC, Desired
 

@@ -107,7 +107,8 @@ diff:
   elements: dict
 """
 
-from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import Feature, run
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run
+from ansible_collections.ballast.kube.plugins.module_utils._core.feature import Feature
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.residue.engine import ENGINE, SPEC, Desired
 
 

@@ -145,7 +145,8 @@ seconds:
   type: dict
 """
 
-from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import Feature, run
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run
+from ansible_collections.ballast.kube.plugins.module_utils._core.feature import Feature
 from ansible_collections.ballast.kube.plugins.module_utils._instance.engine import ENGINE
 from ansible_collections.ballast.kube.plugins.module_utils._instance.record import desired_over_record
 from ansible_collections.ballast.kube.plugins.module_utils._instance.spec import REQUIRED_IF, SPEC

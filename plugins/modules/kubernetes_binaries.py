@@ -142,10 +142,11 @@ seconds:
   type: dict
 """
 
-from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import Feature, run
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run
 from ansible_collections.ballast.kube.plugins.module_utils._binaries.desired import Desired
 from ansible_collections.ballast.kube.plugins.module_utils._binaries.engine import ENGINE
 from ansible_collections.ballast.kube.plugins.module_utils._binaries.spec import MAKE
+from ansible_collections.ballast.kube.plugins.module_utils._core.feature import Feature
 
 
 def main():

@@ -79,10 +79,11 @@ seconds:
   type: dict
 """
 
-from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import Feature, run_info
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_info
 from ansible_collections.ballast.kube.plugins.module_utils._binaries.desired import Desired
 from ansible_collections.ballast.kube.plugins.module_utils._binaries.engine import READER
 from ansible_collections.ballast.kube.plugins.module_utils._binaries.spec import READ
+from ansible_collections.ballast.kube.plugins.module_utils._core.feature import Feature
 
 
 def main():

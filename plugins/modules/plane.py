@@ -135,8 +135,9 @@ seconds:
   type: dict
 """
 
-from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import Feature, run
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run
 from ansible_collections.ballast.kube.plugins.module_utils._ansible.typed import typed
+from ansible_collections.ballast.kube.plugins.module_utils._core.feature import Feature
 from ansible_collections.ballast.kube.plugins.module_utils._plane.named.engine import ENGINE, SPEC, named_from_params
 
 

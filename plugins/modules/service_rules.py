@@ -105,7 +105,8 @@ diff:
   elements: dict
 """
 
-from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import Feature, run
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run
+from ansible_collections.ballast.kube.plugins.module_utils._core.feature import Feature
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.engine import ENGINE, REQUIRED_IF, SPEC, Desired
 
 

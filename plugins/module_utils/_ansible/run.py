@@ -24,7 +24,7 @@ from .._core.emptied import remove_emptied
 from .._core.engine import Finding
 from .._core.errors import BallastError, HostError, Problems
 from .._core.events import FileSink, NullSink, Progress, Sink
-from .._core.feature import Feature as Feature  # modules take it from here
+from .._core.feature import Feature
 from .._core.host import Host, LocalHost
 from .._core.plan import AnyPlan
 

@@ -46,8 +46,9 @@ def stop_daemon(host: Host, service: str) -> None:
 
 
 def start_daemon(host: Host, service: str) -> None:
+    """Without a wait: one that ends again and again is hardly ever seen up, and who starts it waits until it is well."""
     if _by_runit(service):
-        host.run(["sv", "-w", str(_STOP_SECONDS), "up", service], timeout=2 * _STOP_SECONDS)
+        host.run(["sv", "up", service], timeout=_STOP_SECONDS)
     else:
         host.run(["systemctl", "start", service], timeout=3 * _STOP_SECONDS)
 
