@@ -2,41 +2,102 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""`python -m tests.integration.killed_run OPTIONS KILL_AT`: what the module kube_proxy does, ended by SIGKILL after the
-KILL_AT-th line that it writes into its journal; 0 is never. Prints the steps that it did, as JSON."""
+"""`python -m tests.integration.killed_run FEATURE OPTIONS KILL_AT`: what the module of a feature does, ended by SIGKILL after
+the KILL_AT-th line that it writes into its journal; 0 is never. Prints the steps that it did, as JSON."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
+import subprocess
 import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError
 from ansible_collections.ballast.kube.plugins.module_utils._core.events import FileSink, Progress
 from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
 from ansible_collections.ballast.kube.plugins.module_utils._core.ledger import Ledger
 from ansible_collections.ballast.kube.plugins.module_utils._core.plan import Step
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.engine import ENGINE
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.request import SPEC, KubeProxy
+from tests.integration.processes import IMPORTS, ROOT
+
+Spec = Mapping[str, Any]
+Parts = tuple[Any, Spec, Callable[[Mapping[str, Any]], Any]]  # engine, options, and what makes a request of them
+_SECONDS = 300
+
+
+def killed(feature: str, options: Mapping[str, object], *, inside: Sequence[str] = ()) -> None:
+    """A run that ends in its first step, which is written down and not done. `inside` is a command that runs it."""
+    argv = [*inside, sys.executable, "-m", "tests.integration.killed_run", feature, json.dumps(options), "1"]
+    env = {**os.environ, **IMPORTS}
+    done = subprocess.run(argv, cwd=ROOT, env=env, capture_output=True, text=True, timeout=_SECONDS, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stdout + done.stderr
+
+
+# Each imports its own: with those of the others a run would take longer to start.
+
+
+def _kube_proxy() -> Parts:
+    from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.engine import ENGINE
+    from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.request import SPEC, KubeProxy
+
+    return ENGINE, SPEC, KubeProxy.from_params
+
+
+def _image_pulls() -> Parts:
+    from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.engine import ENGINE
+    from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.model import SPEC, ImagePulls
+
+    return ENGINE, SPEC, ImagePulls.from_params
+
+
+def _image_pull_proxy() -> Parts:
+    from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.engine import ENGINE
+    from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.request import SPEC, Deployment
+
+    return ENGINE, SPEC, Deployment.from_params
+
+
+def _node_instances() -> Parts:
+    from ansible_collections.ballast.kube.plugins.module_utils._instance.engine import ENGINE
+    from ansible_collections.ballast.kube.plugins.module_utils._instance.record import desired_over_record
+    from ansible_collections.ballast.kube.plugins.module_utils._instance.spec import SPEC
+
+    return ENGINE, SPEC, desired_over_record
+
+
+_FEATURES: Mapping[str, Callable[[], Parts]] = {
+    "kube_proxy": _kube_proxy,
+    "image_pulls": _image_pulls,
+    "image_pull_proxy": _image_pull_proxy,
+    "node_instances": _node_instances,
+}
 
 
 def main() -> None:
-    given, at = json.loads(sys.argv[1]), int(sys.argv[2])
+    feature, given, at = sys.argv[1], json.loads(sys.argv[2]), int(sys.argv[3])
+    engine, spec, request_of = _FEATURES[feature]()
     if at:
         _kill_at(at)
-    desired, host = (
-        KubeProxy.from_params({**{name: row.get("default") for name, row in SPEC.items()}, **given}),
-        LocalHost(),
-    )
-    progress = Progress(FileSink(os.path.join(desired.state_dir, "events.jsonl")), feature="kube-proxy")
+    desired, host = request_of(_whole(spec, given)), LocalHost()
+    progress = Progress(FileSink(os.path.join(desired.state_dir, "events.jsonl")), feature=feature)
     try:
-        plan = ENGINE.plan(desired, ENGINE.observe(desired, host))
-        ENGINE.require(desired, host)
-        ENGINE.apply(plan, desired, host, progress)
+        plan = engine.plan(desired, engine.observe(desired, host))
+        engine.require(desired, host)
+        engine.apply(plan, desired, host, progress)
     except BallastError as error:
         sys.exit(str(error))
-    sys.stdout.write(json.dumps(ENGINE.told(plan)["steps"]))
+    sys.stdout.write(json.dumps(engine.told(plan)["steps"]))
+
+
+def _whole(spec: Spec, given: Mapping[str, Any]) -> dict[str, Any]:
+    """With the options that were left out, those of the rows of a list too, as Ansible hands them to a module."""
+    found = {name: row.get("default") for name, row in spec.items()}
+    for name, value in given.items():
+        below = spec[name].get("options")
+        found[name] = [_whole(below, row) for row in value] if below and isinstance(value, list) else value
+    return found
 
 
 def _kill_at(at: int) -> None:

@@ -16,6 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.kinds import fields
+from ansible_collections.ballast.kube.plugins.module_utils._core.service import ServiceKind
 from tests.integration import journal
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -94,13 +97,26 @@ class Lab:
 
 
 @contextmanager
-def lab_named(name: str) -> Iterator[Lab]:
-    """Not made yet; removed at the end."""
-    place = tempfile.mkdtemp(prefix="ballast-it-")
+def lab_named(name: str, *, within: str | None = None) -> Iterator[Lab]:
+    """Not made yet; removed at the end. `within` this directory, else that for temporary files."""
+    place = tempfile.mkdtemp(prefix="ballast-it-", dir=within)
     lab = Lab(directory=f"{place}/lab", name=name)
     down = ("ansible-playbook", "ballast.kube.lab_down", "-e", json.dumps({"lab_dir": lab.directory}))
     with journal.directory(place), journal.undone_by(*down):
         yield lab
+
+
+@contextmanager
+def stopped(service: str) -> Iterator[None]:
+    """A service of ours, by its directory: down while the block lasts, and wanted so."""
+    host, kind = LocalHost(), ServiceKind()
+    running = kind.read(host, service)
+    down = {**fields(running), "running": False}
+    kind.write(host, service, down, running)
+    try:
+        yield
+    finally:
+        kind.write(host, service, running, down)
 
 
 def machine() -> dict[str, object]:

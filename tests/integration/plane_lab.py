@@ -29,6 +29,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.host import Loc
 from ansible_collections.ballast.kube.plugins.module_utils._core.plan import Step
 from ansible_collections.ballast.kube.plugins.module_utils._plane.desired import ControlPlane
 from ansible_collections.ballast.kube.plugins.module_utils._plane.engine import ENGINE
+from ansible_collections.ballast.kube.plugins.module_utils._plane.info.engine import READER, Reading
 from ansible_collections.ballast.kube.plugins.module_utils._plane.record import Record, load_record
 from ansible_collections.ballast.kube.plugins.module_utils._plane.spec import MAKE
 from tests.integration import journal
@@ -118,6 +119,12 @@ class Plane:
     def info(self) -> dict[str, Any]:
         """What control_plane_info returns, run as an operator would."""
         return module("control_plane_info", state_dir=self.state_dir)
+
+    def reading(self) -> dict[str, Any]:
+        """Of its production readiness, as control_plane_info returns it."""
+        asked = Reading.from_params({"state_dir": self.state_dir, "readiness": True})
+        found: Any = READER.report(asked, LocalHost())["readiness"]
+        return dict(found)
 
     def pids(self) -> dict[str, int | None]:
         """The process of each program; None where it does not run."""

@@ -8,20 +8,28 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
+from ansible_collections.ballast.kube.plugins.module_utils._balloon import readings
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.amount import MIB, Amount
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import FLOOR, LABEL
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.deployment.installation import INSTALLATION
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import CONTAINER, FLOOR, INFEASIBLE, LABEL
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, Problems
+from ansible_collections.ballast.kube.plugins.module_utils._core.kubeapi import STRATEGIC_MERGE_PATCH
 from ansible_collections.ballast.kube.plugins.module_utils._core.readiness import MEASURED
+from tests.integration import journal
+from tests.integration.adhoc import module
 from tests.integration.balloon_lab import NAMES, BalloonLab, balloon_lab
 from tests.integration.kube_proxy import eventually
-from tests.integration.lab import Run
+from tests.integration.lab import Run, stopped
+from tests.integration.told import assert_told
 
 pytestmark = [pytest.mark.lab, pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a lab")]
 
@@ -228,14 +236,45 @@ def test_its_readiness_is_read_from_real_kubelets_and_a_lost_balloon_turns_it(la
     lab.api.delete(f"/api/v1/namespaces/kube-system/pods/{old}", {"gracePeriodSeconds": 0})
     assert eventually(lambda: balloon_name(lab, "n1") not in ("", old), seconds=_SECONDS)
     found = lab.reading()
-    assert {"balloon-off-target", "balloon-absent"} & set(found["present"]), found
-    assert "balloon-host-oversold" in found["present"]
-    assert {found["answers"][name]["verdict"] for name in ("healthy", "scale", "failures")} == {"no"}
+    assert {readings.OFF_TARGET, readings.ABSENT} & set(found["present"]), found
+    assert_told(found, readings.HOST_OVERSOLD, no=("healthy", "scale"))
 
 
 def balloon_name(lab: BalloonLab, node: str) -> str:
     balloon = lab.fleet().nodes[node].balloon
     return "" if balloon is None else balloon.name
+
+
+def test_a_size_that_a_kubelet_can_never_give_is_told_and_put_back(lab: BalloonLab) -> None:
+    path = f"/api/v1/namespaces/kube-system/pods/{balloon_name(lab, 'n1')}/resize"
+    resources = {"requests": {"cpu": "1000"}}
+    body = {"spec": {"containers": [{"name": CONTAINER, "resources": resources}]}}
+    lab.api.patch(path, body, content_type=STRATEGIC_MERGE_PATCH)
+    assert eventually(lambda: balloon_state(lab, "n1") == INFEASIBLE, seconds=_SECONDS)
+    assert_told(lab.reading(), readings.KUBELET_REFUSES, readings.OFF_TARGET)
+    assert set(lab.size(EQUAL).outcomes.values()) == {"done"}
+    assert lab.broken() == []
+
+
+def balloon_state(lab: BalloonLab, node: str) -> str:
+    balloon = lab.fleet().nodes[node].balloon
+    return "" if balloon is None else balloon.state
+
+
+@pytest.mark.skipif(os.path.exists(INSTALLATION.config), reason="this machine has a reconciler of its own")
+def test_a_reconciler_that_fails_and_one_that_is_down_are_told(lab: BalloonLab, tmp_path: Path) -> None:
+    kubeconfig, state_dir = tmp_path / "kubeconfig", str(tmp_path / "reconciler")
+    text = Path(lab.lab.directory, "admin.kubeconfig").read_text(encoding="utf-8")
+    kubeconfig.write_text(re.sub("https://[0-9.:]+", "https://127.0.0.1:9", text), encoding="utf-8")  # nothing listens
+    kubeconfig.chmod(0o600)
+    with journal.undone_by(*journal.module("balloon_reconciler", {"state": "absent", "state_dir": state_dir})):
+        module("balloon_reconciler", kubeconfig=str(kubeconfig), state_dir=state_dir)
+        assert eventually(lambda: lab.reading()["present"] == (readings.RECONCILER_FAILING,), seconds=_SECONDS)
+        assert_told(lab.reading(), readings.RECONCILER_FAILING)
+        with stopped(INSTALLATION.target(state_dir)):
+            found = lab.reading()
+        assert found["present"] == (readings.RECONCILER_DOWN,)
+        assert_told(found, readings.RECONCILER_DOWN)
 
 
 def test_a_node_that_registers_anew_is_sized_before_it_takes_pods(lab: BalloonLab) -> None:
@@ -290,6 +329,7 @@ def ids_of(error: BallastError) -> set[str]:
 def test_a_foreign_pod_with_the_label_of_a_balloon_is_refused(lab: BalloonLab) -> None:
     lab.pod("odd", "n1")
     lab.api.patch("/api/v1/namespaces/default/pods/odd", {"metadata": {"labels": {LABEL: "true"}}})
+    assert_told(lab.reading(), readings.FOREIGN_POD, no=())
     with pytest.raises(BallastError) as caught:
         lab.size({"n1": {"cpu": "400m"}})
     assert ids_of(caught.value) == {"balloon-foreign"}

@@ -12,24 +12,32 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ansible_collections.ballast.kube.plugins.module_utils._core.daemon import restart_daemon
 from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.service import service_pid
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment import readings as of_proxy
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.inquiry import read_params
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.installation import INSTALLATION
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.node import readings as of_node
 from tests.integration import journal
 from tests.integration.adhoc import module
+from tests.integration.killed_run import killed
 from tests.integration.kube_proxy import eventually
-from tests.integration.lab import Lab, lab_named
+from tests.integration.lab import Lab, lab_named, stopped
 from tests.integration.prometheus import free_port
+from tests.integration.pull_faults import LONG, a_pull_that_waits, nearly_out_of_files, standing_still, without_packages
+from tests.integration.told import assert_told
 
 ROOT = Path(__file__).resolve().parents[2]
 _SECONDS = 120
+PROXY_SOCKET = f"{INSTALLATION.sockets}/n1.sock"
 KUBELET_FILE, CONTAINERD_FILE = "90-ballast-image-pulls.conf", "90-ballast-image-pulls.toml"
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make node instances")
@@ -60,6 +68,12 @@ class Node:
             "kubeconfig": f"{self.lab.directory}/admin.kubeconfig",
             "state_dir": str(self.home / "image-pulls"),
         }
+
+    @property
+    def inside(self) -> list[str]:
+        """What runs a command in its namespaces."""
+        (row,) = self.lab.record["nodes"]
+        return ["nsenter", f"--net={row['netns']}", f"--mount={row['mountns']}", "--"]
 
     def module(self, name: str, *words: str, **options: Any) -> dict[str, Any]:
         argv = [
@@ -195,20 +209,26 @@ def test_its_readiness_is_read_from_the_real_ones(node: Node) -> None:
     assert node.pids() == pids
 
 
-def test_a_limit_that_is_no_longer_in_effect_turns_its_answer(node: Node) -> None:
-    other = node.kubelet_file.with_name("99-other.conf")
+def test_a_limit_that_is_no_longer_in_effect_and_a_kubelet_that_is_down_turn_their_answers(node: Node) -> None:
+    """By a file that is read later, and by a flag."""
+    other, run = node.kubelet_file.with_name("99-other.conf"), Path(node.where["kubelet_service"], "run")
     head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
     other.write_text(f"{head}maxParallelImagePulls: 9\nserializeImagePulls: false\n", encoding="utf-8")
+    before = run.read_text(encoding="utf-8")
+    run.write_text(f"{before.rstrip()} --registry-qps=7\n", encoding="utf-8")
     try:
         os.kill(node.pids()["kubelet"], signal.SIGTERM)
         assert eventually(lambda: _parallel(node) == 9, seconds=_SECONDS)
-        verdicts, found = node.reading()
-        assert found["present"] == ["image-pulls-not-in-effect"]
-        assert (verdicts["healthy"], verdicts["failures"]) == ("no", "no")
-        assert "maxParallelImagePulls of the kubelet is 9, and was set to 5" in found["answers"]["healthy"]["text"]
+        found = node.reading()[1]
     finally:
         other.unlink()
-        os.kill(node.pids()["kubelet"], signal.SIGTERM)
+        run.write_text(before, encoding="utf-8")
+    assert found["present"] == [of_node.FLAG_WINS, of_node.NOT_IN_EFFECT]
+    assert_told(found, of_node.FLAG_WINS, of_node.NOT_IN_EFFECT)
+    assert "maxParallelImagePulls of the kubelet is 9, and was set to 5" in found["answers"]["healthy"]["text"]
+    assert "registryPullQPS is set by --registry-qps of process" in found["answers"]["failures"]["lines"][0]
+    with stopped(node.where["kubelet_service"]):
+        assert_told(node.reading()[1], of_node.KUBELET_UNHEALTHY, no=("healthy", "dependencies"))
     assert eventually(lambda: _parallel(node) == 5, seconds=_SECONDS)
     assert node.reading()[1]["present"] == []
 
@@ -288,15 +308,37 @@ def test_the_number_that_makes_containerd_pull_another_way_is_refused(node: Node
         found = node.module("image_pulls", max_parallel_image_pulls=1, runtime={"max_concurrent_downloads": 8})
         assert (found["ok"], found["id"]) == (False, "pulls-node-local-pull")
         assert node.pids() == pids
+        assert_told(node.reading()[1], of_node.OTHER_WAY, no=())
     finally:
         other.unlink()
 
 
+def test_a_containerd_that_runs_on_without_its_cri_plugin_is_told(node: Node) -> None:
+    other, host = node.containerd_file.with_name("10-other.toml"), LocalHost()
+    table = '[plugins."io.containerd.cri.v1.runtime"]\ndrain_exec_sync_io_timeout = "no duration"\n'
+    other.write_text(f"version = 3\n{table}", encoding="utf-8")
+    try:
+        restart_daemon(host, node.where["runtime_service"])
+        found = eventually(lambda: _without_cri(node), seconds=_SECONDS)
+    finally:
+        other.unlink()
+        restart_daemon(host, node.where["runtime_service"])
+    assert_told(found, of_node.RUNTIME_UNHEALTHY)
+    assert eventually(lambda: node.reading()[1]["present"] == [], seconds=_SECONDS)
+
+
+def _without_cri(node: Node) -> dict[str, Any]:
+    """The reading; empty while containerd starts."""
+    found = node.reading()[1]
+    return found if "plugin io.containerd.grpc.v1.cri: error" in str(found["answers"]["failures"]["lines"]) else {}
+
+
 @pytest.mark.skipif(os.path.exists("/etc/ballast/pull-proxy.json"), reason="this machine has a pull proxy of its own")
-def test_the_readiness_of_the_pull_proxy_of_the_host(node: Node, tmp_path: Path) -> None:
-    state_dir, socket = str(tmp_path / "pull-proxy"), "/run/ballast-pull-proxy/n1.sock"
-    runtime = f"/run/ballast/{node.lab.name}/n1/containerd.sock"
-    rows = [{"name": "n1", "socket": socket, "runtime": runtime}]
+def test_the_readiness_of_the_pull_proxy_of_the_host(
+    node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state_dir, runtime = str(tmp_path / "pull-proxy"), f"/run/ballast/{node.lab.name}/n1/containerd.sock"
+    rows = [{"name": "n1", "socket": PROXY_SOCKET, "runtime": runtime}]
     wanted = {"state_dir": state_dir, "listeners": rows, "max_in_flight": 3, "metrics": f"127.0.0.1:{free_port()}"}
 
     def proxy() -> tuple[dict[str, str], dict[str, Any]]:
@@ -308,21 +350,58 @@ def test_the_readiness_of_the_pull_proxy_of_the_host(node: Node, tmp_path: Path)
     }
     with journal.undone_by(*journal.module("image_pull_proxy", {"state": "absent", "state_dir": state_dir})):
         module("image_pull_proxy", **wanted)
-        node.pulls(image_service_endpoint=socket, serialize_image_pulls=False, registry_pull_qps=0)
+        node.pulls(image_service_endpoint=PROXY_SOCKET, serialize_image_pulls=False, registry_pull_qps=0)
         assert eventually(lambda: set(proxy()[0].values()) == {"yes"}, seconds=_SECONDS), proxy()[1]
         verdicts, found = node.reading()
         assert {name for name, verdict in verdicts.items() if verdict != "yes"} <= {"in_use"}, found
         is_exercised_and_is_what_it_was(node, tmp_path, state_dir)
-        pid = node.pids()["containerd"]
-        os.kill(pid, signal.SIGSTOP)
-        try:
-            verdicts, found = proxy()
-            assert found["present"] == ("pull-proxy-runtime-away",)
-            assert (verdicts["healthy"], verdicts["dependencies"], verdicts["failures"]) == ("no", "no", "no")
-            assert any(figure["buckets"] for figure in found["answers"]["healthy"]["figures"])
-        finally:
-            os.kill(pid, signal.SIGCONT)
+        each_fault_of_the_pull_proxy_is_told(node, proxy, state_dir, monkeypatch)
+        with without_packages(node.inside, tmp_path):
+            asked = module("image_pull_proxy_info", inside=node.inside, state_dir=state_dir, readiness=True)
+        assert asked["readiness"]["present"] == [of_proxy.PACKAGES_MISSING]
+        assert_told(asked["readiness"], of_proxy.PACKAGES_MISSING, no=("dependencies",))
+        killed("image_pull_proxy", {**wanted, "max_in_flight": 5})
+        assert proxy()[1]["present"] == (of_proxy.BROKEN_OFF,)
+        assert_told(proxy()[1], of_proxy.BROKEN_OFF, no=())
+        node.pulls(image_service_endpoint=PROXY_SOCKET)
+        killed("image_pulls", {**node.where, "max_parallel_image_pulls": 3}, inside=node.inside)
+        found = node.reading()[1]
+        assert found["present"] == [of_node.BROKEN_OFF, of_node.SERIAL_BEHIND_PROXY]
+        assert_told(found, of_node.BROKEN_OFF, of_node.SERIAL_BEHIND_PROXY)
         node.pulls(state="absent")
+
+
+def each_fault_of_the_pull_proxy_is_told(
+    node: Node,
+    proxy: Callable[[], tuple[dict[str, str], dict[str, Any]]],
+    state_dir: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By its own reading, and where no image can be pulled by that of the node too."""
+    pid, file = service_pid(LocalHost(), INSTALLATION.target(state_dir)), Path(INSTALLATION.config)
+    assert pid is not None
+    with standing_still(node.pids()["containerd"]), a_pull_that_waits(PROXY_SOCKET), monkeypatch.context() as hastened:
+        hastened.setattr(of_proxy, "WAITS_LONG_SECONDS", LONG)
+        found = proxy()[1]
+    assert found["present"] == (of_proxy.RUNTIME_AWAY, of_proxy.WAITS_LONG)
+    assert_told(found, of_proxy.RUNTIME_AWAY, of_proxy.WAITS_LONG, no=("healthy", "dependencies"))
+    assert any(figure["buckets"] for figure in found["answers"]["healthy"]["figures"])
+    before = file.read_bytes()
+    file.write_text(json.dumps({**json.loads(before), "max_in_flight": 4}), encoding="utf-8")
+    found = proxy()[1]
+    file.write_bytes(before)
+    assert found["present"] == (of_proxy.SETTINGS_REFUSED,)
+    assert_told(found, of_proxy.SETTINGS_REFUSED)
+    assert "other values of max_in_flight" in found["answers"]["healthy"]["text"]
+    with nearly_out_of_files(pid, PROXY_SOCKET):
+        found = proxy()[1]
+    assert found["present"] == (of_proxy.OUT_OF_FILES,)
+    assert_told(found, of_proxy.OUT_OF_FILES, no=("scale",))
+    with stopped(INSTALLATION.target(state_dir)):
+        found, of_kubelet = proxy()[1], node.reading()[1]
+    assert (found["present"], of_kubelet["present"]) == ((of_proxy.DOWN,), [of_node.PROXY_AWAY])
+    assert_told(found, of_proxy.DOWN)
+    assert_told(of_kubelet, of_node.PROXY_AWAY, no=("healthy", "dependencies"))
 
 
 def is_exercised_and_is_what_it_was(node: Node, place: Path, state_dir: str) -> None:

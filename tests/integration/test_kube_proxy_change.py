@@ -65,7 +65,7 @@ class Node:
             "acknowledge": ACKNOWLEDGE,
             **options,
         }
-        argv = [sys.executable, "-m", "tests.integration.killed_run", json.dumps(given), str(kill_at)]
+        argv = [sys.executable, "-m", "tests.integration.killed_run", "kube_proxy", json.dumps(given), str(kill_at)]
         with entered(self.made.host.namespace):
             pipe = subprocess.PIPE
             return subprocess.Popen(argv, cwd=ROOT, env=ENVIRONMENT, text=True, stdout=pipe, stderr=pipe)
@@ -319,7 +319,7 @@ def test_without_nft_nothing_is_changed(node: Node) -> None:
     nft = subprocess.run(["readlink", "-f", "/usr/sbin/nft"], check=True, capture_output=True, text=True).stdout.strip()
     given = {"service": node.proxy.service, "config_path": str(node.proxy.config_path), "mode": NFTABLES}
     given |= {"state_dir": str(node.state_dir), "acknowledge": ACKNOWLEDGE}  # type: ignore[dict-item]
-    hidden = f'mount --bind /dev/null {nft} && exec {sys.executable} -m tests.integration.killed_run "$1" 0'
+    hidden = f'mount --bind /dev/null {nft} && exec {sys.executable} -m tests.integration.killed_run kube_proxy "$1" 0'
     argv = ["unshare", "--mount", "sh", "-c", hidden, "sh", json.dumps(given)]
     with entered(node.made.host.namespace):
         done = subprocess.run(argv, cwd=ROOT, env=ENVIRONMENT, text=True, capture_output=True, timeout=300, check=False)

@@ -6,7 +6,7 @@
 alert is fired by its fault.
 
 A lab of two nodes with balloons and their reconciler; a pull proxy before the runtime of the first; a control plane of its
-own for the aggregation agent, whose extension API server never comes; an etcd of its own with a small quota.
+own for the aggregation agent, whose extension API server never comes, in an etcd of its own with a small quota.
 """
 
 from __future__ import annotations
@@ -30,12 +30,17 @@ from typing import Any
 import grpc
 import pytest
 
+from ansible_collections.ballast.kube.plugins.module_utils._balloon import readings as balloons
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.deployment.engine import INSTALLATION
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import LABEL
 from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
 from ansible_collections.ballast.kube.plugins.module_utils._core.plan import ABSENT
 from ansible_collections.ballast.kube.plugins.module_utils._core.program import ZipappKind, program
+from ansible_collections.ballast.kube.plugins.module_utils._instance import readiness as instance
+from ansible_collections.ballast.kube.plugins.module_utils._plane import readiness as control_plane
 from ansible_collections.ballast.kube.plugins.module_utils._plane.pki import CLIENT, PKI_KINDS, Certificate
+from ansible_collections.ballast.kube.plugins.module_utils._proxy import readiness as kube_proxy
+from tests.integration.adhoc import module
 from tests.integration.cri import Images, images, pull_request
 from tests.integration.lab import Lab, lab_named
 from tests.integration.plane_client import eventually
@@ -54,13 +59,15 @@ from tests.integration.prometheus import (
     prometheus,
 )
 from tests.integration.pull_proxy import PYTHON, PullProxy, pull_proxy
+from tests.integration.told import assert_reported, assert_told
 from tests.integration.wire import entered
 
 pytestmark = [pytest.mark.lab, pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a lab")]
 
 _SECONDS = 180
 _MOST_PULLS = 1
-_QUOTA = 256 * 1024
+# Bytes. Of larger ones etcd writes those before anew, each time, and so needs up to twice their size.
+_QUOTA, _NEARLY, _CHUNK = 16 * 2**20, 0.85, 2**16
 # What a lab does not tell, and the program that does: a failure that is hard to cause, a pull from a registry.
 _UNSEEN = {
     "kubeproxy_sync_proxy_rules_iptables_restore_failures_total": "kube-proxy",
@@ -69,9 +76,22 @@ _UNSEEN = {
 }
 # rule_cases.yml has cases of what comes from kube-state-metrics; the gauge has no series before the first connection.
 _ELSEWHERE = ("kube_", "namespace_pod:", "node_resource:", "resource:", "ballast_aggregation_connections")
+# What `_harm_nodes` causes, by failure mode: on which hosts the readiness run finds it.
+_REPORTED = {
+    kube_proxy.NOT_IN_SYNC: ["n1"],
+    kube_proxy.SYNC_FAILS: ["n1"],
+    instance.RUNTIME_DOWN: ["localhost"],
+    instance.PROXY_UNWELL: ["localhost"],
+    balloons.ABSENT: ["localhost"],
+    balloons.HOST_OVERSOLD: ["localhost"],
+    balloons.NODE_NOT_READY: ["localhost"],
+}
+# Of kube-proxy alone, when it writes: who reads the node asks nft too.
 _SLOW_NFT = """#!/bin/sh
-if [ -e {place}/slow ]; then rm {place}/slow; sleep 11; fi
-if [ -e {place}/failing ]; then echo 'made to fail by a test' >&2; exit 1; fi
+if [ "$1" = -f ] && [ "$(cat /proc/$PPID/comm)" = kube-proxy ]; then
+  if [ -e {place}/slow ]; then rm {place}/slow; sleep 11; fi
+  if [ -e {place}/failing ]; then echo 'made to fail by a test' >&2; exit 1; fi
+fi
 exec {place}/nft.real "$@"
 """
 
@@ -136,8 +156,8 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parts]:
         topology.write_text(json.dumps({"balloons": True, "nodes": [{"name": "n1"}, {"name": "n2"}]}), "utf-8")
         done = lab.up(lab_topology=str(topology))
         assert done.status == 0, done.output
-        plane, of_plane = undo.enter_context(_aggregating(here))
         etcd = undo.enter_context(_small_etcd(here))
+        plane, of_plane = undo.enter_context(_aggregating(here, etcd))
         ports = {"proxy": free_port(), "reconciler": free_port()}
         runtime = {"n1": f"/run/ballast/{lab.name}/n1/containerd.sock"}
         told = f"127.0.0.1:{ports['proxy']}"
@@ -178,11 +198,11 @@ def _of_lab(parts: Parts) -> list[Target]:
 
 
 @contextmanager
-def _aggregating(here: Path) -> Iterator[tuple[Plane, list[Target]]]:
+def _aggregating(here: Path, etcd: str) -> Iterator[tuple[Plane, list[Target]]]:
     """A control plane whose agent finds no extension API server at the address that it is given."""
     ca = _issue(Certificate(path=str(here / "ca.crt"), issuer=None, common_name="ca"))
     told = f"127.0.0.1:{free_port()}"
-    with place("hyper-mini") as plane:
+    with place("hyper-mini", etcd="existing", etcd_endpoints=[f"http://{etcd}"]) as plane:
         entry = {"name": "v1.wardle.example.com", "service": "wardle", "namespace": "default"}
         entry.update(address=f"{plane.address}:8443", ca=ca)
         made = plane.changed(aggregation=[entry], aggregation_metrics=told)
@@ -255,6 +275,7 @@ def test_every_alert_is_fired_by_its_fault(parts: Parts) -> None:
     with ExitStack() as undo, images(parts.proxy.socket("n1")) as pulls:
         parts.undo = undo
         _harm_nodes(parts, pulls)
+        _read_the_report(parts)
         _harm_what_others_ask(parts, pulls)
         _harm_programs_of_ours(parts)
         assert parts.server.fired() == set(alerts(RULES.read_text("utf-8")))
@@ -311,6 +332,24 @@ def _harm_nodes(parts: Parts, pulls: Images) -> None:
     )
 
 
+def _read_the_report(parts: Parts) -> None:
+    """Of the lab, by the readiness run, while these faults are there. It does not ask n2, whose kube-proxy stands still: that
+    takes half a minute. A kubelet looks for its runtime as long."""
+    ready = '--output=jsonpath={.status.conditions[?(@.type=="Ready")].status}'
+    eventually(lambda: parts.lab.kubectl("get", "node", "n2", ready) == "False", what="n2 is not Ready")
+    inventory = parts.place / "lab.yml"
+    inventory.write_text(f"plugin: ballast.kube.lab\nlab_dir: {parts.lab.directory}\n", encoding="utf-8")
+    asked = {"readiness_hosts": "localhost,n1", "readiness_dir": str(parts.place / "report")}
+    run = parts.lab.playbook("readiness", "-i", str(inventory), **asked)
+    assert run.status != 0, run.output
+    report = json.loads((parts.place / "report/readiness.json").read_text(encoding="utf-8"))
+    assert_reported(report, _REPORTED)
+    told = {
+        (one["host"], one["feature"]) for one in report["problems"] if one["question"] == "healthy" and one["fails"]
+    }
+    assert told >= {("n1", kube_proxy.NAME), ("localhost", balloons.NAME), ("localhost", instance.NAME)}
+
+
 def _harm_what_others_ask(parts: Parts, pulls: Images) -> None:
     """A registry, a kubelet, etcd of one plane and the API server of the other."""
     silent = _silent(parts)
@@ -327,6 +366,8 @@ def _harm_what_others_ask(parts: Parts, pulls: Images) -> None:
         "BallastApiServerErrors",
         "BallastAggregationAgentFailing",
     )
+    read = module("control_plane_info", state_dir=parts.plane.state_dir, readiness=True)["readiness"]
+    assert_told(read, control_plane.API_AWAY, control_plane.AGENT_FAILS, control_plane.ETCD_FULL)
     parts.proxy.reload(on_full="retry", retry={"attempts": 1, "interval": "1s"})
     parts.wait_for("BallastPullsRefused", stir=lambda: _pull(pulls, f"{silent}/d:1"))
     for pull in waiting:
@@ -358,12 +399,18 @@ def _silent(parts: Parts) -> str:
 
 
 def _fill(etcd: str) -> None:
-    """With as much as its quota lets it have, and no more."""
-    value = base64.b64encode(os.urandom(_QUOTA * 3 // 4)).decode()
-    key = base64.b64encode(b"filler").decode()
-    request = urllib.request.Request(f"http://{etcd}/v3/kv/put", json.dumps({"key": key, "value": value}).encode())
+    """Nearly with as much as its quota lets it have: at the quota it takes nothing more from the control plane either."""
+    size = int(_asked(etcd, "maintenance/status", {})["dbSize"])
+    for number in range(int(_NEARLY * _QUOTA - size) // _CHUNK):
+        key = base64.b64encode(f"filler-{number}".encode()).decode()
+        _asked(etcd, "kv/put", {"key": key, "value": base64.b64encode(os.urandom(_CHUNK)).decode()})
+
+
+def _asked(etcd: str, path: str, body: dict[str, str]) -> dict[str, Any]:
+    request = urllib.request.Request(f"http://{etcd}/v3/{path}", json.dumps(body).encode())
     with urllib.request.urlopen(request, timeout=30) as answer:
-        assert answer.status == 200
+        found: dict[str, Any] = json.load(answer)
+        return found
 
 
 def _short_lived(parts: Parts) -> str:

@@ -25,11 +25,14 @@ import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
 from ansible_collections.ballast.kube.plugins.module_utils._core.plan import ABSENT
+from ansible_collections.ballast.kube.plugins.module_utils._plane import readiness
 from ansible_collections.ballast.kube.plugins.module_utils._plane.aggregation import deployment
 from ansible_collections.ballast.kube.plugins.module_utils._plane.pki import PKI_KINDS, SERVER, Certificate
 from tests.integration import extension_server, processes
+from tests.integration.lab import stopped
 from tests.integration.plane_client import Client, eventually
 from tests.integration.plane_lab import Plane, place
+from tests.integration.told import assert_told
 
 pytestmark = [pytest.mark.lab, pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a control plane")]
 
@@ -274,6 +277,21 @@ def test_who_reads_the_control_plane_sees_what_the_agent_sees(lab: Lab) -> None:
     assert (row["name"], row["service"], row["status"]) == (_NAME, f"{_HOST}:443", "True")
     assert {"group": "wardle.example.com", "version": "v1", "resources": ["callers", "flunders"]} in found["served"]
     assert found["drift"] == []
+
+
+@_once
+def test_its_readiness_tells_whether_the_server_or_the_agent_is_away(lab: Lab) -> None:
+    lab.well()
+    eventually(lambda: lab.plane.reading()["present"] == (), what="nothing is wrong")
+    lab.end(signal.SIGKILL)
+    lab.wait_for("False", "FailedDiscoveryCheck")
+    found = lab.plane.reading()
+    assert found["present"] == (readiness.API_SERVICE_AWAY,)
+    assert_told(found, readiness.API_SERVICE_AWAY)
+    with stopped(os.path.join(lab.plane.state_dir, "sv", lab.service)):
+        found = lab.plane.reading()
+    assert found["present"] == (readiness.AGENT_AWAY,)
+    assert_told(found, readiness.AGENT_AWAY)
 
 
 def test_the_proxy_leads_nowhere_else(lab: Lab) -> None:

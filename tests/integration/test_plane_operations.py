@@ -21,8 +21,10 @@ from typing import Any
 import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError
+from ansible_collections.ballast.kube.plugins.module_utils._plane import readiness
 from tests.integration.adhoc import module
 from tests.integration.plane_lab import VERSION, Plane, binaries, place
+from tests.integration.told import assert_told
 
 pytestmark = [pytest.mark.lab, pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a control plane")]
 
@@ -146,8 +148,11 @@ def test_what_somebody_changed_is_found_and_mended(plane: Plane) -> None:
     with open(os.path.join(plane.state_dir, "config/authentication.json"), "a", encoding="utf-8") as file:
         file.write("\n")
     Path(plane.pki("admin.key")).write_text("no key\n", encoding="utf-8")
-    found = {(each["about"], each["subject"].rpartition("/")[2]) for each in plane.info()["drift"]}
+    told = module("control_plane_info", state_dir=plane.state_dir, readiness=True)
+    found = {(each["about"], each["subject"].rpartition("/")[2]) for each in told["drift"]}
     assert {("file", "authentication.json"), ("certificate", "admin.crt"), ("file", "admin.kubeconfig")} <= found
+    assert told["readiness"]["present"] == [readiness.CERTIFICATE_ENDS, readiness.DIFFERS]
+    assert_told(told["readiness"], readiness.CERTIFICATE_ENDS, readiness.DIFFERS, no=())
     plane.run()
     assert plane.info()["drift"] == []
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,8 +20,11 @@ import pytest
 from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
 from ansible_collections.ballast.kube.plugins.module_utils._core.kubeapi import Api, api_by
 from ansible_collections.ballast.kube.plugins.module_utils._core.objects import OURS
+from ansible_collections.ballast.kube.plugins.module_utils._plane import readiness as control_plane
+from ansible_collections.ballast.kube.plugins.module_utils._proxy import readiness as kube_proxy
 from tests.integration import journal
-from tests.integration.lab import Lab, Run, lab_named
+from tests.integration.lab import Lab, Run, lab_named, stopped
+from tests.integration.told import assert_reported
 
 pytestmark = [
     pytest.mark.lab,
@@ -97,18 +99,6 @@ def plane_at(place: str) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def stopped(directory: str) -> Iterator[None]:
-    def sv(word: str) -> None:
-        subprocess.run(["sv", "-w", "30", word, directory], check=True, capture_output=True, timeout=60)
-
-    sv("down")
-    try:
-        yield
-    finally:
-        sv("up")
-
-
 def test_a_lab_that_is_well_fails_nothing(fleet: Fleet) -> None:
     run, report = fleet.asked()
     assert run.status == 0, run.output
@@ -171,6 +161,7 @@ def test_what_is_broken_turns_red_with_the_remedy_and_half_a_fleet_is_said(fleet
         run, report = fleet.asked("strangers.ini")
     assert run.status != 0
     assert (report["verdict"], report["summary"]["hosts"]) == ("red", {"all": 4, "reached": 3})
+    assert_reported(report, {control_plane.PROCESS_AWAY: ["localhost"], kube_proxy.DOWN: ["n1"]})
     found = problems(report)
     (healthy, failures) = (found["localhost", "control_plane", question] for question in ("healthy", "failures"))
     assert "kube-scheduler" in healthy["text"]

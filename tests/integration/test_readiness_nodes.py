@@ -9,22 +9,32 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import signal
 import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.cgroup_paths import cgroup_directories
+from ansible_collections.ballast.kube.plugins.module_utils._core.errors import PeerError
 from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
 from ansible_collections.ballast.kube.plugins.module_utils._core.kinds import fields
 from ansible_collections.ballast.kube.plugins.module_utils._core.readiness import MEASURED, NO, YES
 from ansible_collections.ballast.kube.plugins.module_utils._core.service import ServiceKind
 from ansible_collections.ballast.kube.plugins.module_utils._instance import readiness as instance
 from ansible_collections.ballast.kube.plugins.module_utils._instance.model import cgroup_of
+from ansible_collections.ballast.kube.plugins.module_utils._instance.record import read_options
 from ansible_collections.ballast.kube.plugins.module_utils._proxy import readiness as proxy
+from tests.integration import journal
+from tests.integration.killed_run import killed
 from tests.integration.lab import ROOT, Lab, lab_named
+from tests.integration.plane_client import eventually
+from tests.integration.told import assert_told
 
 NAME, NODE = "rdn", "n1"
 Readings = Mapping[str, dict[str, Any]]  # by feature
@@ -56,12 +66,27 @@ PLAY = """
       become: false
 """
 
+# What kube-proxy writes takes nine seconds, which its histogram counts among those of more than ten: the bounds are 8.2 and 16.4.
+SLOW_NFT = """#!/bin/sh
+if [ "$1" = -f ] && [ "$(cat /proc/$PPID/comm)" = kube-proxy ]; then sleep 9; fi
+exec {place}/nft.real "$@"
+"""
+
 pytestmark = [pytest.mark.lab, pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a lab")]
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[Lab]:
-    with lab_named(NAME) as made:
+def disk() -> Iterator[Path]:
+    """Of the lab alone, so that it can be full. Its path is short, as those of the lab's sockets have to be."""
+    found = tempfile.mkdtemp(prefix="ballast-it-")
+    mounted = ("mount", "-t", "tmpfs", "-o", "size=16g,mode=0755", "ballast-test", found)
+    with journal.directory(found), journal.mount(found, *mounted):
+        yield Path(found)
+
+
+@pytest.fixture(scope="module")
+def lab(disk: Path) -> Iterator[Lab]:
+    with lab_named(NAME, within=str(disk)) as made:
         up = made.up(lab_nodes=1)
         assert up.status == 0, up.output
         yield made
@@ -106,6 +131,87 @@ def test_a_real_node_answers_yes_to_every_question(lab: Lab, place: Path) -> Non
     assert version == f"v{lab.record['kubernetes_version']}"
 
 
+def test_a_node_without_a_network_for_pods_is_not_ready_and_its_runtime_is_not_blamed(lab: Lab, place: Path) -> None:
+    network = Path(lab.directory, f"nodes/{NODE}/etc/cni/10-ballast.conflist")
+    network.rename(network.with_suffix(".away"))
+    try:
+        ready = '--output=jsonpath={.status.conditions[?(@.type=="Ready")].status}'
+        eventually(lambda: lab.kubectl("get", "node", NODE, ready) == "False", what="NotReady", seconds=120)
+        found = asked(place)[instance.NAME]
+    finally:
+        network.with_suffix(".away").rename(network)
+    assert found["present"] == [instance.NOT_READY, instance.PART_MISSING]
+    assert_told(found, instance.NOT_READY, instance.PART_MISSING)
+    assert "NetworkPluginNotReady" in found["answers"]["healthy"]["lines"][0]
+    assert "ballast.kube.instance_network" in found["answers"]["healthy"]["remedy"]
+
+
+def test_a_kube_proxy_that_takes_long_to_write_its_rules_is_told(lab: Lab, place: Path) -> None:
+    with slow_nft(lab, place):
+        _start_kube_proxy_anew(lab)
+        found = eventually(lambda: _slow(asked(place)[proxy.NAME]), what="its first synchronisation has ended")
+    _start_kube_proxy_anew(lab)
+    url = f"http://{lab.record['nodes'][0]['address']}:10256/healthz"
+    eventually(lambda: _answers(url), what="kube-proxy is well again")
+    assert_told(found, proxy.SYNC_SLOW, no=())
+
+
+def _slow(found: dict[str, Any]) -> dict[str, Any] | None:
+    return found if proxy.SYNC_SLOW in found["present"] else None
+
+
+def _start_kube_proxy_anew(lab: Lab) -> None:
+    pid = _kube_proxy(lab)
+    os.kill(pid, signal.SIGKILL)
+    eventually(lambda: _kube_proxy(lab) not in (0, pid), what="another kube-proxy runs")
+
+
+def _kube_proxy(lab: Lab) -> int:
+    """The process that runs now; 0 for none."""
+    (pid,) = [pid for path, pid in lab.services().items() if path.endswith("-kube-proxy")]
+    return pid
+
+
+def _answers(url: str) -> bool:
+    try:
+        return LocalHost().request(url, timeout=5).status == 200
+    except PeerError:
+        return False
+
+
+@contextmanager
+def slow_nft(lab: Lab, place: Path) -> Iterator[None]:
+    """In the node's mount namespace, with which it goes too."""
+    program, broken = os.path.realpath("/usr/sbin/nft"), place / "nft"
+    shutil.copy(program, place / "nft.real")
+    broken.write_text(SLOW_NFT.format(place=place), encoding="utf-8")
+    broken.chmod(0o755)
+    inside = ["nsenter", f"--mount={lab.record['nodes'][0]['mountns']}", "--"]
+    host = LocalHost()
+    host.run([*inside, "mount", "--bind", str(broken), program], timeout=60)
+    try:
+        yield
+    finally:
+        host.run([*inside, "umount", "--lazy", program], timeout=60)  # one of it may run
+
+
+def test_a_disk_with_little_room_is_told(lab: Lab, disk: Path, place: Path) -> None:
+    _resize(disk, shutil.disk_usage(disk).used + (512 << 20))
+    try:
+        found = asked(place)[instance.NAME]
+    finally:
+        _resize(disk, 16 << 30)
+    assert found["present"] == [instance.DISK_FULL]
+    assert_told(found, instance.DISK_FULL, no=("scale",))
+    assert verdicts(found) == {**dict.fromkeys(MEASURED, YES), "scale": NO, "failures": NO}
+    assert "MiB of disk are free" in found["answers"]["scale"]["text"]
+    assert "crictl rmi --prune" in found["answers"]["scale"]["remedy"]
+
+
+def _resize(disk: Path, size: int) -> None:
+    LocalHost().run(["mount", "-o", f"remount,size={size}", str(disk)], timeout=60)
+
+
 def test_what_is_caused_on_a_real_node_is_found(lab: Lab, place: Path) -> None:
     host, home = LocalHost(), f"{lab.directory}/nodes/{NODE}"
     inside = ["nsenter", f"--net=/run/netns/ballast-{NAME}-{NODE}", "--"]
@@ -120,13 +226,14 @@ def test_what_is_caused_on_a_real_node_is_found(lab: Lab, place: Path) -> None:
     kubelet, kind = f"{home}/sv/ballast-{NAME}-{NODE}-kubelet", ServiceKind()
     running = kind.read(host, kubelet)
     kind.write(host, kubelet, {**fields(running), "running": False}, running)
+    state_dir = os.path.dirname(home)
+    killed("node_instances", {"state_dir": state_dir, **(read_options(host, state_dir) or {})})
     (pids,) = [one for one in cgroup_directories(host, cgroup_of(NAME, NODE)) if host.stat(f"{one}/pids.max")]
     host.poke(f"{pids}/pids.max", str(int(host.read(f"{pids}/pids.current") or 0) + 1))
     found = asked(place)
-    assert found[proxy.NAME]["present"] == [proxy.DIFFERS, proxy.CONFIG_UNREAD, proxy.CHANGE_OPEN, proxy.LEFT_OVER]
-    assert found[instance.NAME]["present"] == [instance.KUBELET_DOWN, instance.PART_MISSING, instance.NEAR_LIMIT]
-    assert verdicts(found[instance.NAME])["scale"] == NO
-    for one in found.values():
-        assert (verdicts(one)["healthy"], verdicts(one)["failures"]) == (NO, NO)
-        assert one["answers"]["healthy"]["remedy"]
-        assert one["answers"]["failures"]["remedy"]
+    of_proxy = (proxy.DIFFERS, proxy.CONFIG_UNREAD, proxy.CHANGE_OPEN, proxy.LEFT_OVER)
+    of_host = (instance.KUBELET_DOWN, instance.PART_MISSING, instance.NEAR_LIMIT, instance.RUN_OPEN)
+    assert found[proxy.NAME]["present"] == [*of_proxy]
+    assert_told(found[proxy.NAME], *of_proxy)
+    assert found[instance.NAME]["present"] == [*of_host]
+    assert_told(found[instance.NAME], *of_host, no=("healthy", "scale"))

@@ -90,7 +90,8 @@ class FakeRunit:
 
     def _sv(self, call: Call) -> Answer:
         words = list(call.argv[1:])
-        if words[0] == "-w":
+        waits = words[0] == "-w"
+        if waits:
             words = words[2:]
         failed = 0
         for path in words[1:]:
@@ -98,6 +99,7 @@ class FakeRunit:
                 failed += 1
             elif words[0] in ("up", "start"):
                 self._start(path)
+                failed += waits and not self._runsv[path]
             elif words[0] == "status":
                 continue
             elif words[0] == "hup":

@@ -17,9 +17,11 @@ _REMOVED = f"{_LAB}::test_absent_gives_the_nodes_all_that_they_have_and_leaves_n
 _AGREE = f"{_LAB}::test_grow_shrink_and_trade_agree_everywhere_and_touch_no_pod"
 _FULL = f"{_LAB}::test_a_full_node_is_put_back_and_no_pod_is_harmed_over_many_rounds"
 _DELETED = f"{_LAB}::test_a_balloon_that_was_deleted_on_a_full_node_comes_back_without_harm"
-_ANEW = f"{_LAB}::test_a_node_that_registers_anew_is_sized_before_it_takes_pods"
 _KUBELET_KILLED = f"{_LAB}::test_a_kubelet_that_is_killed_in_the_middle_ends_at_the_target"
 _API_SILENT = f"{_LAB}::test_an_api_server_that_does_not_answer_for_a_while_is_waited_for"
+_REPORTED = "tests/integration/test_metrics.py::test_every_alert_is_fired_by_its_fault"
+_RECONCILER = f"{_LAB}::test_a_reconciler_that_fails_and_one_that_is_down_are_told"
+_NEVER = f"{_LAB}::test_a_size_that_a_kubelet_can_never_give_is_told_and_put_back"
 _QUOTA = f"{_LAB}::test_a_quota_that_does_not_allow_it_is_told_and_nothing_is_changed"
 
 _STATICS = {
@@ -173,7 +175,7 @@ FEATURE = Feature(
             mitigation="Cordon the node until its balloon is back. The DaemonSet makes it anew, the reconciler grows it into room "
             "that is free, and no pod is ended for it.",
             diagnosis="`kubectl -n kube-system describe daemonset ballast-balloon`: a quota, a full node, a taint.",
-            test=_DELETED,
+            test=_REPORTED,
             alert="BallastBalloonAbsent",
         ),
         FailureMode(
@@ -183,7 +185,7 @@ FEATURE = Feature(
             detection="`ballast_balloon_at_target` is 0; outcome `reverted` or `blocked`.",
             mitigation="None is urgent: the node keeps what it had. Move pods off it, or give it a higher target.",
             diagnosis="`ballast.kube.balloon_info`: `desired` against `allocated`, and `message`; `kubectl describe node`.",
-            test=_FULL,
+            test=_NEVER,
             alert="BallastBalloonOffTarget",
         ),
         FailureMode(
@@ -193,7 +195,7 @@ FEATURE = Feature(
             "`kubelet_pod_infeasible_resizes_total`.",
             mitigation="A run puts back what cannot be. If the runtime cannot, delete the balloon pod: it is made anew.",
             diagnosis="`message` of the condition; the log of the container runtime.",
-            test="tests/unit/balloon/test_carry.py::test_what_can_never_be_is_put_back",
+            test=_NEVER,
             alert="BallastBalloonOffTarget",
         ),
         FailureMode(
@@ -203,7 +205,7 @@ FEATURE = Feature(
             detection="`ballast_balloon_host_holds` is 0; `holds` of `ballast.kube.balloon_info` is false.",
             mitigation="Give all nodes of the host targets by ballast.kube.balloon; cordon the one that promises too much.",
             diagnosis="`hosts` of `ballast.kube.balloon_info`: `open` against `room`; `findings` name what does not hold.",
-            test="tests/unit/balloon/test_report.py::test_a_sum_that_does_not_hold_is_told",
+            test=_REPORTED,
             alert="BallastHostOversold",
         ),
         FailureMode(
@@ -213,7 +215,7 @@ FEATURE = Feature(
             mitigation="The others go on as far as they need no room of it. When it is back, it is moved by the reconciler or the next "
             "run.",
             diagnosis="`kubectl describe node`, and its kubelet's log.",
-            test=_KUBELET_KILLED,
+            test=_REPORTED,
             alert="BallastKubeletDown",
         ),
         FailureMode(
@@ -230,7 +232,7 @@ FEATURE = Feature(
             detection="`up` of the reconciler is 0; `status` of `ballast.kube.balloon_reconciler_info` is null.",
             mitigation="None is urgent: sizes stay. The supervisor starts it again; else run ballast.kube.balloon_reconciler.",
             diagnosis="`ballast-balloons check --config /etc/ballast/balloons.json`, and the end of its log.",
-            test=f"{_PROGRAM}::test_killed_in_the_middle_of_a_move_it_leaves_nothing_that_the_next_one_cannot_end",
+            test=_RECONCILER,
             alert="BallastBalloonReconcilerDown",
         ),
         FailureMode(
@@ -239,7 +241,7 @@ FEATURE = Feature(
             detection="`ballast_balloon_errors_total` by id; `problem` in its status.",
             mitigation="None is urgent: sizes stay. Put a new kubeconfig in its place: it is read again by itself.",
             diagnosis="`ballast-balloons status --config /etc/ballast/balloons.json`; the id is on its page.",
-            test=f"{_LOOP}::test_credentials_that_have_run_out_are_read_anew",
+            test=_RECONCILER,
             alert="BallastBalloonReconcilerFailing",
         ),
     ),

@@ -38,6 +38,7 @@ from .amount import FLOOR, NONE, Amount
 from .amount import total as sum_of
 from .facts import FAILING, INFEASIBLE, STARTING, Fleet, Node
 from .moves import can_resize, is_at_target
+from .readiness import FEATURE
 
 NAME = "balloons"
 ABSENT = "balloon-absent"
@@ -103,7 +104,7 @@ def reading_of(facts: Facts) -> Reading:
         DISABLING: _disabling(facts),
         ROLLBACK: _rollback(facts),
         SCALE: _scale(facts),
-        FAILURES: failures_answer(present),
+        FAILURES: failures_answer(FEATURE, present),
     }
     versions = sorted({node.version for node in facts.sized})
     told = ", ".join(f"v{major}.{minor}" for major, minor in versions)

@@ -105,13 +105,13 @@ class FailureMode:
     detection: str  # by metrics or by what a module says, without a login on the machine
     mitigation: str  # what stops the harm now
     diagnosis: str  # where to look for the cause
-    test: str  # "tests/FILE.py::NAME" that causes it
+    test: str  # "tests/integration/FILE.py::NAME" that causes it on real parts, and asks the reading then
     alert: str = ""  # of the rule file, where a metric can tell
 
 
 @dataclass(frozen=True)
 class Static:
-    """An answer that is true of the feature wherever it is on. `tests` are named as in `FailureMode`."""
+    """An answer that is true of the feature wherever it is on. `tests`: "tests/FILE.py::NAME" of each."""
 
     text: str
     tests: tuple[str, ...] = ()

@@ -15,7 +15,7 @@ from .errors import BallastError
 from .exposition import quantile
 from .host import Host
 from .plan import Policy, Recorded, State, plan_resources
-from .readiness import ENABLED, NO, UNKNOWN, YES, Answer, Bucket, Figure, Reading
+from .readiness import ENABLED, NO, UNKNOWN, YES, Answer, Bucket, Feature, Figure, Reading
 
 _SOFT_LIMIT = re.compile(r"^Max open files +(\d+) ", re.ASCII | re.MULTILINE)
 _NEARLY = 0.9  # of a limit, from where on nothing should be left to chance
@@ -27,18 +27,12 @@ def removal_lines(recorded: Sequence[Recorded]) -> tuple[str, ...]:
     return tuple(f"{step.verb} {step.title}" for step in plan_resources((), as_made, policy=Policy.UNDO).steps)
 
 
-def failures_answer(present: Mapping[str, str]) -> Answer:
+def failures_answer(feature: Feature, present: Mapping[str, str]) -> Answer:
     """FAILURES, by what was seen of each failure mode that is there, by its id."""
     how = "each failure mode of the feature against what was read"
     if present:
         lines = tuple(f"{id}: {text}" for id, text in present.items())
-        return Answer(
-            NO,
-            f"present: {', '.join(present)}",
-            how,
-            "see each of them, with what stops it, in the report",
-            lines=lines,
-        )
+        return Answer(NO, f"present: {', '.join(present)}", how, feature.mitigations(present), lines=lines)
     return Answer(YES, "none of the known failure modes is there", how)
 
 

@@ -46,7 +46,9 @@ from .usage import HostUse, Use
 _FREE_LEAST = 2**30  # bytes
 _INFO = "ballast.kube.kubelet_instance_info"
 _API_AWAY = "the API does not answer"  # as readings.py begins it
-_RUNTIME = ("container runtime", "PLEG")  # in the reason of a kubelet that cannot reach its runtime
+# In the reason of a kubelet that cannot reach its runtime (pkg/kubelet/runtime.go and kubelet.go). One whose runtime answers
+# that pods have no network says "container runtime network not ready", which is not among them.
+_RUNTIME = ("container runtime is down", "container runtime not ready", "container runtime status check", "PLEG")
 _MOST = 40  # lines
 Seen = tuple[str, str]  # a failure mode, and what was seen of it
 

@@ -28,6 +28,9 @@ _KILLED_RUN = f"{_MEMORY}::test_killed_at_any_effect_the_next_run_finishes_or_re
 _KILLED_SERVICE = f"{_LAB}::test_a_killed_service_of_a_node_comes_back"
 _SECOND_RUN = f"{_LAB}::test_a_second_run_changes_nothing"
 _DOWN = f"{_LAB}::test_down_leaves_nothing"
+_NODE = "tests/integration/test_readiness_nodes.py"
+_REPORTED = "tests/integration/test_metrics.py::test_every_alert_is_fired_by_its_fault"
+_CAUSED = f"{_NODE}::test_what_is_caused_on_a_real_node_is_found"
 
 _STATICS = {
     "enable-disable": Static(
@@ -187,7 +190,7 @@ FEATURE = Feature(
             mitigation="The supervisor starts it again after a second. Where it does not stay up, run "
             "`ballast.kube.kubelet_instance` again, which names the reason. Its pods go on running meanwhile.",
             diagnosis="STATE_DIR/NAME/log/kubelet.log; a file in etc/kubelet.conf.d that the kubelet refuses; memory of the slice.",
-            test=_KILLED_SERVICE,
+            test=_CAUSED,
             alert="BallastKubeletDown",
         ),
         FailureMode(
@@ -197,7 +200,7 @@ FEATURE = Feature(
             "`reason` names the runtime.",
             mitigation="Restart its service: containers go on running, as their shims outlive it.",
             diagnosis="STATE_DIR/NAME/log/containerd.log; `crictl ps` with the instance's socket; the disk.",
-            test=_KILLED_SERVICE,
+            test=_REPORTED,
             alert="BallastInstanceRuntimeAway",
         ),
         FailureMode(
@@ -207,7 +210,7 @@ FEATURE = Feature(
             mitigation="By the reason: let the API be reached, make the bridge again (`ballast.kube.instance_network`), renew "
             "credentials; then run `ballast.kube.kubelet_instance` again.",
             diagnosis="The message of the condition; STATE_DIR/NAME/log/kubelet.log.",
-            test=f"{_MEMORY}::test_a_node_that_does_not_become_ready_is_told_with_what_was_seen",
+            test=f"{_NODE}::test_a_node_without_a_network_for_pods_is_not_ready_and_its_runtime_is_not_blamed",
         ),
         FailureMode(
             id=PROXY_UNWELL,
@@ -215,7 +218,7 @@ FEATURE = Feature(
             detection="`http://ADDRESS:10256/healthz`; the questions of the feature kube_proxy, for the same node.",
             mitigation="Restart its service, or see to its pod where a DaemonSet runs it.",
             diagnosis="STATE_DIR/NAME/log/kube-proxy.log, or the pod's log below STATE_DIR/NAME/log/pods.",
-            test=f"{_MEMORY}::test_a_proxy_that_is_not_well_is_told_as_such",
+            test=_REPORTED,
         ),
         FailureMode(
             id=PART_MISSING,
@@ -225,7 +228,7 @@ FEATURE = Feature(
             mitigation="Run `ballast.kube.kubelet_instance` again: it makes what is missing.",
             diagnosis="Whether the host was restarted (under systemd: `systemctl status ballast-LAB-nodes-restore`), or who "
             "removed it.",
-            test=f"{_LAB}::test_a_half_removed_node_is_repaired",
+            test=_CAUSED,
         ),
         FailureMode(
             id=NEAR_LIMIT,
@@ -235,7 +238,7 @@ FEATURE = Feature(
             mitigation="Raise `memory` or `pids` of the instance in the list, which takes effect while it runs; drain the Node.",
             diagnosis="Which pod grows: `kubectl top pods`, or the cgroups below the instance's; the kernel's log names what it "
             "killed.",
-            test=f"{_READ}::test_what_nears_its_limit_is_told",
+            test=_CAUSED,
         ),
         FailureMode(
             id=DISK_FULL,
@@ -243,7 +246,7 @@ FEATURE = Feature(
             detection="The reading's figure; `node_filesystem_avail_bytes` of the node exporter.",
             mitigation="Remove images (`crictl rmi --prune` in each instance) and logs; a larger disk for `state_dir`.",
             diagnosis="`du` below STATE_DIR/NAME: containerd, kubelet, log.",
-            test=f"{_READ}::test_a_disk_that_is_nearly_full_is_told",
+            test=f"{_NODE}::test_a_disk_with_little_room_is_told",
         ),
         FailureMode(
             id=RUN_OPEN,
@@ -251,7 +254,7 @@ FEATURE = Feature(
             detection="The reading finds a run in the ledger that began and did not end.",
             mitigation="Run `ballast.kube.kubelet_instance` again: it goes on from there, or removes it with `state: absent`.",
             diagnosis="`events.jsonl` beside the ledger has the last step.",
-            test=_KILLED_RUN,
+            test=_CAUSED,
         ),
     ),
 )

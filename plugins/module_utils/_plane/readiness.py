@@ -24,7 +24,9 @@ _OPERATIONS = "tests/integration/test_plane_operations.py"
 _CHANGES = "tests/integration/test_plane_changes.py"
 _PLANE = "tests/integration/test_control_plane.py"
 _AGGREGATION = "tests/integration/test_plane_aggregation.py"
-_READ = "tests/unit/plane/test_readiness.py"
+_REPORTED = "tests/integration/test_metrics.py::test_every_alert_is_fired_by_its_fault"
+_EDITED = f"{_OPERATIONS}::test_what_somebody_changed_is_found_and_mended"
+_AWAY = f"{_AGGREGATION}::test_its_readiness_tells_whether_the_server_or_the_agent_is_away"
 _DATA_KEPT = f"{_OPERATIONS}::test_data_is_kept_from_version_to_version"
 _PROFILE_AND_SHAPE = f"{_CHANGES}::test_profile_and_shape_change_over_the_same_data"
 _KILLED = f"{_FAULTS}::test_nothing_acknowledged_is_lost_when_processes_are_killed"
@@ -174,7 +176,7 @@ FEATURE = Feature(
             mitigation="Run ballast.kube.control_plane again (make plane, make lab): it starts what does not run, and says why "
             "where that fails. Pods on nodes go on running meanwhile.",
             diagnosis="`/readyz?verbose` names the check that fails; the last lines of the API server's log in STATE_DIR/log.",
-            test=_KILLED,
+            test=_REPORTED,
             alert="BallastApiServerErrors",
         ),
         FailureMode(
@@ -184,7 +186,7 @@ FEATURE = Feature(
             mitigation="The supervisor starts it again after a second. Where it does not stay up, run ballast.kube.control_plane "
             "again, which names the reason.",
             diagnosis="Its log in STATE_DIR/log; memory of the host (the kernel's log names what it killed).",
-            test=_KILLED,
+            test="tests/integration/test_readiness.py::test_what_is_broken_turns_red_with_the_remedy_and_half_a_fleet_is_said",
             alert="BallastControlPlaneDown",
         ),
         FailureMode(
@@ -204,7 +206,7 @@ FEATURE = Feature(
             "control_plane_info has both.",
             mitigation="Delete what is not needed (events, old objects), then `etcdctl compact` and `etcdctl defrag`.",
             diagnosis="Which resource has many objects: `apiserver_resource_objects` (`apiserver_storage_objects` before 1.34).",
-            test=f"{_READ}::test_an_etcd_that_nears_its_quota_is_told",
+            test=_REPORTED,
             alert="BallastEtcdSpaceLow",
         ),
         FailureMode(
@@ -214,7 +216,7 @@ FEATURE = Feature(
             mitigation="Run ballast.kube.control_plane again, which makes it anew with all that rests on it, and starts what "
             "runs with it.",
             diagnosis="The clock of the machine (`date`); whether the module is run at least once a month.",
-            test=f"{_PLANE}::test_a_certificate_near_its_end_is_renewed_and_served",
+            test=_EDITED,
             alert="BallastClientCertificateExpiring",
         ),
         FailureMode(
@@ -223,7 +225,7 @@ FEATURE = Feature(
             detection="`ballast_aggregation_available` is 0; the condition Available of the APIService is not True.",
             mitigation="Start the extension API server; the agent sees it within seconds. The rest of the API is served meanwhile.",
             diagnosis="The reason and message of the condition; the log of the agent in STATE_DIR/log.",
-            test=f"{_AGGREGATION}::test_one_that_is_killed_is_unavailable_and_comes_back",
+            test=_AWAY,
             alert="BallastApiServiceUnavailable",
         ),
         FailureMode(
@@ -232,7 +234,7 @@ FEATURE = Feature(
             detection="`aggregation.pid` of control_plane_info is null, or `aggregation.api_services` is; `up` of the agent is 0.",
             mitigation="The supervisor starts it again after a second. Where it does not stay up, run ballast.kube.control_plane again.",
             diagnosis="Its log, `aggregation.log` of control_plane_info; `COMMAND status --config FILE` shows what it does.",
-            test=f"{_AGGREGATION}::test_an_agent_that_is_killed_is_there_again",
+            test=_AWAY,
             alert="BallastAggregationAgentDown",
         ),
         FailureMode(
@@ -242,7 +244,7 @@ FEATURE = Feature(
             mitigation="Run ballast.kube.control_plane again, which writes the agent's kubeconfig and rights anew. Connections that "
             "are open go on meanwhile.",
             diagnosis="The id of the error, under Errors by id of the page; the log of the agent.",
-            test=f"{_READ}::test_an_agent_that_cannot_do_its_work_is_told",
+            test=_REPORTED,
             alert="BallastAggregationAgentFailing",
         ),
         FailureMode(
@@ -251,7 +253,7 @@ FEATURE = Feature(
             detection="`drift` of control_plane_info.",
             mitigation="Run ballast.kube.control_plane again with the options that are wanted: it mends what it makes.",
             diagnosis="`drift` has what was asked for beside what is there; `--check --diff` what a run would change.",
-            test=f"{_OPERATIONS}::test_what_somebody_changed_is_found_and_mended",
+            test=_EDITED,
         ),
     ),
 )

@@ -29,6 +29,10 @@ _GUARD_GOES_BACK = f"{_CHANGE}::test_where_no_run_follows_the_guard_takes_the_no
 _KILLED = f"{_CHANGE}::test_a_run_that_is_killed_at_any_step_is_ended_by_the_next_one"
 _API_AWAY = f"{_CHANGE}::test_an_api_that_is_away_while_kube_proxy_starts_is_waited_for"
 _DOES_NOT_START = f"{_CHANGE}::test_a_kube_proxy_that_does_not_start_is_put_back"
+_REPORTED = "tests/integration/test_metrics.py::test_every_alert_is_fired_by_its_fault"
+_NODE = "tests/integration/test_readiness_nodes.py"
+_STOPPED = "tests/integration/test_readiness.py::test_what_is_broken_turns_red_with_the_remedy_and_half_a_fleet_is_said"
+_CAUSED = f"{_NODE}::test_what_is_caused_on_a_real_node_is_found"
 _DRIFT = f"{_RULES}::test_the_audit_finds_a_drift_and_only_that"
 
 _STATICS = {
@@ -186,7 +190,7 @@ FEATURE = Feature(
             "or an endpoint reaches the node meanwhile.",
             diagnosis="The end of its log: a configuration that it refuses, a mode that its version has not, a kernel module that "
             "is missing.",
-            test=_DOES_NOT_START,
+            test=_STOPPED,
             alert="BallastKubeProxyDown",
         ),
         FailureMode(
@@ -196,7 +200,7 @@ FEATURE = Feature(
             "`kubeproxy_sync_proxy_rules_last_timestamp_seconds` for minutes; `reason` of kube_proxy_info.",
             mitigation="Restart kube-proxy; where the trouble began with a change of the backend, `state: previous` takes it back.",
             diagnosis="kube-proxy's log at -v=2 has each synchronisation and its time; whether the API answers it.",
-            test=_API_AWAY,
+            test=_REPORTED,
             alert="BallastKubeProxyNotInSync",
         ),
         FailureMode(
@@ -208,7 +212,7 @@ FEATURE = Feature(
             "kube-proxy: the counts begin anew. Rules stay as they were before.",
             diagnosis="What nft or iptables-restore answered is in kube-proxy's log; `ballast.kube.service_rules_info` with audit "
             "true and owner kube-proxy.",
-            test=f"{_READ}::test_failed_synchronisations_are_a_failure_mode_of_their_own",
+            test=_REPORTED,
             alert="BallastKubeProxySyncFailing",
         ),
         FailureMode(
@@ -218,7 +222,7 @@ FEATURE = Feature(
             "their median since kube-proxy's start.",
             mitigation="Change the node to mode nftables with kube-proxy 1.36 or later; fewer Services in the cluster.",
             diagnosis="Services and endpoints of the reading; the load of the node's processors.",
-            test=f"{_READ}::test_slow_synchronisations_are_told_by_their_median",
+            test=f"{_NODE}::test_a_kube_proxy_that_takes_long_to_write_its_rules_is_told",
             alert="BallastKubeProxySyncSlow",
         ),
         FailureMode(
@@ -230,7 +234,7 @@ FEATURE = Feature(
             "for up to an hour.",
             diagnosis="`ballast.kube.service_rules_info` with audit true and owner kube-proxy names each rule; then who reloads a "
             "firewall on that node (firewalld, nftables.service).",
-            test=_DRIFT,
+            test=_CAUSED,
         ),
         FailureMode(
             id=CONFIG_UNREAD,
@@ -238,7 +242,7 @@ FEATURE = Feature(
             detection="`mode` of kube_proxy_info is not the one that the configuration names.",
             mitigation="Run `ballast.kube.kube_proxy` with the mode that is wanted: it changes what is in effect behind a bridge.",
             diagnosis="Who has replaced the file, and has not restarted kube-proxy: it ends by itself only where it is written into.",
-            test="tests/integration/test_readiness_nodes.py::test_what_is_caused_on_a_real_node_is_found",
+            test=_CAUSED,
         ),
         FailureMode(
             id=CHANGE_OPEN,
@@ -247,7 +251,7 @@ FEATURE = Feature(
             mitigation="`ballast.kube.kube_proxy` with `state: confirmed` keeps the change; with `state: present` and the mode that "
             "is wanted it is made again, and what was left of the former one goes.",
             diagnosis="`events.jsonl` and `guard/guard.log` in its `state_dir` say which step was the last.",
-            test=_GUARD_GOES_BACK,
+            test=_CAUSED,
         ),
         FailureMode(
             id=LEFT_OVER,
@@ -255,7 +259,7 @@ FEATURE = Feature(
             detection="`residue` of kube_proxy_info has things whose fate is `removed`.",
             mitigation="`ballast.kube.kube_proxy_residue`, or the playbook `kube_proxy_cleanup`, removes them and nothing else.",
             diagnosis="Each has its reason (`why`); which tool changed the mode before.",
-            test="tests/integration/test_residue.py::test_a_dirty_node_is_cleaned_for_nftables",
+            test=_CAUSED,
         ),
     ),
 )

@@ -151,6 +151,7 @@ def test_a_known_failure_is_found(found: Fleet, changes: dict[str, Any], id: str
     assert id in told["present"]
     failures = told["answers"]["failures"]
     assert failures["verdict"] == "no"
+    assert FEATURE.mitigations([id]) in failures["remedy"]
     assert any(line.startswith(f"{id}: ") and words in line for line in failures["lines"])
     assert set(verdicts(told)) == set(MEASURED)
     assert all(told["answers"][name]["remedy"] for name in REQUIRED if verdicts(told)[name] != "yes")

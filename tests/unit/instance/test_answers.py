@@ -139,7 +139,12 @@ def test_a_service_that_does_not_run_is_told(service: str, mode: str) -> None:
     [
         ("container runtime is down", r.RUNTIME_DOWN),
         ("PLEG is not healthy: pleg was last seen active 3m0s ago", r.RUNTIME_DOWN),
-        ("cni plugin not initialized", r.NOT_READY),
+        ("container runtime not ready: RuntimeReady=false reason:Broken message:", r.RUNTIME_DOWN),
+        ("container runtime status check may not have completed yet", r.RUNTIME_DOWN),
+        (
+            "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error",
+            r.NOT_READY,
+        ),
     ],
 )
 def test_a_node_that_is_not_ready_is_told_by_its_reason(message: str, mode: str) -> None:

@@ -24,6 +24,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.readiness impor
     UNKNOWN,
     YES,
 )
+from ansible_collections.ballast.kube.plugins.module_utils._core.web import no_answer_error
 from ansible_collections.ballast.kube.plugins.module_utils._plane.info.engine import READER, Reading
 from ansible_collections.ballast.kube.plugins.module_utils._plane.readiness import (
     AGENT_AWAY,
@@ -150,11 +151,16 @@ def test_one_of_which_nothing_runs_is_not_off_but_dead(well):
         service = record(well).member(component).service
         well.host.given(f"{service}/supervise/stat", "down\n")
         well.host.given(f"{service}/supervise/pid", "")
+    well.host.answer(f"{ENDPOINT}/readyz", refused)
     reading = read(well)
     found = verdicts(reading)
     assert (found[ENABLED], found[HEALTHY], found[FAILURES]) == (YES, NO, NO)
     assert found[SCALE] == UNKNOWN
     assert {API_AWAY, PROCESS_AWAY, ETCD_UNWELL} <= set(reading.present)
+
+
+def refused(url, body):
+    raise no_answer_error("GET", url, ConnectionRefusedError("Connection refused"))
 
 
 def test_a_part_that_is_not_well_is_named_with_what_to_do(well):
@@ -208,6 +214,21 @@ def test_a_certificate_that_does_not_fit_is_told(well):
     reading = read(well)
     assert reading.present == (CERTIFICATE_ENDS, DIFFERS)  # what runs was started with another
     assert any("apiserver.crt" in line for line in reading.answers[FAILURES].lines)
+
+
+def test_a_damaged_key_of_the_administrator_is_not_taken_for_an_api_server_that_is_away(well, monkeypatch):
+    key, plain = f"{STATE_DIR}/pki/admin.key", well.host.request
+    well.host.given(key, "nothing", mode=0o600)
+
+    def without_it(url, **given):
+        if given.get("key") == key:
+            raise no_answer_error("GET", url, OSError("the key is none"))
+        return plain(url, **given)
+
+    monkeypatch.setattr(well.host, "request", without_it)
+    reading = read(well)
+    assert reading.present == (CERTIFICATE_ENDS, DIFFERS)
+    assert reading.answers[HEALTHY].verdict == YES
 
 
 def test_what_somebody_changed_is_told(well):

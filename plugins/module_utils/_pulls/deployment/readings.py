@@ -35,6 +35,7 @@ from ..._core.readiness import (
     Reading,
 )
 from ..._core.surveying import OpenFiles, counted, failures_answer, removal_lines, spread
+from .readiness import FEATURE
 
 NAME = "image_pull_proxy"
 DOWN = "pull-proxy-down"
@@ -128,7 +129,7 @@ def reading_of(facts: Facts) -> Reading:
         DISABLING: _disabling(facts),
         ROLLBACK: _rollback(facts),
         SCALE: _scale(facts),
-        FAILURES: failures_answer(present),
+        FAILURES: failures_answer(FEATURE, present),
     }
     versions = {"ballast-pull-proxy": facts.version} if facts.version else {}
     return Reading(NAME, answers, tuple(present), versions)

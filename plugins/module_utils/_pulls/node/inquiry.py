@@ -113,9 +113,11 @@ def _kubelet_problem(host: Host, seen: Seen) -> str:
 
 def _runtime_problem(host: Host, seen: Seen) -> str:
     """Of one that could not be found, or is CRI-O, nothing: the former is a dependency that is missing, the latter has said
-    its settings itself."""
-    if seen.containerd is None or not seen.config:
+    its settings itself. One that runs and can no longer read its files will not start anew."""
+    if seen.containerd is None:
         return ""
+    if not seen.config:
+        return "; ".join(error.in_one_line for error in seen.errors.get("runtime", ()))
     try:
         return unhealthy(host, seen.containerd, seen.config)
     except BallastError as error:

@@ -16,6 +16,8 @@ _KILLED = f"{_CHANGE}::test_killed_at_any_effect_the_next_run_brings_it_to_its_e
 _BACK = f"{_LAB}::test_a_kubelet_that_does_not_come_back_gets_its_file_back"
 _SET = f"{_LAB}::test_the_limits_are_in_effect_and_only_those_services_started_anew"
 _REMOVED = f"{_LAB}::test_removed_nothing_is_left"
+_TURNED = f"{_LAB}::test_a_limit_that_is_no_longer_in_effect_and_a_kubelet_that_is_down_turn_their_answers"
+_BEHIND = f"{_LAB}::test_the_readiness_of_the_pull_proxy_of_the_host"
 
 _STATICS = {
     "enable-disable": Static(
@@ -155,7 +157,7 @@ FEATURE = Feature(
             detection="`source` of that key of `ballast.kube.image_pulls_info` begins with the flag's name.",
             mitigation="Take the flag away and start the kubelet anew.",
             diagnosis="`source` names the process and each file and line that the flag stands in.",
-            test=f"{_CHANGE}::test_flags_that_would_win_are_named_with_their_places",
+            test=_TURNED,
         ),
         FailureMode(
             id="image-pulls-not-in-effect",
@@ -164,7 +166,7 @@ FEATURE = Feature(
             mitigation="Take the key out of the file that wins, or rename that so that it comes before; then run "
             "ballast.kube.image_pulls again.",
             diagnosis="`source` names the file; `/configz` of the kubelet, `containerd config dump` of the runtime.",
-            test=f"{_LAB}::test_a_later_file_that_wins_is_told_and_what_was_there_is_there_again",
+            test=_TURNED,
         ),
         FailureMode(
             id="image-pulls-kubelet-unhealthy",
@@ -172,7 +174,7 @@ FEATURE = Feature(
             detection="`up` of the kubelet is 0; `running` of `ballast.kube.image_pulls_info`; its Node is not Ready.",
             mitigation="A run that caused it has put the former file back. Else `state: absent` takes the limits away.",
             diagnosis="The kubelet's log: a configuration that contradicts itself is named in its last line.",
-            test=_BACK,
+            test=_TURNED,
             alert="BallastKubeletDown",
         ),
         FailureMode(
@@ -182,7 +184,7 @@ FEATURE = Feature(
             mitigation="Mend the table that containerd's log names, and start containerd anew. A run that caused it has put the "
             "former file back.",
             diagnosis="containerd's log, `containerd config dump`.",
-            test=f"{_CHANGE}::test_a_containerd_without_its_cri_plugin_is_not_healthy",
+            test=f"{_LAB}::test_a_containerd_that_runs_on_without_its_cri_plugin_is_told",
             alert="BallastImagePullsFailing",
         ),
         FailureMode(
@@ -200,7 +202,7 @@ FEATURE = Feature(
             detection="`ballast.kube.image_pulls_info` with `readiness: true`; the file has the line `# not in effect yet`.",
             mitigation="Run ballast.kube.image_pulls again: it undoes what was begun, and does it anew.",
             diagnosis="`STATE_DIR/ledger.jsonl` has the step that was begun last.",
-            test=_KILLED,
+            test=_BEHIND,
         ),
         FailureMode(
             id="image-pulls-serial-behind-proxy",
@@ -211,7 +213,7 @@ FEATURE = Feature(
             mitigation="Give `serialize_image_pulls: false` and `registry_pull_qps: 0` beside `image_service_endpoint`, as the role "
             "image_pull_proxy does.",
             diagnosis="`source` of the two keys.",
-            test=f"{_READ}::test_a_known_failure_is_found",
+            test=_BEHIND,
         ),
         FailureMode(
             id="image-pulls-proxy-away",
@@ -219,7 +221,7 @@ FEATURE = Feature(
             detection="`up` of the pull proxy is 0; pods are in ErrImagePull with `connection refused` or `no such file`.",
             mitigation="Start the proxy; or `state: absent` points the kubelet back at its runtime. Pods that run go on.",
             diagnosis="`ballast.kube.image_pull_proxy_info`, and the proxy's log.",
-            test="tests/integration/test_pull_proxy_lab.py::test_no_pod_is_lost_when_the_proxy_is_killed",
+            test=_BEHIND,
             alert="BallastPullProxyDown",
         ),
     ),

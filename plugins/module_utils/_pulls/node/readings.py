@@ -35,6 +35,7 @@ from ..._core.readiness import (
     Reading,
 )
 from ..._core.surveying import OpenFiles, counted, failures_answer, removal_lines, spread
+from .readiness import FEATURE
 
 NAME = "image_pulls"
 FLAG_WINS = "image-pulls-flag-wins"
@@ -113,7 +114,7 @@ def reading_of(facts: Facts) -> Reading:
         DISABLING: _disabling(facts),
         ROLLBACK: _rollback(facts),
         SCALE: _scale(facts),
-        FAILURES: failures_answer(present),
+        FAILURES: failures_answer(FEATURE, present),
     }
     return Reading(NAME, answers, tuple(present), _versions(facts))
 

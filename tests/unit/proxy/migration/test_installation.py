@@ -299,5 +299,5 @@ def test_a_unit_is_stopped_and_started_by_systemctl_and_a_directory_by_sv() -> N
     start_daemon(host, BY_RUNIT.service)
     assert [str(one) for one in host.effects] == [
         f"run sv -w 20 force-stop {RUNIT}",
-        f"run sv -w 30 up {RUNIT}",
+        f"run sv up {RUNIT}",
     ]

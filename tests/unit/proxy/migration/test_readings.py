@@ -196,6 +196,20 @@ def test_rules_that_differ_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert verdicts(found)["healthy"] == NO
 
 
+@pytest.mark.parametrize("is_down", [True, False])
+def test_rules_that_differ_are_nobody_elses_while_kube_proxy_is_behind(
+    monkeypatch: pytest.MonkeyPatch, is_down: bool
+) -> None:
+    monkeypatch.setattr(inspection, "differences", lambda *_given, **_options: ["default/web: expected x, found none"])
+    late = 'kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds{ip_family="IPv4"} 1.8e+09\n'
+    one = node(metrics=METRICS + late)
+    if is_down:
+        one.host.run(["sv", "down", SERVICE], timeout=5)
+    present = reading(one)["present"]
+    assert (r.DOWN if is_down else r.NOT_IN_SYNC) in present
+    assert r.DIFFERS not in present
+
+
 def test_rules_that_cannot_be_read_are_not_well(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(*_given: object, **_options: object) -> list[str]:
         raise Unavailable("nft")

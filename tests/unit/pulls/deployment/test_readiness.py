@@ -41,7 +41,7 @@ Row = dict[str, Any]
 @pytest.fixture(autouse=True)
 def _small_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of which no file is read, and none changes meanwhile."""
-    monkeypatch.setattr(program, "_sources", lambda packages: [(name, b"") for name in packages])
+    monkeypatch.setattr(program, "_sources", lambda _main, packages: dict.fromkeys(packages, b""))
 
 
 class Host:
@@ -257,6 +257,7 @@ def test_a_known_failure_is_found(made: Host, cause: Callable[[Host], None], id:
     assert found["present"] == (id,)
     failures = found["answers"]["failures"]
     assert failures["verdict"] == "no"
+    assert FEATURE.mitigations([id]) in failures["remedy"]
     assert any(line.startswith(f"{id}: ") and words in line for line in failures["lines"])
     assert set(verdicts(found)) == set(MEASURED)
     assert all(found["answers"][name]["remedy"] for name in REQUIRED if verdicts(found)[name] != "yes")

@@ -202,6 +202,10 @@ def _no_cri(made: Node) -> None:
     made.broken_cri = True
 
 
+def _unreadable(made: Node) -> None:
+    made.host.on(f"/proc/{made.containerd_pid()}/exe", "--config", MAIN, "config", "dump", answer=1, reads=True)
+
+
 def _number(made: Node) -> None:
     made.host.given(MAIN, f"{MAIN_V3}\n[plugins.'io.containerd.cri.v1.images']\n  max_concurrent_downloads = 9\n")
 
@@ -239,6 +243,7 @@ def _no_socket(made: Node) -> None:
         (limited, _lost_file, "image-pulls-not-in-effect", f"{CONTAINERD_FILE} is not there"),
         (limited, _kubelet_ends, "image-pulls-kubelet-unhealthy", "the kubelet does not run"),
         (limited, _no_cri, "image-pulls-runtime-unhealthy", "plugin io.containerd.grpc.v1.cri: error"),
+        (limited, _unreadable, "image-pulls-runtime-unhealthy", "config dump"),
         (limited, _number, "image-pulls-other-way", "without its transfer service"),
         (limited, _killed, "image-pulls-broken-off", "a run that did not end"),
         (behind, _serial, "image-pulls-serial-behind-proxy", "serializeImagePulls is true"),
@@ -254,6 +259,7 @@ def test_a_known_failure_is_found(make: Callable[[], Node], cause: Callable[[Nod
     assert id in found["present"]
     failures = found["answers"]["failures"]
     assert failures["verdict"] == "no"
+    assert FEATURE.mitigations([id]) in failures["remedy"]
     assert any(line.startswith(f"{id}: ") and words in line for line in failures["lines"])
     assert set(verdicts(found)) == set(MEASURED)
     assert all(found["answers"][name]["remedy"] for name in REQUIRED if verdicts(found)[name] != "yes")
