@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible import run as loop
-from ansible_collections.ballast.kube.plugins.module_utils._core.plan import AnyPlan
+from ansible_collections.ballast.kube.plugins.module_utils._core.plan import Plan
 from tests.unit.ansible.toy import Ran, Toy, feature, paths
 
 NAMES = ("one", "two", "three")
@@ -192,9 +192,14 @@ def test_what_is_taken_away_comes_last_and_in_reverse(
 ) -> None:
     begun: list[str] = []
 
-    def told(name: str, engine: Toy) -> Callable[[AnyPlan], dict[str, object]]:
+    def told(name: str, engine: Toy) -> Callable[[Plan], dict[str, object]]:
         plain = engine.told
-        return lambda plan: begun.append(name) or plain(plan)  # type: ignore[func-returns-value, arg-type]
+
+        def noting(plan: Plan) -> dict[str, object]:
+            begun.append(name)
+            return plain(plan)
+
+        return noting
 
     for name, engine in machine.engines.items():
         monkeypatch.setattr(engine, "told", told(name, engine))

@@ -124,11 +124,11 @@ def test_any_items(items: list[Any]) -> None:
 def test_a_good_snapshot_with_something_changed_or_left_out(changes: list[tuple[tuple[Any, ...], object]]) -> None:
     data = copy.deepcopy(GOOD)
     for path, value in changes:
-        _change(data, path, value)
+        change(data, path, value)
     parse(data)
 
 
-def _change(data: Object, path: tuple[Any, ...], value: object) -> None:
+def change(data: Object, path: tuple[Any, ...], value: object) -> None:
     *way, last = path
     inner: Any = data
     try:

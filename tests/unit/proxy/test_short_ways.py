@@ -22,7 +22,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._proxy.listed import 
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.model import Endpoint
 from ansible_collections.ballast.kube.plugins.module_utils._proxy.reading import Place
 from tests.unit.proxy.given import NODE_IPS, Object, endpoint, endpoint_slice, node, service, snapshot
-from tests.unit.proxy.test_parse_anything import JSON, places
+from tests.unit.proxy.test_parse_anything import JSON, change, places
 
 READY = {"ready": True, "serving": True, "terminating": False}
 
@@ -52,17 +52,8 @@ CHANGES = st.lists(st.tuples(st.sampled_from(PLACES), NEAR | JSON | st.just(...)
 
 def changed(changes: list[tuple[tuple[Any, ...], object]]) -> Object:
     data = copy.deepcopy(USUAL)
-    for (*way, last), value in changes:
-        inner: Any = data
-        try:
-            for part in way:
-                inner = inner[part]
-            if value is ...:
-                del inner[last]
-            else:
-                inner[last] = copy.deepcopy(value)
-        except (KeyError, IndexError, TypeError):
-            pass  # an earlier change took the place away
+    for path, value in changes:
+        change(data, path, copy.deepcopy(value))
     return data
 
 
