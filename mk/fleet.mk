@@ -1,5 +1,5 @@
 # What a fleet costs that has nothing to change. Modules and playbooks of the collection are what is measured; a checkout has no target for them.
 
 .PHONY: bench-fleet
-bench-fleet: packages packages-test env-test binaries  ## a run without a change on 1, 10 and 50 hosts, ours and by stock modules, three quarters of an hour: tests/bench/results/fleet.json, and the table in docs/fleet.md
+bench-fleet: packages packages-test env-test binaries  ## a run without a change on 1, 10 and 50 hosts, ours and by stock modules, half an hour: tests/bench/results/fleet.json, and the table in docs/fleet.md
 	@PYTHONPATH=$(ANSIBLE_COLLECTIONS_PATH):$(CURDIR) $(VENV)/bin/python -m tests.bench.fleet $(ARGS)

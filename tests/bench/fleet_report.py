@@ -48,12 +48,11 @@ def _table(found: Found) -> list[str]:
     for mode in _modes(found):
         for hosts in counts:
             seconds = [_values(found, who, mode, hosts, "seconds") for who in WHO]
-            rows.append([TITLES[mode], str(hosts), *map(told, seconds), _times(*map(statistics.median, seconds))])
+            rows.append([TITLES[mode], str(hosts), *map(_cell, seconds), _times(*map(_middle, seconds))])
         if len(counts) > 1:
             each = [further(found, who, mode) for who in WHO]
-            rows.append(
-                [TITLES[mode], f"each further, of {counts[-1]}", *(f"{one:.2f} s" for one in each), _times(*each)]
-            )
+            told_each = [f"{one:.2f} s" for one in each]
+            rows.append([TITLES[mode], "each further, of the most measured", *told_each, _times(*each)])
     blank = [""] * (len(WHO) - 1)
     rows.append(["goal", "1", f"at most {GOAL_ONE} s", *blank, f"at least {GOAL_TIMES}"])
     rows.append(["goal", "each further", f"at most {GOAL_FURTHER} s", *blank, ""])
@@ -62,15 +61,24 @@ def _table(found: Found) -> list[str]:
 
 def _busy_table(found: Found) -> list[str]:
     rows = [
-        [TITLES[mode], str(hosts), *(told(_values(found, who, mode, hosts, "busy")) for who in WHO)]
+        [TITLES[mode], str(hosts), *(_cell(_values(found, who, mode, hosts, "busy")) for who in WHO)]
         for mode in _modes(found)
         for hosts in _counts(found)
     ]
     return markdown(["", "hosts", *HEADS.values()], rows)
 
 
+def _cell(values: Sequence[float]) -> str:
+    """Blank where a contender was not measured: stock, on many hosts."""
+    return told(values) if values else ""
+
+
+def _middle(values: Sequence[float]) -> float:
+    return statistics.median(values) if values else 0.0
+
+
 def _times(ours: float, _apart: float, stock: float, *_empty: float) -> str:
-    return f"{stock / ours:.1f}"
+    return f"{stock / ours:.1f}" if stock else ""
 
 
 def _modes(found: Found) -> list[str]:
@@ -82,8 +90,8 @@ def _counts(found: Found) -> list[int]:
 
 
 def further(found: Found, who: str, mode: str) -> float:
-    """Seconds for each host after the first, from the medians of one and of the most."""
-    counts = _counts(found)
+    """Seconds for each host after the first, from the medians of one and of the most that it was measured with."""
+    counts = [hosts for hosts in _counts(found) if _values(found, who, mode, hosts, "seconds")]
     first, most = (statistics.median(_values(found, who, mode, hosts, "seconds")) for hosts in (counts[0], counts[-1]))
     return (most - first) / (counts[-1] - counts[0])
 

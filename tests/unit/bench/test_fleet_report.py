@@ -55,7 +55,16 @@ def test_the_tables_have_a_column_for_each_contender(
     heads = ["", "hosts", *HEADS.values()]
     assert rows[0] == [*heads, "stock / one task"]
     assert rows[2] == ["no change", "1", "2.00 s", "5.00 s", "20.0 s", "1.00 s", "3.00 s", "10.0"]
-    assert rows[4] == ["no change", "each further, of 3", "2.00 s", "5.00 s", "20.00 s", "1.00 s", "3.00 s", "10.0"]
+    assert rows[4] == [
+        "no change",
+        "each further, of the most measured",
+        "2.00 s",
+        "5.00 s",
+        "20.00 s",
+        "1.00 s",
+        "3.00 s",
+        "10.0",
+    ]
     assert [row[:3] for row in rows[8:10]] == [
         ["goal", "1", "at most 1.5 s"],
         ["goal", "each further", "at most 0.35 s"],
@@ -64,6 +73,17 @@ def test_the_tables_have_a_column_for_each_contender(
     assert rows[12] == ["no change", "1", "3.00 s", "7.50 s", "30.0 s", "1.50 s", "4.50 s"]
     assert {len(row) for row in rows[:10]} == {len(heads) + 1}
     assert {len(row) for row in rows[10:]} == {len(heads)}
+
+
+def test_a_contender_that_many_hosts_were_not_measured_with_has_a_blank_there(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    told = found()
+    more = [{**row, "hosts": 9} for row in told["runs"] if row["hosts"] == 3 and row["who"] != "stock"]
+    write_report({**told, "runs": told["runs"] + more}, None)
+    rows = [cells(line) for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
+    assert rows[4] == ["no change", "9", "6.00 s", "15.0 s", "", "3.00 s", "9.00 s", ""]
+    assert rows[5][2:5] == ["0.50 s", "1.25 s", "20.00 s"]
 
 
 def test_each_contender_is_a_play_and_each_play_a_contender() -> None:
