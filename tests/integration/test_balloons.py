@@ -20,7 +20,7 @@ import pytest
 from ansible_collections.ballast.kube.plugins.module_utils._balloon import readings
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.amount import MIB, Amount
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.deployment.installation import INSTALLATION
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import CONTAINER, FLOOR, INFEASIBLE, LABEL
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import CONTAINER, FAILING, FLOOR, LABEL
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, Problems
 from ansible_collections.ballast.kube.plugins.module_utils._core.kubeapi import STRATEGIC_MERGE_PATCH
 from ansible_collections.ballast.kube.plugins.module_utils._core.readiness import MEASURED
@@ -245,12 +245,13 @@ def balloon_name(lab: BalloonLab, node: str) -> str:
     return "" if balloon is None else balloon.name
 
 
-def test_a_size_that_a_kubelet_can_never_give_is_told_and_put_back(lab: BalloonLab) -> None:
+def test_a_size_that_a_kubelet_cannot_give_is_told_and_put_back(lab: BalloonLab) -> None:
+    """Less memory than its process uses. More than the node has, the API server refuses itself from 1.36 on."""
     path = f"/api/v1/namespaces/kube-system/pods/{balloon_name(lab, 'n1')}/resize"
-    resources = {"requests": {"cpu": "1000"}}
-    body = {"spec": {"containers": [{"name": CONTAINER, "resources": resources}]}}
+    memory = {"memory": "4Ki"}
+    body = {"spec": {"containers": [{"name": CONTAINER, "resources": {"requests": memory, "limits": memory}}]}}
     lab.api.patch(path, body, content_type=STRATEGIC_MERGE_PATCH)
-    assert eventually(lambda: balloon_state(lab, "n1") == INFEASIBLE, seconds=_SECONDS)
+    assert eventually(lambda: balloon_state(lab, "n1") == FAILING, seconds=_SECONDS)
     assert_told(lab.reading(), readings.KUBELET_REFUSES, readings.OFF_TARGET)
     assert set(lab.size(EQUAL).outcomes.values()) == {"done"}
     assert lab.broken() == []

@@ -20,6 +20,7 @@ import signal
 import socket
 import subprocess
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -366,8 +367,10 @@ def _harm_what_others_ask(parts: Parts, pulls: Images) -> None:
         "BallastApiServerErrors",
         "BallastAggregationAgentFailing",
     )
+    _overfill(parts.etcd)
     read = module("control_plane_info", state_dir=parts.plane.state_dir, readiness=True)["readiness"]
-    assert_told(read, control_plane.API_AWAY, control_plane.AGENT_FAILS, control_plane.ETCD_FULL)
+    of_etcd = (control_plane.ETCD_UNWELL, control_plane.ETCD_FULL)
+    assert_told(read, control_plane.API_AWAY, *of_etcd, control_plane.AGENT_FAILS)
     parts.proxy.reload(on_full="retry", retry={"attempts": 1, "interval": "1s"})
     parts.wait_for("BallastPullsRefused", stir=lambda: _pull(pulls, f"{silent}/d:1"))
     for pull in waiting:
@@ -402,8 +405,22 @@ def _fill(etcd: str) -> None:
     """Nearly with as much as its quota lets it have: at the quota it takes nothing more from the control plane either."""
     size = int(_asked(etcd, "maintenance/status", {})["dbSize"])
     for number in range(int(_NEARLY * _QUOTA - size) // _CHUNK):
-        key = base64.b64encode(f"filler-{number}".encode()).decode()
-        _asked(etcd, "kv/put", {"key": key, "value": base64.b64encode(os.urandom(_CHUNK)).decode()})
+        _put(etcd, f"filler-{number}")
+
+
+def _overfill(etcd: str) -> None:
+    """Until it raises its alarm, and takes nothing more."""
+    for number in range(_QUOTA // _CHUNK):
+        try:
+            _put(etcd, f"more-{number}")
+        except urllib.error.HTTPError:  # 429
+            return
+    raise AssertionError("it takes more than its quota")
+
+
+def _put(etcd: str, key: str) -> None:
+    named, value = (base64.b64encode(data).decode() for data in (key.encode(), os.urandom(_CHUNK)))
+    _asked(etcd, "kv/put", {"key": named, "value": value})
 
 
 def _asked(etcd: str, path: str, body: dict[str, str]) -> dict[str, Any]:

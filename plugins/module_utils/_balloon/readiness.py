@@ -21,7 +21,7 @@ _KUBELET_KILLED = f"{_LAB}::test_a_kubelet_that_is_killed_in_the_middle_ends_at_
 _API_SILENT = f"{_LAB}::test_an_api_server_that_does_not_answer_for_a_while_is_waited_for"
 _REPORTED = "tests/integration/test_metrics.py::test_every_alert_is_fired_by_its_fault"
 _RECONCILER = f"{_LAB}::test_a_reconciler_that_fails_and_one_that_is_down_are_told"
-_NEVER = f"{_LAB}::test_a_size_that_a_kubelet_can_never_give_is_told_and_put_back"
+_REFUSED = f"{_LAB}::test_a_size_that_a_kubelet_cannot_give_is_told_and_put_back"
 _QUOTA = f"{_LAB}::test_a_quota_that_does_not_allow_it_is_told_and_nothing_is_changed"
 
 _STATICS = {
@@ -185,7 +185,7 @@ FEATURE = Feature(
             detection="`ballast_balloon_at_target` is 0; outcome `reverted` or `blocked`.",
             mitigation="None is urgent: the node keeps what it had. Move pods off it, or give it a higher target.",
             diagnosis="`ballast.kube.balloon_info`: `desired` against `allocated`, and `message`; `kubectl describe node`.",
-            test=_NEVER,
+            test=_REFUSED,
             alert="BallastBalloonOffTarget",
         ),
         FailureMode(
@@ -195,7 +195,7 @@ FEATURE = Feature(
             "`kubelet_pod_infeasible_resizes_total`.",
             mitigation="A run puts back what cannot be. If the runtime cannot, delete the balloon pod: it is made anew.",
             diagnosis="`message` of the condition; the log of the container runtime.",
-            test=_NEVER,
+            test=_REFUSED,
             alert="BallastBalloonOffTarget",
         ),
         FailureMode(

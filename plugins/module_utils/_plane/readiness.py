@@ -196,7 +196,7 @@ FEATURE = Feature(
             mitigation="NOSPACE: free room, then `etcdctl alarm disarm`. Damaged data: restore a backup by "
             "ballast.kube.control_plane_restore with replace true, which keeps the damaged data aside.",
             diagnosis="The log of etcd in STATE_DIR/log; the disk (`df`, the kernel's log).",
-            test=f"{_FAULTS}::test_damaged_data_is_named_with_the_way_back",
+            test=_REPORTED,
             alert="BallastEtcdErrors",
         ),
         FailureMode(
