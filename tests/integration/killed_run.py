@@ -17,13 +17,13 @@ from typing import Any
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError
 from ansible_collections.ballast.kube.plugins.module_utils._core.events import FileSink, Progress
+from ansible_collections.ballast.kube.plugins.module_utils._core.feature import Feature
 from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
 from ansible_collections.ballast.kube.plugins.module_utils._core.ledger import Ledger
 from ansible_collections.ballast.kube.plugins.module_utils._core.plan import Step
 from tests.integration.processes import IMPORTS, ROOT
 
 Spec = Mapping[str, Any]
-Parts = tuple[Any, Spec, Callable[[Mapping[str, Any]], Any]]  # engine, options, and what makes a request of them
 _SECONDS = 300
 
 
@@ -38,36 +38,33 @@ def killed(feature: str, options: Mapping[str, object], *, inside: Sequence[str]
 # Each imports its own: with those of the others a run would take longer to start.
 
 
-def _kube_proxy() -> Parts:
-    from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.engine import ENGINE
-    from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.request import SPEC, KubeProxy
+def _kube_proxy() -> Feature[Any]:
+    from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.feature import FEATURE
 
-    return ENGINE, SPEC, KubeProxy.from_params
-
-
-def _image_pulls() -> Parts:
-    from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.engine import ENGINE
-    from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.model import SPEC, ImagePulls
-
-    return ENGINE, SPEC, ImagePulls.from_params
+    return FEATURE
 
 
-def _image_pull_proxy() -> Parts:
-    from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.engine import ENGINE
-    from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.request import SPEC, Deployment
+def _image_pulls() -> Feature[Any]:
+    from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.feature import FEATURE
 
-    return ENGINE, SPEC, Deployment.from_params
+    return FEATURE
 
 
-def _node_instances() -> Parts:
+def _image_pull_proxy() -> Feature[Any]:
+    from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.feature import FEATURE
+
+    return FEATURE
+
+
+def _node_instances() -> Feature[Any]:
     from ansible_collections.ballast.kube.plugins.module_utils._instance.engine import ENGINE
     from ansible_collections.ballast.kube.plugins.module_utils._instance.record import desired_over_record
     from ansible_collections.ballast.kube.plugins.module_utils._instance.spec import SPEC
 
-    return ENGINE, SPEC, desired_over_record
+    return Feature("node_instances", spec=SPEC, desired=desired_over_record, engine=ENGINE)
 
 
-_FEATURES: Mapping[str, Callable[[], Parts]] = {
+_FEATURES: Mapping[str, Callable[[], Feature[Any]]] = {
     "kube_proxy": _kube_proxy,
     "image_pulls": _image_pulls,
     "image_pull_proxy": _image_pull_proxy,
@@ -76,19 +73,19 @@ _FEATURES: Mapping[str, Callable[[], Parts]] = {
 
 
 def main() -> None:
-    feature, given, at = sys.argv[1], json.loads(sys.argv[2]), int(sys.argv[3])
-    engine, spec, request_of = _FEATURES[feature]()
+    name, given, at = sys.argv[1], json.loads(sys.argv[2]), int(sys.argv[3])
+    feature = _FEATURES[name]()
     if at:
         _kill_at(at)
-    desired, host = request_of(_whole(spec, given)), LocalHost()
-    progress = Progress(FileSink(os.path.join(desired.state_dir, "events.jsonl")), feature=feature)
+    desired, host = feature.desired(_whole(feature.spec, given)), LocalHost()
+    progress = Progress(FileSink(os.path.join(desired.state_dir, "events.jsonl")), feature=name)
     try:
-        plan = engine.plan(desired, engine.observe(desired, host))
-        engine.require(desired, host)
-        engine.apply(plan, desired, host, progress)
+        plan = feature.engine.plan(desired, feature.engine.observe(desired, host))
+        feature.engine.require(desired, host)
+        feature.engine.apply(plan, desired, host, progress)
     except BallastError as error:
         sys.exit(str(error))
-    sys.stdout.write(json.dumps(engine.told(plan)["steps"]))
+    sys.stdout.write(json.dumps(feature.engine.told(plan)["steps"]))
 
 
 def _whole(spec: Spec, given: Mapping[str, Any]) -> dict[str, Any]:
