@@ -435,6 +435,43 @@ def exercised(node: Node, place: Path, state_dir: str) -> tuple[dict[str, Any], 
     return {one["kind"]: one["steps"] for one in report["exercises"]}, run.output
 
 
+def test_a_node_in_one_task_is_sent_the_engines_once_and_keeps_them_until_all_is_taken_away(
+    node: Node, tmp_path: Path
+) -> None:
+    cache, library, programs = tmp_path / "cache", tmp_path / "lib", "/var/cache/ballast/binaries"
+    (cache / "ballast/binaries").mkdir(parents=True)
+    library.mkdir()  # as on a machine that has nothing else of ours
+    mounts = [
+        f"--bind {programs} {cache}/ballast/binaries",
+        f"--rbind {cache} /var/cache",
+        f"--bind {library} /var/lib",
+    ]
+    mounted = " && ".join([*(f"mount {one}" for one in mounts), 'exec "$@"'])
+    inside = [*node.inside, "unshare", "--mount", "sh", "-c", mounted, "sh"]
+
+    def ran(*flags: str, **options: Any) -> tuple[dict[str, Any], bool]:
+        """What it returned of image_pulls, and whether the engines were sent."""
+        found = module("node", "-vvv", *flags, inside=inside, image_pulls={**node.where, **options})
+        return found["image_pulls"], "/engines.zip" in found["printed"]
+
+    kept = cache / "ballast/engines"
+    found, sent = ran("--check", **LIMITS)
+    assert (titles(found), sent, kept.exists()) == (["make containerd-drop-in", "make kubelet-drop-in"], True, False)
+    found, sent = ran(**LIMITS)
+    assert (titles(found), sent, len(list(kept.iterdir()))) == (
+        ["make containerd-drop-in", "make kubelet-drop-in"],
+        True,
+        1,
+    )
+    assert node.configz()["maxParallelImagePulls"] == 5
+    for flags in (("--check",), ()):
+        found, sent = ran(*flags, **LIMITS)
+        assert (found["changed"], sent) == (False, False)
+    found, sent = ran(state="absent")
+    assert (found["changed"], sent, kept.exists()) == (True, False, False)
+    assert not node.kubelet_file.exists()
+
+
 def test_removed_nothing_is_left(node: Node) -> None:
     node.pulls(state="absent")
     assert os.listdir(node.kubelet_file.parent) == []

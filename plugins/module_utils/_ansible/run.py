@@ -20,7 +20,7 @@ from typing import Any, Generic, NoReturn, Optional, TypeVar
 from ansible.module_utils.basic import AnsibleModule
 
 from .._core.collector import values_kept
-from .._core.emptied import remove_emptied
+from .._core.emptied import forget_engines, remove_emptied
 from .._core.engine import Finding
 from .._core.errors import BallastError, HostError, Problems
 from .._core.events import FileSink, NullSink, Progress, Sink
@@ -43,17 +43,19 @@ def run(feature: Feature[D]) -> None:
         _fail(module, error)
     if outcome.error is not None:
         _fail(module, outcome.error, **outcome.result)
+    _forget_engines([module.params], LocalHost(), module)
     module.exit_json(**outcome.result)
 
 
-def run_features(features: Mapping[str, Feature[Any]]) -> None:
-    """The same for several features, each asked for by an option of its name.
+def run_features(features: Mapping[str, Feature[Any]], hidden: Sequence[str] = ()) -> None:
+    """The same for several features, each asked for by an option of its name. `hidden` are parameters of who starts this.
 
     None is begun where the input of any is wrong. They are worked on in their order, those that are taken away after the
     others and in reverse. One that fails ends the run, which tells what those before it have done.
     """
+    asked_by = {name: _option(feature) for name, feature in features.items()}
     module = AnsibleModule(
-        argument_spec={name: _option(feature) for name, feature in features.items()},
+        argument_spec={**dict.fromkeys(hidden, {"type": "dict"}), **asked_by},
         required_one_of=[list(features)],
         supports_check_mode=True,
     )
@@ -76,6 +78,7 @@ def run_features(features: Mapping[str, Feature[Any]]) -> None:
         if outcome.error is not None:
             untouched = list(requests)[list(requests).index(name) + 1 :]
             _fail(module, _in_feature(name, outcome.error), untouched, **_together(results))
+    _forget_engines([request.params for request in requests.values()], host, module)
     module.exit_json(**_together(results))
 
 
@@ -249,6 +252,11 @@ def _forget_events(params: Params, host: Host) -> None:
     if directory and _is_removal(params):
         host.remove(_default_events(params))
         remove_emptied(host, directory)
+
+
+def _forget_engines(asked: Sequence[Params], host: Host, module: AnsibleModule) -> None:
+    if any(map(_is_removal, asked)) and not module.check_mode:
+        forget_engines(host)
 
 
 def _is_removal(params: Params) -> bool:

@@ -11,6 +11,8 @@ import re
 
 MARK = "ballast"
 LINK_NAME_MAX = 15  # IFNAMSIZ less the closing NUL, linux/if.h
+STATE_DIRECTORY = f"/var/lib/{MARK}"  # what features keep is below it, where nobody says otherwise
+ENGINES_DIRECTORY = f"/var/cache/{MARK}/engines"  # what hosts keep to be quicker, and what tells nothing of them
 # A lab or node name: a DNS label, since it becomes a Node name, a unit name and part of a link name.
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?", re.ASCII)
 

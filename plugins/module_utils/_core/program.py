@@ -48,8 +48,8 @@ class ZipappKind:
         if data is None:
             return ABSENT
         try:
-            with zipfile.ZipFile(io.BytesIO(data)) as archive:
-                main, digest_found, *packages = archive.comment.decode(errors="replace").split(" ")
+            with zipfile.ZipFile(io.BytesIO(data)) as found:
+                main, digest_found, *packages = found.comment.decode(errors="replace").split(" ")
                 return {"packages": packages, "main": main, "digest": digest_found}
         except (zipfile.BadZipFile, ValueError):
             return {"packages": [], "main": "", "digest": ""}
@@ -59,7 +59,7 @@ class ZipappKind:
             host.remove(target)
             return
         main, packages = str(after["main"]), [str(one) for one in after["packages"]]
-        host.write(target, _archive(main, packages))
+        host.write(target, archive(main, packages))
 
     def remove(self, host: Host, target: str, before: Value) -> None:
         host.remove(target)
@@ -72,17 +72,18 @@ def sources_digest(main: str, packages: Sequence[str]) -> str:
     return digest(*(part for row in sorted(_sources(main, tuple(packages)).items()) for part in row))
 
 
-def _archive(main: str, packages: Sequence[str]) -> bytes:
+def archive(main: str, packages: Sequence[str]) -> bytes:
+    """What Python runs as a program, and imports `ballast` from."""
     module, _dot, function = main.rpartition(".")
     start = f"from {_TOP}.{module} import {function}\n\n{function}()\n"
     sources = {f"{_TOP}/{name}": data for name, data in _sources(main, tuple(packages)).items()}
     places = {place for name in sources for place in PurePosixPath(name).parents} - {PurePosixPath(".")}
     files = {"__main__.py": start.encode(), **{f"{place}/__init__.py": b"" for place in places}, **sources}
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", compression=zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(buffer, "w") as made:
         for name, data in sorted(files.items()):
-            archive.writestr(zipfile.ZipInfo(name, date_time=_EPOCH), data)
-        archive.comment = " ".join([main, sources_digest(main, packages), *packages]).encode()
+            made.writestr(zipfile.ZipInfo(name, date_time=_EPOCH), data)
+        made.comment = " ".join([main, sources_digest(main, packages), *packages]).encode()
     return buffer.getvalue()
 
 
@@ -123,11 +124,11 @@ def _reading() -> Iterator[_Read]:
     """Reads a source by its path below module_utils, None where there is none. On a node our packages lie in the archive that
     Ansible brought, elsewhere in a directory."""
     top = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    archive, inside = _split_archive(top)
-    if not archive:
+    path, inside = _split_archive(top)
+    if not path:
         yield lambda name: _file(os.path.join(top, name))
         return
-    with zipfile.ZipFile(archive) as opened:
+    with zipfile.ZipFile(path) as opened:
         there = frozenset(opened.namelist())
         yield lambda name: opened.read(f"{inside}/{name}") if f"{inside}/{name}" in there else None
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
 
+from ansible_collections.ballast.kube.plugins.module_utils._core import emptied
 from tests.unit.ansible.toy import Ran
 
 
@@ -24,6 +26,15 @@ def _handlers() -> Iterator[None]:
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
+
+
+@pytest.fixture(autouse=True)
+def engines_directory(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Of a host of ours where nothing else is, in the place of this machine's."""
+    top = tmp_path_factory.mktemp("host")
+    monkeypatch.setattr(emptied, "STATE_DIRECTORY", str(top / "state"))
+    monkeypatch.setattr(emptied, "ENGINES_DIRECTORY", str(top / "engines"))
+    return top / "engines"
 
 
 @pytest.fixture

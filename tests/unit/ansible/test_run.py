@@ -175,6 +175,27 @@ def test_a_removal_leaves_nothing_not_even_its_events(ran: Callable[..., Ran], t
     assert paths(tmp_path) == []
 
 
+@pytest.mark.parametrize(
+    ("how", "others", "stay"),
+    [
+        ({"state": "absent"}, False, False),
+        ({"state": "absent"}, True, True),
+        ({"state": "absent", "_ansible_check_mode": True}, False, True),
+        ({}, False, True),
+    ],
+    ids=["the last of ours", "not the last", "check mode", "nothing is removed"],
+)
+def test_kept_engines_go_with_the_last_thing_of_ours(
+    ran: Callable[..., Ran], engines_directory: Path, how: dict[str, Any], others: bool, stay: bool
+) -> None:
+    engines_directory.mkdir()
+    (engines_directory / "one.zip").touch()
+    if others:
+        (engines_directory.parent / "state").mkdir()
+    ran(lambda: loop.run(feature()), **how)
+    assert engines_directory.exists() is stay
+
+
 def test_the_reading_twin_changes_nothing(ran: Callable[..., Ran], tmp_path: Path) -> None:
     found = ran(lambda: loop.run_info(feature()))
     assert (found.result["changed"], found.result["there"], set(found.result["seconds"])) == (False, False, {"report"})

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible import run as loop
+from ansible_collections.ballast.kube.plugins.module_utils._core import emptied
 from ansible_collections.ballast.kube.plugins.module_utils._core.plan import Plan
 from tests.unit.ansible.toy import Ran, Toy, feature, paths
 
@@ -215,3 +216,15 @@ def test_progress_is_told_where_each_feature_has_its_own(machine: Machine, tmp_p
     machine(one={"state": "absent"}, two={})
     assert not (tmp_path / "one/state").exists()
     assert (tmp_path / "elsewhere/events.jsonl").exists()
+
+
+@pytest.mark.parametrize("states", [("absent", "present"), ("absent", "absent")])
+def test_kept_engines_go_with_the_last_thing_of_ours(
+    machine: Machine, engines_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, states: tuple[str, str]
+) -> None:
+    monkeypatch.setattr(emptied, "STATE_DIRECTORY", str(tmp_path / "two/state"))
+    machine(one={}, two={})
+    engines_directory.mkdir()
+    (engines_directory / "one.zip").touch()
+    machine(one={"state": states[0]}, two={"state": states[1]})
+    assert engines_directory.exists() is ("present" in states)

@@ -1,0 +1,14 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What `ballast.kube.node` runs on a host."""
+
+from __future__ import annotations
+
+from .._ansible.run import run_features
+from .features import FEATURES
+
+
+def main(*hidden: str) -> None:
+    run_features(FEATURES, hidden)
