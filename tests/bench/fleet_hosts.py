@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import shlex
 import socket
 import subprocess
@@ -156,6 +157,8 @@ def _furnish(host: FleetHost, found: Fleet, sshd: str, bin_dir: str, plane: Plan
     files = {
         "etc/passwd": Path("/etc/passwd").read_text(encoding="utf-8")
         + "sshd:x:64999:65534::/run/sshd:/usr/sbin/nologin\n",
+        # What this machine's user has a shell do at each login is no cost of a fleet.
+        f"{pwd.getpwuid(0).pw_dir.lstrip('/')}/.bashrc": "",
         "etc/ssh/fleet_sshd_config": _SSHD,
         "etc/ssh/fleet_host_key": (found.place / "host_key").read_text(encoding="ascii"),
         "etc/ssh/fleet_authorized_keys": found.key.with_suffix(".pub").read_text(encoding="ascii"),
