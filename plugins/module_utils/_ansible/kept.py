@@ -42,18 +42,37 @@ def run_kept(main: str) -> None:
         _function(__name__.rpartition("._ansible.")[0], main)()
         return
     path = os.path.join(asked["directory"], f"{asked['digest']}.{sys.implementation.cache_tag}.zip")
-    held = _held(path)
-    if held is None and not asked["sources"]:
+    found = _kept(path, main)
+    if found is None and not asked["sources"]:
         sys.stdout.write(json.dumps({"changed": False, MISSING: True}))
         raise SystemExit
-    sys.path.insert(0, asked["sources"] if held is None else path)
     try:
-        _function(_TOP, main)(PARAMETER)
+        (found or _archived(asked["sources"], main))(PARAMETER)
     except SystemExit as end:
-        if held is None and asked["keep"] and not end.code:
+        if found is None and asked["keep"] and not end.code:
             with suppress(OSError, zipfile.BadZipFile):  # it saves time, and is no part of what was asked for
                 _keep(asked["sources"], path)
         raise
+
+
+def _kept(path: str, main: str) -> Optional[Callable[..., None]]:
+    """None where nothing is kept. What is damaged is removed, and counts as nothing."""
+    if not _hold(path):
+        return None
+    try:
+        return _archived(path, main)
+    except Exception:  # of whatever bytes Python found there
+        sys.path.remove(path)
+        for name in [name for name in sys.modules if name.partition(".")[0] == _TOP]:
+            del sys.modules[name]
+        with suppress(OSError):
+            os.unlink(path)
+        return None
+
+
+def _archived(path: str, main: str) -> Callable[..., None]:
+    sys.path.insert(0, path)
+    return _function(_TOP, main)
 
 
 def _function(top: str, main: str) -> Callable[..., None]:
@@ -62,19 +81,19 @@ def _function(top: str, main: str) -> Callable[..., None]:
     return found
 
 
-def _held(path: str) -> Optional[int]:
-    """A descriptor that holds what is kept against its removal as long as this process lives. None where there is none, or
-    where others than this user could have written it."""
+def _hold(path: str) -> bool:
+    """Against its removal, as long as this process lives. False where there is none, or where others than this user could
+    have written it."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
-        return None
+        return False
     if _is_ours(os.fstat(descriptor)) and _is_ours(os.stat(os.path.dirname(path))) and _lock(descriptor, fcntl.LOCK_SH):
         with suppress(OSError):  # it may have been removed before the lock
             if os.path.samestat(os.fstat(descriptor), os.stat(path)):
-                return descriptor
+                return True
     os.close(descriptor)
-    return None
+    return False
 
 
 def _is_ours(found: os.stat_result) -> bool:

@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Optional
 
@@ -162,6 +163,35 @@ def test_one_that_another_run_still_imports_from_stays(host: Host) -> None:
 def test_a_run_holds_what_it_imports_from(host: Host) -> None:
     sources = host.sources(LOCKS)
     assert [host.run(sources=sources), host.run()] == ["free", "held"]
+
+
+DAMAGED = {
+    "empty": lambda data: b"",
+    "cut off": lambda data: data[: len(data) // 2],
+    "no archive": lambda data: b"what somebody else has written",
+    "overwritten": lambda data: data.replace(b"json", b"\0\0\0\0"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED.values(), ids=DAMAGED)
+def test_what_is_damaged_is_asked_for_again(host: Host, damage: Callable[[bytes], bytes]) -> None:
+    sources = host.sources()
+    host.run(sources=sources)
+    (path,) = host.directory.iterdir()
+    path.write_bytes(damage(path.read_bytes()))
+    assert host.run() == {"changed": False, MISSING: True}
+    for sent in (sources, ""):
+        assert host.run(sources=sent) not in (None, {"changed": False, MISSING: True})
+
+
+def test_a_task_that_was_sent_them_does_without_what_is_damaged(host: Host) -> None:
+    sources = host.sources()
+    host.run(sources=sources)
+    (path,) = host.directory.iterdir()
+    path.write_bytes(path.read_bytes().replace(b"json", b"\0\0\0\0"))
+    found = host.run(sources=sources)
+    assert found is not None
+    assert found["from"].startswith(sources)
 
 
 @pytest.mark.parametrize("what", ["file", "directory"])
