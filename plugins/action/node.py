@@ -2,19 +2,65 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The module of this name, with its engines kept on the host."""
+"""The module of this name, whose engines its host keeps (module_utils/_ansible/kept.py): sends their sources where they are not
+there."""
+
+# The action that this one extends has no annotations.
+# mypy: disallow-untyped-calls=False, disallow-subclassing-any=False
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Optional
 
+from ansible.plugins.action import ActionBase
+
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.kept import MISSING, PARAMETER
+from ansible_collections.ballast.kube.plugins.module_utils._core.names import ENGINES_DIRECTORY
+from ansible_collections.ballast.kube.plugins.module_utils._core.program import archive, sources_digest
 from ansible_collections.ballast.kube.plugins.module_utils._node.kept import MAIN, PACKAGES
-from ansible_collections.ballast.kube.plugins.plugin_utils.engines import Engines, EnginesAction
+
+TaskVars = Optional[dict[str, Any]]
+DIGEST = sources_digest(MAIN, PACKAGES)  # here, as Ansible loads a plugin once for all hosts
 
 
-class ActionModule(EnginesAction):
-    engines = Engines(MAIN, PACKAGES)
+class ActionModule(ActionBase):
+    _supports_async = True
 
-    def removes(self, arguments: dict[str, Any]) -> bool:
-        features = [value for value in arguments.values() if isinstance(value, dict)]
-        return bool(features) and all(value.get("state") == "absent" for value in features)
+    def run(self, tmp: Optional[str] = None, task_vars: TaskVars = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        # Whether they are missing there is not to be seen before an asynchronous task has ended.
+        found = self._run_module(self._send() if self._task.async_val else "", task_vars)
+        if found.pop(MISSING, False):
+            found = self._run_module(self._send(), task_vars)
+        return {**result, **found}
+
+    def _run_module(self, sources: str, task_vars: TaskVars) -> dict[str, Any]:
+        engines = {
+            "digest": DIGEST,
+            "directory": ENGINES_DIRECTORY,
+            "sources": sources,
+            "keep": not self._task.check_mode and not _is_removal(self._task.args),
+        }
+        found: dict[str, Any] = self._execute_module(
+            module_args={**self._task.args, PARAMETER: engines},
+            task_vars=task_vars,
+            wrap_async=bool(self._task.async_val) and not self._connection.has_native_async,
+        )
+        return found
+
+    def _send(self) -> str:
+        """Where they lie on the host until the task has ended."""
+        shell = self._connection._shell
+        if shell.tmpdir is None:
+            self._make_tmp_path()
+        path = str(shell.join_path(shell.tmpdir, "engines.zip"))
+        self._transfer_data(path, archive(MAIN, PACKAGES))
+        self._fixup_perms2((shell.tmpdir, path))
+        return path
+
+
+def _is_removal(arguments: Mapping[str, Any]) -> bool:
+    """Of all that is asked for, so that nothing is left that engines would be kept for."""
+    features = [value for value in arguments.values() if isinstance(value, dict)]
+    return bool(features) and all(value.get("state") == "absent" for value in features)

@@ -6,21 +6,17 @@
 
 Ansible parses a module with all that it imports at each run, sends it to each host, and has it compiled there. A module that
 begins here brings this file alone. What it runs lies on the host since the first run; where it does not, it says so, and its
-action plugin (plugins/plugin_utils/engines.py) sends the sources and runs it again.
+action plugin (plugins/action/node.py) sends the sources and runs it again.
 """
 
 from __future__ import annotations
 
 import fcntl
 import importlib
-import importlib.util
-import io
 import json
-import marshal
 import os
 import stat
 import sys
-import zipfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Optional
@@ -30,8 +26,8 @@ from ansible.module_utils import basic
 # Of the action plugin, hidden from users: {digest, directory, sources: path of the archive or "", keep}.
 PARAMETER = "_engines"
 MISSING = "engines_missing"  # what the module returns where nothing is kept and nothing was sent
-_TOP = "ballast"  # the package that the archive's are in
-_UNCHECKED = (1).to_bytes(4, "little")  # PEP 552: by the hash of the source, which is not looked at
+_TOP = "ballast"  # the package that the archive's are in, see _core/program.py
+_KEEP = "_core.engines.keep"
 
 
 def run_kept(main: str) -> None:
@@ -50,8 +46,7 @@ def run_kept(main: str) -> None:
         (found or _archived(asked["sources"], main))(PARAMETER)
     except SystemExit as end:
         if found is None and asked["keep"] and not end.code:
-            with suppress(OSError, zipfile.BadZipFile):  # it saves time, and is no part of what was asked for
-                _keep(asked["sources"], path)
+            _function(_TOP, _KEEP)(asked["sources"], path)
         raise
 
 
@@ -88,69 +83,14 @@ def _hold(path: str) -> bool:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
         return False
-    if _is_ours(os.fstat(descriptor)) and _is_ours(os.stat(os.path.dirname(path))) and _lock(descriptor, fcntl.LOCK_SH):
-        with suppress(OSError):  # it may have been removed before the lock
-            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
-                return True
+    with suppress(OSError):  # it is being removed, or was before the lock
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        opened, named, directory = os.fstat(descriptor), os.stat(path), os.stat(os.path.dirname(path))
+        if os.path.samestat(opened, named) and _is_ours(opened) and _is_ours(directory):
+            return True
     os.close(descriptor)
     return False
 
 
 def _is_ours(found: os.stat_result) -> bool:
     return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-
-
-def _lock(descriptor: int, how: int) -> bool:
-    try:
-        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
-
-
-def _keep(sources: str, path: str) -> None:
-    """Whole or not at all, also when the power fails; and what is kept of other versions, and not in use, goes."""
-    directory = os.path.dirname(path)
-    os.makedirs(directory, mode=0o700, exist_ok=True)
-    if not _is_ours(os.stat(directory)):
-        return
-    data = _compiled(sources, path)
-    begun = f"{path}.{os.getpid()}"
-    descriptor = os.open(begun, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        with open(descriptor, "wb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-            os.rename(begun, path)
-    except OSError:
-        os.unlink(begun)
-        raise
-    for name in os.listdir(directory):
-        if name != os.path.basename(path):
-            with suppress(OSError):
-                _remove_unused(os.path.join(directory, name))
-
-
-def _remove_unused(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    try:
-        if _lock(descriptor, fcntl.LOCK_EX):
-            os.unlink(path)
-    finally:
-        os.close(descriptor)
-
-
-def _compiled(sources: str, path: str) -> bytes:
-    """The archive with what this Python makes of each source beside it; `path` is where it will be."""
-    data = io.BytesIO()
-    with zipfile.ZipFile(sources) as given, zipfile.ZipFile(data, "w") as made:
-        for name in given.namelist():
-            source = given.read(name)  # checked by its CRC
-            made.writestr(zipfile.ZipInfo(name), source)
-            if name.endswith(".py"):
-                code = compile(source, f"{path}/{name}", "exec", dont_inherit=True)
-                head = importlib.util.MAGIC_NUMBER + _UNCHECKED + importlib.util.source_hash(source)
-                made.writestr(zipfile.ZipInfo(f"{name}c"), head + marshal.dumps(code))
-    return data.getvalue()

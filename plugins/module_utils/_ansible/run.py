@@ -20,8 +20,9 @@ from typing import Any, Generic, NoReturn, Optional, TypeVar
 from ansible.module_utils.basic import AnsibleModule
 
 from .._core.collector import values_kept
-from .._core.emptied import forget_engines, remove_emptied
+from .._core.emptied import remove_emptied
 from .._core.engine import Finding
+from .._core.engines import forget
 from .._core.errors import BallastError, HostError, Problems
 from .._core.events import FileSink, NullSink, Progress, Sink
 from .._core.feature import Feature
@@ -256,7 +257,7 @@ def _forget_events(params: Params, host: Host) -> None:
 
 def _forget_engines(asked: Sequence[Params], host: Host, module: AnsibleModule) -> None:
     if any(map(_is_removal, asked)) and not module.check_mode:
-        forget_engines(host)
+        forget(host)
 
 
 def _is_removal(params: Params) -> bool:

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from .errors import HostError
 from .host import Host
-from .names import ENGINES_DIRECTORY, MARK, STATE_DIRECTORY
+from .names import MARK
 
 
 def remove_emptied(host: Host, directory: str) -> None:
@@ -26,14 +26,3 @@ def remove_emptied(host: Host, directory: str) -> None:
                 host.remove_directory(path)
         path = os.path.dirname(path)
         ours = MARK in (os.path.basename(path), os.path.basename(os.path.dirname(path)))
-
-
-def forget_engines(host: Host) -> None:
-    """What is kept of them, once nothing of ours is left that they would be kept for. The last that a run does: what it goes
-    on to import may lie there."""
-    if host.stat(STATE_DIRECTORY) is not None:
-        return
-    for name in host.listdir(ENGINES_DIRECTORY):
-        host.remove(f"{ENGINES_DIRECTORY}/{name}")
-    if host.stat(ENGINES_DIRECTORY) is not None:
-        host.remove_directory(ENGINES_DIRECTORY)

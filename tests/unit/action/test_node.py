@@ -14,7 +14,7 @@ from typing import Any, Optional
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.action.node import ActionModule
+from ansible_collections.ballast.kube.plugins.action.node import DIGEST, ActionModule
 from ansible_collections.ballast.kube.plugins.module_utils._ansible.kept import MISSING, PARAMETER
 from ansible_collections.ballast.kube.plugins.module_utils._core.names import ENGINES_DIRECTORY
 
@@ -72,7 +72,7 @@ def test_a_host_that_has_them_is_sent_nothing(machine: Machine) -> None:
     assert run(machine, PRESENT) == {"changed": True}
     assert (len(machine.asked), machine.files) == (1, {})
     assert machine.asked[0][PARAMETER] == {
-        "digest": ActionModule.engines.digest,
+        "digest": DIGEST,
         "directory": ENGINES_DIRECTORY,
         "sources": "",
         "keep": True,

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from ansible.module_utils.testing import patch_module_args
 
-from ansible_collections.ballast.kube.plugins.module_utils._core import emptied
+from ansible_collections.ballast.kube.plugins.module_utils._core import engines
 from tests.unit.ansible.toy import Ran
 
 
@@ -32,8 +32,8 @@ def _handlers() -> Iterator[None]:
 def engines_directory(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Of a host of ours where nothing else is, in the place of this machine's."""
     top = tmp_path_factory.mktemp("host")
-    monkeypatch.setattr(emptied, "STATE_DIRECTORY", str(top / "state"))
-    monkeypatch.setattr(emptied, "ENGINES_DIRECTORY", str(top / "engines"))
+    monkeypatch.setattr(engines, "STATE_DIRECTORY", str(top / "state"))
+    monkeypatch.setattr(engines, "ENGINES_DIRECTORY", str(top / "engines"))
     return top / "engines"
 
 

@@ -19,6 +19,7 @@ from typing import Any, Optional
 import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible.kept import MISSING, PARAMETER
+from ansible_collections.ballast.kube.plugins.module_utils._core.program import archive
 
 MAIN = "toy.main.main"
 # Says where it was loaded from.
@@ -59,9 +60,8 @@ def faulty(function):
             {what}
         return function(*arguments, **named)
     return call
-for name in ("makedirs", "open", "rename", "unlink", "fsync", "listdir"):
+for name in ("makedirs", "chmod", "open", "fchmod", "fsync", "replace", "unlink", "listdir"):
     setattr(os, name, faulty(getattr(os, name)))
-kept.os = os
 """
 KILLED, FULL = "os._exit(137)", "raise OSError(28, 'No space left on device')"
 STEPS = 8  # of such calls
@@ -74,9 +74,9 @@ class Host:
 
     def sources(self, source: str = SAYS) -> str:
         path = self.top / "sources.zip"
-        with zipfile.ZipFile(path, "w") as made:
-            for package in ("ballast", "ballast/toy"):
-                made.writestr(f"{package}/__init__.py", "")
+        path.write_bytes(archive("_core.engines.keep", ["_core"]))
+        with zipfile.ZipFile(path, "a") as made:
+            made.writestr("ballast/toy/__init__.py", "")
             made.writestr("ballast/toy/main.py", source)
         return str(path)
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible import run as loop
-from ansible_collections.ballast.kube.plugins.module_utils._core import emptied
+from ansible_collections.ballast.kube.plugins.module_utils._core import engines
 from ansible_collections.ballast.kube.plugins.module_utils._core.plan import Plan
 from tests.unit.ansible.toy import Ran, Toy, feature, paths
 
@@ -222,7 +222,7 @@ def test_progress_is_told_where_each_feature_has_its_own(machine: Machine, tmp_p
 def test_kept_engines_go_with_the_last_thing_of_ours(
     machine: Machine, engines_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, states: tuple[str, str]
 ) -> None:
-    monkeypatch.setattr(emptied, "STATE_DIRECTORY", str(tmp_path / "two/state"))
+    monkeypatch.setattr(engines, "STATE_DIRECTORY", str(tmp_path / "two/state"))
     machine(one={}, two={})
     engines_directory.mkdir()
     (engines_directory / "one.zip").touch()
