@@ -18,7 +18,7 @@ help:  ## this list
 
 -include mk/*.mk
 
-.PHONY: packages packages-vm packages-test env env-test constraints clean
+.PHONY: packages packages-vm packages-test env env-test constraints audit mutants clean
 packages:  ## install the Debian packages that a lab on this host needs, those that are missing
 	@$(PYTHON) scripts/packages.py requirements/packages-lab.txt
 
@@ -34,8 +34,15 @@ env:  ## make the virtual environment that runs the lab
 env-test:  ## the same with the tools of the checks
 	@$(PYTHON) scripts/env.py test
 
-constraints:  ## write requirements/constraints.txt anew from the newest that run.txt and test.txt allow
+constraints:  ## pin the newest Python packages that requirements/ allows, with the digests of their files
 	@$(PYTHON) scripts/env.py constraints
+
+audit: env-test  ## ask whether a pinned package or Go module is known to be bad; says what could not be asked
+	@$(VENV)/bin/python -m scripts.audit
+
+mutants:  ## measure which small faults in the pure engines the unit tests notice; ARGS=queue shows those missed in one file
+	@$(PYTHON) scripts/env.py mutants
+	@$(PYTHON) scripts/mutants.py $(ARGS)
 
 clean:  ## remove the virtual environment and everything built in the checkout; caches and labs stay
 	rm -rf .venv .build .ansible
@@ -53,7 +60,7 @@ test-matrix: env-test  ## the tests against a real lab, for every Kubernetes ver
 
 format: env-test  ## mend what ruff can mend: imports, layout
 	@$(VENV)/bin/ruff check --quiet --fix . ; $(VENV)/bin/ruff format --quiet .
-lint: env-test  ## ruff, mypy, yamllint, ansible-lint, changelog, documentation, figure of the architecture
+lint: env-test  ## ruff, mypy, yamllint, ansible-lint, changelog, documentation, figure of the architecture, pins
 sanity: env-test  ## ansible-test sanity
 build: env-test  ## build the collection's archive and check what is in it
 unit: env-test  ## unit tests; ARGS="-k name" to choose

@@ -34,7 +34,7 @@ def alerts() -> list[dict[str, Any]]:
 
 def shown(template: str) -> str:
     """As a reader sees it: `{{ $labels.node }}` is NODE."""
-    return _FIELD.sub(lambda found: found[1].upper(), template)
+    return _FIELD.sub(lambda match: match[1].upper(), template)
 
 
 def entry(alert: dict[str, Any]) -> str:

@@ -49,17 +49,17 @@ class Row:
 def imported(path: Path, root: Path) -> set[str]:
     """Packages of module_utils that a file of plugins/ imports."""
     inside = path.relative_to(root / UTILS).parts if root / UTILS in path.parents else ()
-    found = set()
+    packages = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if not isinstance(node, ast.ImportFrom):
             continue
         names = (node.module or "").split(".") if node.module else []
         if node.level and inside:
             full = [*inside[: len(inside) - node.level], *names]
-            found.update(full[:1] or [alias.name for alias in node.names])
+            packages.update(full[:1] or [alias.name for alias in node.names])
         elif "module_utils" in names:
-            found.update(names[names.index("module_utils") + 1 :][:1])
-    return found
+            packages.update(names[names.index("module_utils") + 1 :][:1])
+    return packages
 
 
 def likeness(name: str, module: str) -> float:
@@ -95,18 +95,18 @@ class Code:
 
     def used(self, files: list[Path], seen: frozenset[Path] = frozenset()) -> set[str]:
         """Modules that playbooks or tasks run, those of the files and roles that they include among them."""
-        found: set[str] = set()
+        names: set[str] = set()
         for path in files:
             if path in seen or not path.is_file():
                 continue
             seen = seen | {path}
             text = re.sub(r"^\s*#.*$", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
-            found.update(name for name in _MODULE.findall(text) if name in self.modules)
-            found |= self.used([path.parent / name for name in _FILE.findall(text)], seen)
+            names.update(name for name in _MODULE.findall(text) if name in self.modules)
+            names |= self.used([path.parent / name for name in _FILE.findall(text)], seen)
             for named, known in ((_ROLE, self.roles), (_PLAYBOOK, self.playbooks)):
                 for name in named.findall(text):
-                    found |= self.used(known.get(name, []), seen)
-        return found
+                    names |= self.used(known.get(name, []), seen)
+        return names
 
     def home(self, name: str, files: list[Path]) -> tuple[str, set[str]]:
         """The engine in whose row a playbook or role stands, and all engines that it uses."""

@@ -19,7 +19,7 @@ DIST = ROOT / ".build/dist"
 INSTALLED = DIST / "installed"
 BIN = Path(sys.executable).parent
 MADE = {"MANIFEST.json", "FILES.json"}  # written by ansible-galaxy in place of galaxy.yml
-SHIPPED_FILES = {"README.md", "CHANGELOG.md", "LICENSE"}
+SHIPPED_FILES = {"README.md", "CHANGELOG.md", "LICENSE", "SECURITY.md"}
 SHIPPED_FOLDERS = ("changelogs", "docs", "meta", "playbooks", "plugins", "roles")
 
 
@@ -31,8 +31,8 @@ def shipped() -> set[str]:
 
 
 def names(folder: str, ending: str) -> list[str]:
-    found = (INSTALLED / "ansible_collections/ballast/kube" / folder).glob("*" + ending)
-    return [f"ballast.kube.{path.stem}" for path in sorted(found) if not path.name.startswith("_")]
+    paths = (INSTALLED / "ansible_collections/ballast/kube" / folder).glob("*" + ending)
+    return [f"ballast.kube.{path.stem}" for path in sorted(paths) if not path.name.startswith("_")]
 
 
 def use(archive: Path) -> None:
@@ -64,12 +64,12 @@ def main() -> int:
     (archive,) = DIST.glob("ballast-kube-*.tar.gz")
     with tarfile.open(archive) as tar:
         held = {member.name for member in tar if not member.isdir()} - MADE
-    wanted = shipped()
-    for name in sorted(wanted - held):
+    expected = shipped()
+    for name in sorted(expected - held):
         print(f" ✗ not in the archive: {name}")
-    for name in sorted(held - wanted):
+    for name in sorted(held - expected):
         print(f" ✗ does not belong into the archive: {name}   (build_ignore in galaxy.yml)")
-    if held != wanted:
+    if held != expected:
         return 1
     use(archive)
     print(f" ✓ {archive.relative_to(ROOT)}: {len(held)} files, {archive.stat().st_size / 1024:.0f} KiB")

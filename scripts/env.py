@@ -2,21 +2,24 @@
 
     python3 scripts/env.py run     what a lab needs       (requirements/run.txt)
     python3 scripts/env.py test    what the checks need   (requirements/test.txt, which includes run.txt)
+    python3 scripts/env.py audit   what `make audit` needs, in .build/audit   (requirements/audit.txt)
+    python3 scripts/env.py mutants what `make mutants` needs, in .build/mutants   (requirements/mutants.txt)
 
-A stamp in .venv carries a digest of the requirement files, the Python version and the place of the checkout. While it
-fits, nothing is done. An environment made for another Python or another place is made anew.
+Every package is installed by the digests of its files in requirements/constraints*.txt, and from a wheel: nothing that the
+index has in its place is run. A stamp in the environment carries a digest of that file, the Python version and the place of
+the checkout. While it fits, nothing is done. An environment made for another Python or another place is made again.
 
-    python3 scripts/env.py constraints     write requirements/constraints.txt anew, from the newest that test.txt allows
+    python3 scripts/env.py constraints     write requirements/constraints*.txt from the newest that the other files allow
 """
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -24,6 +27,15 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 LINK = ROOT / ".build/collections/ansible_collections/ballast/kube"
 REQUIREMENTS = ROOT / "requirements"
+AUDIT = ROOT / ".build/audit"
+MUTANTS = ROOT / ".build/mutants/environment"
+# Of each kind: its environment, and the file that pins all that it consists of.
+KINDS = {
+    "run": (VENV, "constraints-run.txt"),
+    "test": (VENV, "constraints.txt"),
+    "audit": (AUDIT, "constraints-audit.txt"),
+    "mutants": (MUTANTS, "constraints-mutants.txt"),
+}
 OLDEST, NEWEST = (3, 11), (3, 13)  # ansible-core 2.19 runs on these
 
 
@@ -33,8 +45,7 @@ def place() -> str:
 
 
 def digest(kind: str) -> str:
-    names = ["run.txt", "constraints.txt"] + (["test.txt"] if kind == "test" else [])
-    content = b"\0".join((REQUIREMENTS / name).read_bytes() for name in sorted(names))
+    content = (REQUIREMENTS / KINDS[kind][1]).read_bytes()
     return hashlib.sha256(place().encode() + content).hexdigest()
 
 
@@ -51,18 +62,50 @@ def lay_link() -> None:
 
 
 def write_constraints() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-        pip = [f"{folder}/bin/python", "-m", "pip", "--disable-pip-version-check"]
-        subprocess.run([*pip, "install", "--quiet", "-r", str(REQUIREMENTS / "test.txt")], check=True)
-        frozen = subprocess.run([*pip, "freeze"], check=True, stdout=subprocess.PIPE, text=True).stdout
-    text = "# Everything that run.txt and test.txt pull in, as tested. Made by `make constraints`.\n" + frozen
-    (REQUIREMENTS / "constraints.txt").write_text(text, encoding="utf-8")
+    """For every Python from OLDEST to NEWEST in one file, with the digests of all files that the index has of a version. Those of
+    run.txt and mutants.txt are the ones of test.txt, where that has them."""
+    make("audit")
+    write_pins("test.txt", within="", target="constraints.txt")
+    write_pins("run.txt", within="constraints.txt", target="constraints-run.txt")
+    write_pins("audit.txt", within="", target="constraints-audit.txt")
+    write_pins("mutants.txt", within="constraints.txt", target="constraints-mutants.txt")
+
+
+def write_pins(source: str, *, within: str, target: str) -> None:
+    argv = [
+        str(AUDIT / "bin/uv"),
+        "pip",
+        "compile",
+        "--quiet",
+        "--universal",
+        "--python-version",
+        ".".join(map(str, OLDEST)),
+    ]
+    argv += ["--generate-hashes", "--no-header", "--no-annotate", "--upgrade", str(REQUIREMENTS / source)]
+    argv += ["--constraints", str(REQUIREMENTS / within)] if within else []
+    pinned = subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True, env=index_of_pip()).stdout
+    text = (
+        f"# Everything that {source} pulls in, as tested, with the digests of its files. Made by `make constraints`.\n"
+    )
+    (REQUIREMENTS / target).write_text(text + pinned, encoding="utf-8")
+
+
+def index_of_pip() -> dict[str, str]:
+    """uv reads no settings of pip: it is pointed at the index that pip uses."""
+    argv = [str(AUDIT / "bin/python"), "-m", "pip", "config", "get", "global.index-url"]
+    index = (
+        os.environ.get("PIP_INDEX_URL")
+        or subprocess.run(
+            argv, check=False, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        ).stdout.strip()
+    )
+    return {**os.environ, **({"UV_DEFAULT_INDEX": index} if index else {})}
 
 
 def make(kind: str) -> None:
     lay_link()
-    stamp = VENV / f"ballast-{kind}"
+    environment, pins = KINDS[kind]
+    stamp = environment / f"ballast-{kind}"
     if read(stamp) == digest(kind):
         return
     if not OLDEST <= sys.version_info[:2] <= NEWEST:
@@ -72,29 +115,33 @@ def make(kind: str) -> None:
             f"  do:    make PYTHON=python3.11 (3.11 to 3.13)"
         )
     begun = time.monotonic()
-    if read(VENV / "ballast-place") != place():
-        shutil.rmtree(VENV, ignore_errors=True)
-        made = subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=False)
+    if read(environment / "ballast-place") != place():
+        shutil.rmtree(environment, ignore_errors=True)
+        made = subprocess.run([sys.executable, "-m", "venv", str(environment)], check=False)
         if made.returncode != 0:
-            shutil.rmtree(VENV, ignore_errors=True)
+            shutil.rmtree(environment, ignore_errors=True)
             sys.exit("env: no virtual environment could be made\n  do:    make packages (it installs python3-venv)")
-        (VENV / "ballast-place").write_text(place(), encoding="utf-8")
-    argv = [str(VENV / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    argv += ["-r", str(REQUIREMENTS / f"{kind}.txt"), "-c", str(REQUIREMENTS / "constraints.txt")]
+        (environment / "ballast-place").write_text(place(), encoding="utf-8")
+    argv = [str(environment / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    argv += ["--require-hashes", "--only-binary=:all:", "-r", str(REQUIREMENTS / pins)]
     if subprocess.run(argv, check=False).returncode != 0:
-        sys.exit("env: pip could not install the requirements; its own message stands above")
-    for name in ["run", kind]:  # test.txt includes run.txt
-        (VENV / f"ballast-{name}").write_text(digest(name), encoding="utf-8")
-    print(f" ✓ .venv made for {kind} in {time.monotonic() - begun:.1f} s")
+        sys.exit(
+            f"env: pip could not install what requirements/{pins} pins; its own message stands above\n"
+            f"  do:    where it names a hash, the index serves another file than was tested: find out why, and do not renew the pins"
+        )
+    stamp.write_text(digest(kind), encoding="utf-8")
+    if kind == "test":  # which includes it
+        (environment / "ballast-run").write_text(digest("run"), encoding="utf-8")
+    print(f" ✓ {environment.relative_to(ROOT)} made for {kind} in {time.monotonic() - begun:.1f} s")
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["constraints"]:
-        write_constraints()
-        sys.exit()
-    if sys.argv[1:] not in (["run"], ["test"]):
+    if len(sys.argv) != 2 or sys.argv[1] not in (*KINDS, "constraints"):
         sys.exit(__doc__)
     LINK.parent.mkdir(parents=True, exist_ok=True)
     with (ROOT / ".build/env.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two makes side by side share one environment
-        make(sys.argv[1])
+        if sys.argv[1] == "constraints":
+            write_constraints()
+        else:
+            make(sys.argv[1])

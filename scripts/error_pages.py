@@ -22,7 +22,7 @@ from scripts.written import ROOT, run
 
 sys.path.insert(0, str(ROOT / ".build" / "collections"))  # `make env` lays it out
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import (
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import (
     BallastError,
     Bug,
     HostError,
@@ -39,7 +39,7 @@ _WHO: dict[type[BallastError], str] = {
     UserError: "the input",
     HostError: "this machine",
     PeerError: "another program or machine",
-    Bug: "a fault of ours",
+    Bug: "a bug in ballast.kube",
 }
 _INTRODUCTION = f"""{HEADING}
 
@@ -53,10 +53,10 @@ def tables() -> list[Messages]:
     package = "ansible_collections.ballast.kube.plugins.module_utils"
     paths = sorted(UTILS.glob("_*/**/*messages.py"), key=lambda path: (path.parent.relative_to(UTILS).parts, path.stem))
     names = (".".join(path.relative_to(UTILS).with_suffix("").parts) for path in paths)
-    found = [importlib.import_module(f"{package}.{name}").MESSAGES for name in names]
-    pages = dict.fromkeys(table.page for table in found)
+    tables = [importlib.import_module(f"{package}.{name}").MESSAGES for name in names]
+    pages = dict.fromkeys(table.page for table in tables)
     return [
-        Messages(page, [row for table in found if table.page == page for row in table.rows.values()]) for page in pages
+        Messages(page, [row for table in tables if table.page == page for row in table.rows.values()]) for page in pages
     ]
 
 
@@ -71,8 +71,8 @@ def shown(template: str) -> str:
 
 def _entry(row: Message) -> str:
     remedy = shown(row.remedy)
-    told = "" if remedy.isupper() else f"\nDo: {remedy}.\n"  # a remedy that is all placeholder says nothing here
-    return f"### {row.id}\n\n`{shown(row.text)}` ({_WHO[row.error]})\n{told}"
+    advice = "" if remedy.isupper() else f"\nDo: {remedy}.\n"  # a remedy that is all placeholder says nothing here
+    return f"### {row.id}\n\n`{shown(row.text)}` ({_WHO[row.error]})\n{advice}"
 
 
 def section(table: Messages) -> str:
@@ -81,8 +81,8 @@ def section(table: Messages) -> str:
 
 def rewritten(page: str, table: Messages) -> str:
     """The page with its section as the table has it; at its end where it has none yet."""
-    found = _EARLIER_HEADING.search(page)
-    above = page[: found.start()] if found else f"{page.rstrip()}\n\n".lstrip()
+    heading = _EARLIER_HEADING.search(page)
+    above = page[: heading.start()] if heading else f"{page.rstrip()}\n\n".lstrip()
     return above + section(table)
 
 

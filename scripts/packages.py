@@ -17,12 +17,12 @@ from pathlib import Path
 
 def parse(text: str) -> dict[str, str]:
     """Name to reason, for the lines that name a package."""
-    wanted = {}
+    packages = {}
     for line in text.splitlines():
         name, _hash, reason = line.partition("#")
         if name.strip():
-            wanted[name.strip()] = reason.strip()
-    return wanted
+            packages[name.strip()] = reason.strip()
+    return packages
 
 
 def installed() -> set[str]:
@@ -51,20 +51,20 @@ def install(names: list[str]) -> None:
 
 def main(arguments: list[str]) -> None:
     only_list = "--list" in arguments
-    wanted: dict[str, str] = {}
+    packages: dict[str, str] = {}
     for path in arguments:
         if path != "--list":
-            wanted.update(parse(Path(path).read_text(encoding="utf-8")))
+            packages.update(parse(Path(path).read_text(encoding="utf-8")))
     if not shutil.which("dpkg-query"):
         sys.exit(
             "packages: this is neither Debian nor Ubuntu, so nothing can be installed here\n"
             "  do:    install what these lists name in your system's way: " + " ".join(arguments)
         )
     here = installed()
-    missing = sorted(name for name in wanted if name not in here)
+    missing = sorted(name for name in packages if name not in here)
     if only_list:
         for name in missing:
-            print(f"{name:24} {wanted[name]}")
+            print(f"{name:24} {packages[name]}")
     elif missing:
         install(missing)
         print(f" ✓ {len(missing)} packages installed: {' '.join(missing)}")

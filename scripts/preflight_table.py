@@ -22,14 +22,10 @@ from scripts.written import ROOT, between, run
 
 sys.path.insert(0, str(ROOT / ".build" / "collections"))  # `make env` lays it out
 
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.preflight.facts import (
-    DEPLOYMENTS,
-)
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.preflight.messages import (
-    MESSAGES,
-)
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.preflight.rule import Rule
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.preflight.rules import RULES
+from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.preflight.facts import DEPLOYMENTS
+from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.preflight.messages import MESSAGES
+from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.preflight.rule import Rule
+from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.preflight.rules import RULES
 
 PAGE = ROOT / MESSAGES.page
 BEGIN, END = "<!-- preflight checks: begin -->", "<!-- preflight checks: end -->"
@@ -40,7 +36,7 @@ _HEAD = """| check | kind | change | kube-proxy | goes by | known from |
 
 def as_markdown() -> str:
     """One row for each rule, hard ones first. Texts and remedies are in the page's section of errors, which ids lead to."""
-    return _HEAD + "".join(_row(rule) for rule in sorted(RULES, key=lambda one: (one.severity, one.id)))
+    return _HEAD + "".join(_row(rule) for rule in sorted(RULES, key=lambda rule: (rule.severity, rule.id)))
 
 
 def _row(rule: Rule) -> str:

@@ -46,12 +46,12 @@ def run(argv: list[str]) -> str:
 
 def copy_sources() -> None:
     """Make COPY equal to what is shipped, touching only what differs."""
-    wanted = shipped() | {"galaxy.yml"}
-    found = {str(path.relative_to(COPY)) for path in COPY.rglob("*") if not path.is_dir() or path.is_symlink()}
-    for name in sorted(found - wanted):
+    expected = shipped() | {"galaxy.yml"}
+    copied = {str(path.relative_to(COPY)) for path in COPY.rglob("*") if not path.is_dir() or path.is_symlink()}
+    for name in sorted(copied - expected):
         if not name.startswith((".git/", "tests/output/")):  # the latter are ansible-test's results
             (COPY / name).unlink()
-    for name in sorted(wanted):
+    for name in sorted(expected):
         source, copy = ROOT / name, COPY / name
         if source.is_symlink():
             if not copy.is_symlink() or os.readlink(copy) != os.readlink(source):

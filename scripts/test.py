@@ -86,6 +86,7 @@ PARTS = (
     Part("documentation", (f"{BIN}/antsibull-docs", "lint-collection-docs", "--plugin-docs", "--validate-collection-refs", "all", "."),
          lane="tools", group="lint", needs=("env",)),
     Part("architecture", (f"{BIN}/python", "-m", "scripts.architecture", "--check"), lane="tools", group="lint", needs=("env",)),
+    Part("pins", (f"{BIN}/python", "-m", "scripts.audit", "pins"), lane="tools", group="lint", needs=("env",)),
     Part("build", (f"{BIN}/python", "scripts/build.py"), lane="tools", needs=("env",)),
     # Of the virtual machines, a quarter of an hour when it is not there yet: ready when they begin, in the time that others leave.
     Part("kernel", (*GIVES_WAY, f"{BIN}/ansible", "localhost", "-m", "ballast.kube.lab_image", "-a", "recipe=kernel-uml-built"), lane="machines",
@@ -160,24 +161,24 @@ def failures(run: Run) -> list[str]:
     """What failed: each test of a pytest part with the first line of the reason, else the lines of the log that say so."""
     if run.part.pytest:
         return failed_tests(run)
-    return told_failures(run) if run.state == "failed" else []
+    return tell_failures(run) if run.state == "failed" else []
 
 
-def told_failures(run: Run) -> list[str]:
+def tell_failures(run: Run) -> list[str]:
     lines = [plain(line)[:200] for line in tail(run.log, sys.maxsize)]
-    told = [number for number, line in enumerate(lines) if TELLS.match(line)][:NAMED_TESTS]
-    wanted = sorted({number for begin in told for number in range(begin, min(begin + 1 + MORE_LINES, len(lines)))})
-    return [lines[number] for number in wanted]
+    marked = [number for number, line in enumerate(lines) if TELLS.match(line)][:NAMED_TESTS]
+    shown = sorted({number for begin in marked for number in range(begin, min(begin + 1 + MORE_LINES, len(lines)))})
+    return [lines[number] for number in shown]
 
 
 def failed_tests(run: Run) -> list[str]:
     if not run.junit.is_file():
         return []
     cases = ElementTree.parse(run.junit).getroot().iter("testcase")
-    found = [(case, reason) for case in cases for reason in case if reason.tag in ("failure", "error")]
+    failures = [(case, reason) for case in cases for reason in case if reason.tag in ("failure", "error")]
     return [
         f"{case.get('classname')}::{case.get('name')}: {reason.get('message', '').strip().partition(chr(10))[0][:200]}"
-        for case, reason in found[:NAMED_TESTS]
+        for case, reason in failures[:NAMED_TESTS]
     ]
 
 
@@ -189,8 +190,8 @@ def count(run: Run, *, passed: bool) -> Counts:
             sum(int(suite.get(key, "0")) for suite in suites) for key in ("tests", "failures", "errors", "skipped")
         )
         failed = failures + errors
-        found = Counts(max(0, total - failed - skipped), failed, skipped)
-        return found if (passed and found.passed) or found.failed else found + Counts(failed=1)
+        counts = Counts(max(0, total - failed - skipped), failed, skipped)
+        return counts if (passed and counts.passed) or counts.failed else counts + Counts(failed=1)
     if not passed or run.part.pytest:
         return Counts(failed=1)
     return Counts(passed=1 if run.part.check else 0)
@@ -233,8 +234,8 @@ class Driver:
         if part.root and os.geteuid() != 0:
             self.end(run, passed=False, why="needs root: sudo make test")
             return
-        for told in (run.junit, run.log):  # by a run before
-            told.unlink(missing_ok=True)
+        for path in (run.junit, run.log):  # by a run before
+            path.unlink(missing_ok=True)
         way = () if part.root or not part.check else GIVES_WAY
         argv = [*way, *part.argv, *self.extra] + ([f"--junitxml={run.junit}"] if part.pytest else [])
         run.state = "running"
@@ -266,17 +267,17 @@ class Driver:
                 self.say(f"   | {line}")
             self.say(f"   the whole of it: {run.log.relative_to(ROOT)}")
 
-    def stop(self, runs: list[Run], why: str, *, told: bool = False) -> None:
+    def stop(self, runs: list[Run], why: str, *, reported: bool = False) -> None:
         """End parts and all of their children: first so that they can clean up, which takes a lab a while; then for good.
 
         Each signal is sent once, for a second one would interrupt the cleaning. A further interrupt goes on to the next.
         """
         for number, seconds in ((signal.SIGINT, 120), (signal.SIGTERM, 20), (signal.SIGKILL, 20)):
-            asked, until = self.interrupted, time.monotonic() + seconds
+            interrupted, until = self.interrupted, time.monotonic() + seconds
             for process in self.alive(runs):
-                if not told or number != signal.SIGINT:
+                if not reported or number != signal.SIGINT:
                     self.signal(process, number)
-            while self.alive(runs) and time.monotonic() < until and self.interrupted == asked:
+            while self.alive(runs) and time.monotonic() < until and self.interrupted == interrupted:
                 time.sleep(0.1)
         for run in runs:
             self.end(run, passed=False, why=why)
@@ -357,7 +358,7 @@ class Driver:
         running = [run for run in self.runs if run.state == "running"]
         self.say(f"interrupted; ending {', '.join(run.part.name for run in running) or 'nothing'}")
         # A part that is alone shares our terminal, whose interrupt has reached it already.
-        self.stop(running, "interrupted", told=self.alone and self.number == signal.SIGINT)
+        self.stop(running, "interrupted", reported=self.alone and self.number == signal.SIGINT)
         for run in self.runs:
             if run.state == "waiting":
                 run.state, run.why, run.counts = "not run", "interrupted", Counts(skipped=1)

@@ -34,6 +34,10 @@ from ansible_collections.ballast.kube.plugins.module_utils._binaries.families im
 
 TOOLCHAIN = ROOT / "roles" / "kubernetes_binaries" / "files" / "toolchain"
 ARCHITECTURES = ("amd64", "arm64")
+# Modules that a release pins at a version which is known to be bad (requirements/known-bad.toml), with what it is built with instead.
+RAISED = {
+    ("kubernetes", "1.35.8"): {"google.golang.org/grpc": "1.83.2"},
+}
 
 
 def go(*arguments: str, cwd: Path, **environment: str) -> str:
@@ -49,12 +53,12 @@ def go(*arguments: str, cwd: Path, **environment: str) -> str:
 
 def parse_staging(text: str, *, prefix: str) -> list[str]:
     """The modules that a go.mod replaces by a folder below prefix, sorted; empty when it has none."""
-    found = []
+    modules = []
     for line in text.splitlines():
         match = re.fullmatch(r"(?:replace\s+)?(\S+)\s+=>\s+(\S+)", line.strip())
         if match and match[2].startswith(prefix):
-            found.append(match[1])
-    return sorted(found)
+            modules.append(match[1])
+    return sorted(modules)
 
 
 def parse_go_line(text: str) -> str:
@@ -83,13 +87,20 @@ def format_module(family: Family, version: str, *, upstream: str) -> str:
 
 def requirements(family: Family, version: str) -> dict[str, str]:
     """The modules that ours asks for, with their versions: those of the programs, or of what a command of ours is made of."""
+    raised = RAISED.get((family.name, version), {})
     if not family.command:
-        return {module_of(family, component.package): version for component in family.components}
-    return {family.command: "0.0.0", family.module: version, **family.embedded(version)}
+        return {**{module_of(family, component.package): version for component in family.components}, **raised}
+    return {**raised, family.command: "0.0.0", family.module: version, **family.embedded_versions(version)}
 
 
 def module_of(family: Family, package: str) -> str:
     return family.module if package == family.module or package.startswith(family.module + "/") else package
+
+
+def tags(name: str, version: str) -> list[str]:
+    """What the programs of a family and version are built with, as options of a go command."""
+    family = FAMILIES[name]
+    return ["-tags", family.tags_of(version)] if family.tags else []
 
 
 def build(family: Family, version: str) -> dict[str, bytes]:
@@ -105,8 +116,7 @@ def build(family: Family, version: str) -> dict[str, bytes]:
         (folder / "go.mod").write_text(format_module(family, version, upstream=upstream), encoding="utf-8")
         packages = [component.package for component in family.components]
         for architecture in ARCHITECTURES:
-            tags = ["-tags", family.tags_of(version)] if family.tags else []
-            go("list", "-mod=mod", "-deps", *tags, *packages, cwd=folder, GOARCH=architecture)
+            go(*("list", "-mod=mod", "-deps", *tags(family.name, version), *packages), cwd=folder, GOARCH=architecture)
         return {file: (folder / file).read_bytes() for file in ("go.mod", "go.sum")}
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The module of this name, with its progress told here while it runs on another machine."""
+"""The module of this name, with its progress shown here while it runs on another machine."""
 
 # The action that this one extends has no annotations.
 # mypy: disallow-untyped-calls=False, disallow-subclassing-any=False
@@ -16,8 +16,8 @@ from typing import Any, Optional
 
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import HostError
-from ansible_collections.ballast.kube.plugins.module_utils._core.events import FileSink, NullSink, Sink
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import FileSink, NullSink, Sink
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import HostError
 from ansible_collections.ballast.kube.plugins.plugin_utils.relay import Read, relayed
 
 
@@ -40,15 +40,15 @@ class ActionModule(ActionBase):
         aside._connection.become = copy.copy(self._connection.become)
 
         def read(offset: int) -> bytes:
-            told = aside._low_level_execute_command(shlex.join(["tail", "-c", f"+{offset + 1}", "--", path]))
+            completed = aside._low_level_execute_command(shlex.join(["tail", "-c", f"+{offset + 1}", "--", path]))
             # A connection that may ask for a password goes through a terminal, which adds carriage returns.
-            return str(told["stdout"]).replace("\r\n", "\n").encode() if told["rc"] == 0 else b""
+            return str(completed["stdout"]).replace("\r\n", "\n").encode() if completed["rc"] == 0 else b""
 
         return read
 
 
 def _sink(path: str) -> Sink:
-    """Where whoever runs Ansible may not write beside a lab of root, the module's end is what is told."""
+    """Without the right to write beside a lab of root, only the end of the module is shown."""
     try:
         return FileSink(path)
     except HostError:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The module of this name, whose engines its host keeps (module_utils/_ansible/kept.py): sends their sources where they are not
+"""The module of this name, whose engines its host keeps (module_utils/_ansible/engine_cache/start.py): sends their sources where they are not
 there."""
 
 # The action that this one extends has no annotations.
@@ -10,18 +10,21 @@ there."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import Any, Optional
 
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.ballast.kube.plugins.module_utils._ansible.kept import MISSING, PARAMETER
-from ansible_collections.ballast.kube.plugins.module_utils._core.names import ENGINES_DIRECTORY
-from ansible_collections.ballast.kube.plugins.module_utils._core.program import archive, sources_digest
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.engine_cache.start import MISSING, PARAMETER
+from ansible_collections.ballast.kube.plugins.module_utils._core.agent.program import build_archive
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.names import ENGINES_DIRECTORY
 from ansible_collections.ballast.kube.plugins.module_utils._node.kept import MAIN, PACKAGES
 
 TaskVars = Optional[dict[str, Any]]
-DIGEST = sources_digest(MAIN, PACKAGES)  # here, as Ansible loads a plugin once for all hosts
+# Here, as Ansible loads a plugin once for all hosts.
+ARCHIVE = build_archive(MAIN, PACKAGES)
+DIGEST = hashlib.sha256(ARCHIVE).hexdigest()  # which the host compares with what it has before it runs anything of it
 
 
 class ActionModule(ActionBase):
@@ -30,10 +33,10 @@ class ActionModule(ActionBase):
     def run(self, tmp: Optional[str] = None, task_vars: TaskVars = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         # Whether they are missing there is not to be seen before an asynchronous task has ended.
-        found = self._run_module(self._send() if self._task.async_val else "", task_vars)
-        if found.pop(MISSING, False):
-            found = self._run_module(self._send(), task_vars)
-        return {**result, **found}
+        outcome = self._run_module(self._send() if self._task.async_val else "", task_vars)
+        if outcome.pop(MISSING, False):
+            outcome = self._run_module(self._send(), task_vars)
+        return {**result, **outcome}
 
     def _run_module(self, sources: str, task_vars: TaskVars) -> dict[str, Any]:
         engines = {
@@ -42,12 +45,12 @@ class ActionModule(ActionBase):
             "sources": sources,
             "keep": not self._task.check_mode and not _is_removal(self._task.args),
         }
-        found: dict[str, Any] = self._execute_module(
+        result: dict[str, Any] = self._execute_module(
             module_args={**self._task.args, PARAMETER: engines},
             task_vars=task_vars,
             wrap_async=bool(self._task.async_val) and not self._connection.has_native_async,
         )
-        return found
+        return result
 
     def _send(self) -> str:
         """Where they lie on the host until the task has ended."""
@@ -55,7 +58,7 @@ class ActionModule(ActionBase):
         if shell.tmpdir is None:
             self._make_tmp_path()
         path = str(shell.join_path(shell.tmpdir, "engines.zip"))
-        self._transfer_data(path, archive(MAIN, PACKAGES))
+        self._transfer_data(path, ARCHIVE)
         self._fixup_perms2((shell.tmpdir, path))
         return path
 

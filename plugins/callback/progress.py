@@ -55,9 +55,18 @@ from typing import Any, Optional
 from ansible import context
 from ansible.plugins.callback.default import CallbackModule as Default
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import last_lines
-from ansible_collections.ballast.kube.plugins.module_utils._core.events import Event, EventStream
-from ansible_collections.ballast.kube.plugins.module_utils._core.render import BAD, BUSY, OK, Renderer, line
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import Event, EventStream
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.render import (
+    BAD,
+    BUSY,
+    OK,
+    Renderer,
+    line,
+    plain_text,
+)
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.bounded import open_file
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import last_lines
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.redaction import redact
 
 _POLL_SECONDS = 0.1
 _QUIET_SECONDS = 15.0
@@ -71,7 +80,7 @@ _ERASE = "\r\x1b[K"
 
 
 class EventFile:
-    """The events that come into a file from now on. It may be absent, be replaced or begin anew."""
+    """The events that come into a file from now on. It may be absent, be replaced or be truncated."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -89,7 +98,7 @@ class EventFile:
         if found.st_size == self._offset:
             return []
         try:
-            with open(self._path, "rb") as file:
+            with open_file(self._path) as file:
                 file.seek(self._offset)
                 data = file.read(_READ_MAX)
         except OSError:
@@ -143,7 +152,12 @@ def failure_text(result: Mapping[str, Any]) -> str:
         parts += [f"status {result['rc']}"]
         printed = (result.get(key) for key in ("module_stderr", "stderr", "module_stdout", "stdout"))
         parts += [last_lines(str(text)) for text in printed if text][:1]
-    return "\n".join(parts)
+    return _legible("\n".join(parts))
+
+
+def _legible(text: str) -> str:
+    """What other machines said, without secrets and without what a terminal obeys."""
+    return "\n".join(plain_text(line) for line in redact(text).splitlines())
 
 
 class CallbackModule(Default):
@@ -282,7 +296,7 @@ class CallbackModule(Default):
         custom = [found.get("ballast_summary") for found in (stats.custom or {}).values() if isinstance(found, Mapping)]
         for summary in [*filter(None, custom), self._summary]:
             if summary:
-                self._display.display(str(summary))
+                self._display.display(_legible(str(summary)))
                 break
 
     def v2_playbook_on_include(self, included_file: Any) -> None:
@@ -400,7 +414,7 @@ def _debug_text(found: Mapping[str, Any]) -> str:
     """What ansible.builtin.debug was asked to print: a message, or a variable by its name."""
     if "msg" in found:
         message = found["msg"]
-        return message if isinstance(message, str) else json.dumps(message, indent=2, default=str)
+        return _legible(message) if isinstance(message, str) else json.dumps(message, indent=2, default=str)
     shown = {name: value for name, value in found.items() if name != "changed" and not name.startswith("_ansible")}
     return json.dumps(shown, indent=2, default=str)
 

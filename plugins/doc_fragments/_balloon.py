@@ -10,14 +10,12 @@ from __future__ import annotations
 class ModuleDocFragment:
     DOCUMENTATION = r"""
 options:
-  kubeconfig:
-    description: Kubeconfig on the machine where the module runs, of a client that may do what an administrator may. YAML or JSON.
-    type: path
-    required: true
   namespace:
-    description: Where the balloon pods are.
+    description:
+      - Where the balloon pods are. A namespace that is named has to exist.
+      - Without it they stay where they are, and new ones get a namespace of their own, C(ballast-balloons) (of another O(name), C(ballast-balloons-NAME)),
+        which is made with the first of them and removed with the last. It admits restricted pods alone.
     type: str
-    default: kube-system
   name:
     description:
       - Of the DaemonSet, its PriorityClass and what else is made. Balloons of another name than the default do not size nodes, and are beside

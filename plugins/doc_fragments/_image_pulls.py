@@ -11,28 +11,35 @@ class ModuleDocFragment:
     DOCUMENTATION = r"""
 options:
   kubelet_service:
-    description: The systemd unit, or the directory of the runit service, that runs the kubelet.
+    description:
+      - The systemd unit, or the directory of the runit service, that runs the kubelet.
+      - With the default, a kubelet that a distribution runs and configures itself (k3s, RKE2, k0s, MicroK8s and others) is recognized. Nothing is changed
+        there, and the error says how that distribution is configured.
     type: str
     default: kubelet
   kubeconfig:
     description:
-      - One on the node that may get C(nodes/proxy). By it, what the kubelet has in effect is read back from C(/configz).
+      - One on the node that may get C(nodes/configz) and C(nodes/metrics); of a kubelet before Kubernetes 1.33 C(nodes/proxy). By it, what the kubelet has
+        in effect is read back from its own C(/configz). It has to hold a client certificate or a token.
       - Without it, the kubelet's health is checked and what it reads is compared, and a finding says so.
     type: path
+  context:
+    description: The context of O(kubeconfig). The default is its current one.
+    type: str
   node_name:
     description: The name of this Node. The default is the one that the kubelet goes by.
     type: str
   container_runtime:
     description:
-      - Which container runtime runs here. V(auto) is the one that O(runtime_service) runs, or without it the one of the units
-        C(containerd) and C(crio) that runs.
+      - Which container runtime the kubelet uses. V(auto) is the one that O(runtime_service) runs. Without it, it is the one that listens on the endpoint
+        that the kubelet's own configuration names; before the kubelet runs, the one of the units C(containerd) and C(crio) that runs.
     type: str
     default: auto
     choices: [auto, containerd, crio]
   runtime_service:
     description:
       - The systemd unit, or the directory of the runit service, that runs the container runtime.
-      - The default is C(containerd) or C(crio).
+      - The default is the service of the process that listens on the kubelet's runtime endpoint.
     type: str
   runtime_config:
     description:

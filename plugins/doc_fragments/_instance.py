@@ -62,7 +62,7 @@ options:
       startup_taints:
         description:
           - Taints that the kubelet registers a new Node with besides, for others to take away, as M(ballast.kube.balloon) does.
-          - A change starts no kubelet anew, and a Node that is there does not get them.
+          - A change restarts no kubelet, and a Node that is there does not get them.
         type: list
         elements: dict
         suboptions: *taint

@@ -37,6 +37,9 @@ options:
       - One that may list and watch Services, EndpointSlices and Nodes.
       - The default is kube-proxy's own, C(clientConnection.kubeconfig) of its configuration.
     type: path
+  context:
+    description: The context of O(kubeconfig). The default is its current one.
+    type: str
   node_name:
     description: The name of this Node. The default is the one that kube-proxy itself goes by.
     type: str

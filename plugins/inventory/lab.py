@@ -64,7 +64,6 @@ plugin: ballast.kube.lab
 """
 
 import ipaddress
-import json
 import os
 import re
 import shlex
@@ -76,7 +75,11 @@ from ansible.errors import AnsibleParserError
 from ansible.plugins.inventory import BaseInventoryPlugin, Constructable
 from ansible.template import trust_as_template
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.names import joined
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.bounded import read_file
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import READ_LIMIT
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.names import join_name
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import HostError
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.json_text import parse_json
 
 _VERSION = 1
 _PAGE = "docs/inventory-and-become.md"
@@ -87,10 +90,12 @@ _VERSION_TEXT = re.compile(r"\d+\.\d+\.\d+", re.ASCII)
 _BACKEND = re.compile("iptables|ipvs|nftables")
 _KUBE_PROXY = re.compile("service|daemonset")
 _QUANTITY = re.compile(r"[0-9.]{1,20}[A-Za-z]{0,2}", re.ASCII)
+# What `ipaddress` lets through: behind a percent sign it takes any zone of an IPv6 address.
+_ADDRESS = re.compile(r"[0-9A-Fa-f:.]{2,45}(%[A-Za-z0-9._-]{1,15})?(/[0-9]{1,3})?", re.ASCII)
+# Neither a template nor a part of one can be written with these letters.
+_INERT = re.compile(r"[-A-Za-z0-9._:/@%=+,~ ]*", re.ASCII)
 _RESERVED = ("all", "ungrouped")
 _LOCAL = "localhost"
-# Every other variable is checked against a form that has no room for a template.
-_FREE_TEXT = ("ballast_labels", "ballast_taints")
 
 Vars = dict[str, Any]
 
@@ -117,7 +122,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable):
             for name, variables in hosts.items():
                 inventory.add_host(name, group=group)
                 for key, value in variables.items():
-                    inventory.set_variable(name, key, value if key in _FREE_TEXT else _trusted(value))
+                    inventory.set_variable(name, key, _plain(value))
         for name in sorted({name for hosts in groups.values() for name in hosts}):
             self._construct(name)
 
@@ -133,8 +138,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable):
 def read_record(path: str) -> object:
     """The content of lab.json, unchecked."""
     try:
-        with open(path, "rb") as file:
-            return json.loads(file.read(16 * 2**20))
+        return parse_json(read_file(path, limit=READ_LIMIT))
     except FileNotFoundError as error:
         raise _error(
             f"{path}: there is no lab here",
@@ -148,8 +152,8 @@ def read_record(path: str) -> object:
             remedy="run it as a user who may read it",
             id="inventory-unreadable",
         ) from error
-    except (ValueError, RecursionError) as error:
-        raise _damaged(path, str(error)) from error
+    except HostError as error:  # it is no JSON, or too large
+        raise _damaged(path, error.found or error.text) from error
 
 
 def groups_of(record: object, *, python: str, uid: int, is_systemd: bool) -> dict[str, dict[str, Vars]]:
@@ -279,7 +283,7 @@ def _balloons(lab: _Place, place: _Place, carrier: _Place) -> Vars:
     name = place.text("name", _NAME)
     parts = [text.replace("-", "_") for text in (lab.text("name", _NAME), name)]
     return {
-        "balloons_slice": joined(*parts),
+        "balloons_slice": join_name(*parts),
         "balloons_kubelet_config": os.path.join(_home(carrier, name), "etc/kubelet.json"),
         "balloons_kubelet_config_dir": os.path.join(_home(carrier, name), "etc/kubelet.conf.d"),
     }
@@ -313,7 +317,7 @@ def _node_instance(place: _Place) -> Vars:
 
 def _service(lab: _Place, node: str, carrier: _Place, service: str, *, by_systemd: bool) -> str:
     """A systemd unit, or the directory of a runit service."""
-    unit = joined(lab.text("name", _NAME), node, service)
+    unit = join_name(lab.text("name", _NAME), node, service)
     return unit if by_systemd else os.path.join(_home(carrier, node), "sv", unit)
 
 
@@ -322,11 +326,12 @@ def _home(carrier: _Place, name: str) -> str:
     return os.path.join(carrier.text("state_dir", _PATH), "nodes", name)
 
 
-def _trusted(value: Any) -> Any:
-    """Marked as ours, else `ansible-inventory --list` wraps each text, and programs that read it stumble."""
+def _plain(value: Any) -> Any:
+    """Texts that cannot be templates carry the mark of those that may be, else `ansible-inventory --list` wraps each of them,
+    and programs that read it stumble. Any other text of the record stays without it, and Ansible never evaluates it."""
     if isinstance(value, Mapping):
-        return {key: _trusted(part) for key, part in value.items()}
-    return trust_as_template(value) if isinstance(value, str) else value
+        return {key: _plain(part) for key, part in value.items()}
+    return trust_as_template(value) if isinstance(value, str) and _INERT.fullmatch(value) else value
 
 
 class _Place:
@@ -360,8 +365,11 @@ class _Place:
         return str(self._parsed(key, ipaddress.ip_network))
 
     def _parsed(self, key: str, parse: Callable[[str], object]) -> object:
+        text = self.value(key, str)
+        if not _ADDRESS.fullmatch(text):
+            raise _damaged(f"{self.path}.{key}", f"{text[:80]!r} is there")
         try:
-            return parse(self.value(key, str))
+            return parse(text)
         except ValueError as error:
             raise _damaged(f"{self.path}.{key}", str(error)) from error
 
@@ -379,7 +387,7 @@ def _damaged(path: str, found: str) -> AnsibleParserError:
     return _error(
         f"{path}: not as the record of a lab has it",
         found=found,
-        remedy="run make lab, which writes the record anew",
+        remedy="run make lab, which writes the record again",
         id="inventory-record",
     )
 

@@ -20,6 +20,7 @@ extends_documentation_fragment:
   - ballast.kube._attributes
   - ballast.kube._attributes.events
   - ballast.kube._balloon
+  - ballast.kube._connection
 attributes:
   check_mode:
     support: full
@@ -119,12 +120,20 @@ seconds:
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.engine import BalloonEngine
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.request import SPEC, Request
-from ansible_collections.ballast.kube.plugins.module_utils._core.feature import Feature
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.request import SPEC, BalloonsRequest
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.feature import Feature, from_options
 
 
 def main() -> None:
-    run(Feature("balloon", spec=SPEC, desired=Request.from_params, engine=BalloonEngine()))
+    run(
+        Feature(
+            "balloon",
+            spec=SPEC,
+            desired=from_options(BalloonsRequest.from_params),
+            engine=BalloonEngine(),
+            needs_root=False,
+        )
+    )
 
 
 if __name__ == "__main__":

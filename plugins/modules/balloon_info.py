@@ -17,11 +17,12 @@ author:
 extends_documentation_fragment:
   - ballast.kube._attributes.info_module
   - ballast.kube._balloon
+  - ballast.kube._connection
   - ballast.kube._readiness
 options:
   nodes:
     description:
-      - The nodes that are told of, all where it is left out. Of a row, C(name) counts, and what O(slices) and O(vm) need.
+      - The nodes to report; all by default. Of a row, C(name) is used, and the keys that O(slices) and O(vm) need.
 seealso:
   - module: ballast.kube.balloon
 """
@@ -60,19 +61,20 @@ findings:
 readiness:
   description:
     - What was measured of the feature's production readiness, as the report of M(ballast.kube.readiness_info) takes it - C(feature),
-      C(answers) by name, each with C(verdict), C(text), C(how), C(remedy), C(figures) and C(lines), C(present), the failure modes that
-      were found, and C(versions).
+      C(answers) by name, each with C(verdict), C(text), C(how), C(remedy), C(figures), C(lines) and C(failure_modes), C(present), the
+      failure modes that were found, and C(versions).
+    - Where failure modes explain an answer, its C(text) or C(remedy) may be empty. The report fills it in.
   returned: O(readiness=true)
   type: dict
 """
 
-from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_reading
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.inquiry import read_params
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_info
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.info import read_params
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.request import INFO_SPEC
 
 
 def main() -> None:
-    run_reading(INFO_SPEC, read_params)
+    run_info(INFO_SPEC, read_params, needs_root=False)
 
 
 if __name__ == "__main__":

@@ -11,11 +11,11 @@ short_description: Keep balloons at the size that the targets of their nodes ask
 version_added: 0.1.0
 description:
   - Installs and runs C(ballast-balloons), which takes the target of each node from its annotation C(balloons.ballast.dev/target), as
-    M(ballast.kube.balloon) writes it, and resizes the balloon whenever that is not so, as after the pod was deleted or the node registered anew.
+    M(ballast.kube.balloon) writes it, and resizes the balloon whenever that differs, as after the pod was deleted or the node registered again.
     It takes the startup taint from a new node once the balloon is at size. See C(docs/balloon-reconciler.md).
   - One is enough for a cluster. Several do no harm, and neither does M(ballast.kube.balloon) meanwhile; one at a time moves the balloons of a host. With
     O(slices) or O(vm) there is one on each machine that carries nodes, for the nodes of that machine.
-  - A change of settings is told to the running one. A change of O(metrics), and a new version of the program, start it anew. No balloon changes by that.
+  - The running reconciler reloads changed settings. A change of O(metrics) or a new version of the program restarts it. No balloon changes by that.
   - What fails is undone. It is over when the running reconciler says that it works with these settings; the API server need not answer for that.
 author:
   - ballast.kube contributors (@ballast-kube)
@@ -41,8 +41,11 @@ options:
       - A kubeconfig on this machine, for its owner alone (mode 0600). It is read where it is, and not copied. Required for O(state=present).
       - What its client must be allowed is in C(docs/balloon-reconciler.md); the role C(ballast.kube.balloons) makes a ServiceAccount that is allowed that.
     type: path
+  context:
+    description: The context of O(kubeconfig). The default is its current one.
+    type: str
   namespace:
-    description: Where the balloon pods are, and the Leases. The default is V(kube-system).
+    description: Where the balloon pods are, and the Leases. Without it, where M(ballast.kube.balloon) has made them.
     type: str
   nodes:
     description: The nodes to keep at their targets. The default is every node that has one. Required with O(slices) and O(vm).
@@ -78,7 +81,7 @@ options:
     description: Whether the memory of each node is taken and given by virtio-balloon in step with its balloon. The nodes are virtual machines of this machine.
     type: bool
   interval:
-    description: After this time everything is looked at, whether a change was told or not. The default is V(60s).
+    description: The longest time between two full checks. The default is V(60s).
     type: str
   grow_timeout:
     description: How long the growth of a balloon may wait for room before it is put back. The default is V(30s).
@@ -175,11 +178,15 @@ from ansible_collections.ballast.kube.plugins.module_utils._balloon.deployment.r
     SPEC,
     Deployment,
 )
-from ansible_collections.ballast.kube.plugins.module_utils._core.feature import Feature
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.feature import Feature, from_options
 
 
 def main() -> None:
-    run(Feature("balloons", spec=SPEC, desired=Deployment.from_params, engine=ENGINE, required_if=REQUIRED_IF))
+    run(
+        Feature(
+            "balloons", spec=SPEC, desired=from_options(Deployment.from_params), engine=ENGINE, required_if=REQUIRED_IF
+        )
+    )
 
 
 if __name__ == "__main__":

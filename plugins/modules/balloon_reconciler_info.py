@@ -62,13 +62,13 @@ status:
   type: dict
 """
 
-from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_reading
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_info
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.deployment.engine import ENGINE
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.deployment.request import INFO_SPEC
 
 
 def main() -> None:
-    run_reading(INFO_SPEC, ENGINE.read)
+    run_info(INFO_SPEC, ENGINE.read)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ description:
   - A change of the options is brought about over the same data. What the new choice does not have is ended and removed first.
   - What cannot become ready is refused before anything is started, with the reason.
   - With C(--check --diff) the module shows each flag of each program with the reason for it.
-  - Makes the certificates for them and for the kubelets that will join, and makes them anew 30 days before they end, or when a third of a
+  - Makes the certificates for them and for the kubelets that will join, and renews them 30 days before they end, or when a third of a
     shorter life is left. What runs with a certificate is started again when it changes.
   - An etcd of its own is spoken to with client certificates only. The API server authorizes by RBAC, with O(profile=full) by Node before it,
     and answers nothing but its health to those without credentials.
@@ -76,6 +76,8 @@ options:
       - Whether extension API servers can be reached through this API server. V(false) needs O(shape=all_in_one).
       - A list registers the APIServices in it, and runs an agent, the service C(ballast-NAME-aggregation), that leads requests to where their servers
         really listen and keeps their condition C(Available) true or false by asking them. No name has to resolve. O(profile=full) takes no list.
+      - Without a list, the API server dials C(SERVICE.NAMESPACE.svc) itself, and the condition C(Available) says whether that works. V(generic) and
+        V(minimal) as separate processes run the agent for this; the other API servers keep the condition themselves.
       - Each entry has C(name), such as C(v1.wardle.example.com), C(service), C(namespace),
         C(address), such as C(127.0.0.1:8443), and C(ca), the path of the certificate of the authority that signed what
         the extension API server serves with. That must be valid for C(SERVICE.NAMESPACE.svc).
@@ -263,9 +265,9 @@ options:
     default: 365
   renew_certificates:
     description:
-      - Makes all certificates anew in this run, those of nodes too, and starts again what runs with them. Each run with it does so.
+      - Renews all certificates in this run, those of nodes too, and starts again what runs with them. Each run with it does so.
       - Authorities stay. To replace one, remove its C(.crt) and C(.key) in C(pki) of O(state_dir) and run the module - what it signed is
-        made anew with it, and whoever trusts it from elsewhere (copies of the kubeconfig, kubelets, extension API servers) needs the new
+        renewed with it, and whatever trusts it from elsewhere (copies of the kubeconfig, kubelets, extension API servers) needs the new
         files before anything answers it again. The key pair of ServiceAccount tokens is never renewed, since that ends every token.
     type: bool
     default: false
@@ -443,14 +445,14 @@ seconds:
 """
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run
-from ansible_collections.ballast.kube.plugins.module_utils._core.feature import Feature
-from ansible_collections.ballast.kube.plugins.module_utils._plane.desired import ControlPlane
-from ansible_collections.ballast.kube.plugins.module_utils._plane.engine import ENGINE
-from ansible_collections.ballast.kube.plugins.module_utils._plane.spec import MAKE
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.engine import ENGINE
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.request import ControlPlaneRequest
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.spec import MAKE
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.feature import Feature, from_options
 
 
 def main():
-    run(Feature(name="plane", spec=MAKE, desired=ControlPlane.from_params, engine=ENGINE))
+    run(Feature(name="plane", spec=MAKE, desired=from_options(ControlPlaneRequest.from_params), engine=ENGINE))
 
 
 if __name__ == "__main__":

@@ -130,13 +130,13 @@ seconds:
 """
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run
-from ansible_collections.ballast.kube.plugins.module_utils._core.feature import Feature
-from ansible_collections.ballast.kube.plugins.module_utils._plane.operations.backup import ENGINE, Backup
-from ansible_collections.ballast.kube.plugins.module_utils._plane.operations.spec import BACKUP
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.operations.backup import ENGINE, BackupRequest
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.operations.spec import BACKUP
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.feature import Feature, from_options
 
 
 def main():
-    run(Feature(name="plane", spec=BACKUP, desired=Backup.from_params, engine=ENGINE))
+    run(Feature(name="plane", spec=BACKUP, desired=from_options(BackupRequest.from_params), engine=ENGINE))
 
 
 if __name__ == "__main__":

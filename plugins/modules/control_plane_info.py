@@ -150,7 +150,7 @@ certificates:
       type: str
       sample: /var/lib/ballast/lab/plane/pki/apiserver.crt
     subject:
-      description: Its subject; null where the file holds no certificate of ours.
+      description: Its subject; null where the file holds no certificate that this collection makes.
       type: str
       sample: CN=kube-apiserver
     authority:
@@ -161,7 +161,7 @@ certificates:
       type: str
       sample: "2027-11-21T10:14:31Z"
     fault:
-      description: Why the next run of M(ballast.kube.control_plane) makes it anew, such as its end in less than 30 days; empty when it does not.
+      description: Why the next run of M(ballast.kube.control_plane) renews it, such as its end in less than 30 days; empty when it does not.
       type: str
 served:
   description: What the API server serves, custom resources and those of extension API servers included; null while it does not say.
@@ -320,6 +320,7 @@ drift:
 readiness:
   description:
     - The measured answers to the production readiness questionnaire, as the role P(ballast.kube.readiness#role) reads them.
+    - Where failure modes explain an answer, its C(text) or C(remedy) may be empty. The report of M(ballast.kube.readiness_info) fills it in.
     - Where no control plane is in O(state_dir), this alone is returned, and says so.
   returned: success and O(readiness=true)
   type: dict
@@ -329,14 +330,13 @@ seconds:
   type: dict
 """
 
-from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_info
-from ansible_collections.ballast.kube.plugins.module_utils._core.feature import Feature
-from ansible_collections.ballast.kube.plugins.module_utils._plane.info.engine import READER, Reading
-from ansible_collections.ballast.kube.plugins.module_utils._plane.spec import INFO
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_info, with_seconds
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.info.read import read_params
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.spec import INFO
 
 
 def main():
-    run_info(Feature(name="plane", spec=INFO, desired=Reading.from_params, engine=READER))
+    run_info(INFO, with_seconds(read_params))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ description:
   - Puts what M(ballast.kube.control_plane_backup) wrote into the state directory of a control plane that is not there yet, or is stopped.
   - Every digest is verified, and the data directory of etcd is made and checked, before anything that is there is changed. What it takes
     the place of is moved aside and never removed by this module.
-  - M(ballast.kube.control_plane) then starts it. That makes certificates anew which the restored authority did not sign, and fails
+  - M(ballast.kube.control_plane) then starts it. That replaces certificates which the restored authority did not sign, and fails
     unless etcd has the revision and the number of keys of the backup.
   - The revision that clients see is ahead of that in the backup by 1000000000, so that none of them takes the data for what it knows
     already.
@@ -107,13 +107,16 @@ seconds:
 """
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run
-from ansible_collections.ballast.kube.plugins.module_utils._core.feature import Feature
-from ansible_collections.ballast.kube.plugins.module_utils._plane.operations.restore import ENGINE, Restore
-from ansible_collections.ballast.kube.plugins.module_utils._plane.operations.spec import RESTORE
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.operations.restore import (
+    ENGINE,
+    RestoreRequest,
+)
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.operations.spec import RESTORE
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.feature import Feature, from_options
 
 
 def main():
-    run(Feature(name="plane", spec=RESTORE, desired=Restore.from_params, engine=ENGINE))
+    run(Feature(name="plane", spec=RESTORE, desired=from_options(RestoreRequest.from_params), engine=ENGINE))
 
 
 if __name__ == "__main__":

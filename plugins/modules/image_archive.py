@@ -30,8 +30,9 @@ attributes:
 options:
   path:
     description:
-      - The archive, an absolute path that ends in C(.tar). Whatever file is there is replaced.
-      - While it is built, the same path with C(.build) and C(.lock) appended is used as well.
+      - The archive, an absolute path that ends in C(.tar). An archive of this module is replaced. Any other file, a link, and a file that
+        others may write are refused.
+      - While it is built, a directory beside it, and the same path with C(.lock) appended, are used as well.
     type: path
     required: true
   images:
@@ -230,13 +231,21 @@ seconds:
 """
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run
-from ansible_collections.ballast.kube.plugins.module_utils._core.feature import Feature
-from ansible_collections.ballast.kube.plugins.module_utils._images.definitions import SPEC, Desired
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.feature import Feature, from_options
+from ansible_collections.ballast.kube.plugins.module_utils._images.definitions import SPEC, ImageArchiveRequest
 from ansible_collections.ballast.kube.plugins.module_utils._images.engine import ENGINE
 
 
 def main() -> None:
-    run(Feature(name="images", spec=SPEC, desired=Desired.from_params, engine=ENGINE))
+    run(
+        Feature(
+            name="images",
+            spec=SPEC,
+            desired=from_options(ImageArchiveRequest.from_params),
+            engine=ENGINE,
+            needs_root=False,
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -75,14 +75,14 @@ seconds:
   type: dict
 """
 
-from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_info
-from ansible_collections.ballast.kube.plugins.module_utils._core.feature import Feature
-from ansible_collections.ballast.kube.plugins.module_utils._images.definitions import INFO_SPEC, Desired
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import report_of, run_info
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.feature import from_options
+from ansible_collections.ballast.kube.plugins.module_utils._images.definitions import INFO_SPEC, ImageArchiveRequest
 from ansible_collections.ballast.kube.plugins.module_utils._images.engine import ENGINE
 
 
 def main() -> None:
-    run_info(Feature(name="images", spec=INFO_SPEC, desired=Desired.from_params, engine=ENGINE))
+    run_info(INFO_SPEC, report_of(ENGINE, from_options(ImageArchiveRequest.from_params)), needs_root=False)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
   - ballast.kube._attributes
+  - ballast.kube._connection
   - ballast.kube._attributes.events
 attributes:
   check_mode:
@@ -33,15 +34,12 @@ options:
     type: str
     default: present
     choices: [present, absent]
-  kubeconfig:
-    description: Kubeconfig of a client that may change MutatingAdmissionPolicies and their bindings. YAML or JSON.
-    type: path
-    required: true
   annotation:
     description: The annotation, as C(priority.annotation) of the proxy names it.
     type: str
     default: image-pulls.ballast.dev/priority
 notes:
+  - The client of the kubeconfig may change MutatingAdmissionPolicies and their bindings.
   - Kubernetes serves MutatingAdmissionPolicy from 1.36 on, and 1.34 and 1.35 where it is switched on. Where it is not served, the module fails and
     says so.
 seealso:
@@ -79,12 +77,24 @@ seconds:
 """
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run
-from ansible_collections.ballast.kube.plugins.module_utils._core.feature import Feature
-from ansible_collections.ballast.kube.plugins.module_utils._pulls.priority.engine import ENGINE, SPEC, Desired
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.feature import Feature, from_options
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.priority.engine import (
+    ENGINE,
+    SPEC,
+    ImagePullPriorityRequest,
+)
 
 
 def main() -> None:
-    run(Feature("image-pull-priority", spec=SPEC, desired=Desired.from_params, engine=ENGINE))
+    run(
+        Feature(
+            "image-pull-priority",
+            spec=SPEC,
+            desired=from_options(ImagePullPriorityRequest.from_params),
+            engine=ENGINE,
+            needs_root=False,
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@ description:
     container runtime, but holds pulls of images back where as many as O(max_in_flight) are under way. See C(docs/pull-proxy.md).
   - It changes no kubelet. A kubelet is pointed at its socket by C(imageServiceEndpoint), see M(ballast.kube.image_pulls); the role
     C(ballast.kube.image_pull_proxy) does both.
-  - A change of limits is told to the running proxy and ends no pull. A change of O(listeners) or O(metrics), and a new version of the program, start
-    it anew; pulls that are under way may end within O(drain).
+  - The running proxy takes a change of limits and ends no pull. A change of O(listeners) or O(metrics), and a new version of the program,
+    restart it; pulls that are under way may end within O(drain).
   - What fails is undone. It is over when the running proxy says that it works with these settings.
 author:
   - ballast.kube contributors (@ballast-kube)
@@ -106,7 +106,7 @@ options:
     description: How long pulls that are under way may go on when the proxy is ended. The default is V(30s).
     type: str
 notes:
-  - C(/usr/bin/python3) of the host needs Debian's packages python3-grpcio, python3-prometheus-client and python3-yaml.
+  - C(/usr/bin/python3) of the host needs Debian's packages python3-grpcio, python3-hpack, python3-prometheus-client and python3-yaml.
 seealso:
   - module: ballast.kube.image_pull_proxy_info
   - module: ballast.kube.image_pull_priority

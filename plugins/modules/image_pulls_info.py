@@ -36,8 +36,9 @@ EXAMPLES = r"""
 RETURN = r"""
 kubelet:
   description:
-    - C(service), C(running), C(config_dir), C(read_back) (whether the values are from C(/configz)), and C(settings), which has by key C(value) and
-      C(source), a file, a flag or C(default). C(unread) says why part of it is not known.
+    - C(service), C(running), C(managed_by) (the distribution that runs and configures it, such as V(k3s), or empty), C(config_dir), C(read_back)
+      (whether the values are from C(/configz)), and C(settings), which has by key C(value) and C(source), a file, a flag or C(default).
+    - C(unread) says why part of it is not known.
   returned: success
   type: dict
   sample:
@@ -60,19 +61,20 @@ host:
 readiness:
   description:
     - What was measured of the feature's production readiness, as the report of M(ballast.kube.readiness_info) takes it - C(feature),
-      C(answers) by name, each with C(verdict), C(text), C(how), C(remedy), C(figures) and C(lines), C(present), the failure modes that
-      were found, and C(versions).
+      C(answers) by name, each with C(verdict), C(text), C(how), C(remedy), C(figures), C(lines) and C(failure_modes), C(present), the
+      failure modes that were found, and C(versions).
+    - Where failure modes explain an answer, its C(text) or C(remedy) may be empty. The report fills it in.
   returned: O(readiness=true)
   type: dict
 """
 
-from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_reading
-from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.inquiry import read_params
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_info
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.info import read_params
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.model import INFO_SPEC
 
 
 def main() -> None:
-    run_reading(INFO_SPEC, read_params)
+    run_info(INFO_SPEC, read_params)
 
 
 if __name__ == "__main__":

@@ -115,12 +115,21 @@ seconds:
 """
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run
-from ansible_collections.ballast.kube.plugins.module_utils._core.feature import Feature
-from ansible_collections.ballast.kube.plugins.module_utils._instance.hostnet import ENGINE, REQUIRED_IF, SPEC, Desired
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.feature import Feature
+from ansible_collections.ballast.kube.plugins.module_utils._instance.hostnet import (
+    ENGINE,
+    REQUIRED_IF,
+    SPEC,
+    HostNetworkRequest,
+)
 
 
 def main():
-    run(Feature(name="network", spec=SPEC, desired=Desired.from_params, engine=ENGINE, required_if=REQUIRED_IF))
+    run(
+        Feature(
+            name="network", spec=SPEC, desired=HostNetworkRequest.from_params, engine=ENGINE, required_if=REQUIRED_IF
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -10,10 +10,10 @@ module: kube_proxy
 short_description: Bring a node's kube-proxy to a mode, without losing a connection
 version_added: 0.1.0
 description:
-  - Sets the mode of this node's kube-proxy explicitly, and other keys of its configuration. A change of the mode is carried by a bridge, rules of
+  - Sets the mode of this node's kube-proxy explicitly, and other keys of its configuration. A change of the mode is carried by a takeover table, rules of
     ours that stand before kube-proxy's and are kept as the API has the Services, until kube-proxy's new rules are proven. See
     C(docs/kube-proxy-backends.md).
-  - What is done is in a journal on the node. What fails is undone; so is what a killed run began, by the next one or by the guard, a small
+  - What is done is in a journal on the node. What fails is undone; so is what a killed run began, by the next one or by the watchdog, a small
     service that stays on the node while a change is under way.
 author:
   - ballast.kube contributors (@ballast-kube)
@@ -53,7 +53,7 @@ options:
   verify_seconds:
     description:
       - How long kube-proxy may take until it is in order after its start, and its rules are as the Services mean them.
-      - It costs nobody anything, as the bridge stands. On a large cluster the first synchronisation takes minutes,
+      - Traffic is unaffected; the takeover table stays active. On a large cluster the first synchronisation takes minutes,
         with C(iptables-nft) and 10,000 Services up to a quarter of an hour.
     type: int
     default: 1800
@@ -75,7 +75,7 @@ EXAMPLES = r"""
     mode: nftables
     confirm_within: 120
 
-- name: Reach it anew
+- name: Reconnect
   ansible.builtin.meta: reset_connection
 
 - name: Keep the change
@@ -113,7 +113,7 @@ armed:
   returned: success, not in check mode
   type: bool
 bridged:
-  description: Whether rules of a bridge are there.
+  description: Whether a takeover table is there.
   returned: success, not in check mode
   type: bool
 went_back:
@@ -138,7 +138,7 @@ seconds:
 """
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.feature import FEATURE
+from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.feature import FEATURE
 
 
 def main() -> None:

@@ -13,12 +13,13 @@ description:
   - A cluster of kubeadm has one ConfigMap and one DaemonSet of kube-proxy for all nodes. This module makes a second of each, for another
     mode, to which a node belongs by its label C(ballast.kube/kube-proxy-mode), and in the end makes one of each of them again.
   - It runs where a kubeconfig of an administrator is, and changes no node. M(ballast.kube.kube_proxy) moves a node, by its label.
-  - No pod of kube-proxy is started anew on a node that is not moved. While there are canaries the original DaemonSet has the
+  - No pod of kube-proxy restarts on a node that is not moved. While there are canaries the original DaemonSet has the
     update strategy V(OnDelete) and a node affinity; an annotation keeps what both were before.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
   - ballast.kube._attributes
+  - ballast.kube._connection
   - ballast.kube._attributes.events
 attributes:
   check_mode:
@@ -28,10 +29,6 @@ attributes:
   idempotent:
     support: full
 options:
-  kubeconfig:
-    description: Kubeconfig of a client that may change DaemonSets, ConfigMaps and pods of O(namespace), and labels of nodes. YAML or JSON.
-    type: path
-    required: true
   namespace:
     description: Namespace of the DaemonSet.
     type: str
@@ -64,6 +61,7 @@ options:
     default: canary
     choices: [canary, final, absent]
 notes:
+  - The client of the kubeconfig may change DaemonSets, ConfigMaps and pods of O(namespace), and labels of nodes.
   - The pods of the second DaemonSet have other values in those labels that the original selects its pods by, C(k8s-app=kube-proxy-nftables) for
     C(k8s-app=kube-proxy).
 """
@@ -148,13 +146,21 @@ seconds:
 """
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run
-from ansible_collections.ballast.kube.plugins.module_utils._core.feature import Feature
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.daemonset.engine import ENGINE
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.daemonset.model import SPEC, Desired
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.feature import Feature, from_options
+from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.daemonset.engine import ENGINE
+from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.daemonset.model import SPEC, DaemonSetRequest
 
 
 def main():
-    run(Feature(name="kube-proxy", spec=SPEC, desired=Desired.from_params, engine=ENGINE))
+    run(
+        Feature(
+            name="kube-proxy",
+            spec=SPEC,
+            desired=from_options(DaemonSetRequest.from_params),
+            engine=ENGINE,
+            needs_root=False,
+        )
+    )
 
 
 if __name__ == "__main__":

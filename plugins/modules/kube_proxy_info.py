@@ -76,7 +76,7 @@ armed:
   returned: success
   type: bool
 bridged:
-  description: Whether rules of a bridge are there.
+  description: Whether a takeover table is there.
   returned: success
   type: bool
 went_back:
@@ -102,19 +102,20 @@ differences:
 readiness:
   description:
     - What was measured of the feature's production readiness, as the report of M(ballast.kube.readiness_info) takes it - C(feature),
-      C(answers) by name, each with C(verdict), C(text), C(how), C(remedy), C(figures) and C(lines), C(present), the failure modes that
-      were found, and C(versions).
+      C(answers) by name, each with C(verdict), C(text), C(how), C(remedy), C(figures), C(lines) and C(failure_modes), C(present), the
+      failure modes that were found, and C(versions).
+    - Where failure modes explain an answer, its C(text) or C(remedy) may be empty. The report fills it in.
   returned: O(readiness=true)
   type: dict
 """
 
-from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_reading
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.info import read
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.request import INFO_SPEC
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_info
+from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.info import read
+from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.request import INFO_SPEC
 
 
 def main() -> None:
-    run_reading(INFO_SPEC, read)
+    run_info(INFO_SPEC, read)
 
 
 if __name__ == "__main__":

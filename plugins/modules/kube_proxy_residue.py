@@ -36,7 +36,7 @@ options:
     type: str
     default: 127.0.0.1:10249
   migration_dir:
-    description: Where M(ballast.kube.kube_proxy) keeps its journal. While a change of the mode is at work, its bridge stays.
+    description: Where M(ballast.kube.kube_proxy) keeps its journal. While a change of the mode is at work, its takeover table stays.
     type: path
     default: /var/lib/ballast/kube-proxy
 """
@@ -108,12 +108,16 @@ diff:
 """
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run
-from ansible_collections.ballast.kube.plugins.module_utils._core.feature import Feature
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.residue.engine import ENGINE, SPEC, Desired
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.feature import Feature
+from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.cleanup.engine import (
+    ENGINE,
+    SPEC,
+    CleanupRequest,
+)
 
 
 def main() -> None:
-    run(Feature("kube_proxy_residue", spec=SPEC, desired=Desired.from_params, engine=ENGINE))
+    run(Feature("kube_proxy_residue", spec=SPEC, desired=CleanupRequest.from_params, engine=ENGINE))
 
 
 if __name__ == "__main__":

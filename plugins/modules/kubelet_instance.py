@@ -13,7 +13,7 @@ description:
   - Runs node instances on this host. Each is a kubelet with its own containerd and kube-proxy, network namespace, mount namespace,
     cgroup with limits, CNI network, certificates, ports and logs.
   - The services are systemd units where PID 1 is systemd, else they run under runit.
-  - What belongs to an instance is listed in a ledger in O(state_dir), and is removed by it.
+  - What belongs to an instance is listed in a journal in O(state_dir), and is removed by it.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -146,7 +146,7 @@ seconds:
 """
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run
-from ansible_collections.ballast.kube.plugins.module_utils._core.feature import Feature
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.feature import Feature
 from ansible_collections.ballast.kube.plugins.module_utils._instance.engine import ENGINE
 from ansible_collections.ballast.kube.plugins.module_utils._instance.record import desired_over_record
 from ansible_collections.ballast.kube.plugins.module_utils._instance.spec import REQUIRED_IF, SPEC

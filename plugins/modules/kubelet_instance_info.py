@@ -101,8 +101,9 @@ options:
 readiness:
   description:
     - What was measured of the feature's production readiness, as the report of M(ballast.kube.readiness_info) takes it - C(feature),
-      C(answers) by name, each with C(verdict), C(text), C(how), C(remedy), C(figures) and C(lines), C(present), the failure modes that
-      were found, and C(versions).
+      C(answers) by name, each with C(verdict), C(text), C(how), C(remedy), C(figures), C(lines) and C(failure_modes), C(present), the
+      failure modes that were found, and C(versions).
+    - Where failure modes explain an answer, its C(text) or C(remedy) may be empty. The report fills it in.
     - Of an instance that is there and not named in O(instances) nothing is measured, and the answers say so.
   returned: O(readiness=true)
   type: dict
@@ -112,13 +113,12 @@ seconds:
   type: dict
 """
 
-from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_info
-from ansible_collections.ballast.kube.plugins.module_utils._core.feature import Feature
-from ansible_collections.ballast.kube.plugins.module_utils._instance.info import INFO_SPEC, READER, Asked
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_info, with_seconds
+from ansible_collections.ballast.kube.plugins.module_utils._instance.info import INFO_SPEC, read_params
 
 
 def main():
-    run_info(Feature(name="instance", spec=INFO_SPEC, desired=Asked.from_params, engine=READER))
+    run_info(INFO_SPEC, with_seconds(read_params))
 
 
 if __name__ == "__main__":

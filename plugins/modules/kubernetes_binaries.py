@@ -143,14 +143,14 @@ seconds:
 """
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run
-from ansible_collections.ballast.kube.plugins.module_utils._binaries.desired import Desired
 from ansible_collections.ballast.kube.plugins.module_utils._binaries.engine import ENGINE
+from ansible_collections.ballast.kube.plugins.module_utils._binaries.request import BinariesRequest
 from ansible_collections.ballast.kube.plugins.module_utils._binaries.spec import MAKE
-from ansible_collections.ballast.kube.plugins.module_utils._core.feature import Feature
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.feature import Feature
 
 
 def main():
-    run(Feature(name="binaries", spec=MAKE, desired=Desired.from_params, engine=ENGINE))
+    run(Feature(name="binaries", spec=MAKE, desired=BinariesRequest.from_params, engine=ENGINE, needs_root=False))
 
 
 if __name__ == "__main__":

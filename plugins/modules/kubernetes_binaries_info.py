@@ -79,15 +79,19 @@ seconds:
   type: dict
 """
 
-from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_info
-from ansible_collections.ballast.kube.plugins.module_utils._binaries.desired import Desired
-from ansible_collections.ballast.kube.plugins.module_utils._binaries.engine import READER
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_info, with_seconds
+from ansible_collections.ballast.kube.plugins.module_utils._binaries.engine import read_damage
+from ansible_collections.ballast.kube.plugins.module_utils._binaries.request import BinariesRequest
 from ansible_collections.ballast.kube.plugins.module_utils._binaries.spec import READ
-from ansible_collections.ballast.kube.plugins.module_utils._core.feature import Feature
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
 
 
 def main():
-    run_info(Feature(name="binaries", spec=READ, desired=Desired.from_params, engine=READER))
+    run_info(
+        READ,
+        with_seconds(lambda host, params: read_damage(Context(BinariesRequest.from_params(params, host), host))),
+        needs_root=False,
+    )
 
 
 if __name__ == "__main__":

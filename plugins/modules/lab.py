@@ -33,7 +33,7 @@ options:
     default: present
     choices: [present, absent]
   lab_dir:
-    description: Directory of the lab.
+    description: Directory of the lab. One that does not exist yet or is empty, or that of a lab; a directory with other files is refused.
     type: path
     default: /var/lib/ballast/lab
   name:
@@ -132,7 +132,7 @@ seconds:
 """
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run
-from ansible_collections.ballast.kube.plugins.module_utils._core.feature import Feature
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.feature import Feature
 from ansible_collections.ballast.kube.plugins.module_utils._lab.engine import ENGINE, SPEC, desired_from_params
 
 

@@ -78,12 +78,12 @@ seconds:
 """
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run
-from ansible_collections.ballast.kube.plugins.module_utils._core.feature import Feature
-from ansible_collections.ballast.kube.plugins.module_utils._lab.check import ENGINE, SPEC, Desired
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.feature import Feature, from_options
+from ansible_collections.ballast.kube.plugins.module_utils._lab.check import ENGINE, SPEC, CheckRequest
 
 
 def main():
-    run(Feature(name="check", spec=SPEC, desired=Desired.from_params, engine=ENGINE))
+    run(Feature(name="check", spec=SPEC, desired=from_options(CheckRequest.from_params), engine=ENGINE))
 
 
 if __name__ == "__main__":

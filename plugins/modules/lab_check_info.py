@@ -46,13 +46,13 @@ seconds:
   type: dict
 """
 
-from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_info
-from ansible_collections.ballast.kube.plugins.module_utils._core.feature import Feature
-from ansible_collections.ballast.kube.plugins.module_utils._lab.check import SPEC, STATUS, Desired
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_info, with_seconds
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._lab.check import SPEC, CheckRequest, read_status
 
 
 def main():
-    run_info(Feature(name="check", spec=SPEC, desired=Desired.from_params, engine=STATUS))
+    run_info(SPEC, with_seconds(lambda host, params: read_status(Context(CheckRequest.from_params(params), host))))
 
 
 if __name__ == "__main__":

@@ -135,12 +135,12 @@ seconds:
 """
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run
-from ansible_collections.ballast.kube.plugins.module_utils._core.feature import Feature
-from ansible_collections.ballast.kube.plugins.module_utils._vm.image import ENGINE, SPEC, ImageDesired
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.feature import Feature, from_options
+from ansible_collections.ballast.kube.plugins.module_utils._vm.image import ENGINE, SPEC, ImageRequest
 
 
 def main():
-    run(Feature(name="image", spec=SPEC, desired=ImageDesired.from_params, engine=ENGINE))
+    run(Feature(name="image", spec=SPEC, desired=from_options(ImageRequest.from_params), engine=ENGINE))
 
 
 if __name__ == "__main__":

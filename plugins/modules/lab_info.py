@@ -39,12 +39,12 @@ parts:
   type: dict
 """
 
-from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_reading
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_info
 from ansible_collections.ballast.kube.plugins.module_utils._lab.engine import INFO_SPEC, read_lab
 
 
 def main():
-    run_reading(INFO_SPEC, lambda host, params: read_lab(host, params["lab_dir"]))
+    run_info(INFO_SPEC, lambda host, params: read_lab(host, params["lab_dir"]), needs_root=False)
 
 
 if __name__ == "__main__":

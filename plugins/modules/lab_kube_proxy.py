@@ -87,12 +87,12 @@ seconds:
 """
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run
-from ansible_collections.ballast.kube.plugins.module_utils._core.feature import Feature
-from ansible_collections.ballast.kube.plugins.module_utils._lab.kube_proxy import ENGINE, SPEC, Desired
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.feature import Feature, from_options
+from ansible_collections.ballast.kube.plugins.module_utils._lab.kube_proxy import ENGINE, SPEC, LabKubeProxyRequest
 
 
 def main():
-    run(Feature(name="kube-proxy", spec=SPEC, desired=Desired.from_params, engine=ENGINE))
+    run(Feature(name="kube-proxy", spec=SPEC, desired=from_options(LabKubeProxyRequest.from_params), engine=ENGINE))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,9 @@ version_added: 0.1.0
 description:
   - Writes one archive with the lab's events, the logs of its services, the consoles of its virtual machines, the objects of its API and
     the network state of its nodes, into C(logs) in the lab's directory.
-  - Keys, certificates and the content of containers do not go in.
+  - Of the processes of the host it names those of the lab's own services. Of pods it holds no environment, commands, arguments and annotations.
+  - Keys, certificates, Secrets and ConfigMaps do not go in. Passwords, tokens and credentials in URLs are replaced by C((redacted)).
+  - The end of each log goes in. The archive has the mode 0600, and at most 128 MiB of content.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:

@@ -109,12 +109,12 @@ seconds:
 """
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run
-from ansible_collections.ballast.kube.plugins.module_utils._core.feature import Feature
-from ansible_collections.ballast.kube.plugins.module_utils._lab.nodes import ENGINE, SPEC, Desired
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.feature import Feature, from_options
+from ansible_collections.ballast.kube.plugins.module_utils._lab.nodes import ENGINE, SPEC, NodesRequest
 
 
 def main():
-    run(Feature(name="nodes", spec=SPEC, desired=Desired.from_params, engine=ENGINE))
+    run(Feature(name="nodes", spec=SPEC, desired=from_options(NodesRequest.from_params), engine=ENGINE))
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ attributes:
 options:
   state:
     description:
-      - V(present) boots the machines that do not run, and those whose options have changed anew.
+      - V(present) boots the machines that do not run, and reboots those whose options have changed.
       - V(stopped) powers them off and keeps their disks.
       - V(absent) ends and removes every machine of O(state_dir), with its disk.
     type: str
@@ -39,7 +39,7 @@ options:
     description:
       - What runs the machines. V(kvm) and V(tcg) are QEMU, with and without the help of the processor. V(uml) is User Mode Linux, a kernel
         that is a process; it needs no help of the processor, runs at native speed, and has one processor.
-      - V(auto) is the first of V(kvm), V(uml) and V(tcg) that boots within a time limit. This is tried once until this machine starts anew,
+      - V(auto) is the first of V(kvm), V(uml) and V(tcg) that boots within a time limit. This is tried once until this machine reboots,
         also in check mode, and kept in O(cache_dir). Existing machines keep their engine.
     type: str
     default: auto
@@ -238,13 +238,13 @@ seconds:
 """
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run
-from ansible_collections.ballast.kube.plugins.module_utils._core.feature import Feature
-from ansible_collections.ballast.kube.plugins.module_utils._vm.model import SPEC, VmDesired
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.feature import Feature, from_options
+from ansible_collections.ballast.kube.plugins.module_utils._vm.model import SPEC, VmRequest
 from ansible_collections.ballast.kube.plugins.module_utils._vm.vm import ENGINE
 
 
 def main():
-    run(Feature(name="vm", spec=SPEC, desired=VmDesired.from_params, engine=ENGINE))
+    run(Feature(name="vm", spec=SPEC, desired=from_options(VmRequest.from_params), engine=ENGINE))
 
 
 if __name__ == "__main__":

@@ -74,14 +74,14 @@ seconds:
   type: dict
 """
 
-from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_info
-from ansible_collections.ballast.kube.plugins.module_utils._core.feature import Feature
-from ansible_collections.ballast.kube.plugins.module_utils._vm.model import INFO_SPEC, VmDesired
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import report_of, run_info
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.feature import from_options
+from ansible_collections.ballast.kube.plugins.module_utils._vm.model import INFO_SPEC, VmRequest
 from ansible_collections.ballast.kube.plugins.module_utils._vm.vm import ENGINE
 
 
 def main():
-    run_info(Feature(name="vm", spec=INFO_SPEC, desired=VmDesired.to_read, engine=ENGINE))
+    run_info(INFO_SPEC, report_of(ENGINE, from_options(VmRequest.to_read)))
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ attributes:
 notes:
   - The host keeps what the module runs in C(/var/cache/ballast/engines), so that it is sent once and not by each run. It goes with the last thing that
     this collection made there. See C(docs/fleet.md).
-  - With O(image_pull_proxy), C(/usr/bin/python3) of the host needs Debian's packages python3-grpcio, python3-prometheus-client and python3-yaml.
+  - With O(image_pull_proxy), C(/usr/bin/python3) of the host needs Debian's packages python3-grpcio, python3-hpack, python3-prometheus-client and python3-yaml.
 seealso:
   - module: ballast.kube.image_pull_proxy
   - module: ballast.kube.image_pulls
@@ -86,7 +86,7 @@ kube_proxy:
   type: dict
 """
 
-from ansible_collections.ballast.kube.plugins.module_utils._ansible.kept import run_kept
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.engine_cache.start import run_kept
 from ansible_collections.ballast.kube.plugins.module_utils._node.kept import MAIN
 
 

@@ -77,12 +77,12 @@ nodes:
       type: str
 """
 
-from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_reading
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_info
 from ansible_collections.ballast.kube.plugins.module_utils._instance.credentials import SPEC, read_credentials
 
 
 def main():
-    run_reading(SPEC, read_credentials)
+    run_info(SPEC, read_credentials, secret=True, needs_root=False)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ options:
     choices: [present, absent]
     default: present
   plane_dir:
-    description: Directory of the plane.
+    description: Directory of the plane. One that does not exist yet or is empty, or that of a plane; a directory with other files is refused.
     type: path
     required: true
   name:
@@ -44,7 +44,7 @@ options:
   address:
     description:
       - IPv4 address that it listens on. The default for a new one is V(127.0.0.1).
-      - With another address the ports are chosen anew.
+      - With another address new ports are chosen.
     type: str
   options:
     description:
@@ -136,13 +136,24 @@ seconds:
 """
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run
-from ansible_collections.ballast.kube.plugins.module_utils._ansible.typed import typed
-from ansible_collections.ballast.kube.plugins.module_utils._core.feature import Feature
-from ansible_collections.ballast.kube.plugins.module_utils._plane.named.engine import ENGINE, SPEC, named_from_params
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.typed import read_typed
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.named.engine import (
+    ENGINE,
+    SPEC,
+    resolve_request,
+)
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.feature import Feature
 
 
 def main():
-    run(Feature(name="plane", spec=SPEC, desired=lambda params: named_from_params(params, typed), engine=ENGINE))
+    run(
+        Feature(
+            name="plane",
+            spec=SPEC,
+            desired=lambda params, host: resolve_request(params, host, read_typed),
+            engine=ENGINE,
+        )
+    )
 
 
 if __name__ == "__main__":

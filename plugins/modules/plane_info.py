@@ -36,12 +36,12 @@ plane:
   type: dict
 """
 
-from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_reading
-from ansible_collections.ballast.kube.plugins.module_utils._plane.named.engine import INFO_SPEC, read_plane
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_info
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.named.engine import INFO_SPEC, read_named
 
 
 def main():
-    run_reading(INFO_SPEC, lambda host, params: read_plane(host, params["plane_dir"]))
+    run_info(INFO_SPEC, lambda host, params: read_named(host, params["plane_dir"]), needs_root=False)
 
 
 if __name__ == "__main__":

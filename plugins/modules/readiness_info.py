@@ -13,6 +13,7 @@ description:
   - Puts together what the info modules of the features returned with O(ignore:readiness=true) on each host, judges it, and returns a
     report in the order of the production readiness questionnaire of Kubernetes' enhancement proposals.
   - Looks at no host and writes nothing. It runs where the answers were brought together, which is the controller.
+  - The answers in words and the failure modes of each feature are documents of this collection. The module reads them on the controller.
   - What a host returned that is no answer, and a host that returned nothing, are said in the report and keep it from being green.
 author:
   - ballast.kube contributors (@ballast-kube)
@@ -102,6 +103,13 @@ options:
             description: What was seen.
             type: str
             default: ''
+  documents:
+    description:
+      - For internal use. What this collection says of each feature, which the module's action plugin reads on the controller and gives here.
+      - What a task gives is replaced.
+    type: list
+    elements: raw
+    default: []
 """
 
 EXAMPLES = r"""
@@ -173,12 +181,12 @@ failure:
   type: str
 """
 
-from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_reading
-from ansible_collections.ballast.kube.plugins.module_utils._readiness.info import SPEC, read_readiness
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_info
+from ansible_collections.ballast.kube.plugins.module_utils._production_readiness.info import SPEC, read_readiness
 
 
 def main() -> None:
-    run_reading(SPEC, read_readiness)
+    run_info(SPEC, read_readiness, needs_root=False)
 
 
 if __name__ == "__main__":

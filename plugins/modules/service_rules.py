@@ -38,7 +38,9 @@ options:
     required: true
     choices: [nftables, iptables, ipvs, winkernel]
   table:
-    description: Name of the nftables table, in both families. The table of kube-proxy is refused.
+    description:
+      - Name of the nftables table, in both families. The table of kube-proxy is refused.
+      - So is a table that this module did not make. It knows its own by an empty chain, C(ballast-service-rules).
     type: str
     default: ballast
   priority_offset:
@@ -60,7 +62,7 @@ EXAMPLES = r"""
 - name: Program this node
   ballast.kube.service_rules:
     backend: nftables
-    snapshot_path: /tmp/snapshot.json
+    snapshot_path: /root/snapshot.json
     node_name: n1
     config:
       clusterCIDR: 10.128.0.0/16
@@ -106,12 +108,21 @@ diff:
 """
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run
-from ansible_collections.ballast.kube.plugins.module_utils._core.feature import Feature
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.engine import ENGINE, REQUIRED_IF, SPEC, Desired
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.feature import Feature
+from ansible_collections.ballast.kube.plugins.module_utils._rules.engine import (
+    ENGINE,
+    REQUIRED_IF,
+    SPEC,
+    ServiceRulesRequest,
+)
 
 
 def main() -> None:
-    run(Feature("service_rules", spec=SPEC, desired=Desired.from_params, engine=ENGINE, required_if=REQUIRED_IF))
+    run(
+        Feature(
+            "service_rules", spec=SPEC, desired=ServiceRulesRequest.from_params, engine=ENGINE, required_if=REQUIRED_IF
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -28,22 +28,25 @@ options:
     type: str
     default: ballast
   against:
-    description: V(kernel) asks the kernel, or the dump in its place; V(compiled) asks what the snapshot compiles to.
+    description:
+      - V(kernel) asks the kernel, or the dump in its place; V(compiled) asks what the snapshot compiles to, and reads nothing of this host.
+      - Without O(node_ips), the node has the addresses of the dump, else, for a dump or compiled rules, those of its Node object.
     type: str
     default: kernel
     choices: [kernel, compiled]
   owner:
     description:
-      - Whose rules. V(kube-proxy) knows the layouts of its releases 1.29 to 1.37. With the backends V(iptables) and V(ipvs) there is one layout
-        for both owners.
+      - Whose rules. V(kube-proxy) knows the layouts of its releases 1.29 to 1.37, of V(nftables) those from 1.30 on. With the backends
+        V(iptables) and V(ipvs) there is one layout for both owners.
     type: str
     default: ballast
     choices: [ballast, kube-proxy]
   ruleset_path:
     description:
       - A file on the node with a dump to read instead of the live kernel. For V(nftables) the output of C(nft list ruleset), with or
-        without C(-j); for V(iptables) of C(iptables-save) and C(ip6tables-save); for V(ipvs) these after C(ipvsadm-save -n), C(ipset save)
-        and C(ip -j address).
+        without C(-j); for V(iptables) of C(iptables-save) and C(ip6tables-save); for V(ipvs) these with C(ipvsadm-save -n), C(ipset save)
+        and C(ip -j address), in any order. The forms of these commands for people (C(ipvsadm -Ln), C(ipset list), C(ip address)) are read too.
+      - Prompts, titles and remarks between these outputs are ignored. What the dump lacks is returned as C(missing).
     type: path
   packets:
     description: First packets of connections, each answered.
@@ -99,7 +102,7 @@ EXAMPLES = r"""
   ballast.kube.service_rules_info:
     backend: nftables
     owner: kube-proxy
-    snapshot_path: /tmp/snapshot.json
+    snapshot_path: /root/snapshot.json
     node_name: n1
     audit: true
 """
@@ -107,9 +110,13 @@ EXAMPLES = r"""
 RETURN = r"""
 packets:
   description:
-    - What becomes of each packet, in the order in which they were given. C(endpoints) are all that may be drawn; C(masquerade) says whether
-      the node puts its own address in the place of the source whichever is drawn, C(hairpin) for which it does only because the packet
-      comes from that endpoint itself; C(why) are the rules that had a say.
+    - What happens to each packet, in the order in which they were given. C(verdict) is V(dnat), V(reject), V(drop) or V(pass).
+      It is V(either) where the order of chains at equal priority decides, which neither a dump nor C(nft list) shows; then C(ways) has
+      the different answers. It is V(unknown) for a packet that cannot be followed; then C(problem) names the construct and its rule.
+    - C(endpoints) are all that the kernel may pick. C(masqueraded) says for each of them whether the node replaces the source by its own
+      address, null where that is not known (C(problem) says why, and C(ways) has the answers). C(masquerade) is the value that they have
+      in common, else null. C(hairpin) are those for which it does so only because the packet comes from that endpoint itself.
+    - C(why) are the rules that decided.
   returned: success
   type: list
   elements: dict
@@ -117,14 +124,31 @@ packets:
     - verdict: dnat
       endpoints: ["10.97.0.1:6443"]
       masquerade: false
+      masqueraded: {"10.97.0.1:6443": false}
       hairpin: []
       affinity_seconds: 0
+      ways: []
+      problem: null
       why: [...]
 findings:
   description: Each difference, with its id, severity (V(error) or V(warning)), service, what was expected and found, and what to do.
   returned: success
   type: list
   elements: dict
+missing:
+  description:
+    - The parts that the dump lacks, each with the command that saves it. What depends on such a part is not answered; a family of
+      which nothing was saved is not audited. Empty for a kernel.
+  returned: success
+  type: list
+  elements: dict
+  sample: [{part: iptables table filter, remedy: iptables-save -t filter}]
+warnings:
+  description:
+    - Feature gates and settings that do something else than they seem to, and values of objects that kube-proxy passes over, each with its id.
+  returned: where there are any
+  type: list
+  elements: str
 seconds:
   description: Seconds by stage.
   returned: success
@@ -132,12 +156,12 @@ seconds:
   sample: {parse: 0.01, trace: 0.02, audit: 0.1}
 """
 
-from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_reading
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.inquiry import SPEC, inquire
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_info
+from ansible_collections.ballast.kube.plugins.module_utils._audit.info import SPEC, asks_kernel, trace_and_audit
 
 
 def main() -> None:
-    run_reading(SPEC, inquire)
+    run_info(SPEC, trace_and_audit, needs_root=asks_kernel)
 
 
 if __name__ == "__main__":

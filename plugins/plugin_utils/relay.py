@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Progress of a module on another machine, told on this one while the module runs.
+"""Progress of a module on another machine, shown on this one while the module runs.
 
 Ansible hands over what a module returns when it has ended, and nothing before. So the file of events that the module
 writes there is read again and again over the task's own connection, and what is new is appended to a file here.
@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.events import EventStream, Sink
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import EventStream, Sink
 
 POLL_SECONDS = 1.0
 

@@ -28,31 +28,35 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Optional
 
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.amount import FLOOR, MIB, Amount, total
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import (
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.cluster.facts import (
     CONTAINER,
     LABEL,
     SETTLED,
     Balloon,
 )
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.objects import wanted_objects
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.reading import read_fleet, read_pod
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.request import NEVER_PREEMPT, PRESENT, Request
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import PeerError
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
-from ansible_collections.ballast.kube.plugins.module_utils._core.kubeapi import STRATEGIC_MERGE_PATCH, Api
-from ansible_collections.ballast.kube.plugins.module_utils._core.kubeconfig import credentials
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.cluster.reading import read_fleet, read_pod
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.deployment.objects import build_objects
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.request import (
+    NEVER_PREEMPT,
+    PRESENT,
+    BalloonsRequest,
+)
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.sizing.resources import FLOOR, MIB, Resources, total
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.kube.client import STRATEGIC_MERGE_PATCH, Api
+from ansible_collections.ballast.kube.plugins.module_utils._core.kube.kubeconfig import parse_credentials
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import PeerError
 from tests.bench.balloons_report import write_report
 from tests.bench.lab import machine
 from tests.bench.rules import interrupt, say
 from tests.integration.lab import Lab, lab_named
 
 RESULTS = Path(__file__).resolve().parent / "results/balloons.json"
-NAMESPACE = "kube-system"
+NAMESPACE = "ballast-balloons"
 PAUSE = "ballast.local/pause:1"
 NODES, PODS = "/api/v1/nodes", "/api/v1/pods"
-STEP = Amount(500, 512 * MIB)  # what the node gives and takes
-SPARE = Amount(100, 256 * MIB)  # left free beside, so that nothing else comes in between
+STEP = Resources(500, 512 * MIB)  # what the node gives and takes
+SPARE = Resources(100, 256 * MIB)  # left free beside, so that nothing else comes in between
 DROP_IN = "90-bench-reserved.conf"  # named to be read after what the collection writes
 _LATE_SECONDS = 300
 
@@ -131,7 +135,7 @@ class Bench:
     def __init__(self, lab: Lab) -> None:
         kubeconfig = f"{lab.directory}/admin.kubeconfig"
         text = Path(kubeconfig).read_text(encoding="utf-8")
-        self.api = Api(LocalHost(), credentials(text, base_dir=lab.directory, name=kubeconfig))
+        self.api = Api(LocalHost(), parse_credentials(text, base_dir=lab.directory, name=kubeconfig))
         self.lab = lab
         self.node = str(lab.record["nodes"][0]["name"])
         self.kubeconfig = kubeconfig
@@ -157,21 +161,21 @@ class Bench:
         self.pods.end()
         return {"balloon": balloon, "kubelet": kubelet}
 
-    def balloon_round(self, large: Amount) -> dict[str, dict[str, float]]:
+    def balloon_round(self, large: Resources) -> dict[str, dict[str, float]]:
         with self.waiting_pod() as name:
             shrunk = self.resize(large - STEP)
             bound = self.pods.when(_bound(name), since=shrunk["begun"])
         grown = self.resize(large)
         return {"shrink": _since_begun({**shrunk, "bound": bound}), "grow": _since_begun(grown)}
 
-    def kubelet_round(self, large: Amount) -> dict[str, dict[str, float]]:
+    def kubelet_round(self, large: Resources) -> dict[str, dict[str, float]]:
         with self.waiting_pod() as name:
             shrunk = self.restart(large - STEP)
             bound = self.pods.when(_bound(name), since=shrunk["begun"])
         grown = self.restart(large)
         return {"shrink": _since_begun({**shrunk, "bound": bound}), "grow": _since_begun(grown)}
 
-    def resize(self, size: Amount) -> dict[str, float]:
+    def resize(self, size: Resources) -> dict[str, float]:
         """When it was asked for, answered, allocated and actual."""
         name = self.balloon().name
         quantities = size.as_quantities()
@@ -188,7 +192,7 @@ class Bench:
         )
         return {"begun": begun, "answered": answered, "allocated": allocated, "actual": actual}
 
-    def restart(self, reserved: Optional[Amount]) -> dict[str, float]:
+    def restart(self, reserved: Optional[Resources]) -> dict[str, float]:
         """When it was asked for, and when the Node says so. None is what the lab has."""
         home = f"{self.lab.directory}/nodes/{self.node}"
         path = Path(home, "etc/kubelet.conf.d", DROP_IN)
@@ -232,7 +236,7 @@ class Bench:
 
     @contextmanager
     def balloon_made(self) -> Iterator[None]:
-        request = Request(
+        request = BalloonsRequest(
             state=PRESENT,
             kubeconfig=self.kubeconfig,
             namespace=NAMESPACE,
@@ -245,7 +249,7 @@ class Bench:
             image=PAUSE,
         )
         begun = time.monotonic()
-        for path, body in wanted_objects(request).items():
+        for path, body in build_objects(request).items():
             self.api.create(os.path.dirname(path), body)
         self.pods.when(
             lambda pod: _has_label(pod) and (found := _balloon_of(pod)) is not None and found.state == SETTLED,
@@ -258,18 +262,18 @@ class Bench:
         assert found is not None
         return found
 
-    def room(self) -> Amount:
+    def room(self) -> Resources:
         """What no pod of the node requests, its balloon aside."""
         fleet = read_fleet(self.nodes.latest(), self.pods.latest(), namespace=NAMESPACE).fleet
         node = fleet.nodes[self.node]
         room = node.allocatable - total(pod.requests for pod in node.pods)
-        return Amount(room.cpu, room.memory - room.memory % MIB)
+        return Resources(room.cpu, room.memory - room.memory % MIB)
 
-    def allocatable(self) -> Amount:
+    def allocatable(self) -> Resources:
         (found,) = (amount for item in self.nodes.latest() if (amount := self._allocatable_of(item)) is not None)
         return found
 
-    def _allocatable_of(self, item: Object) -> Optional[Amount]:
+    def _allocatable_of(self, item: Object) -> Optional[Resources]:
         node = read_fleet([item], [], namespace=NAMESPACE).fleet.nodes.get(self.node)
         return None if node is None else node.allocatable
 

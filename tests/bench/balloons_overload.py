@@ -28,11 +28,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.amount import MIB, Amount
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import Node
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.limits import limits_of
-from ansible_collections.ballast.kube.plugins.module_utils._core.cgroup_paths import cgroup_hierarchies
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.cluster.facts import Node
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.resize.limits import limits_of
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.sizing.resources import MIB, Resources
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.cgroup_paths import cgroup_hierarchies
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
 from tests.bench.balloons import DROP_IN
 from tests.bench.lab import machine
 from tests.bench.page import write_between_marks, write_results
@@ -43,7 +43,7 @@ from tests.integration.kube_proxy import eventually
 
 RESULTS = Path(__file__).resolve().parent / "results/balloons_overload.json"
 PAGE = Path(__file__).resolve().parents[2] / "docs/balloons.md"
-TARGETS = {"n1": Amount(300, 1024 * MIB), "n2": Amount(500, 2048 * MIB), "n3": Amount(800, 3072 * MIB)}
+TARGETS = {"n1": Resources(300, 1024 * MIB), "n2": Resources(500, 2048 * MIB), "n3": Resources(800, 3072 * MIB)}
 MODES = ("balloons", "slices", "systemReserved")
 TAKEN = 4000 * MIB  # that each pod tries to have
 BUSYBOX = "ballast.local/busybox:1"

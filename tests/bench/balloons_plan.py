@@ -15,8 +15,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.moves import planned
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.sizing import targets
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.resize.resize_steps import plan_steps
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.sizing.sizing import targets
 from tests.bench.lab import machine
 from tests.bench.page import write_between_marks, write_results
 from tests.unit.balloon.sized import amount, balloon, fleet, node, request
@@ -35,7 +35,7 @@ def run() -> dict[str, Any]:
     seconds, moves = [], 0
     for _round in range(ROUNDS):
         begun = time.perf_counter()
-        moves = len(planned(found, targets(asked, found)))
+        moves = len(plan_steps(found, targets(asked, found)))
         seconds.append(round(time.perf_counter() - begun, 4))
     return {"machine": machine(), "hosts": HOSTS, "nodes": len(names), "moves": moves, "seconds": seconds}
 

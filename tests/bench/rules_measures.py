@@ -20,12 +20,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.config import parse_config
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables import transaction
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.compile import compile_rules
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.objects import Table
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.parse import parse_snapshot
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._rules.config import parse_config
+from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables import transaction
+from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.compile import compile_rules
+from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.objects import Table
+from ansible_collections.ballast.kube.plugins.module_utils._rules.parse import parse_snapshot
 from tests.bench import rules_cluster as cluster
 from tests.bench.rules_nodes import NFTABLES, Node, Running, run_module, running
 from tests.integration.kube_proxy import CONFIG, NODE, NODE_IP, KubeProxy

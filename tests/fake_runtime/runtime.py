@@ -19,6 +19,7 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
@@ -61,6 +62,7 @@ class FakeRuntime:
     cancelled: Counter[str] = field(default_factory=Counter)  # calls that their caller ended, by method
     in_flight: int = 0
     most_in_flight: int = 0
+    _starts: int = 0
 
     async def __aenter__(self) -> FakeRuntime:
         await self.start()
@@ -70,15 +72,18 @@ class FakeRuntime:
         await self.stop()
 
     async def start(self) -> None:
+        """`path` is a link to a socket with a name of its own: gRPC removes a stopped server's socket late, by its name."""
+        self._starts += 1
+        socket = f"{self.path}.{self._starts}"
         self._server = grpc.aio.server(options=_OPTIONS)
         self._server.add_generic_rpc_handlers((_Handlers(self),))
-        self._server.add_insecure_port(f"unix:{self.path}")
+        self._server.add_insecure_port(f"unix:{socket}")
         await self._server.start()
+        os.symlink(socket, self.path)
 
     async def stop(self) -> None:
-        """As when it is killed: its socket's file stays, if it was there."""
         await self._server.stop(None)
-        if os.path.exists(self.path):
+        with suppress(FileNotFoundError):
             os.unlink(self.path)
 
     def calls_of(self, method: str) -> list[Call]:

@@ -9,37 +9,43 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Optional
 
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.amount import MIB, Amount
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.carry import carry_out
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.cluster.facts import (
+    NAMESPACE,
+    TARGET,
+    Fleet,
+    Outcome,
+)
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.cluster.lease import Leases
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.engine import (
     BalloonEngine,
     api_of,
     cluster_of,
     with_limits,
 )
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import TARGET, Fleet, Outcome
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.inquiry import read_params
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.lease import Leases
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.limits import limits_of
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.moves import holds
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.request import INFO_SPEC, SPEC, Request
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.steering import Steering
-from ansible_collections.ballast.kube.plugins.module_utils._core.events import NullSink, Progress
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
-from ansible_collections.ballast.kube.plugins.module_utils._core.kubeapi import Api
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.info import read_params
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.request import INFO_SPEC, SPEC, BalloonsRequest
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.resize.executor import execute_resizes
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.resize.limits import limits_of
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.resize.resize_steps import is_overcommitted
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.resize.scheduler import ResizeScheduler
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.sizing.resources import MIB, Resources
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import NullSink, Progress
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.kube.client import Api
 from tests.integration.kube_proxy import eventually
 from tests.integration.lab import Lab, lab_named
 
 NAMES = ("n1", "n2", "n3")
 PAUSE = "ballast.local/pause:1"
-RESERVE = Amount(0, 1924 * MIB)  # as the lab has it: a GiB, and what three kubelets reserve
+RESERVE = Resources(0, 1924 * MIB)  # as the lab has it: a GiB, and what three kubelets reserve
 _SECONDS = 120
 
 
@@ -50,7 +56,7 @@ class Result:
     changed: bool
     outcomes: Mapping[str, str]
     texts: Mapping[str, str]
-    targets: Mapping[str, Amount]
+    targets: Mapping[str, Resources]
 
 
 @dataclass(frozen=True)
@@ -61,11 +67,11 @@ class BalloonLab:
     def api(self) -> Api:
         return api_of(self.request({}), LocalHost())
 
-    def request(self, targets: Mapping[str, Mapping[str, str]], **options: Any) -> Request:
+    def request(self, targets: Mapping[str, Mapping[str, str]], **options: Any) -> BalloonsRequest:
         rows = [{"name": name, "target": dict(target)} for name, target in targets.items()]
         return self.request_of(rows or [{"name": name} for name in NAMES], **options)
 
-    def request_of(self, rows: Sequence[Mapping[str, Any]], **options: Any) -> Request:
+    def request_of(self, rows: Sequence[Mapping[str, Any]], **options: Any) -> BalloonsRequest:
         slices = options.get("slices", True)
         given = {
             **{name: row.get("default") for name, row in SPEC.items()},
@@ -73,10 +79,11 @@ class BalloonLab:
             "image": PAUSE,
             "reserve": RESERVE.as_quantities(),
             "slices": slices,
+            "namespace": NAMESPACE,
             "nodes": [{**row, "slice": f"ballast-{self.lab.name}-{row['name']}" if slices else None} for row in rows],
             **options,
         }
-        return Request.from_params(given)
+        return BalloonsRequest.from_params(given)
 
     def size(self, targets: Mapping[str, Mapping[str, str]], **options: Any) -> Result:
         return run(self.request(targets, **options))
@@ -85,16 +92,16 @@ class BalloonLab:
         return run(self.request_of(rows, **options))
 
     @contextmanager
-    def steered(self, *, grow_timeout: float) -> Iterator[Callable[[Mapping[str, Amount]], Mapping[str, Outcome]]]:
+    def steered(self, *, grow_timeout: float) -> Iterator[Callable[[Mapping[str, Resources]], Mapping[str, Outcome]]]:
         """Many sizes one after the other by what moves them in the module, without its reading and telling of each."""
         request, host = self.request({}), LocalHost()
         limits, progress = limits_of(request, host), Progress(NullSink(), feature="balloon")
         with cluster_of(request, self.api, host) as cluster:
 
-            def size(targets: Mapping[str, Amount]) -> Mapping[str, Outcome]:
-                steering = Steering(targets, grow_timeout=grow_timeout)
+            def size(targets: Mapping[str, Resources]) -> Mapping[str, Outcome]:
+                scheduler = ResizeScheduler(targets, grow_timeout=grow_timeout)
                 leases = Leases(self.api, host, namespace=request.namespace)
-                return carry_out(steering, cluster, limits, leases, host, progress)
+                return execute_resizes(scheduler, cluster, limits, leases, host, progress)
 
             yield size
 
@@ -122,7 +129,7 @@ class BalloonLab:
     def broken(self) -> list[str]:
         """What does not agree: the kubelets, the scheduler's view, the slices and the sum."""
         fleet = self.fleet()
-        found = [] if all(holds(fleet, host) for host in fleet.by_host) else ["the sum does not hold"]
+        found = [] if all(not is_overcommitted(fleet, host) for host in fleet.by_host) else ["the sum does not hold"]
         for node in fleet.nodes.values():
             balloon = node.balloon
             if balloon is None or node.target is None or node.limit is None:
@@ -131,7 +138,7 @@ class BalloonLab:
             wanted = node.balloon_for(node.target)
             if not balloon.desired == balloon.allocated == wanted:
                 found.append(f"{node.name}: {balloon} is to be {wanted}")
-            if not node.target.fits_in(node.limit - node.overhead + Amount(0, 2**16)):
+            if not node.target.fits_in(node.limit - node.overhead + Resources(0, 2**16)):
                 found.append(f"{node.name}: its limit is {node.limit}")
         return found
 
@@ -155,15 +162,18 @@ class BalloonLab:
             for row in item["status"].get("containerStatuses", [])
         }
 
-    def harm(self) -> list[str]:
-        """Events that tell of a pod that was ended for another."""
-        words = ("Preempt", "Evict", "Killing", "OutOf", "OOM")
-        events = self.api.list("/api/v1/events").items
-        return [f"{row['reason']}: {row.get('message')}" for row in events if str(row["reason"]).startswith(words)]
+    def uids(self) -> set[str]:
+        """Of every pod that is there now."""
+        return {item["metadata"]["uid"] for item in self.api.list("/api/v1/pods").items}
 
-    def forget_events(self) -> None:
-        for namespace in ("default", "kube-system"):
-            self.api.delete(f"/api/v1/namespaces/{namespace}/events")
+    def harm(self, uids: Container[str]) -> list[str]:
+        """Events that tell of one of these pods that was ended; an event of a pod of before may come late."""
+        words = ("Preempt", "Evict", "Killing", "OutOf", "OOM")
+        return [
+            f"{row['reason']}: {row.get('message')}"
+            for row in self.api.list("/api/v1/events").items
+            if str(row["reason"]).startswith(words) and row["involvedObject"].get("uid") in uids
+        ]
 
     def clean(self) -> None:
         self.api.delete("/api/v1/namespaces/default/pods", {"gracePeriodSeconds": 0})
@@ -185,14 +195,14 @@ class BalloonLab:
         return found
 
 
-def run(request: Request) -> Result:
+def run(request: BalloonsRequest) -> Result:
     """As the module does, without a process of its own."""
     engine, host = BalloonEngine(), LocalHost()
-    plan = engine.plan(request, engine.observe(request, host))
+    plan = engine.plan(request, engine.observe(Context(request, host)))
     progress = Progress(NullSink(), feature="balloon")
-    engine.apply(plan, request, host, progress)
-    engine.verify(request, host, progress)
-    rows: Any = engine.report(request, host)["nodes"]
+    engine.apply(plan, Context(request, host, progress))
+    engine.verify(Context(request, host, progress))
+    rows: Any = engine.report(Context(request, host))["nodes"]
     moved = [row for row in rows if "outcome" in row]
     return Result(
         changed=bool(plan.steps),

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
 from tests.integration import journal
 
 

@@ -13,7 +13,7 @@ from typing import Optional, Union
 
 import grpc
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import NOTHING
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import NOTHING
 
 _NO_FIELDS: Mapping[int, str] = MappingProxyType({})
 IMAGE_SERVICE, RUNTIME_SERVICE = "/runtime.v1.ImageService/", "/runtime.v1.RuntimeService/"

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.model import LocalDetector
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.packet import (
+from ansible_collections.ballast.kube.plugins.module_utils._rules.model import LocalDetector
+from ansible_collections.ballast.kube.plugins.module_utils._rules.packet import (
     DNAT,
     PASS,
     REJECT,
@@ -20,7 +20,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._proxy.packet import 
 )
 from tests.integration import echo
 from tests.integration.wire import Wire
-from tests.unit.proxy.strategies import BRIDGE, POOLS, TARGET_PORTS, Scenario, worthwhile_packets
+from tests.unit.rules.strategies import BRIDGE, POOLS, TARGET_PORTS, Scenario, worthwhile_packets
 
 
 def real(scenario: Scenario) -> Scenario:
@@ -43,7 +43,8 @@ def is_answered_around_us(net: Wire, packet: Packet, answer: Answer) -> bool:
     """The endpoint and the source are one namespace, which would answer itself without the node."""
     pool = POOLS[packet.family]
     beyond = {endpoint_text(one, port) for one in (pool.other_node, *pool.other_pods) for port in TARGET_PORTS}
-    return net.place_of(packet) == "remote" and not answer.masquerade and bool(beyond & set(answer.endpoints))
+    kept = {endpoint for endpoint, masqueraded in answer.masqueraded if not masqueraded}
+    return net.place_of(packet) == "remote" and bool(beyond & kept)
 
 
 def is_there(scenario: Scenario, address: str) -> bool:
@@ -66,7 +67,7 @@ def expect(scenario: Scenario, packet: Packet, answer: Answer, happened: str) ->
     assert endpoint in answer.endpoints
     on_node = scenario.surroundings.is_local(endpoint.rpartition(":")[0].strip("[]"))
     leaves = packet.node_local or not on_node
-    if leaves and (answer.masquerade or endpoint in answer.hairpin):
+    if leaves and dict(answer.masqueraded)[endpoint]:
         assert seen != packet.source or packet.node_local
     else:
         assert seen == packet.source

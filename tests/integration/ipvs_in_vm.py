@@ -16,19 +16,24 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.ipvs.apply import commit, read
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.ipvs.compile import compile_rules, requirements
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.ipvs.objects import IpvsRules
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.ipvs.plan import AnyOperation, draining, own, plan
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.ipvs.trace import trace
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.model import RuleConfig
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.packet import Answer, Packet, Surroundings
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.surroundings import LINK
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
+from ansible_collections.ballast.kube.plugins.module_utils._rules.ipvs.apply import commit, read
+from ansible_collections.ballast.kube.plugins.module_utils._rules.ipvs.compile import compile_rules, required_sysctls
+from ansible_collections.ballast.kube.plugins.module_utils._rules.ipvs.objects import IpvsRules
+from ansible_collections.ballast.kube.plugins.module_utils._rules.ipvs.plan import (
+    AnyOperation,
+    find_draining,
+    plan,
+    select_own,
+)
+from ansible_collections.ballast.kube.plugins.module_utils._rules.model import RuleConfig
+from ansible_collections.ballast.kube.plugins.module_utils._rules.node_addresses import LINK
+from ansible_collections.ballast.kube.plugins.module_utils._rules.packet import Answer, Packet, Surroundings
 from tests.integration.fate import expect, is_answered_around_us, real, real_packets
 from tests.integration.wire import InNamespace, Wire, namespace, wire
-from tests.unit.proxy.iptables.views import here, service, there, view
-from tests.unit.proxy.strategies import POOLS, SECOND_LINK, Scenario, scenarios
+from tests.unit.audit.answers import trace
+from tests.unit.rules.iptables.views import here, service, there, view
+from tests.unit.rules.strategies import POOLS, SECOND_LINK, Scenario, scenarios
 
 VARIANT = "legacy"  # the kernel of Debian's user-mode-linux has no tables of nft for IPv4 and IPv6
 CONFIG = RuleConfig(backend="ipvs")
@@ -45,25 +50,22 @@ def random(examples: int) -> Any:
 
 
 class Node(InNamespace):
-    """A namespace that shows its own /proc/net, as a program that is inside it sees it."""
+    """A namespace that shows its own /proc/net."""
 
-    def read(self, path: str) -> Optional[bytes]:
-        return (
-            self.run(["cat", path], timeout=60).stdout.encode() if path.startswith("/proc/net/") else super().read(path)
-        )
+    inside = ("/proc/net/",)
 
 
 def put(host: Node, wanted: Optional[IpvsRules], family: int) -> tuple[AnyOperation, ...]:
     found = read(host, family=family, variant=VARIANT)
     operations = plan(wanted, found, overdue=None)
-    commit(operations, host, found=found, variant=VARIANT)
+    commit(operations, host, live=found, variant=VARIANT)
     return operations
 
 
 def is_there(host: Node, wanted: IpvsRules) -> None:
     found = read(host, family=wanted.family, variant=VARIANT)
     assert plan(wanted, found) == ()
-    mine = own(found)
+    mine = select_own(found)
     assert (mine.servers, mine.sets, mine.addresses) == (wanted.servers, wanted.sets, wanted.addresses)
 
 
@@ -88,7 +90,7 @@ def node() -> Iterator[Node]:
 def net() -> Iterator[Wire]:
     with wire("ipvs") as made:
         kernel = tuple(int(part) for part in os.uname().release.split(".")[:2])
-        values = [f"{name}={value}" for name, value in requirements(CONFIG, kernel=kernel)]
+        values = [f"{name}={value}" for name, value in required_sysctls(CONFIG, kernel=kernel)]
         # A rule with physdev loads br_netfilter, and then the bridge itself sends on what NAT turned to one of its ports: not
         # back to the port that it came from (a CNI's hairpinMode), and not between ports that the wire keeps apart.
         values += [f"net.bridge.bridge-nf-call-{program}=0" for program in ("iptables", "ip6tables")]
@@ -150,10 +152,10 @@ def test_a_real_server_with_an_open_connection_drains(net: Wire) -> None:
     assert sum(real.connections for real in found.servers[0].real_servers) == 6
     operations = plan(one, found)
     assert [operation.kind for operation in operations] == ["drain real server"]
-    commit(operations, host, found=found, variant=VARIANT)
+    commit(operations, host, live=found, variant=VARIANT)
     found = read(host, family=4, variant=VARIANT)
     assert plan(one, found) == ()
-    assert draining(one, found) == ("10.96.0.1:80/TCP > 10.1.1.5:8080",)
+    assert find_draining(one, found) == ("10.96.0.1:80/TCP > 10.1.1.5:8080",)
     answers = net.send([packet] * 6)
     assert {answer.partition(" ")[0] for answer in answers} == {"10.1.0.5:8080"}
     put(host, None, 4)

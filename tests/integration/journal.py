@@ -44,6 +44,14 @@ def link(name: str, *kind: str) -> Iterator[None]:
 
 
 @contextmanager
+def tap(name: str) -> Iterator[None]:
+    """One that stays without a program, and has no owner."""
+    with _written("link", name):
+        _run("ip", "tuntap", "add", name, "mode", "tap")
+        yield
+
+
+@contextmanager
 def network_namespace(name: str) -> Iterator[None]:
     with _written("namespace", name):
         _run("ip", "netns", "add", name)

@@ -15,12 +15,13 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError
-from ansible_collections.ballast.kube.plugins.module_utils._core.events import FileSink, Progress
-from ansible_collections.ballast.kube.plugins.module_utils._core.feature import Feature
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
-from ansible_collections.ballast.kube.plugins.module_utils._core.ledger import Ledger
-from ansible_collections.ballast.kube.plugins.module_utils._core.plan import Step
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import FileSink, Progress
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.feature import Feature
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.journal import Journal
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import Step
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
 from tests.integration.processes import IMPORTS, ROOT
 
 Spec = Mapping[str, Any]
@@ -39,7 +40,7 @@ def killed(feature: str, options: Mapping[str, object], *, inside: Sequence[str]
 
 
 def _kube_proxy() -> Feature[Any]:
-    from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.feature import FEATURE
+    from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.feature import FEATURE
 
     return FEATURE
 
@@ -77,15 +78,17 @@ def main() -> None:
     feature = _FEATURES[name]()
     if at:
         _kill_at(at)
-    desired, host = feature.desired(_whole(feature.spec, given)), LocalHost()
-    progress = Progress(FileSink(os.path.join(desired.state_dir, "events.jsonl")), feature=name)
+    host = LocalHost()
+    desired = feature.desired(_whole(feature.spec, given), host)
     try:
-        plan = feature.engine.plan(desired, feature.engine.observe(desired, host))
-        feature.engine.require(desired, host)
-        feature.engine.apply(plan, desired, host, progress)
+        plan = feature.engine.plan(desired, feature.engine.observe(Context(desired, host)))
+        feature.engine.require(Context(desired, host))
+        feature.engine.claim(Context(desired, host))  # before the first event is written there
+        progress = Progress(FileSink(os.path.join(desired.state_dir, "events.jsonl")), feature=name)
+        done = feature.engine.apply(plan, Context(desired, host, progress))
     except BallastError as error:
         sys.exit(str(error))
-    sys.stdout.write(json.dumps(feature.engine.told(plan)["steps"]))
+    sys.stdout.write(json.dumps(feature.engine.as_result(done)["steps"]))
 
 
 def _whole(spec: Spec, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,16 +103,16 @@ def _whole(spec: Spec, given: Mapping[str, Any]) -> dict[str, Any]:
 def _kill_at(at: int) -> None:
     written = 0
     for name in ("doing", "done"):
-        plain = getattr(Ledger, name)
+        plain = getattr(Journal, name)
 
-        def counted(self: Ledger, step: Step, plain=plain) -> None:  # type: ignore[no-untyped-def]
+        def counted(self: Journal, step: Step, plain=plain) -> None:  # type: ignore[no-untyped-def]
             nonlocal written
             plain(self, step)
             written += 1
             if written == at:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-        setattr(Ledger, name, counted)
+        setattr(Journal, name, counted)
 
 
 if __name__ == "__main__":

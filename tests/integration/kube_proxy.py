@@ -19,16 +19,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.events import NullSink, Progress
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
-from ansible_collections.ballast.kube.plugins.module_utils._core.names import link_name
-from ansible_collections.ballast.kube.plugins.module_utils._plane.desired import ControlPlane
-from ansible_collections.ballast.kube.plugins.module_utils._plane.engine import ENGINE
-from ansible_collections.ballast.kube.plugins.module_utils._plane.pki import key_path
-from ansible_collections.ballast.kube.plugins.module_utils._plane.record import load_record
-from ansible_collections.ballast.kube.plugins.module_utils._plane.spec import MAKE
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.engine import ENGINE
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.pki.pki import key_path
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.record import load_record
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.request import ControlPlaneRequest
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.spec import MAKE
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import NullSink, Progress
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.names import link_name
 from tests.integration import journal
 from tests.integration.wire import InNamespace, namespace
 
@@ -37,7 +38,6 @@ NODE_IP, SECOND_IP, POD_GATEWAY = "10.97.249.11", "10.50.0.11", "10.244.1.1"
 NODE, OTHER_NODE = "n1", "n2"
 CLUSTER_CIDR = "10.244.0.0/16"
 CONFIG = {"clusterCIDR": CLUSTER_CIDR}
-_PER_NAMESPACE = ("/proc/net/", "/proc/sys/net/")
 _KINDS = {
     "Service": "/api/v1/namespaces/default/services",
     "EndpointSlice": "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices",
@@ -54,11 +54,7 @@ _LISTS = (
 class NodeHost(InNamespace):
     """The node: files of the kernel that differ by network namespace are read inside."""
 
-    def read(self, path: str) -> Optional[bytes]:
-        if not path.startswith(_PER_NAMESPACE):
-            return super().read(path)
-        done = self.run(["cat", path], timeout=60, check=False)
-        return done.stdout.encode() if done.status == 0 else None
+    inside = ("/proc/net/", "/proc/sys/net/")
 
 
 class Api:
@@ -147,10 +143,10 @@ def control_plane(version: str, bin_dir: str, place: Path) -> Iterator[Api]:
 
 
 def _bring(params: Mapping[str, Any]) -> None:
-    desired, host = ControlPlane.from_params(params), LocalHost()
+    desired, host = ControlPlaneRequest.from_params(params), LocalHost()
     progress = Progress(NullSink(), feature="plane")
-    ENGINE.apply(ENGINE.plan(desired, ENGINE.observe(desired, host)), desired, host, progress)
-    assert ENGINE.verify(desired, host, progress) == []
+    ENGINE.apply(ENGINE.plan(desired, ENGINE.observe(Context(desired, host))), Context(desired, host, progress))
+    assert ENGINE.verify(Context(desired, host, progress)) == []
 
 
 @contextmanager

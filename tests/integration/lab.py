@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
-from ansible_collections.ballast.kube.plugins.module_utils._core.kinds import fields
-from ansible_collections.ballast.kube.plugins.module_utils._core.service import ServiceKind
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.kinds import fields
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.service.services import ServiceKind
 from tests.integration import journal
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -110,13 +111,13 @@ def lab_named(name: str, *, within: str | None = None) -> Iterator[Lab]:
 def stopped(service: str) -> Iterator[None]:
     """A service of ours, by its directory: down while the block lasts, and wanted so."""
     host, kind = LocalHost(), ServiceKind()
-    running = kind.read(host, service)
+    running = kind.read(Context(None, host), service)
     down = {**fields(running), "running": False}
-    kind.write(host, service, down, running)
+    kind.write(Context(None, host), service, down, running)
     try:
         yield
     finally:
-        kind.write(host, service, running, down)
+        kind.write(Context(None, host), service, running, down)
 
 
 def machine() -> dict[str, object]:

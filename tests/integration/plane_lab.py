@@ -24,14 +24,15 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.events import NullSink, Progress
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
-from ansible_collections.ballast.kube.plugins.module_utils._core.plan import Step
-from ansible_collections.ballast.kube.plugins.module_utils._plane.desired import ControlPlane
-from ansible_collections.ballast.kube.plugins.module_utils._plane.engine import ENGINE
-from ansible_collections.ballast.kube.plugins.module_utils._plane.info.engine import READER, Reading
-from ansible_collections.ballast.kube.plugins.module_utils._plane.record import Record, load_record
-from ansible_collections.ballast.kube.plugins.module_utils._plane.spec import MAKE
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.engine import ENGINE
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.info.read import read_params
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.record import Record, load_record
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.request import ControlPlaneRequest
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.spec import MAKE
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import NullSink, Progress
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import Step
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
 from tests.integration import journal
 from tests.integration.adhoc import module
 from tests.integration.plane_client import Answer, Client
@@ -46,16 +47,16 @@ _FAMILIES = ("kubernetes", "etcd", "cni", "containerd", "cri-tools")
 class Plane:
     params: Mapping[str, object]
 
-    def desired(self, **changes: object) -> ControlPlane:
-        return ControlPlane.from_params({**self.params, **changes})
+    def desired(self, **changes: object) -> ControlPlaneRequest:
+        return ControlPlaneRequest.from_params({**self.params, **changes})
 
     def run(self, **changes: object) -> list[Step]:
         """One run of the engine, to its end; the steps it took."""
         desired, host = self.desired(**changes), LocalHost()
-        plan = ENGINE.plan(desired, ENGINE.observe(desired, host))
+        plan = ENGINE.plan(desired, ENGINE.observe(Context(desired, host)))
         progress = Progress(NullSink(), feature="plane")
-        ENGINE.apply(plan, desired, host, progress)
-        assert ENGINE.verify(desired, host, progress) == []
+        ENGINE.apply(plan, Context(desired, host, progress))
+        assert ENGINE.verify(Context(desired, host, progress)) == []
         return list(plan.steps)
 
     def changed(self, **options: object) -> Plane:
@@ -114,7 +115,7 @@ class Plane:
 
     def report(self) -> dict[str, Any]:
         """What the module returns of it."""
-        return ENGINE.report(self.desired(), LocalHost())
+        return ENGINE.report(Context(self.desired(), LocalHost()))
 
     def info(self) -> dict[str, Any]:
         """What control_plane_info returns, run as an operator would."""
@@ -122,9 +123,7 @@ class Plane:
 
     def reading(self) -> dict[str, Any]:
         """Of its production readiness, as control_plane_info returns it."""
-        asked = Reading.from_params({"state_dir": self.state_dir, "readiness": True})
-        found: Any = READER.report(asked, LocalHost())["readiness"]
-        return dict(found)
+        return dict(read_params(LocalHost(), {"state_dir": self.state_dir, "readiness": True})["readiness"])
 
     def pids(self) -> dict[str, int | None]:
         """The process of each program; None where it does not run."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import NOTHING
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import NOTHING
 
 ROOT = Path(__file__).resolve().parents[2]
 IMPORTS = {

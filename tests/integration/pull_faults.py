@@ -16,13 +16,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.installation import RUNNING
 from tests.integration.cri import images, pull_request
 from tests.integration.kube_proxy import eventually
 
 LONG = 0.2  # seconds of a wait, in the place of ten minutes
-_CONNECTIONS = 60
+_CONNECTIONS = 300  # so many that the few others, which come and go, do not matter
 _SECONDS = 60
 
 

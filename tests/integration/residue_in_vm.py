@@ -7,18 +7,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Optional
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.events import NullSink, Progress
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.ipvs.compile import compile_rules, requirements
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.residue.engine import ENGINE, Desired
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.model import RuleConfig
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import NullSink, Progress
+from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.cleanup.engine import ENGINE, CleanupRequest
+from ansible_collections.ballast.kube.plugins.module_utils._rules.ipvs.compile import compile_rules, required_sysctls
+from ansible_collections.ballast.kube.plugins.module_utils._rules.model import RuleConfig
 from tests.integration.ipvs_in_vm import Node as Read
 from tests.integration.ipvs_in_vm import leftovers, put
 from tests.integration.wire import namespace
-from tests.unit.proxy.iptables.views import here, service, view
+from tests.unit.rules.iptables.views import here, service, view
 
 CONFIG = RuleConfig(backend="ipvs", strict_arp=True)
 VS = "net.ipv4.vs."
@@ -28,24 +28,20 @@ FOREIGN = "-A -t 10.7.0.1:80 -s wrr\n-a -t 10.7.0.1:80 -r 10.9.9.8:80 -m -w 3\n"
 class Node(Read):
     """In mode iptables, whose rules it says that it has: the kernel of the machine has no tables of nft."""
 
-    def read(self, path: str) -> Optional[bytes]:
-        if not path.startswith("/proc/sys/net/"):
-            return super().read(path)
-        done = self.run(["cat", path], timeout=60, check=False)
-        return done.stdout.encode() if done.status == 0 else None
+    inside = ("/proc/net/", "/proc/sys/net/")
 
-    def poke(self, path: str, text: str) -> None:
+    def write_kernel_file(self, path: str, text: str) -> None:
         self.run(["tee", path], stdin=text.encode(), timeout=60)
 
     def setting(self, name: str) -> str:
         return self.run(["sysctl", "-n", name], timeout=60).stdout.strip()
 
     def clean(self) -> dict[str, str]:
-        desired = Desired("iptables")
-        plan = ENGINE.plan(desired, ENGINE.observe(desired, self))
+        desired = CleanupRequest("iptables")
+        plan = ENGINE.plan(desired, ENGINE.observe(Context(desired, self)))
         progress = Progress(NullSink(), feature="kube_proxy_residue")
-        ENGINE.apply(plan, desired, self, progress)
-        assert ENGINE.verify(desired, self, progress) == []
+        ENGINE.apply(plan, Context(desired, self, progress))
+        assert ENGINE.verify(Context(desired, self, progress)) == []
         return {f"{one.kind} {one.target}": one.fate for one in plan.artefacts}
 
 
@@ -53,7 +49,7 @@ class Node(Read):
 def node() -> Iterator[Node]:
     with namespace("residue-vm") as host:
         found = Node(host.namespace)
-        values = [f"{name}={value}" for name, value in requirements(CONFIG, kernel=(6, 1))]
+        values = [f"{name}={value}" for name, value in required_sysctls(CONFIG, kernel=(6, 1))]
         found.run(["sysctl", "-qw", *values], timeout=60)
         yield found
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 import time
 
-from module_utils._balloon.amount import MIB, Amount
-from module_utils._balloon.slices import SliceLimits
-from module_utils._core.cgroup import CgroupKind
-from module_utils._core.cgroup_paths import cgroup_directories
-from module_utils._core.errors import HostError
-from module_utils._core.host import LocalHost
+from module_utils._balloon.resize.slices import SliceLimits
+from module_utils._balloon.sizing.resources import MIB, Resources
+from module_utils._core.engine.context import Context
+from module_utils._core.host.cgroup_paths import cgroup_directories
+from module_utils._core.host.local_host import LocalHost
+from module_utils._core.service.cgroup import CgroupKind
+from module_utils._core.text.errors import HostError
 
 NAME, UNIT = "ballast-slicetest-n1", "ballast-slicetest"
 HELD = 64 * MIB
@@ -30,27 +31,31 @@ def kept(file: str) -> str:
 
 def main() -> None:
     assert HOST.is_systemd()
-    KIND.write(HOST, NAME, {"cpu_millis": None, "memory_bytes": None, "pids": 300}, None)
+    KIND.write(Context(None, HOST), NAME, {"cpu_millis": None, "memory_bytes": None, "pids": 300}, None)
     holds = f"held = b'x' * {HELD}; import time; time.sleep(3600)"
     HOST.run(["systemd-run", f"--slice={NAME}.slice", f"--unit={UNIT}", "python3", "-c", holds], timeout=60)
     while int(kept("memory.current")) < HELD:
         time.sleep(0.1)
     assert LIMITS.read("n1") == LIMITS.most("n1")
-    for limit in (Amount(1500, 256 * MIB), Amount(10, 128 * MIB), Amount(1234, 200 * MIB)):
+    for limit in (Resources(1500, 256 * MIB), Resources(10, 128 * MIB), Resources(1234, 200 * MIB)):
         LIMITS.write("n1", limit)
         assert LIMITS.read("n1") == limit
         assert [kept(file) for file in ("memory.max", "memory.high", "pids.max")] == [str(limit.memory), "max", "300"]
-        assert KIND.read(HOST, NAME) == {"cpu_millis": limit.cpu, "memory_bytes": limit.memory, "pids": 300}
+        assert KIND.read(Context(None, HOST), NAME) == {
+            "cpu_millis": limit.cpu,
+            "memory_bytes": limit.memory,
+            "pids": 300,
+        }
     told = ""
     try:
-        LIMITS.write("n1", Amount(500, HELD // 2))
+        LIMITS.write("n1", Resources(500, HELD // 2))
     except HostError as error:
         told = error.id
     assert told == "balloon-slice-in-use", told
-    assert LIMITS.read("n1") == Amount(1234, 200 * MIB)
+    assert LIMITS.read("n1") == Resources(1234, 200 * MIB)
     HOST.run(["systemctl", "is-active", UNIT], timeout=60)
     HOST.run(["systemctl", "stop", UNIT], timeout=60)
-    KIND.remove(HOST, NAME, {})
+    KIND.remove(Context(None, HOST), NAME, {})
     left = [
         path
         for path in ("/etc/systemd/system", "/run/systemd/system.control")

@@ -18,12 +18,13 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.amount import Amount
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.slices import SliceLimits
-from ansible_collections.ballast.kube.plugins.module_utils._core.cgroup import CgroupKind
-from ansible_collections.ballast.kube.plugins.module_utils._core.cgroup_paths import cgroup_directories
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import HostError
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.resize.slices import SliceLimits
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.sizing.resources import Resources
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.cgroup_paths import cgroup_directories
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.service.cgroup import CgroupKind
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import HostError
 from tests.integration import journal
 from tests.integration.kube_proxy import eventually
 from tests.integration.processes import running
@@ -106,7 +107,7 @@ def made(tmp_path: Path) -> Iterator[Slice]:
     with ExitStack() as undo:
         for directory in cgroup_directories(host, NAME):
             undo.enter_context(journal.directory(directory))
-        CgroupKind().write(host, NAME, {"cpu_millis": None, "memory_bytes": None, "pids": 300}, None)
+        CgroupKind().write(Context(None, host), NAME, {"cpu_millis": None, "memory_bytes": None, "pids": 300}, None)
         yield Slice(host, SliceLimits(host, {"n1": NAME}), tmp_path)
 
 
@@ -117,7 +118,7 @@ def _unread() -> None:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def refused(made: Slice, limit: Amount) -> HostError:
+def refused(made: Slice, limit: Resources) -> HostError:
     with pytest.raises(HostError) as caught:
         made.limits.write("n1", limit)
     return caught.value
@@ -125,7 +126,7 @@ def refused(made: Slice, limit: Amount) -> HostError:
 
 def test_limits_are_what_was_written_and_pids_stay(made: Slice) -> None:
     assert made.limits.read("n1") == made.limits.most("n1")
-    for limit in (Amount(1500, 512 * MIB), Amount(10, 64 * MIB), Amount(2000, 1024 * MIB)):
+    for limit in (Resources(1500, 512 * MIB), Resources(10, 64 * MIB), Resources(2000, 1024 * MIB)):
         made.limits.write("n1", limit)
         assert made.limits.read("n1") == limit
         assert made.kept("pids.max") == "300\n"
@@ -133,7 +134,7 @@ def test_limits_are_what_was_written_and_pids_stay(made: Slice) -> None:
 
 def test_files_that_were_read_are_given_back_and_the_process_stays(made: Slice) -> None:
     with made.process():
-        limit = Amount(1000, (HELD + 48) * MIB)
+        limit = Resources(1000, (HELD + 48) * MIB)
         assert made.used > limit.memory
         made.limits.write("n1", limit)
         assert made.limits.read("n1") == limit
@@ -141,10 +142,10 @@ def test_files_that_were_read_are_given_back_and_the_process_stays(made: Slice) 
 
 
 def test_memory_in_use_is_not_taken(made: Slice) -> None:
-    before = Amount(1500, 512 * MIB)
+    before = Resources(1500, 512 * MIB)
     made.limits.write("n1", before)
     with made.process():
-        error = refused(made, Amount(500, (HELD - 32) * MIB))
+        error = refused(made, Resources(500, (HELD - 32) * MIB))
         assert error.id == "balloon-slice-in-use"
         assert made.limits.read("n1") == before
         assert made.used > HELD * MIB
@@ -152,14 +153,14 @@ def test_memory_in_use_is_not_taken(made: Slice) -> None:
 
 def test_a_busy_process_is_held_to_the_quota_from_then_on(made: Slice) -> None:
     with made.process(held=1, does="is busy"):
-        made.limits.write("n1", Amount(2000, 512 * MIB))
+        made.limits.write("n1", Resources(2000, 512 * MIB))
         throttled = made.figure("nr_throttled")
-        made.limits.write("n1", Amount(100, 512 * MIB))
+        made.limits.write("n1", Resources(100, 512 * MIB))
         assert eventually(lambda: made.figure("nr_throttled") > throttled, seconds=_SECONDS)
 
 
 def test_a_pod_with_a_larger_quota_is_named_where_the_kernel_takes_no_lower_one(made: Slice) -> None:
-    made.limits.write("n1", Amount(2000, 512 * MIB))
+    made.limits.write("n1", Resources(2000, 512 * MIB))
     with ExitStack() as undo:
         pods = [f"{directory}/pod" for directory in made.directories]
         for pod in pods:
@@ -168,19 +169,19 @@ def test_a_pod_with_a_larger_quota_is_named_where_the_kernel_takes_no_lower_one(
         if not quotas:  # cgroup v2 has no such rule
             for path in (path for pod in pods if (path := Path(pod, "cpu.max")).exists()):
                 path.write_text("150000 100000", encoding="ascii")
-            made.limits.write("n1", Amount(1000, 512 * MIB))
+            made.limits.write("n1", Resources(1000, 512 * MIB))
             return
         quotas[0].write_text("150000", encoding="ascii")
-        error = refused(made, Amount(1000, 512 * MIB))
+        error = refused(made, Resources(1000, 512 * MIB))
         assert error.id == "balloon-slice-quota"
         assert str(quotas[0].parent) in error.found
-        assert made.limits.read("n1") == Amount(2000, 512 * MIB)
-        made.limits.write("n1", Amount(1500, 512 * MIB))
+        assert made.limits.read("n1") == Resources(2000, 512 * MIB)
+        made.limits.write("n1", Resources(1500, 512 * MIB))
 
 
 def test_what_is_not_there_is_not_made(made: Slice) -> None:
     others = SliceLimits(made.host, {"n1": f"{NAME}-none"})
     with pytest.raises(HostError) as caught:
-        others.write("n1", Amount(1000, 64 * MIB))
+        others.write("n1", Resources(1000, 64 * MIB))
     assert caught.value.id == "balloon-slice-missing"
     assert not any(Path(directory).exists() for directory in cgroup_directories(made.host, f"{NAME}-none"))

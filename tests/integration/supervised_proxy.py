@@ -22,15 +22,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.cgroup import CgroupKind, Limits
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import PATH, LocalHost
-from ansible_collections.ballast.kube.plugins.module_utils._core.plan import ABSENT
-from ansible_collections.ballast.kube.plugins.module_utils._core.service import (
-    Service,
-    ServiceKind,
-    SupervisorKind,
-    service_pid,
-)
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import ABSENT
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import PATH
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.service.cgroup import CgroupKind, Limits
+from ansible_collections.ballast.kube.plugins.module_utils._core.service.runit import SupervisorKind
+from ansible_collections.ballast.kube.plugins.module_utils._core.service.service import Service
+from ansible_collections.ballast.kube.plugins.module_utils._core.service.services import ServiceKind, service_pid
 from tests.integration.kube_proxy import CONFIG, NODE, NodeHost
 from tests.integration.wire import entered
 
@@ -146,13 +145,13 @@ def supervised(
     )
     machine, sv_dir = LocalHost(), os.path.dirname(proxy.service)
     try:
-        CgroupKind().write(machine, _CGROUP, asdict(Limits()), ABSENT)
-        ServiceKind().write(machine, proxy.service, wanted.as_value(), ABSENT)
-        SupervisorKind().write(machine, sv_dir, {"running": True}, ABSENT)
+        CgroupKind().write(Context(None, machine), _CGROUP, asdict(Limits()), ABSENT)
+        ServiceKind().write(Context(None, machine), proxy.service, wanted.as_value(), ABSENT)
+        SupervisorKind().write(Context(None, machine), sv_dir, {"running": True}, ABSENT)
         yield proxy
     finally:
-        SupervisorKind().remove(machine, sv_dir, {"running": True})
-        CgroupKind().remove(machine, _CGROUP, ABSENT)
+        SupervisorKind().remove(Context(None, machine), sv_dir, {"running": True})
+        CgroupKind().remove(Context(None, machine), _CGROUP, ABSENT)
 
 
 def _configuration(place: Path) -> dict[str, Any]:

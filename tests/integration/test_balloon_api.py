@@ -17,25 +17,25 @@ from typing import Any, Optional
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._balloon import lease
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.amount import MIB, Amount
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.cluster import Cluster
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import LABEL, TAINT, TARGET, Balloon
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.lease import Leases, lease_name
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.objects import wanted_objects
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.request import SPEC, Request
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.steering import Resize
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
-from ansible_collections.ballast.kube.plugins.module_utils._core.kubeapi import STRATEGIC_MERGE_PATCH, Api, Refused
-from ansible_collections.ballast.kube.plugins.module_utils._core.kubeconfig import Credentials, credentials
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.cluster import lease
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.cluster.cluster import Cluster
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.cluster.facts import LABEL, TAINT, TARGET, Balloon
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.cluster.lease import Leases, lease_name
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.deployment.objects import build_objects
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.request import SPEC, BalloonsRequest
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.resize.scheduler import Resize
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.sizing.resources import MIB, Resources
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.kube.client import STRATEGIC_MERGE_PATCH, Api, Refused
+from ansible_collections.ballast.kube.plugins.module_utils._core.kube.kubeconfig import Credentials, parse_credentials
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
 from tests.integration.containerds import VERSION, bin_dir
 from tests.integration.kube_proxy import control_plane, eventually
 
 SPACE = "balloons"
 NODE = "balloon-node"
-SIZE = Amount(2000, 512 * MIB)
-LARGER = Amount(4000, 1024 * MIB)
+SIZE = Resources(2000, 512 * MIB)
+LARGER = Resources(4000, 1024 * MIB)
 HOST = LocalHost()
 PODS = f"/api/v1/namespaces/{SPACE}/pods"
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
@@ -64,13 +64,15 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
     place = tmp_path_factory.mktemp("balloon-api")
     with control_plane(VERSION, str(bin_dir()), place):
         path = str(place / "admin.kubeconfig")
-        server = credentials(Path(path).read_text("utf-8"), base_dir=os.path.dirname(path), name=path)
+        server = parse_credentials(Path(path).read_text("utf-8"), base_dir=os.path.dirname(path), name=path)
         found = Plane(Api(HOST, server), server)
         found.api.create("/api/v1/namespaces", {"metadata": {"name": SPACE}})
         _make_node(found.api)
         given = {**{name: row.get("default") for name, row in SPEC.items()}, "kubeconfig": path, "namespace": SPACE}
-        request = Request.from_params({**given, "nodes": [{"name": NODE, "target": {"cpu": "1", "memory": "1Gi"}}]})
-        for at, item in wanted_objects(request).items():
+        request = BalloonsRequest.from_params(
+            {**given, "nodes": [{"name": NODE, "target": {"cpu": "1", "memory": "1Gi"}}]}
+        )
+        for at, item in build_objects(request).items():
             found.api.create(os.path.dirname(at), item)
         assert eventually(lambda: _pods(found.api) != [], seconds=60)
         _take_in(found.api)
@@ -140,12 +142,12 @@ def balloon(cluster: Cluster) -> Balloon:
     return found
 
 
-def action(cluster: Cluster, size: Amount) -> Resize:
+def action(cluster: Cluster, size: Resources) -> Resize:
     own = balloon(cluster)
     return Resize(NODE, own.namespace, own.name, own.resource_version, size, "grow")
 
 
-def refusal(cluster: Cluster, size: Amount = LARGER) -> BallastError:
+def refusal(cluster: Cluster, size: Resources = LARGER) -> BallastError:
     with pytest.raises(BallastError) as raised:
         cluster.resize(action(cluster, size))
     return raised.value
@@ -153,7 +155,7 @@ def refusal(cluster: Cluster, size: Amount = LARGER) -> BallastError:
 
 def test_a_resize_and_what_it_is_seen_as(plane: Plane, cluster: Cluster) -> None:
     before = balloon(cluster)
-    assert cluster.reading().problems == ()
+    assert cluster.observe().problems == ()
     cluster.resize(action(cluster, SIZE))
     assert (balloon(cluster).desired, balloon(cluster).state) == (SIZE, "asked")
     _take_in(plane.api)
@@ -164,9 +166,9 @@ def test_a_resize_and_what_it_is_seen_as(plane: Plane, cluster: Cluster) -> None
 def test_what_was_decided_from_old_facts_conflicts_and_is_read_anew(plane: Plane, cluster: Cluster) -> None:
     late = Cluster(plane.api, HOST, namespace=SPACE)
     late.load()
-    cluster.resize(action(cluster, SIZE + Amount(1, MIB)))
+    cluster.resize(action(cluster, SIZE + Resources(1, MIB)))
     assert refusal(late).id == "balloon-changed"
-    assert balloon(late).desired == SIZE + Amount(1, MIB)
+    assert balloon(late).desired == SIZE + Resources(1, MIB)
     late.resize(action(late, SIZE))
     _take_in(plane.api)
 
@@ -222,7 +224,7 @@ def test_a_policy(plane: Plane, cluster: Cluster) -> None:
 
 def _is_refused_by(cluster: Cluster, id: str) -> bool:
     """An admission plugin sees a new object of its kind a moment later."""
-    size = balloon(cluster).desired + Amount(1, 300 * MIB)
+    size = balloon(cluster).desired + Resources(1, 300 * MIB)
     try:
         cluster.resize(action(cluster, size))
     except BallastError as error:

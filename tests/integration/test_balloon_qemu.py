@@ -23,11 +23,11 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.amount import Amount
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.qmp import Qmp
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.vms import VmLimits
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import PeerError
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.resize.qmp import Qmp
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.resize.vms import VmLimits
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.sizing.resources import Resources
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import PeerError
 from ansible_collections.ballast.kube.plugins.module_utils._vm import cpio
 from tests.integration.kube_proxy import eventually
 from tests.integration.test_vm import ansible
@@ -163,7 +163,7 @@ def debugfs(image: Path, order: str) -> str:
     return subprocess.run(argv, check=True, capture_output=True, text=True, timeout=60).stdout
 
 
-def refused(guest: Guest, limit: Amount) -> PeerError:
+def refused(guest: Guest, limit: Resources) -> PeerError:
     before = guest.limits.read("n1")
     with pytest.raises(PeerError) as caught:
         guest.limits.write("n1", limit)
@@ -172,15 +172,15 @@ def refused(guest: Guest, limit: Amount) -> PeerError:
 
 
 def test_it_has_what_it_was_started_with(guest: Guest) -> None:
-    assert guest.limits.most("n1") == Amount(1000, MEMORY * MIB)
-    assert guest.limits.read("n1") == Amount(0, MEMORY * MIB), "a limit of memory alone"
-    assert refused(guest, Amount(0, (MEMORY + 1) * MIB)).id == "balloon-vm-above"
+    assert guest.limits.most("n1") == Resources(1000, MEMORY * MIB)
+    assert guest.limits.read("n1") == Resources(0, MEMORY * MIB), "a limit of memory alone"
+    assert refused(guest, Resources(0, (MEMORY + 1) * MIB)).id == "balloon-vm-above"
 
 
 def test_memory_goes_and_comes_back_as_the_guest_sees(guest: Guest) -> None:
     whole = guest.says("total")
     for size in (160, 128, MEMORY):
-        limit = Amount(0, size * MIB)
+        limit = Resources(0, size * MIB)
         guest.limits.write("n1", limit)
         assert guest.limits.read("n1") == limit
         assert guest.says("total") == whole - (MEMORY - size) * MIB
@@ -196,10 +196,10 @@ def test_a_machine_that_serves_another_client_says_nothing(guest: Guest) -> None
 def test_memory_that_the_guest_uses_is_not_taken(guest: Guest) -> None:
     guest.tell("use 100")
     assert eventually(lambda: guest.says("used") >= 100 * MIB, seconds=SECONDS)
-    error = refused(guest, Amount(0, 96 * MIB))
+    error = refused(guest, Resources(0, 96 * MIB))
     assert error.id == "balloon-vm-in-use"
-    guest.limits.write("n1", Amount(0, 224 * MIB))
-    guest.limits.write("n1", Amount(0, MEMORY * MIB))
+    guest.limits.write("n1", Resources(0, 224 * MIB))
+    guest.limits.write("n1", Resources(0, MEMORY * MIB))
     assert guest.says("used") >= 100 * MIB
 
 
@@ -207,7 +207,7 @@ def test_a_guest_without_the_driver_is_found_out(guest: Guest) -> None:
     guest.tell("leave")
     for _second in range(2):  # until what it told last is older than a second, in which QEMU counts
         guest.says("total")
-    assert refused(guest, Amount(0, 200 * MIB)).id == "balloon-vm-mute"
+    assert refused(guest, Resources(0, 200 * MIB)).id == "balloon-vm-mute"
 
 
 def test_a_machine_that_is_gone_is_told(guest: Guest) -> None:

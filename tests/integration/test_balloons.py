@@ -17,13 +17,18 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._balloon import readings
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.amount import MIB, Amount
+from ansible_collections.ballast.kube.plugins.module_utils._balloon import readiness_answers as readings
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.cluster.facts import (
+    CONTAINER,
+    FAILING,
+    FLOOR,
+    LABEL,
+)
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.deployment.installation import INSTALLATION
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import CONTAINER, FAILING, FLOOR, LABEL
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, Problems
-from ansible_collections.ballast.kube.plugins.module_utils._core.kubeapi import STRATEGIC_MERGE_PATCH
-from ansible_collections.ballast.kube.plugins.module_utils._core.readiness import MEASURED
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.sizing.resources import MIB, Resources
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.readiness import MEASURED
+from ansible_collections.ballast.kube.plugins.module_utils._core.kube.client import STRATEGIC_MERGE_PATCH
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems
 from tests.integration import journal
 from tests.integration.adhoc import module
 from tests.integration.balloon_lab import NAMES, BalloonLab, balloon_lab
@@ -82,8 +87,8 @@ def test_a_node_of_the_lab_is_resized_by_one_command_and_all_is_put_back_where_p
     assert done.status == 0, done.output
     assert lab.lab.record["sizes"] == {"n1": {"cpu": "400m", "memory": "2Gi"}}
     node = lab.fleet().nodes["n1"]
-    assert node.target == Amount(400, 2048 * MIB) - node.overhead
-    assert node.limit == Amount(400, 2048 * MIB)
+    assert node.target == Resources(400, 2048 * MIB) - node.overhead
+    assert node.limit == Resources(400, 2048 * MIB)
     assert lab.broken() == []
     assert resize("2Gi").changed == 0
 
@@ -121,15 +126,15 @@ def test_grow_shrink_and_trade_agree_everywhere_and_touch_no_pod(lab: BalloonLab
 def test_to_the_floor_and_back(lab: BalloonLab) -> None:
     """Of CPU one millicore more, which each of the others keeps: they cannot promise nothing."""
     allocatable = lab.fleet().nodes["n1"].allocatable
-    least = FLOOR + Amount(1, 0)
+    least = FLOOR + Resources(1, 0)
     rest = {name: {"cpu": "1m", "memory": "64Mi"} for name in ("n2", "n3")}
-    most = allocatable - least - Amount(1, 128 * MIB)
-    room = Amount(0, lab.fleet().nodes["n1"].capacity.memory - most.memory - 128 * MIB)
+    most = allocatable - least - Resources(1, 128 * MIB)
+    room = Resources(0, lab.fleet().nodes["n1"].capacity.memory - most.memory - 128 * MIB)
     result = lab.size({**rest, "n1": most.as_quantities()}, reserve=room.as_quantities(), slices=False)
     assert set(result.outcomes.values()) == {"done"}, result.texts
     balloon = lab.fleet().nodes["n1"].balloon
     assert balloon is not None
-    assert balloon.allocated.fits_in(least + Amount(1, 129 * MIB))
+    assert balloon.allocated.fits_in(least + Resources(1, 129 * MIB))
     assert set(lab.size(EQUAL).outcomes.values()) == {"done"}
     assert lab.broken() == []
 
@@ -161,8 +166,7 @@ def test_a_full_node_is_put_back_and_no_pod_is_harmed_over_many_rounds(lab: Ball
             lab.pod(f"{name}-{node}", node, cpu="150m", memory="1200Mi", priority=priority)
             names.append(f"{name}-{node}")
     assert eventually(lambda: lab.running(*names), seconds=_SECONDS)
-    lab.forget_events()
-    before, seed = lab.restarts(), random.randrange(2**32)
+    before, uids, seed = lab.restarts(), lab.uids(), random.randrange(2**32)
     chance = random.Random(seed)
     outcomes: list[str] = []
     with lab.steered(grow_timeout=0.05) as size:
@@ -172,15 +176,15 @@ def test_a_full_node_is_put_back_and_no_pod_is_harmed_over_many_rounds(lab: Ball
             assert set(outcomes) == {"reverted"}, (seed, found)
     assert lab.running(*names)
     assert lab.restarts() == before
-    assert lab.harm() == []
+    assert lab.harm(uids) == []
     assert lab.broken() == []
 
 
-def beyond_what_fits(chance: random.Random) -> Amount:
+def beyond_what_fits(chance: random.Random) -> Resources:
     """Less than the 450m and 3600Mi that pods request on each node, in one resource or in both."""
     small, large = chance.randrange(1, 449), chance.randrange(1, 3599)
     cpu, memory = chance.choice([(small, 4096), (500, large), (small, large)])
-    return Amount(cpu, memory * MIB)
+    return Resources(cpu, memory * MIB)
 
 
 def test_a_kubelet_that_is_killed_in_the_middle_ends_at_the_target(lab: BalloonLab) -> None:
@@ -214,8 +218,7 @@ def test_a_balloon_that_was_deleted_on_a_full_node_comes_back_without_harm(lab: 
     old = balloon_name(lab, "n1")
     lab.pod("fills", "n1", cpu="450m", memory="3Gi")
     assert eventually(lambda: lab.running("fills"), seconds=_SECONDS)
-    lab.forget_events()
-    lab.api.delete(f"/api/v1/namespaces/kube-system/pods/{old}", {"gracePeriodSeconds": 0})
+    lab.api.delete(f"/api/v1/namespaces/ballast-balloons/pods/{old}", {"gracePeriodSeconds": 0})
     assert eventually(lambda: balloon_name(lab, "n1") not in ("", old), seconds=_SECONDS)
     assert set(lab.size(EQUAL).outcomes.values()) == {"done"}
     assert lab.running("fills")
@@ -233,7 +236,7 @@ def test_its_readiness_is_read_from_real_kubelets_and_a_lost_balloon_turns_it(la
     assert "remove DaemonSet ballast-balloon" in answers["disabling"]["lines"]
 
     old = balloon_name(lab, "n1")
-    lab.api.delete(f"/api/v1/namespaces/kube-system/pods/{old}", {"gracePeriodSeconds": 0})
+    lab.api.delete(f"/api/v1/namespaces/ballast-balloons/pods/{old}", {"gracePeriodSeconds": 0})
     assert eventually(lambda: balloon_name(lab, "n1") not in ("", old), seconds=_SECONDS)
     found = lab.reading()
     assert {readings.OFF_TARGET, readings.ABSENT} & set(found["present"]), found
@@ -247,7 +250,7 @@ def balloon_name(lab: BalloonLab, node: str) -> str:
 
 def test_a_size_that_a_kubelet_cannot_give_is_told_and_put_back(lab: BalloonLab) -> None:
     """Less memory than its process uses. More than the node has, the API server refuses itself from 1.36 on."""
-    path = f"/api/v1/namespaces/kube-system/pods/{balloon_name(lab, 'n1')}/resize"
+    path = f"/api/v1/namespaces/ballast-balloons/pods/{balloon_name(lab, 'n1')}/resize"
     memory = {"memory": "4Ki"}
     body = {"spec": {"containers": [{"name": CONTAINER, "resources": {"requests": memory, "limits": memory}}]}}
     lab.api.patch(path, body, content_type=STRATEGIC_MERGE_PATCH)
@@ -291,15 +294,15 @@ def test_a_node_that_registers_anew_is_sized_before_it_takes_pods(lab: BalloonLa
 
 def test_a_quota_that_does_not_allow_it_is_told_and_nothing_is_changed(lab: BalloonLab) -> None:
     quota = {"metadata": {"name": "small"}, "spec": {"hard": {"requests.cpu": "4600m"}}}
-    lab.api.create("/api/v1/namespaces/kube-system/resourcequotas", quota)
+    lab.api.create("/api/v1/namespaces/ballast-balloons/resourcequotas", quota)
     try:
-        used = "/api/v1/namespaces/kube-system/resourcequotas/small"
+        used = "/api/v1/namespaces/ballast-balloons/resourcequotas/small"
         assert eventually(lambda: lab.api.get(used).get("status", {}).get("used"), seconds=_SECONDS)
         result = lab.size({"n1": {"cpu": "1m"}})
         assert result.outcomes["n1"] == "rejected"
         assert "exceeded quota" in result.texts["n1"]
     finally:
-        lab.api.delete("/api/v1/namespaces/kube-system/resourcequotas/small")
+        lab.api.delete("/api/v1/namespaces/ballast-balloons/resourcequotas/small")
     assert lab.broken() == []
 
 
@@ -370,10 +373,10 @@ def test_the_critical_class_is_refused_where_it_would_preempt(lab: BalloonLab) -
 def test_absent_gives_the_nodes_all_that_they_have_and_leaves_nothing(lab: BalloonLab) -> None:
     lab.size({name: {} for name in NAMES}, state="absent", slices=False)
     assert [lab.annotated(name) for name in NAMES] == [None] * len(NAMES)
-    assert lab.api.find("/apis/apps/v1/namespaces/kube-system/daemonsets/ballast-balloon") is None
+    assert lab.api.find("/apis/apps/v1/namespaces/ballast-balloons/daemonsets/ballast-balloon") is None
     assert lab.api.find("/apis/scheduling.k8s.io/v1/priorityclasses/ballast-balloon") is None
     assert not lab.api.list(
-        "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases",
+        "/apis/coordination.k8s.io/v1/namespaces/ballast-balloons/leases",
         {"labelSelector": "app.kubernetes.io/managed-by=ballast"},
     ).items
     assert not lab.size({name: {} for name in NAMES}, state="absent", slices=False).changed

@@ -23,16 +23,17 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, PeerError, Problems
-from ansible_collections.ballast.kube.plugins.module_utils._core.events import NullSink, Progress
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
-from ansible_collections.ballast.kube.plugins.module_utils._core.plan import Step
-from ansible_collections.ballast.kube.plugins.module_utils._core.service import supervisor_pid
-from ansible_collections.ballast.kube.plugins.module_utils._plane.desired import PORTS, ControlPlane
-from ansible_collections.ballast.kube.plugins.module_utils._plane.engine import ENGINE
-from ansible_collections.ballast.kube.plugins.module_utils._plane.pki import CertificateKind, key_path
-from ansible_collections.ballast.kube.plugins.module_utils._plane.record import Record, load_record
-from ansible_collections.ballast.kube.plugins.module_utils._plane.spec import MAKE
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.engine import ENGINE
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.pki.pki import CertificateKind, key_path
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.record import Record, load_record
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.request import PORTS, ControlPlaneRequest
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.spec import MAKE
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import NullSink, Progress
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import Step
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.service.runit import supervisor_pid
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, PeerError, Problems
 from tests.integration import containerds, journal
 from tests.integration.adhoc import module
 
@@ -56,20 +57,20 @@ class PastHost(LocalHost):
 class Plane:
     params: Mapping[str, object]
 
-    def desired(self, **changes: object) -> ControlPlane:
-        return ControlPlane.from_params({**self.params, **changes})
+    def desired(self, **changes: object) -> ControlPlaneRequest:
+        return ControlPlaneRequest.from_params({**self.params, **changes})
 
     def run(self, **changes: object) -> list[Step]:
         """One run of the engine, to its end; the steps it took."""
         desired, host = self.desired(**changes), LocalHost()
-        plan = ENGINE.plan(desired, ENGINE.observe(desired, host))
+        plan = ENGINE.plan(desired, ENGINE.observe(Context(desired, host)))
         progress = Progress(NullSink(), feature="plane")
-        ENGINE.apply(plan, desired, host, progress)
-        assert ENGINE.verify(desired, host, progress) == []
+        ENGINE.apply(plan, Context(desired, host, progress))
+        assert ENGINE.verify(Context(desired, host, progress)) == []
         return list(plan.steps)
 
     def report(self) -> dict[str, Any]:
-        return ENGINE.report(self.desired(), LocalHost())
+        return ENGINE.report(Context(self.desired(), LocalHost()))
 
     def pids(self) -> dict[str, int]:
         return {component["name"]: component["pid"] for component in self.report()["components"]}
@@ -263,8 +264,8 @@ def test_a_killed_service_comes_back(plane: Plane, component: str) -> None:
 
 def test_a_certificate_near_its_end_is_renewed_and_served(plane: Plane) -> None:
     target = f"{plane.pki('apiserver.crt')} signed by {plane.pki('ca.crt')}"
-    value = CertificateKind().read(LocalHost(), target)
-    CertificateKind().write(PastHost(), target, value, None)
+    value = CertificateKind().read(Context(None, LocalHost()), target)
+    CertificateKind().write(Context(None, PastHost()), target, value, None)
     before = plane.pids()
     assert changed(plane.run()) == ["change certificate apiserver.crt", f"change service ballast-{NAME}-kube-apiserver"]
     after = plane.pids()
@@ -283,9 +284,9 @@ def test_a_damaged_key_is_replaced(plane: Plane) -> None:
 
 def test_a_new_authority_renews_all_that_it_signed(plane: Plane) -> None:
     target = f"{plane.pki('ca.crt')} signed by {plane.pki('ca.crt')}"
-    value = CertificateKind().read(LocalHost(), target)
+    value = CertificateKind().read(Context(None, LocalHost()), target)
     assert isinstance(value, dict)
-    CertificateKind().write(PastHost(), target, {**value, "days": 365}, None)
+    CertificateKind().write(Context(None, PastHost()), target, {**value, "days": 365}, None)
     steps = changed(plane.run())
     assert steps[0] == "change certificate ca.crt"
     assert "change certificate admin.crt" in steps

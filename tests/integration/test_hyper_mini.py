@@ -16,7 +16,7 @@ import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._binaries import golang
 from ansible_collections.ballast.kube.plugins.module_utils._binaries.families import FAMILIES
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
 
 FAMILY = FAMILIES["hyper-mini"]
 FOLDER = Path(__file__).resolve().parents[2] / "roles/kubernetes_binaries/files/toolchain/hyper-mini"
@@ -24,7 +24,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "roles/kubernetes_binaries/files/
 
 @pytest.fixture(scope="module")
 def go() -> str:
-    found = golang.find(LocalHost(), asked="", search=os.environ.get("PATH", ""))
+    found = golang.find(LocalHost(), go="", search=os.environ.get("PATH", ""))
     assert found, "there is no go command"
     return found
 

@@ -19,13 +19,14 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.daemon import restart_daemon
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
-from ansible_collections.ballast.kube.plugins.module_utils._core.service import service_pid
-from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment import readings as of_proxy
-from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.inquiry import read_params
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.names import MARKER
+from ansible_collections.ballast.kube.plugins.module_utils._core.service.daemon import restart_daemon
+from ansible_collections.ballast.kube.plugins.module_utils._core.service.services import service_pid
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment import readiness_answers as of_proxy
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.info import read_params
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.installation import INSTALLATION
-from ansible_collections.ballast.kube.plugins.module_utils._pulls.node import readings as of_node
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.node import readiness_answers as of_node
 from tests.integration import journal
 from tests.integration.adhoc import module
 from tests.integration.killed_run import killed
@@ -169,7 +170,8 @@ def test_check_mode_says_what_would_be_and_changes_nothing(node: Node) -> None:
     assert "+maxParallelImagePulls: 5" in found["printed"]
     assert node.pids() == pids
     assert not node.kubelet_file.exists()
-    assert not (node.home / "image-pulls").exists()
+    left = node.home / "image-pulls"
+    assert not left.exists(), os.listdir(left)
 
 
 def test_the_limits_are_in_effect_and_only_those_services_started_anew(node: Node) -> None:
@@ -474,8 +476,8 @@ def test_a_node_in_one_task_is_sent_the_engines_once_and_keeps_them_until_all_is
 
 def test_removed_nothing_is_left(node: Node) -> None:
     node.pulls(state="absent")
-    assert os.listdir(node.kubelet_file.parent) == []
-    assert os.listdir(node.containerd_file.parent) == []
+    for file in (node.kubelet_file, node.containerd_file):
+        assert os.listdir(file.parent) == [MARKER], "the directories are the lab's"
     assert not (node.home / "image-pulls").exists()
     config = node.configz()
     assert (config.get("maxParallelImagePulls"), config["serializeImagePulls"]) == (None, True)

@@ -137,7 +137,7 @@ def test_a_removal_that_is_interrupted_is_done_all_the_same(tmp_path: Path, monk
 def test_an_interrupt_that_an_engine_makes_its_own_ends_the_tests(tmp_path: Path) -> None:
     tests = tmp_path / "test_two.py"
     tests.write_text(
-        "from ansible_collections.ballast.kube.plugins.module_utils._core.errors import HostError\n"
+        "from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import HostError\n"
         "def test_first(): raise HostError('interrupted in step 1', id='core-interrupted')\n"
         "def test_second(): pass\n",
         encoding="utf-8",

@@ -21,10 +21,11 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.cgroup import CgroupKind
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
-from ansible_collections.ballast.kube.plugins.module_utils._core.plan import ABSENT
-from ansible_collections.ballast.kube.plugins.module_utils._core.service import SupervisorKind
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import ABSENT
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.service.cgroup import CgroupKind
+from ansible_collections.ballast.kube.plugins.module_utils._core.service.runit import SupervisorKind
 from tests.bench import rules_cluster as cluster
 from tests.bench.migrate import ACKNOWLEDGE, Sizes
 from tests.bench.migrate import Bench as Cluster
@@ -82,8 +83,8 @@ class Node:
         machine, sv_dir = LocalHost(), self.state_dir / "guard/sv"
         if sv_dir.exists():
             (name,) = [one.name.removesuffix("-guard") for one in sv_dir.iterdir() if one.is_dir()]
-            SupervisorKind().remove(machine, str(sv_dir), {"running": True})
-            CgroupKind().remove(machine, name, ABSENT)
+            SupervisorKind().remove(Context(None, machine), str(sv_dir), {"running": True})
+            CgroupKind().remove(Context(None, machine), name, ABSENT)
 
     def bridged(self) -> bool:
         listed = self.made.host.run(["nft", "list", "chains"], timeout=60).stdout
@@ -299,7 +300,7 @@ def test_a_kube_proxy_that_does_not_start_is_put_back(node: Node) -> None:
 def test_a_full_disk_leaves_the_node_as_it_was(node: Node) -> None:
     before = node.proxy.mode()
     node.state_dir.mkdir(exist_ok=True)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "ballast", str(node.state_dir)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,mode=0700", "ballast", str(node.state_dir)], check=True)
     try:
         with node.served():
             started = node.start(mode=OTHER[before])

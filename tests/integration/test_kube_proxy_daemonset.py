@@ -21,9 +21,9 @@ from typing import Any, Optional
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
-from ansible_collections.ballast.kube.plugins.module_utils._core.kubeapi import Api
-from ansible_collections.ballast.kube.plugins.module_utils._core.kubeconfig import credentials
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.kube.client import Api
+from ansible_collections.ballast.kube.plugins.module_utils._core.kube.kubeconfig import parse_credentials
 from tests.integration import adhoc
 from tests.integration.lab import Lab, lab_named, processes_of
 
@@ -67,8 +67,40 @@ def original(lab: Lab) -> dict[str, Any]:
 
 
 def module(lab: Lab, state: str, *arguments: str, fails: bool = False) -> dict[str, Any]:
-    given = {"kubeconfig": f"{lab.directory}/admin.kubeconfig", "mode": "nftables", "state": state}
+    given = {"kubeconfig": bounded(lab), "mode": "nftables", "state": state}
     return adhoc.module("kube_proxy_daemonset", *arguments, fails=fails, **given)
+
+
+def bounded(lab: Lab) -> str:
+    """The kubeconfig of a client that may do what docs/permissions.md says that the module needs."""
+    path = Path(f"{lab.directory}-bounded.kubeconfig")  # beside the lab's directory, which is the lab's alone
+    if path.exists():
+        return str(path)
+    name, space = "bounded", ("-n", "kube-system")
+    changes = ["get", "create", "update", "delete"]
+    here = [
+        {"apiGroups": ["apps"], "resources": ["daemonsets"], "verbs": changes},
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": changes},
+        {"apiGroups": ["apps"], "resources": ["controllerrevisions"], "verbs": ["list"]},
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "patch"]},
+    ]
+    nodes = [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "patch"]}]
+    version = "rbac.authorization.k8s.io/v1"
+    for kind, rules in (("Role", here), ("ClusterRole", nodes)):
+        role = {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "rules": rules}
+        file = path.with_suffix(".json")
+        file.write_text(json.dumps(role), "utf-8")
+        lab.kubectl(*space, "create", "-f", str(file))
+        file.unlink()
+    lab.kubectl(*space, "create", "serviceaccount", name)
+    account = f"--serviceaccount=kube-system:{name}"
+    lab.kubectl(*space, "create", "rolebinding", name, f"--role={name}", account)
+    lab.kubectl("create", "clusterrolebinding", name, f"--clusterrole={name}", account)
+    token = lab.kubectl(*space, "create", "token", name, "--duration=6h").strip()
+    whole = json.loads(Path(lab.directory, "admin.kubeconfig").read_text("utf-8"))
+    whole["users"][0]["user"] = {"token": token}
+    path.write_text(json.dumps(whole), "utf-8")
+    return str(path)
 
 
 def spec_of(lab: Lab, kind: str, name: str = "kube-proxy") -> dict[str, Any]:
@@ -105,7 +137,7 @@ def inside(lab: Lab, node: str, *argv: str) -> subprocess.CompletedProcess[str]:
 def move(lab: Lab, node: str, wanted: Optional[str], *, runs: str) -> None:
     """By the kubelet's own identity, as kube_proxy does it on the node."""
     path = Path(lab.directory, "nodes", node, "etc/kubelet.kubeconfig")
-    api = Api(LocalHost(), credentials(path.read_text("utf-8"), base_dir=str(path.parent), name=str(path)))
+    api = Api(LocalHost(), parse_credentials(path.read_text("utf-8"), base_dir=str(path.parent), name=str(path)))
     api.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": {LABEL: wanted}}})
     wait_until(lambda: mode(lab, node) == runs, f"{node} in mode {runs}")
 
@@ -151,6 +183,30 @@ def test_a_daemonset_runs_kube_proxy_and_the_lab_is_used_as_any(lab: Lab, tmp_pa
     assert {node: owner for node, (owner, _uid) in pods(lab).items()} == {"first": "kube-proxy", "second": "kube-proxy"}
     assert [path for path in lab.services() if path.endswith("kube-proxy")] == []
     assert (mode(lab, "first"), mode(lab, "second")) == ("iptables", "iptables")
+
+
+@contextmanager
+def somebody_s_kube_proxy(lab: Lab, node: str) -> Iterator[int]:
+    """A process of user nobody in the node's network, which calls itself kube-proxy and names a configuration of its own."""
+    named = 'exec -a kube-proxy sh -c "sleep 300; :" sh --config=/tmp/evil.conf --hostname-override=evil'
+    become = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "bash", "-c", named]
+    process = subprocess.Popen(["ip", "netns", "exec", f"ballast-{lab.name}-{node}", *become])
+    try:
+        wait_until(lambda: b"kube-proxy" in Path(f"/proc/{process.pid}/cmdline").read_bytes()[:11], "named so")
+        yield process.pid
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_node_s_kube_proxy_is_its_pod_s_beside_a_process_of_that_name(lab: Lab) -> None:
+    inside = [f"--net=/run/netns/ballast-{lab.name}-first", f"--mount=/run/ballast/{lab.name}/first.mnt"]
+    with somebody_s_kube_proxy(lab, "first"):
+        found = adhoc.module(
+            "kube_proxy_info", inside=["nsenter", *inside, "--"], deployment="daemonset", mode="nftables", audit=True
+        )
+    assert (found["node_name"], found["mode"], found["in_order"]) == ("first", "iptables", True), found["printed"]
+    assert found["differences"] == []
 
 
 def test_canaries_start_no_pod_anew(lab: Lab, original: dict[str, Any]) -> None:

@@ -31,16 +31,17 @@ from typing import Any
 import grpc
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._balloon import readings as balloons
+from ansible_collections.ballast.kube.plugins.module_utils._balloon import readiness_answers as balloons
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.cluster.facts import LABEL
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.deployment.engine import INSTALLATION
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import LABEL
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
-from ansible_collections.ballast.kube.plugins.module_utils._core.plan import ABSENT
-from ansible_collections.ballast.kube.plugins.module_utils._core.program import ZipappKind, program
-from ansible_collections.ballast.kube.plugins.module_utils._instance import readiness as instance
-from ansible_collections.ballast.kube.plugins.module_utils._plane import readiness as control_plane
-from ansible_collections.ballast.kube.plugins.module_utils._plane.pki import CLIENT, PKI_KINDS, Certificate
-from ansible_collections.ballast.kube.plugins.module_utils._proxy import readiness as kube_proxy
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.info import readiness_answers as control_plane
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.pki.pki import CLIENT, PKI_KINDS, Certificate
+from ansible_collections.ballast.kube.plugins.module_utils._core.agent.program import ZipappKind, program
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import ABSENT
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._instance import readiness_answers as instance
+from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy import readiness_answers as kube_proxy
 from tests.integration.adhoc import module
 from tests.integration.cri import Images, images, pull_request
 from tests.integration.lab import Lab, lab_named
@@ -214,7 +215,7 @@ def _aggregating(here: Path, etcd: str) -> Iterator[tuple[Plane, list[Target]]]:
 
 def _issue(certificate: Certificate) -> str:
     made = certificate.resource(group="")
-    PKI_KINDS["certificate"].write(LocalHost(), made.target, made.value, ABSENT)
+    PKI_KINDS["certificate"].write(Context(None, LocalHost()), made.target, made.value, ABSENT)
     return certificate.path
 
 
@@ -240,7 +241,7 @@ def _small_etcd(here: Path) -> Iterator[str]:
 def _reconciler(here: Path, lab: Lab, port: int) -> Iterator[subprocess.Popen[bytes]]:
     archive, config = str(here / "ballast-balloons"), here / "balloons.json"
     made = program(archive, packages=INSTALLATION.packages, main=INSTALLATION.main, group="reconciler")
-    ZipappKind().write(LocalHost(), archive, made.value, ABSENT)
+    ZipappKind().write(Context(None, LocalHost()), archive, made.value, ABSENT)
     settings = {
         "kubeconfig": f"{lab.directory}/admin.kubeconfig",
         "interval": "2s",

@@ -4,7 +4,7 @@
 
 """The installed nft is the judge of what we read and write: rules are loaded in a network namespace of our own.
 
-`BALLAST_WRITE_DUMPS=1 pytest tests/integration/test_nft_language.py` lists the rules of tests/unit/proxy/nftables/dumps anew,
+`BALLAST_WRITE_DUMPS=1 pytest tests/integration/test_nft_language.py` lists the rules of tests/unit/rules/nftables/dumps anew,
 for the unit tests.
 """
 
@@ -18,14 +18,14 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.expressions import Unknown
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.json_form import parse_json
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.objects import Ruleset
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.render import render_ruleset
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.text import parse_text
+from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.expressions import Unknown
+from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.json_form import parse_json
+from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.objects import Ruleset
+from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.render import render_ruleset
+from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.text import parse_text
 from tests.integration import journal
 
-DUMPS = Path(__file__).parents[1] / "unit" / "proxy" / "nftables" / "dumps"
+DUMPS = Path(__file__).parents[1] / "unit" / "rules" / "nftables" / "dumps"
 SOURCES = sorted(DUMPS.glob("*.nft"))
 NAMESPACE = f"ballast-test-nft-{os.getpid()}"
 

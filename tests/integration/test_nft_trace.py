@@ -14,10 +14,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.text import parse_text
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.trace import trace
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.packet import Packet, Surroundings
+from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.text import parse_text
+from ansible_collections.ballast.kube.plugins.module_utils._rules.packet import Packet, Surroundings
 from tests.integration import journal
+from tests.unit.audit.answers import trace
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="makes a network namespace")
 

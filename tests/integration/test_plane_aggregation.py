@@ -23,11 +23,12 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
-from ansible_collections.ballast.kube.plugins.module_utils._core.plan import ABSENT
-from ansible_collections.ballast.kube.plugins.module_utils._plane import readiness
-from ansible_collections.ballast.kube.plugins.module_utils._plane.aggregation import deployment
-from ansible_collections.ballast.kube.plugins.module_utils._plane.pki import PKI_KINDS, SERVER, Certificate
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.aggregation import deployment
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.info import readiness_answers as readiness
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.pki.pki import PKI_KINDS, SERVER, Certificate
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import ABSENT
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
 from tests.integration import extension_server, processes
 from tests.integration.lab import stopped
 from tests.integration.plane_client import Client, eventually
@@ -97,7 +98,7 @@ class Lab:
 
     @property
     def agent(self) -> dict[str, Any]:
-        return deployment.reported(self.plane.state_dir, self.plane.desired().name, LocalHost()) or {}
+        return deployment.read_agent(self.plane.state_dir, self.plane.desired().name, LocalHost()) or {}
 
     @property
     def socket(self) -> str:
@@ -120,7 +121,7 @@ def issue(path: str, issuer: str | None, *names: str) -> str:
     usages = (SERVER,) if names else ()
     found = Certificate(path=path, issuer=issuer, common_name=Path(path).stem, usages=usages, names=names, days=30)
     made = found.resource(group="")
-    PKI_KINDS["certificate"].write(LocalHost(), made.target, made.value, ABSENT)
+    PKI_KINDS["certificate"].write(Context(None, LocalHost()), made.target, made.value, ABSENT)
     return path
 
 
@@ -165,7 +166,7 @@ def test_kubectl_works_with_its_objects_and_it_sees_who_asks(lab: Lab) -> None:
     lab.plane.kubectl("create", "-f", "-", stdin=json.dumps(flunder))
     found = json.loads(lab.plane.kubectl("get", "flunders", "one", "-o", "json").stdout)
     assert found["spec"] == {"size": 3}
-    assert found["metadata"]["annotations"]["made-by"] == "kubernetes-admin"
+    assert found["metadata"]["annotations"]["made-by"] == "ballast:admin"
     assert "one" in lab.plane.kubectl("get", "flunders").stdout
     explained = eventually(
         lambda: (done := lab.plane.kubectl("explain", "flunders", check=False)).returncode == 0 and done.stdout,
@@ -174,7 +175,7 @@ def test_kubectl_works_with_its_objects_and_it_sees_who_asks(lab: Lab) -> None:
     assert "Flunder is what this server keeps" in explained
     lab.plane.kubectl("delete", "flunder", "one", "--wait=false")
     me = lab.plane.ask(f"{_GROUP}/callers/me").body
-    assert (me["user"], "system:masters" in me["groups"]) == ("kubernetes-admin", True)
+    assert (me["user"], me["groups"]) == ("ballast:admin", ["system:authenticated"])
 
 
 def test_a_watch_through_it_tells_at_once(lab: Lab) -> None:

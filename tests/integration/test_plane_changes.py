@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
 from tests.integration.plane_client import eventually
 from tests.integration.plane_lab import VERSION, Plane, binaries, place
 

@@ -21,9 +21,10 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, Problems
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
-from ansible_collections.ballast.kube.plugins.module_utils._plane.pki import CertificateKind
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.pki.pki import CertificateKind
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems
 from tests.integration import journal, plane_lab
 from tests.integration.adhoc import module
 from tests.integration.plane_client import eventually
@@ -92,7 +93,7 @@ def test_nothing_acknowledged_is_lost_when_the_disk_is_full(plane: Plane) -> Non
             while writes.write_one(client, f"full-{number}", LARGE):
                 number += 1
                 assert number * LARGE < DISK_MIB * MIB, "the disk was not full"
-        # What a run meets first is chance: its own ledger, etcd that ends again and again, or an etcd that can still read.
+        # What a run meets first is chance: its own journal, etcd that ends again and again, or an etcd that can still read.
         with contextlib.suppress(BallastError):
             plane.run()
     finally:
@@ -180,7 +181,9 @@ def test_certificates_of_another_time_are_made_anew(plane: Plane, days: int) -> 
     for path in names:
         issuer = plane.pki(next(f"{ca}.crt" for ca in ("etcd-ca", "front-proxy-ca", "ca") if signed(plane, path, ca)))
         target = f"{path} signed by {issuer}"
-        CertificateKind().write(Shifted(days), target, CertificateKind().read(LocalHost(), target), None)
+        CertificateKind().write(
+            Context(None, Shifted(days)), target, CertificateKind().read(Context(None, LocalHost()), target), None
+        )
     before = plane.pids()
     steps = plane.run()
     assert {step.target.split(" ")[0] for step in steps if step.kind == "certificate"} == set(names)
@@ -191,6 +194,6 @@ def test_certificates_of_another_time_are_made_anew(plane: Plane, days: int) -> 
 
 def signed(plane: Plane, path: str, authority: str) -> bool:
     target = f"{path} signed by {plane.pki(authority)}.crt"
-    found = CertificateKind().read(LocalHost(), target)
+    found = CertificateKind().read(Context(None, LocalHost()), target)
     assert isinstance(found, dict)
     return "not signed by" not in str(found["fault"])

@@ -20,8 +20,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError
-from ansible_collections.ballast.kube.plugins.module_utils._plane import readiness
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.info import readiness_answers as readiness
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
 from tests.integration.adhoc import module
 from tests.integration.plane_lab import VERSION, Plane, binaries, place
 from tests.integration.told import assert_told
@@ -102,7 +102,7 @@ def test_a_new_control_plane_has_what_was_backed_up(plane: Plane, archive: Path)
         with other.client(token=token) as client:  # the key that signed it was restored
             assert client.ask("/apis/authentication.k8s.io/v1/selfsubjectreviews", "POST", {}).status == 201
         other.run(state="absent")
-        assert not os.path.exists(other.state_dir)
+        assert not os.path.exists(other.state_dir), os.listdir(other.state_dir)
 
 
 def test_a_restore_in_place_loses_nothing(plane: Plane, archive: Path) -> None:

@@ -16,20 +16,20 @@ from typing import Any, Optional
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import NOTHING, Completed
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.iptables.backend import Iptables
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.iptables.restore import VARIANTS
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.preflight import kernel
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.preflight.facts import (
-    Asked,
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import NOTHING, READ_LIMIT, Completed
+from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.preflight import kernel
+from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.preflight.facts import (
     Facts,
+    ModeChange,
     read_facts,
 )
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.preflight.rules import preflight
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.model import IPTABLES, IPVS, NFTABLES
+from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.preflight.rules import preflight
+from ansible_collections.ballast.kube.plugins.module_utils._rules.iptables.backend import Iptables
+from ansible_collections.ballast.kube.plugins.module_utils._rules.iptables.restore import VARIANTS
+from ansible_collections.ballast.kube.plugins.module_utils._rules.model import IPTABLES, IPVS, NFTABLES
 from tests.integration.kube_proxy import NodeHost
 from tests.integration.wire import InNamespace, namespace
-from tests.unit.proxy import given
+from tests.unit.rules import given
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or not all(shutil.which(one) for one in ("nft", *(f"iptables-{of}-save" for of in VARIANTS))),
@@ -60,8 +60,8 @@ class Node(NodeHost):
         super().__init__(namespace)
         self.refused = ""  # a word of rules that this kernel is to refuse
 
-    def read(self, path: str) -> Optional[bytes]:
-        return None if path.startswith("/etc/") else super().read(path)
+    def read(self, path: str, *, limit: int = READ_LIMIT) -> Optional[bytes]:
+        return None if path.startswith("/etc/") else super().read(path, limit=limit)
 
     def listdir(self, path: str) -> list[str]:
         return [] if path.startswith("/etc/") else super().listdir(path)
@@ -87,11 +87,11 @@ def node() -> Iterator[Node]:
 
 def look(node: Node, from_mode: str = IPTABLES, to_mode: str = NFTABLES, *more: given.Object, **changes: Any) -> Facts:
     before = state(node)
-    asked = Asked(
+    asked = ModeChange(
         from_mode=from_mode,
         to_mode=to_mode,
         config={"mode": from_mode, "clusterCIDR": "10.1.0.0/16,fd00:1::/48"},
-        wanted_config={"mode": to_mode, "clusterCIDR": "10.1.0.0/16,fd00:1::/48"},
+        new_config={"mode": to_mode, "clusterCIDR": "10.1.0.0/16,fd00:1::/48"},
         kube_proxy_version="v1.37.1",
         node_name="n1",
         snapshot=given.snapshot(*SERVICES, *more),
@@ -143,19 +143,21 @@ def test_nothing_is_found_where_our_own_iptables_rules_are_kube_proxy_s(node: No
 def test_a_policy_of_drop_is_found_in_each_variant_and_family(node: Node, variant: str, tool: str, family: int) -> None:
     do(node, f"{tool}-{variant}", "-P", "FORWARD", "DROP")
     facts = look(node)
-    where = f"iptables ({variant}), IPv{family}: chain FORWARD, policy DROP"
+    remedy = f"{tool}-{variant} -I FORWARD -m conntrack --ctstate DNAT -j ACCEPT"
+    where = f"iptables ({variant}), IPv{family}: chain FORWARD, policy DROP; to let them pass: {remedy}"
     assert found_in(facts) == {"preflight-firewall-forward": (where,)}
     assert "preflight-firewall-forward" not in found_in(look(node, IPTABLES, IPVS)), "mode ipvs lets them pass itself"
-    do(node, f"{tool}-{variant}", "-I", "FORWARD", "-m", "conntrack", "--ctstate", "DNAT", "-j", "ACCEPT")
+    do(node, *remedy.split())
     assert found_in(look(node)) == {}, "the remedy ends it"
 
 
 def test_a_table_that_drops_is_found_until_it_lets_services_pass(node: Node) -> None:
     chain = "fw-forward { type filter hook forward priority 0; policy drop; }"
     do(node, "nft", "-f", "-", stdin=f"add table inet fw\nadd chain inet fw {chain}\n")
-    where = "nftables, table inet fw: chain fw-forward, policy drop"
+    remedy = "nft insert rule inet fw fw-forward ct status dnat accept"
+    where = f"nftables, table inet fw: chain fw-forward, policy drop; to let them pass: {remedy}"
     assert found_in(look(node)) == {"preflight-firewall-forward": (where,)}
-    do(node, "nft", "add", "rule", "inet", "fw", "fw-forward", "ct", "status", "dnat", "counter", "accept")
+    do(node, *remedy.split())
     assert found_in(look(node)) == {}
 
 
@@ -171,7 +173,10 @@ add rule inet firewalld filter_FORWARD reject with icmpx type admin-prohibited
     )  # fmt: skip
     found = found_in(look(node))
     assert sorted(found) == ["preflight-firewall-forward", "preflight-firewalld-flush"]
-    where = "nftables, table inet firewalld: chain filter_FORWARD, a rule that drops the rest"
+    where = (
+        "nftables, table inet firewalld: chain filter_FORWARD, a rule that drops the rest; "
+        "to let them pass: nft insert rule inet firewalld filter_FORWARD ct status dnat accept"
+    )
     assert found["preflight-firewall-forward"] == (where,)
 
 

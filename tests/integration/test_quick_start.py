@@ -58,7 +58,7 @@ def test_the_quick_start_does_what_it_says(tmp_path: Path) -> None:
     with lab_named("quick") as lab:
         page = PAGE.read_text(encoding="utf-8")
         places = {"/var/lib/ballast/lab": lab.directory}
-        places.update({f"/tmp/{name}": f"{tmp_path}/{name}" for name in ("ballast.yml", "ballast-readiness")})
+        places.update({f"/root/{name}": f"{tmp_path}/{name}" for name in ("ballast.yml", "ballast-readiness")})
         for written, here in places.items():
             assert written in page
             page = page.replace(written, here)

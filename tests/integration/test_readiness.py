@@ -17,11 +17,12 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
-from ansible_collections.ballast.kube.plugins.module_utils._core.kubeapi import Api, api_by
-from ansible_collections.ballast.kube.plugins.module_utils._core.objects import OURS
-from ansible_collections.ballast.kube.plugins.module_utils._plane import readiness as control_plane
-from ansible_collections.ballast.kube.plugins.module_utils._proxy import readiness as kube_proxy
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.info import readiness_answers as control_plane
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.kube.client import Api
+from ansible_collections.ballast.kube.plugins.module_utils._core.kube.connection import connect
+from ansible_collections.ballast.kube.plugins.module_utils._core.kube.objects import OURS
+from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy import readiness_answers as kube_proxy
 from tests.integration import journal
 from tests.integration.lab import Lab, Run, lab_named, stopped
 from tests.integration.told import assert_reported
@@ -53,7 +54,7 @@ class Fleet:
 
     @property
     def api(self) -> Api:
-        return api_by(LocalHost(), f"{self.lab.directory}/admin.kubeconfig")
+        return connect(LocalHost(), f"{self.lab.directory}/admin.kubeconfig")
 
     def service(self, name: str) -> str:
         """Directory of the one service whose name ends so."""

@@ -20,21 +20,23 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.cgroup_paths import cgroup_directories
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import PeerError
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
-from ansible_collections.ballast.kube.plugins.module_utils._core.kinds import fields
-from ansible_collections.ballast.kube.plugins.module_utils._core.readiness import MEASURED, NO, YES
-from ansible_collections.ballast.kube.plugins.module_utils._core.service import ServiceKind
-from ansible_collections.ballast.kube.plugins.module_utils._instance import readiness as instance
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.kinds import fields
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.readiness import MEASURED, NO, YES
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.cgroup_paths import cgroup_directories
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.service.services import ServiceKind
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import PeerError
+from ansible_collections.ballast.kube.plugins.module_utils._instance import readiness_answers as instance
 from ansible_collections.ballast.kube.plugins.module_utils._instance.model import cgroup_of
 from ansible_collections.ballast.kube.plugins.module_utils._instance.record import read_options
-from ansible_collections.ballast.kube.plugins.module_utils._proxy import readiness as proxy
+from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy import readiness_answers as proxy
 from tests.integration import journal
 from tests.integration.killed_run import killed
 from tests.integration.lab import ROOT, Lab, lab_named
 from tests.integration.plane_client import eventually
 from tests.integration.told import assert_told
+from tests.unit.readings import completed
 
 NAME, NODE = "rdn", "n1"
 Readings = Mapping[str, dict[str, Any]]  # by feature
@@ -146,7 +148,7 @@ def test_a_node_without_a_network_for_pods_is_not_ready_and_its_runtime_is_not_b
     assert found["present"] == [instance.NOT_READY, instance.PART_MISSING]
     assert_told(found, instance.NOT_READY, instance.PART_MISSING)
     assert "NetworkPluginNotReady" in found["answers"]["healthy"]["lines"][0]
-    assert "ballast.kube.instance_network" in found["answers"]["healthy"]["remedy"]
+    assert "ballast.kube.instance_network" in completed(found)["answers"]["healthy"]["remedy"]
 
 
 def test_a_kube_proxy_that_takes_long_to_write_its_rules_is_told(lab: Lab, place: Path) -> None:
@@ -208,7 +210,7 @@ def test_a_disk_with_little_room_is_told(lab: Lab, disk: Path, place: Path) -> N
     assert_told(found, instance.DISK_FULL, no=("scale",))
     assert verdicts(found) == {**dict.fromkeys(MEASURED, YES), "scale": NO, "failures": NO}
     assert "MiB of disk are free" in found["answers"]["scale"]["text"]
-    assert "crictl rmi --prune" in found["answers"]["scale"]["remedy"]
+    assert "crictl rmi --prune" in completed(found)["answers"]["scale"]["remedy"]
 
 
 def _resize(disk: Path, size: int) -> None:
@@ -217,7 +219,7 @@ def _resize(disk: Path, size: int) -> None:
 
 def _asked_near_a_limit(host: LocalHost, pids: str, place: Path) -> Readings | None:
     """Its processes come and go, so the limit is set by those that are there just before each question."""
-    host.poke(f"{pids}/pids.max", str(int(host.read(f"{pids}/pids.current") or 0) + 1))
+    host.write_kernel_file(f"{pids}/pids.max", str(int(host.read(f"{pids}/pids.current") or 0) + 1))
     found = asked(place)
     return found if instance.NEAR_LIMIT in found[instance.NAME]["present"] else None
 
@@ -225,7 +227,7 @@ def _asked_near_a_limit(host: LocalHost, pids: str, place: Path) -> Readings | N
 def test_what_is_caused_on_a_real_node_is_found(lab: Lab, place: Path) -> None:
     host, home = LocalHost(), f"{lab.directory}/nodes/{NODE}"
     inside = ["nsenter", f"--net=/run/netns/ballast-{NAME}-{NODE}", "--"]
-    nft = "delete table ip kube-proxy; add table ip ballast-bridge; add chain ip ballast-bridge held"
+    nft = "delete table ip kube-proxy; add table ip ballast-bridge; add chain ip ballast-bridge ballast-takeover"
     host.run([*inside, "nft", nft], timeout=60)
     host.run([*inside, "iptables", "-t", "nat", "-N", "KUBE-SERVICES"], timeout=60)
     config = f"{home}/etc/kube-proxy.json"
@@ -234,8 +236,8 @@ def test_what_is_caused_on_a_real_node_is_found(lab: Lab, place: Path) -> None:
     (pod_cidr,) = [node["pod_cidr"] for node in lab.record["nodes"]]
     host.run(["ip", "route", "del", pod_cidr], timeout=60)
     kubelet, kind = f"{home}/sv/ballast-{NAME}-{NODE}-kubelet", ServiceKind()
-    running = kind.read(host, kubelet)
-    kind.write(host, kubelet, {**fields(running), "running": False}, running)
+    running = kind.read(Context(None, host), kubelet)
+    kind.write(Context(None, host), kubelet, {**fields(running), "running": False}, running)
     state_dir = os.path.dirname(home)
     killed("node_instances", {"state_dir": state_dir, **(read_options(host, state_dir) or {})})
     (pids,) = [one for one in cgroup_directories(host, cgroup_of(NAME, NODE)) if host.stat(f"{one}/pids.max")]

@@ -16,11 +16,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.readiness import NO, UNKNOWN
-from ansible_collections.ballast.kube.plugins.module_utils._readiness.features import FEATURES
-from ansible_collections.ballast.kube.plugins.module_utils._readiness.questionnaire import QUESTIONS
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.readiness import NO, UNKNOWN
+from ansible_collections.ballast.kube.plugins.module_utils._production_readiness.questionnaire import QUESTIONS
 from tests.integration.browser import Page, browser
-from tests.unit.readings import answer, away, exercise, figure, histogram, host, reading, reading_off
+from tests.unit.readings import FEATURES, answer, away, exercise, figure, histogram, host, reading, reading_off
 
 ROOT = Path(__file__).resolve().parents[2]
 ARTEFACTS = ROOT / ".build/artefacts"
@@ -195,6 +194,19 @@ def test_what_hosts_tell_is_text_and_nothing_is_fetched(page, pages):
     assert page.asks("performance.getEntriesByType('resource').length") == 0
     assert page.asks("document.body.innerText").count(HOSTILE_SHOWN) >= 4
     assert re.findall(r"(?:src|href)=.(?!#)|url\(|@import", pages["in_order"].read_text(encoding="utf-8")) == []
+
+
+def test_the_browser_runs_and_fetches_nothing_that_a_host_could_smuggle_in(page, pages):
+    """The policy is what holds if an escape were ever forgotten: what stands in the page is neither run nor loaded."""
+    page.open(pages["not_in_order"])
+    planted = "document.body.insertAdjacentHTML('beforeend', `<img src=x onerror='document.title = 1'>`)"
+    script = "const one = document.createElement('script'); one.text = 'document.title = 2'; document.body.append(one)"
+    style = "document.body.insertAdjacentHTML('beforeend', '<style>body { display: none }</style>')"
+    for attempt in (planted, script, style):
+        page.asks(f"(() => {{ {attempt}; return 0 }})()")
+    assert page.asks("document.title") == "Production readiness: not in order"
+    assert page.asks("getComputedStyle(document.body).display") == "block"
+    assert page.asks("getComputedStyle(document.querySelector('.light')).borderRadius") != "0px"
 
 
 def test_lights_have_words(page, pages):

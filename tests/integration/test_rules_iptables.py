@@ -15,40 +15,40 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import Host
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.iptables.compile import (
+from ansible_collections.ballast.kube.plugins.module_utils._audit.expected_verdict import ExpectedVerdicts
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Host
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
+from ansible_collections.ballast.kube.plugins.module_utils._rules.iptables.compile import (
     compile_rules,
     required_sysctls,
 )
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.iptables.names import LAYOUT
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.iptables.objects import (
+from ansible_collections.ballast.kube.plugins.module_utils._rules.iptables.names import LAYOUT
+from ansible_collections.ballast.kube.plugins.module_utils._rules.iptables.objects import (
     Accounting,
     Chain,
     Tables,
     rule,
     tables,
 )
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.iptables.restore import (
+from ansible_collections.ballast.kube.plugins.module_utils._rules.iptables.restore import (
     LEGACY,
     NFT,
     VARIANTS,
     Operation,
     commit,
-    own,
     plan,
+    plan_removal,
     read,
-    removed,
+    select_own,
 )
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.iptables.text import render
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.iptables.trace import trace
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.meaning import Meaning
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.packet import Answer, Packet
+from ansible_collections.ballast.kube.plugins.module_utils._rules.iptables.text import render
+from ansible_collections.ballast.kube.plugins.module_utils._rules.packet import Answer, Packet
 from tests.integration import echo
 from tests.integration.fate import expect, is_answered_around_us, real, real_packets
 from tests.integration.wire import InNamespace, Wire, namespace, wire
-from tests.unit.proxy.iptables.views import config, everything, here, service, view
-from tests.unit.proxy.strategies import SECOND_LINK, Scenario, scenarios, worthwhile_packets
+from tests.unit.audit.answers import trace
+from tests.unit.rules.iptables.views import config, everything, here, service, view
+from tests.unit.rules.strategies import SECOND_LINK, Scenario, scenarios, worthwhile_packets
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or not all(shutil.which(f"iptables-{one}-restore") for one in VARIANTS),
@@ -93,13 +93,13 @@ def net() -> Iterator[Wire]:
 def put(host: Host, wanted: Tables, *, variant: str) -> tuple[Operation, ...]:
     found = read(host, family=wanted.family, variant=variant)
     operations = plan(wanted, found, LAYOUT)
-    commit(operations, host, found=found, layout=LAYOUT, variant=variant)
+    commit(operations, host, live=found, layout=LAYOUT, variant=variant)
     return operations
 
 
 def remove(host: Host, *, family: int, variant: str) -> None:
     found = read(host, family=family, variant=variant)
-    commit(removed(found, LAYOUT), host, found=found, layout=LAYOUT, variant=variant)
+    commit(plan_removal(found, LAYOUT), host, live=found, layout=LAYOUT, variant=variant)
 
 
 def load_foreign(host: Host, *, family: int, variant: str) -> None:
@@ -128,7 +128,7 @@ def test_what_is_saved_is_what_was_compiled(kernel: InNamespace, variant: str, s
     wanted = compile_rules(scenario.view, scenario.config)
     put(kernel, wanted, variant=variant)
     found = read(kernel, family=family, variant=variant)
-    assert own(found, LAYOUT) == own(wanted, LAYOUT)
+    assert select_own(found, LAYOUT) == select_own(wanted, LAYOUT)
     assert plan(wanted, found, LAYOUT) == ()
     saved = render(found).splitlines()
     theirs = [line for line in FOREIGN.decode().splitlines() if line.startswith((":KUBE-K", ":KUBE-I", "-A"))]
@@ -171,7 +171,7 @@ def test_a_table_that_the_kernel_refuses_leaves_the_other_as_it_was(kernel: InNa
     assert "what was changed is put back" in caught.value.text
     assert read(kernel, family=4, variant=variant) == before
     put(kernel, wanted, variant=variant)
-    assert own(read(kernel, family=4, variant=variant), LAYOUT) == own(wanted, LAYOUT)
+    assert select_own(read(kernel, family=4, variant=variant), LAYOUT) == select_own(wanted, LAYOUT)
 
 
 def test_the_variants_do_not_see_each_other(kernel: InNamespace) -> None:
@@ -208,7 +208,7 @@ def test_packets_meet_the_fate_that_is_traced(net: Wire, variant: str, data: st.
     try:
         put(net.node, compile_rules(scenario.view, scenario.config), variant=variant)
         found = read(net.node, family=scenario.view.family, variant=variant)
-        meaning = Meaning(scenario.view, scenario.config, scenario.surroundings)
+        meaning = ExpectedVerdicts(scenario.view, scenario.config, scenario.surroundings)
         answers = [trace(found, packet, scenario.surroundings) for packet in packets]
         assert answers == [meaning.answer(packet) for packet in packets]
         pairs = [pair for pair in zip(packets, answers) if not is_answered_around_us(net, *pair)]

@@ -19,18 +19,20 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.backends import Backend
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.config import parse_config
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.inquiry import SPEC, inquire
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.iptables.backend import Iptables
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.iptables.restore import NFT
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.meaning import Meaning
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.model import NODE_PORT, FamilyView
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.backend import Nftables
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.packet import PROTOCOLS, Packet, Surroundings
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.parse import parse_snapshot
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.surroundings import own_addresses, read_links
+from ansible_collections.ballast.kube.plugins.module_utils._audit.expected_verdict import ExpectedVerdicts
+from ansible_collections.ballast.kube.plugins.module_utils._audit.info import SPEC, trace_and_audit
+from ansible_collections.ballast.kube.plugins.module_utils._audit.tracing.packet_path import Tracer
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
+from ansible_collections.ballast.kube.plugins.module_utils._rules.backend import Backend
+from ansible_collections.ballast.kube.plugins.module_utils._rules.config import parse_config
+from ansible_collections.ballast.kube.plugins.module_utils._rules.iptables.backend import Iptables
+from ansible_collections.ballast.kube.plugins.module_utils._rules.iptables.restore import NFT
+from ansible_collections.ballast.kube.plugins.module_utils._rules.model import NODE_PORT, FamilyView
+from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.backend import Nftables
+from ansible_collections.ballast.kube.plugins.module_utils._rules.node_addresses import own_addresses, read_links
+from ansible_collections.ballast.kube.plugins.module_utils._rules.node_rules import rules_of_one
+from ansible_collections.ballast.kube.plugins.module_utils._rules.packet import PROTOCOLS, Packet, Surroundings
+from ansible_collections.ballast.kube.plugins.module_utils._rules.parse import parse_snapshot
 from tests.integration import cluster_of_every_kind as cluster
 from tests.integration import containerds
 from tests.integration.kube_proxy import (
@@ -78,7 +80,7 @@ class Held:
         """What the module service_rules_info answers."""
         defaults = {name: spec.get("default") for name, spec in SPEC.items()}
         given = {"snapshot": self.snapshot, "node_name": NODE, "config": CONFIG, "backend": self.mode}
-        return inquire(self.host, {**defaults, **given, "owner": "kube-proxy", **more})
+        return trace_and_audit(self.host, {**defaults, **given, "owner": "kube-proxy", **more})
 
     def audit(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.ask(audit=True)["findings"]
@@ -176,14 +178,14 @@ def test_a_trace_of_its_rules_equals_a_trace_of_ours_and_what_is_meant(held: Hel
     surroundings = Surroundings(links)
     view = parse_snapshot(held.snapshot, node_name=NODE, node_ips=own_addresses(links)).view(4)
     config = parse_config(CONFIG, backend=held.mode, family=4, node=view.node).rules
-    meaning = Meaning(view, config, surroundings)
-    theirs = held.backend.tracer(held.backend.read(held.host, 4), surroundings)
-    ours = held.backend.tracer(held.backend.compile(view, config), surroundings)
+    meaning = ExpectedVerdicts(view, config, surroundings)
+    theirs = Tracer(rules_of_one(held.backend.read(held.host, 4), variant="nft"), surroundings)
+    ours = Tracer(rules_of_one(held.backend.compile(view, config), variant="nft"), surroundings)
     asked, differing = 0, []
     for packet in _packets(view, surroundings):
         asked += 1
         meant = meaning.answer(packet)
-        found, compiled = theirs(packet), ours(packet)
+        found, compiled = theirs.answer(packet), ours.answer(packet)
         if not meant == found == compiled:
             differing.append(f"{packet}\n  meant {meant}\n  kube-proxy {found}\n  ours {compiled}")
     print(f"{asked} packets")
@@ -326,7 +328,7 @@ DRIFTS = (
         [f"conntrack -I {_CONNECTION} --dst-nat 10.244.9.9"],
         [("rules-audit-conntrack", "default/dns:dns")],
     ),
-    Drift("UDP goes to an endpoint", [f"conntrack -I {_CONNECTION} --dst-nat 10.244.1.5"], []),
+    Drift("UDP goes to an endpoint", [f"conntrack -I {_CONNECTION} --dst-nat 10.244.1.5:8053"], []),
     Drift(
         "a rule of a Service is deleted",
         ["iptables -t nat -D KUBE-SERVICES @plain"],

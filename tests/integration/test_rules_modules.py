@@ -15,6 +15,9 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.prune_directories import remove_emptied
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.names import MARKER
 from tests.integration import adhoc, journal
 
 NAMESPACE = "ballast-test-rules"
@@ -49,9 +52,8 @@ def namespace() -> Iterator[None]:
         yield
         for path in RECORDS.glob(f"{number}-*.json"):
             path.unlink()
-        for directory in (RECORDS, RECORDS.parent):
-            if directory.is_dir() and not any(directory.iterdir()):
-                directory.rmdir()
+        if RECORDS.is_dir() and [path.name for path in RECORDS.iterdir()] == [MARKER]:
+            remove_emptied(LocalHost(), str(RECORDS))
 
 
 def snapshot(*, endpoints: int = 2, services: int = 1) -> dict[str, Any]:

@@ -15,30 +15,28 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import HostError
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.meaning import Meaning
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.model import Endpoint
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables import transaction
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.compile import compile_rules
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.expressions import GOTO, Verdict
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.objects import Element, Ruleset, Table
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.text import parse_text
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.trace import Tracer
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.nftables.transaction import (
+from ansible_collections.ballast.kube.plugins.module_utils._audit.expected_verdict import ExpectedVerdicts
+from ansible_collections.ballast.kube.plugins.module_utils._audit.tracing.packet_path import Tracer
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import HostError
+from ansible_collections.ballast.kube.plugins.module_utils._rules.model import Endpoint
+from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables import transaction
+from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.compile import compile_rules
+from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.expressions import GOTO, Verdict
+from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.objects import Element, Table
+from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.text import parse_text
+from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.transaction import (
     ADD_ELEMENT,
     Operation,
     commit,
     plan,
     read,
 )
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.packet import (
-    Packet,
-    endpoint_text,
-)
+from ansible_collections.ballast.kube.plugins.module_utils._rules.node_rules import rules_of_one
+from ansible_collections.ballast.kube.plugins.module_utils._rules.packet import Packet, endpoint_text
 from tests.integration.fate import expect, is_answered_around_us, real, real_packets
 from tests.integration.wire import InNamespace, Wire, namespace, wire
-from tests.unit.proxy.nftables.views import CONFIG, service, view
-from tests.unit.proxy.strategies import (
+from tests.unit.rules.nftables.views import CONFIG, service, view
+from tests.unit.rules.strategies import (
     POOLS,
     SECOND_LINK,
     TARGET_PORTS,
@@ -162,9 +160,9 @@ def test_packets_meet_the_fate_that_the_tracer_tells(net: Wire, data: st.DataObj
     packets = data.draw(st.lists(st.sampled_from(every), min_size=60, max_size=150, unique=True))
     wanted = compile_rules(scenario.view, scenario.config)
     put(net.node, wanted)
-    tracer = Tracer(Ruleset({(wanted.family, wanted.name): wanted}), scenario.surroundings)
+    tracer = Tracer(rules_of_one(wanted, variant="nft"), scenario.surroundings)
     answers = [tracer.answer(packet) for packet in packets]
-    meaning = Meaning(scenario.view, scenario.config, scenario.surroundings)
+    meaning = ExpectedVerdicts(scenario.view, scenario.config, scenario.surroundings)
     assert answers == [meaning.answer(packet) for packet in packets]
     pairs = [pair for pair in zip(packets, answers) if not is_answered_around_us(net, *pair)]
     first, again = (net.send([packet for packet, _answer in pairs]) for _time in range(2))

@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration import adhoc, journal
+from tests.integration import adhoc, hostile, journal
 
 ROOT = Path(__file__).resolve().parents[2]
 BRIDGE, GATEWAY, ADDRESS = "ballast-vmtest", "10.97.251.1", "10.97.251.101"
@@ -125,6 +125,114 @@ def test_a_machine_of_one_processor_has_one_of_the_host(lab: Lab) -> None:
     assert bound <= os.sched_getaffinity(0)
 
 
+def processes_of_the_machine(lab: Lab) -> list[int]:
+    """Its first process, which is no program of the machine, and all below it."""
+    first = int(Path(f"/proc/{lab.pid()}/status").read_text().partition("PPid:")[2].split()[0])
+    namespace = os.readlink(f"/proc/{lab.pid()}/ns/pid")
+    found = [int(place.name) for place in Path("/proc").iterdir() if place.name.isdigit()]
+    inside = [pid for pid in found if os.path.exists(f"/proc/{pid}/ns/pid") and link_of(pid, "pid") == namespace]
+    assert {first, lab.pid()} <= set(inside)
+    return inside
+
+
+def link_of(pid: int, kind: str) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/ns/{kind}")
+    except OSError:  # it has ended
+        return ""
+
+
+def test_no_process_of_a_machine_has_a_privilege(lab: Lab) -> None:
+    uid = (lab.state_dir / "vm1" / "disk").stat().st_uid
+    assert uid >= 0x70000000
+    for pid in processes_of_the_machine(lab):
+        try:
+            rows = Path(f"/proc/{pid}/status").read_text().splitlines()
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # one of the guest's, which has ended
+        status = dict(row.split(":", 1) for row in rows if ":" in row)
+        assert status["Uid"].split() == [str(uid)] * 4
+        assert status["Gid"].split() == [str(uid)] * 4
+        assert {int(status[f"Cap{name}"], 16) for name in ("Inh", "Prm", "Eff", "Bnd", "Amb")} == {0}
+        assert status["NoNewPrivs"].strip() == "1"
+    for kind in ("mnt", "pid", "net", "ipc", "uts"):
+        assert link_of(lab.pid(), kind) != link_of(os.getpid(), kind)
+
+
+def test_root_of_the_guest_finds_no_file_of_the_host(lab: Lab) -> None:
+    """User Mode Linux has a file system that shows the host's files, as far as its process sees them."""
+    if lab.made["engine"] != "uml":
+        pytest.skip("only the kernel of User Mode Linux has it")
+    secret, public = lab.state_dir / "canary-of-root", lab.state_dir.parent / "canary-of-all"
+    places = (
+        str(secret),
+        str(public),
+        "/etc/passwd",
+        "/root",
+        "/home",
+        "/proc/1",
+        "/run",
+        "/dev/net/tun",
+        str(lab.state_dir / "ssh_key"),
+    )
+    secret.write_text("canary")
+    secret.chmod(0o600)
+    public.write_text("canary")
+    public.chmod(0o644)
+    lab.guest("mkdir -p /run/host && mount -t hostfs none /run/host")
+    try:
+        for place in places:
+            assert os.path.exists(place) or place == "/dev/net/tun"
+            assert lab.guest(f"ls -d /run/host{place} 2>/dev/null || echo none") == "none\n", place
+        assert (
+            lab.guest("grep -rls --exclude-dir=vm1 --exclude-dir=dev --exclude='*.img' canary /run/host || echo none")
+            == "none\n"
+        )
+        assert lab.guest("touch /run/host/x /run/host/var/lib/x 2>/dev/null || echo refused") == "refused\n"
+    finally:
+        lab.guest("umount /run/host && rmdir /run/host")
+        secret.unlink()
+        public.unlink()
+
+
+def test_another_user_of_the_host_reaches_nothing_of_a_machine(lab: Lab) -> None:
+    place = lab.state_dir / "vm1"
+    paths = [str(path) for path in place.rglob("*")]
+    assert {str(place / name) for name in ("disk", "console.log")} <= set(paths)
+    with hostile.attacker() as mallory:
+        for path in [str(place), *paths]:
+            assert mallory.run(["ls", path]).returncode != 0, path
+            assert mallory.run(["cat", path]).returncode != 0, path
+        for name in ("root", "cwd", "fd/1", "mem"):
+            assert mallory.run(["cat", f"/proc/{lab.pid()}/{name}"]).returncode != 0
+        assert mallory.run(["kill", "-TERM", str(lab.pid())]).returncode != 0
+
+
+def test_another_user_of_the_host_cannot_take_the_link_of_a_stopped_machine(lab: Lab) -> None:
+    lab.vm(state="stopped")
+    taps = [row["ifname"] for row in json.loads(run("ip", "-json", "link", "show", "master", BRIDGE)) if row]
+    assert len(taps) == 1
+    device = Path("/dev/net/tun")
+    mode = device.stat().st_mode
+    device.chmod(0o666)  # as udev has it
+    try:
+        with hostile.attacker() as mallory:
+            done = mallory.run(["/usr/bin/python3", "-c", TAKE, taps[0]])
+    finally:
+        device.chmod(mode)
+        lab.vm()
+    assert "not permitted" in done.stderr, done
+
+
+# As any program may that opens /dev/net/tun, which everybody can.
+TAKE = """
+import fcntl, struct, sys
+tun = open("/dev/net/tun", "r+b", buffering=0)
+fcntl.ioctl(tun, 0x400454CA, struct.pack("16sH22x", sys.argv[1].encode(), 0x1002))
+print("taken")
+"""
+
+
 def test_the_disk_of_binaries_is_mounted_with_links_resolved(lab: Lab) -> None:
     assert lab.guest("/opt/ballast/bin/alias") == "from the disk\n"
     assert lab.guest("test -L /opt/ballast/bin/alias || echo a file") == "a file\n"
@@ -133,6 +241,24 @@ def test_the_disk_of_binaries_is_mounted_with_links_resolved(lab: Lab) -> None:
 
 def test_only_its_owner_reads_the_key(lab: Lab) -> None:
     assert (lab.state_dir / "ssh_key").stat().st_mode & 0o777 == 0o600
+
+
+def test_ssh_takes_the_key_that_was_made_here_and_no_other(lab: Lab, tmp_path: Path) -> None:
+    public = (lab.state_dir / "vm1/host_key.pub").read_text().split()[:2]
+    assert lab.guest("cat /etc/ssh/ssh_host_ed25519_key.pub").split()[:2] == public
+    run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "other"))
+    known = lab.state_dir / "known_hosts"
+    assert known.stat().st_mode & 0o777 == 0o600
+    before = known.read_text()
+    known.write_text(before.replace(public[1], (tmp_path / "other.pub").read_text().split()[1]))
+    try:
+        with pytest.raises(subprocess.CalledProcessError):
+            lab.guest("true")
+    finally:
+        known.write_text(before)
+    private = (lab.state_dir / "vm1/host_key").read_text().splitlines()[1]
+    assert private not in run("ps", "axwwo", "args")
+    assert "ssh_host" not in lab.guest("cat /proc/cmdline")
 
 
 def test_limits_of_a_slice_of_systemd_change_while_it_runs(lab: Lab) -> None:

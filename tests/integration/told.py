@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.readiness import FAILURES, HEALTHY, NO
-from ansible_collections.ballast.kube.plugins.module_utils._readiness.features import FEATURES
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.readiness import FAILURES, HEALTHY, NO
+from tests.unit.readings import FEATURES, completed
 
 _MODES = {mode.id: mode for feature in FEATURES for mode in feature.failures}
 _FEATURE_OF = {mode.id: feature.name for feature in FEATURES for mode in feature.failures}
@@ -19,7 +19,7 @@ _FEATURE_OF = {mode.id: feature.name for feature in FEATURES for mode in feature
 
 def assert_told(reading: Mapping[str, Any], *ids: str, no: Collection[str] = (HEALTHY,)) -> None:
     """By the reading of one feature. `no`: the answers that have to be no beside that to the failure modes."""
-    answers = reading["answers"]
+    answers = completed(reading)["answers"]
     assert set(ids) <= set(reading["present"]), reading
     for name in (FAILURES, *no):
         assert answers[name]["verdict"] == NO, (name, reading)

@@ -7,7 +7,7 @@
     client (172.16.5.5, ...) -- eth0 | node | cni0 -- pod0 (10.1.0.5), pod1, pod2, idle
     remote (192.168.1.20, 10.1.1.5, 10.1.1.6) -- eth2 |     | eth1 (10.50.0.10, no one beyond)
 
-Addresses are those of tests/unit/proxy/strategies.py, of both families. Everything goes by way of the node, answers too, as
+Addresses are those of tests/unit/rules/strategies.py, of both families. Everything goes by way of the node, answers too, as
 no namespace has two of the places; pods do not reach each other over the bridge alone.
 """
 
@@ -21,12 +21,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Optional
+from typing import Any, Optional
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import NOTHING, Completed, LocalHost
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.packet import Packet
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import READ_LIMIT, Completed
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._rules.packet import Packet
 from tests.integration import journal
-from tests.unit.proxy.strategies import BRIDGE, POOLS, SECOND_LINK, UPLINK
+from tests.unit.rules.strategies import BRIDGE, POOLS, SECOND_LINK, UPLINK
 
 ECHO = Path(__file__).with_name("echo.py")
 REMOTE_LINK = "eth2"
@@ -42,23 +43,22 @@ _TRANSFER = {
 
 
 class InNamespace(LocalHost):
-    """The machine, with every command run in a network namespace."""
+    """The machine, with every command run in a network namespace. Files of the kernel whose paths begin with one of
+    `inside` are read there too, as a program in it sees them."""
+
+    inside: tuple[str, ...] = ()
 
     def __init__(self, namespace: str) -> None:
         self.namespace = namespace
 
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        timeout: float,
-        stdin: bytes = b"",
-        env: Mapping[str, str] = NOTHING,
-        check: bool = True,
-        cwd: Optional[str] = None,
-    ) -> Completed:
-        inside = ["ip", "netns", "exec", self.namespace, *argv]
-        return super().run(inside, timeout=timeout, stdin=stdin, env=env, check=check, cwd=cwd)
+    def run(self, argv: Sequence[str], *, timeout: float, **options: Any) -> Completed:
+        return super().run(["ip", "netns", "exec", self.namespace, *argv], timeout=timeout, **options)
+
+    def read(self, path: str, *, limit: int = READ_LIMIT) -> Optional[bytes]:
+        if not self.inside or not path.startswith(self.inside):
+            return super().read(path, limit=limit)
+        done = self.run(["cat", path], timeout=60, check=False, limit=limit)
+        return done.stdout.encode() if done.status == 0 else None
 
 
 @contextmanager

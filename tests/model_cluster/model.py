@@ -28,9 +28,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Optional
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
-from ansible_collections.ballast.kube.plugins.module_utils._core.kubeapi import Api
-from ansible_collections.ballast.kube.plugins.module_utils._core.kubeconfig import Credentials
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.kube.client import Api
+from ansible_collections.ballast.kube.plugins.module_utils._core.kube.kubeconfig import Credentials
 from tests.model_cluster.amounts import ZERO, Pair, pair
 from tests.model_cluster.kubelets import Kubelets, counted
 from tests.model_cluster.later import Later
@@ -40,7 +40,7 @@ from tests.model_cluster.sums import Sums
 
 MIB, GIB = 2**20, 2**30
 FLOOR = Pair(1, 16 * MIB)
-NAMESPACE = "kube-system"
+NAMESPACE = "ballast-balloons"
 LABEL = "balloons.ballast.dev/balloon"
 TARGET = "balloons.ballast.dev/target"
 TAINT = "balloons.ballast.dev/unsized"

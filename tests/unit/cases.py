@@ -27,10 +27,10 @@ from typing import Any, Generic, Optional, TypeVar
 import pytest
 import yaml
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.engine import Desired, ResourceEngine
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, Problems
-from ansible_collections.ballast.kube.plugins.module_utils._core.events import NullSink, Progress
-from ansible_collections.ballast.kube.plugins.module_utils._core.plan import Plan, Resource
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.engine import Desired, ResourceEngine
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import Plan, Policy, Resource
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems
 from tests.unit.fakes import FakeHost, Killed
 
 D = TypeVar("D", bound=Desired)
@@ -111,7 +111,8 @@ def check_kills(
     nothing: D,
     holds: Callable[[FakeHost], bool],
 ) -> int:
-    """Kill the program at every effect of making and of removing; answers how many kills there were."""
+    """Kill the program at every effect of making and of removing; answers how many kills there were. An engine that undoes
+    has to survive a power cut at that place, too."""
     engine = _computed_once(engine, want, nothing)
     kills = 0
     for first, again in ((want, want), (want, nothing), (nothing, want), (nothing, nothing)):
@@ -130,6 +131,8 @@ def check_kills(
                 break
             at = f"killed at effect {number} ({'make' if first is want else 'remove'})"
             host.calm()
+            if engine.policy is Policy.UNDO:
+                host.cut_power()
             apply(engine, again, host)
             assert plan_of(engine, again, host).steps == (), at
             if again is want:
@@ -142,24 +145,40 @@ def check_kills(
 
 
 def _computed_once(engine: ResourceEngine[D], *asked: D) -> ResourceEngine[D]:
-    """The engine, but what it wants, which is pure, is kept: kills ask for the same two things thousands of times."""
-    known = {id(one): engine.resources(one) for one in asked}
+    """The engine, but what it wants is kept where it does not look at the machine: kills ask for the same two things thousands
+    of times."""
+    known = {id(desired): engine.wanted(Context(desired, _Unseen())) for desired in asked if _is_pure(engine, desired)}
 
-    def resources(desired: D) -> list[Resource]:
-        return known[id(desired)] if id(desired) in known else engine.resources(desired)
+    def wanted(ctx: Context[D]) -> list[Resource]:
+        return known[id(ctx.desired)] if id(ctx.desired) in known else engine.wanted(ctx)
 
     once = copy(engine)
-    vars(once)["resources"] = resources
+    vars(once)["wanted"] = wanted
     return once
 
 
+class _Unseen(FakeHost):
+    """A machine that nothing may look at."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise LookupError(name)
+
+
+def _is_pure(engine: ResourceEngine[D], desired: D) -> bool:
+    try:
+        engine.wanted(Context(desired, _Unseen()))
+    except LookupError:
+        return False
+    return True
+
+
 def plan_of(engine: ResourceEngine[D], desired: D, host: FakeHost) -> Plan:
-    return engine.plan(desired, engine.observe(desired, host))
+    return engine.plan(desired, engine.observe(Context(desired, host)))
 
 
 def apply(engine: ResourceEngine[D], desired: D, host: FakeHost) -> Plan:
     plan = plan_of(engine, desired, host)
-    engine.apply(plan, desired, host, Progress(NullSink(), feature="test"))
+    engine.apply(plan, Context(desired, host))
     return plan
 
 

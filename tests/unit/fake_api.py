@@ -18,9 +18,9 @@ from collections.abc import Callable
 from typing import Any, Optional
 from urllib.parse import parse_qs
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import Response
-from ansible_collections.ballast.kube.plugins.module_utils._core.kubeapi import Api
-from ansible_collections.ballast.kube.plugins.module_utils._core.kubeconfig import Credentials
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Response
+from ansible_collections.ballast.kube.plugins.module_utils._core.kube.client import Api
+from ansible_collections.ballast.kube.plugins.module_utils._core.kube.kubeconfig import Credentials
 from tests.unit.fakes import FakeHost, json_answer
 
 SERVER = "https://192.0.2.1:6443"

@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Optional, Union
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.events import Event
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import Completed, Response
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import Event
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Completed, ProcessId, Response
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Process as HostProcess
 
 
 class Killed(BaseException):
@@ -50,6 +51,9 @@ class Node:
     data: bytes = b""  # of a file; for a link, where it points
     mtime: float = 0.0
     uid: int = 0
+    gid: int = 0
+    attributes: dict[str, bytes] = field(default_factory=dict)  # extended ones
+    names: int = 1  # hard links
 
 
 @dataclass
@@ -57,13 +61,41 @@ class Process:
     argv: tuple[str, ...]
     log: str = ""
     ignores: set[int] = field(default_factory=set)  # signals that do not end it
+    uid: int = 0
+    parent: int = 1
+    started: int = 0  # clock ticks after the machine's start
+    exe: str = ""  # "" is argv[0], in /usr/bin where that is no path
+    cwd: str = "/"
+    cgroups: tuple[str, ...] = ("/",)
+    own_users: bool = True
+    own_network: bool = True
+    own_pids: bool = True
+    own_root: bool = True
+
+    def seen(self, pid: int) -> HostProcess:
+        return HostProcess(
+            id=ProcessId(pid, self.started),
+            parent=self.parent,
+            uids=(self.uid,) * 4,
+            exe=self.program,
+            cgroups=self.cgroups,
+            own_users=self.own_users,
+            own_network=self.own_network,
+            own_pids=self.own_pids,
+            own_root=self.own_root,
+        )
+
+    @property
+    def program(self) -> str:
+        return self.exe or os.path.join("/usr/bin", *self.argv[:1])
 
     def cmdline(self) -> bytes:
         return b"".join(word.encode() + b"\0" for word in self.argv)
 
     def stat(self) -> bytes:
-        """It sleeps, and is as old as the machine."""
-        return f"1 ({os.path.basename(self.argv[0])}) S {' '.join(['0'] * 49)}\n".encode()
+        """It sleeps."""
+        rest = ["0"] * 17 + [str(self.started)] + ["0"] * 30
+        return f"1 ({os.path.basename(self.program)}) S {self.parent} {' '.join(rest)}\n".encode()
 
 
 @dataclass(frozen=True)

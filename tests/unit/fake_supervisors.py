@@ -10,8 +10,15 @@ import os
 import signal
 from collections.abc import Sequence
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.cgroup_paths import cgroup_directories
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.cgroup_paths import cgroup_directories
 from tests.unit.fakes import Answer, Call, FakeHost, Process
+
+
+def given_service(host: FakeHost, path: str) -> int:
+    """A process of the service, whose parent is a runsv, which tests do not count."""
+    runsv = host.given_process(("runsv", os.path.basename(path)), cwd=path)
+    host.unlisted[runsv] = host.processes.pop(runsv)
+    return host.given_process((path + "/run",), parent=runsv)
 
 
 class FakeRunit:
@@ -64,7 +71,7 @@ class FakeRunit:
         if name in self.crashing:
             self._set(path, 0)
         elif not self._runsv.get(path):
-            self._set(path, self.host.given_process((path + "/run",)))
+            self._set(path, given_service(self.host, path))
 
     def _set(self, path: str, pid: int) -> None:
         if self._runsv.get(path) and not pid:

@@ -18,21 +18,37 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
+import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace as dataclass_replace
 from typing import Optional, Union
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import CommandFailed, Unavailable
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import (
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.ownership import DIRECTORY, Mark
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.bounded import too_large_error
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.directories import WORK_MARK
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import (
+    BODY_LIMIT,
     NOTHING,
+    OUTPUT_LIMIT,
     Completed,
     Pem,
+    ProcessId,
     Response,
     Stream,
 )
-from ansible_collections.ballast.kube.plugins.module_utils._core.local import host_error, locked_error, mounted_error
-from ansible_collections.ballast.kube.plugins.module_utils._core.web import no_answer_error
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_files import (
+    HOLDER_BYTES,
+    host_error,
+    locked_error,
+    mounted_error,
+    not_a_lock_error,
+)
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.names import MARKER
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.safe_path import not_a_file_error, open_error
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.web import answer_too_large, no_answer_error
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import CommandFailed, Unavailable
 from tests.unit.fake_parts import (
     CGROUP_V1,
     CGROUP_V2,
@@ -47,19 +63,20 @@ from tests.unit.fake_parts import (
     Rule,
     json_answer,
 )
-from tests.unit.fake_paths import FakePaths
+from tests.unit.fake_processes import FakeProcesses
 
 __all__ = ["Answer", "Call", "Effect", "FakeHost", "Handler", "Killed", "ListSink", "Node", "Process", "json_answer"]
 
 _SLEEPS_LIMIT = 20_000  # a wait without an end fails the test and does not hang it
 
 
-class FakeHost(FakePaths):
+class FakeHost(FakeProcesses):
     def __init__(self, *, files: Optional[Mapping[str, Union[str, bytes]]] = None, systemd: bool = False) -> None:
         self.effects: list[Effect] = []
         self.commands: list[tuple[str, ...]] = []  # every command run, reading ones too
         self.requests: list[tuple[str, str, Optional[bytes]]] = []  # method, url, body
         self.processes: dict[int, Process] = {}
+        self.unlisted: dict[int, Process] = {}
         self.mounts: set[str] = set()
         self.free = 100 * 2**30
         self.on_sleep: list[Callable[[], None]] = []
@@ -73,8 +90,10 @@ class FakeHost(FakePaths):
         self._locked: set[str] = set()
         self._faults: dict[int, tuple[BaseException, bool]] = {}
         self._full = False
+        self._on_disk: dict[str, bytes] = {}  # of each file that has more in memory: what a power cut leaves
         self._clock = 1000.0
         self._sleeps = 0
+        self._works = 0
         self._next_pid = 4000
         self._systemd = systemd
         for path in ("/etc", "/proc/sys", "/run", "/tmp", "/usr/bin", "/var/lib", "/var/log", "/var/cache"):
@@ -91,11 +110,35 @@ class FakeHost(FakePaths):
         data = content.encode() if isinstance(content, str) else content
         self._nodes[path] = Node("file", mode=mode, data=data, mtime=self.now())
 
-    def given_directory(self, path: str, *, mode: int = 0o755) -> None:
+    def given_directory(self, path: str, *, mode: int = 0o755, uid: int = 0) -> None:
         if path in self._nodes:
             return
         self.given_directory(os.path.dirname(path))
-        self._nodes[path] = Node("directory", mode=mode, mtime=self.now())
+        self._nodes[path] = Node("directory", mode=mode, mtime=self.now(), uid=uid)
+
+    def given_ours(self, path: str, owner: str = DIRECTORY) -> None:
+        """A directory with our mark."""
+        self.given_directory(path)
+        self.given(os.path.join(path, MARKER), Mark(owner, path).as_bytes(), mode=0o600)
+
+    def given_link(self, path: str, to: str, *, uid: int = 0) -> None:
+        self.given_directory(os.path.dirname(path))
+        self._nodes[path] = Node("symlink", mode=0o777, data=to.encode(), mtime=self.now(), uid=uid)
+
+    def given_owner(self, path: str, uid: int, gid: int, *, mode: int) -> None:
+        node = self._nodes[path]
+        node.uid, node.gid, node.mode = uid, gid, mode
+
+    def given_behind_link(self, path: str, to: str, uid: int, gid: int, *, mode: int) -> None:
+        """What is there lies at `to`, and is of this owner; a link leads to it."""
+        self.given(to, self._nodes[path].data)
+        self.given_owner(to, uid, gid, mode=mode)
+        self.given_link(path, to)
+
+    def owner(self, path: str) -> tuple[int, int, int]:
+        """User, group and mode."""
+        node = self._nodes[path]
+        return node.uid, node.gid, node.mode
 
     def given_sysctl(self, name: str, value: Union[int, str]) -> None:
         self.given("/proc/sys/" + name.replace(".", "/"), f"{value}\n")
@@ -127,11 +170,6 @@ class FakeHost(FakePaths):
     def end_cgroup(self, path: str) -> None:
         """It goes. Those above stay, as under systemd, when nothing is in them any more."""
         self._forget(path)
-
-    def given_process(self, argv: Sequence[str], *, ignores: Iterable[int] = ()) -> int:
-        self._next_pid += 1
-        self.processes[self._next_pid] = Process(tuple(argv), ignores=set(ignores))
-        return self._next_pid
 
     def on(
         self,
@@ -177,6 +215,12 @@ class FakeHost(FakePaths):
         """
         self._faults[len(self.effects) + number] = (error or Killed(f"at effect {number}"), torn)
 
+    def cut_power(self) -> None:
+        """Lose what was appended and not synced. Files that were written or replaced are on the disk, as with the real host."""
+        for path in self._on_disk.keys() & self._nodes.keys():
+            self._nodes[path] = dataclass_replace(self._nodes[path], data=self._on_disk[path])
+        self._on_disk = {}
+
     def calm(self) -> None:
         """Forget faults that were not reached, and the locks of killed programs."""
         self._faults = {}
@@ -203,6 +247,8 @@ class FakeHost(FakePaths):
         env: Mapping[str, str] = NOTHING,
         check: bool = True,
         cwd: Optional[str] = None,
+        limit: int = OUTPUT_LIMIT,
+        writes: Optional[int] = None,
     ) -> Completed:
         assert timeout > 0, "a command has a time limit"
         words = tuple(argv)
@@ -220,14 +266,19 @@ class FakeHost(FakePaths):
             answer = Completed(argv=words, status=0, stdout=answer, stderr="")
         elif isinstance(answer, int):
             answer = Completed(argv=words, status=answer, stdout="", stderr=f"{words[0]}: status {answer}")
+        for name, said in (("stdout", answer.stdout), ("stderr", answer.stderr)):
+            if len(said) > limit and len(said.encode()) > limit:
+                raise too_large_error(f"{name} of {shlex.join(argv)}", limit)
         if check and answer.status != 0:
             raise CommandFailed(argv, status=answer.status, output=answer.stderr or answer.stdout)
         return answer
 
-    def spawn(self, argv: Sequence[str], *, log: str, env: Mapping[str, str] = NOTHING, cwd: str = "/") -> int:
+    def spawn(self, argv: Sequence[str], *, log: str, env: Mapping[str, str] = NOTHING, cwd: str = "/") -> ProcessId:
         if not argv[0].startswith("/"):
             self._rule(tuple(argv))
+        self._safe(log)
         self._need_parent("open", log)
+        self._own_file(log)
         self._effect("spawn", " ".join(argv))
         if log not in self._nodes:
             self._nodes[log] = Node("file", mode=0o640, mtime=self.now())
@@ -235,79 +286,63 @@ class FakeHost(FakePaths):
         self.processes[pid].log = log
         for hook in self.on_spawn:
             hook(pid, self.processes[pid])
-        return pid
-
-    def kill(self, pid: int, number: int) -> bool:
-        process = self.processes.get(pid)
-        if process is None:
-            return False
-        self._effect("kill", f"{pid} {signal.Signals(number).name}")
-        ends = number == signal.SIGKILL or (
-            number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT) and number not in process.ignores
-        )
-        if not any(hook(pid, process, number) for hook in self.on_signal) and ends:
-            self.end_process(pid)
-        return True
-
-    def end_process(self, pid: int) -> None:
-        """It ends; /proc and its cgroups no longer list it. No effect: the machine did it."""
-        self.processes.pop(pid, None)
-        self._forget(f"/proc/{pid}")
-        for path, node in self._nodes.items():
-            if path.endswith("/cgroup.procs") and str(pid).encode() in node.data.split():
-                left = [line for line in node.data.split() if line != str(pid).encode()]
-                node.data = b"".join(line + b"\n" for line in left)
+        return ProcessId(pid, 0)
 
     def which(self, name: str) -> Optional[str]:
         if any(rule.prefix[0] == name for rule in self._rules):
             return f"/usr/bin/{name}"
         return None
 
-    def read(self, path: str) -> Optional[bytes]:
-        node = self._find(path)
-        if node is None:
-            return self._of_process(path)
-        if node.kind == "directory":
-            raise host_error("read", path, OSError(errno.EISDIR, "Is a directory"))
-        return node.data
-
-    def _of_process(self, path: str) -> Optional[bytes]:
-        """What /proc says of one that the test gave no file for."""
-        pid, _slash, name = path.removeprefix("/proc/").partition("/")
-        process = self.processes.get(int(pid)) if pid.isdigit() else None
-        of = {"cmdline": Process.cmdline, "stat": Process.stat}.get(name)
-        return of(process) if process and of else None
-
-    def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
-        assert isinstance(data, bytes)
+    def write(self, path: str, data: Union[bytes, Iterable[bytes]], *, mode: int = 0o644) -> None:
+        data = data if isinstance(data, bytes) else b"".join(data)
+        self._safe(path)
         path = self._real_parent("write", path)
         self._refuse_kernel("write", path)
         if self._is(path, "directory"):
             raise host_error("write", path, OSError(errno.EISDIR, "Is a directory"))
         self._need_space("write", path)
         self._effect("write", path)
+        self._on_disk.pop(path, None)
         self._nodes[path] = Node("file", mode=mode, data=data, mtime=self.now())
 
+    def replace(self, path: str, data: bytes) -> None:
+        self._safe(path, follow=True)
+        path = self._resolve(path)
+        node = self._nodes.get(path)
+        if node is None:
+            raise host_error("replace", path, OSError(errno.ENOENT, os.strerror(errno.ENOENT)))
+        if node.kind != "file":
+            raise not_a_file_error(path, node.kind)
+        self._need_space("replace", path)
+        self._effect("replace", path)
+        self._on_disk.pop(path, None)
+        self._nodes[path] = dataclass_replace(node, data=data, mode=node.mode & ~0o022, names=1, mtime=self.now())
+
     def append(self, path: str, data: bytes, *, mode: int, sync: bool) -> None:
+        self._safe(path)
         path = self._real_parent("write", path)
         self._refuse_kernel("write", path)
-        if self._is(path, "directory"):
-            raise host_error("write", path, OSError(errno.EISDIR, "Is a directory"))
+        self._own_file(path)
         self._need_space("write", path)
         node = self._nodes.get(path, Node("file", mode=mode))
 
         def with_part(size: int) -> None:
+            self._on_disk.setdefault(path, node.data)
             self._nodes[path] = Node(node.kind, mode=node.mode, data=node.data + data[:size], mtime=self.now())
 
         self._effect("append", path, torn=lambda: with_part(len(data) // 2))
         with_part(len(data))
+        if sync:
+            self._on_disk.pop(path)
 
-    def poke(self, path: str, text: str) -> None:
-        node = self._find(path)
+    def write_kernel_file(self, path: str, text: str) -> None:
+        node = self._nodes.get(self._real_parent_or_none(path) or "")
         if node is None:
             raise host_error("write into", path, OSError(errno.ENOENT, "No such file or directory"))
         if node.kind == "directory":
             raise host_error("write into", path, OSError(errno.EISDIR, "Is a directory"))
+        if node.kind == "symlink":
+            raise host_error("write into", path, OSError(errno.ELOOP, os.strerror(errno.ELOOP)))
         self._effect("poke", f"{path} {text.strip()}")
         if path.endswith("/cgroup.procs"):
             for other, procs in self._nodes.items():
@@ -322,6 +357,7 @@ class FakeHost(FakePaths):
             node.data = text.strip().encode() + b"\n" if path.startswith(("/proc/", "/sys/")) else text.encode()
 
     def remove(self, path: str) -> None:
+        self._safe(path)
         path = self._real_parent_or_none(path) or ""
         node = self._nodes.get(path)
         if node is None:
@@ -332,6 +368,7 @@ class FakeHost(FakePaths):
         del self._nodes[path]
 
     def remove_tree(self, path: str) -> None:
+        self._safe(path)
         real = self._real_parent_or_none(path) or ""
         node = self._nodes.get(real)
         if node is None:
@@ -345,7 +382,8 @@ class FakeHost(FakePaths):
         self._effect("remove_tree", path)
         self._forget(real)
 
-    def make_directory(self, path: str, *, mode: int = 0o755) -> None:
+    def make_directory(self, path: str, *, mode: Optional[int] = None) -> None:
+        self._safe(path, follow=True)
         found = self._find(path)
         if found is not None and found.kind != "directory":
             raise host_error("make directory", path, OSError(errno.EEXIST, "File exists"))
@@ -358,11 +396,51 @@ class FakeHost(FakePaths):
             raise host_error("make directory", path, OSError(errno.ENOTDIR, "Not a directory"))
         if found is None:
             self._need_space("make directory", path)
+        else:
+            self._safe(f"{path}/.", follow=True)
+            if mode not in (None, found.mode) and found.mode & 0o002:
+                raise open_error(path, path)
         self._effect("make_directory", path)
         self._make_directories(real)
-        self._nodes[real].mode = mode
+        if found is None or mode is not None:
+            self._nodes[real].mode = 0o755 if mode is None else mode
+
+    @contextmanager
+    def work_directory(self, parent: str, name: str) -> Iterator[str]:
+        prefix = os.path.join(parent, f".ballast-{name}.")
+        self._safe(prefix)
+        self._need_parent("make a directory in", prefix)
+        for left in [os.path.join(parent, one) for one in self.listdir(parent)]:
+            if re.fullmatch(re.escape(prefix) + "[0-9a-f]{16}", left) and left not in self._locked:
+                if WORK_MARK in self.listdir(left):
+                    self.remove_tree(left)
+                elif not self.listdir(left):
+                    self.remove_directory(left)
+        self._works += 1
+        path = f"{prefix}{self._works:016x}"
+        self.make_directory(path, mode=0o700)
+        self.write(os.path.join(path, WORK_MARK), b"", mode=0o600)
+        self._locked.add(path)
+        try:
+            yield path
+        except (Exception, KeyboardInterrupt):  # a killed program removes nothing
+            self._end_work(path)
+            raise
+        self._end_work(path)
+
+    def _end_work(self, path: str) -> None:
+        self.remove_tree(path)
+        self._locked.discard(path)
+
+    def make_owned_directory(self, path: str, mark: bytes, *, mode: int) -> None:
+        real = self._real_parent_or_none(path)
+        if real is not None and real in self._nodes:
+            raise host_error("make directory", path, OSError(errno.EEXIST, "File exists"))
+        self.make_directory(path, mode=mode)
+        self._nodes[os.path.join(self._resolve(path), MARKER)] = Node("file", mode=0o600, data=mark, mtime=self.now())
 
     def remove_directory(self, path: str) -> None:
+        self._safe(path)
         real = self._real_parent_or_none(path) or ""
         node = self._nodes.get(real)
         if node is None:
@@ -380,6 +458,7 @@ class FakeHost(FakePaths):
         self._forget(real)
 
     def symlink(self, path: str, to: str) -> None:
+        self._safe(path)
         path = self._real_parent("link", path)
         if self._is(path, "directory"):
             raise host_error("link", path, OSError(errno.EISDIR, "Is a directory"))
@@ -403,7 +482,7 @@ class FakeHost(FakePaths):
         """One that says this to whoever connects; None while it does not listen."""
         self._told[path] = say
 
-    def hear(self, path: str, *, timeout: float) -> Optional[bytes]:
+    def read_socket(self, path: str, *, timeout: float) -> Optional[bytes]:
         told = self._told[path]() if path in self._told else None
         return None if told is None else told.encode()
 
@@ -420,7 +499,9 @@ class FakeHost(FakePaths):
         ca: Optional[Pem] = None,
         cert: Optional[Pem] = None,
         key: Optional[Pem] = None,
+        peer: Optional[Pem] = None,
         timeout: float = 10,
+        limit: int = BODY_LIMIT,
     ) -> Response:
         self.requests.append((method, url, body))
         if method not in ("GET", "HEAD"):
@@ -429,7 +510,10 @@ class FakeHost(FakePaths):
         if not fits:
             raise no_answer_error(method, url, ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"))
         answer = max(fits, key=lambda row: len(row[1]))[2]
-        return answer(url, body) if callable(answer) else answer
+        answer = answer(url, body) if callable(answer) else answer
+        if len(answer.body) > limit:
+            raise answer_too_large(method, url, limit)
+        return answer
 
     @contextmanager
     def stream(
@@ -448,9 +532,14 @@ class FakeHost(FakePaths):
 
     @contextmanager
     def lock(self, path: str) -> Iterator[None]:
-        self._need_parent("lock", path)
+        self._safe(path)
+        path = self._real_parent("lock", path)
+        self._own_file(path)
         if path in self._locked:
             raise locked_error(path, self._nodes[path].data.decode())
+        held = self._nodes[path].data.strip() if path in self._nodes else b""
+        if len(held) > HOLDER_BYTES or (held and not held.isdigit()):
+            raise not_a_lock_error(path)
         self._effect("lock", path)
         self._nodes[path] = Node("file", mode=0o600, data=b"1", mtime=self.now())
         self._locked.add(path)
@@ -471,6 +560,9 @@ class FakeHost(FakePaths):
         assert self._sleeps < _SLEEPS_LIMIT, "a wait has no end"
         for hook in self.on_sleep:
             hook()
+
+    def is_root(self) -> bool:
+        return True
 
     def is_systemd(self) -> bool:
         return self._systemd

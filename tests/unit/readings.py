@@ -6,24 +6,52 @@ told = host("n2", reading("kube_proxy", healthy=answer(NO)))      # one answer i
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any, Optional
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.readiness import (
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.readiness import (
     ENABLE_DISABLE_ENABLE,
     HEALTHY,
     MEASURED,
     SCALE,
     UP_DOWN_UP,
     YES,
+    Reading,
+    off_reading,
+)
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._production_readiness.features import (
     FailureMode,
     Feature,
     Static,
-    off,
+    parse_features,
 )
-from ansible_collections.ballast.kube.plugins.module_utils._readiness.questionnaire import QUESTIONS
+from ansible_collections.ballast.kube.plugins.module_utils._production_readiness.questionnaire import QUESTIONS
+from ansible_collections.ballast.kube.plugins.module_utils._production_readiness.reading import parse_reading
+from ansible_collections.ballast.kube.plugins.plugin_utils.readiness import read_documents
 
 Told = dict[str, Any]
+FEATURES = parse_features(read_documents(LocalHost()))
+BY_NAME = {feature.name: feature for feature in FEATURES}
+
+
+def parsed(reading: Mapping[str, Any]) -> Reading:
+    """What an info module returned, as the report takes it: with what the feature says of its failure modes."""
+    return parse_reading(json.loads(json.dumps(reading)), BY_NAME[reading["feature"]])
+
+
+def completed(reading: Mapping[str, Any]) -> Told:
+    """The same as JSON."""
+    return parsed(reading).as_json()
+
+
+def a_document(feature: Feature) -> Told:
+    """The document that the feature is read from."""
+    told = asdict(feature)
+    answers = told.pop("statics")
+    return {**told, "answers": answers}
 
 
 def a_feature(name: str) -> Feature:
@@ -39,7 +67,16 @@ def a_feature(name: str) -> Feature:
 
 
 def answer(verdict: str = YES, text: str = "It is as it should be.", **given: Any) -> Told:
-    return {"verdict": verdict, "text": text, "how": "a look", "remedy": "", "figures": [], "lines": [], **given}
+    return {
+        "verdict": verdict,
+        "text": text,
+        "how": "a look",
+        "remedy": "",
+        "figures": [],
+        "lines": [],
+        "failure_modes": [],
+        **given,
+    }
 
 
 def figure(name: str, value: Optional[float], unit: str = "", **given: Any) -> Told:
@@ -71,7 +108,7 @@ def reading(name: str, *, present: tuple[str, ...] = (), version: str = "v1.37.1
 
 
 def reading_off(name: str) -> Told:
-    return off(name, "It is not there.", "a look").as_json()
+    return off_reading(name, "It is not there.", "a look").as_json()
 
 
 def host(name: str, *readings: Told) -> Told:

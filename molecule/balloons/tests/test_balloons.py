@@ -26,13 +26,13 @@ import pytest
 import testinfra
 import yaml
 
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.amount import MIB, Amount, total
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import SETTLED, TAINT, Fleet, Node
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.reading import read_fleet
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.sizing import with_reserves
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
-from ansible_collections.ballast.kube.plugins.module_utils._core.kubeapi import Api
-from ansible_collections.ballast.kube.plugins.module_utils._core.kubeconfig import credentials
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.cluster.facts import SETTLED, TAINT, Fleet, Node
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.cluster.reading import read_fleet
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.sizing.resources import MIB, Resources, total
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.sizing.sizing import with_reserves
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.kube.client import Api
+from ansible_collections.ballast.kube.plugins.module_utils._core.kube.kubeconfig import parse_credentials
 from tests.integration.lab import Run
 
 SCENARIO = Path(__file__).resolve().parents[1]
@@ -45,22 +45,22 @@ NODES = [one for one in LAB["nodes"] if one["host"] == MACHINE["name"]]
 ONE, TWO = (one["name"] for one in NODES)
 KUBECONFIG = LAB_DIR / "admin.kubeconfig"
 IMAGE = "ballast.local/pause:1"  # of the lab; it needs no registry
-NAME, NAMESPACE = "ballast-balloon", "kube-system"
+NAME, NAMESPACE = "ballast-balloon", "ballast-balloons"
 COMMON = {"balloons_hosts": f"{ONE},{TWO}", "balloons_confirm": True, "balloons_image": IMAGE}
 _ON_MACHINE = "/run/ballast-test.kubeconfig"
 _RUN_SECONDS = 600
 _SECONDS = 180
-_STEP = Amount(100, 64 * MIB)
+_STEP = Resources(100, 64 * MIB)
 
 
 @dataclass
 class Sums:
     """What all nodes of the machine were seen to promise together, each time the API server was asked."""
 
-    seen: list[Amount] = field(default_factory=list)
+    seen: list[Resources] = field(default_factory=list)
 
     @property
-    def most(self) -> Amount:
+    def most(self) -> Resources:
         most = self.seen[0]
         for one in self.seen:
             most = most.most(one)
@@ -68,7 +68,7 @@ class Sums:
 
 
 def api() -> Api:
-    return Api(LocalHost(), credentials(KUBECONFIG.read_text(encoding="utf-8"), base_dir="/", name="admin"))
+    return Api(LocalHost(), parse_credentials(KUBECONFIG.read_text(encoding="utf-8"), base_dir="/", name="admin"))
 
 
 def fleet() -> Fleet:
@@ -81,16 +81,16 @@ def node(name: str) -> Node:
     return fleet().nodes[name]
 
 
-def room() -> Amount:
+def room() -> Resources:
     found = fleet()
-    return found.room(found.nodes[ONE].host)
+    return found.unreserved(found.nodes[ONE].host)
 
 
-def open_of(found: Fleet) -> Amount:
-    return total(found.nodes[name].open for name in (ONE, TWO))
+def open_of(found: Fleet) -> Resources:
+    return total(found.nodes[name].schedulable for name in (ONE, TWO))
 
 
-def is_held(name: str, target: Amount) -> bool:
+def is_held(name: str, target: Resources) -> bool:
     found = node(name)
     there = found.balloon
     return there is not None and there.state == SETTLED and there.desired == found.balloon_for(target)
@@ -150,19 +150,19 @@ def playbook(sizes: Path, *arguments: str, **variables: object) -> Run:
     return Run(done.returncode, done.stdout + done.stderr)
 
 
-def targets(one: Amount, two: Amount) -> dict[str, dict[str, Any]]:
+def targets(one: Resources, two: Resources) -> dict[str, dict[str, Any]]:
     return {name: {"balloons_target": size.as_quantities()} for name, size in ((ONE, one), (TWO, two))}
 
 
-def halves() -> tuple[Amount, Amount]:
+def halves() -> tuple[Resources, Resources]:
     """In whole steps, so that the tests can move by steps."""
     part = room()
-    half = Amount(part.cpu // 2, part.memory // 2 // MIB * MIB)
+    half = Resources(part.cpu // 2, part.memory // 2 // MIB * MIB)
     return half, half
 
 
 def machine() -> testinfra.host.Host:
-    known = LAB_DIR / "vms" / MACHINE["name"] / "known_hosts"
+    known = LAB_DIR / "vms" / "known_hosts"
     return testinfra.get_host(
         f"ssh://{MACHINE['user']}@{MACHINE['address']}",
         ssh_identity_file=MACHINE["ssh_key"],
@@ -185,7 +185,7 @@ def made() -> set[str]:
     return {name for name in names.split() if NAME in name}
 
 
-def workload(name: str, on: str, size: Amount) -> dict[str, Any]:
+def workload(name: str, on: str, size: Resources) -> dict[str, Any]:
     resources = {"requests": size.as_quantities()}
     return {
         "apiVersion": "v1",
@@ -202,7 +202,7 @@ def workload(name: str, on: str, size: Amount) -> dict[str, Any]:
 
 
 def workloads() -> dict[str, tuple[str, str, int]]:
-    """Of each pod that is no balloon: the node, the phase, how often its container was started anew."""
+    """Of each pod that is no balloon: the node, the phase, how often its container was restarted."""
     told = json.loads(kubectl("get", "pods", "-l", "of=balloons", "-o", "json"))["items"]
     return {
         one["metadata"]["name"]: (
@@ -217,7 +217,7 @@ def workloads() -> dict[str, tuple[str, str, int]]:
 @pytest.fixture(scope="module")
 def pods() -> Iterator[dict[str, tuple[str, str, int]]]:
     """A pod on each node, which runs until the story is over."""
-    rows = [workload(f"work-{name}", name, Amount(100, 32 * MIB)) for name in (ONE, TWO)]
+    rows = [workload(f"work-{name}", name, Resources(100, 32 * MIB)) for name in (ONE, TWO)]
     kubectl("create", "-f", "-", given={"apiVersion": "v1", "kind": "List", "items": rows})
     wanted = {f"work-{name}": (name, "Running", 0) for name in (ONE, TWO)}
     try:
@@ -262,7 +262,7 @@ def test_two_nodes_are_a_half_of_their_machine_each(sized: Callable[..., Run], p
     for one in (found.nodes[name] for name in (ONE, TWO)):
         assert one.target is not None
         assert is_held(one.name, one.target)
-        assert one.open.fits_in(one.target), "the balloon is rounded up"
+        assert one.schedulable.fits_in(one.target), "the balloon is rounded up"
     assert workloads() == pods
 
 
@@ -287,7 +287,7 @@ def test_a_node_shrinks_and_the_other_grows(sized: Callable[..., Run], pods: dic
 def test_two_nodes_trade(sized: Callable[..., Run], pods: dict[str, Any]) -> None:
     """One gives CPU and takes memory, the other the reverse."""
     one, two = halves()
-    cpu, memory = Amount(_STEP.cpu, 0), Amount(0, _STEP.memory)
+    cpu, memory = Resources(_STEP.cpu, 0), Resources(0, _STEP.memory)
     first, second = one - cpu + memory, two + cpu - memory
     with watched() as sums:
         assert sized(nodes=targets(first, second)).status == 0
@@ -298,12 +298,12 @@ def test_two_nodes_trade(sized: Callable[..., Run], pods: dict[str, Any]) -> Non
 
 
 def test_room_that_pods_hold_is_not_taken(sized: Callable[..., Run], pods: dict[str, Any]) -> None:
-    before = {name: node(name).open for name in (ONE, TWO)}
-    much = Amount(before[ONE].cpu - 150, 32 * MIB)
+    before = {name: node(name).schedulable for name in (ONE, TWO)}
+    much = Resources(before[ONE].cpu - 150, 32 * MIB)
     kubectl("create", "-f", "-", given=workload("much", ONE, much))
     try:
         assert eventually(lambda: workloads().get("much") == (ONE, "Running", 0)), workloads()
-        less = Amount(before[ONE].cpu - 200, before[ONE].memory)
+        less = Resources(before[ONE].cpu - 200, before[ONE].memory)
         done = sized(nodes=targets(less, before[TWO]), balloons_grow_timeout=5)
         assert done.status != 0
         assert "reverted" in done.output
@@ -340,18 +340,18 @@ def slices() -> Iterator[list[str]]:
 
 def on_machine(script: str, text: str = "") -> None:
     """By ssh, the text on its stdin: a kubeconfig is not to be seen among the processes."""
-    known = LAB_DIR / "vms" / MACHINE["name"] / "known_hosts"
+    known = LAB_DIR / "vms" / "known_hosts"
     options = [f"UserKnownHostsFile={known}", "StrictHostKeyChecking=yes", "BatchMode=yes"]
     words = [word for option in options for word in ("-o", option)]
     argv = ["ssh", "-i", MACHINE["ssh_key"], *words, f"{MACHINE['user']}@{MACHINE['address']}", script]
     subprocess.run(argv, input=text, text=True, timeout=120, check=True)
 
 
-def limit_of(name: str) -> Amount:
+def limit_of(name: str) -> Resources:
     path = machine().check_output("systemctl show -p ControlGroup --value %s", name)
     quota, period = machine().file(f"/sys/fs/cgroup{path}/cpu.max").content_string.split()
     memory = machine().file(f"/sys/fs/cgroup{path}/memory.max").content_string.strip()
-    return Amount(int(quota) * 1000 // int(period), int(memory))
+    return Resources(int(quota) * 1000 // int(period), int(memory))
 
 
 IN_STEP = {"balloons_slices": True, "balloons_kubeconfig": _ON_MACHINE}
@@ -367,7 +367,7 @@ def test_slices_are_moved_in_step(sized: Callable[..., Run], pods: dict[str, Any
             assert is_held(name, size)
             wanted = size + node(name).overhead
             rounded = wanted.memory - wanted.memory % 2**16
-            assert limit_of(slice_name) == Amount(wanted.cpu, rounded)
+            assert limit_of(slice_name) == Resources(wanted.cpu, rounded)
         assert sums.most.fits_in(room())
     assert workloads() == pods
 
@@ -419,6 +419,8 @@ def test_a_removal_leaves_nothing(sized: Callable[..., Run], slices: list[str]) 
     assert eventually(lambda: fleet().nodes[ONE].balloon is None)
     left = machine().run(
         "find /etc /usr/local /run /var/lib /var/log -xdev -name '*balloons*' -not -path '*/containerd/*'"
+        # The kubelet names the logs of pods and containers by their namespace, and keeps them until it removes them.
+        " -not -path '*/log/pods/*' -not -path '*/log/containers/*'"
     )
     assert left.stdout == ""
     done = sized(**gone)

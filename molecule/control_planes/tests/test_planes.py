@@ -64,7 +64,7 @@ def play(state: str, *arguments: str) -> Run:
 
 
 def machine() -> testinfra.host.Host:
-    known = LAB_DIR / "vms" / MACHINE["name"] / "known_hosts"
+    known = LAB_DIR / "vms" / "known_hosts"
     return testinfra.get_host(
         f"ssh://{MACHINE['user']}@{MACHINE['address']}",
         ssh_identity_file=MACHINE["ssh_key"],

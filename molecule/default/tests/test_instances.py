@@ -23,7 +23,7 @@ SERVICES = ("containerd", "kubelet", "kube-proxy")
 def on(name: str) -> testinfra.host.Host:
     """The virtual machine of that name."""
     machine = next(host for host in LAB["hosts"] if host["name"] == name)
-    known = LAB_DIR / "vms" / name / "known_hosts"
+    known = LAB_DIR / "vms" / "known_hosts"
     return testinfra.get_host(
         f"ssh://{machine['user']}@{machine['address']}",
         ssh_identity_file=machine["ssh_key"],

@@ -77,14 +77,14 @@ def limited(limit: int = LIMIT, *arguments: str, **variables: object) -> Run:
 
 def ssh() -> list[str]:
     """The words of a command that reaches the machine."""
-    known = LAB_DIR / "vms" / MACHINE["name"] / "known_hosts"
+    known = LAB_DIR / "vms" / "known_hosts"
     options = [f"UserKnownHostsFile={known}", "StrictHostKeyChecking=yes", "BatchMode=yes"]
     words = [word for option in options for word in ("-o", option)]
     return ["ssh", "-i", MACHINE["ssh_key"], *words, f"{MACHINE['user']}@{MACHINE['address']}"]
 
 
 def machine() -> testinfra.host.Host:
-    known = LAB_DIR / "vms" / MACHINE["name"] / "known_hosts"
+    known = LAB_DIR / "vms" / "known_hosts"
     return testinfra.get_host(
         f"ssh://{MACHINE['user']}@{MACHINE['address']}",
         ssh_identity_file=MACHINE["ssh_key"],

@@ -125,7 +125,7 @@ def module(name: str, **options: object) -> dict[str, Any]:
 def machine() -> testinfra.host.Host:
     """The one that carries the node."""
     found = next(host for host in LAB["hosts"] if host["name"] == NODE["host"])
-    known = LAB_DIR / "vms" / found["name"] / "known_hosts"
+    known = LAB_DIR / "vms" / "known_hosts"
     return testinfra.get_host(
         f"ssh://{found['user']}@{found['address']}",
         ssh_identity_file=found["ssh_key"],

@@ -12,40 +12,43 @@ from __future__ import annotations
 import os
 import signal
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
-from typing import Any, Generic, NoReturn, Optional, TypeVar
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Generic, NoReturn, Optional, TypeVar, Union
 
 from ansible.module_utils.basic import AnsibleModule
 
-from .._core.collector import values_kept
-from .._core.emptied import remove_emptied
-from .._core.engine import Finding
-from .._core.engines import forget
-from .._core.errors import BallastError, HostError, Problems
-from .._core.events import FileSink, NullSink, Progress, Sink
-from .._core.feature import Feature
-from .._core.host import Host, LocalHost
-from .._core.plan import AnyPlan
+from .._core.engine.context import Context
+from .._core.engine.engine import BaseEngine, Finding
+from .._core.engine.events import FileSink, NullSink, Progress, Sink
+from .._core.engine.feature import Feature, Params, Parse
+from .._core.engine.ownership import Claiming, read_mark
+from .._core.engine.plan import AnyPlan
+from .._core.engine.prune_directories import remove_emptied
+from .._core.host.gc_pause import keep_values
+from .._core.host.host import Host
+from .._core.host.local_files import not_root_error
+from .._core.host.local_host import LocalHost
+from .._core.text.errors import BallastError, Bug, HostError, Problems
+from .._core.text.redaction import redact_message, redact_result
+from .engine_cache.store import forget
 
 D = TypeVar("D")
-Params = Mapping[str, Any]
 Result = dict[str, Any]  # as a module returns it
 
 
 def run(feature: Feature[D]) -> None:
     """Bring this machine to what the parameters ask for."""
     module = AnsibleModule(argument_spec=dict(feature.spec), required_if=feature.required_if, supports_check_mode=True)
-    try:
-        with _interruptible():
-            outcome = _bring_about(_parse(feature, module.params), LocalHost(), module)
-    except BallastError as error:
-        _fail(module, error)
+    host = LocalHost()
+    with _failing(module), _interruptible():
+        outcome = _bring_about(_parse(feature, module.params, host), host, module)
     if outcome.error is not None:
         _fail(module, outcome.error, **outcome.result)
-    _forget_engines([module.params], LocalHost(), module)
-    module.exit_json(**outcome.result)
+    _forget_engines([module.params], host, module)
+    _end(module, **outcome.result)
 
 
 def run_features(features: Mapping[str, Feature[Any]], hidden: Sequence[str] = ()) -> None:
@@ -60,62 +63,73 @@ def run_features(features: Mapping[str, Feature[Any]], hidden: Sequence[str] = (
         required_one_of=[list(features)],
         supports_check_mode=True,
     )
-    try:
-        with _interruptible():
-            requests = _parse_all(features, module.params)
-    except BallastError as error:
-        _fail(module, error)
     host, results = LocalHost(), dict[str, Result]()
+    with _failing(module), _interruptible():
+        requests = _parse_all(features, module.params, host)
     for name, request in requests.items():
         try:
             with _interruptible():
                 outcome = _bring_about(request, host, module)
         except BallastError as error:
             outcome = Outcome({}, error)
-        except Exception as error:  # ours, and no reason to hide what was done before
-            module.fail_json(msg=f"{name}: {error!r}", **_together(results))
+        except Exception as error:  # no reason to hide what was done before
+            outcome = Outcome({}, _bug(error))
         if outcome.result:
             results[name] = outcome.result
         if outcome.error is not None:
             untouched = list(requests)[list(requests).index(name) + 1 :]
             _fail(module, _in_feature(name, outcome.error), untouched, **_together(results))
     _forget_engines([request.params for request in requests.values()], host, module)
-    module.exit_json(**_together(results))
+    _end(module, **_together(results))
 
 
-def run_info(feature: Feature[D]) -> None:
-    """The reading twin: what is there, without a change."""
-    module = AnsibleModule(argument_spec=dict(feature.spec), required_if=feature.required_if, supports_check_mode=True)
-    host, seconds = LocalHost(), Stages()
-    try:
-        desired = feature.desired(module.params)
+Act = Callable[[Host, Params], Mapping[str, Any]]
+
+
+def run_info(
+    spec: Mapping[str, Mapping[str, Any]],
+    read: Act,
+    *,
+    secret: bool = False,
+    needs_root: Union[bool, Callable[[Params], bool]] = True,
+) -> None:
+    """A module that reads, without a change: `read` returns what it returns, with `warnings` as texts. `secret` where that is keys, as its page says;
+    the caller keeps them out of the log. `needs_root` as of a Feature; it may depend on the parameters."""
+    module, host = AnsibleModule(argument_spec=dict(spec), supports_check_mode=True), LocalHost()
+    with _failing(module):
+        _refuse_without_root(host, needs_root if isinstance(needs_root, bool) else needs_root(module.params))
+        result = dict(read(host, module.params))
+    for warning in result.pop("warnings", ()):
+        module.warn(redact_message(warning))
+    if secret:
+        module.exit_json(changed=False, **result)
+    _end(module, changed=False, **result)
+
+
+def report_of(engine: BaseEngine[D, Any, Any], desired: Parse[D]) -> Act:
+    """For `run_info`: what the engine reports of what is asked for."""
+    return with_seconds(lambda host, params: engine.report(Context(desired(params, host), host)))
+
+
+def with_seconds(read: Act) -> Act:
+    """The same with the `seconds` that it took."""
+
+    def read_timed(host: Host, params: Params) -> Mapping[str, Any]:
+        seconds = Stages()
         with seconds.of("report"):
-            report = feature.engine.report(desired, host)
-    except BallastError as error:
-        _fail(module, error)
-    module.exit_json(changed=False, seconds=seconds.spent, **report)
+            report = read(host, params)
+        return {**report, "seconds": seconds.spent}
 
-
-Act = Callable[[Host, Mapping[str, Any]], Mapping[str, Any]]
-
-
-def run_reading(spec: Mapping[str, Mapping[str, Any]], read: Act) -> None:
-    """A module that only reads, and has no engine: `read` answers what it returns."""
-    module = AnsibleModule(argument_spec=dict(spec), supports_check_mode=True)
-    try:
-        module.exit_json(changed=False, **read(LocalHost(), module.params))
-    except BallastError as error:
-        _fail(module, error)
+    return read_timed
 
 
 def run_task(spec: Mapping[str, Mapping[str, Any]], act: Act) -> None:
     """A module that does one thing each time it is run, and nothing in check mode."""
-    module = AnsibleModule(argument_spec=dict(spec), supports_check_mode=True)
-    try:
-        done = {} if module.check_mode else act(LocalHost(), module.params)
-        module.exit_json(changed=True, **done)
-    except BallastError as error:
-        _fail(module, error)
+    module, host = AnsibleModule(argument_spec=dict(spec), supports_check_mode=True), LocalHost()
+    with _failing(module):
+        _refuse_without_root(host, needs_root=True)
+        done = {} if module.check_mode else act(host, module.params)
+    _end(module, changed=True, **done)
 
 
 @dataclass(frozen=True)
@@ -136,63 +150,81 @@ class Outcome:
     error: Optional[BallastError] = None
 
 
-def _parse(feature: Feature[D], params: Params) -> Request[D]:
+def _parse(feature: Feature[D], params: Params, host: Host) -> Request[D]:
     seconds = Stages()
-    with values_kept(), seconds.of("parse"):
-        return Request(feature, params, feature.desired(params), seconds)
+    with keep_values(), seconds.of("parse"):
+        return Request(feature, params, feature.desired(params, host), seconds)
 
 
 def _bring_about(request: Request[D], host: LocalHost, module: AnsibleModule) -> Outcome:
     """Observe, plan; stop here in check mode; apply, verify, report."""
-    feature, desired, seconds = request.feature, request.desired, request.seconds
-    with values_kept():
+    feature, seconds, ctx = request.feature, request.seconds, Context(request.desired, host)
+    _refuse_without_root(host, feature.needs_root)
+    with keep_values():
         with seconds.of("observe"):
-            state = feature.engine.observe(desired, host)
+            state = feature.engine.observe(ctx)
         with seconds.of(feature.engine.planning):
-            plan = feature.engine.plan(desired, state)
-    result: Result = {"changed": bool(plan.steps), **feature.engine.told(plan)}
-    if module._diff:
-        result["diff"] = feature.engine.difference(plan)
+            plan = feature.engine.plan(ctx.desired, state)
     if module.check_mode:
-        return Outcome({**result, "seconds": seconds.spent, "findings": [], **feature.engine.preview(desired)})
-    feature.engine.require(desired, host)
-    progress = Progress(_sink(request.params, plan), feature=feature.name)
+        result = _changes(feature, plan, module)
+        return Outcome({**result, "seconds": seconds.spent, "findings": [], **feature.engine.preview(ctx)})
+    feature.engine.require(ctx)
+    if plan.steps and isinstance(feature.engine, Claiming):
+        feature.engine.claim(ctx)
+    ctx = replace(ctx, progress=Progress(_sink(request.params, plan), feature=feature.name))
     with seconds.of("apply"):
-        feature.engine.apply(plan, desired, host, progress)
+        done = feature.engine.apply(plan, ctx)
         _forget_events(request.params, host)
-    return _verify(request, host, progress, result, module)
+    return _verify(request, ctx, _changes(feature, done, module), module)
 
 
-def _verify(request: Request[D], host: LocalHost, progress: Progress, result: Result, module: AnsibleModule) -> Outcome:
+def _changes(feature: Feature[D], plan: AnyPlan, module: AnsibleModule) -> Result:
+    """What a plan changes, or has changed, as a module returns it."""
+    result: Result = {"changed": bool(plan.steps), **feature.engine.as_result(plan)}
+    if module._diff:
+        result["diff"] = feature.engine.diff(plan)
+    return result
+
+
+def _verify(request: Request[D], ctx: Context[D], result: Result, module: AnsibleModule) -> Outcome:
     """`result` has what was done."""
-    engine, desired, seconds = request.feature.engine, request.desired, request.seconds
+    engine, seconds = request.feature.engine, request.seconds
     with seconds.of("verify"):
-        findings = engine.verify(desired, host, progress)
-    found: Result = {**result, "findings": [asdict(finding) for finding in findings], "seconds": seconds.spent}
+        findings = engine.verify(ctx)
+    result_with_findings: Result = {
+        **result,
+        "findings": [asdict(finding) for finding in findings],
+        "seconds": seconds.spent,
+    }
     blocking = [_as_error(finding) for finding in findings if finding.blocking]
     if blocking:
         # What there is now tells why; where even that cannot be read, the findings are what counts.
         with suppress(BallastError):
-            found.update(engine.report(desired, host))
-        return Outcome(found, blocking[0] if len(blocking) == 1 else Problems(blocking))
+            result_with_findings.update(engine.report(ctx))
+        return Outcome(result_with_findings, blocking[0] if len(blocking) == 1 else Problems(blocking))
     for finding in findings:
         module.warn(str(_as_error(finding)))
-    return Outcome({**found, **engine.report(desired, host)})
+    return Outcome({**result_with_findings, **engine.report(ctx)})
+
+
+def _refuse_without_root(host: Host, needs_root: bool) -> None:
+    if needs_root and not host.is_root():
+        raise not_root_error("this module reads and changes what only root may")
 
 
 def _option(feature: Feature[Any]) -> dict[str, Any]:
     return {"type": "dict", "options": dict(feature.spec), "required_if": feature.required_if}
 
 
-def _parse_all(features: Mapping[str, Feature[Any]], params: Params) -> dict[str, Request[Any]]:
+def _parse_all(features: Mapping[str, Feature[Any]], params: Params, host: Host) -> dict[str, Request[Any]]:
     """In the order of work: what is taken away stands on what comes before it, as what is made does."""
-    asked = [name for name in features if params[name] is not None]
-    made = [name for name in asked if not _is_removal(params[name])]
+    requested = [name for name in features if params[name] is not None]
+    made = [name for name in requested if not _is_removal(params[name])]
     requests: dict[str, Request[Any]] = {}
     problems: list[BallastError] = []
-    for name in [*made, *(name for name in reversed(asked) if name not in made)]:
+    for name in [*made, *(name for name in reversed(requested) if name not in made)]:
         try:
-            requests[name] = _parse(features[name], params[name])
+            requests[name] = _parse(features[name], params[name], host)
         except BallastError as error:
             problems += _each(_in_feature(name, error))
     Problems.raise_if(problems)
@@ -200,9 +232,9 @@ def _parse_all(features: Mapping[str, Feature[Any]], params: Params) -> dict[str
 
 
 def _in_feature(name: str, error: BallastError) -> BallastError:
-    """Of several problems, each is told to be of this one."""
-    for one in _each(error):
-        one.text = one.text if one.text.startswith(f"{name}: ") else f"{name}: {one.text}"
+    """Each of several problems names the feature it belongs to."""
+    for problem in _each(error):
+        problem.text = problem.text if problem.text.startswith(f"{name}: ") else f"{name}: {problem.text}"
     return error
 
 
@@ -212,15 +244,15 @@ def _each(error: BallastError) -> tuple[BallastError, ...]:
 
 def _together(results: Mapping[str, Result]) -> Result:
     """As one module returns them: the differences, which Ansible shows, in one list."""
-    parts = {name: {key: value for key, value in one.items() if key != "diff"} for name, one in results.items()}
-    found = {"changed": any(one["changed"] for one in results.values()), **parts}
-    if any("diff" in one for one in results.values()):
-        rows = [(name, row) for name, one in results.items() for row in one["diff"]]
-        found["diff"] = [
+    parts = {name: {key: value for key, value in result.items() if key != "diff"} for name, result in results.items()}
+    combined = {"changed": any(result["changed"] for result in results.values()), **parts}
+    if any("diff" in result for result in results.values()):
+        rows = [(name, row) for name, result in results.items() for row in result["diff"]]
+        combined["diff"] = [
             {key: f"{name}: {text}" if key.endswith("_header") else text for key, text in row.items()}
             for name, row in rows
         ]
-    return found
+    return combined
 
 
 class Stages:
@@ -248,15 +280,16 @@ def _sink(params: Params, plan: AnyPlan) -> Sink:
 
 
 def _forget_events(params: Params, host: Host) -> None:
-    """With the last thing of ours, what earlier runs told of their progress goes too."""
+    """Once the feature is removed, the progress log of earlier runs is removed too."""
     directory = params.get("state_dir")
     if directory and _is_removal(params):
-        host.remove(_default_events(params))
+        if read_mark(host, directory) is not None:
+            host.remove(_default_events(params))
         remove_emptied(host, directory)
 
 
-def _forget_engines(asked: Sequence[Params], host: Host, module: AnsibleModule) -> None:
-    if any(map(_is_removal, asked)) and not module.check_mode:
+def _forget_engines(requests: Sequence[Params], host: Host, module: AnsibleModule) -> None:
+    if any(map(_is_removal, requests)) and not module.check_mode:
         forget(host)
 
 
@@ -283,9 +316,41 @@ def _interruptible() -> Iterator[None]:
         raise HostError("interrupted", id="core-interrupted", remedy="run it again to go on") from error
 
 
+@contextmanager
+def _failing(module: AnsibleModule) -> Iterator[None]:
+    """An error ends the module as it reports errors, and so does a mistake of this project."""
+    try:
+        yield
+    except BallastError as error:
+        _fail(module, error)
+    except Exception as error:
+        _fail(module, _bug(error))
+
+
 def _fail(module: AnsibleModule, error: BallastError, untouched: Sequence[str] = (), **result: Any) -> NoReturn:
     rest = f"\nnot touched: {', '.join(untouched)}" if untouched else ""
-    module.fail_json(msg=f"{error}{rest}", id=error.id, **result)
+    bug: dict[str, str] = {}
+    if isinstance(error, Bug):
+        bug["exception"] = redact_message("".join(traceback.format_exception(None, error, error.__traceback__)))
+        module.log(bug["exception"])
+    module.fail_json(**redact_result({"msg": f"{error}{rest}", "id": error.id, **result}), **bug)
+
+
+def _bug(error: Exception) -> Bug:
+    """A mistake of this project as an error with a stable id. Its traceback goes to the log of this host."""
+    bug = Bug(
+        "a mistake in ballast.kube ended the run",
+        id="core-bug",
+        found=repr(error),
+        remedy="report it with its traceback, which is in the system's log of this host",
+        page="docs/errors.md",
+    )
+    bug.__cause__ = error
+    return bug
+
+
+def _end(module: AnsibleModule, **result: Any) -> NoReturn:
+    module.exit_json(**redact_result(result))
 
 
 def _as_error(finding: Finding) -> BallastError:

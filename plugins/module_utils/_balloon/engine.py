@@ -2,114 +2,126 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Balloons of a cluster: what they are made of, and the sizes that are asked for.
+"""Balloons of a cluster: the objects that they are made of, and their sizes.
 
-observe    objects, nodes, pods, limits
-plan       objects to make; targets, and the moves to them, in an order in which no host promises what it has not
-apply      the objects; then whatever the steering decides from what is there by then
-verify     the nodes that did not come to their target, with the reason
+observe    reads objects, nodes, pods and limits
+plan       objects to make; targets, and the steps to them, in an order that never overcommits a host
+apply      makes the objects; then the scheduler decides from the state at that time
+verify     nodes that did not reach their target, with the reason
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Optional
+from functools import partial
+from typing import Optional, Union
 
-from .._core.engine import Finding
-from .._core.errors import BallastError, Problems
-from .._core.events import Progress
-from .._core.host import Host
-from .._core.kubeapi import Api, api_by
-from .._core.objects import ObjectStep, steps_difference, steps_told
-from . import objects
-from .amount import FLOOR, Amount
-from .carry import carry_out
-from .cluster import Cluster
-from .facts import DONE, STARTING, Fleet, Node, Outcome, told_limit
-from .lease import Leases
-from .limits import limits_of, read_limits
-from .machine import machine_of
-from .moves import BALLOON, Move, is_at_target, planned
+from .._core.engine.context import Context
+from .._core.engine.engine import BaseEngine, Finding
+from .._core.engine.events import Progress
+from .._core.engine.wait import Pending, Ready, wait
+from .._core.host.host import Host
+from .._core.kube.client import Api
+from .._core.kube.connection import connect
+from .._core.kube.objects import ObjectStep, steps_as_result, steps_diff
+from .._core.text.errors import BallastError, Problems
+from .cluster.cluster import Cluster
+from .cluster.facts import DONE, STARTING, Fleet, Node, Outcome, format_limit
+from .cluster.lease import Leases
+from .deployment import objects
 from .report import findings, report
-from .request import ABSENT, PRESENT, Request
-from .sizing import targets, with_reserves
-from .steering import Steering
+from .request import ABSENT, PRESENT, BalloonsRequest
+from .resize.executor import execute_resizes
+from .resize.limits import limits_of, read_limits
+from .resize.machine import machine_of
+from .resize.resize_steps import BALLOON, ResizeStep, is_at_target, plan_steps
+from .resize.scheduler import ResizeScheduler
+from .sizing.resources import FLOOR, Resources
+from .sizing.sizing import targets, with_reserves
 from .table import table
 
-_NO_SUM = Amount(-(2**40), -(2**60))  # a reserve with which every sum holds
-# Pods that bear the label of a balloon and are none: what is theirs would be taken for what is not there.
+_NO_SUM = Resources(-(2**40), -(2**60))  # a reserve with which every sum holds
+_GONE_SECONDS = 120  # for a namespace whose pods end
+# Pods with the label of a balloon that are none: to size a node by them would overcommit it.
 _IN_THE_WAY = ("balloon-foreign", "balloon-two")
 
 
 @dataclass(frozen=True)
-class Found:
+class BalloonsState:
     """`fleet` has reserves and limits."""
 
-    objects: objects.Found
+    objects: objects.ObjectsState
     fleet: Fleet
+    namespace: str  # of the balloons
+    problems: tuple[BallastError, ...] = ()  # pods that would be mistaken for balloons
 
 
 @dataclass(frozen=True)
-class Record:
-    """The target is written to the Node, or with None taken away; and the startup taint is taken away."""
+class TargetUpdate:
+    """Write the target to the Node, or remove it (None); and remove the startup taint."""
 
     node: Node
-    target: Optional[Amount]
+    target: Optional[Resources]
 
 
 @dataclass(frozen=True)
-class Plan:
-    """`moves` are those that would be, did each succeed at once. `behind` are nodes that are not at their target yet."""
+class BalloonsPlan:
+    """`resizes` are the steps if each succeeds at once. `targets` are those of nodes that have a balloon to move,
+    `behind` the nodes that are not at theirs yet, and `named` are the targets of all nodes that were named."""
 
     objects: tuple[ObjectStep, ...]
-    moves: tuple[Move, ...]
-    records: tuple[Record, ...]
-    targets: Mapping[str, Amount]
+    resizes: tuple[ResizeStep, ...]
+    records: tuple[TargetUpdate, ...]
+    targets: Mapping[str, Resources]
     behind: tuple[str, ...]
+    named: Mapping[str, Resources]
 
     @property
     def steps(self) -> Sequence[object]:
-        return (*self.objects, *self.moves, *self.records, *self.behind)
+        return (*self.objects, *self.resizes, *self.records, *self.behind)
 
 
-class BalloonEngine:
-    """One serves one run: `verify` and `report` tell of what its `apply` did."""
-
-    planning = "plan"
+class BalloonEngine(BaseEngine[BalloonsRequest, BalloonsState, BalloonsPlan]):
+    """An instance serves one run: `verify` and `report` describe what its `apply` did."""
 
     def __init__(self) -> None:
         self._outcomes: Mapping[str, Outcome] = {}
-        self._targets: Mapping[str, Amount] = {}
+        self._targets: Mapping[str, Resources] = {}
         self._verified: Optional[Fleet] = None
+        self._namespace = ""
 
-    def observe(self, desired: Request, host: Host) -> Found:
+    def observe(self, ctx: Context[BalloonsRequest]) -> BalloonsState:
+        desired, host = ctx.desired, ctx.host
         api = api_of(desired, host)
+        desired = self._locate(desired, api)
         cluster = cluster_of(_held_to(desired), api, host)
         cluster.load()
-        reading = cluster.reading()
-        Problems.raise_if([one for one in reading.problems if one.id in _IN_THE_WAY])
-        return Found(objects.read_objects(api, desired), with_limits(reading.fleet, desired, host))
+        observation = cluster.observe()
+        problems = tuple(problem for problem in observation.problems if problem.id in _IN_THE_WAY)
+        fleet = with_limits(observation.fleet, desired, host)
+        return BalloonsState(objects.read_objects(api, desired), fleet, desired.namespace, problems)
 
-    def plan(self, desired: Request, state: Found) -> Plan:
-        wanted, nodes = targets(desired, state.fleet), state.fleet.nodes
-        steps = objects.object_steps(desired, state.objects)
-        if desired.state == ABSENT and _others_have_targets(state.fleet, wanted):
+    def plan(self, desired: BalloonsRequest, state: BalloonsState) -> BalloonsPlan:
+        Problems.raise_if(state.problems)
+        named, nodes = targets(desired, state.fleet), state.fleet.nodes
+        steps = objects.object_steps(replace(desired, namespace=state.namespace), state.objects)
+        if desired.state == ABSENT and _others_have_targets(state.fleet, named):
             steps = ()
         present = desired.state == PRESENT
-        records = [Record(nodes[name], target if present else None) for name, target in wanted.items()]
-        # A balloon that is not there has nothing to give, and nobody makes one to take it away.
-        found = {name: target for name, target in wanted.items() if present or _holds_some(nodes[name])}
-        self._targets = wanted
-        return Plan(
+        records = [TargetUpdate(nodes[name], target if present else None) for name, target in named.items()]
+        # A missing balloon has nothing to give, and none is made to remove it.
+        movable = {name: target for name, target in named.items() if present or _holds_some(nodes[name])}
+        return BalloonsPlan(
             objects=steps,
-            moves=planned(state.fleet, found),
-            records=tuple(record for record in records if _is_news(record)),
-            targets=found,
-            behind=tuple(name for name in found if not is_at_target(nodes[name], found[name])),
+            resizes=plan_steps(state.fleet, movable),
+            records=tuple(record for record in records if _is_needed(record)),
+            targets=movable,
+            behind=tuple(name for name in movable if not is_at_target(nodes[name], movable[name])),
+            named=named,
         )
 
-    def told(self, plan: Plan) -> dict[str, object]:
+    def as_result(self, plan: BalloonsPlan) -> dict[str, object]:
         records = [
             {
                 "kind": "Node",
@@ -119,14 +131,15 @@ class BalloonEngine:
             }
             for record in plan.records
         ]
-        moves = [
-            {"kind": move.what, "verb": "change", "title": _told(move), "target": move.node} for move in plan.moves
+        resizes = [
+            {"kind": step.what, "verb": "change", "title": _describe(step), "target": step.node}
+            for step in plan.resizes
         ]
-        wanted = {name: target.as_quantities() for name, target in plan.targets.items()}
-        return {"steps": [*steps_told(plan.objects), *moves, *records], "targets": wanted}
+        quantities = {name: target.as_quantities() for name, target in plan.targets.items()}
+        return {"steps": [*steps_as_result(plan.objects), *resizes, *records], "targets": quantities}
 
-    def difference(self, plan: Plan) -> list[dict[str, str]]:
-        texts = [(_told(move), str(move.before), str(move.after)) for move in plan.moves]
+    def diff(self, plan: BalloonsPlan) -> list[dict[str, str]]:
+        texts = [(_describe(step), str(step.before), str(step.after)) for step in plan.resizes]
         texts += [
             (f"target of {record.node.name}", str(record.node.target or ""), str(record.target or ""))
             for record in plan.records
@@ -135,118 +148,131 @@ class BalloonEngine:
             {"before_header": title, "after_header": title, "before": f"{before}\n", "after": f"{after}\n"}
             for title, before, after in texts
         ]
-        return [*steps_difference(plan.objects), *rows]
+        return [*steps_diff(plan.objects), *rows]
 
-    def require(self, desired: Request, host: Host) -> None:
-        """Nothing: what it needs it has asked the API server and the machine for."""
-
-    def apply(self, plan: Plan, desired: Request, host: Host, progress: Progress) -> Sequence[object]:
+    def apply(self, plan: BalloonsPlan, ctx: Context[BalloonsRequest]) -> BalloonsPlan:
+        desired, host, progress = ctx.desired, ctx.host, ctx.progress
+        self._targets = plan.named
         api = api_of(desired, host)
+        desired = self._locate(desired, api)
         present = desired.state == PRESENT
         if present:
-            _apply_objects(plan, api, progress)
+            _apply_objects(plan, api, host, progress)
         if plan.behind or plan.records:
             self._move(plan, desired, api, host, progress)
         if not present and all(outcome.outcome == DONE for outcome in self._outcomes.values()):
-            _apply_objects(plan, api, progress)
-        return plan.steps
+            _apply_objects(plan, api, host, progress)
+        return plan
 
-    def verify(self, desired: Request, host: Host, progress: Progress) -> list[Finding]:
+    def verify(self, ctx: Context[BalloonsRequest]) -> list[Finding]:
+        desired = ctx.desired
         missed = [outcome.why for outcome in self._outcomes.values() if outcome.why is not None]
         if missed:
-            return [_finding(one) for one in missed]
+            return [_finding(error) for error in missed]
         if desired.state == ABSENT:
             return []
-        self._verified = read(desired, host)
+        self._verified = read(self._locate(desired, api_of(desired, ctx.host)), ctx.host)
         return findings(self._verified, tuple(self._targets))
 
-    def preview(self, desired: Request) -> dict[str, object]:
-        return {}
+    def report(self, ctx: Context[BalloonsRequest]) -> dict[str, object]:
+        desired = ctx.desired
+        node_targets = self._targets if desired.state == PRESENT else {}  # else what is left of them on Nodes
+        desired = self._locate(desired, api_of(desired, ctx.host))
+        fleet = self._verified or read(desired, ctx.host)
+        return report_fleet(fleet, node_targets, self._outcomes, tuple(self._targets))
 
-    def report(self, desired: Request, host: Host) -> dict[str, object]:
-        wanted = self._targets if desired.state == PRESENT else {}  # else what is left of them on Nodes
-        found = self._verified or read(desired, host)
-        return reported(found, wanted, self._outcomes, tuple(self._targets))
+    def _locate(self, desired: BalloonsRequest, api: Api) -> BalloonsRequest:
+        """With the namespace of the balloons, the same in all of a run: `apply` may remove the object that names it."""
+        if not self._namespace:
+            self._namespace = objects.locate(desired, api).namespace
+        return replace(desired, namespace=self._namespace)
 
-    def _move(self, plan: Plan, desired: Request, api: Api, host: Host, progress: Progress) -> None:
-        steering = Steering(plan.targets, grow_timeout=desired.grow_timeout)
+    def _move(self, plan: BalloonsPlan, desired: BalloonsRequest, api: Api, host: Host, progress: Progress) -> None:
+        scheduler = ResizeScheduler(plan.targets, grow_timeout=desired.grow_timeout)
         leases = Leases(api, host, namespace=desired.namespace)
         with cluster_of(_held_to(desired), api, host) as cluster:
-            self._outcomes = carry_out(steering, cluster, limits_of(desired, host), leases, host, progress)
+            self._outcomes = execute_resizes(scheduler, cluster, limits_of(desired, host), leases, host, progress)
             if desired.state == ABSENT:
                 for record in plan.records:
                     name = record.node.name
-                    # The reconciler goes on to hold those that are not done.
+                    # The reconciler keeps the targets of the others.
                     if name not in self._outcomes or self._outcomes[name].outcome == DONE:
                         cluster.annotate(name, None)
 
 
-def read(desired: Request, host: Host) -> Fleet:
+def read(desired: BalloonsRequest, host: Host) -> Fleet:
     cluster = cluster_of(desired, api_of(desired, host), host)
     cluster.load()
     return with_limits(cluster.fleet(), desired, host)
 
 
-def api_of(desired: Request, host: Host) -> Api:
-    return api_by(host, desired.kubeconfig)
+def api_of(desired: BalloonsRequest, host: Host) -> Api:
+    return connect(host, desired.kubeconfig, desired.context)
 
 
-def cluster_of(desired: Request, api: Api, host: Host) -> Cluster:
+def cluster_of(desired: BalloonsRequest, api: Api, host: Host) -> Cluster:
     machine = machine_of(desired, host)
     return Cluster(
         api, host, namespace=desired.namespace, names=desired.names, reserve=desired.reserve, machine=machine
     )
 
 
-def with_limits(fleet: Fleet, desired: Request, host: Host) -> Fleet:
+def with_limits(fleet: Fleet, desired: BalloonsRequest, host: Host) -> Fleet:
     return fleet.with_limits(read_limits(limits_of(desired, host), [row.name for row in desired.nodes], fleet))
 
 
-def reported(
-    fleet: Fleet, wanted: Mapping[str, Amount], outcomes: Mapping[str, Outcome], names: Sequence[str]
+def report_fleet(
+    fleet: Fleet, node_targets: Mapping[str, Resources], outcomes: Mapping[str, Outcome], names: Sequence[str]
 ) -> dict[str, object]:
     there = [name for name in names if name in fleet.nodes]
-    return {**report(fleet, wanted, outcomes, there), "table": table(fleet, wanted, there)}
+    return {**report(fleet, node_targets, outcomes, there), "table": table(fleet, node_targets, there)}
 
 
-def held_to_no_sum(fleet: Fleet) -> Fleet:
+def without_sum(fleet: Fleet) -> Fleet:
     """As for `state: absent`."""
     return with_reserves(fleet, _NO_SUM)
 
 
-def _held_to(desired: Request) -> Request:
-    """A host is held to no sum while balloons are taken away: each of its nodes is to promise all of it again."""
+def _held_to(desired: BalloonsRequest) -> BalloonsRequest:
+    """While balloons are removed, a host may be overcommitted: each of its nodes offers all of its capacity again."""
     return replace(desired, reserve=_NO_SUM) if desired.state == ABSENT else desired
 
 
-def _apply_objects(plan: Plan, api: Api, progress: Progress) -> None:
+def _apply_objects(plan: BalloonsPlan, api: Api, host: Host, progress: Progress) -> None:
     for step in plan.objects:
         progress.started(step.title, f"{step.verb} {step.title}")
         objects.apply_step(api, step)
+        if step.kind == "Namespace" and step.after is None:
+            wait(host, progress, step.title, partial(_gone, api, step), deadline_seconds=_GONE_SECONDS)
         progress.done(step.title, "")
 
 
-def _others_have_targets(fleet: Fleet, named: Mapping[str, Amount]) -> bool:
+def _gone(api: Api, step: ObjectStep) -> Union[Ready[None], Pending]:
+    """A namespace ends after its content, and nothing can be made in it until then."""
+    return Ready(None) if api.find(step.path) is None else Pending("what is in it is being removed")
+
+
+def _others_have_targets(fleet: Fleet, named: Mapping[str, Resources]) -> bool:
     return any(node.target is not None for name, node in fleet.nodes.items() if name not in named)
 
 
 def _holds_some(node: Node) -> bool:
-    """Not of one that waits for its image at the floor, perhaps for ever."""
+    """Whether the balloon has more than the floor. One that waits for its image may wait for ever."""
     balloon = node.balloon
     return balloon is not None and not (balloon.state == STARTING and balloon.desired.fits_in(FLOOR))
 
 
 def _finding(why: BallastError) -> Finding:
     """The subject is in its text."""
-    found = f"\n  found: {why.found}" if why.found else ""
-    return Finding(why.id, "balloons", why.text + found, why.remedy)
+    suffix = f"\n  found: {why.found}" if why.found else ""
+    return Finding(why.id, "balloons", why.text + suffix, why.remedy)
 
 
-def _is_news(record: Record) -> bool:
+def _is_needed(record: TargetUpdate) -> bool:
     return record.node.target != record.target or (record.target is not None and record.node.unsized)
 
 
-def _told(move: Move) -> str:
-    if move.what == BALLOON:
-        return f"balloon of {move.node}: {move.before} -> {move.after}"
-    return f"limit of {move.node}: {told_limit(move.before)} -> {told_limit(move.after)}"
+def _describe(step: ResizeStep) -> str:
+    if step.what == BALLOON:
+        return f"balloon of {step.node}: {step.before} -> {step.after}"
+    return f"limit of {step.node}: {format_limit(step.before)} -> {format_limit(step.after)}"

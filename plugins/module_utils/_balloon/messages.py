@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What can be wrong with the sizes that are asked for, and with a host's sum, in one table."""
+"""What can be wrong with requested sizes, and with the sums of a host, in one table."""
 
 from __future__ import annotations
 
-from .._core.errors import HostError, Message, Messages, PeerError, UserError
+from .._core.text.errors import HostError, Message, Messages, PeerError, UserError
 
 MESSAGES = Messages(
     "docs/balloons.md",
@@ -68,7 +68,7 @@ MESSAGES = Messages(
         Message(
             id="balloon-over-room",
             error=UserError,
-            text="host {host}: targets of {asked} {resource} together are more than its room of {room}",
+            text="host {host}: targets of {asked} {resource} together are more than its room of {unreserved}",
             remedy="lower a target or a share, or name nodes that keep what they have, with less; the room is the capacity less the reserve",
         ),
         Message(
@@ -110,13 +110,13 @@ MESSAGES = Messages(
         Message(
             id="balloon-oversold",
             error=HostError,
-            text="the host's nodes may promise {promised} to pods, and {room} are there",
+            text="the host's nodes may promise {promised} to pods, and {unreserved} are there",
             remedy="give its nodes targets, all of them, with ballast.kube.balloon",
         ),
         Message(
             id="balloon-limits-over",
             error=HostError,
-            text="the limits of the host's nodes leave {allowed} to pods, and {room} are there",
+            text="the limits of the host's nodes leave {allowed} to pods, and {unreserved} are there",
             remedy="give its nodes targets, all of them, with ballast.kube.balloon, with slices or vm",
         ),
         Message(

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What `balloon` and `balloon_info` return of nodes and hosts, and what of it is not as it should be. Pure.
+"""What `balloon` and `balloon_info` return about nodes and hosts, and the problems in it. Pure.
 
 Amounts are `{"cpu": "1750m", "memory": "7168Mi"}`, and None where there is none.
 """
@@ -12,18 +12,18 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Optional
 
-from .._core.engine import Finding
-from .amount import NONE, Amount, total
-from .facts import Fleet, Node, Outcome
+from .._core.engine.engine import Finding
+from .cluster.facts import Fleet, Node, Outcome
 from .messages import MESSAGES
-from .moves import left_to_limits, left_to_promise, within_limit
-from .sizing import kept
+from .resize.resize_steps import left_to_limits, left_to_promise, within_limit
+from .sizing.resources import NONE, Resources, total
+from .sizing.sizing import kept_resources
 
 Row = dict[str, object]
 
 
 def report(
-    fleet: Fleet, targets: Mapping[str, Amount], outcomes: Mapping[str, Outcome], names: Collection[str] = ()
+    fleet: Fleet, targets: Mapping[str, Resources], outcomes: Mapping[str, Outcome], names: Collection[str] = ()
 ) -> dict[str, list[Row]]:
     """`nodes`, those of `names` or all, and `hosts`, those of these nodes with all their nodes; sorted by name.
 
@@ -40,77 +40,77 @@ def report(
 
 
 def findings(fleet: Fleet, names: Collection[str] = ()) -> list[Finding]:
-    """Nodes of `names` (all, where it is empty) that are not Ready, and what of their hosts promises more than is there."""
+    """Nodes of `names` (all, where it is empty) that are not Ready, and the overcommitments of their hosts."""
     shown = sorted(names or fleet.nodes)
     hosts = {fleet.nodes[name].host for name in shown}
-    found = [_finding(name, "balloon-not-ready") for name in shown if not fleet.nodes[name].ready]
+    result = [_finding(name, "balloon-not-ready") for name in shown if not fleet.nodes[name].ready]
     for name, nodes in sorted(fleet.by_host.items()):
         if name in hosts:
-            found += _broken(name, nodes, fleet.room(name))
-    return found
+            result += _host_findings(name, nodes, fleet.unreserved(name))
+    return result
 
 
-def _node(node: Node, targets: Mapping[str, Amount], outcome: Optional[Outcome]) -> Row:
+def _node(node: Node, targets: Mapping[str, Resources], outcome: Optional[Outcome]) -> Row:
     balloon = node.balloon
     row: Row = {
         "name": node.name,
         "host": node.host,
-        "allocatable": _shown(node.allocatable),
-        "target": _shown(targets.get(node.name, node.target)),
-        "desired": _shown(balloon.desired if balloon else None),
-        "allocated": _said(balloon.allocated if balloon else None),
-        "actual": _said(balloon.actual if balloon else None),
-        "free": _shown(node.free),
-        "limit": _shown(node.limit),
+        "allocatable": _quantities(node.allocatable),
+        "target": _quantities(targets.get(node.name, node.target)),
+        "desired": _quantities(balloon.desired if balloon else None),
+        "allocated": _known_quantities(balloon.allocated if balloon else None),
+        "actual": _known_quantities(balloon.actual if balloon else None),
+        "free": _quantities(node.free),
+        "limit": _quantities(node.limit),
         "state": balloon.state if balloon else None,
         "message": balloon.message if balloon else "",
     }
     if outcome is not None:
-        sizes = {"before": _shown(outcome.before), "after": _shown(outcome.after)}
+        sizes = {"before": _quantities(outcome.before), "after": _quantities(outcome.after)}
         row.update(sizes, outcome=outcome.outcome, text=outcome.text)
     return row
 
 
-def _host(fleet: Fleet, name: str, nodes: Sequence[Node], targets: Mapping[str, Amount]) -> Row:
-    """`targets`: a node that has none counts with what it keeps."""
-    room = fleet.room(name)
+def _host(fleet: Fleet, name: str, nodes: Sequence[Node], targets: Mapping[str, Resources]) -> Row:
+    """`targets`: a node without one counts with what it keeps."""
+    unreserved = fleet.unreserved(name)
     return {
         "name": name,
-        "capacity": _shown(fleet.capacities[name]),
-        "reserve": _shown(fleet.reserve[name]),
-        "room": _shown(room),
-        "targets": _shown(total(targets.get(node.name, kept(node)) for node in nodes)),
-        "open": _shown(total(node.open for node in nodes)),
-        "holds": not _broken(name, nodes, room),
+        "capacity": _quantities(fleet.capacities[name]),
+        "reserve": _quantities(fleet.reserve[name]),
+        "room": _quantities(unreserved),
+        "targets": _quantities(total(targets.get(node.name, kept_resources(node)) for node in nodes)),
+        "open": _quantities(total(node.schedulable for node in nodes)),
+        "holds": not _host_findings(name, nodes, unreserved),
     }
 
 
-def _broken(host: str, nodes: Sequence[Node], room: Amount) -> list[Finding]:
-    """What of a host does not hold. Its nodes promise no more than its room, by their balloons and by their limits, and none
-    of them more than its limit leaves."""
-    found = []
-    promised = room - left_to_promise(nodes, room)
-    if not promised.fits_in(room):
-        found.append(_finding(host, "balloon-oversold", promised=promised, room=room))
-    allowed = room - left_to_limits(nodes, room)
-    if any(node.limit for node in nodes) and not allowed.fits_in(room):
-        found.append(_finding(host, "balloon-limits-over", allowed=allowed, room=room))
+def _host_findings(host: str, nodes: Sequence[Node], unreserved: Resources) -> list[Finding]:
+    """How a host is overcommitted: by the balloons of its nodes, by their limits, or by a node whose limit leaves less than it
+    offers."""
+    result = []
+    promised = unreserved - left_to_promise(nodes, unreserved)
+    if not promised.fits_in(unreserved):
+        result.append(_finding(host, "balloon-oversold", promised=promised, unreserved=unreserved))
+    allowed = unreserved - left_to_limits(nodes, unreserved)
+    if any(node.limit for node in nodes) and not allowed.fits_in(unreserved):
+        result.append(_finding(host, "balloon-limits-over", allowed=allowed, unreserved=unreserved))
     over = [node for node in nodes if not within_limit(node)]
-    return found + [
-        _finding(node.name, "balloon-over-limit", promised=node.open, left=node.left_by_limit) for node in over
+    return result + [
+        _finding(node.name, "balloon-over-limit", promised=node.schedulable, left=node.left_by_limit) for node in over
     ]
 
 
-def _finding(subject: str, id: str, **fields: Amount) -> Finding:
-    """One that does not fail the run: what is there now is no worse than what was there before."""
+def _finding(subject: str, id: str, **fields: Resources) -> Finding:
+    """A warning: no run makes this worse than it was before."""
     error = MESSAGES.error(id, **{name: str(amount) for name, amount in fields.items()})
     return Finding(error.id, subject, error.text, error.remedy, blocking=False)
 
 
-def _said(amount: Optional[Amount]) -> Optional[dict[str, str]]:
-    """None, too, until the kubelet has said it."""
-    return None if amount == NONE else _shown(amount)
+def _known_quantities(amount: Optional[Resources]) -> Optional[dict[str, str]]:
+    """None also until the kubelet has reported it."""
+    return None if amount == NONE else _quantities(amount)
 
 
-def _shown(amount: Optional[Amount]) -> Optional[dict[str, str]]:
+def _quantities(amount: Optional[Resources]) -> Optional[dict[str, str]]:
     return None if amount is None else amount.as_quantities()

@@ -2,22 +2,22 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is asked of nodes' sizes, with every input error found in one go."""
+"""The requested sizes of nodes. All input errors are reported together."""
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Optional
 
-from .._core.errors import BallastError, Problems
-from .._core.quantity import parse_quantity
-from .amount import Amount
-from .facts import NAME, SIZES, Names
+from .._core.kube import connection
+from .._core.text.errors import BallastError, Problems
+from .._core.text.quantity import parse_quantity
+from .cluster.facts import NAME, SIZES, Names
 from .messages import MESSAGES
+from .sizing.resources import Resources
 
 PRESENT, ABSENT = "present", "absent"
 NEVER_PREEMPT, NODE_CRITICAL = "never-preempt", "node-critical"
@@ -39,10 +39,10 @@ _NODE: dict[str, Any] = {
     "slice": {"type": "str"},
     "qmp": {"type": "path"},
 }
-# What the reading module takes too.
+# Options of both modules.
 _SHARED: dict[str, Any] = {
-    "kubeconfig": {"type": "path", "required": True},
-    "namespace": {"type": "str", "default": "kube-system"},
+    **connection.SPEC,
+    "namespace": {"type": "str"},
     "name": {"type": "str", "default": NAME},
     "nodes": {"type": "list", "elements": "dict", "options": _NODE},
     "reserve": {"type": "dict", "options": {name: {**row, "required": True} for name, row in _AMOUNT.items()}},
@@ -63,22 +63,22 @@ SPEC: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class LimitOption:
-    """What a row says of the limit that is moved in step with the balloon, which `option` asks for."""
+    """The key of a row of `nodes` that names the limit to change in step with the balloon, with `option`."""
 
     name: str
     option: str
     form: re.Pattern[str]
-    wanted: str
+    expected: str
 
     def check(self, row: Mapping[str, Any], path: str, params: Mapping[str, Any], problems: list[BallastError]) -> None:
-        path, value, asked = f"{path}.{self.name}", row.get(self.name), params[self.option]
-        fields = {"path": path, "option": self.option, "wanted": self.wanted}
-        if asked and not value:
+        path, value, is_on = f"{path}.{self.name}", row.get(self.name), params[self.option]
+        fields = {"path": path, "option": self.option, "wanted": self.expected}
+        if is_on and not value:
             problems.append(MESSAGES.error("balloon-limit-missing", **fields))
-        elif value and not asked:
+        elif value and not is_on:
             problems.append(MESSAGES.error("balloon-limit-unused", **fields))
         elif value and not self.form.fullmatch(value):
-            problems.append(_wrong(path, value, self.wanted))
+            problems.append(_wrong(path, value, self.expected))
 
 
 LIMITS = (
@@ -100,44 +100,45 @@ class NodeRequest:
 
 
 @dataclass(frozen=True)
-class Request:
-    state: str  # PRESENT; ABSENT: the nodes are to be as large as without a balloon, and have no target
-    kubeconfig: str
-    namespace: str  # of the balloon pods
-    nodes: tuple[NodeRequest, ...]  # empty for the reading module: all nodes
-    reserve: Optional[Amount]  # of each host; None is the sum of what its kubelets reserve
+class BalloonsRequest:
+    state: str  # PRESENT; ABSENT: nodes without balloon and target
+    kubeconfig: str  # "" is as in connection.py
+    namespace: str  # of the balloon pods; "" before `objects.locate`
+    nodes: tuple[NodeRequest, ...]  # empty for the info module: all nodes
+    reserve: Optional[Resources]  # of each host; None is the sum of what its kubelets reserve
     priority: str
     grow_timeout: float  # seconds
     slices: bool
     vm: bool
     image: str
     names: Names = SIZES
+    context: str = ""
 
     @classmethod
-    def to_read(cls, params: Mapping[str, Any]) -> Request:
-        """From the options of the reading module, which has fewer."""
+    def to_read(cls, params: Mapping[str, Any]) -> BalloonsRequest:
+        """From the options of the info module, which has fewer."""
         return cls._of({**{name: row.get("default") for name, row in SPEC.items()}, **params}, [])
 
     @classmethod
-    def from_params(cls, params: Mapping[str, Any]) -> Request:
+    def from_params(cls, params: Mapping[str, Any]) -> BalloonsRequest:
         """From the options, whose types the argument spec has checked. Raises every problem at once."""
         return cls._of(params, [] if params["nodes"] else [MESSAGES.error("balloon-no-nodes")])
 
     @classmethod
-    def _of(cls, params: Mapping[str, Any], problems: list[BallastError]) -> Request:
-        if not os.path.isfile(params["kubeconfig"]):
+    def _of(cls, params: Mapping[str, Any], problems: list[BallastError]) -> BalloonsRequest:
+        if connection.is_missing(params["kubeconfig"]):
             problems.append(MESSAGES.error("balloon-kubeconfig", path=params["kubeconfig"]))
-        for name, form, wanted in (
+        for name, form, expected in (
             ("namespace", NAMESPACE, "a namespace's name"),
             ("name", _NAME, "a name of at most 40 small letters, digits and dashes, and not of the system"),
             ("image", _IMAGE, "an image's name"),
         ):
-            if not form.fullmatch(params[name]):
-                problems.append(_wrong(name, repr(params[name]), wanted))
+            if params[name] is not None and not form.fullmatch(params[name]):
+                problems.append(_wrong(name, repr(params[name]), expected))
         # Also false for what is not a number, which a float may be.
         if not 0 < params["grow_timeout"] <= TIMEOUT_MOST:
-            wanted = f"a number of seconds above 0 and up to {TIMEOUT_MOST:.0f}"
-            problems.append(_wrong("grow_timeout", params["grow_timeout"], wanted))
+            expected = f"a number of seconds above 0 and up to {TIMEOUT_MOST:.0f}"
+            problems.append(_wrong("grow_timeout", params["grow_timeout"], expected))
         if params["slices"] and params["vm"]:
             problems.append(MESSAGES.error("balloon-two-limits"))
         beside = params["name"] != NAME
@@ -150,10 +151,11 @@ class Request:
         Problems.raise_if(problems)
         return cls(
             state=params["state"],
-            kubeconfig=params["kubeconfig"],
-            namespace=params["namespace"],
+            kubeconfig=params["kubeconfig"] or "",
+            context=params["context"] or "",
+            namespace=params["namespace"] or "",
             nodes=nodes,
-            reserve=Amount(**reserve) if reserve else None,
+            reserve=Resources(**reserve) if reserve else None,
             priority=params["priority"],
             grow_timeout=params["grow_timeout"],
             slices=params["slices"],
@@ -183,7 +185,7 @@ def _node(row: Mapping[str, Any], path: str, params: Mapping[str, Any], problems
 
 def _amounts(given: Mapping[str, Optional[str]], path: str, problems: list[BallastError]) -> dict[str, int]:
     """`{"cpu": "1.5"}` is `{"cpu": 1500}`."""
-    found = {}
+    amounts = {}
     for name in _AMOUNT:
         text = given.get(name)
         if text is None:
@@ -195,8 +197,8 @@ def _amounts(given: Mapping[str, Optional[str]], path: str, problems: list[Balla
             continue
         if quantity.thousandths < 0:
             problems.append(_wrong(f"{path}.{name}", text, "0 or more"))
-        found[name] = quantity.thousandths if name == "cpu" else quantity.whole
-    return found
+        amounts[name] = quantity.thousandths if name == "cpu" else quantity.whole
+    return amounts
 
 
 def _share(text: Optional[str], path: str, problems: list[BallastError]) -> Optional[Fraction]:
@@ -223,5 +225,5 @@ def _unique(nodes: Sequence[NodeRequest], problems: list[BallastError]) -> None:
         first.setdefault(node.name, path)
 
 
-def _wrong(path: str, value: object, wanted: str) -> BallastError:
-    return MESSAGES.error("balloon-value", path=path, value=value, wanted=wanted)
+def _wrong(path: str, value: object, expected: str) -> BallastError:
+    return MESSAGES.error("balloon-value", path=path, value=value, wanted=expected)

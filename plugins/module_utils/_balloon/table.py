@@ -9,43 +9,41 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Optional
 
-from .._core.agent.status import aligned
-from .amount import MIB, Amount, total
-from .facts import Balloon, Fleet, Node
-from .moves import holds
+from .._core.agent.status import align_rows
+from .cluster.facts import Balloon, Fleet, Node
+from .resize.resize_steps import is_overcommitted
+from .sizing.resources import MIB, Resources, total
 
 _HEADS = ("NODE", "TARGET", "BALLOON", "PODS REQUEST", "FREE", "STATE")
 
 
-def table(fleet: Fleet, targets: Mapping[str, Amount], names: Sequence[str]) -> str:
+def table(fleet: Fleet, targets: Mapping[str, Resources], names: Sequence[str]) -> str:
     """Of the nodes of these names, with a line for each of their hosts. `fleet` has its reserves."""
     rows = [_row(fleet.nodes[name], targets) for name in names]
     hosts = sorted({fleet.nodes[name].host for name in names})
-    return "\n".join([*aligned([_HEADS, *rows], numbers=()), "", *(_host(fleet, host) for host in hosts)])
+    return "\n".join([*align_rows([_HEADS, *rows], numbers=()), "", *(_host(fleet, host) for host in hosts)])
 
 
-def _row(node: Node, targets: Mapping[str, Amount]) -> tuple[str, ...]:
+def _row(node: Node, targets: Mapping[str, Resources]) -> tuple[str, ...]:
     balloon = node.balloon
     target = targets.get(node.name, node.target)
     state = "not Ready" if not node.ready else balloon.state if balloon else "none"
-    return (node.name, _shown(target), _size(balloon), _shown(node.requested), _shown(node.free), state)
+    return (node.name, _format(target), _size(balloon), _format(node.requested), _format(node.free), state)
 
 
 def _size(balloon: Optional[Balloon]) -> str:
     if balloon is None:
         return "-"
-    asked = f" (asked: {_shown(balloon.desired)})" if balloon.desired != balloon.allocated else ""
-    return _shown(balloon.allocated) + asked
+    suffix = f" (asked: {_format(balloon.desired)})" if balloon.desired != balloon.allocated else ""
+    return _format(balloon.allocated) + suffix
 
 
 def _host(fleet: Fleet, host: str) -> str:
-    promised, room = total(node.open for node in fleet.of_host(host)), fleet.room(host)
-    verdict = "holds" if holds(fleet, host) else "DOES NOT HOLD"
-    return (
-        f"host {host}: promised {_shown(promised)} of {_shown(room)}, {_shown(fleet.reserve[host])} reserved: {verdict}"
-    )
+    promised, unreserved = total(node.schedulable for node in fleet.of_host(host)), fleet.unreserved(host)
+    verdict = "DOES NOT HOLD" if is_overcommitted(fleet, host) else "holds"
+    return f"host {host}: promised {_format(promised)} of {_format(unreserved)}, {_format(fleet.reserve[host])} reserved: {verdict}"
 
 
-def _shown(amount: Optional[Amount]) -> str:
+def _format(amount: Optional[Resources]) -> str:
     """`1750m 7168Mi`; memory in whole MiB, rounded down."""
     return "-" if amount is None else f"{amount.cpu}m {amount.memory // MIB}Mi"

@@ -31,7 +31,7 @@ class Component:
     name: str
     package: str
     version_args: tuple[str, ...] = ("--version",)
-    optional: bool = False  # built only when it is asked for by name
+    optional: bool = False  # built only when it is requested by name
     released: bool = True  # part of the upstream release
 
 
@@ -54,7 +54,7 @@ class Release:
             raise ValueError("an archive has members, and only an archive has")
 
 
-NOWHERE = Release(base="", url="", checksum="")  # of a family that nobody publishes
+NOWHERE = Release(base="", url="", checksum="")  # of a family without upstream releases
 
 
 @dataclass(frozen=True)
@@ -68,13 +68,10 @@ class Family:
     default_version: str  # with the default version of Kubernetes
     build_bytes: int  # free disk space that a cold build needs, the Go build cache included
     follows: bool = False  # its version is that of Kubernetes
-    before: Mapping[str, str] = field(
-        default_factory=dict
-    )  # its version with a Kubernetes older than the minor version "1.37"
+    # Its version with a Kubernetes older than a minor version such as "1.37".
+    before: Mapping[str, str] = field(default_factory=dict)
     optional: bool = False  # provided only when it is named
-    command: str = (
-        ""  # the import path of a command of ours, whose source lies in FAMILY/command beside the pinned modules
-    )
+    command: str = ""  # the import path of our own command, whose source is in FAMILY/command beside the pinned modules
     # The families whose modules are built into its programs, with their versions by the minor version of Kubernetes; for one that is not
     # here, as they are apart.
     embeds: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -99,7 +96,7 @@ class Family:
         ]
         return self.before[min(older, key=version_key)] if older else self.default_version
 
-    def embedded(self, version: str) -> dict[str, str]:
+    def embedded_versions(self, version: str) -> dict[str, str]:
         """The modules that are built in, with their versions."""
         minor = version.rpartition(".")[0]
         return {
@@ -112,14 +109,14 @@ class Family:
 
     def stamp_flags(self, version: str) -> list[str]:
         """The linker flags that stamp `version`, in a fixed order."""
-        return [f"-X={key}={_filled(text, version)}" for key, text in sorted(self.stamps.items())]
+        return [f"-X={key}={_fill(text, version)}" for key, text in sorted(self.stamps.items())]
 
     def tags_of(self, version: str) -> str:
         """The build tags, comma-separated; empty for none."""
-        return ",".join(_filled(text, version) for text in self.tags)
+        return ",".join(_fill(text, version) for text in self.tags)
 
 
-def _filled(text: str, version: str) -> str:
+def _fill(text: str, version: str) -> str:
     major, minor = version.split(".")[:2]
     return text.format(version=version, major=major, minor=minor)
 
@@ -193,7 +190,7 @@ FAMILIES: Mapping[str, Family] = {
             optional=True,
             command="ballast.example/command/hyper-mini",
             # The newest of the etcd that runs apart which asks for no library newer than Kubernetes does: with a newer one Kubernetes' code
-            # would run on libraries that upstream has not tried it with, and all of it would be compiled a second time.
+            # would run on libraries that upstream did not test with it, and all of it would be compiled a second time.
             embeds={"etcd": {"1.37": "3.7.1"}},
             stamps=_kubernetes_stamps(),
             # Files of the command may be for one minor version of Kubernetes.

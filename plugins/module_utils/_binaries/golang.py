@@ -2,34 +2,34 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The Go command: where it is, what it is, and how a program is built from a pinned module."""
+"""The Go command: finding it, its version, and building a program from a pinned module."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import platform
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from .._core.errors import BallastError, CommandFailed
-from .._core.host import Host
-from .._core.plan import Value
+from .._core.engine.plan import Value
+from .._core.host.host import Host
+from .._core.text.errors import BallastError, CommandFailed
+from .._core.text.json_text import parse_json
 from .families import Family
 from .messages import MESSAGES
 
-# Where modules come from and where Go keeps them is the operator's to say; what decides the content of a program is ours, so GOFLAGS,
-# GOEXPERIMENT, GOAMD64 and the like are not passed on.
+# The operator decides where modules come from and where Go keeps them. We decide the content of a program, so GOFLAGS, GOEXPERIMENT,
+# GOAMD64 and the like are not passed on.
 _PASSED = (
     "GOCACHE", "GOENV", "GOINSECURE", "GOMAXPROCS", "GOMODCACHE", "GONOPROXY", "GONOSUMDB", "GOPATH", "GOPRIVATE", "GOPROXY",
     "GOSUMDB", "GOTMPDIR", "GOTOOLCHAIN", "HOME", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "SSL_CERT_DIR", "SSL_CERT_FILE", "TMPDIR",
     "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "http_proxy", "https_proxy", "no_proxy",
 )  # fmt: skip
 _SET = {"CGO_ENABLED": "0", "GOFLAGS": "", "GOOS": "linux", "GOWORK": "off"}
-# The compiler and the linker are processes that end soon: they collect garbage only where memory would become scarce, which spared a
-# tenth of the work of a small program's build (measured). None of it is in the program.
+# Compiler and linker run briefly, so they collect garbage only when memory gets scarce. This saves a tenth of the work of building a small
+# program (measured) and does not change the program.
 _COMPILE_WITH = {"GOGC": "off", "GOMEMLIMIT": "2GiB"}
 
 _BUILD_SECONDS = 3600  # the largest program takes 6 minutes on two cores with nothing cached
@@ -49,30 +49,30 @@ def environment(environ: Mapping[str, str]) -> dict[str, str]:
     return {"HOME": os.path.expanduser("~"), **passed, **_SET, **_COMPILE_WITH}
 
 
-def find(host: Host, *, asked: str, search: str) -> str:
+def find(host: Host, *, go: str, search: str) -> str:
     """The path of the go command, or an empty text. `search` is a PATH; sudo's often lacks the directory of Go's own installer."""
-    if os.path.isabs(asked):
-        return asked if host.stat(asked) else ""
+    if os.path.isabs(go):
+        return go if host.stat(go) else ""
     for directory in [*search.split(":"), "/usr/local/go/bin", "/usr/lib/go/bin"]:
-        path = os.path.join(directory, asked or "go")
+        path = os.path.join(directory, go or "go")
         if os.path.isabs(path) and host.stat(path):
             return path
     return ""
 
 
 def describe(host: Host, go: str, *, folder: str, environment: Mapping[str, str]) -> Toolchain:
-    """Asked in the module's folder, where GOTOOLCHAIN=auto may choose a newer version than the installed one."""
+    """Runs in the module's folder, where GOTOOLCHAIN=auto may choose a newer version than the installed one."""
     names = ["GOVERSION", "GOOS", "GOARCH", "GOCACHE", "GOMODCACHE"]
-    told = json.loads(host.run([go, "env", "-json", *names], timeout=600, env=environment, cwd=folder).stdout)
+    settings = parse_json(host.run([go, "env", "-json", *names], timeout=600, env=environment, cwd=folder).stdout)
     return Toolchain(
-        version=str(told["GOVERSION"]),
-        platform=f"{told['GOOS']}/{told['GOARCH']}",
-        caches=(str(told["GOCACHE"]), str(told["GOMODCACHE"])),
+        version=str(settings["GOVERSION"]),
+        platform=f"{settings['GOOS']}/{settings['GOARCH']}",
+        caches=(str(settings["GOCACHE"]), str(settings["GOMODCACHE"])),
     )
 
 
 def least_version(module: str) -> str:
-    """What the go line of a go.mod asks for: "1.26.8"."""
+    """The version in the go line of a go.mod: "1.26.8"."""
     match = re.search(r"^go (\S+)$", module, re.MULTILINE)
     return match[1] if match else "1.0"
 
@@ -84,20 +84,20 @@ def numbers(version: str) -> tuple[int, ...]:
 
 
 def architecture() -> str:
-    """This machine's, in the words of Go and of upstream's releases."""
+    """This machine's architecture, as Go and upstream's releases name it."""
     machine = platform.machine()
     return {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine)
 
 
 def flags(family: Family, version: str) -> list[Value]:
-    """Stripped, by a compiler that writes nothing that is stripped, and without paths or times: equal inputs give equal files."""
+    """Flags for stripped programs without paths or times: equal inputs give equal files."""
     tags = [f"-tags={family.tags_of(version)}"] if family.tags else []
     linker = " ".join(["-s", "-w", *family.stamp_flags(version)])
     return ["-trimpath", "-buildvcs=false", "-mod=readonly", "-gcflags=all=-dwarf=false", *tags, f"-ldflags={linker}"]
 
 
 def source_digest(host: Host, folder: str) -> str:
-    """The SHA-256 over a command's own files that are compiled, with their names: not its tests, and not its documentation."""
+    """The SHA-256 over the names and contents of a command's compiled files, without tests and documentation."""
     digest = hashlib.sha256()
     for name in sorted(host.listdir(folder)):
         if name == "go.mod" or (name.endswith(".go") and not name.endswith("_test.go")):
@@ -109,7 +109,7 @@ def source_digest(host: Host, folder: str) -> str:
 def fetch(
     host: Host, go: str, *, folder: str, package: str, name: str, version: str, environment: Mapping[str, str]
 ) -> None:
-    """Fetch the modules that a package needs, checked against go.sum. Apart from the build, so that each failure gets its own remedy."""
+    """Fetch the modules that a package needs, checked against go.sum. A separate step, so that each failure has its own remedy."""
     argv = [go, "list", "-deps", "-mod=readonly", "-f", "{{.ImportPath}}", package]
     try:
         host.run(argv, timeout=_LIST_SECONDS, env=environment, cwd=folder)

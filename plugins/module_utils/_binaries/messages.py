@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What can go wrong with programs, each with its id and remedy."""
+"""The errors about programs: id, text and remedy."""
 
 from __future__ import annotations
 
-from .._core.errors import HostError, Message, Messages, PeerError, UserError
+from .._core.text.errors import HostError, Message, Messages, PeerError, UserError
 
 MESSAGES = Messages(
     "docs/binaries.md",
@@ -139,9 +139,27 @@ MESSAGES = Messages(
             remedy="see that this machine reaches it, set release_urls to a mirror, or use another source",
         ),
         Message(
+            id="binaries-download-plain",
+            error=PeerError,
+            text="{url} leads to another protocol than https, where anybody on the way can replace what is sent",
+            remedy="name a mirror in release_urls that is https to its end, or one whose own address begins with http://, on purpose",
+        ),
+        Message(
+            id="binaries-download-large",
+            error=PeerError,
+            text="{url} is larger than any file of a release; the download was ended",
+            remedy="compare the mirror in release_urls with upstream",
+        ),
+        Message(
+            id="binaries-archive-damaged",
+            error=PeerError,
+            text="{url} cannot be unpacked",
+            remedy="compare the mirror in release_urls, and the option checksums, with upstream",
+        ),
+        Message(
             id="binaries-download-checksum",
             error=PeerError,
-            text="{url} is not the file whose checksum was published; it was thrown away",
+            text="{url} is not the file whose checksum is known; it was thrown away",
             remedy="run the same command again; if it stays so, compare the mirror in release_urls with upstream",
         ),
         Message(
@@ -166,18 +184,18 @@ MESSAGES = Messages(
             id="binaries-damaged",
             error=HostError,
             text="{path} is no longer what was put there: its SHA-256 differs",
-            remedy="remove it and run the same command again, which makes it anew: rm {path}",
+            remedy="remove it and run the same command again, which makes it again: rm {path}",
         ),
         Message(
             id="binaries-manifest",
             error=HostError,
             text="{path} cannot be read as a manifest",
-            remedy="remove its directory and run the same command again, which makes the programs anew: rm -r {directory}",
+            remedy="remove its directory and run the same command again, which makes the programs again: rm -r {directory}",
         ),
         Message(
             id="binaries-smoke",
             error=HostError,
-            text="{name} was built, but does not serve: {wish}",
+            text="{name} was built, but does not serve: {reason}",
             remedy="build with the Go version that upstream uses for this release (its go.mod names the minor version)",
         ),
         Message(

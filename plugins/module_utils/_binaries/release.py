@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Programs from upstream's release pages: downloaded by curl, checked before anything is made of them."""
+"""Programs from upstream's release pages: downloaded by curl, and verified before use."""
 
 from __future__ import annotations
 
@@ -10,16 +10,28 @@ import hashlib
 import io
 import os
 import re
-import tarfile
+import signal
 from collections.abc import Mapping
 from typing import Optional
 
-from .._core.errors import CommandFailed, Unavailable
-from .._core.host import Host
+from .._core.host.host import Host
+from .._core.host.tarred import FILE, Damaged, decompress, read_members
+from .._core.text.errors import CommandFailed, Unavailable
 from .families import Family, Release
 from .messages import MESSAGES
+from .pinned import PINNED
 
-_DOWNLOAD_SECONDS = 1800
+_DOWNLOAD_SECONDS = 1800  # for the whole download
+_FILE_LIMIT = 512 * 2**20  # bytes; the largest files today are below 100 MiB
+_CHECKSUMS_LIMIT = 2**20
+_UNPACKED_LIMIT = 2 * 2**30
+_ENTRIES = 10_000
+# curl's statuses (curl(1), EXIT CODES), and the signal of the kernel's file size limit.
+_FAILURES = {
+    1: "binaries-download-plain",
+    63: "binaries-download-large",
+    -signal.SIGXFSZ: "binaries-download-large",
+}
 
 
 class Downloads:
@@ -33,52 +45,78 @@ class Downloads:
         self._archives: dict[str, bytes] = {}
 
     def program(self, family: Family, *, name: str, version: str, base: str, architecture: str) -> bytes:
-        """The content of one program, whose checksum, or that of its archive, held."""
+        """The verified content of one program."""
         fields = {"base": base, "version": version, "arch": architecture, "name": name}
         url = family.release.url.format(**fields)
         if not family.release.archive:
-            return self._checked(url, family.release, key=name, fields=fields)
+            return self._get_checked(url, family.release, key=name, fields=fields)
         if url not in self._archives:
-            self._archives[url] = self._checked(url, family.release, key=family.name, fields=fields)
-        data = archive_member(self._archives[url], family.release.member.format(**fields))
+            self._archives[url] = self._get_checked(url, family.release, key=family.name, fields=fields)
+        try:
+            data = archive_member(self._archives[url], family.release.member.format(**fields))
+        except Damaged as error:
+            raise MESSAGES.error("binaries-archive-damaged", found=str(error), url=url) from error
         if data is None:
             raise MESSAGES.error("binaries-archive-member", url=url, name=name)
         return data
 
-    def _checked(self, url: str, release: Release, *, key: str, fields: Mapping[str, str]) -> bytes:
-        wanted = self._checksums.get(key) or self._published(url, release.checksum.format(**fields))
-        data = self._get(url)
-        found = hashlib.sha256(data).hexdigest()
-        if found != wanted:
-            raise MESSAGES.error("binaries-download-checksum", found=f"{found}, published {wanted}", url=url)
+    def _get_checked(self, url: str, release: Release, *, key: str, fields: Mapping[str, str]) -> bytes:
+        expected = (
+            self._checksums.get(key)
+            or PINNED.get((key, fields["version"], fields["arch"]))
+            or self._get_checksum(url, release.checksum.format(**fields))
+        )
+        data = self._get(url, limit=_FILE_LIMIT)
+        sha256 = hashlib.sha256(data).hexdigest()
+        if sha256 != expected:
+            raise MESSAGES.error("binaries-download-checksum", found=f"{sha256}, expected {expected}", url=url)
         return data
 
-    def _published(self, url: str, checksum_url: str) -> str:
+    def _get_checksum(self, url: str, checksum_url: str) -> str:
         file = url.rsplit("/", 1)[1]
-        wanted = parse_checksum(self._get(checksum_url).decode(errors="replace"), file=file)
-        if wanted is None:
+        text = self._get(checksum_url, limit=_CHECKSUMS_LIMIT).decode(errors="replace")
+        sha256 = parse_checksum(text, file=file)
+        if sha256 is None:
             raise MESSAGES.error("binaries-no-checksum", url=checksum_url, file=file)
-        return wanted
+        return sha256
 
-    def _get(self, url: str) -> bytes:
+    def _get(self, url: str, *, limit: int) -> bytes:
         path = os.path.join(self._work, "download")
-        # Redirections are followed, since releases live behind them; what comes is trusted for its checksum only.
-        argv = ["curl", "--fail", "--silent", "--show-error", "--location", "--proto", "=http,https", "--retry", "3"]
+        # A file and its checksum come over the same connection, so it must be https, unless the operator named an http mirror.
+        schemes = "=http,https" if url.startswith("http://") else "=https"
+        argv = ["curl", "--fail", "--silent", "--show-error", "--proto", schemes]
+        # Redirections are followed, since releases live behind them.
+        argv += ["--location", "--proto-redir", schemes, "--max-redirs", "5"]
+        argv += ["--connect-timeout", "30", "--max-time", str(_DOWNLOAD_SECONDS), "--retry", "3"]
+        argv += ["--max-filesize", str(limit), "--output", path, "--config", "-"]
         try:
             self._host.run(
-                [*argv, "--output", path, "--", url], timeout=_DOWNLOAD_SECONDS, env=self._environment, cwd=self._work
+                argv,
+                timeout=_DOWNLOAD_SECONDS,
+                stdin=_setting("url", url),
+                env=self._environment,
+                cwd=self._work,
+                writes=limit,  # curl before version 8.4 checks only the size that a server announces
             )
         except Unavailable as error:
             raise Unavailable("curl", package="curl") from error
         except CommandFailed as error:
-            raise MESSAGES.error("binaries-download", found=error.found, url=url) from error
-        data = self._host.read(path) or b""
+            raise MESSAGES.error(
+                _FAILURES.get(error.status, "binaries-download"), found=error.found, url=url
+            ) from error
+        data = self._host.read(path, limit=limit) or b""
         self._host.remove(path)
         return data
 
 
+def _setting(name: str, value: str) -> bytes:
+    """As curl reads it from standard input. On the command line every user of this machine could read a password in it."""
+    quoted = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
+    return f'{name} = "{quoted}"\n'.encode()
+
+
 def parse_checksum(text: str, *, file: str) -> Optional[str]:
-    """The SHA-256 of `file`: the only word of the text, or the first word of the line that names it. None when there is none."""
+    """The SHA-256 of `file`: the only word of the text, or the first word of the line that names it."""
     words = text.split()
     if len(words) == 1 and _is_sum(words[0]):
         return words[0].lower()
@@ -95,11 +133,10 @@ def _is_sum(text: str) -> bool:
 
 
 def archive_member(archive: bytes, name: str) -> Optional[bytes]:
-    """The content of a regular file in a compressed tar archive; None when the archive has no such file."""
-    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
-        for member in tar:
-            path = member.name[2:] if member.name.startswith("./") else member.name
-            if path == name and member.isfile():
-                file = tar.extractfile(member)
-                return file.read() if file else None
+    """The content of a regular file in a compressed tar archive; None when the archive lacks it. Raises Damaged for an archive
+    that is unreadable or too large."""
+    source = decompress(io.BytesIO(archive))
+    for member in read_members(source, entries=_ENTRIES, size=_UNPACKED_LIMIT):
+        if member.name == name and member.kind == FILE:
+            return b"".join(member.pieces())
     return None

@@ -2,40 +2,41 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether freshly built API servers serve: readiness and their OpenAPI documents, asked over the network as clients do.
+"""Checks that freshly built API servers serve: readiness and their OpenAPI documents, requested over the network as clients do.
 
 A build can succeed, start and be ready, and still answer `/openapi/v2` with 503 or `/openapi/v3` with a malformed document, when its Go
 version or one module differs from upstream's; `kubectl apply` then fails. So each API server runs once, on loopback, with an etcd and
-credentials of its own that are thrown away. Every process is started under timeout(1): it ends even if we are killed.
+its own credentials, which are thrown away. Every process runs under timeout(1), so it ends even if we are killed.
 """
 
 from __future__ import annotations
 
-import json
 import os
+import secrets
 import signal
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Union
 
-from .._core.errors import BallastError, PeerError, last_lines
-from .._core.events import Progress
-from .._core.host import Host, Response
-from .._core.wait import Impossible, Pending, Ready, wait
+from .._core.engine.events import Progress
+from .._core.engine.wait import Impossible, Pending, Ready, wait, wait_until
+from .._core.host.host import LOG_LIMIT, Host, ProcessId, Response
+from .._core.text.errors import BallastError, PeerError, last_lines
+from .._core.text.json_text import parse_object
 from .messages import MESSAGES
 
 ANSWERS = ("readyz", "OpenAPI v2", "OpenAPI v3")
 
 _READY_SECONDS = 60  # two on an idle machine
-_LIFE_SECONDS = 150  # after which timeout(1) ends what we started
+_LIFE_SECONDS = 150  # then timeout(1) ends the process
 _STOP_SECONDS = 10
-_TOKEN = "throw-away"  # of a server that only this machine reaches, for some seconds
+_TOKENS = "tokens.csv"
 _V2 = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 
 
 def smoke(host: Host, progress: Progress, *, etcd: str, servers: Mapping[str, str], work: str) -> None:
-    """Run the API servers (name to program) and ask each. The first that does not serve is an error with the end of its log."""
+    """Run each API server (name to program) and request its documents. Raises for the first that does not serve, with the end of its log."""
     host.make_directory(work, mode=0o700)
     try:
         _make_credentials(host, work)
@@ -50,16 +51,16 @@ def smoke(host: Host, progress: Progress, *, etcd: str, servers: Mapping[str, st
 def _ask(host: Host, progress: Progress, name: str, program: str, *, work: str, store: str) -> None:
     port, log = _free_port(), os.path.join(work, f"{name}.log")
     argv = _server(program, work=work, store=store, port=port, prefix=name, full=name == "kube-apiserver")
-    with _running(host, argv, log=log) as pid:
+    with _running(host, argv, log=log) as process:
         try:
-            wait(host, progress, name, lambda: _ready(host, pid, port, work), deadline_seconds=_READY_SECONDS)
+            wait(host, progress, name, lambda: _ready(host, process, port, work), deadline_seconds=_READY_SECONDS)
             _check(name, ANSWERS[1], judge_v2(_get(host, port, "/openapi/v2", work, accept=_V2)))
             _check(name, ANSWERS[2], judge_v3_root(_get(host, port, "/openapi/v3", work)))
             _check(name, ANSWERS[2], judge_v3_group(_get(host, port, "/openapi/v3/api/v1", work)))
         except BallastError as error:
-            told = last_lines((host.read(log) or b"").decode(errors="replace"))
-            found = "\n".join(part for part in (error.found, told) if part)
-            raise MESSAGES.error("binaries-smoke", found=found, name=name, wish=error.text) from error
+            log_end = last_lines((host.read_end(log, LOG_LIMIT) or b"").decode(errors="replace"))
+            details = "\n".join(part for part in (error.found, log_end) if part)
+            raise MESSAGES.error("binaries-smoke", found=details, name=name, reason=error.text) from error
 
 
 def _check(name: str, what: str, fault: str) -> None:
@@ -68,7 +69,7 @@ def _check(name: str, what: str, fault: str) -> None:
 
 
 def judge_v2(answer: Response) -> str:
-    """What is wrong with the protobuf document; empty when nothing is."""
+    """The problem with the protobuf document, or ""."""
     if answer.status != 200:
         return f"status {answer.status}"
     # Field 1 of openapi_v2.Document is the text "2.0": tag 0x0a, length 3.
@@ -84,29 +85,26 @@ def judge_v3_group(answer: Response) -> str:
     components = _json(answer).get("components")
     if not isinstance(components, dict) or not components.get("schemas"):
         return f"status {answer.status}, no schemas for api/v1"
-    # What an encoder writes that does not know the inlined fields of kube-openapi's types.
+    # An encoder that does not know the inlined fields of kube-openapi's types writes these.
     malformed = any(mark in answer.body for mark in (b'"Extensions":null', b'"MediaTypeProps"'))
     return "malformed schemas for api/v1" if malformed else ""
 
 
 def _json(answer: Response) -> Mapping[str, object]:
-    """The object that was answered; empty when it is none."""
-    try:
-        document = json.loads(answer.body)
-    except ValueError:
-        return {}
-    return document if isinstance(document, dict) else {}
+    """The object in the response; empty when the body is no object."""
+    return parse_object(answer.body) or {}
 
 
 def _get(host: Host, port: int, path: str, work: str, *, accept: str = "application/json") -> Response:
-    headers = {"Accept": accept, "Authorization": f"Bearer {_TOKEN}"}
+    token = (host.read(os.path.join(work, _TOKENS)) or b"").decode().partition(",")[0]
+    headers = {"Accept": accept, "Authorization": f"Bearer {token}"}
     return host.request(
         f"https://127.0.0.1:{port}{path}", headers=headers, ca=os.path.join(work, "tls.crt"), timeout=30
     )
 
 
-def _ready(host: Host, pid: int, port: int, work: str) -> Union[Ready[None], Pending, Impossible]:
-    if not _alive(host, pid):
+def _ready(host: Host, process: ProcessId, port: int, work: str) -> Union[Ready[None], Pending, Impossible]:
+    if not _alive(host, process):
         return Impossible("it ended")
     try:
         answer = _get(host, port, "/readyz", work)
@@ -124,7 +122,8 @@ def _make_credentials(host: Host, work: str) -> None:
     argv = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=127.0.0.1"]
     argv += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate]
     host.run(argv, timeout=60)
-    host.write(os.path.join(work, "tokens.csv"), f'{_TOKEN},smoke,smoke,"system:masters"\n'.encode(), mode=0o600)
+    # Any user: every authenticated user may read the API's documents and readiness (ClusterRole system:discovery).
+    host.write(os.path.join(work, _TOKENS), f"{secrets.token_hex(16)},smoke,smoke\n".encode(), mode=0o600)
 
 
 def _etcd(program: str, *, work: str, store: str) -> list[str]:
@@ -150,7 +149,7 @@ def _server(program: str, *, work: str, store: str, port: int, prefix: str, full
         f"--secure-port={port}",
         f"--tls-cert-file={work}/tls.crt",
         f"--tls-private-key-file={work}/tls.key",
-        f"--token-auth-file={work}/tokens.csv",
+        f"--token-auth-file={work}/{_TOKENS}",
         "--authorization-mode=RBAC",
         "--service-account-issuer=https://kubernetes.default.svc",
         f"--service-account-key-file={work}/tls.crt",
@@ -161,26 +160,24 @@ def _server(program: str, *, work: str, store: str, port: int, prefix: str, full
 
 
 def _free_port() -> int:
-    """A TCP port of loopback that nobody listens on now."""
+    """A free TCP port of loopback."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])
 
 
 @contextmanager
-def _running(host: Host, argv: list[str], *, log: str) -> Iterator[int]:
-    """Start a program, end it by its process id, and wait until it is gone."""
+def _running(host: Host, argv: list[str], *, log: str) -> Iterator[ProcessId]:
+    """Start a program, end it, and wait until it is gone."""
     limited = ["timeout", "--kill-after=2", str(_LIFE_SECONDS), *argv]
-    pid = host.spawn(limited, log=log)
+    process = host.spawn(limited, log=log)
     try:
-        yield pid
+        yield process
     finally:
-        host.kill(pid, signal.SIGTERM)  # timeout(1) passes it on, and kills after two seconds what ignores it
-        deadline = host.monotonic() + _STOP_SECONDS
-        while _alive(host, pid) and host.monotonic() < deadline:
-            host.sleep(0.05)
+        host.signal(process, signal.SIGTERM)  # timeout(1) passes it on, and kills after two seconds what ignores it
+        wait_until(host, lambda: not _alive(host, process), seconds=_STOP_SECONDS, interval=0.05)
 
 
-def _alive(host: Host, pid: int) -> bool:
-    """A process that has ended, and whose parent has not asked yet, has an empty command line."""
-    return bool(host.read(f"/proc/{pid}/cmdline"))
+def _alive(host: Host, process: ProcessId) -> bool:
+    """Whether it runs. A zombie has an empty command line."""
+    return bool(host.read_process(process, "cmdline"))

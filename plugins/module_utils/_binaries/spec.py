@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .desired import SOURCES
 from .families import FAMILIES
+from .request import SOURCES
 
 _SOURCE: Mapping[str, Any] = {"type": "str", "choices": list(SOURCES)}
 

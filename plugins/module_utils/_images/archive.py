@@ -2,32 +2,37 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reading image archives: OCI layouts and what `docker save` writes, compressed or not.
+"""Reads image archives: OCI layouts and those of `docker save`, compressed or not.
 
-An archive comes from anywhere, so it is read once, front to back, nothing of it is unpacked, and sizes are bounded.
+An archive is untrusted, so it is read once, front to back, without unpacking, and sizes are bounded.
 
     image_references(path)  the images in it, as containerd names them after an import
-    inspect(path)           the same with what our own archives say of themselves; checks every digest
+    inspect(file)           the same with the definitions in our own archives; checks every digest
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
-import tarfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, BinaryIO, NamedTuple, Optional
+from typing import Any, NamedTuple, Optional
 
+from .._core.host.bounded import open_file
+from .._core.host.local_files import host_error
+from .._core.host.tarred import FILE, LINK, SYMLINK, Damaged, Source, decompress
+from .._core.host.tarred import Member as TarMember
+from .._core.host.tarred import read_members as tar_members
+from .._core.text.json_text import parse_json
 from .definitions import NAME
 from .layout import DEFINITIONS_ANNOTATION, NAME_ANNOTATION, PACKAGES_LABEL, TAG_ANNOTATION
 from .messages import MESSAGES
 
-_BYTES_MAX = 64 * 2**30  # unpacked; a compressed archive could else go on for ever
+_BYTES_MAX = 64 * 2**30  # unpacked; a compressed archive could otherwise be endless
 _MEMBERS_MAX = 20_000  # docker's older form has four for each layer, and an image at most 127 layers
 _DOCUMENT_MAX = 4 * 2**20  # containerd's own limit for a manifest is 8 MiB; real ones are below 100 KiB
 _DOCUMENTS_MAX = 64 * 2**20  # all documents that are kept
-_CHUNK = 2**20
 
 _DOCKER_MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 _DOCKER_CONFIG = "application/vnd.docker.container.image.v1+json"
@@ -55,15 +60,17 @@ class ArchiveFacts:
 
 
 class DamagedArchive(ValueError):
-    """What is wrong, in a few words."""
+    """The problem, in a few words."""
 
 
 def image_references(path: str) -> list[ImageReference]:
-    """The images in an archive, sorted by name. UserError when it is absent, damaged, or names no image."""
+    """The images in an archive, sorted by name. Raises UserError when it is absent, damaged, or names no image."""
     try:
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             references = sorted(_references(_scan(file)))
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EPERM):
+            raise host_error("read", path, error) from error
         raise MESSAGES.error("image-archive-missing", path=path) from error
     except DamagedArchive as error:
         raise MESSAGES.error("image-archive-damaged", path=path, found=str(error)) from error
@@ -72,8 +79,8 @@ def image_references(path: str) -> list[ImageReference]:
     return references
 
 
-def inspect(file: BinaryIO, *, size: int) -> ArchiveFacts:
-    """All there is to say about an OCI layout. DamagedArchive unless every blob has the digest it is named after."""
+def inspect(file: Source, *, size: int) -> ArchiveFacts:
+    """The facts of an OCI layout. Raises DamagedArchive unless every blob matches the digest in its name."""
     contents = _scan(file)
     for name, member in contents.items():
         if name.startswith("blobs/sha256/") and member.digest != name.rpartition("/")[2]:
@@ -85,9 +92,9 @@ def inspect(file: BinaryIO, *, size: int) -> ArchiveFacts:
         raise DamagedArchive("index.json and manifest.json name different images")
     text = _mapping(index.get("annotations") or {}).get(DEFINITIONS_ANNOTATION)
     try:
-        definitions = None if text is None else json.loads(text)
+        definitions = None if text is None else parse_json(text)
     except (TypeError, ValueError) as error:
-        raise DamagedArchive(f"annotation {DEFINITIONS_ANNOTATION}: {error}") from error
+        raise DamagedArchive(f"annotation {DEFINITIONS_ANNOTATION} is no JSON") from error
     return ArchiveFacts(size=size, images=images, definitions=definitions)
 
 
@@ -95,71 +102,59 @@ def inspect(file: BinaryIO, *, size: int) -> ArchiveFacts:
 class _Member:
     size: int
     digest: str  # sha256, hexadecimal
-    data: Optional[bytes]  # of documents; None where it was too large to be one
+    data: Optional[bytes]  # None when it is too large for a JSON document
     compressed: bool
 
 
-def _scan(file: BinaryIO) -> dict[str, _Member]:
-    """Every regular file of the tar by its name; links to one count as it."""
+def _scan(file: Source) -> dict[str, _Member]:
+    """Every regular file of the tar by name; links resolve to their file."""
     members: dict[str, _Member] = {}
     links: dict[str, str] = {}
-    total = kept = count = 0
+    kept = 0
     try:
-        with tarfile.open(fileobj=file, mode="r|*") as tar:
-            for info in tar:
-                count += 1
-                total += info.size
-                if count > _MEMBERS_MAX or total > _BYTES_MAX:
-                    raise DamagedArchive(f"more than {_MEMBERS_MAX} entries or {_BYTES_MAX} bytes")
-                name = _clean(info.name)
-                if info.issym() or info.islnk():
-                    links[name] = _link_target(name, info)
-                if not info.isreg():
-                    continue
-                if name in members:
-                    raise DamagedArchive(f"{name} is in it twice")
-                members[name] = _read(tar, info, keep=info.size <= _DOCUMENT_MAX and kept + info.size <= _DOCUMENTS_MAX)
-                kept += len(members[name].data or b"")
-    except (tarfile.TarError, EOFError, OSError, UnicodeError, ValueError) as error:
-        if isinstance(error, DamagedArchive):
-            raise
+        for member in tar_members(decompress(file), entries=_MEMBERS_MAX, size=_BYTES_MAX):
+            name = _clean(member.name)
+            if member.kind in (SYMLINK, LINK):
+                links[name] = _link_target(name, member)
+            if member.kind != FILE:
+                continue
+            if name in members:
+                raise DamagedArchive(f"{name} is in it twice")
+            members[name] = _read(member, keep=member.size <= _DOCUMENT_MAX and kept + member.size <= _DOCUMENTS_MAX)
+            kept += len(members[name].data or b"")
+    except Damaged as error:
         raise DamagedArchive(f"no readable tar: {error}") from error
-    # A tar that a cut shortened between two entries has no end marker, and tarfile says nothing: the documents
-    # name what they need, and it is missing then.
+    except OSError as error:
+        raise DamagedArchive(f"it cannot be read: {error.strerror or error}") from error
+    # A tar that was cut between two entries lacks the end marker, which is no error here: a document then names a
+    # file that is missing.
     for name, target in links.items():
         if target in members:
             members.setdefault(name, members[target])
     return members
 
 
-def _read(tar: tarfile.TarFile, info: tarfile.TarInfo, *, keep: bool) -> _Member:
-    source = tar.extractfile(info)
-    if source is None:
-        raise DamagedArchive(f"{info.name} cannot be read")
-    digest, parts, size, head = hashlib.sha256(), [], 0, b""
-    while True:
-        chunk = source.read(_CHUNK)
-        if not chunk:
-            break
-        head = head or chunk[:4]
-        size += len(chunk)
-        digest.update(chunk)
+def _read(member: TarMember, *, keep: bool) -> _Member:
+    digest, parts, head = hashlib.sha256(), [], b""
+    for piece in member.pieces():
+        head = (head + piece[:4])[:4]
+        digest.update(piece)
         if keep:
-            parts.append(chunk)
-    if size != info.size:
-        raise DamagedArchive(f"{info.name} ends after {size} of {info.size} bytes")
+            parts.append(piece)
     compressed = head[:2] == b"\x1f\x8b" or head == b"\x28\xb5\x2f\xfd"  # gzip, zstd
-    return _Member(size=size, digest=digest.hexdigest(), data=b"".join(parts) if keep else None, compressed=compressed)
+    return _Member(
+        size=member.size, digest=digest.hexdigest(), data=b"".join(parts) if keep else None, compressed=compressed
+    )
 
 
 def _clean(name: str) -> str:
     return "/".join(part for part in name.split("/") if part not in ("", "."))
 
 
-def _link_target(name: str, info: tarfile.TarInfo) -> str:
+def _link_target(name: str, member: TarMember) -> str:
     """Where a link inside the tar leads: symbolic ones are relative to their directory, hard ones to the top."""
-    parts = [] if info.islnk() else name.split("/")[:-1]
-    for part in info.linkname.split("/"):
+    parts = [] if member.kind == LINK else name.split("/")[:-1]
+    for part in member.target.split("/"):
         if part == ".." and parts:
             parts.pop()
         elif part not in ("", ".", ".."):
@@ -178,29 +173,29 @@ def _references(contents: Mapping[str, _Member]) -> list[ImageReference]:
 
 def _oci_references(contents: Mapping[str, _Member]) -> Iterator[ImageReference]:
     for descriptor in _list(_mapping(_document(contents, "index.json")).get("manifests")):
-        found = _mapping(descriptor)
-        annotations = _mapping(found.get("annotations") or {})
+        entry = _mapping(descriptor)
+        annotations = _mapping(entry.get("annotations") or {})
         name = annotations.get(NAME_ANNOTATION) or annotations.get(TAG_ANNOTATION)
-        _blob(contents, found)
-        # A bare tag is no name: containerd would make one up from the day's date.
+        _blob(contents, entry)
+        # A bare tag is no name: containerd would invent a name from the current date.
         if isinstance(name, str) and set(name) & set("/:@"):
-            yield ImageReference(name=_name(name), digest=str(found["digest"]))
+            yield ImageReference(name=_name(name), digest=str(entry["digest"]))
 
 
 def _docker_references(contents: Mapping[str, _Member]) -> Iterator[ImageReference]:
     for entry in _list(_document(contents, "manifest.json")):
-        found = _mapping(entry)
-        config = _file(contents, found.get("Config"))
-        layers = [_file(contents, layer) for layer in _list(found.get("Layers"))]
+        image = _mapping(entry)
+        config = _file(contents, image.get("Config"))
+        layers = [_file(contents, layer) for layer in _list(image.get("Layers"))]
         digest = _converted_digest(config, layers)
-        for tag in _list(found.get("RepoTags") or []):
+        for tag in _list(image.get("RepoTags") or []):
             if not isinstance(tag, str):
                 raise DamagedArchive(f"{tag!r} is not an image name")
             yield ImageReference(name=_name(complete_name(tag)), digest=digest)
 
 
 def _converted_digest(config: _Member, layers: list[_Member]) -> str:
-    """Of the manifest that containerd writes for an image of docker's form (importer.go; the order of keys is Go's)."""
+    """The digest of the manifest that containerd writes for a docker image (importer.go; keys in Go's order)."""
 
     def descriptor(media_type: str, member: _Member) -> dict[str, object]:
         return {"mediaType": media_type, "digest": f"sha256:{member.digest}", "size": member.size}
@@ -242,9 +237,9 @@ def _document(contents: Mapping[str, _Member], name: str) -> object:
     if member.data is None:
         raise DamagedArchive(f"{name} has {member.size} bytes; more than {_DOCUMENT_MAX} are not read")
     try:
-        return json.loads(member.data)
-    except (ValueError, RecursionError) as error:
-        raise DamagedArchive(f"{name}: {error}") from error
+        return parse_json(member.data)
+    except ValueError as error:
+        raise DamagedArchive(f"{name} is no JSON") from error
 
 
 def _blob(contents: Mapping[str, _Member], descriptor: Mapping[str, Any]) -> _Member:
@@ -261,7 +256,7 @@ def _file(contents: Mapping[str, _Member], name: object) -> _Member:
 
 
 def _name(name: str) -> str:
-    """Refuses what is no image name, before anybody puts it on a command line or into a table."""
+    """Refuses anything but an image name, before it gets to a command line or a table."""
     plain, _at, _digest = name.partition("@")
     if len(name) > 300 or not (NAME.fullmatch(plain) or NAME.fullmatch(f"{plain}:tag")):
         raise DamagedArchive(f"{name[:80]!r} is not an image name")

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What an image is made of, the images that the lab uses, and the request for an archive of some.
+"""Definitions of images, the images that the lab uses, and the request for an archive of images.
 
-A definition is data and holds no version unless one is asked for. Every path in an image is absolute; its parent
-directories come with it.
+A definition is data, without versions unless the user sets them. Every path in an image is absolute; its parent
+directories are created with it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Optional
 
-from .._core.errors import BallastError, Problems
-from .._core.plan import Value
+from .._core.engine.plan import Value
+from .._core.text.errors import BallastError, Problems
 from .messages import MESSAGES
 
 # distribution/reference: domain, path, tag; always in full, since containerd completes no name on import.
@@ -34,8 +34,7 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 @dataclass(frozen=True)
 class File:
-    """A file from a package (`source`), one with this `content` and mode 0644, or a `program` of the machine that builds,
-    with mode 0755."""
+    """A file from a package (`source`), a text (`content`, mode 0644), or a `program` of the building machine (mode 0755)."""
 
     path: str
     source: Optional[str] = None
@@ -51,7 +50,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Image:
-    """Of `packages` only `files` are taken; of `whole` all programs and libraries, and those of what they depend on."""
+    """Takes only `files` from `packages`, but all programs and libraries from `whole` and its dependencies."""
 
     name: str
     packages: tuple[str, ...] = ()
@@ -63,8 +62,8 @@ class Image:
     env: tuple[tuple[str, str], ...] = ()
 
     def as_value(self) -> Value:
-        """Through JSON, so that it compares equal with what is read back. What is empty is left out of what came later
-        than the first archives, so that these stay as they are."""
+        """As JSON, so that it compares equal with what is read back. Fields newer than the first archives are left out
+        when they are empty, so that those archives stay unchanged."""
         value: dict[str, Any] = json.loads(json.dumps(asdict(self)))
         if not self.whole:
             del value["whole"]
@@ -75,7 +74,7 @@ class Image:
 
 
 # fmt: off
-# Applets for servers, clients and looking around, all of them in busybox-static of Debian 12 and 13.
+# Applets for servers, clients and inspection; busybox-static of Debian 12 and 13 has all of them.
 _APPLETS = (
     "[", "arp", "arping", "ash", "awk", "base64", "basename", "cat", "chmod", "chown", "cp", "cut", "date", "dd",
     "df", "diff", "dirname", "dmesg", "du", "echo", "env", "expr", "false", "find", "free", "grep", "gunzip",
@@ -94,7 +93,7 @@ LEGACY_IPTABLES = "/usr/libexec/iptables-legacy"  # put first into PATH to have 
 KUBE_PROXY = "kube-proxy"
 
 PRESETS: Mapping[str, Image] = {
-    # catatonit -P sleeps until it is told to end, and ends at once when it is (catatonit(1)).
+    # catatonit -P sleeps until it gets a signal, and then ends at once (catatonit(1)).
     "pause": Image(
         name="ballast.local/pause:1",
         packages=("catatonit",),
@@ -114,15 +113,15 @@ PRESETS: Mapping[str, Image] = {
         entrypoint=("/bin/sh",),
         env=(("PATH", "/bin"),),
     ),
-    # What kube-proxy of any mode runs. The program itself is of a directory that the request names.
+    # Everything that kube-proxy runs in any mode. The program itself comes from `bin_dir`.
     KUBE_PROXY: Image(
         name="ballast.local/kube-proxy:1",
         packages=("netbase",),
         whole=("nftables", "iptables", "conntrack", "ipset", "kmod"),
         files=(
             File(path="/usr/local/bin/kube-proxy", program="kube-proxy"),
-            # Without it nft tells 6 for tcp: a kube-proxy that starts then takes every element of its maps for a stale one
-            # and deletes it, and Services are refused.
+            # Without it nft prints 6 for tcp: a starting kube-proxy then takes every element of its maps for stale and
+            # deletes it, and Services are refused.
             File(path="/etc/protocols", source="/etc/protocols"),
         ),
         links=(
@@ -168,7 +167,7 @@ SPEC: dict[str, dict[str, Any]] = {
 
 
 @dataclass(frozen=True)
-class Desired:
+class ImageArchiveRequest:
     """An archive at `path` that holds these images, or no file there when there are none."""
 
     path: str
@@ -179,7 +178,7 @@ class Desired:
         return os.path.dirname(self.path)
 
     @classmethod
-    def from_params(cls, params: Mapping[str, Any]) -> Desired:
+    def from_params(cls, params: Mapping[str, Any]) -> ImageArchiveRequest:
         path = str(params["path"])
         problems: list[BallastError] = []
         if not path.startswith("/") or not path.endswith(".tar"):
@@ -236,8 +235,8 @@ def _problems_of(image: Image, *, where: str) -> Iterator[BallastError]:
         if not PACKAGE.fullmatch(package):
             yield MESSAGES.error("image-package", where=f"{where}.packages[{number}]", package=package)
     for number, file in enumerate(image.files):
-        one = [file.source, file.content, file.program].count(None) == 2
-        if not one or not is_plain(file.path) or not is_plain(file.source or file.path):
+        has_one_origin = [file.source, file.content, file.program].count(None) == 2
+        if not has_one_origin or not is_plain(file.path) or not is_plain(file.source or file.path):
             yield MESSAGES.error("image-file", where=f"{where}.files[{number}]")
     for number, link in enumerate(image.links):
         if not is_plain(link.path) or not link.to:
@@ -252,7 +251,7 @@ def _problems_of(image: Image, *, where: str) -> Iterator[BallastError]:
 
 
 def is_plain(path: str) -> bool:
-    """Whether `path` is absolute and leads nowhere but where it says."""
+    """Whether `path` is absolute and normalized."""
     return path.startswith("/") and path != "/" and os.path.normpath(path) == path and "\0" not in path
 
 

@@ -2,41 +2,43 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Image archives: one file at one path, whose value is what it was made from.
+"""Image archives: one file at one path, whose value is the definitions of its images.
 
-An archive that is damaged, or was made from another definition, is built again. One that holds what is asked for is
-left alone, also when newer packages have come since: remove it to have it built from them.
+An archive that is damaged, or was made from other definitions, is built again. An archive that matches is left alone,
+also when newer packages exist: remove it to build it from them. A file that does not begin as our archives do belongs
+to someone else and is neither replaced nor removed.
 """
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import Optional
+from typing import Any, Optional
 
-from .._core.engine import Finding, ResourceEngine
-from .._core.errors import BallastError, Bug
-from .._core.events import Progress
-from .._core.host import Host, LocalHost
-from .._core.kinds import Kind
-from .._core.plan import ABSENT, Plan, Recorded, Resource, State, Step, Value
+from .._core.engine.context import Context
+from .._core.engine.engine import Finding, ResourceEngine
+from .._core.engine.kinds import Kind
+from .._core.engine.ownership import has_trusted_owner, require_private
+from .._core.engine.plan import ABSENT, Plan, Recorded, Resource, State, Value
+from .._core.host.host import PROGRAM_LIMIT, Host
+from .._core.text.errors import BallastError, Bug
 from .archive import ArchiveFacts, DamagedArchive, ImageFacts, inspect
-from .definitions import Desired, File, Image, Link
-from .layout import Entry, FileEntry, Filled, LinkEntry, format_archive
+from .definitions import File, Image, ImageArchiveRequest, Link
+from .layout import INDEX_AT, INDEX_START, Entry, FileEntry, FilledImage, LinkEntry, format_archive
 from .messages import MESSAGES
-from .packages import Package, architecture, closure, provide
+from .packages import Package, architecture, provide, resolve_dependencies
 
 KIND = "image-archive"
 
 
 class ImageArchiveKind:
-    """`{images: [definition]}`; what is no archive of ours reads as `{damaged: why}`."""
+    """`{images: [definition]}`; a file that is not our archive reads as `{damaged: why}`."""
 
-    def read(self, host: Host, target: str) -> Value:
+    def read(self, ctx: Context[Any], target: str) -> Value:
+        require_ours(ctx.host, target)
         try:
-            facts = read_facts(host, target)
+            facts = read_facts(ctx.host, target)
         except DamagedArchive as error:
             return {"damaged": str(error)}
         if facts is None:
@@ -45,75 +47,73 @@ class ImageArchiveKind:
             return {"damaged": "it was not made by this module"}
         return {"images": facts.definitions}
 
-    def write(self, host: Host, target: str, after: Value, before: Value) -> None:
+    def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
         images = _images_of(after)
-        # Beside the archive: the same filesystem has room for the one or lacks it for both.
-        workshop = f"{target}.build"
-        if host.stat(os.path.dirname(target)) is None:
-            host.make_directory(os.path.dirname(target))
-        with host.lock(f"{target}.lock"):
-            host.remove_tree(workshop)  # what a killed run left
-            try:
-                host.write(target, build(host, images, directory=workshop))
-            finally:
-                host.remove_tree(workshop)
-        host.remove(f"{target}.lock")
+        require_ours(ctx.host, target)
+        place = os.path.dirname(target)
+        if ctx.host.stat(place) is None:
+            ctx.host.make_directory(place)
+        with ctx.host.lock(f"{target}.lock"):
+            # Beside the archive, so that both need space in the same file system.
+            with ctx.host.work_directory(place, os.path.basename(target)) as work:
+                ctx.host.write(target, build(ctx.host, images, directory=work))
+            ctx.host.remove(f"{target}.lock")
 
-    def remove(self, host: Host, target: str, before: Value) -> None:
-        host.remove(target)
+    def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
+        require_ours(ctx.host, target)
+        ctx.host.remove(target)
 
 
-class ImageEngine(ResourceEngine[Desired]):
+class ImageEngine(ResourceEngine[ImageArchiveRequest]):
     name = "images"
     kinds: Mapping[str, Kind] = {KIND: ImageArchiveKind()}
 
-    def resources(self, desired: Desired) -> list[Resource]:
+    def wanted(self, ctx: Context[ImageArchiveRequest]) -> list[Resource]:
+        desired = ctx.desired
         if not desired.images:
             return []
         value: Value = {"images": [image.as_value() for image in desired.images]}
         title = f"image archive {desired.path}"
         return [Resource(kind=KIND, target=desired.path, value=value, title=title, group=_GROUP)]
 
-    def observe(self, desired: Desired, host: Host) -> State:
-        # One file, replaced in one step: its path is its record, and there is no ledger to ask or to keep.
-        found = self.kinds[KIND].read(host, desired.path)
-        record = Recorded(kind=KIND, target=desired.path, title=f"image archive {desired.path}", original=ABSENT)
-        return State(recorded=() if found == ABSENT else (record,), values={record.key: found})
+    def observe(self, ctx: Context[ImageArchiveRequest]) -> State:
+        # One file, replaced in one step: it needs no journal.
+        path = ctx.desired.path
+        value = self.read_value(KIND, path, ctx)
+        record = Recorded(kind=KIND, target=path, title=f"image archive {path}", original=ABSENT)
+        return State(() if value == ABSENT else (record,), {record.key: value}, tuple(self.wanted(ctx)))
 
-    def apply(self, plan: Plan, desired: Desired, host: Host, progress: Progress) -> tuple[Step, ...]:
+    def apply(self, plan: Plan, ctx: Context[ImageArchiveRequest]) -> Plan:
         for step in plan.steps:
-            progress.started(_GROUP, f"{step.verb} {step.title}")
+            ctx.progress.started(_GROUP, f"{step.verb} {step.title}")
             try:
-                self._make(step.kind, step.target, host, after=step.after, before=step.before)
+                self.change(step, ctx, after=step.after, before=step.before)
             except BallastError as error:
-                progress.failed(_GROUP, error.text)
+                ctx.progress.failed(_GROUP, error.text)
                 raise
-            progress.done(_GROUP, ", ".join(image.name for image in desired.images) or "removed")
-        return plan.steps
+            ctx.progress.done(_GROUP, ", ".join(image.name for image in ctx.desired.images) or "removed")
+        return plan
 
-    def verify(self, desired: Desired, host: Host, progress: Progress) -> list[Finding]:
-        wanted = self.resources(desired)
-        found = self.kinds[KIND].read(host, desired.path)
-        if found == (wanted[0].value if wanted else ABSENT):
+    def verify(self, ctx: Context[ImageArchiveRequest]) -> list[Finding]:
+        if not self.plan(ctx.desired, self.observe(ctx)).steps:
             return []
         text = "it does not read back as it was written"
-        return [
-            Finding(id="image-archive-damaged", subject=desired.path, text=text, remedy="examine the disk it lies on")
-        ]
+        remedy = "examine the disk it lies on"
+        return [Finding(id="image-archive-damaged", subject=ctx.desired.path, text=text, remedy=remedy)]
 
-    def preview(self, desired: Desired) -> dict[str, object]:
-        # An archive that stays has its digests already, by which later tasks plan; one that is to be built has names.
-        host = LocalHost()
-        wanted = self.resources(desired)
-        if wanted and self.kinds[KIND].read(host, desired.path) == wanted[0].value:
-            return self.report(desired, host)
+    def preview(self, ctx: Context[ImageArchiveRequest]) -> dict[str, object]:
+        # An archive that does not change has its digests already, which later tasks need to plan; a new one has only names.
+        desired = ctx.desired
+        if desired.images and not self.plan(desired, self.observe(ctx)).steps:
+            return self.report(ctx)
         images = [asdict(ImageFacts(name=image.name, digest="", config_digest="")) for image in desired.images]
         return {"path": desired.path, "present": bool(images), "size": 0, "images": images}
 
-    def report(self, desired: Desired, host: Host) -> dict[str, object]:
+    def report(self, ctx: Context[ImageArchiveRequest]) -> dict[str, object]:
         """`path`, `present`, `size` in bytes, and for each image its name, digests and packages."""
+        desired = ctx.desired
         try:
-            facts = read_facts(host, desired.path)
+            facts = read_facts(ctx.host, desired.path)
         except DamagedArchive as error:
             raise MESSAGES.error("image-archive-damaged", path=desired.path, found=str(error)) from error
         if facts is None:
@@ -126,15 +126,39 @@ _GROUP = "image archive"
 ENGINE = ImageEngine()
 
 
+def require_ours(host: Host, path: str) -> None:
+    """Raises HostError when `path` is something other than a file of this module."""
+    require_private(host, path)
+    stat = host.stat(path)
+    if stat is None:
+        return
+    if stat.kind != "file":
+        raise MESSAGES.error(
+            "image-archive-others", path=path, found="no regular file" if stat.kind == "other" else f"a {stat.kind}"
+        )
+    if not has_trusted_owner(stat):
+        what = f"a file of user {stat.uid}, mode {stat.mode:04o}: others may have changed it"
+        raise MESSAGES.error("image-archive-others", path=path, found=what)
+    with host.reading(path) as file:
+        head = b"" if file is None else file.read(INDEX_AT + len(INDEX_START))
+    if head[INDEX_AT:] != INDEX_START:
+        what = f"a file of {stat.size} bytes that does not begin as an archive of this module"
+        raise MESSAGES.error("image-archive-others", path=path, found=what)
+
+
 def read_facts(host: Host, path: str) -> Optional[ArchiveFacts]:
-    """None when there is no file; DamagedArchive when it is no OCI layout that holds together."""
-    data = host.read(path)
-    return None if data is None else inspect(io.BytesIO(data), size=len(data))
+    """None when there is no file. Raises DamagedArchive for anything but a consistent OCI layout."""
+    with host.reading(path) as file:
+        if file is None:
+            return None
+        size = file.seek(0, os.SEEK_END)
+        file.seek(0)
+        return inspect(file, size=size)
 
 
 def build(host: Host, images: tuple[Image, ...], *, directory: str) -> bytes:
-    """The archive of these images. Packages that are not installed are fetched and unpacked below `directory`."""
-    whole = {image.name: closure(host, image.whole, directory=directory) for image in images}
+    """The archive of these images. Fetches packages that are not installed and unpacks them below `directory`."""
+    whole = {image.name: resolve_dependencies(host, image.whole, directory=directory) for image in images}
     names = sorted({package for image in images for package in (*image.packages, *whole[image.name])})
     packages = {name: provide(host, name, directory=directory) for name in names}
     filled = [
@@ -144,37 +168,37 @@ def build(host: Host, images: tuple[Image, ...], *, directory: str) -> bytes:
     return format_archive(filled, architecture=architecture(host))
 
 
-def _fill(host: Host, image: Image, packages: list[Package], whole: list[Package]) -> Filled:
+def _fill(host: Host, image: Image, packages: list[Package], whole: list[Package]) -> FilledImage:
     entries: list[Entry] = [entry for package in whole for entry in package.programs(host)]
     entries += [LinkEntry(path=link.path, to=link.to) for link in image.links]
     entries += [_entry(host, image, file, packages) for file in image.files]
     labels = dict.fromkeys(package.label for package in (*packages, *whole))
-    return Filled(image=image, entries=tuple(entries), packages=tuple(labels))
+    return FilledImage(image=image, entries=tuple(entries), packages=tuple(labels))
 
 
 def _entry(host: Host, image: Image, file: File, packages: list[Package]) -> FileEntry:
     if file.program is not None:
-        data = host.read(file.program)
+        data = host.read(file.program, limit=PROGRAM_LIMIT)
         if data is None:
             raise MESSAGES.error("image-program", image=image.name, program=file.program)
         return FileEntry(path=file.path, data=data, mode=0o755)
     if file.source is None:
         return FileEntry(path=file.path, data=(file.content or "").encode(), mode=0o644)
     for package in packages:
-        found = package.find(host, file.source)
-        if found is not None:
-            return replace(found, path=file.path)
+        entry = package.find(host, file.source)
+        if entry is not None:
+            return replace(entry, path=file.path)
     raise MESSAGES.error(
         "image-source-missing", image=image.name, packages=", ".join(image.packages) or "(none)", source=file.source
     )
 
 
 def _images_of(value: Value) -> tuple[Image, ...]:
-    """The definitions of a value, as the plan holds them."""
-    found = value["images"] if isinstance(value, Mapping) else None
-    if not isinstance(found, list):
+    """The images of a value in a plan."""
+    images = value["images"] if isinstance(value, Mapping) else None
+    if not isinstance(images, list):
         raise Bug("a plan for an image archive has no images", id="image-plan")
-    return tuple(_image_of(entry) for entry in found)
+    return tuple(_image_of(entry) for entry in images)
 
 
 def _image_of(entry: object) -> Image:

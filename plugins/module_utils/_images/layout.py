@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""From files to an image archive. Pure, and byte-stable: the same input gives the same bytes.
+"""Formats files as an image archive. Pure, and byte-stable: the same input gives the same bytes.
 
 The archive is an OCI image layout (image-layout.md of opencontainers/image-spec) with docker's manifest.json beside
-it, so that `ctr images import`, `docker load` and `podman load` all read it. Each image has one layer, which is not
-compressed: the bytes of a compressed one depend on the compressor's version.
+it, so that `ctr images import`, `docker load` and `podman load` all read it. Each image has one uncompressed layer:
+the bytes of a compressed layer depend on the compressor's version.
 """
 
 from __future__ import annotations
@@ -31,6 +31,10 @@ TAG_ANNOTATION = "org.opencontainers.image.ref.name"
 DEFINITIONS_ANNOTATION = "ballast.kube/definitions"  # of the index: what the archive was made from
 PACKAGES_LABEL = "ballast.kube/packages"  # of an image: "catatonit=0.1.7-1+b2"
 
+# Offset of index.json in the tar (after oci-layout's header and block, and its own header), and its first bytes.
+INDEX_AT = 3 * 512
+INDEX_START = b'{"annotations":{"' + DEFINITIONS_ANNOTATION.encode() + b'":'
+
 _EPOCH = "1970-01-01T00:00:00Z"
 
 
@@ -51,8 +55,8 @@ Entry = Union[FileEntry, LinkEntry]
 
 
 @dataclass(frozen=True)
-class Filled:
-    """An image with what its packages gave."""
+class FilledImage:
+    """An image with the files from its packages."""
 
     image: Image
     entries: tuple[Entry, ...]
@@ -60,7 +64,7 @@ class Filled:
 
 
 def format_layer(entries: Iterable[Entry]) -> bytes:
-    """A tar of the entries and their directories, sorted by path, all of them root's and of one date."""
+    """A tar of the entries and their directories, sorted by path, owned by root, with one date."""
     members: dict[str, tuple[tarfile.TarInfo, bytes]] = {}
     for entry in entries:
         for directory in parents(entry.path):
@@ -74,7 +78,7 @@ def format_layer(entries: Iterable[Entry]) -> bytes:
     return _format_tar(members[path] for path in sorted(members))
 
 
-def format_archive(images: Sequence[Filled], *, architecture: str) -> bytes:
+def format_archive(images: Sequence[FilledImage], *, architecture: str) -> bytes:
     """`architecture` is Go's name of it: amd64."""
     blobs: dict[str, bytes] = {}
     manifests = []
@@ -106,13 +110,13 @@ def format_archive(images: Sequence[Filled], *, architecture: str) -> bytes:
         "oci-layout": _json({"imageLayoutVersion": "1.0.0"}),
         **{f"blobs/sha256/{digest}": data for digest, data in blobs.items()},
     }
-    # containerd reads the tar from its beginning: the layout first, as `docker save` does not but skopeo does.
+    # containerd reads the tar from its beginning, so the layout comes first, as skopeo writes it.
     first = ("oci-layout", "index.json", "manifest.json")
     order = [*first, *sorted(name for name in files if name not in first)]
     return _format_tar((_member(f"/{name}", kind=tarfile.REGTYPE, mode=0o644), files[name]) for name in order)
 
 
-def _config(filled: Filled, layer: Mapping[str, object], *, architecture: str) -> dict[str, object]:
+def _config(filled: FilledImage, layer: Mapping[str, object], *, architecture: str) -> dict[str, object]:
     image = filled.image
     run: dict[str, object] = {
         "Entrypoint": list(image.entrypoint),
@@ -131,7 +135,7 @@ def _config(filled: Filled, layer: Mapping[str, object], *, architecture: str) -
 
 
 def _blob(blobs: dict[str, bytes], data: bytes, media_type: str) -> dict[str, object]:
-    """Keep `data` and describe it."""
+    """Store `data` and return its descriptor."""
     digest = hashlib.sha256(data).hexdigest()
     blobs[digest] = data
     return {"mediaType": media_type, "digest": f"sha256:{digest}", "size": len(data)}

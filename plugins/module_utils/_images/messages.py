@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What can be wrong with an image archive or the request for one."""
+"""The errors about image archives: id, text and remedy."""
 
 from __future__ import annotations
 
-from .._core.errors import HostError, Message, Messages, UserError
+from .._core.text.errors import HostError, Message, Messages, UserError
 
 MESSAGES = Messages(
     "docs/images.md",
@@ -101,6 +101,12 @@ MESSAGES = Messages(
             error=UserError,
             text="{path}: not an image archive, or a damaged one",
             remedy="write it again: docker save --output FILE.tar NAME:TAG",
+        ),
+        Message(
+            id="image-archive-others",
+            error=HostError,
+            text="{path} is not an archive that this module wrote: it is neither replaced nor removed",
+            remedy="name another path, or remove the file yourself when nothing needs it",
         ),
         Message(
             id="image-archive-unnamed",

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Files of Debian packages, without installing any: from the machine where a package is installed, else fetched.
+"""Files of Debian packages: from this machine where a package is installed, else fetched without installing it.
 
-What is fetched is unpacked below a directory of the caller's. Nothing a package brings is run.
+Fetched packages are unpacked below the caller's directory. Nothing from a package is run.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Optional
 
-from .._core.errors import CommandFailed
-from .._core.host import Host
+from .._core.host.host import PROGRAM_LIMIT, Host
+from .._core.text.errors import CommandFailed
 from .layout import Entry, FileEntry, LinkEntry
 from .messages import MESSAGES
 
@@ -49,29 +49,29 @@ class Package:
     name: str
     version: str
     root: str  # its file /usr/bin/x lies at root + /usr/bin/x
-    files: Optional[frozenset[str]]  # where the root holds other packages' files too: which are its own
+    files: Optional[frozenset[str]]  # its own files, where the root also holds those of other packages
 
     @property
     def label(self) -> str:
         return f"{self.name}={self.version}"
 
     def find(self, host: Host, path: str) -> Optional[FileEntry]:
-        """A regular file of the package, following links within it; None where it has none at `path`."""
+        """The regular file at `path` of the package, following links within it, or None."""
         for _step in range(_LINKS_MAX):
             present = self._spelling(host, path)
             if present is None:
                 return None
             to = host.readlink(self.root + present)
             if to is None:
-                found, data = host.stat(self.root + present), host.read(self.root + present)
-                if found is None or data is None:
+                stat, data = host.stat(self.root + present), host.read(self.root + present, limit=PROGRAM_LIMIT)
+                if stat is None or data is None:
                     return None
-                return FileEntry(path=path, data=data, mode=found.mode & 0o755)
+                return FileEntry(path=path, data=data, mode=stat.mode & 0o755)
             path = os.path.normpath(os.path.join(os.path.dirname(present), to))
         return None
 
     def programs(self, host: Host) -> Iterator[Entry]:
-        """Its programs, its libraries and the links among them, below /usr, by path."""
+        """Its programs, libraries and the links among them, below /usr, sorted by path."""
         for path in sorted(_walk(host, self.root) if self.files is None else self.files):
             merged = f"/usr{path}" if path.startswith(_MERGED) else path
             if not merged.startswith(_PROGRAM_DIRECTORIES) or _NO_PROGRAMS.match(merged):
@@ -80,16 +80,18 @@ class Package:
             if to is not None:
                 yield LinkEntry(path=merged, to=to)
                 continue
-            found = host.stat(self.root + path)
-            if found is not None and found.kind == "file":
-                yield FileEntry(path=merged, data=host.read(self.root + path) or b"", mode=found.mode & 0o755)
+            stat = host.stat(self.root + path)
+            if stat is not None and stat.kind == "file":
+                yield FileEntry(
+                    path=merged, data=host.read(self.root + path, limit=PROGRAM_LIMIT) or b"", mode=stat.mode & 0o755
+                )
 
     def _spelling(self, host: Host, path: str) -> Optional[str]:
         """The path as the package spells it: before Debian 13 some leave out the /usr of /usr/bin/busybox."""
         for candidate in (path, path[len("/usr") :] if path.startswith("/usr/") else f"/usr{path}"):
             own = self.files is None or candidate in self.files
-            found = host.stat(self.root + candidate) if own else None
-            if found is not None and found.kind in ("file", "symlink"):
+            stat = host.stat(self.root + candidate) if own else None
+            if stat is not None and stat.kind in ("file", "symlink"):
                 return candidate
         return None
 
@@ -102,19 +104,19 @@ def architecture(host: Host) -> str:
     return _ARCHITECTURES[name]
 
 
-def provide(host: Host, wanted: str, *, directory: str) -> Package:
-    """The package NAME or NAME=VERSION. An installed one of that version is used where it stands."""
-    name, _equals, version = wanted.partition("=")
+def provide(host: Host, package: str, *, directory: str) -> Package:
+    """The package NAME or NAME=VERSION. An installed package of that version is used in place."""
+    name, _equals, version = package.partition("=")
     query = ["dpkg-query", "--show", "--showformat", "${db:Status-Status} ${Version}", name]
     status, _blank, installed = host.run(query, timeout=_QUERY_SECONDS, check=False).stdout.partition(" ")
     if status == "installed" and version in ("", installed):
         files = host.run(["dpkg-query", "--listfiles", name], timeout=_QUERY_SECONDS).stdout.splitlines()
         return Package(name=name, version=installed, root="", files=frozenset(files))
-    return _fetch(host, wanted, directory=os.path.join(directory, name))
+    return _fetch(host, package, directory=os.path.join(directory, name))
 
 
-def closure(host: Host, names: Sequence[str], *, directory: str) -> list[str]:
-    """The packages and all that they depend on, as apt-get would install them on a machine that has none; sorted."""
+def resolve_dependencies(host: Host, names: Sequence[str], *, directory: str) -> list[str]:
+    """The packages and all their dependencies, as apt-get would install them on an empty machine; sorted."""
     if not names:
         return []
     host.make_directory(directory)
@@ -125,31 +127,31 @@ def closure(host: Host, names: Sequence[str], *, directory: str) -> list[str]:
         done = host.run(["apt-get", *options, "install", *names], timeout=_FETCH_SECONDS)
     except CommandFailed as error:
         raise MESSAGES.error("image-fetch", package=", ".join(names), name=names[0], found=error.found) from error
-    return sorted({found[1] for line in done.stdout.splitlines() if (found := _INSTALLED.match(line))})
+    return sorted({match[1] for line in done.stdout.splitlines() if (match := _INSTALLED.match(line))})
 
 
 def _walk(host: Host, root: str, path: str = "") -> Iterator[str]:
-    """Every path below `root` that is no directory, as from there: /usr/bin/x."""
+    """Every path below `root` that is no directory, relative to it: /usr/bin/x."""
     for name in host.listdir(root + path):
         below = f"{path}/{name}"
-        found = host.stat(root + below)
-        if found is not None and found.kind == "directory":
+        stat = host.stat(root + below)
+        if stat is not None and stat.kind == "directory":
             yield from _walk(host, root, below)
         else:
             yield below
 
 
-def _fetch(host: Host, wanted: str, *, directory: str) -> Package:
-    name = wanted.partition("=")[0]
+def _fetch(host: Host, package: str, *, directory: str) -> Package:
+    name = package.partition("=")[0]
     root = os.path.join(directory, "root")
     host.make_directory(root)
     try:
-        host.run(["apt-get", "--quiet", "download", wanted], timeout=_FETCH_SECONDS, cwd=directory)
+        host.run(["apt-get", "--quiet", "download", package], timeout=_FETCH_SECONDS, cwd=directory)
     except CommandFailed as error:
-        raise MESSAGES.error("image-fetch", package=wanted, name=name, found=error.found) from error
+        raise MESSAGES.error("image-fetch", package=package, name=name, found=error.found) from error
     fetched = [entry for entry in host.listdir(directory) if entry.endswith(".deb")]
     if len(fetched) != 1:
-        raise MESSAGES.error("image-fetch", package=wanted, name=name, found=f"{len(fetched)} files after the download")
+        raise MESSAGES.error("image-fetch", package=package, name=name, found=f"{len(fetched)} files were downloaded")
     # NAME_VERSION_ARCHITECTURE.deb, the colon of a version as %3a.
     version = urllib.parse.unquote(fetched[0].split("_")[1])
     host.run(["dpkg-deb", "--extract", os.path.join(directory, fetched[0]), root], timeout=_FETCH_SECONDS)

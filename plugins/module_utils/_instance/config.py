@@ -4,7 +4,7 @@
 
 """The files of one instance: kubelet, kube-proxy, containerd and CNI configuration. Pure, byte-stable.
 
-JSON is written where YAML is read: it is YAML, and its form is fixed.
+JSON is written where YAML is read: it is valid YAML, and its form is fixed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from .model import Desired, Instance, Taint
+from .model import Instance, InstancesRequest, Taint
 
 SANDBOX_IMAGE = "ballast.local/pause:1"
 # containerd 2.3 asks the shim of each container every second otherwise; a kubelet looks at its cgroups every ten.
@@ -34,7 +34,7 @@ def _toml(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def kubeconfig(desired: Desired, pki: str, name: str) -> str:
+def kubeconfig(desired: InstancesRequest, pki: str, name: str) -> str:
     """`name` is the stem of the client certificate's files in `pki`."""
     return _json(
         {
@@ -52,7 +52,7 @@ def kubeconfig(desired: Desired, pki: str, name: str) -> str:
     )
 
 
-def kubelet(desired: Desired, instance: Instance, home: str) -> str:
+def kubelet(desired: InstancesRequest, instance: Instance, home: str) -> str:
     systemd = desired.cgroup_driver == "systemd"
     cgroup_root = f"/ballast/{desired.lab}/{instance.name}" if systemd else f"/{desired.cgroup(instance)}"
     return _json(
@@ -70,7 +70,7 @@ def kubelet(desired: Desired, instance: Instance, home: str) -> str:
             "cgroupRoot": cgroup_root,
             "clusterDomain": "cluster.local",
             "containerRuntimeEndpoint": f"unix://{CONTAINERD_SOCKET}",
-            # All instances share one filesystem, and each would clean up for all of them (kind does the same).
+            # All instances share one filesystem, and each would clean up for all of them (kind disables it too).
             "evictionHard": {
                 "imagefs.available": "0%",
                 "memory.available": EVICTION_MEMORY,
@@ -80,7 +80,7 @@ def kubelet(desired: Desired, instance: Instance, home: str) -> str:
             "imageGCHighThresholdPercent": 100,
             "failCgroupV1": False,
             "failSwapOn": False,
-            # Its programs and those of containerd and kube-proxy are in the same slice as its pods.
+            # Kubelet, containerd and kube-proxy are in the same slice as the pods.
             "kubeReserved": {"memory": KUBE_RESERVED_MEMORY},
             "podLogsDir": f"{home}/log/pods",
             "registerWithTaints": _taints(instance.taints),
@@ -92,7 +92,7 @@ def kubelet(desired: Desired, instance: Instance, home: str) -> str:
 
 
 def startup_taints(instance: Instance) -> str:
-    """A drop-in. A list in one takes the place of the list that was there, so it has all."""
+    """A drop-in. Its list replaces the one in the main file, so it repeats those taints."""
     return _json(
         {
             "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -106,7 +106,7 @@ def _taints(taints: Sequence[Taint]) -> list[dict[str, str]]:
     return [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in taints]
 
 
-def kube_proxy(desired: Desired, instance: Instance, home: str) -> str:
+def kube_proxy(desired: InstancesRequest, instance: Instance, home: str) -> str:
     return _json(
         {
             "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
@@ -124,7 +124,7 @@ def kube_proxy(desired: Desired, instance: Instance, home: str) -> str:
     )
 
 
-def containerd(desired: Desired, instance: Instance, home: str) -> str:
+def containerd(desired: InstancesRequest, instance: Instance, home: str) -> str:
     """Version 3, for containerd 2."""
     text = {
         "root": f"{home}/containerd",
@@ -176,7 +176,7 @@ SystemdCgroup = {"true" if desired.cgroup_driver == "systemd" else "false"}
 """
 
 
-def cni(desired: Desired, instance: Instance) -> str:
+def cni(desired: InstancesRequest, instance: Instance) -> str:
     """`ptp` routes every packet through the node's own stack, so that Service rules see both directions without the
     host-wide module br_netfilter. Leases lie under /var/lib/cni, a tmpfs of the instance: they end with its pods."""
     return _json(
@@ -199,7 +199,7 @@ def cni(desired: Desired, instance: Instance) -> str:
     )
 
 
-def kubelet_arguments(desired: Desired, instance: Instance, home: str) -> tuple[str, ...]:
+def kubelet_arguments(desired: InstancesRequest, instance: Instance, home: str) -> tuple[str, ...]:
     labels = ",".join(f"{key}={value}" for key, value in instance.labels)
     return (
         f"{desired.bin_dir}/kubelet",

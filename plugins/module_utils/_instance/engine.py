@@ -2,16 +2,16 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Several kubelets on one host: what each needs, in the order of making, and whether it came true.
+"""Several kubelets on one host: the resources of each in the order of creation, and whether its Node becomes Ready.
 
-    directories, keys, configuration     stay when an instance is stopped
+    directories, keys, configuration     kept when an instance is stopped
     cgroup                                limits; its removal ends every pod
     network namespace, veth, route        the instance's own network
-    mount namespace                       its own content at paths that programs have fixed
+    mount namespace                       its own content at paths that programs fix
     services, their supervisor            containerd, kubelet, kube-proxy
     images                                from archives, no registry needed
 
-`state: stopped` keeps what is recorded of the first line, so stopping is the removal of the others, newest first.
+`state: stopped` keeps the recorded resources of the first line and removes the others, newest first.
 """
 
 from __future__ import annotations
@@ -22,34 +22,38 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Optional
 
-from .._core.cgroup import CGROUP_KINDS, Limits, cgroup
-from .._core.engine import Finding, ResourceEngine
-from .._core.errors import BallastError, Problems, last_lines
-from .._core.events import Progress
-from .._core.host import Host
-from .._core.kinds import BASE_KINDS, Kind, digest, directory, file, sysctl_minimum
-from .._core.names import run_directory
-from .._core.plan import Plan, Resource, State, plan_resources
-from .._core.processes import age_seconds
-from .._core.service import SERVICE_KINDS, Service, service, service_pid, supervisor
-from .._core.shared import SHARED_KINDS, shared_directory
-from .._core.wait import Pending, Ready, wait
+from .._core.engine.context import Context
+from .._core.engine.engine import Finding, ResourceEngine
+from .._core.engine.events import Progress
+from .._core.engine.kinds import BASE_KINDS, Kind, digest, directory, file, sysctl_minimum
+from .._core.engine.plan import Plan, Resource, State
+from .._core.engine.shared_directory import SHARED_KINDS, shared_directory
+from .._core.engine.wait import Pending, Ready, wait
+from .._core.host.host import LOG_LIMIT, Host
+from .._core.host.names import run_directory
+from .._core.host.processes import age_seconds
+from .._core.service.cgroup import CGROUP_KINDS, Limits, cgroup
+from .._core.service.sandbox import Sandbox
+from .._core.service.service import Service, service, supervisor
+from .._core.service.services import SERVICE_KINDS, service_pid
+from .._core.text.errors import BallastError, Problems, last_lines
+from .._core.text.json_text import parse_json
 from . import config
 from .images import ImageKind, image
 from .messages import MESSAGES
-from .model import CREDENTIALS, DAEMONSET, Desired, Instance
+from .model import CREDENTIAL_FILES, DAEMONSET, Instance, InstancesRequest
 from .mounts import MOUNT_KINDS, Mount
 from .network import NETNS_SYSCTLS, NETWORK_KINDS, mac_address, netns_path, route
-from .readings import NodeReading, read_node, read_proxy_health, read_proxy_mode, read_pss_bytes
+from .process_readings import NodeReading, read_node, read_proxy_health, read_proxy_mode, read_pss_bytes
 from .record import options_file
-from .restore import RESTORE_KINDS, restored
+from .restore import RESTORE_KINDS, restore_resources
 
 SERVICES = ("containerd", "kubelet", "kube-proxy")
 BINARIES = (
     *("containerd", "containerd-shim-runc-v2", "ctr", "kubelet", "kube-proxy"),
     *("ptp", "host-local", "loopback", "portmap"),
 )
-# What a kubelet sets on the host when it starts (kubelet/cm setupKernelTunables), so that it is put back at the end.
+# A kubelet sets these on the host (kubelet/cm setupKernelTunables). They are set here so that removal restores them.
 _KUBELET_SYSCTLS = {
     "kernel.keys.root_maxbytes": 25_000_000,
     "kernel.keys.root_maxkeys": 1_000_000,
@@ -64,7 +68,7 @@ _RESTARTS_MAX = 3
 _KEPT_WHEN_STOPPED = ("directory", "file")
 
 
-class InstanceEngine(ResourceEngine[Desired]):
+class InstanceEngine(ResourceEngine[InstancesRequest]):
     name = "instance"
     kinds: Mapping[str, Kind] = {
         **BASE_KINDS,
@@ -77,16 +81,18 @@ class InstanceEngine(ResourceEngine[Desired]):
         "image": ImageKind(),
     }
 
-    def resources(self, desired: Desired) -> list[Resource]:
+    def wanted(self, ctx: Context[InstancesRequest]) -> list[Resource]:
+        desired = ctx.desired
         if desired.state != "present" or not desired.instances:
             return []
-        host_wide = self._host_resources(desired)
-        made = [*host_wide, *(part for one in desired.instances for part in self._instance_resources(desired, one))]
-        return made + (
-            restored(desired.state_dir, desired.lab, "nodes", made, after="network") if desired.at_boot else []
-        )
+        resources = self._host_resources(desired)
+        for instance in desired.instances:
+            resources += self._instance_resources(desired, instance)
+        if not desired.at_boot:
+            return resources
+        return resources + restore_resources(desired.state_dir, desired.lab, "nodes", resources, after="network")
 
-    def plan(self, desired: Desired, state: State) -> Plan:
+    def plan(self, desired: InstancesRequest, state: State) -> Plan:
         if desired.state != "stopped":
             return super().plan(desired, state)
         kept = [
@@ -94,29 +100,33 @@ class InstanceEngine(ResourceEngine[Desired]):
             for old in state.recorded
             if old.kind in _KEPT_WHEN_STOPPED
         ]
-        return plan_resources(kept, state, policy=self.policy)
+        return self.plan_steps(kept, state)
 
-    def require(self, desired: Desired, host: Host) -> None:
+    def require(self, ctx: Context[InstancesRequest]) -> None:
+        desired = ctx.desired
         if desired.state != "present":
             return
         problems = [
-            MESSAGES.error("instance-no-credentials", path=f"instances.{one.name}", name=one.name)
-            for one in desired.instances
-            if not desired.ca or not all(desired.credentials.get(one.name, {"": ""}).values())
+            MESSAGES.error("instance-no-credentials", path=f"instances.{instance.name}", name=instance.name)
+            for instance in desired.instances
+            if not desired.ca or not all(desired.credentials.get(instance.name, {"": ""}).values())
         ]
-        missing = [name for name in BINARIES if host.stat(os.path.join(desired.bin_dir, name)) is None]
+        missing = [name for name in BINARIES if ctx.host.stat(os.path.join(desired.bin_dir, name)) is None]
         if missing:
             problems.append(MESSAGES.error("instance-no-binary", bin_dir=desired.bin_dir, missing=", ".join(missing)))
-        if host.stat(f"/sys/class/net/{desired.bridge}") is None:
+        if ctx.host.stat(f"/sys/class/net/{desired.bridge}") is None:
             problems.append(MESSAGES.error("instance-no-bridge", bridge=desired.bridge))
         Problems.raise_if(problems)
 
-    def verify(self, desired: Desired, host: Host, progress: Progress) -> list[Finding]:
+    def verify(self, ctx: Context[InstancesRequest]) -> list[Finding]:
+        desired, host, progress = ctx.desired, ctx.host, ctx.progress
         if desired.state != "present":
             return []
         start = host.monotonic()
         findings = []
-        for instance in (one for one in desired.instances if not one.stopped):
+        for instance in desired.instances:
+            if instance.stopped:
+                continue
             left = max(1.0, desired.ready_seconds - (host.monotonic() - start))
             try:
                 self._wait_until_ready(desired, instance, host, progress, deadline_seconds=left)
@@ -127,18 +137,19 @@ class InstanceEngine(ResourceEngine[Desired]):
                 findings.append(Finding(id=error.id, subject=_group(instance), text=text, remedy=error.remedy))
         return findings
 
-    def preview(self, desired: Desired) -> dict[str, object]:
-        return {"instances": []}  # they are measured, not planned
+    def preview(self, ctx: Context[InstancesRequest]) -> dict[str, object]:
+        return {"instances": []}  # measured, not planned
 
-    def report(self, desired: Desired, host: Host) -> dict[str, object]:
-        running = desired.state == "present"
-        return {"instances": [_reading(desired, one, host) for one in desired.instances] if running else []}
+    def report(self, ctx: Context[InstancesRequest]) -> dict[str, object]:
+        desired = ctx.desired
+        instances = desired.instances if desired.state == "present" else ()
+        return {"instances": [_read_instance(desired, instance, ctx.host) for instance in instances]}
 
-    def _host_resources(self, desired: Desired) -> list[Resource]:
-        # The directory above the instances' own; its ledger is in it.
-        below = [directory(os.path.join(desired.state_dir, one.name), group=_group(one)) for one in desired.instances]
+    def _host_resources(self, desired: InstancesRequest) -> list[Resource]:
+        # Their parent is the state directory, which holds the journal.
+        homes = [directory(_home(desired, instance), group=_group(instance)) for instance in desired.instances]
         holder = desired.state_dir
-        # A pod of kube-proxy has it mounted, and a container's runtime makes what is missing and leaves it.
+        # A pod of kube-proxy mounts it; a container runtime creates it where it is missing, and leaves it.
         shared = [*_MOUNT_POINTS, *(["/lib/modules"] if desired.kube_proxy == DAEMONSET else [])]
         return [
             *(sysctl_minimum(name, least, holder=holder) for name, least in sorted(_INOTIFY_SYSCTLS.items())),
@@ -151,11 +162,11 @@ class InstanceEngine(ResourceEngine[Desired]):
                 title=f"directory {run_directory(desired.lab)}",
                 group="host settings",
             ),
-            *below,
+            *homes,
             options_file(desired, "host settings"),
         ]
 
-    def _instance_resources(self, desired: Desired, instance: Instance) -> list[Resource]:
+    def _instance_resources(self, desired: InstancesRequest, instance: Instance) -> list[Resource]:
         kept = _kept_resources(desired, instance)
         if instance.stopped:
             return [*kept, *_startup_taints(desired, instance)]
@@ -176,7 +187,7 @@ class InstanceEngine(ResourceEngine[Desired]):
             *_network_resources(desired, instance),
             _run_directory(desired, instance),
             _mount_namespace(desired, instance),
-            *(service(sv_dir, one, running=True, group=group) for one in services),
+            *(service(sv_dir, part, running=True, group=group) for part in services),
             supervisor(sv_dir, group=group),
             *(
                 image(mountns, os.path.join(desired.bin_dir, "ctr"), archive.path, name, image_digest, group=group)
@@ -186,7 +197,7 @@ class InstanceEngine(ResourceEngine[Desired]):
         ]
 
     def _wait_until_ready(
-        self, desired: Desired, instance: Instance, host: Host, progress: Progress, *, deadline_seconds: float
+        self, desired: InstancesRequest, instance: Instance, host: Host, progress: Progress, *, deadline_seconds: float
     ) -> None:
         pids: dict[str, set[int]] = {name: set() for name in services_of(desired)}
         lacks = "instance-not-ready"
@@ -198,9 +209,9 @@ class InstanceEngine(ResourceEngine[Desired]):
                 seen.update([pid] if pid else [])
                 if len(seen) > _RESTARTS_MAX:
                     log = _log(desired, instance, name)
-                    found = last_lines((host.read(log) or b"").decode(errors="replace"), limit=5)
+                    lines = last_lines((host.read_end(log, LOG_LIMIT) or b"").decode(errors="replace"), limit=5)
                     times = len(seen) - 1
-                    raise MESSAGES.error("instance-service-fails", service=name, times=times, log=log, found=found)
+                    raise MESSAGES.error("instance-service-fails", service=name, times=times, log=log, found=lines)
             node = read_node(desired, instance, host)
             if not node.ready:
                 return Pending(node.reason)
@@ -222,7 +233,7 @@ class InstanceEngine(ResourceEngine[Desired]):
                 "log": os.path.dirname(_log(desired, instance, "kubelet")),
             }
             raise MESSAGES.error(lacks, found=error.found, **shown) from error
-        _note_ready(desired, instance, host)
+        _record_ready_seconds(desired, instance, host)
 
 
 ENGINE = InstanceEngine()
@@ -236,8 +247,8 @@ def containerd_directory(lab: str, instance: str) -> str:
     return f"{run_directory(lab)}/{instance}"
 
 
-def services_of(desired: Desired) -> tuple[str, ...]:
-    """The pods of a DaemonSet are the cluster's."""
+def services_of(desired: InstancesRequest) -> tuple[str, ...]:
+    """Without kube-proxy where the cluster's DaemonSet runs it."""
     return tuple(name for name in SERVICES if (name, desired.kube_proxy) != ("kube-proxy", DAEMONSET))
 
 
@@ -245,33 +256,32 @@ def _group(instance: Instance) -> str:
     return f"node {instance.name}"
 
 
-def _home(desired: Desired, instance: Instance) -> str:
+def _home(desired: InstancesRequest, instance: Instance) -> str:
     return os.path.join(desired.state_dir, instance.name)
 
 
-def _sv_dir(desired: Desired, instance: Instance) -> str:
+def _sv_dir(desired: InstancesRequest, instance: Instance) -> str:
     return os.path.join(_home(desired, instance), "sv")
 
 
-def _service_target(desired: Desired, instance: Instance, name: str) -> str:
+def _service_target(desired: InstancesRequest, instance: Instance, name: str) -> str:
     return os.path.join(_sv_dir(desired, instance), desired.unit(instance, name))
 
 
-def _log(desired: Desired, instance: Instance, name: str) -> str:
+def _log(desired: InstancesRequest, instance: Instance, name: str) -> str:
     return os.path.join(_home(desired, instance), "log", f"{name}.log")
 
 
-def _kept_resources(desired: Desired, instance: Instance) -> list[Resource]:
+def _kept_resources(desired: InstancesRequest, instance: Instance) -> list[Resource]:
     """Directories, keys and configuration."""
     home, group = _home(desired, instance), _group(instance)
     pki, etc = f"{home}/pki", f"{home}/etc"
     keys = [
-        file(f"{pki}/{name}.{end}", desired.credential(instance, f"{name}.{end}"), mode=mode, group=group)
-        for name in CREDENTIALS
-        for end, mode in (("crt", 0o644), ("key", 0o600))
+        file(f"{pki}/{name}", desired.credential(instance, name), mode=mode, group=group)
+        for name, mode in ((name, 0o600 if name.endswith(".key") else 0o644) for _option, name in CREDENTIAL_FILES)
     ]
-    modes = {"containerd": 0o700, "pki": 0o700}  # containerd sets its own so
-    drop_ins = ("etc/kubelet.conf.d", "etc/containerd.conf.d")  # for settings that others than this module make
+    modes = {"containerd": 0o700, "pki": 0o700, "log": 0o750}  # containerd sets this mode on its own
+    drop_ins = ("etc/kubelet.conf.d", "etc/containerd.conf.d")  # for settings that other modules make
     names = ("pki", "etc", *drop_ins, "etc/cni", "kubelet", "containerd", "log", "log/pods", "log/containers")
     return [
         *(directory(f"{home}/{name}", mode=modes.get(name, 0o755), group=group) for name in names),
@@ -290,15 +300,15 @@ def _kept_resources(desired: Desired, instance: Instance) -> list[Resource]:
     ]
 
 
-def _startup_taints(desired: Desired, instance: Instance) -> list[Resource]:
-    """Read when a kubelet registers its Node, so a change of them starts no kubelet anew."""
+def _startup_taints(desired: InstancesRequest, instance: Instance) -> list[Resource]:
+    """A kubelet reads them only when it registers its Node, so changing them restarts no kubelet."""
     if not instance.startup_taints:
         return []
     path = f"{_home(desired, instance)}/etc/kubelet.conf.d/10-startup-taints.conf"
     return [file(path, config.startup_taints(instance), group=_group(instance))]
 
 
-def _network_resources(desired: Desired, instance: Instance) -> list[Resource]:
+def _network_resources(desired: InstancesRequest, instance: Instance) -> list[Resource]:
     group, netns, link = _group(instance), desired.unit(instance), desired.link(instance)
     veth = {
         "bridge": desired.bridge,
@@ -319,15 +329,15 @@ def _network_resources(desired: Desired, instance: Instance) -> list[Resource]:
     ]
 
 
-def _run_directory(desired: Desired, instance: Instance) -> Resource:
-    """/run/containerd of the instance, where a host's own programs reach the socket."""
+def _run_directory(desired: InstancesRequest, instance: Instance) -> Resource:
+    """/run/containerd of the instance, at a path where programs of the host reach the socket."""
     target = containerd_directory(desired.lab, instance.name)
-    # containerd makes the directory so where it is not there.
+    # The mode that containerd gives the directory.
     value = {"mode": 0o711}
     return Resource("run-directory", target, value, title=f"directory {target}", group=_group(instance))
 
 
-def _mount_namespace(desired: Desired, instance: Instance) -> Resource:
+def _mount_namespace(desired: InstancesRequest, instance: Instance) -> Resource:
     home = _home(desired, instance)
     sources = {
         config.KUBELET_ROOT: f"{home}/kubelet",
@@ -345,7 +355,14 @@ def _mount_namespace(desired: Desired, instance: Instance) -> Resource:
     )
 
 
-def _services(desired: Desired, instance: Instance, config_digest: str) -> list[Service]:
+# For rules, ports, its OOM score, and modules: kube-proxy loads those of ipvs itself.
+_KUBE_PROXY = Sandbox(
+    host=True,
+    capabilities=("CAP_NET_ADMIN", "CAP_NET_BIND_SERVICE", "CAP_NET_RAW", "CAP_SYS_MODULE", "CAP_SYS_RESOURCE"),
+)
+
+
+def _services(desired: InstancesRequest, instance: Instance, config_digest: str) -> list[Service]:
     home = _home(desired, instance)
     commands = {
         "containerd": (f"{desired.bin_dir}/containerd", f"--config={home}/etc/containerd.toml"),
@@ -364,25 +381,26 @@ def _services(desired: Desired, instance: Instance, config_digest: str) -> list[
             netns=netns_path(desired.unit(instance)),
             mountns=mountns_path(desired.lab, instance.name),
             keep_children=name == "containerd",
+            sandbox=_KUBE_PROXY if name == "kube-proxy" else None,
         )
         for name in services_of(desired)
     ]
 
 
-def _note_ready(desired: Desired, instance: Instance, host: Host) -> None:
-    """Seconds from the kubelet's start to the first Ready of this start, noted beside it for later runs."""
+def _record_ready_seconds(desired: InstancesRequest, instance: Instance, host: Host) -> None:
+    """Record the seconds from the kubelet's start to its first Ready, for later runs."""
     path = os.path.join(_home(desired, instance), "ready.json")
     pid = service_pid(host, _service_target(desired, instance, "kubelet"))
-    noted = json.loads(host.read(path) or b"{}")
+    recorded = parse_json(host.read(path) or b"{}")
     age = None if pid is None else age_seconds(host, pid)
-    if age is not None and noted.get("pid") != pid:
+    if age is not None and recorded.get("pid") != pid:
         host.write(path, json.dumps({"pid": pid, "seconds": round(age, 1)}).encode())
 
 
-def _reading(desired: Desired, instance: Instance, host: Host) -> dict[str, Any]:
+def _read_instance(desired: InstancesRequest, instance: Instance, host: Host) -> dict[str, Any]:
     home = _home(desired, instance)
     pids = {name: service_pid(host, _service_target(desired, instance, name)) for name in services_of(desired)}
-    noted: dict[str, Optional[float]] = json.loads(host.read(os.path.join(home, "ready.json")) or b"{}")
+    recorded: dict[str, Optional[float]] = parse_json(host.read(os.path.join(home, "ready.json")) or b"{}")
     node: NodeReading = read_node(desired, instance, host)
     return {
         "name": instance.name,
@@ -393,7 +411,7 @@ def _reading(desired: Desired, instance: Instance, host: Host) -> dict[str, Any]
         "reason": node.reason,
         "kubelet_version": node.kubelet_version,
         "container_runtime_version": node.container_runtime_version,
-        "ready_seconds": noted.get("seconds"),
+        "ready_seconds": recorded.get("seconds"),
         "pids": pids,
         "pss_bytes": read_pss_bytes(desired.cgroup(instance), desired.unit(instance), services_of(desired), host),
         "netns": netns_path(desired.unit(instance)),

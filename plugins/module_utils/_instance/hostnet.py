@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a host's network needs before instances are attached: a bridge, forwarding, routes to other hosts' networks.
+"""A host's network for instances: a bridge, forwarding, masquerading, routes to the networks of other hosts.
 
     pod ── ptp ── instance's namespace ── veth ── bridge of this host ── route ── other host ── ...
 
-Every packet between nodes passes the host's own stack, so one route a network is all that a new node needs.
+Every packet between nodes passes the host's own stack, so a new node needs one route for each of its networks.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .._core.engine import Finding, ResourceEngine
-from .._core.errors import BallastError, Problems
-from .._core.events import Progress
-from .._core.host import Host, LocalHost
-from .._core.kinds import BASE_KINDS, Kind, sysctl_minimum
-from .._core.names import joined
-from .._core.plan import Resource
+from .._core.engine.context import Context
+from .._core.engine.engine import ResourceEngine
+from .._core.engine.kinds import BASE_KINDS, Kind, sysctl_minimum
+from .._core.engine.plan import Resource
+from .._core.host.host import Host
+from .._core.host.names import join_name
+from .._core.text.errors import BallastError, Problems
 from .messages import MESSAGES
 from .model import check_address, check_name, check_network
 from .network import NETWORK_KINDS, mac_address, route
-from .restore import RESTORE_KINDS, restored
+from .restore import RESTORE_KINDS, restore_resources
 
 SPEC: dict[str, Any] = {
     "state": {"type": "str", "default": "present", "choices": ["present", "absent"]},
@@ -49,7 +49,7 @@ _GROUP = "host network"
 
 
 @dataclass(frozen=True)
-class Desired:
+class HostNetworkRequest:
     state: str
     state_dir: str
     lab: str
@@ -60,7 +60,7 @@ class Desired:
     at_boot: bool = False  # whether the host's systemd brings the network back after a restart
 
     @classmethod
-    def from_params(cls, params: Mapping[str, Any]) -> Desired:
+    def from_params(cls, params: Mapping[str, Any], host: Host) -> HostNetworkRequest:
         problems: list[BallastError] = []
         check_name(params["lab"], "lab", problems)
         if params["state"] == "present":
@@ -81,15 +81,16 @@ class Desired:
             address=params["address"] or "",
             inside=tuple(sorted(params["inside"])),
             routes=tuple(sorted((row["to"], row["via"]) for row in params["routes"])),
-            at_boot=LocalHost().is_systemd(),
+            at_boot=host.is_systemd(),
         )
 
 
-class HostNetworkEngine(ResourceEngine[Desired]):
+class HostNetworkEngine(ResourceEngine[HostNetworkRequest]):
     name = "network"
     kinds: Mapping[str, Kind] = {**BASE_KINDS, **NETWORK_KINDS, **RESTORE_KINDS}
 
-    def resources(self, desired: Desired) -> list[Resource]:
+    def wanted(self, ctx: Context[HostNetworkRequest]) -> list[Resource]:
+        desired = ctx.desired
         if desired.state == "absent":
             return []
         bridge = Resource(
@@ -99,7 +100,7 @@ class HostNetworkEngine(ResourceEngine[Desired]):
             title=f"bridge {desired.bridge}",
             group=_GROUP,
         )
-        table = joined(desired.lab)
+        table = join_name(desired.lab)
         masquerade = Resource(
             kind="masquerade",
             target=table,
@@ -113,13 +114,10 @@ class HostNetworkEngine(ResourceEngine[Desired]):
             *([masquerade] if desired.inside else []),
             *(route(to, via=via, group=_GROUP) for to, via in desired.routes),
         ]
-        return made + (restored(desired.state_dir, desired.lab, "network", made) if desired.at_boot else [])
+        return made + (restore_resources(desired.state_dir, desired.lab, "network", made) if desired.at_boot else [])
 
-    def verify(self, desired: Desired, host: Host, progress: Progress) -> list[Finding]:
-        return []  # what could be asked is what observe reads
-
-    def report(self, desired: Desired, host: Host) -> dict[str, object]:
-        return {"bridge": desired.bridge, "address": desired.address}
+    def report(self, ctx: Context[HostNetworkRequest]) -> dict[str, object]:
+        return {"bridge": ctx.desired.bridge, "address": ctx.desired.address}
 
 
 ENGINE = HostNetworkEngine()

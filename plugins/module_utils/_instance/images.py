@@ -6,8 +6,12 @@
 
 from __future__ import annotations
 
-from .._core.host import Host
-from .._core.plan import ABSENT, Resource, Value
+from typing import Any
+
+from .._core.engine.context import Context
+from .._core.engine.plan import ABSENT, Resource, Value
+from .._core.engine.wait import wait_until
+from .._core.host.host import Host
 from .config import CONTAINERD_SOCKET
 from .messages import MESSAGES
 
@@ -16,26 +20,26 @@ _IMPORT_SECONDS = 300
 
 
 class ImageKind:
-    """`{digest}`. The target is `MOUNTNS CTR ARCHIVE NAME`: whose containerd, our `ctr`, where the image comes from."""
+    """`{digest}`. The target is `MOUNTNS CTR ARCHIVE NAME`: the instance's namespace, the program `ctr`, archive and image."""
 
-    def read(self, host: Host, target: str) -> Value:
+    def read(self, ctx: Context[Any], target: str) -> Value:
         mountns, ctr, _archive, name = target.split(" ")
-        if host.stat(mountns) is None:
+        if ctx.host.stat(mountns) is None:
             return ABSENT
         # REF TYPE DIGEST ...
-        done = host.run([*_ctr(mountns, ctr), "images", "ls", f"name=={name}"], timeout=30, check=False)
+        done = ctx.host.run([*_ctr(mountns, ctr), "images", "ls", f"name=={name}"], timeout=30, check=False)
         digests = [line.split()[2] for line in done.stdout.splitlines()[1:]]
         return {"digest": digests[0]} if done.status == 0 and digests else ABSENT
 
-    def write(self, host: Host, target: str, after: Value, before: Value) -> None:
+    def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
         mountns, ctr, archive, _name = target.split(" ")
-        _wait_for_containerd(host, mountns, ctr)
-        if self.read(host, target) == after:
-            return  # another image of the same archive brought it
-        host.run([*_ctr(mountns, ctr), "images", "import", "--local", archive], timeout=_IMPORT_SECONDS)
+        _wait_for_containerd(ctx.host, mountns, ctr)
+        if self.read(ctx, target) == after:
+            return  # imported with another image of the archive
+        ctx.host.run([*_ctr(mountns, ctr), "images", "import", "--local", archive], timeout=_IMPORT_SECONDS)
 
-    def remove(self, host: Host, target: str, before: Value) -> None:
-        """It goes with the instance's containerd directory."""
+    def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
+        """Removed with the instance's containerd directory."""
 
 
 def image(mountns: str, ctr: str, archive: str, name: str, digest: str, *, group: str) -> Resource:
@@ -49,11 +53,11 @@ def image(mountns: str, ctr: str, archive: str, name: str, digest: str, *, group
 
 
 def _wait_for_containerd(host: Host, mountns: str, ctr: str) -> None:
-    deadline = host.monotonic() + _START_SECONDS
-    while host.run([*_ctr(mountns, ctr), "version"], timeout=30, check=False).status != 0:
-        if host.monotonic() > deadline:
-            raise MESSAGES.error("instance-containerd", seconds=_START_SECONDS)
-        host.sleep(0.1)
+    def answers() -> bool:
+        return host.run([*_ctr(mountns, ctr), "version"], timeout=30, check=False).status == 0
+
+    if not wait_until(host, answers, seconds=_START_SECONDS):
+        raise MESSAGES.error("instance-containerd", seconds=_START_SECONDS)
 
 
 def _ctr(mountns: str, ctr: str) -> list[str]:

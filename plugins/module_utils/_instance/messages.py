@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from .._core.errors import HostError, Message, Messages, PeerError, UserError
+from .._core.text.errors import HostError, Message, Messages, PeerError, UserError
 
 MESSAGES = Messages(
     "docs/node-instances.md",

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a host's node instances should be, as frozen values, with every input error found in one go."""
+"""A host's node instances as they should be: frozen values. All input errors are raised together."""
 
 from __future__ import annotations
 
@@ -12,17 +12,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Optional
 
-from .._core.errors import BallastError, Problems
-from .._core.host import LocalHost
-from .._core.names import is_name, joined, link_name
-from .._core.quantity import parse_quantity
+from .._core.host.host import Host
+from .._core.host.names import is_name, join_name, link_name
+from .._core.text.errors import BallastError, Problems
+from .._core.text.quantity import parse_quantity
 from .messages import MESSAGES
 
 PROXY_BACKENDS = ("nftables", "iptables", "ipvs")
 RUNTIMES = ("runc", "crun")
-CREDENTIALS = ("kubelet", "kubelet-serving", "kube-proxy")  # each a NAME.crt and NAME.key
+CREDENTIAL_FILES = tuple(  # option, and file in the directory pki
+    (f"{name.replace('-', '_')}_{option}", f"{name}.{end}")
+    for name in ("kubelet", "kubelet-serving", "kube-proxy")
+    for end, option in (("crt", "certificate"), ("key", "key"))
+)
 _STATE_DIR_MAX = 60
-_PLAIN_PATH = re.compile(r"/[-A-Za-z0-9._/]+", re.ASCII)  # in unit files and mount tables without quoting
+_PLAIN_PATH = re.compile(r"/[-A-Za-z0-9._/]+", re.ASCII)  # needs no quoting in unit files and mount tables
 _PATH = re.compile(r"/[^\s\x00-\x1f\x7f]*")
 _LABEL_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?", re.ASCII)
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?)?", re.ASCII)
@@ -61,9 +65,9 @@ class Instance:
     pids: Optional[int]
     proxy_backend: str
     runtime: str
-    startup_taints: tuple[Taint, ...]  # the kubelet registers with them too, and others take them away
-    stopped: bool = False  # of it there are its files alone
-    kube_proxy_config: str = ""  # where another program has the file; else it follows from the options
+    startup_taints: tuple[Taint, ...]  # the kubelet registers with them too, and other programs remove them
+    stopped: bool = False  # only its files exist
+    kube_proxy_config: str = ""  # its file, where another program has changed it; else it follows from the options
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,7 @@ class Archive:
 
 
 @dataclass(frozen=True)
-class Desired:
+class InstancesRequest:
     state: str  # "present", "stopped" or "absent"
     state_dir: str
     lab: str
@@ -103,11 +107,11 @@ class Desired:
         return self.gateway.split("/")[1]
 
     def credential(self, instance: Instance, name: str) -> str:
-        """PEM text; empty while it has not been made, which only a plan may see."""
+        """PEM text; empty before it is made, which only a plan may see."""
         return self.credentials.get(instance.name, {}).get(name, "")
 
     def unit(self, instance: Instance, *parts: str) -> str:
-        return joined(self.lab, instance.name, *parts)
+        return join_name(self.lab, instance.name, *parts)
 
     def cgroup(self, instance: Instance) -> str:
         """One level, named so that it is also the slice which a kubelet with the systemd driver makes of cgroupRoot."""
@@ -121,7 +125,7 @@ def cgroup_of(lab: str, instance: str) -> str:
     return "-".join(["ballast", *(part.replace("-", "_") for part in (lab, instance))])
 
 
-def desired_from_params(params: Mapping[str, Any]) -> Desired:
+def desired_from_params(params: Mapping[str, Any], host: Host) -> InstancesRequest:
     """From the module's parameters, whose types the argument spec has checked. Raises every problem at once."""
     problems: list[BallastError] = []
     state_dir = params["state_dir"].rstrip("/")
@@ -137,20 +141,23 @@ def desired_from_params(params: Mapping[str, Any]) -> Desired:
         MESSAGES.error("instance-path", path=path, value=text) for path, text in paths if not _PATH.fullmatch(text)
     ]
     rows = params["instances"] or []
-    instances = tuple(_instance(row, f"instances[{n}]", problems) for n, row in enumerate(rows))
-    _unique([(f"instances[{n}].name", i.name, i.name) for n, i in enumerate(instances)], problems)
+    instances = tuple(_parse_instance(row, f"instances[{n}]", problems) for n, row in enumerate(rows))
+    _check_unique([(f"instances[{n}].name", i.name, i.name) for n, i in enumerate(instances)], problems)
     addresses = [] if gateway is None else [("gateway", str(gateway.ip), "the bridge")]
     addresses += [(f"instances[{n}].address", i.address, i.name) for n, i in enumerate(instances)]
-    _unique(addresses, problems)
+    _check_unique(addresses, problems)
     networks = [] if gateway is None else [("gateway", str(gateway.network), "the bridge")]
     networks += [(f"instances[{n}].pod_cidr", i.pod_cidr, i.name) for n, i in enumerate(instances)]
-    _disjoint(networks, problems)
+    _check_disjoint(networks, problems)
     if gateway is not None:
         for number, instance in enumerate(instances):
-            _inside(instance.address, gateway, f"instances[{number}].address", problems)
-    credentials = {row["name"]: _credentials(row) for row in params["credentials"] or []}
+            _check_inside(instance.address, gateway, f"instances[{number}].address", problems)
+    credentials = {
+        row["name"]: {file: row[option] for option, file in CREDENTIAL_FILES} for row in params["credentials"] or []
+    }
     Problems.raise_if(problems)
-    return Desired(
+    is_systemd = host.is_systemd()
+    return InstancesRequest(
         state=params["state"],
         state_dir=state_dir,
         lab=params["lab"],
@@ -162,59 +169,51 @@ def desired_from_params(params: Mapping[str, Any]) -> Desired:
         kube_proxy=params["kube_proxy"],
         bin_dir=params["bin_dir"] or "",
         kubernetes_version=params["kubernetes_version"] or "",
-        cgroup_driver=params["cgroup_driver"] or ("systemd" if LocalHost().is_systemd() else "cgroupfs"),
+        cgroup_driver=params["cgroup_driver"] or ("systemd" if is_systemd else "cgroupfs"),
         ca=params["ca"] or "",
         credentials=credentials,
         archives=tuple(
             Archive(path=row["path"], images=tuple(sorted(row["images"].items()))) for row in params["archives"] or []
         ),
         ready_seconds=params["ready_seconds"],
-        at_boot=LocalHost().is_systemd(),
+        at_boot=is_systemd,
     )
 
 
-def _credentials(row: Mapping[str, Any]) -> dict[str, str]:
-    return {
-        f"{name}.{end}": row[f"{name.replace('-', '_')}_{option}"]
-        for name in CREDENTIALS
-        for end, option in (("crt", "certificate"), ("key", "key"))
-    }
-
-
-def _instance(row: Mapping[str, Any], path: str, problems: list[BallastError]) -> Instance:
+def _parse_instance(row: Mapping[str, Any], path: str, problems: list[BallastError]) -> Instance:
     check_name(row["name"], f"{path}.name", problems)
     check_address(row["address"], f"{path}.address", problems, interface=False)
     check_network(row["pod_cidr"], f"{path}.pod_cidr", problems)
     labels = tuple(sorted((str(key), str(value)) for key, value in (row["labels"] or {}).items()))
     for key, value in labels:
         check_label(key, value, f"{path}.labels", problems)
-    taints = _taints(row, "taints", path, problems)
+    taints = _parse_taints(row, "taints", path, problems)
     if row["pids"] is not None:
-        _positive(row["pids"], row["pids"], f"{path}.pids", problems)
+        _check_positive(row["pids"], row["pids"], f"{path}.pids", problems)
     return Instance(
         name=row["name"],
         address=row["address"],
         pod_cidr=row["pod_cidr"],
         labels=labels,
         taints=taints,
-        cpu_millis=_amount(row["cpu"], f"{path}.cpu", problems, thousandths=True),
-        memory_bytes=_amount(row["memory"], f"{path}.memory", problems, thousandths=False),
+        cpu_millis=_parse_amount(row["cpu"], f"{path}.cpu", problems, thousandths=True),
+        memory_bytes=_parse_amount(row["memory"], f"{path}.memory", problems, thousandths=False),
         pids=row["pids"],
         proxy_backend=row["proxy_backend"],
         runtime=row["runtime"],
-        startup_taints=_taints(row, "startup_taints", path, problems),
+        startup_taints=_parse_taints(row, "startup_taints", path, problems),
         stopped=row["stopped"],
     )
 
 
-def _taints(row: Mapping[str, Any], option: str, path: str, problems: list[BallastError]) -> tuple[Taint, ...]:
+def _parse_taints(row: Mapping[str, Any], option: str, path: str, problems: list[BallastError]) -> tuple[Taint, ...]:
     taints = tuple(Taint(key=t["key"], value=t["value"] or "", effect=t["effect"]) for t in row[option] or [])
     for taint in taints:
         check_taint(taint.key, taint.value, f"{path}.{option}", problems)
     return taints
 
 
-def _amount(text: Optional[str], path: str, problems: list[BallastError], *, thousandths: bool) -> Optional[int]:
+def _parse_amount(text: Optional[str], path: str, problems: list[BallastError], *, thousandths: bool) -> Optional[int]:
     if not text:
         return None
     try:
@@ -223,11 +222,11 @@ def _amount(text: Optional[str], path: str, problems: list[BallastError], *, tho
         problems.append(error)
         return None
     amount = quantity.thousandths if thousandths else quantity.whole
-    _positive(amount, text, path, problems)
+    _check_positive(amount, text, path, problems)
     return amount
 
 
-def _positive(amount: int, text: object, path: str, problems: list[BallastError]) -> None:
+def _check_positive(amount: int, text: object, path: str, problems: list[BallastError]) -> None:
     if amount <= 0:
         problems.append(MESSAGES.error("instance-amount", path=path, value=text))
 
@@ -238,7 +237,7 @@ def check_name(name: str, path: str, problems: list[BallastError]) -> None:
 
 
 def check_label(key: str, value: str, path: str, problems: list[BallastError]) -> None:
-    """A label that a kubelet is to give its own Node."""
+    """A label that a kubelet sets on its own Node."""
     check_taint(key, value, path, problems)
     domain = key.rpartition("/")[0]
     if f".{domain}".endswith((".kubernetes.io", ".k8s.io")) and not (
@@ -262,8 +261,8 @@ def check_address(
             raise ValueError(text)
         return ipaddress.IPv4Interface(text if interface else str(ipaddress.IPv4Address(text)))
     except ValueError:
-        wanted = "an IPv4 address with the length of its network" if interface else "an IPv4 address"
-        problems.append(MESSAGES.error("instance-address", path=path, value=text, wanted=wanted))
+        form = "an IPv4 address with the length of its network" if interface else "an IPv4 address"
+        problems.append(MESSAGES.error("instance-address", path=path, value=text, wanted=form))
         return None
 
 
@@ -274,16 +273,16 @@ def check_network(text: str, path: str, problems: list[BallastError]) -> None:
         problems.append(MESSAGES.error("instance-address", path=path, value=text, wanted="an IPv4 network"))
 
 
-def _inside(text: str, gateway: ipaddress.IPv4Interface, path: str, problems: list[BallastError]) -> None:
+def _check_inside(text: str, gateway: ipaddress.IPv4Interface, path: str, problems: list[BallastError]) -> None:
     try:
         outside = ipaddress.IPv4Address(text) not in gateway.network
     except ValueError:
-        return  # told by check_address
+        return  # reported by check_address
     if outside:
         problems.append(MESSAGES.error("instance-outside", path=path, value=text, network=gateway.network))
 
 
-def _unique(rows: Sequence[tuple[str, str, str]], problems: list[BallastError]) -> None:
+def _check_unique(rows: Sequence[tuple[str, str, str]], problems: list[BallastError]) -> None:
     """Rows of (path, value, owner): the second owner of a value is a problem."""
     owners: dict[str, str] = {}
     for path, value, owner in rows:
@@ -292,14 +291,14 @@ def _unique(rows: Sequence[tuple[str, str, str]], problems: list[BallastError]) 
         owners.setdefault(value, owner)
 
 
-def _disjoint(rows: Sequence[tuple[str, str, str]], problems: list[BallastError]) -> None:
+def _check_disjoint(rows: Sequence[tuple[str, str, str]], problems: list[BallastError]) -> None:
     """Rows of (path, network, owner): the second of two networks that overlap is a problem."""
     earlier: list[tuple[ipaddress.IPv4Network, str]] = []
     for path, value, owner in rows:
         try:
             network = ipaddress.IPv4Network(value)
         except ValueError:
-            continue  # told by check_network
+            continue  # reported by check_network
         taken = [first for other, first in earlier if other.overlaps(network)]
         if taken:
             problems.append(MESSAGES.error("instance-twice", path=path, value=value, first=taken[0]))

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Mount namespaces of instances, and the places that are mounted over in them.
+"""Mount namespaces of instances, and what is mounted in them.
 
-Several paths are fixed in kubelet, containerd and libcni (reference: kubernetes#120626 for device plugins). Each
-instance gets its own content there. What must not outlive a restart of the instance is a tmpfs.
+Kubelet, containerd and libcni have several paths fixed (kubernetes#120626: device plugins). Each instance gets its own content
+there. What must not outlive a restart of the instance is a tmpfs.
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
+from typing import Any
 
-from .._core.errors import CommandFailed
-from .._core.host import Host
-from .._core.kinds import DirectoryKind, Kind, fields
-from .._core.plan import ABSENT, Value
-from .network import is_namespace_mount
+from .._core.engine.context import Context
+from .._core.engine.kinds import DirectoryKind, Kind, fields
+from .._core.engine.plan import ABSENT, Value
+from .._core.host.host import Host
+from .._core.text.errors import CommandFailed
+from .._core.text.json_text import parse_json
+from .network import is_namespace_mount, mounts_at
 
 _SECONDS = 30
 _REFUSED = "Invalid argument"
@@ -31,91 +34,87 @@ class Mount:
 
 
 class PrivateDirectoryKind:
-    """`{}`: a directory that is a private mount, as files that hold mount namespaces must lie in (unshare(1))."""
+    """`{}`: a directory that is a private mount; files that hold mount namespaces must lie in one (unshare(1))."""
 
-    def read(self, host: Host, target: str) -> Value:
-        mounts = self._mounts(host, target)
-        if not mounts and host.stat(target) is None:
+    def read(self, ctx: Context[Any], target: str) -> Value:
+        mounts = mounts_at(ctx.host, target)
+        if not mounts and ctx.host.stat(target) is None:
             return ABSENT
         return {} if len(mounts) == 1 and " shared:" not in mounts[0] else {"private mounts": "not one"}
 
-    def write(self, host: Host, target: str, after: Value, before: Value) -> None:
-        host.make_directory(target)
-        if not self._mounts(host, target):
-            host.run(["mount", "--bind", target, target], timeout=_SECONDS)
-        host.run(["mount", "--make-private", target], timeout=_SECONDS)
+    def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
+        ctx.host.make_directory(target)
+        if not mounts_at(ctx.host, target):
+            ctx.host.run(["mount", "--bind", target, target], timeout=_SECONDS)
+        ctx.host.run(["mount", "--make-private", target], timeout=_SECONDS)
 
-    def remove(self, host: Host, target: str, before: Value) -> None:
-        for _mount in self._mounts(host, target):
-            host.run(["umount", target], timeout=_SECONDS)
-        host.remove_tree(target)
+    def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
+        for _mount in mounts_at(ctx.host, target):
+            ctx.host.run(["umount", target], timeout=_SECONDS)
+        ctx.host.remove_tree(target)
         parent = os.path.dirname(target)
-        if not host.listdir(parent):
-            host.remove_directory(parent)
-
-    def _mounts(self, host: Host, target: str) -> list[str]:
-        lines = (host.read("/proc/self/mountinfo") or b"").decode().splitlines()
-        return [line for line in lines if line.split(" ")[4] == target]
+        if not ctx.host.listdir(parent):
+            ctx.host.remove_directory(parent)
 
 
 class MountNamespaceKind:
     """`{mounts}`: a mount namespace bound to the file `target`. It follows the host's mounts; its own stay inside,
     shared among its processes, as volumes with Bidirectional propagation need.
 
-    It is made beside `target` and bound there when its last mount is in place: a service that tries each second must not
-    enter a namespace in which the host's own /run/netns still shows. What was mounted is noted after that.
+    It is made beside `target` and bound there when its last mount is in place: a service that retries each second must not
+    enter a namespace that still shows the host's own /run/netns. A file records the mounts after that.
     """
 
-    def read(self, host: Host, target: str) -> Value:
-        noted = host.read(f"{target}.json")
-        if noted is None and host.stat(target) is None and host.stat(_being_made(target)) is None:
+    def read(self, ctx: Context[Any], target: str) -> Value:
+        recorded = ctx.host.read(f"{target}.json")
+        if recorded is None and ctx.host.stat(target) is None and ctx.host.stat(_temporary_path(target)) is None:
             return ABSENT
-        if noted is None or not is_namespace_mount(host, target):
+        if recorded is None or not is_namespace_mount(ctx.host, target):
             return {"mounts": "half made"}
-        value: Value = json.loads(noted)
+        value: Value = parse_json(recorded)
         return value
 
-    def write(self, host: Host, target: str, after: Value, before: Value) -> None:
-        self.remove(host, target, before)
-        new = _being_made(target)
-        host.write(new, b"")
-        _unshare(host, new)
+    def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
+        self.remove(ctx, target, before)
+        new = _temporary_path(target)
+        ctx.host.write(new, b"")
+        _unshare(ctx.host, new)
         inside = ["nsenter", f"--mount={new}", "--", "mount"]
-        host.run([*inside, "--make-rshared", "/"], timeout=_SECONDS)
+        ctx.host.run([*inside, "--make-rshared", "/"], timeout=_SECONDS)
         for row in fields(after)["mounts"]:  # type: ignore[union-attr]
             mount = {name: str(part) for name, part in fields(row).items()}
             what = ["--bind", mount["source"]] if mount["source"] else ["-t", "tmpfs", "-o", "mode=0755", "ballast"]
-            host.run([*inside, *what, mount["target"]], timeout=_SECONDS)
-        host.write(target, b"")
-        host.run(["mount", "--bind", new, target], timeout=_SECONDS)
-        _unbind(host, new)
-        host.write(f"{target}.json", json.dumps(after).encode())
+            ctx.host.run([*inside, *what, mount["target"]], timeout=_SECONDS)
+        ctx.host.write(target, b"")
+        ctx.host.run(["mount", "--bind", new, target], timeout=_SECONDS)
+        _unbind(ctx.host, new)
+        ctx.host.write(f"{target}.json", json.dumps(after).encode())
 
-    def remove(self, host: Host, target: str, before: Value) -> None:
-        host.remove(f"{target}.json")
-        _unbind(host, _being_made(target))
-        _unbind(host, target)
+    def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
+        ctx.host.remove(f"{target}.json")
+        _unbind(ctx.host, _temporary_path(target))
+        _unbind(ctx.host, target)
 
 
 def _unshare(host: Host, path: str) -> None:
     """A new mount namespace, bound to the file `path`.
 
-    The kernel binds one only where the namespace that it is bound in is older, and tells by their numbers. Linux 6.18 deals
-    these out by processor, so that in a container a new one may count as older; one that is made on the processor where
-    the container's own was made does not.
+    The kernel binds a namespace only inside an older one, and compares their numbers. Linux 6.18 allots these numbers for each
+    processor, so in a container a new namespace may count as older, unless it is made on the processor where the
+    container's own was made.
     """
     argv = ["unshare", f"--mount={path}", "--propagation", "slave", "true"]
     tries = [argv, *(["taskset", "--cpu-list", str(cpu), *argv] for cpu in sorted(os.sched_getaffinity(0)))]
-    for number, one in enumerate(tries, start=1):
+    for number, command in enumerate(tries, start=1):
         try:
-            host.run(one, timeout=_SECONDS)
+            host.run(command, timeout=_SECONDS)
             return
         except CommandFailed as error:
             if number == len(tries) or _REFUSED not in error.output:
                 raise
 
 
-def _being_made(target: str) -> str:
+def _temporary_path(target: str) -> str:
     return f"{target}.new"
 
 
@@ -127,6 +126,6 @@ def _unbind(host: Host, path: str) -> None:
 
 MOUNT_KINDS: dict[str, Kind] = {
     "private-directory": PrivateDirectoryKind(),
-    "run-directory": DirectoryKind(),  # ends with the instance's services and with the boot, unlike its others
+    "run-directory": DirectoryKind(),  # removed with the services and at a restart, unlike the instance's other directories
     "mountns": MountNamespaceKind(),
 }

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The options of `kubelet_instance`, which its `_info` twin takes too."""
+"""Options of `kubelet_instance` and its `_info` module."""
 
 from __future__ import annotations
 

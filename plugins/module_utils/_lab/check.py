@@ -4,8 +4,8 @@
 
 """Whether a lab can be used: a pod on every node, every pod reaches every other, and a Service from every node.
 
-The pods serve the name of their node, so that an answer also says who gave it. They are asked through the API
-(`kubectl exec`), which shows on the way that the API server reaches every kubelet.
+Each pod serves the name of its node, so an answer also says which pod gave it. The check runs in
+them by `kubectl exec`, which also shows that the API server reaches every kubelet.
 """
 
 from __future__ import annotations
@@ -18,27 +18,32 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Optional, Union
 
-from .._core.engine import Finding, ResourceEngine
-from .._core.errors import BallastError, PeerError
-from .._core.events import NullSink, Progress
-from .._core.host import Host
-from .._core.kinds import BASE_KINDS, Kind
-from .._core.plan import Resource
-from .._core.wait import Impossible, Pending, Ready, wait
-from .._plane.record import Record, load_record
-from .manifests import MANIFEST_KINDS, manifest_resources
+from .._control_plane.pki.identities import LAB_CHECK, LAB_NAMESPACE
+from .._control_plane.record import Record, load_record
+from .._control_plane.rights import kubeconfig_of
+from .._core.engine.context import Context
+from .._core.engine.engine import Finding, ResourceEngine
+from .._core.engine.events import Progress
+from .._core.engine.kinds import BASE_KINDS, Kind
+from .._core.engine.plan import Recorded, Resource
+from .._core.engine.wait import Impossible, Pending, Ready, wait
+from .._core.host.host import Host
+from .._core.text.errors import BallastError, PeerError
+from .._core.text.json_text import parse_json
+from .engine import no_lab, require_lab_directory
+from .manifests import manifest_kinds, manifest_resources
 from .messages import MESSAGES
 from .nodes import kubectl_options
 from .summary import NodeSummary, Summary, table
 
-NAMESPACE = "ballast-lab"
+NAMESPACE = LAB_NAMESPACE
 IMAGE = "ballast.local/busybox:1"
 PORT = 8080
 _NAME = "echo"
 _EXEC_SECONDS = 60
 # Debian 12's busybox ends `wget -T` with a segmentation fault, so the limit is set from outside.
 _ASK = """for target in "$@"; do printf '%s ' "$target"; timeout 2 wget -q -O - "http://$target/" || echo; done"""
-# Reasons of a waiting container that do not pass by themselves.
+# Reasons of a waiting container that never go away.
 _HOPELESS = ("ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError")
 
 SPEC: dict[str, Any] = {
@@ -56,7 +61,7 @@ SPEC: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Desired:
+class CheckRequest:
     state_dir: str
     lab_dir: str
     kubectl: str
@@ -76,7 +81,7 @@ class Desired:
         return sorted(node["name"] for node in self.lab["nodes"])
 
     @classmethod
-    def from_params(cls, params: Mapping[str, Any]) -> Desired:
+    def from_params(cls, params: Mapping[str, Any]) -> CheckRequest:
         return cls(
             state_dir=params["state_dir"].rstrip("/"),
             lab_dir=params["lab_dir"].rstrip("/"),
@@ -148,15 +153,20 @@ MANIFESTS: dict[str, dict[str, Any]] = {
 }
 
 
-class CheckEngine(ResourceEngine[Desired]):
+class CheckEngine(ResourceEngine[CheckRequest]):
     name = "check"
-    kinds: Mapping[str, Kind] = {**MANIFEST_KINDS, "symlink": BASE_KINDS["symlink"]}
+    kinds: Mapping[str, Kind] = {**manifest_kinds(LAB_CHECK), "symlink": BASE_KINDS["symlink"]}
 
     def __init__(self) -> None:
         self._reached: dict[str, Reached] = {}
         self._pods: list[Pod] = []
 
-    def resources(self, desired: Desired) -> list[Resource]:
+    def read_recorded(self, ctx: Context[CheckRequest]) -> tuple[Recorded, ...]:
+        require_lab_directory(ctx.host, ctx.desired.lab_dir)  # the summary and the link are written there
+        return super().read_recorded(ctx)
+
+    def wanted(self, ctx: Context[CheckRequest]) -> list[Resource]:
+        desired = ctx.desired
         programs = os.path.join(desired.lab_dir, "bin")
         return [
             Resource(
@@ -169,53 +179,55 @@ class CheckEngine(ResourceEngine[Desired]):
             *manifest_resources(desired.plane_dir, MANIFESTS, group="check"),
         ]
 
-    def verify(self, desired: Desired, host: Host, progress: Progress) -> list[Finding]:
+    def verify(self, ctx: Context[CheckRequest]) -> list[Finding]:
+        desired, host, progress = ctx.desired, ctx.host, ctx.progress
         record = load_record(host, desired.plane_dir)
         if record is None:
-            raise MESSAGES.error("lab-none", directory=desired.lab_dir)
+            raise no_lab(host, desired.lab_dir)
         try:
-            self._measure(desired, record, host, progress)
+            self.measure(ctx, record)
         except BallastError as error:
             progress.failed("check", error.text)
-            return [_finding(desired, record, error)]
+            return [_make_finding(desired, record, error)]
         summary = _summary(desired, self._pods, self._reached)
         progress.done("check", f"{summary.passed} of {summary.total} connections")
         return []
 
-    def _measure(self, desired: Desired, record: Record, host: Host, progress: Progress) -> None:
-        self._pods = _wait_for_pods(desired, record, host, progress)
-        self._reached = _wait_for_connections(desired, record, self._pods, host, progress)
+    def measure(self, ctx: Context[CheckRequest], record: Record) -> None:
+        self._pods = _wait_for_pods(ctx.desired, record, ctx.host, ctx.progress)
+        self._reached = _wait_for_connections(ctx.desired, record, self._pods, ctx.host, ctx.progress)
 
-    def report(self, desired: Desired, host: Host) -> dict[str, object]:
+    def summary(self, desired: CheckRequest) -> dict[str, Any]:
+        """The last measurement, as values and as text for people."""
         summary = _summary(desired, self._pods, self._reached)
         text = json.dumps(summary.as_json(), indent=2) + "\n"
-        host.write(os.path.join(desired.lab_dir, "summary.json"), text.encode())
         shown = text if desired.output == "json" else table(summary, desired.lab)
         return {"summary": summary.as_json(), "ballast_summary": shown}
 
-
-class StatusEngine(CheckEngine):
-    """The same without a change, and without patience: what is not well now is shown as it is."""
-
-    def report(self, desired: Desired, host: Host) -> dict[str, object]:
-        record = load_record(host, desired.plane_dir)
-        if record is not None:
-            with contextlib.suppress(PeerError):
-                self._measure(desired, record, host, Progress(NullSink(), feature=self.name))
-        summary = _summary(desired, self._pods, self._reached)
-        text = json.dumps(summary.as_json(), indent=2) + "\n"
-        return {
-            "summary": summary.as_json(),
-            "ballast_summary": text if desired.output == "json" else table(summary, desired.lab),
-        }
+    def report(self, ctx: Context[CheckRequest]) -> dict[str, object]:
+        report = self.summary(ctx.desired)
+        text = json.dumps(report["summary"], indent=2) + "\n"
+        ctx.host.write(os.path.join(ctx.desired.lab_dir, "summary.json"), text.encode())
+        return report
 
 
-def _wait_for_pods(desired: Desired, record: Record, host: Host, progress: Progress) -> list[Pod]:
+def read_status(ctx: Context[CheckRequest]) -> dict[str, Any]:
+    """What `lab_check_info` returns: the check, without a change; failures are shown as they are."""
+    engine = CheckEngine()
+    record = load_record(ctx.host, ctx.desired.plane_dir)
+    if record is not None:
+        with contextlib.suppress(PeerError):
+            engine.measure(ctx, record)
+    return engine.summary(ctx.desired)
+
+
+def _wait_for_pods(desired: CheckRequest, record: Record, host: Host, progress: Progress) -> list[Pod]:
     """One ready pod on every node."""
 
     def probe() -> Union[Ready[list[Pod]], Pending, Impossible]:
-        answer = record.ask(host, f"/api/v1/namespaces/{NAMESPACE}/pods?labelSelector=app%3D{_NAME}")
-        items = json.loads(answer.body).get("items", []) if answer.status == 200 else []
+        path = f"/api/v1/namespaces/{NAMESPACE}/pods?labelSelector=app%3D{_NAME}"
+        answer = record.ask(host, path, identity=LAB_CHECK)
+        items = parse_json(answer.body).get("items", []) if answer.status == 200 else []
         return judge_pods(items, desired.node_names)
 
     return wait(host, progress, "check", probe, deadline_seconds=desired.ready_seconds)
@@ -249,38 +261,39 @@ def judge_pods(
 
 
 def _wait_for_connections(
-    desired: Desired, record: Record, pods: Sequence[Pod], host: Host, progress: Progress
+    desired: CheckRequest, record: Record, pods: Sequence[Pod], host: Host, progress: Progress
 ) -> dict[str, Reached]:
-    """What each pod reached, when it is everything; the rules of a Service follow its endpoints a little later."""
-    answer = record.ask(host, f"/api/v1/namespaces/{NAMESPACE}/services/{_NAME}")
+    """What each pod reached, once it is everything: the rules of a Service follow its endpoints a little later."""
+    answer = record.ask(host, f"/api/v1/namespaces/{NAMESPACE}/services/{_NAME}", identity=LAB_CHECK)
     if answer.status != 200:
-        found = f"{answer.status} for the Service {_NAME}"
-        raise MESSAGES.error("lab-pods", kubeconfig=record.kubeconfig, found=found)
-    service = json.loads(answer.body)["spec"]["clusterIP"]
+        reason = f"{answer.status} for the Service {_NAME}"
+        raise MESSAGES.error("lab-pods", kubeconfig=record.kubeconfig, found=reason)
+    service = parse_json(answer.body)["spec"]["clusterIP"]
     reached: dict[str, Reached] = {}
 
     def ask(pod: Pod) -> Reached:
         others = [other for other in pods if other.node != pod.node]
         targets = [*(f"{other.address}:{PORT}" for other in others), f"{service}:80"]
-        prefix = [desired.kubectl, *kubectl_options(record.kubeconfig), "-n", NAMESPACE, "exec", pod.name, "--"]
+        prefix = [desired.kubectl, *kubectl_options(lent), "-n", NAMESPACE, "exec", pod.name, "--"]
         done = host.run([*prefix, "/bin/sh", "-c", _ASK, "sh", *targets], timeout=_EXEC_SECONDS, check=False)
         return judge_answers(done.stdout, {f"{o.address}:{PORT}": o.node for o in others}, desired.node_names)
 
     def probe() -> Union[Ready[dict[str, Reached]], Pending]:
-        unfinished = [pod for pod in pods if not _complete(reached.get(pod.node), len(pods))]
+        unfinished = [pod for pod in pods if not _is_complete(reached.get(pod.node), len(pods))]
         with ThreadPoolExecutor(max_workers=4) as pool:
             reached.update(zip((pod.node for pod in unfinished), pool.map(ask, unfinished)))
-        left = [pod.node for pod in pods if not _complete(reached[pod.node], len(pods))]
+        left = [pod.node for pod in pods if not _is_complete(reached[pod.node], len(pods))]
         if not left:
             return Ready(reached)
         return Pending(f"connections from {', '.join(left[:5])} and {max(len(left) - 5, 0)} more fail")
 
     try:
-        return wait(host, progress, "check", probe, deadline_seconds=desired.settle_seconds, interval=0.5)
+        with kubeconfig_of(host, record, LAB_CHECK) as lent:
+            return wait(host, progress, "check", probe, deadline_seconds=desired.settle_seconds, interval=0.5)
     except PeerError as error:
         total = len(pods) ** 2
-        passed = sum(one.pods + one.service for one in reached.values())
-        left = next(pod.node for pod in pods if not _complete(reached[pod.node], len(pods)))
+        passed = sum(connections.pods + connections.service for connections in reached.values())
+        left = next(pod.node for pod in pods if not _is_complete(reached[pod.node], len(pods)))
         netns = next(node["netns"] for node in desired.lab["nodes"] if node["name"] == left).rpartition("/")[2]
         raise MESSAGES.error(
             "lab-connectivity", failed=total - passed, total=total, netns=netns, found=error.found
@@ -294,24 +307,24 @@ def judge_answers(text: str, pods: Mapping[str, str], nodes: Sequence[str]) -> R
     return Reached(pods=right, service=any(answer.strip() in nodes for answer in answers.values()))
 
 
-def _complete(reached: Optional[Reached], count: int) -> bool:
+def _is_complete(reached: Optional[Reached], count: int) -> bool:
     return reached is not None and reached.service and reached.pods == count - 1
 
 
-def _finding(desired: Desired, record: Record, error: BallastError) -> Finding:
+def _make_finding(desired: CheckRequest, record: Record, error: BallastError) -> Finding:
     own = MESSAGES.error("lab-pods", kubeconfig=record.kubeconfig)
     known = error if error.id in MESSAGES.rows else own
     text = error.text + (f" ({error.found})" if error.found else "")
     return Finding(id=known.id, subject="check", text=text, remedy=known.remedy)
 
 
-def _summary(desired: Desired, pods: Sequence[Pod], reached: Mapping[str, Reached]) -> Summary:
+def _summary(desired: CheckRequest, pods: Sequence[Pod], reached: Mapping[str, Reached]) -> Summary:
     addresses = {pod.node: pod.address for pod in pods}
     readings = {reading["name"]: reading for reading in desired.instances}
     nodes = []
     for node in desired.lab["nodes"]:
         reading = readings.get(node["name"], {})
-        one = reached.get(node["name"], Reached(pods=0, service=False))
+        connections = reached.get(node["name"], Reached(pods=0, service=False))
         nodes.append(
             NodeSummary(
                 name=node["name"],
@@ -320,8 +333,8 @@ def _summary(desired: Desired, pods: Sequence[Pod], reached: Mapping[str, Reache
                 ready_seconds=reading.get("ready_seconds"),
                 pss_bytes=int(reading.get("pss_bytes") or 0),
                 pod_ip=addresses.get(node["name"], ""),
-                pods_reached=one.pods,
-                service_reached=one.service,
+                pods_reached=connections.pods,
+                service_reached=connections.service,
                 proxy_backend=str(reading.get("proxy_backend") or node["proxy_backend"]),
             )
         )
@@ -335,4 +348,3 @@ def _summary(desired: Desired, pods: Sequence[Pod], reached: Mapping[str, Reache
 
 
 ENGINE = CheckEngine()
-STATUS = StatusEngine()

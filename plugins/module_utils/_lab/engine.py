@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The lab's record: what it is to be (lab.json), and its name among the labs of this host.
+"""The lab's record: what it should be (lab.json), and its name among the labs of this host.
 
-The record is what every other part is made from, and the ledger of each part says what it made.
+Every other part is made from the record, and the journal of each part says what it made.
 """
 
 from __future__ import annotations
@@ -13,19 +13,23 @@ import ipaddress
 import json
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Optional
 
-from .._core.emptied import remove_emptied
-from .._core.engine import Finding, ResourceEngine
-from .._core.errors import BallastError, Problems
-from .._core.events import Progress
-from .._core.host import Host, LocalHost
-from .._core.kinds import BASE_KINDS, Kind, file
-from .._core.names import joined
-from .._core.plan import Plan, Resource, Step
-from .._core.registry import left, registered, registered_names, registration
-from .._core.shared import SHARED_KINDS
+from .._core.engine.context import Context
+from .._core.engine.engine import Finding, ResourceEngine
+from .._core.engine.kinds import BASE_KINDS, Kind, file
+from .._core.engine.lab_names import list_leftovers, list_registered_names, read_registration, registration
+from .._core.engine.ownership import discard, is_ours, require_ours
+from .._core.engine.plan import Plan, Recorded, Resource
+from .._core.engine.prune_directories import remove_emptied
+from .._core.engine.shared_directory import SHARED_KINDS
+from .._core.host.host import Host
+from .._core.host.names import join_name
+from .._core.host.tables import read_meminfo
+from .._core.text.errors import BallastError, HostError, Problems
+from .._core.text.json_text import parse_json
 from .._images.archive import image_references
 from .messages import MESSAGES
 from .parts import parts
@@ -35,9 +39,11 @@ from .topology import TARGETS, parse_request
 
 DEFAULT_KUBERNETES_VERSION = "1.37.1"
 DEFAULT_HOSTS = 2
-RESULTS = ("summary.json", "events.jsonl", "admin.kubeconfig", "bin")
-# Ledgers of what went with the API, archives that were loaded, evidence.
-RESULT_DIRECTORIES = ("api", "archives", "check", "kube-proxy", "logs")
+RECORD, ARCHIVES, LOGS = "lab.json", "archives", "logs"  # in LAB_DIR
+RESULTS = ("summary.json", "events.jsonl", "admin.kubeconfig")
+PROGRAMS_LINK = "bin"
+# State directories of features whose objects went with the API: owner of each.
+GONE_WITH_API = {"api": "nodes", "check": "check", "kube-proxy": "kube-proxy"}
 
 SPEC: dict[str, Any] = {
     "state": {"type": "str", "default": "present", "choices": ["present", "absent"]},
@@ -62,63 +68,65 @@ INFO_SPEC: dict[str, Any] = {"lab_dir": {"type": "path", "default": "/var/lib/ba
 
 
 @dataclass(frozen=True)
-class Desired:
+class LabRequest:
     state: str
     state_dir: str  # LAB_DIR
     name: str
     lab: Optional[Lab]  # None for absent
     new_nodes: int = 0
     node_names: tuple[str, ...] = ()  # of the lab that is removed
+    archives: tuple[str, ...] = ()  # image archives of that lab
 
 
-def desired_from_params(params: Mapping[str, Any]) -> Desired:
-    """Resolved against what this host has and what an earlier run wrote down."""
-    host = LocalHost()
+def desired_from_params(params: Mapping[str, Any], host: Host) -> LabRequest:
+    """Resolved with what this host has and what an earlier run recorded."""
     lab_dir = params["lab_dir"].rstrip("/") or "/"
+    require_lab_directory(host, lab_dir)  # a record in another program's directory does not count
     previous = read_record(host, lab_dir)
     if params["state"] == "absent":
         names = tuple(node["name"] for node in previous["nodes"]) if previous else ()
         name = previous["name"] if previous else ""
-        return Desired(state="absent", state_dir=lab_dir, name=name, lab=None, node_names=names)
-    sizes = _sizes(params, previous)
-    request = parse_request({**_effective(params, lab_dir, previous), "sizes": sizes})
+        archives = tuple(row["path"] for row in previous.get("archives", ())) if previous else ()
+        return LabRequest(state="absent", state_dir=lab_dir, name=name, lab=None, node_names=names, archives=archives)
+    sizes = _merge_sizes(params, previous)
+    request = parse_request({**_with_recorded(params, lab_dir, previous), "sizes": sizes})
     versions = host.listdir(params["toolchain_dir"]) if params["toolchain_dir"] else []
     if versions and request.kubernetes_version not in versions:
         raise MESSAGES.error("lab-version", value=request.kubernetes_version, versions=", ".join(sorted(versions)))
-    other = registered(host, request.name)
+    other = read_registration(host, request.name)
     if other is not None and other != lab_dir:
         raise MESSAGES.error("lab-name-taken", name=request.name, directory=other)
     if previous is not None and previous["name"] != request.name:
         raise MESSAGES.error("lab-fixed", path="name", value=request.name, recorded=previous["name"])
-    lab = resolve(request, previous, _facts(host, lab_dir, previous))
+    lab = resolve(request, previous, _read_facts(host, lab_dir, previous))
     lab["topology"] = params["topology"] or (previous or {}).get("topology")
-    lab["sizes"] = _of_nodes(sizes, lab)
-    lab["archives"] = _archives(params["archive"], previous)
-    Problems.raise_if(_clashes(host, lab))
+    lab["sizes"] = _keep_sizes(sizes, lab)
+    lab["archives"] = _merge_archives(params["archive"], previous)
+    Problems.raise_if(_find_clashes(host, lab))
     known = {node["name"] for node in previous["nodes"]} if previous else set()
     new_nodes = sum(node["name"] not in known for node in lab["nodes"])
-    return Desired(state="present", state_dir=lab_dir, name=request.name, lab=lab, new_nodes=new_nodes)
+    return LabRequest(state="present", state_dir=lab_dir, name=request.name, lab=lab, new_nodes=new_nodes)
 
 
-def _effective(params: Mapping[str, Any], lab_dir: str, previous: Optional[Lab]) -> dict[str, Any]:
-    """What is not said stays as it was; so a plain run starts the lab as it is recorded."""
+def _with_recorded(params: Mapping[str, Any], lab_dir: str, previous: Optional[Lab]) -> dict[str, Any]:
+    """Omitted options keep their recorded values, so a plain run starts the lab as it is recorded."""
     effective = {**params, "lab_dir": lab_dir, "balloons": False}
     recorded: Mapping[str, Any] = previous or {}
     if not params["topology"]:
         effective["topology"] = recorded.get("topology")
         effective["balloons"] = recorded.get("balloons", False)
-        effective["nodes"] = _said(params["nodes"], len(recorded["nodes"]) if recorded else None)
+        effective["nodes"] = _or_default(params["nodes"], len(recorded["nodes"]) if recorded else None)
     effective["target"] = params["target"] or recorded.get("target", TARGETS[0])
     machines = sum(host["connection"] != "local" for host in recorded.get("hosts", []))
-    effective["hosts"] = _said(params["hosts"], machines or DEFAULT_HOSTS)
+    effective["hosts"] = _or_default(params["hosts"], machines or DEFAULT_HOSTS)
     for key, default in (("name", None), ("kubernetes_version", DEFAULT_KUBERNETES_VERSION)):
         in_file = (params["topology"] or {}).get(key)
         effective[key] = params[key] or in_file or recorded.get(key, default)
     return effective
 
 
-def _sizes(params: Mapping[str, Any], previous: Optional[Lab]) -> dict[str, dict[str, str]]:
-    """What nodes were given after they were made, and are given now. A topology that is given says all anew."""
+def _merge_sizes(params: Mapping[str, Any], previous: Optional[Lab]) -> dict[str, dict[str, str]]:
+    """Sizes that `resize` has set, in earlier runs and in this one. A topology in the options replaces all of them."""
     recorded = {} if params["topology"] else (previous or {}).get("sizes", {})
     sizes = {name: dict(size) for name, size in recorded.items()}
     known = {node["name"] for node in previous["nodes"]} if previous else set()
@@ -132,16 +140,16 @@ def _sizes(params: Mapping[str, Any], previous: Optional[Lab]) -> dict[str, dict
     return sizes
 
 
-def _of_nodes(sizes: Mapping[str, dict[str, str]], lab: Lab) -> dict[str, dict[str, str]]:
+def _keep_sizes(sizes: Mapping[str, dict[str, str]], lab: Lab) -> dict[str, dict[str, str]]:
     return {node["name"]: sizes[node["name"]] for node in lab["nodes"] if node["name"] in sizes}
 
 
-def _said(value: Optional[int], otherwise: Optional[int]) -> Optional[int]:
-    return otherwise if value is None else value  # 0 is said too, and refused later
+def _or_default(value: Optional[int], otherwise: Optional[int]) -> Optional[int]:
+    return otherwise if value is None else value  # 0 is a value too, and refused later
 
 
-def _archives(path: Optional[str], previous: Optional[Lab]) -> list[dict[str, Any]]:
-    """Image archives that every node has besides the lab's own: those recorded, and `path`."""
+def _merge_archives(path: Optional[str], previous: Optional[Lab]) -> list[dict[str, Any]]:
+    """Image archives that every node has besides the lab's own: the recorded ones, and `path`."""
     recorded = [row for row in (previous or {}).get("archives", []) if row["path"] != path]
     if not path:
         return recorded
@@ -149,11 +157,13 @@ def _archives(path: Optional[str], previous: Optional[Lab]) -> list[dict[str, An
     return [*recorded, {"path": path, "images": images}]
 
 
-class LabEngine(ResourceEngine[Desired]):
+class LabEngine(ResourceEngine[LabRequest]):
     name = "lab"
     kinds: Mapping[str, Kind] = {**BASE_KINDS, **SHARED_KINDS}
+    record = RECORD
 
-    def resources(self, desired: Desired) -> list[Resource]:
+    def wanted(self, ctx: Context[LabRequest]) -> list[Resource]:
+        desired = ctx.desired
         if desired.lab is None:
             return []
         record = json.dumps(desired.lab, indent=2, sort_keys=True) + "\n"
@@ -163,10 +173,15 @@ class LabEngine(ResourceEngine[Desired]):
             file(record_path(desired.state_dir), record, title="record of the lab", group="lab"),
         ]
 
-    def require(self, desired: Desired, host: Host) -> None:
+    def read_recorded(self, ctx: Context[LabRequest]) -> tuple[Recorded, ...]:
+        require_lab_directory(ctx.host, ctx.desired.state_dir)
+        return super().read_recorded(ctx)
+
+    def require(self, ctx: Context[LabRequest]) -> None:
+        desired = ctx.desired
         if desired.lab is not None and desired.new_nodes:
             preflight(
-                host,
+                ctx.host,
                 lab_dir=desired.state_dir,
                 bridge=desired.lab["bridge"],
                 target=desired.lab["target"],
@@ -175,54 +190,88 @@ class LabEngine(ResourceEngine[Desired]):
                 runtimes=sorted({node["runtime"] for node in desired.lab["nodes"]}),
             )
 
-    def apply(self, plan: Plan, desired: Desired, host: Host, progress: Progress) -> tuple[Step, ...]:
-        if desired.lab is None and desired.name:  # without the record of a lab, nothing in the directory is ours
-            _remove_results(host, desired.state_dir)
-        done = super().apply(plan, desired, host, progress)
-        if desired.lab is None and desired.name:
+    def apply(self, plan: Plan, ctx: Context[LabRequest]) -> Plan:
+        desired, host = ctx.desired, ctx.host
+        is_removal = desired.lab is None and bool(desired.name)
+        if is_removal:
+            require_lab_directory(host, desired.state_dir)
+            _remove_results(host, desired)
+        done = super().apply(plan, ctx)
+        if is_removal:
             remove_emptied(host, desired.state_dir)
         return done
 
-    def verify(self, desired: Desired, host: Host, progress: Progress) -> list[Finding]:
-        """After a removal: what stayed."""
+    def verify(self, ctx: Context[LabRequest]) -> list[Finding]:
+        """After a removal: what is left behind."""
+        desired = ctx.desired
         if desired.lab is not None or not desired.name:
             return []
-        stayed = list(left(host, name=desired.name, directory=desired.state_dir, nodes=desired.node_names))
+        stayed = list(
+            list_leftovers(ctx.host, name=desired.name, directory=desired.state_dir, nodes=desired.node_names)
+        )
         if not stayed:
             return []
         error = MESSAGES.error("lab-left", name=desired.name, count=len(stayed))
-        text = f"{error.text}: {', '.join(stayed)}"  # all of it: what is left out here would be looked for in vain
+        text = f"{error.text}: {', '.join(stayed)}"  # complete: a shortened list would hide what to remove
         return [Finding(id=error.id, subject=f"lab {desired.name}", text=text, remedy=error.remedy)]
 
-    def preview(self, desired: Desired) -> dict[str, object]:
-        return {"lab": desired.lab, "parts": parts(desired.lab) if desired.lab else None}
-
-    def report(self, desired: Desired, host: Host) -> dict[str, object]:
-        return self.preview(desired)
+    def preview(self, ctx: Context[LabRequest]) -> dict[str, object]:
+        return {"lab": ctx.desired.lab, "parts": parts(ctx.desired.lab) if ctx.desired.lab else None}
 
 
 ENGINE = LabEngine()
 
 
-def _remove_results(host: Host, lab_dir: str) -> None:
-    """What runs wrote for people to read. Before the record goes, by which a later run would know that it is ours."""
-    for name in RESULTS:
-        host.remove(os.path.join(lab_dir, name))
-    for name in RESULT_DIRECTORIES:
-        host.remove_tree(os.path.join(lab_dir, name))
+def _remove_results(host: Host, desired: LabRequest) -> None:
+    """Remove what runs wrote for people to read. Called before the record goes, which marks the directory as a lab's, and after
+    the directory was checked; below it each directory must have its own mark, and each archive be in the record."""
+    lab_dir = desired.state_dir
+    for name, kind in (*((name, "file") for name in RESULTS), (PROGRAMS_LINK, "symlink")):
+        stat = host.stat(os.path.join(lab_dir, name))
+        if stat is not None and stat.kind == kind:
+            host.remove(os.path.join(lab_dir, name))
+    archives = os.path.join(lab_dir, ARCHIVES)
+    for path in desired.archives:
+        if os.path.dirname(path) == archives:
+            host.remove(path)
+    if host.stat(archives) is not None and not host.listdir(archives):
+        host.remove_directory(archives)
+    for name, owner in GONE_WITH_API.items():
+        discard(host, os.path.join(lab_dir, name), owner=owner, caches=("kubectl",))
+    if is_ours(host, os.path.join(lab_dir, LOGS)):
+        host.remove_tree(os.path.join(lab_dir, LOGS))
+
+
+def require_lab_directory(host: Host, lab_dir: str) -> None:
+    """HostError where it holds files of others."""
+    try:
+        require_ours(host, lab_dir, owner=LabEngine.name, record=RECORD)
+    except HostError as error:
+        if error.id != "core-not-ours":
+            raise
+        raise MESSAGES.error("lab-directory", directory=lab_dir, found=error.found, labs=_list_labs(host)) from error
+
+
+def _list_labs(host: Host) -> str:
+    """The labs and control planes of this host, with their directories."""
+    rows = []
+    for name in sorted(list_registered_names(host)):
+        with suppress(HostError):
+            rows.append(f"{name} in {read_registration(host, name)}")
+    return ", ".join(rows) or "none"
 
 
 def record_path(lab_dir: str) -> str:
-    return os.path.join(lab_dir, "lab.json")
+    return os.path.join(lab_dir, RECORD)
 
 
 def read_record(host: Host, lab_dir: str) -> Optional[Lab]:
-    """None when there is no lab."""
+    """None where there is no lab."""
     data = host.read(record_path(lab_dir))
     if data is None:
         return None
     try:
-        record: Lab = json.loads(data)
+        record: Lab = parse_json(data)
         if record["version"] != VERSION:
             raise ValueError(f"version {record['version']}")
     except (ValueError, KeyError, TypeError) as error:
@@ -234,47 +283,55 @@ def read_lab(host: Host, lab_dir: str) -> dict[str, Any]:
     """The record with what is made from it; UserError when there is no lab."""
     lab = read_record(host, lab_dir.rstrip("/"))
     if lab is None:
-        raise MESSAGES.error("lab-none", directory=lab_dir)
+        raise no_lab(host, lab_dir)
     return {"lab": lab, "parts": parts(lab)}
 
 
-def _clashes(host: Host, lab: Lab) -> list[BallastError]:
+def no_lab(host: Host, lab_dir: str) -> BallastError:
+    return MESSAGES.error("lab-none", directory=lab_dir, labs=_list_labs(host))
+
+
+def _find_clashes(host: Host, lab: Lab) -> list[BallastError]:
     """Node b-c of lab a and node c of lab a-b would be one name on this host."""
-    units = {joined(lab["name"], node["name"]): node["name"] for node in lab["nodes"]}
+    units = {join_name(lab["name"], node["name"]): node["name"] for node in lab["nodes"]}
     problems = []
-    for other in sorted(registered_names(host)):
-        directory = registered(host, other)
-        record = read_record(host, directory) if directory and directory != lab["lab_dir"] else None
-        for node in record["nodes"] if record else ():
-            unit = joined(other, node["name"])
+    for other in _read_other_labs(host, lab["lab_dir"]):
+        for node in other["nodes"]:
+            unit = join_name(other["name"], node["name"])
             if unit in units:
-                shown = {"node": units[unit], "unit": unit, "other": node["name"], "lab": other}
+                shown = {"node": units[unit], "unit": unit, "other": node["name"], "lab": other["name"]}
                 problems.append(MESSAGES.error("lab-node-clash", **shown))
     return problems
 
 
-def _facts(host: Host, lab_dir: str, previous: Optional[Lab]) -> HostFacts:
-    lines = (host.read("/proc/meminfo") or b"").decode().splitlines()
-    total = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemTotal:"))
-    networks = [] if previous else [*_routes(host), *_networks_of_labs(host, lab_dir)]
+def _read_other_labs(host: Host, lab_dir: str) -> Iterator[Lab]:
+    """Records of the other labs of this host."""
+    for name in sorted(list_registered_names(host)):
+        directory = read_registration(host, name)
+        record = read_record(host, directory) if directory and directory != lab_dir else None
+        if record is not None:
+            yield record
+
+
+def _read_facts(host: Host, lab_dir: str, previous: Optional[Lab]) -> HostFacts:
+    networks = [] if previous else [*_read_routes(host), *_read_lab_networks(host, lab_dir)]
     return HostFacts(
-        cpu_millis=1000 * (os.cpu_count() or 1), memory_bytes=total, networks=tuple(dict.fromkeys(networks))
+        cpu_millis=1000 * (os.cpu_count() or 1),
+        memory_bytes=read_meminfo(host)["MemTotal"],
+        networks=tuple(dict.fromkeys(networks)),
     )
 
 
-def _routes(host: Host) -> Iterator[ipaddress.IPv4Network]:
-    rows = json.loads(host.run(["ip", "-j", "-4", "route", "show"], timeout=30).stdout or "[]")
+def _read_routes(host: Host) -> Iterator[ipaddress.IPv4Network]:
+    rows = parse_json(host.run(["ip", "-j", "-4", "route", "show"], timeout=30).stdout or "[]")
     for row in rows:
         if row["dst"] != "default":
             yield ipaddress.IPv4Network(row["dst"], strict=False)
 
 
-def _networks_of_labs(host: Host, lab_dir: str) -> Iterator[ipaddress.IPv4Network]:
+def _read_lab_networks(host: Host, lab_dir: str) -> Iterator[ipaddress.IPv4Network]:
     """Also of labs that are stopped, which have no routes."""
-    for name in registered_names(host):
-        other = registered(host, name)
-        record = read_record(host, other) if other and other != lab_dir else None
-        if record is not None:
-            yield ipaddress.IPv4Network(record["node_cidr"])
-            yield ipaddress.IPv4Network(record["pod_cidr"])
-            yield from (ipaddress.IPv4Interface(one["gateway"]).network for one in record["hosts"])
+    for lab in _read_other_labs(host, lab_dir):
+        yield ipaddress.IPv4Network(lab["node_cidr"])
+        yield ipaddress.IPv4Network(lab["pod_cidr"])
+        yield from (ipaddress.IPv4Interface(row["gateway"]).network for row in lab["hosts"])

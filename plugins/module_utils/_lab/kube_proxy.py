@@ -14,13 +14,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .._core.engine import Finding, ResourceEngine
-from .._core.events import Progress
-from .._core.host import Host
-from .._core.kinds import Kind
-from .._core.plan import Resource
+from .._control_plane.pki.identities import LAB_KUBE_PROXY
+from .._core.engine.context import Context
+from .._core.engine.engine import ResourceEngine
+from .._core.engine.kinds import Kind
+from .._core.engine.plan import Resource
 from .._instance.model import PROXY_BACKENDS
-from .manifests import MANIFEST_KINDS, manifest_resources
+from .manifests import manifest_kinds, manifest_resources
 
 IMAGE = "ballast.local/kube-proxy:1"
 NAMESPACE = "kube-system"
@@ -41,7 +41,7 @@ SPEC: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Desired:
+class LabKubeProxyRequest:
     state_dir: str
     plane_dir: str
     api_server: str
@@ -49,7 +49,7 @@ class Desired:
     mode: str
 
     @classmethod
-    def from_params(cls, params: Mapping[str, Any]) -> Desired:
+    def from_params(cls, params: Mapping[str, Any]) -> LabKubeProxyRequest:
         return cls(
             state_dir=params["state_dir"].rstrip("/"),
             plane_dir=params["plane_dir"].rstrip("/"),
@@ -59,24 +59,18 @@ class Desired:
         )
 
 
-class KubeProxyEngine(ResourceEngine[Desired]):
+class KubeProxyEngine(ResourceEngine[LabKubeProxyRequest]):
     name = "kube-proxy"
-    kinds: Mapping[str, Kind] = MANIFEST_KINDS
+    kinds: Mapping[str, Kind] = manifest_kinds(LAB_KUBE_PROXY)
 
-    def resources(self, desired: Desired) -> list[Resource]:
-        return manifest_resources(desired.plane_dir, manifests(desired), group=self.name)
-
-    def verify(self, desired: Desired, host: Host, progress: Progress) -> list[Finding]:
-        return []  # whether it runs is asked of the instances
-
-    def report(self, desired: Desired, host: Host) -> dict[str, object]:
-        return {}
+    def wanted(self, ctx: Context[LabKubeProxyRequest]) -> list[Resource]:
+        return manifest_resources(ctx.desired.plane_dir, manifests(ctx.desired), group=self.name)
 
 
 ENGINE = KubeProxyEngine()
 
 
-def manifests(desired: Desired) -> dict[str, dict[str, Any]]:
+def manifests(desired: LabKubeProxyRequest) -> dict[str, dict[str, Any]]:
     """By the path of each object. JSON is written where YAML is read."""
     namespaced = f"namespaces/{NAMESPACE}"
     metadata = {"name": NAME, "labels": _LABELS}
@@ -119,7 +113,7 @@ def manifests(desired: Desired) -> dict[str, dict[str, Any]]:
     }
 
 
-def _config(desired: Desired) -> dict[str, Any]:
+def _config(desired: LabKubeProxyRequest) -> dict[str, Any]:
     return {
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
         "kind": "KubeProxyConfiguration",
@@ -135,7 +129,7 @@ def _config(desired: Desired) -> dict[str, Any]:
     }
 
 
-def _kubeconfig(desired: Desired) -> dict[str, Any]:
+def _kubeconfig(desired: LabKubeProxyRequest) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Config",

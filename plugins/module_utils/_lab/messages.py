@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from .._core.errors import HostError, Message, Messages, PeerError, UserError
+from .._core.text.errors import HostError, Message, Messages, PeerError, UserError
 
 MESSAGES = Messages(
     "docs/lab.md",
@@ -32,14 +32,14 @@ MESSAGES = Messages(
         Message(
             id="lab-node-twice",
             error=UserError,
-            text="{path}: the name {name} is given to two nodes",
+            text="{path}: two nodes have the name {name}",
             remedy="rename one of them",
         ),
         Message(
             id="lab-overlap",
             error=UserError,
             text="{path}: {value} overlaps {other}",
-            remedy="choose another network, or leave the key out: a free one is found",
+            remedy="choose another network, or omit the key: a free one is chosen",
         ),
         Message(
             id="lab-no-free-network",
@@ -62,7 +62,7 @@ MESSAGES = Messages(
         Message(
             id="lab-resize-node",
             error=UserError,
-            text="resize: {name} is no node of the lab; it has {nodes}",
+            text="resize: the lab has no node {name}; its nodes: {nodes}",
             remedy="name one of them; make lab brings up a lab where there is none",
         ),
         Message(
@@ -90,12 +90,6 @@ MESSAGES = Messages(
             remedy="remove the lab first (make lab-down), or make another one beside it (LAB_NAME and LAB_DIR)",
         ),
         Message(
-            id="lab-not-root",
-            error=HostError,
-            text="a lab makes network namespaces, cgroups and mounts, which needs root",
-            remedy="run it as root or through sudo",
-        ),
-        Message(
             id="lab-tools",
             error=HostError,
             text="this host lacks {tools}",
@@ -104,13 +98,13 @@ MESSAGES = Messages(
         Message(
             id="lab-kernel",
             error=HostError,
-            text="this kernel cannot do {feature}",
+            text="this kernel lacks {feature}",
             remedy="{hint}",
         ),
         Message(
             id="lab-forward",
             error=HostError,
-            text="this host drops what it forwards (policy of chain {chain}), and nodes reach each other through it",
+            text="a FORWARD DROP policy blocks node traffic on this host (chain {chain})",
             remedy="let this lab pass: {commands}",
         ),
         Message(
@@ -129,7 +123,13 @@ MESSAGES = Messages(
             id="lab-none",
             error=UserError,
             text="there is no lab in {directory}",
-            remedy="make one: make lab LAB_DIR={directory}",
+            remedy="name the directory of one, or make one: make lab LAB_DIR={directory}. This host has: {labs}",
+        ),
+        Message(
+            id="lab-directory",
+            error=HostError,
+            text="{directory} is not the directory of a lab, and holds files of others",
+            remedy="name a directory that is empty or does not exist yet for a new lab, or that of a lab. This host has: {labs}",
         ),
         Message(
             id="lab-record",
@@ -164,8 +164,8 @@ MESSAGES = Messages(
         Message(
             id="lab-left",
             error=HostError,
-            text="the lab {name} is removed, but {count} of its things stayed",
-            remedy="see what holds it, then run make lab-down again",
+            text="the lab {name} is removed, but {count} resources were left behind",
+            remedy="end what still uses them, then run make lab-down again",
         ),
     ],
 )

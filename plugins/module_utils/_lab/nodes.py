@@ -2,27 +2,29 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The Node objects of a lab: labels and taints as the topology says, and a drain before a node leaves.
+"""Node objects of a lab: sets labels and taints of the topology, and drains a node before it leaves.
 
-A kubelet registers its own Node, and only when it starts; so a node that leaves is drained and deleted here first, and
-its instance is removed afterwards.
+A kubelet registers its own Node, and only when it starts. So a node that leaves is first drained and deleted here; its
+instance is removed afterwards.
 """
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .._core.engine import Finding, ResourceEngine
-from .._core.errors import PeerError, shorten
-from .._core.events import Progress
-from .._core.host import Host, Response
-from .._core.kinds import Kind, fields
-from .._core.plan import ABSENT, Resource, Value
-from .._plane.record import Record, load_record
+from .._control_plane.pki.identities import LAB_NODES
+from .._control_plane.record import Record, load_record
+from .._control_plane.rights import ensure_rights, kubeconfig_of
+from .._core.engine.context import Context
+from .._core.engine.engine import Finding, ResourceEngine
+from .._core.engine.kinds import Kind, fields
+from .._core.engine.plan import ABSENT, Resource, Value
+from .._core.host.host import Host
+from .._core.kube.client import Refused
+from .._core.text.errors import PeerError
+from .departed import admit, refuse
 from .messages import MESSAGES
 
 _DRAIN_SECONDS = 60
@@ -63,14 +65,14 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Desired:
+class NodesRequest:
     state_dir: str
     plane_dir: str
     kubectl: str
     nodes: tuple[Node, ...]
 
     @classmethod
-    def from_params(cls, params: Mapping[str, Any]) -> Desired:
+    def from_params(cls, params: Mapping[str, Any]) -> NodesRequest:
         return cls(
             state_dir=params["state_dir"].rstrip("/"),
             plane_dir=params["plane_dir"].rstrip("/"),
@@ -87,13 +89,13 @@ class Desired:
 
 
 class NodeKind:
-    """`{labels, taints}`, less those that programs set: Kubernetes, and this collection, as it moves a Node from one mode of
-    kube-proxy to another. The target is `NAME PLANE_DIR KUBECTL`."""
+    """`{labels, taints}`, without those that programs set: Kubernetes, and this collection while it switches kube-proxy's mode.
+    The target is `NAME PLANE_DIR KUBECTL`."""
 
-    def read(self, host: Host, target: str) -> Value:
+    def read(self, ctx: Context[Any], target: str) -> Value:
         name, plane_dir, _kubectl = target.split(" ")
-        record = load_record(host, plane_dir)
-        node = _get(host, record, name) if record else None
+        record = load_record(ctx.host, plane_dir)
+        node = _get(ctx.host, record, name) if record else None
         if node is None:
             return ABSENT
         labels = node["metadata"].get("labels", {})
@@ -103,45 +105,44 @@ class NodeKind:
             "taints": _own_taints(taints),
         }
 
-    def write(self, host: Host, target: str, after: Value, before: Value) -> None:
-        if before == ABSENT:
-            return  # its kubelet registers it with these labels and taints
+    def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
         name, plane_dir, _kubectl = target.split(" ")
-        record = load_record(host, plane_dir)
-        node = _get(host, record, name) if record else None
-        if record is None or node is None:
-            return
-        wanted = fields(after)
-        gone = {key: None for key in fields(fields(before)["labels"]) if key not in fields(wanted["labels"])}
-        kept = [taint for taint in node.get("spec", {}).get("taints", []) if _is_programs(taint["key"])]
-        patch = {
-            "metadata": {"labels": {**gone, **fields(wanted["labels"])}},
-            "spec": {"taints": [*kept, *wanted["taints"]]},  # type: ignore[misc]
-        }
-        answer = record.ask(
-            host,
-            f"/api/v1/nodes/{name}",
-            method="PATCH",
-            body=json.dumps(patch).encode(),
-            content_type="application/merge-patch+json",
-        )
-        _demand(answer, 200, name=name)
-
-    def remove(self, host: Host, target: str, before: Value) -> None:
-        name, plane_dir, kubectl = target.split(" ")
-        record = load_record(host, plane_dir)
+        record = load_record(ctx.host, plane_dir)
         if record is None:
             return
+        ensure_rights(ctx.host, record, LAB_NODES)
+        before, node = self.read(ctx, target), _get(ctx.host, record, name)
+        admit(ctx.host, record, name)
+        if before == ABSENT or node is None:
+            return  # its kubelet registers it with these labels and taints
+        requested = fields(after)
+        gone = {key: None for key in fields(fields(before)["labels"]) if key not in fields(requested["labels"])}
+        kept = [taint for taint in node.get("spec", {}).get("taints", []) if _is_programs(taint["key"])]
+        patch = {
+            "metadata": {"labels": {**gone, **fields(requested["labels"])}},
+            "spec": {"taints": [*kept, *requested["taints"]]},  # type: ignore[misc]
+        }
+        _change(name, lambda: record.api(ctx.host, LAB_NODES).patch(_path(name), patch))
+
+    def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
+        name, plane_dir, kubectl = target.split(" ")
+        record = load_record(ctx.host, plane_dir)
+        if record is None:
+            return
+        ensure_rights(ctx.host, record, LAB_NODES)
         flags = [*_DRAIN_FLAGS, f"--timeout={_DRAIN_SECONDS}s"]
-        host.run([kubectl, *kubectl_options(record.kubeconfig), "drain", name, *flags], timeout=_DRAIN_SECONDS + 30)
-        _demand(record.ask(host, f"/api/v1/nodes/{name}", method="DELETE"), 200, 202, 404, name=name)
+        with kubeconfig_of(ctx.host, record, LAB_NODES) as lent:
+            ctx.host.run([kubectl, *kubectl_options(lent), "drain", name, *flags], timeout=_DRAIN_SECONDS + 30)
+        _change(name, lambda: record.api(ctx.host, LAB_NODES).delete(_path(name)))
+        refuse(ctx.host, record, name)
 
 
-class NodesEngine(ResourceEngine[Desired]):
+class NodesEngine(ResourceEngine[NodesRequest]):
     name = "nodes"
     kinds: Mapping[str, Kind] = {"node": NodeKind()}
 
-    def resources(self, desired: Desired) -> list[Resource]:
+    def wanted(self, ctx: Context[NodesRequest]) -> list[Resource]:
+        desired = ctx.desired
         return [
             Resource(
                 kind="node",
@@ -156,34 +157,35 @@ class NodesEngine(ResourceEngine[Desired]):
             for node in desired.nodes
         ]
 
-    def verify(self, desired: Desired, host: Host, progress: Progress) -> list[Finding]:
-        return []  # whether they are Ready is asked of the instances
-
-    def report(self, desired: Desired, host: Host) -> dict[str, object]:
-        return {}
+    def verify(self, ctx: Context[NodesRequest]) -> list[Finding]:
+        """Nothing: of a new node the plan is not empty until its kubelet has registered it."""
+        return []
 
 
 ENGINE = NodesEngine()
 
 
 def kubectl_options(kubeconfig: str) -> list[str]:
-    """Its cache goes beside the kubeconfig, not into a home directory or wherever it is run."""
-    return ["--kubeconfig", kubeconfig, "--cache-dir", os.path.join(os.path.dirname(kubeconfig), "check", "kubectl")]
+    """Without a cache, which would be left in a home directory or the current one."""
+    return ["--kubeconfig", kubeconfig, "--cache-dir", "/dev/null"]
 
 
 def _get(host: Host, record: Record, name: str) -> dict[str, Any] | None:
     try:
-        answer = record.ask(host, f"/api/v1/nodes/{name}")
+        return record.api(host, LAB_NODES).find(_path(name))
     except PeerError:
         return None
-    node: dict[str, Any] = json.loads(answer.body) if answer.status == 200 else {}
-    return node or None
 
 
-def _demand(answer: Response, *statuses: int, name: str) -> None:
-    if answer.status not in statuses:
-        found = f"{answer.status}: {shorten(answer.body.decode(errors='replace'))}"
-        raise MESSAGES.error("lab-node", name=name, found=found)
+def _change(name: str, change: Callable[[], object]) -> None:
+    try:
+        change()
+    except Refused as error:
+        raise MESSAGES.error("lab-node", name=name, found=f"{error.status}: {error.found}") from error
+
+
+def _path(name: str) -> str:
+    return f"/api/v1/nodes/{name}"
 
 
 def _is_programs(key: str) -> bool:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What each part of a lab is to be given, from the record: options of the other modules, ready made. Pure."""
+"""Options of the modules that make the parts of a lab, from its record. Pure."""
 
 from __future__ import annotations
 
@@ -10,23 +10,15 @@ import ipaddress
 from collections.abc import Mapping
 from typing import Any, Optional
 
-from .._balloon.facts import TAINT
-from .._core.quantity import parse_quantity
+from .._balloon.cluster.facts import TAINT
+from .._core.text.quantity import parse_quantity
 from .._instance.config import EVICTION_MEMORY, KUBE_RESERVED_MEMORY
 from .._instance.model import cgroup_of
 from .resolve import LOCAL, MACHINE_BIN_DIR, MACHINE_RESERVE_MIB, RESERVE_BYTES, Lab
 
 _INSTANCE_OPTIONS = (
-    "name",
-    "address",
-    "pod_cidr",
-    "labels",
-    "taints",
-    "cpu",
-    "memory",
-    "pids",
-    "proxy_backend",
-    "runtime",
+    *("name", "address", "pod_cidr", "labels", "taints"),
+    *("cpu", "memory", "pids", "proxy_backend", "runtime"),
 )
 
 
@@ -54,11 +46,11 @@ def _host(lab: Lab, name: str) -> dict[str, Any]:
         )
     ]
     pods = [node["pod_cidr"] for node in lab["nodes"] if not _lies_in(node["pod_cidr"], lab["pod_cidr"])]
-    # The world is reached through the host that the machines run on.
+    # Machines reach other networks through the host that they run on.
     inside = (
         [lab["node_cidr"], lab["pod_cidr"], *pods, *(str(_network(host)) for host in others)] if name == LOCAL else []
     )
-    # Until its balloon has its size a new node would promise all of the host.
+    # Until its balloon has its size, a new node would promise all of the host.
     startup_taints = [{"key": TAINT, "value": "", "effect": "NoSchedule"}] if lab.get("balloons") else []
     return {
         "instances": [
@@ -73,7 +65,7 @@ def _host(lab: Lab, name: str) -> dict[str, Any]:
 
 
 def _balloons(lab: Lab, host: Mapping[str, Any]) -> Optional[dict[str, Any]]:
-    """Each node's slice holds its own programs too, so pods are promised less: what the kubelet does not reserve."""
+    """A node's slice holds its own programs too, so pods are promised less: what the kubelet does not reserve."""
     if not lab.get("balloons"):
         return None
     overhead = sum(parse_quantity(text).whole for text in (KUBE_RESERVED_MEMORY, EVICTION_MEMORY))

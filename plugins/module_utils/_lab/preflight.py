@@ -2,21 +2,21 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a host must have before a lab is begun, asked all at once, before anything changes.
+"""What a host must have before a lab is made. Every problem is raised at once, before anything changes.
 
 Kernel features are tried in a network namespace that ends with the trial, not looked up in lists: a feature may be
-a module, built in, or forbidden to this container.
+a module, built in, or forbidden in this container.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .._core.errors import BallastError, Problems
-from .._core.host import Host
-from .forwarding import forward_drops
+from .._core.host.host import Host
+from .._core.host.tables import read_meminfo
+from .._core.text.errors import BallastError, Problems
+from .forwarding import find_forward_drops
 from .messages import MESSAGES
 
 _MIB = 2**20
@@ -78,18 +78,8 @@ _BACKEND_TRIALS = {
         Trial(
             feature="iptables with its nat table",
             argv=(
-                "iptables",
-                "-w",
-                "-t",
-                "nat",
-                "-A",
-                "POSTROUTING",
-                "-m",
-                "mark",
-                "--mark",
-                "0x4000",
-                "-j",
-                "MASQUERADE",
+                *("iptables", "-w", "-t", "nat", "-A", "POSTROUTING"),
+                *("-m", "mark", "--mark", "0x4000", "-j", "MASQUERADE"),
             ),
             hint="load the module iptable_nat, or choose another proxy_backend",
         ),
@@ -115,33 +105,31 @@ def preflight(
     runtimes: Sequence[str],
 ) -> None:
     """Raise everything that is missing for `new_nodes` more nodes. Changes nothing."""
-    if os.geteuid() != 0:
-        raise MESSAGES.error("lab-not-root")
-    problems = _missing_tools(host, target, backends, runtimes)
+    problems = _check_tools(host, target, backends, runtimes)
     if not problems:
-        problems += _missing_features(host, target, backends)
-        problems += forward_drops(host, bridge)
-    problems += _too_little(host, lab_dir, target, new_nodes)
+        problems += _try_features(host, target, backends)
+        problems += find_forward_drops(host, bridge)
+    problems += _check_space(host, lab_dir, target, new_nodes)
     Problems.raise_if(problems)
 
 
-def _missing_tools(host: Host, target: str, backends: Sequence[str], runtimes: Sequence[str]) -> list[BallastError]:
-    wanted = dict(_TOOLS)
+def _check_tools(host: Host, target: str, backends: Sequence[str], runtimes: Sequence[str]) -> list[BallastError]:
+    tools = dict(_TOOLS)
     if not host.is_systemd():
-        wanted.update(_RUNIT)
+        tools.update(_RUNIT)
     if target == "host":
         for backend in backends:
-            wanted.update(_BACKEND_TOOLS[backend])
+            tools.update(_BACKEND_TOOLS[backend])
         for runtime in runtimes:
-            wanted.update(_RUNTIME_TOOLS[runtime])
-    missing = sorted(tool for tool in wanted if host.which(tool) is None)
+            tools.update(_RUNTIME_TOOLS[runtime])
+    missing = sorted(tool for tool in tools if host.which(tool) is None)
     if not missing:
         return []
-    packages = " ".join(sorted({wanted[tool] for tool in missing}))
+    packages = " ".join(sorted({tools[tool] for tool in missing}))
     return [MESSAGES.error("lab-tools", tools=", ".join(missing), packages=packages)]
 
 
-def _missing_features(host: Host, target: str, backends: Sequence[str]) -> list[BallastError]:
+def _try_features(host: Host, target: str, backends: Sequence[str]) -> list[BallastError]:
     trials = list(_TRIALS)
     if target == "host":
         trials += [trial for backend in sorted(set(backends)) for trial in _BACKEND_TRIALS[backend]]
@@ -149,8 +137,8 @@ def _missing_features(host: Host, target: str, backends: Sequence[str]) -> list[
     for trial in trials:
         done = host.run(["unshare", "--net", "--", *trial.argv], timeout=30, check=False)
         if done.status != 0:
-            found = done.stderr.strip().splitlines()[-1:] or ["no message"]
-            problems.append(MESSAGES.error("lab-kernel", feature=trial.feature, hint=trial.hint, found=found[0]))
+            reason = done.stderr.strip().splitlines()[-1:] or ["no message"]
+            problems.append(MESSAGES.error("lab-kernel", feature=trial.feature, hint=trial.hint, found=reason[0]))
     if b"overlay" not in (host.read("/proc/filesystems") or b""):
         loadable = host.run(["modprobe", "-n", "overlay"], timeout=30, check=False) if host.which("modprobe") else None
         if loadable is None or loadable.status != 0:
@@ -158,12 +146,11 @@ def _missing_features(host: Host, target: str, backends: Sequence[str]) -> list[
     return problems
 
 
-def _too_little(host: Host, lab_dir: str, target: str, new_nodes: int) -> list[BallastError]:
+def _check_space(host: Host, lab_dir: str, target: str, new_nodes: int) -> list[BallastError]:
     if new_nodes <= 0:
         return []
     problems = []
-    lines = (host.read("/proc/meminfo") or b"").decode().splitlines()
-    available = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    available = read_meminfo(host)["MemAvailable"]
     memory = new_nodes * _NODE_BYTES + _PLANE_BYTES
     if memory > available:
         shown = {"needed": _mib(memory), "available": _mib(available)}

@@ -2,14 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A request becomes a lab: hosts, addresses, networks, limits, all written down. Pure.
+"""Resolves a request into a lab: hosts, addresses, networks, limits. Pure.
 
     lab k       node network 10.97.k.0/24   the bridge of this host has .1; instances from .11; virtual machines from .201
                 pod network 10.(128+k).0.0/16, a /24 for each node
     machine j   10.98.k.(16j)/28 for the instances inside it; its own bridge has the first address
 
-k is the first for which none of these overlaps a network of this host or of another lab. What an earlier run wrote
-down is kept: a node keeps its address and pod network as long as it is in the lab.
+k is the first for which none of these overlaps a network of this host or of another lab. What an earlier run recorded
+is kept: a node keeps its address and pod network as long as it is in the lab.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Optional
 
-from .._core.errors import BallastError, Problems
-from .._core.names import joined, link_name
+from .._core.host.names import join_name, link_name
+from .._core.text.errors import BallastError, Problems
 from .._instance.engine import mountns_path
 from .._instance.model import KUBE_PROXIES
 from .._instance.network import netns_path
 from .messages import MESSAGES
-from .topology import NodeRequest, Request
+from .topology import NodeRequest, TopologyRequest
 
 Lab = dict[str, Any]  # the content of lab.json
 Network = ipaddress.IPv4Network
@@ -37,12 +37,11 @@ LOCAL = "localhost"
 _LABS_MAX = 64
 _FIRST_INSTANCE, _LAST_INSTANCE = 11, 199
 _FIRST_MACHINE = 201
-_NODE_LEAST_BYTES = 128 * 2**20  # of a node that asks for none
+_NODE_LEAST_BYTES = 128 * 2**20  # of a node that requests none
 RESERVE_BYTES = 2**30  # of this host's memory, for the control plane and the host itself
 _MACHINE_BASE_MIB, _MACHINE_NODE_MIB = 768, 640
-MACHINE_RESERVE_MIB = (
-    128  # of a machine's memory: its kernel takes as much again of the half of the base that no node gets
-)
+# Of a machine's memory: its kernel takes as much again of the half of the base that no node gets.
+MACHINE_RESERVE_MIB = 128
 _MACHINE_STATE_DIR = "/var/lib/ballast/lab"
 MACHINE_BIN_DIR = "/opt/ballast/bin"
 
@@ -54,21 +53,21 @@ class HostFacts:
     networks: tuple[Network, ...]  # in use on this host or recorded by other labs, less this lab's own
 
 
-def resolve(request: Request, previous: Optional[Lab], facts: HostFacts) -> Lab:
-    """The lab to be. Raises every problem at once."""
+def resolve(request: TopologyRequest, previous: Optional[Lab], facts: HostFacts) -> Lab:
+    """The lab as it should be. Raises every problem at once."""
     problems: list[BallastError] = []
     if previous is not None:
-        problems += _changed_for_ever(request, previous)
-    node_cidr, pod_cidr, machines = _networks(request, previous, facts)
+        problems += _find_fixed_changes(request, previous)
+    node_cidr, pod_cidr, machines = _choose_networks(request, previous, facts)
     gateway = str(node_cidr[1])
-    hosts = _hosts(request, node_cidr, machines)
-    nodes = _nodes(request, previous, hosts, pod_cidr, problems)
+    hosts = _make_hosts(request, node_cidr, machines)
+    nodes = _make_nodes(request, previous, hosts, pod_cidr, problems)
     for host in hosts:
         on_host = [node for node in nodes if node["host"] == host["name"]]
-        asked = [node for node in request.nodes if node.name in {one["name"] for one in on_host}]
+        requests = [node for node in request.nodes if node.name in {node["name"] for node in on_host}]
         if request.target == "vm":
             host["memory_mib"] = _MACHINE_BASE_MIB + _MACHINE_NODE_MIB * max(len(on_host), 1)
-        _limits(host, on_host, asked, facts, problems, balloons=request.balloons)
+        _set_limits(host, on_host, requests, facts, problems, balloons=request.balloons)
     fixed = [("node_cidr", node_cidr), ("service_cidr", request.service_cidr)]
     fixed += [("the virtual machines", machines)] if request.target == "vm" else []
     _check_pod_networks(nodes, fixed, facts, problems)
@@ -92,9 +91,9 @@ def resolve(request: Request, previous: Optional[Lab], facts: HostFacts) -> Lab:
     }
 
 
-def _changed_for_ever(request: Request, previous: Lab) -> list[BallastError]:
+def _find_fixed_changes(request: TopologyRequest, previous: Lab) -> list[BallastError]:
     """What a running lab cannot change."""
-    recorded = {"kube_proxy": KUBE_PROXIES[0], **previous}  # which a record of an earlier version has not
+    recorded = {"kube_proxy": KUBE_PROXIES[0], **previous}  # records of earlier versions lack it
     fixed: list[tuple[str, object]] = [
         ("target", request.target),
         ("kubernetes_version", request.kubernetes_version),
@@ -110,7 +109,9 @@ def _changed_for_ever(request: Request, previous: Lab) -> list[BallastError]:
     ]
 
 
-def _networks(request: Request, previous: Optional[Lab], facts: HostFacts) -> tuple[Network, Network, Network]:
+def _choose_networks(
+    request: TopologyRequest, previous: Optional[Lab], facts: HostFacts
+) -> tuple[Network, Network, Network]:
     """Node network, pod network, and the one inside virtual machines, which only a lab of these uses."""
     if previous is not None:
         node_cidr = Network(previous["node_cidr"])
@@ -139,17 +140,17 @@ def _networks(request: Request, previous: Optional[Lab], facts: HostFacts) -> tu
         machines = Network(f"10.98.{number}.0/24")
         candidates = [(nodes, request.node_cidr), (pods, request.pod_cidr)]
         candidates += [(machines, None)] if request.target == "vm" else []
-        free = [candidate for candidate, asked in candidates if asked is None]
-        if not any(_overlapping(network, [other for other, _shown in used]) for network in free):
+        free = [candidate for candidate, cidr in candidates if cidr is None]
+        if not any(_find_overlaps(network, [other for other, _shown in used]) for network in free):
             return nodes, pods, machines
     raise MESSAGES.error("lab-no-free-network", tried="10.97.0.0/18, 10.98.0.0/18 and 10.128.0.0/10")
 
 
-def _overlapping(network: Network, others: Iterable[Network]) -> list[Network]:
+def _find_overlaps(network: Network, others: Iterable[Network]) -> list[Network]:
     return [other for other in others if other.overlaps(network)]
 
 
-def _hosts(request: Request, node_cidr: Network, machines: Network) -> list[dict[str, Any]]:
+def _make_hosts(request: TopologyRequest, node_cidr: Network, machines: Network) -> list[dict[str, Any]]:
     gateway = str(node_cidr[1])
     if request.target == "host":
         return [
@@ -171,7 +172,7 @@ def _hosts(request: Request, node_cidr: Network, machines: Network) -> list[dict
             "user": "root",
             "address": str(node_cidr[_FIRST_MACHINE + machine]),
             "ssh_key": os.path.join(machines_dir, "ssh_key"),
-            "known_hosts": os.path.join(machines_dir, f"vm{machine + 1}", "known_hosts"),
+            "known_hosts": os.path.join(machines_dir, "known_hosts"),
             "bridge": link_name(request.name),
             "gateway": f"{network[1]}/{network.prefixlen}",
             "state_dir": _MACHINE_STATE_DIR,
@@ -180,8 +181,8 @@ def _hosts(request: Request, node_cidr: Network, machines: Network) -> list[dict
     ]
 
 
-def _nodes(
-    request: Request,
+def _make_nodes(
+    request: TopologyRequest,
     previous: Optional[Lab],
     hosts: Sequence[Mapping[str, Any]],
     pod_cidr: Network,
@@ -196,10 +197,10 @@ def _nodes(
     nodes: list[dict[str, Any]] = []
     for node in request.nodes:
         old = known.get(node.name)
-        host = _host_of(node, old, hosts, nodes, problems)
-        address = old["address"] if old and old["host"] == host["name"] else _free_address(host, used)
+        host = _choose_host(node, old, hosts, nodes, problems)
+        address = old["address"] if old and old["host"] == host["name"] else _find_free_address(host, used)
         if address is None:
-            room = _room(host)
+            room = _addresses_of(host)
             count = len(request.nodes)
             problems.append(
                 MESSAGES.error(
@@ -210,7 +211,7 @@ def _nodes(
         used.add(address)
         pods = node.pod_cidr or (Network(old["pod_cidr"]) if old else None)
         if pods is None:
-            pods = next((network for network in free_pods if not _overlapping(network, used_pods)), None)
+            pods = next((network for network in free_pods if not _find_overlaps(network, used_pods)), None)
         if pods is None:
             problems.append(MESSAGES.error("lab-no-pod-network", name=node.name, network=pod_cidr))
             break
@@ -231,27 +232,27 @@ def _nodes(
     return nodes
 
 
-def _host_of(
+def _choose_host(
     node: NodeRequest,
     old: Optional[Mapping[str, Any]],
     hosts: Sequence[Mapping[str, Any]],
     placed: Sequence[Mapping[str, Any]],
     problems: list[BallastError],
 ) -> Mapping[str, Any]:
-    """The one it names, else where it was, else the one with the fewest nodes, the first of equals."""
+    """The host that the node names, else where it was, else the host with the fewest nodes, the first of equals."""
     names = {host["name"]: host for host in hosts}
     if node.host is not None and node.host not in names:
         known = ", ".join(names)
         problems.append(
             MESSAGES.error("lab-value", path=f"nodes.{node.name}.host", value=node.host, wanted=f"a host ({known})")
         )
-    wanted = node.host or (old["host"] if old else None)
-    if wanted in names:
-        return names[wanted]
-    return min(hosts, key=lambda host: sum(one["host"] == host["name"] for one in placed))
+    name = node.host or (old["host"] if old else None)
+    if name in names:
+        return names[name]
+    return min(hosts, key=lambda host: sum(node["host"] == host["name"] for node in placed))
 
 
-def _room(host: Mapping[str, Any]) -> list[str]:
+def _addresses_of(host: Mapping[str, Any]) -> list[str]:
     """Addresses for instances of a host, in order."""
     network = ipaddress.IPv4Interface(host["gateway"]).network
     if host["connection"] == "local":
@@ -259,11 +260,11 @@ def _room(host: Mapping[str, Any]) -> list[str]:
     return [str(address) for address in list(network.hosts())[1:]]
 
 
-def _free_address(host: Mapping[str, Any], used: set[str]) -> Optional[str]:
-    return next((address for address in _room(host) if address not in used), None)
+def _find_free_address(host: Mapping[str, Any], used: set[str]) -> Optional[str]:
+    return next((address for address in _addresses_of(host) if address not in used), None)
 
 
-def _limits(
+def _set_limits(
     host: Mapping[str, Any],
     nodes: Sequence[dict[str, Any]],
     requests: Sequence[NodeRequest],
@@ -272,35 +273,35 @@ def _limits(
     *,
     balloons: bool,
 ) -> None:
-    """Adds `cpu` and `memory` to each node: what it asks for, its share, or for memory an equal part of what is left.
+    """Adds `cpu` and `memory` to each node: its request, its share, or for memory an equal part of what is left.
 
-    CPU is not limited unless asked for: equal weights divide it where it is scarce. With balloons each node promises a
-    part of it, so each has one.
+    CPU is limited on request alone: equal weights divide it where it is scarce. With balloons each node promises a part
+    of the CPU, so each has one.
     """
     local = host["connection"] == "local"
     cpu = facts.cpu_millis
     memory = facts.memory_bytes - RESERVE_BYTES if local else (host["memory_mib"] - _MACHINE_BASE_MIB // 2) * 2**20
-    asked_cpu = [request.cpu_millis if request.share is None else int(cpu * request.share) for request in requests]
-    asked_memory = [
+    cpu_requests = [request.cpu_millis if request.share is None else int(cpu * request.share) for request in requests]
+    memory_requests = [
         request.memory_bytes if request.share is None else int(memory * request.share) for request in requests
     ]
-    least = (("CPU", asked_cpu, cpu, "m", 0), ("memory", asked_memory, memory, " bytes", _NODE_LEAST_BYTES))
-    for what, asked, has, unit, unasked_least in least:
-        total = sum(unasked_least if part is None else part for part in asked)
+    least = (("CPU", cpu_requests, cpu, "m", 0), ("memory", memory_requests, memory, " bytes", _NODE_LEAST_BYTES))
+    for what, parts, has, unit, default_least in least:
+        total = sum(default_least if part is None else part for part in parts)
         if total > has:
             shown = {"asked": f"{total}{unit}", "has": f"{max(has, 0)}{unit}"}
             problems.append(MESSAGES.error("lab-shares", host=host["name"], what=what, **shown))
-    equal_cpu = _equal_part(cpu, asked_cpu) if balloons else None
-    equal_memory = _equal_part(memory, asked_memory)
-    for node, one_cpu, one_memory in zip(nodes, asked_cpu, asked_memory):
-        part = equal_cpu if one_cpu is None else one_cpu
+    equal_cpu = _equal_part(cpu, cpu_requests) if balloons else None
+    equal_memory = _equal_part(memory, memory_requests)
+    for node, own_cpu, own_memory in zip(nodes, cpu_requests, memory_requests):
+        part = equal_cpu if own_cpu is None else own_cpu
         node["cpu"] = None if part is None else f"{part}m"
-        node["memory"] = str((equal_memory if one_memory is None else one_memory) // 2**20 * 2**20)
+        node["memory"] = str((equal_memory if own_memory is None else own_memory) // 2**20 * 2**20)
 
 
-def _equal_part(has: int, asked: Sequence[Optional[int]]) -> int:
-    """Of each that asks for nothing, in what the others leave."""
-    return max(has - sum(part or 0 for part in asked), 0) // max(asked.count(None), 1)
+def _equal_part(has: int, requests: Sequence[Optional[int]]) -> int:
+    """What each node without a request gets: an equal part of what the others leave."""
+    return max(has - sum(part or 0 for part in requests), 0) // max(requests.count(None), 1)
 
 
 def _check_pod_networks(
@@ -321,4 +322,4 @@ def _check_pod_networks(
 
 
 def _namespaces(lab: str, node: str) -> dict[str, str]:
-    return {"netns": netns_path(joined(lab, node)), "mountns": mountns_path(lab, node)}
+    return {"netns": netns_path(join_name(lab, node)), "mountns": mountns_path(lab, node)}

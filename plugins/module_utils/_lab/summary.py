@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Optional
 
-from .._core.quantity import format_memory
+from .._core.text.quantity import format_memory
 
 DEFAULT_DIR = "/var/lib/ballast/lab"
 
@@ -56,7 +56,7 @@ class Summary:
 
 
 def table(summary: Summary, lab: Mapping[str, Any]) -> str:
-    """For people: what there is, the next command, how to remove it."""
+    """For people: the lab's nodes, the next command, how to remove the lab."""
     machines = [host["name"] for host in lab["hosts"] if host["connection"] != "local"]
     where = f"{len(machines)} virtual machines" if machines else "this host"
     count = len(summary.nodes)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a lab is to be: the request and the topology file, as values. Networks and addresses come later (`resolve`)."""
+"""What a lab should be: options and topology file, as values. `resolve` adds networks and addresses."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Optional
 
-from .._core.errors import BallastError, Problems
-from .._core.names import is_name
+from .._core.host.names import is_name
+from .._core.text.decode import Faults, Reader, Words, Wrong, boolean, choice, whole
+from .._core.text.errors import BallastError, Problems
+from .._core.text.quantity import parse_quantity
 from .._instance.model import DAEMONSET, KUBE_PROXIES, PROXY_BACKENDS, RUNTIMES, TAINT_EFFECTS, check_label, check_taint
-from .fields import Fields
 from .messages import MESSAGES
 
 TARGETS = ("host", "vm")
@@ -26,12 +27,15 @@ _VERSION = re.compile(r"v?(\d+\.\d+\.\d+)", re.ASCII)
 _SHARE = re.compile(r"(\d{1,4})/(\d{1,4})", re.ASCII)
 _LEAST_CPU, _LEAST_MEMORY = "10m", "128Mi"  # below it the kernel takes no quota, and a kubelet does not start
 _SERVICE_PREFIXES = range(12, 29)  # what kube-apiserver takes, and room for the Services that every cluster has
-_NODE_KEYS = ("labels", "taints", "share", "cpu", "memory", "pids", "proxy_backend", "runtime")
+_NODE_KEYS = ("cpu", "labels", "memory", "pids", "proxy_backend", "runtime", "share", "taints")
 _SIZE_KEYS = ("cpu", "memory")
+_TAINT_KEYS = ("effect", "key", "value")
+_ROW_KEYS = tuple(sorted((*_NODE_KEYS, "name", "host", "pod_cidr")))
 _KEYS = (
-    *("name", "kubernetes_version", "node_cidr", "pod_cidr", "service_cidr", "kube_proxy", "balloons"),
-    *("defaults", "nodes"),
+    *("balloons", "defaults", "kube_proxy", "kubernetes_version", "name", "node_cidr", "nodes", "pod_cidr"),
+    "service_cidr",
 )
+_WORDS = Words(MESSAGES, value="lab-value", key="lab-key", show=str, mapping="a mapping", whole="topology")
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ class NodeRequest:
 
 
 @dataclass(frozen=True)
-class Request:
+class TopologyRequest:
     lab_dir: str
     name: str
     kubernetes_version: str
@@ -64,122 +68,121 @@ class Request:
     nodes: tuple[NodeRequest, ...]
 
 
-def parse_request(params: Mapping[str, Any]) -> Request:
+def parse_request(params: Mapping[str, Any]) -> TopologyRequest:
     """From the module's parameters, the topology among them. Raises every problem at once.
 
     `nodes` counts: it takes the first of the topology's nodes, and adds nodes with the defaults where there are fewer.
-    `sizes`, by name, are what nodes were given later, in place of what the topology says.
+    `sizes`, by name, replace what the topology says: `resize` has set them since.
     """
-    problems: list[BallastError] = []
-    top = Fields(params["topology"] or {}, "", _KEYS, problems)
-    name = params["name"] or top.text("name") or "lab"
+    faults = Faults(_WORDS)
+    top = Reader(params["topology"] or {}, faults, known=_KEYS)
+    name = params["name"] or top.read("name", _text, "") or "lab"
     if not is_name(name):
-        top.wrong("name", name, "a name of a-z, 0-9 and -, at most 40 characters")
-    version = str(params["kubernetes_version"] or top.text("kubernetes_version") or "")
+        faults.wrong("name", name, "a name of a-z, 0-9 and -, at most 40 characters")
+    version = str(params["kubernetes_version"] or top.read("kubernetes_version", _text, ""))
     match = _VERSION.fullmatch(version)
     if match is None:
-        top.wrong("kubernetes_version", version, "a version such as 1.37.1")
+        faults.wrong("kubernetes_version", version, "a version such as 1.37.1")
     target = params["target"]
-    request = Request(
-        lab_dir=_lab_dir(params["lab_dir"], top),
+    request = TopologyRequest(
+        lab_dir=_check_lab_dir(params["lab_dir"], faults),
         name=name,
         kubernetes_version=match.group(1) if match else "",
         target=target,
-        hosts=_hosts(params["hosts"], top) if target == "vm" else 0,
-        node_cidr=top.network("node_cidr"),
-        pod_cidr=top.network("pod_cidr"),
-        service_cidr=top.network("service_cidr") or ipaddress.IPv4Network("10.96.0.0/16"),
-        kube_proxy=top.choice("kube_proxy", KUBE_PROXIES) or KUBE_PROXIES[0],
-        # A size that is given later is kept by a balloon: it changes while the kubelet runs.
-        balloons=params["balloons"] or bool(params["sizes"]) or top.boolean("balloons") or False,
-        nodes=_resized(_nodes(top, params["nodes"], problems), params["sizes"], problems),
+        hosts=_check_hosts(params["hosts"], faults) if target == "vm" else 0,
+        node_cidr=top.read("node_cidr", _network, None),
+        pod_cidr=top.read("pod_cidr", _network, None),
+        service_cidr=top.read("service_cidr", _network, ipaddress.IPv4Network("10.96.0.0/16")),
+        kube_proxy=top.read("kube_proxy", choice(KUBE_PROXIES), KUBE_PROXIES[0]),
+        # A balloon keeps a size that was set later: it changes while the kubelet runs.
+        balloons=params["balloons"] or bool(params["sizes"]) or top.read("balloons", boolean, False),
+        nodes=_apply_sizes(_parse_nodes(top, params["nodes"], faults), params["sizes"], faults),
     )
     for key, network, least in (("node_cidr", request.node_cidr, 24), ("pod_cidr", request.pod_cidr, 16)):
         if network is not None and network.prefixlen > least:
-            top.wrong(key, network, f"a network of /{least} or larger")
+            faults.wrong(key, network, f"a network of /{least} or larger")
     if request.service_cidr.prefixlen not in _SERVICE_PREFIXES:
-        top.wrong("service_cidr", request.service_cidr, "a network of /12 to /28")
+        faults.wrong("service_cidr", request.service_cidr, "a network of /12 to /28")
     if request.kube_proxy == DAEMONSET and len({node.proxy_backend for node in request.nodes}) > 1:
-        top.wrong("kube_proxy", DAEMONSET, "service where nodes differ in proxy_backend: one DaemonSet has one")
+        faults.wrong("kube_proxy", DAEMONSET, "service where nodes differ in proxy_backend: one DaemonSet has one")
     # A fault in `defaults` is met once for each node.
-    Problems.raise_if([*{str(problem): problem for problem in problems}.values()])
+    Problems.raise_if([*{str(problem): problem for problem in faults.problems}.values()])
     return request
 
 
-def _lab_dir(text: str, top: Fields) -> str:
+def _check_lab_dir(text: str, faults: Faults) -> str:
     # Sockets lie below it, whose paths may not pass 107 characters; blanks would need quoting in unit files.
     if not re.fullmatch(r"/[-A-Za-z0-9._/]{1,53}", text, re.ASCII):
-        top.wrong("lab_dir", text, "an absolute path of at most 54 letters, digits, and . _ - /")
+        faults.wrong("lab_dir", text, "an absolute path of at most 54 letters, digits, and . _ - /")
     return text.rstrip("/")
 
 
-def _hosts(count: int, top: Fields) -> int:
+def _check_hosts(count: int, faults: Faults) -> int:
     if not 1 <= count <= 16:
-        top.wrong("hosts", count, "a number of virtual machines from 1 to 16")
+        faults.wrong("hosts", count, "a number of virtual machines from 1 to 16")
     return count
 
 
-def _nodes(top: Fields, count: Optional[int], problems: list[BallastError]) -> tuple[NodeRequest, ...]:
+def _parse_nodes(top: Reader, count: Optional[int], faults: Faults) -> tuple[NodeRequest, ...]:
     if count is not None and not 1 <= count <= 200:
-        top.wrong("nodes", count, "a number of nodes from 1 to 200")
+        faults.wrong("nodes", count, "a number of nodes from 1 to 200")
         return ()
-    defaults = Fields(top.get("defaults") or {}, "defaults", _NODE_KEYS, problems)
-    rows = [Fields(row, path, (*_NODE_KEYS, "name", "host", "pod_cidr"), problems) for path, row in top.rows("nodes")]
-    wanted = count if count is not None else (len(rows) or DEFAULT_NODES)
-    named = {row.text("name") for row in rows}
+    defaults = Reader(top.get("defaults") or {}, faults, "defaults", known=_NODE_KEYS)
+    rows = top.rows("nodes", _ROW_KEYS)
+    total = count if count is not None else (len(rows) or DEFAULT_NODES)
+    named = {row.read("name", _text, "") for row in rows}
     spare = (f"n{number}" for number in range(1, 1000) if f"n{number}" not in named)
-    rows += [
-        Fields({"name": next(spare)}, f"nodes[{number}]", ("name",), problems) for number in range(len(rows), wanted)
-    ]
-    rows = [row for row in rows[:wanted] if row.is_mapping]
-    nodes = [_node(row, defaults) for row in rows]
+    rows += [Reader({"name": next(spare)}, faults, f"nodes[{number}]") for number in range(len(rows), total)]
+    rows = [row for row in rows[:total] if row.is_mapping]
+    nodes = [_parse_node(row, defaults) for row in rows]
     seen: set[str] = set()
     for row, node in zip(rows, nodes):
         if node.name in seen:
-            problems.append(MESSAGES.error("lab-node-twice", path=row.path, name=node.name))
+            row.faults.add("lab-node-twice", row.path, name=node.name)
         seen.add(node.name)
     return tuple(nodes)
 
 
-def _node(row: Fields, defaults: Fields) -> NodeRequest:
-    name = row.text("name") or ""
+def _parse_node(row: Reader, defaults: Reader) -> NodeRequest:
+    name = row.read("name", _text, "")
     if not is_name(name):
         row.wrong("name", name, "a name of a-z, 0-9 and -, at most 40 characters")
 
-    def source(key: str) -> Fields:
-        return row if row.given(key) else defaults
+    def source(key: str) -> Reader:
+        return row if row.has(key) else defaults
 
     share = source("share")
-    if share.given("share") and (source("cpu").given("cpu") or source("memory").given("memory")):
+    if share.has("share") and (source("cpu").has("cpu") or source("memory").has("memory")):
         row.wrong("share", share.get("share"), "to be given with cpu or memory: it sets both")
-    memory = source("memory").quantity("memory", least=_LEAST_MEMORY)
-    labels = {**defaults.mapping("labels"), **row.mapping("labels")}
+    memory = _parse_quantity(source("memory"), "memory", _LEAST_MEMORY)
+    own = _parse_texts(row, "labels")
+    labels = {**_parse_texts(defaults, "labels"), **own}
     for key, value in labels.items():
-        check_label(key, value, (row if key in row.mapping("labels") else defaults).at("labels"), row.problems)
+        check_label(key, value, (row if key in own else defaults).at("labels"), row.faults.problems)
     return NodeRequest(
         name=name,
-        host=row.text("host"),
-        pod_cidr=row.network("pod_cidr"),
+        host=row.read("host", _text, None),
+        pod_cidr=row.read("pod_cidr", _network, None),
         labels=labels,
-        taints=tuple(_taint(*taint, row.problems) for taint in source("taints").rows("taints")),
-        share=_share(share),
-        cpu_millis=source("cpu").quantity("cpu", least=_LEAST_CPU),
+        taints=tuple(_parse_taint(taint) for taint in source("taints").rows("taints", _TAINT_KEYS)),
+        share=share.read("share", _share, None),
+        cpu_millis=_parse_quantity(source("cpu"), "cpu", _LEAST_CPU),
         memory_bytes=None if memory is None else memory // 1000,
-        pids=source("pids").integer("pids", least=256) or DEFAULT_PIDS,
-        proxy_backend=source("proxy_backend").choice("proxy_backend", PROXY_BACKENDS) or PROXY_BACKENDS[0],
-        runtime=source("runtime").choice("runtime", RUNTIMES) or RUNTIMES[0],
+        pids=source("pids").read("pids", whole(256), DEFAULT_PIDS),
+        proxy_backend=source("proxy_backend").read("proxy_backend", choice(PROXY_BACKENDS), PROXY_BACKENDS[0]),
+        runtime=source("runtime").read("runtime", choice(RUNTIMES), RUNTIMES[0]),
     )
 
 
-def _resized(
-    nodes: tuple[NodeRequest, ...], sizes: Mapping[str, object], problems: list[BallastError]
+def _apply_sizes(
+    nodes: tuple[NodeRequest, ...], sizes: Mapping[str, object], faults: Faults
 ) -> tuple[NodeRequest, ...]:
-    """Sizes of nodes that have left the lab are of no account."""
-    found = []
+    """Sizes of nodes that have left the lab are ignored."""
+    resized = []
     for node in nodes:
-        size = Fields(sizes.get(node.name, {}), f"sizes.{node.name}", _SIZE_KEYS, problems)
-        cpu = size.quantity("cpu", least=_LEAST_CPU)
-        memory = size.quantity("memory", least=_LEAST_MEMORY)
+        size = Reader(sizes.get(node.name, {}), faults, f"sizes.{node.name}", known=_SIZE_KEYS)
+        cpu = _parse_quantity(size, "cpu", _LEAST_CPU)
+        memory = _parse_quantity(size, "memory", _LEAST_MEMORY)
         if cpu is not None or memory is not None:
             node = replace(
                 node,
@@ -187,31 +190,69 @@ def _resized(
                 cpu_millis=cpu if cpu is not None else node.cpu_millis,
                 memory_bytes=memory // 1000 if memory is not None else node.memory_bytes,
             )
-        found.append(node)
-    return tuple(found)
+        resized.append(node)
+    return tuple(resized)
 
 
-def _taint(path: str, row: object, problems: list[BallastError]) -> dict[str, str]:
-    fields = Fields(row, path, ("key", "value", "effect"), problems)
-    key, value = fields.text("key"), fields.text("value") or ""
-    effect = fields.choice("effect", TAINT_EFFECTS)
-    for name, wanted in (
+def _parse_taint(row: Reader) -> dict[str, str]:
+    key, value = row.read("key", _text, None), row.read("value", _text, "")
+    effect = row.read("effect", choice(TAINT_EFFECTS), "")
+    for name, form in (
         ("key", "a key such as example.org/dedicated"),
         ("effect", f"one of {', '.join(TAINT_EFFECTS)}"),
     ):
-        if fields.is_mapping and not fields.given(name):
-            fields.wrong(name, None, wanted)
+        if not row.has(name):
+            row.wrong(name, None, form)
     if key is not None:
-        check_taint(key, value, path, problems)
-    return {"key": key or "", "value": value, "effect": effect or ""}
+        check_taint(key, value, row.path, row.faults.problems)
+    return {"key": key or "", "value": value, "effect": effect}
 
 
-def _share(fields: Fields) -> Optional[Fraction]:
-    text = fields.text("share")
-    if text is None:
+def _parse_texts(row: Reader, key: str) -> dict[str, str]:
+    """A mapping of names to texts."""
+    values = row.below(key, expected="a mapping of names to text")
+    texts = {name: row.faults.take(values.at(name), part, _label_value, None) for name, part in values.values.items()}
+    return {str(name): part for name, part in sorted(texts.items()) if part is not None}
+
+
+def _label_value(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        raise Wrong("text; put it in quotes")  # YAML reads yes as a boolean and 1.10 as a number
+    return str(value)
+
+
+def _text(value: Any) -> str:
+    """YAML reads 2 and 0.5 as numbers: they are taken as text."""
+    if isinstance(value, str) or (isinstance(value, (int, float)) and not isinstance(value, bool)):
+        return str(value)
+    raise Wrong("text")
+
+
+def _network(value: Any) -> ipaddress.IPv4Network:
+    try:
+        return ipaddress.IPv4Network(_text(value))
+    except ValueError:
+        raise Wrong("an IPv4 network such as 10.128.0.0/16") from None
+
+
+def _parse_quantity(row: Reader, key: str, least: str) -> Optional[int]:
+    """In thousandths of a unit."""
+
+    def parse(value: Any) -> Optional[int]:
+        quantity = parse_quantity(_text(value), path=row.at(key))
+        if quantity < parse_quantity(least):
+            raise Wrong(f"at least {least}")
+        return quantity.thousandths
+
+    try:
+        return row.read(key, parse, None)
+    except BallastError as error:
+        row.faults.problems.append(error)
         return None
-    match = _SHARE.fullmatch(text)
-    if match is None or int(match.group(2)) == 0 or not 0 < Fraction(text) <= 1:
-        fields.wrong("share", text, "a part of the host such as 1/3")
-        return None
-    return Fraction(text)
+
+
+def _share(value: Any) -> Fraction:
+    match = _SHARE.fullmatch(_text(value))
+    if match is None or int(match[2]) == 0 or not 0 < Fraction(match[0]) <= 1:
+        raise Wrong("a part of the host such as 1/3")
+    return Fraction(match[0])

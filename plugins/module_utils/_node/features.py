@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .._core.feature import Feature
-from .._proxy.migration.feature import FEATURE as KUBE_PROXY
+from .._core.engine.feature import Feature
+from .._kube_proxy.feature import FEATURE as KUBE_PROXY
 from .._pulls.deployment.feature import FEATURE as IMAGE_PULL_PROXY
 from .._pulls.node.feature import FEATURE as IMAGE_PULLS
 

@@ -4,10 +4,10 @@
 
 """What of the engines is kept on a host for `ballast.kube.node`: all that this function imports.
 
-It is named and not imported: what the module imports, Ansible parses and sends anew at each run.
+It is named and not imported: what the module imports, Ansible parses and sends again at each run.
 """
 
 from __future__ import annotations
 
 MAIN = "_node.main.main"
-PACKAGES = ("_ansible", "_core", "_node", "_proxy", "_pulls")
+PACKAGES = ("_ansible", "_core", "_node", "_rules", "_audit", "_kubelet", "_kube_proxy", "_pulls")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How each image is built, in a directory that is moved to its place when it is whole.
+"""Builds images in a directory that is moved to its place when it is complete.
 
 The same input gives the same bytes: file systems get fixed identifiers and hash seeds, and one time stamp for
 everything. mke2fs copies the times of its source, which cannot all be set there, so debugfs sets them afterwards.
@@ -11,13 +11,13 @@ everything. mke2fs copies the times of its source, which cannot all be set there
 from __future__ import annotations
 
 import hashlib
-import lzma
 import os
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from .._core.host import Host
+from .._core.host.host import PROGRAM_LIMIT, Host
+from .._core.host.tarred import unpack
 from . import cpio, guest, uml_kernel
 from .messages import MESSAGES
 from .recipes import DISK_MIB, EPOCH, KEYRING, SUITE, UML_MODULES, Recipe
@@ -28,12 +28,12 @@ _FEATURES_WITHOUT_JOURNAL = ("-O", "^has_journal")
 
 @dataclass(frozen=True)
 class Order:
-    """What to build, with every input."""
+    """An image to build, with every input."""
 
     recipe: Recipe
     key: str
-    packages: tuple[str, ...]  # of the recipe and those asked for besides
-    mirror: str = ""  # empty: this machine's own, else the default of mmdebstrap
+    packages: tuple[str, ...]  # of the recipe and of the request
+    mirror: str = ""  # empty: this machine's mirror, else mmdebstrap's default
     source: str = ""  # of a directory image
 
 
@@ -44,14 +44,14 @@ Builder = Callable[[Host, Order, str, str], "tuple[str, ...]"]
 
 
 def build(host: Host, order: Order, *, work: str, out: str) -> tuple[str, ...]:
-    """Fill `out` with the finished files, using the empty directory `work`. The packages inside, `name version`."""
+    """Fill `out` with the finished files, using the empty directory `work`. Returns the packages inside, `name version`."""
     return BUILDERS[order.recipe.build](host, order, work, out)
 
 
 def _build_root(host: Host, order: Order, work: str, out: str) -> tuple[str, ...]:
     root = os.path.join(work, "root")
     _bootstrap(host, order, root, variant="minbase")
-    packages = _installed(host, root)
+    packages = _list_packages(host, root)
     for path in guest.EMPTIED:
         for name in host.listdir(root + path):
             _remove(host, os.path.join(root + path, name))
@@ -65,17 +65,17 @@ def _build_root(host: Host, order: Order, work: str, out: str) -> tuple[str, ...
         host.symlink(root + link.path, link.to)
     host.make_directory(root + guest.MODULES_MOUNT)
     image = os.path.join(out, order.recipe.file)
-    _file_system(host, root, image, key=order.key, label="ballast-root", mib=DISK_MIB, options=("-J", "size=16"))
+    _make_file_system(host, root, image, key=order.key, label="ballast-root", mib=DISK_MIB, options=("-J", "size=16"))
     return packages
 
 
 def _build_directory(host: Host, order: Order, work: str, out: str) -> tuple[str, ...]:
     stage = os.path.join(work, "stage")
     host.make_directory(stage)
-    # Symbolic links become what they point to: in the guest their targets would not be there.
+    # Symbolic links become their targets, which the guest would lack.
     copy = ["cp", "--recursive", "--dereference", "--preserve=mode", f"{order.source}/.", f"{stage}/"]
     host.run(copy, timeout=_BUILD_SECONDS)
-    _fitted_file_system(host, stage, os.path.join(out, order.recipe.file), key=order.key)
+    _make_fitted_file_system(host, stage, os.path.join(out, order.recipe.file), key=order.key)
     return ()
 
 
@@ -87,23 +87,23 @@ def _build_uml_modules(host: Host, order: Order, work: str, out: str) -> tuple[s
     stage = os.path.join(work, "stage")
     host.make_directory(stage)
     host.run(["cp", "--recursive", "--preserve=mode", source, f"{stage}/"], timeout=_BUILD_SECONDS)
-    _fitted_file_system(host, stage, os.path.join(out, order.recipe.file), key=order.key)
+    _make_fitted_file_system(host, stage, os.path.join(out, order.recipe.file), key=order.key)
     return ()
 
 
 def _build_cloud_kernel(host: Host, order: Order, work: str, out: str) -> tuple[str, ...]:
-    """`vmlinuz`, `initrd` and the image of the modules, from the packages themselves, which are not installed."""
+    """`vmlinuz`, `initrd` and the image of the modules, from packages that are unpacked, not installed."""
     root = os.path.join(work, "root")
     _bootstrap(host, order, root, variant="extract")
     modules = root + guest.MODULES_MOUNT
     version = next(iter(host.listdir(modules)), "")
-    kernel = host.read(f"{root}/boot/vmlinuz-{version}")
-    busybox = host.read(f"{root}/usr/bin/busybox")
+    kernel = host.read(f"{root}/boot/vmlinuz-{version}", limit=PROGRAM_LIMIT)
+    busybox = host.read(f"{root}/usr/bin/busybox", limit=PROGRAM_LIMIT)
     driver = host.read(f"{modules}/{version}/kernel/drivers/block/virtio_blk.ko.xz")
     if kernel is None or busybox is None or driver is None:
         raise MESSAGES.error("image-kernel-missing", version=version or "(none)", path=modules)
     host.write(os.path.join(out, "vmlinuz"), kernel)
-    host.write(os.path.join(out, "initrd"), initrd(busybox, lzma.decompress(driver)))
+    host.write(os.path.join(out, "initrd"), initrd(busybox, unpack(driver, limit=PROGRAM_LIMIT)))
     if host.stat(f"{root}/lib") is None:  # depmod looks in /lib, which the package that merges it into /usr sets up
         host.symlink(f"{root}/lib", "usr/lib")
     # depmod's lists are made by a script of the package, which did not run.
@@ -111,7 +111,7 @@ def _build_cloud_kernel(host: Host, order: Order, work: str, out: str) -> tuple[
     stage = os.path.join(work, "stage")
     host.make_directory(stage)
     host.run(["mv", os.path.join(modules, version), f"{stage}/"], timeout=60)
-    _fitted_file_system(host, stage, os.path.join(out, order.recipe.file), key=order.key)
+    _make_fitted_file_system(host, stage, os.path.join(out, order.recipe.file), key=order.key)
     return (f"linux-image-cloud-amd64 {version}",)
 
 
@@ -144,21 +144,21 @@ def _build_uml_kernel(host: Host, order: Order, work: str, out: str) -> tuple[st
     host.run(["strip", "-o", os.path.join(out, "linux.uml"), os.path.join(tree, "linux")], timeout=120)
     for link in ("build", "source"):  # into the tree, which is removed
         host.remove(f"{root}/lib/modules/{version}/{link}")
-    _fitted_file_system(host, f"{root}/lib/modules", os.path.join(out, order.recipe.file), key=order.key)
+    _make_fitted_file_system(host, f"{root}/lib/modules", os.path.join(out, order.recipe.file), key=order.key)
     return (f"{name} {version}",)
 
 
 def _source_name(host: Host, directory: str) -> str:
-    """The package that the one without a version brought."""
+    """The versioned source package that the unversioned one depends on."""
     suffix = ".tar.xz"
-    found = [name[: -len(suffix)] for name in host.listdir(directory) if name.endswith(suffix)]
-    if len(found) != 1:
+    packages = [name[: -len(suffix)] for name in host.listdir(directory) if name.endswith(suffix)]
+    if len(packages) != 1:
         raise MESSAGES.error("image-kernel-source", package=uml_kernel.SOURCE_PACKAGE, suite=uml_kernel.SUITE)
-    return found[0]
+    return packages[0]
 
 
 def initrd(busybox: bytes, virtio_blk: bytes) -> bytes:
-    """A first root that loads the disk's driver, mounts the disk and goes on there. Pure."""
+    """An initial root that loads the disk's driver, mounts the disk and continues there. Pure."""
     directories = ("bin", "dev", "proc", "root")
     return cpio.archive(
         [
@@ -205,7 +205,7 @@ BUILDERS: Mapping[str, Builder] = {
 
 
 def content_of(host: Host, recipe: Recipe, source: str) -> str:
-    """What the key must say about inputs that lie on this machine."""
+    """The part of the key that describes inputs on this machine."""
     if recipe.build == "uml-modules":
         return uml_version(host) if host.which("linux.uml") else "none"
     if recipe.build == "directory":
@@ -215,10 +215,10 @@ def content_of(host: Host, recipe: Recipe, source: str) -> str:
 
 def directory_content(host: Host, source: str) -> str:
     """A digest over the names, modes and contents of the files in `source`, symbolic links followed."""
-    found = host.run(["find", "-L", source, "-type", "f", "-printf", "%P\\t%m\\n"], timeout=60, check=False)
-    rows = sorted(found.stdout.splitlines())
-    if found.status != 0 or not rows:
-        raise MESSAGES.error("image-source", found=found.stderr.strip(), path=source)
+    listing = host.run(["find", "-L", source, "-type", "f", "-printf", "%P\\t%m\\n"], timeout=60, check=False)
+    rows = sorted(listing.stdout.splitlines())
+    if listing.status != 0 or not rows:
+        raise MESSAGES.error("image-source", found=listing.stderr.strip(), path=source)
     paths = [os.path.join(source, row.split("\t")[0]) for row in rows]
     sums = host.run(["sha256sum", "--zero", "--", *paths], timeout=_BUILD_SECONDS).stdout.split("\0")
     text = "\n".join(f"{row}\t{line.split(' ', 1)[0]}" for row, line in zip(rows, sums))
@@ -230,21 +230,21 @@ def uml_version(host: Host) -> str:
 
 
 def debian_mirror(host: Host) -> str:
-    """The Debian mirror that this machine's own apt uses, or nothing."""
+    """The Debian mirror of this machine's apt, or ""."""
     directory = "/etc/apt/sources.list.d"
     paths = [os.path.join(directory, name) for name in host.listdir(directory) if name.endswith((".sources", ".list"))]
     for path in ["/etc/apt/sources.list", *paths]:
         for line in (host.read(path) or b"").decode(errors="replace").splitlines():
             words = line.split()
             if words and words[0] in ("deb", "URIs:"):
-                found = [word for word in words if "://" in word and word.rstrip("/").endswith("/debian")]
-                if found:
-                    return found[0]
+                mirrors = [word for word in words if "://" in word and word.rstrip("/").endswith("/debian")]
+                if mirrors:
+                    return mirrors[0]
     return ""
 
 
 def _bootstrap(host: Host, order: Order, root: str, *, variant: str, suite: str = SUITE) -> None:
-    """The packages of the order from Debian 13, or where `suite` has them from there."""
+    """Install or unpack the order's packages below `root`, from `suite` where it has them, else from Debian 13."""
     left_out = ("doc", "info", "locale", "man", "zoneinfo")
     argv = [
         "mmdebstrap",
@@ -256,39 +256,46 @@ def _bootstrap(host: Host, order: Order, root: str, *, variant: str, suite: str 
         *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in left_out),
         '--aptopt=Apt::Install-Recommends "false"',
         '--aptopt=Acquire::Languages "none"',
-        *_proxy_options(host),
     ]
     mirror = order.mirror or debian_mirror(host)
-    sources = [mirror] if mirror else []
+    suites: tuple[str, ...] = (SUITE,)
     if suite != SUITE:
-        mirror = mirror or _MIRROR
+        mirror, suites = mirror or _MIRROR, (SUITE, suite)
         argv.append(f'--aptopt=Apt::Default-Release "{suite}"')
-        sources = [f"deb {mirror} {of} main" for of in (SUITE, suite)]
-    host.run([*argv, SUITE, root, *sources], timeout=_BUILD_SECONDS, env={"SOURCE_DATE_EPOCH": str(EPOCH)})
+    # A command line is read by everybody on this machine: addresses, which may hold a password, go other ways.
+    sources = "".join(f"deb {mirror} {of} main\n" for of in suites) if mirror else ""
+    host.run(
+        [*argv, SUITE, root, *(["-"] if sources else [])],
+        timeout=_BUILD_SECONDS,
+        stdin=sources.encode(),
+        env={"SOURCE_DATE_EPOCH": str(EPOCH), **_proxies(host)},
+    )
 
 
-def _proxy_options(host: Host) -> list[str]:
-    """mmdebstrap reads nothing of this machine's apt settings; a proxy set there it needs."""
+def _proxies(host: Host) -> dict[str, str]:
+    """The proxy variables for apt: mmdebstrap does not read this machine's apt settings, but needs a proxy set there.
+    As options they would stay in the image."""
     argv = ["apt-config", "dump", "--no-empty", "--format", "%f %v%n", "Acquire::http::Proxy", "Acquire::https::Proxy"]
-    found = host.run(argv, timeout=10, check=False).stdout if host.which("apt-config") else ""
-    rows = [line.split(" ", 1) for line in found.splitlines() if " " in line.strip()]
-    return [f'--aptopt={name} "{value}"' for name, value in rows]
+    settings = host.run(argv, timeout=10, check=False).stdout if host.which("apt-config") else ""
+    rows = [line.split(" ", 1) for line in settings.splitlines() if " " in line.strip()]
+    names = {"Acquire::http::Proxy": "http_proxy", "Acquire::https::Proxy": "https_proxy"}
+    return {names[name]: value for name, value in rows if name in names and value.upper() != "DIRECT"}
 
 
-def _installed(host: Host, root: str) -> tuple[str, ...]:
+def _list_packages(host: Host, root: str) -> tuple[str, ...]:
     argv = ["dpkg-query", f"--admindir={root}/var/lib/dpkg", "--show", "--showformat=${Package} ${Version}\\n"]
     return tuple(sorted(host.run(argv, timeout=60).stdout.splitlines()))
 
 
-def _fitted_file_system(host: Host, source: str, image: str, *, key: str) -> None:
-    """A read-only disk, as small as its content allows."""
+def _make_fitted_file_system(host: Host, source: str, image: str, *, key: str) -> None:
+    """Make a read-only disk, as small as its content allows."""
     sizes = host.run(["find", source, "-printf", "%s\\n"], timeout=60).stdout.split()
     blocks = sum(-(-int(size) // 4096) + 1 for size in sizes)
     mib = blocks * 4096 * 105 // 100 // 2**20 + len(sizes) // 2000 + 8
-    _file_system(host, source, image, key=key, label="ballast-disk", mib=mib, options=_FEATURES_WITHOUT_JOURNAL)
+    _make_file_system(host, source, image, key=key, label="ballast-disk", mib=mib, options=_FEATURES_WITHOUT_JOURNAL)
 
 
-def _file_system(
+def _make_file_system(
     host: Host, source: str, image: str, *, key: str, label: str, mib: int, options: tuple[str, ...]
 ) -> None:
     identifier, seed = (str(uuid.uuid5(uuid.NAMESPACE_OID, f"ballast {key} {part}")) for part in ("id", "seed"))
@@ -299,7 +306,7 @@ def _file_system(
         argv += ["-N", str(entries + 64)]  # a disk that is never written needs no inodes to spare
     env = {"E2FSPROGS_FAKE_TIME": str(EPOCH)}
     host.run([*argv, image, f"{mib}M"], timeout=_BUILD_SECONDS, env=env)
-    # Inodes are given out one after the other; the first ten are the file system's own.
+    # Inodes are numbered consecutively; the first ten belong to the file system.
     commands = [f"sif <{inode}> {name} @{EPOCH}" for inode in range(2, entries + 16) for name in _TIMES]
     script = f"{image}.times"
     host.write(script, ("\n".join(commands) + "\n").encode())
@@ -314,20 +321,19 @@ _TIMES = ("atime", "ctime", "mtime")
 
 
 def _remove(host: Host, path: str) -> None:
-    found = host.stat(path)
-    if found is not None and found.kind == "directory":
+    stat = host.stat(path)
+    if stat is not None and stat.kind == "directory":
         host.remove_tree(path)
     else:
         host.remove(path)
 
 
 def require_tools(host: Host, tools: tuple[tuple[str, str], ...]) -> None:
-    """All that is missing, in one error. A tool with a slash is a file that must be there."""
+    """Raises one error with everything that is missing. A tool with a slash is a file that must exist."""
     missing = [row for row in tools if (host.stat(row[0]) if "/" in row[0] else host.which(row[0])) is None]
     if missing:
-        error = MESSAGES.error(
+        raise MESSAGES.error(
             "vm-tool-missing",
             tools=", ".join(tool for tool, _package in missing),
             packages=" ".join(sorted({package for _tool, package in missing})),
         )
-        raise error

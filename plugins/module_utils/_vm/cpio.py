@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Archives in the format that a kernel unpacks as its first root: cpio, "newc".
+"""Archives in the format of a kernel's initial root: cpio, "newc".
 
 Source: Documentation/driver-api/early-userspace/buffer-format.rst of Linux.
 """
@@ -25,7 +25,7 @@ class Entry:
 
 
 def archive(entries: Iterable[Entry]) -> bytes:
-    """The entries in the order given, owned by root, with no time: the same entries give the same bytes."""
+    """The entries in the given order, owned by root, without times: the same entries give the same bytes."""
     parts = [_record(number, entry) for number, entry in enumerate(entries, start=1)]
     parts.append(_record(0, Entry(path="TRAILER!!!", mode=0, data=b"")))
     return b"".join(parts)
@@ -44,8 +44,8 @@ def _record(number: int, entry: Entry) -> bytes:
     mode = 0 if number == 0 else kind | entry.mode
     fields = (number, mode, 0, 0, 1, 0, len(data), 0, 0, major, minor, len(name), 0)
     header = b"070701" + b"".join(b"%08X" % field for field in fields)
-    return _padded(header + name) + _padded(data)
+    return _pad(header + name) + _pad(data)
 
 
-def _padded(data: bytes) -> bytes:
+def _pad(data: bytes) -> bytes:
     return data + b"\0" * (-len(data) % 4)

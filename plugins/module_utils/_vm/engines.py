@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The engines that run virtual machines, as a table of what differs, and the command that starts a machine. Pure."""
+"""The engines that run virtual machines, as a table of their differences, and the command that starts a machine. Pure."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from .._core.host.confine import FIRST_FD, own_uid
 from .guest import MODULES_MOUNT, PROBE
 
-KEY_PLACEHOLDER = "@ssh-key@"  # the key is made by an earlier step; a command in the plan cannot know it
+KEY_PLACEHOLDER = "@ssh-key@"  # an earlier step makes the key, so the plan does not know it
 
 
 @dataclass(frozen=True)
 class Kernel:
     modules: str  # image of the kernel's modules
-    vmlinuz: str = (
-        ""  # empty where the engine's program is itself the kernel; for a kernel of User Mode Linux, the program
-    )
+    vmlinuz: str = ""  # empty where the engine's program is the kernel; for our own User Mode Linux, that program
     initrd: str = ""
 
 
@@ -32,10 +31,10 @@ class Disk:
 
 @dataclass(frozen=True)
 class Machine:
-    """One virtual machine, as far as its command needs to know."""
+    """A virtual machine, as far as its command needs it."""
 
     name: str
-    directory: str  # of its files; the mark by which its process is known
+    directory: str  # of its files; identifies its process
     tap: str
     address: str  # with the length of the network: 10.97.0.101/24
     gateway: str
@@ -49,19 +48,33 @@ class Machine:
         return f"{self.directory}/disk"
 
     @property
+    def uid(self) -> int:
+        return machine_uid(self.directory)
+
+    @property
     def console(self) -> str:
         return f"{self.directory}/console.log"
 
     @property
+    def seed(self) -> str:
+        """A disk with the machine's secrets: its ssh host key."""
+        return f"{self.directory}/seed"
+
+    @property
     def mac(self) -> str:
-        """Its own on every bridge: locally administered, from the directory, which no two machines share."""
+        """A locally administered address, unique on every bridge: derived from the directory, which no two machines share."""
         tail = hashlib.sha256(self.directory.encode()).digest()[:5]
         return ":".join(f"{byte:02x}" for byte in (0x02, *tail))
 
     @property
     def machine_id(self) -> str:
-        """machine-id(5), the same in every life of this machine."""
+        """machine-id(5), the same at every start of this machine."""
         return hashlib.sha256(f"ballast machine-id {self.directory}".encode()).hexdigest()[:32]
+
+
+def machine_uid(directory: str) -> int:
+    """The uid of the machine with this directory."""
+    return own_uid(f"virtual machine {directory}")
 
 
 @dataclass(frozen=True)
@@ -69,24 +82,56 @@ class Engine:
     name: str
     program: str
     kernel: str  # recipe of its kernel
-    disk_prefix: str  # of its disks in the guest; a letter follows
+    disk_prefix: str  # of its disks' names in the guest; a letter follows
     tools: tuple[tuple[str, str], ...]  # program and the Debian package that has it
     modules: tuple[str, ...]  # kernel modules that the guest needs for its network
-    memory_in_shm: bool
+    memory_in_shm: bool  # the guest's memory is in a tmpfs that is mounted for this machine alone
+    data: tuple[str, ...]  # files and directories of the host that it reads beside its program, where they exist
+    devices: tuple[str, ...]
     max_cpus: int
-    probe_seconds: int  # within which it must have booted to be chosen
-    ready_seconds: int  # within which a machine must answer ssh
-    login_seconds: int  # within which one login must be through
-    stop_seconds: int  # within which a machine that was asked to power off must have ended
+    # Time limits for: a probe's boot, a machine's first answer over ssh, one login, a power off.
+    probe_seconds: int
+    ready_seconds: int
+    login_seconds: int
+    stop_seconds: int
     command: Callable[[Engine, Machine, Kernel, str], list[str]]
+
+
+_TAP_FD, _QMP_FD = FIRST_FD, FIRST_FD + 1  # file descriptors that a machine inherits
+
+
+def uml_mark(directory: str) -> str:
+    """The word of its command that identifies a User Mode Linux machine."""
+    return f"uml_dir={directory}/uml"
+
+
+def qemu_mark(directory: str) -> str:
+    return f"if=virtio,file={directory}/disk,format=qcow2"
+
+
+_LETTERS = "bcdefgh"  # of the disks behind the root's
 
 
 def command(engine: Engine, machine: Machine, kernel: Kernel) -> list[str]:
     return engine.command(engine, machine, kernel, _kernel_line(engine, machine))
 
 
+def files_of(machine: Machine, kernel: Kernel) -> tuple[str, ...]:
+    """The files that the machine reads beside its program's own; only root writes them."""
+    return tuple(
+        path
+        for path in (
+            machine.image,
+            kernel.vmlinuz,
+            kernel.initrd,
+            *_disks(machine, kernel),
+        )
+        if path
+    )
+
+
 def probe_command(engine: Engine, machine: Machine, kernel: Kernel) -> list[str]:
-    """The same machine, but it only says that it booted and ends."""
+    """The same machine, but it only reports that it booted, and ends."""
     line = f"ro init={PROBE} quiet panic=-1 {'root=/dev/ubda' if engine.name == 'uml' else 'console=ttyS0'}"
     return engine.command(engine, machine, kernel, line)
 
@@ -107,58 +152,67 @@ def _kernel_line(engine: Engine, machine: Machine) -> str:
         f"ballast.address={machine.address}",
         f"ballast.gateway={machine.gateway}",
         f"ballast.ssh_key={KEY_PLACEHOLDER}",
-        *(f"ballast.disk={engine.disk_prefix}{letter}:{mount}" for letter, mount in zip("bcdefgh", disks)),
+        *(f"ballast.disk={engine.disk_prefix}{letter}:{mount}" for letter, mount in zip(_LETTERS, disks)),
+        *([f"ballast.seed={engine.disk_prefix}{_LETTERS[len(disks)]}"] if machine.tap else []),
         *(f"ballast.module={module}" for module in engine.modules),
         "root=/dev/ubda" if engine.name == "uml" else "console=ttyS0",
     ]
     return " ".join(words)
 
 
+def _disks(machine: Machine, kernel: Kernel) -> list[str]:
+    """The disks after the root disk, the seed last. A probe has no seed."""
+    return [kernel.modules, *(disk.path for disk in machine.disks), *([machine.seed] if machine.tap else [])]
+
+
 def _uml(engine: Engine, machine: Machine, kernel: Kernel, line: str) -> list[str]:
     # Sources: linux.uml --help; Documentation/virt/uml/user_mode_linux_howto_v2.rst of Linux.
-    disks = [kernel.modules, *(disk.path for disk in machine.disks)]
-    # `c`: several machines read one image at a time, which the lock of the driver would refuse.
+    disks = _disks(machine, kernel)
+    # `c`: several machines read one image at once, which the driver's lock would refuse.
     root = f"ubd0={machine.disk},{machine.image}" if machine.tap else f"ubd0rc={machine.image}"
-    network = [f"vec0:transport=tap,ifname={machine.tap},mac={machine.mac},depth=128,gro=1"] if machine.tap else []
+    # vec=0: a tap is no socket, so several packets cannot be read at once.
+    network = [f"vec0:transport=fd,fd={_TAP_FD},mac={machine.mac},depth=128,vec=0"] if machine.tap else []
     return [
         kernel.vmlinuz or engine.program,
         f"mem={machine.memory_mib}M",
         f"umid={machine.name}",
-        f"uml_dir={machine.directory}/uml",
+        uml_mark(machine.directory),
         root,
         *(f"ubd{number}rc={path}" for number, path in enumerate(disks, start=1)),
         *network,
         "con=null",
         "con0=null,fd:1",
         "ssl=null",
-        # The one that we build can; with Debian's it would become a variable of init.
+        # Only our own kernel knows the option; with Debian's it would become a variable of init.
         *(["seccomp=auto"] if kernel.vmlinuz else []),
         *line.split(" "),
     ]
 
 
-# Nobody writes it, but a machine of User Mode Linux locks the one under its disk, before which QEMU would not start.
+# No machine writes it, but User Mode Linux locks the image under its disk, and QEMU would refuse to start.
 _IMAGE = "format=raw,readonly=on,file.locking=off"
 
 
 def _qemu(engine: Engine, machine: Machine, kernel: Kernel, line: str) -> list[str]:
     # Source: qemu-system-x86_64(1).
     accelerator, processor = ("kvm", "host") if engine.name == "kvm" else ("tcg,thread=multi", "max,cx16=off")
-    root = f"file={machine.disk},format=qcow2" if machine.tap else f"{_IMAGE},file={machine.image}"
-    disks = [kernel.modules, *(disk.path for disk in machine.disks)]
+    root = qemu_mark(machine.directory) if machine.tap else f"if=virtio,{_IMAGE},file={machine.image}"
+    disks = _disks(machine, kernel)
     network = [
-        *("-netdev", f"tap,id=net0,ifname={machine.tap},script=no,downscript=no"),
+        *("-netdev", f"tap,id=net0,fd={_TAP_FD}"),
         *("-device", f"virtio-net-pci,netdev=net0,mac={machine.mac},romfile="),
     ]
+    monitor = ["-chardev", f"socket,id=qmp,fd={_QMP_FD},server=on,wait=off", "-mon", "chardev=qmp,mode=control"]
     return [
         engine.program,
         *("-name", machine.name),
         *("-machine", "pc", "-accel", accelerator, "-cpu", processor),
         *("-smp", str(machine.cpus), "-m", str(machine.memory_mib)),
         *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
-        *("-serial", "stdio", "-qmp", f"unix:{machine.directory}/qmp.sock,server=on,wait=off"),
+        *("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"),
+        *("-serial", "stdio", *(monitor if machine.tap else [])),
         *("-kernel", kernel.vmlinuz, "-initrd", kernel.initrd, "-append", line),
-        *("-drive", f"if=virtio,{root}"),
+        *("-drive", root),
         *(word for path in disks for word in ("-drive", f"if=virtio,{_IMAGE},file={path}")),
         *("-device", "virtio-rng-pci"),
         *(network if machine.tap else ("-nic", "none")),
@@ -169,6 +223,9 @@ _COMMON_TOOLS = (("ip", "iproute2"), ("ssh", "openssh-client"), ("ssh-keygen", "
 _UML_TOOLS = (("taskset", "util-linux"), *_COMMON_TOOLS)
 _QEMU = "qemu-system-x86_64"
 _QEMU_TOOLS = ((_QEMU, "qemu-system-x86"), ("qemu-img", "qemu-utils"), *_COMMON_TOOLS)
+# Its modules, among them the one of engine tcg, and firmware.
+_QEMU_DATA = ("/usr/lib/x86_64-linux-gnu/qemu", "/usr/share/qemu", "/usr/share/seabios")
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
 
 # In the order of preference.
 ENGINES: Mapping[str, Engine] = {
@@ -182,6 +239,8 @@ ENGINES: Mapping[str, Engine] = {
             tools=_QEMU_TOOLS,
             modules=("virtio_net",),
             memory_in_shm=False,
+            data=_QEMU_DATA,
+            devices=(*_DEVICES, "/dev/kvm"),
             max_cpus=64,
             probe_seconds=20,
             ready_seconds=120,
@@ -197,6 +256,8 @@ ENGINES: Mapping[str, Engine] = {
             tools=(("linux.uml", "user-mode-linux"), *_UML_TOOLS),
             modules=(),
             memory_in_shm=True,
+            data=("/proc/cpuinfo",),
+            devices=_DEVICES,
             max_cpus=1,
             probe_seconds=20,
             ready_seconds=240,
@@ -212,6 +273,8 @@ ENGINES: Mapping[str, Engine] = {
             tools=_QEMU_TOOLS,
             modules=("virtio_net",),
             memory_in_shm=False,
+            data=_QEMU_DATA,
+            devices=_DEVICES,
             max_cpus=64,
             probe_seconds=60,
             ready_seconds=600,
@@ -226,7 +289,7 @@ UML_KERNELS = ("debian", "built")
 
 
 def engines(uml_kernel: str) -> Mapping[str, Engine]:
-    """The table, with the kernel of User Mode Linux that is asked for: Debian's, or one that we build."""
+    """The table with the requested kernel of User Mode Linux: Debian's, or our own build."""
     if uml_kernel == "debian":
         return ENGINES
     uml = replace(ENGINES["uml"], kernel="kernel-uml-built", tools=_UML_TOOLS)

@@ -2,12 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What our virtual machines have beside Debian's packages: files, and what is switched off so that they start fast.
+"""The additions to Debian's packages in our virtual machines: files, and units that are masked for a fast start.
 
-A machine learns who it is from its kernel command line, the one channel that every engine has:
+A machine reads its identity from its kernel command line, the only channel that every engine has:
 
     ballast.address=10.97.0.101/24  ballast.gateway=10.97.0.1   its network
     ballast.ssh_key=AAAA...                                     the ed25519 key that may log in as root
+    ballast.seed=/dev/vdd                                       a disk that is a tar archive with the machine's ssh host key
     ballast.disk=/dev/vdb:/opt/ballast/bin                      a read-only disk and where it is mounted; repeatable
     ballast.module=virtio_net                                   a kernel module that must be there first; repeatable
 
@@ -19,8 +20,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-PROBE = "/usr/lib/ballast/vm-probe"  # run as init, it says that the engine really boots
+PROBE = "/usr/lib/ballast/vm-probe"  # run as init, it reports that the engine boots
 PROBE_MARK = "ballast: this engine boots"
+SEED_KEY = "ssh_host_ed25519_key"  # in the seed; its public part has .pub behind it
+HOST_KEY = f"/etc/ssh/{SEED_KEY}"
 MODULES_MOUNT = "/usr/lib/modules"
 
 
@@ -42,12 +45,13 @@ _SETUP = """\
 # Sets this virtual machine up from its kernel command line.
 set -eu
 read -r cmdline </proc/cmdline
-address= gateway= key= disks= modules=
+address= gateway= key= seed= disks= modules=
 for word in $cmdline; do
   case $word in
     ballast.address=*) address=${word#*=} ;;
     ballast.gateway=*) gateway=${word#*=} ;;
     ballast.ssh_key=*) key=${word#*=} ;;
+    ballast.seed=*) seed=${word#*=} ;;
     ballast.disk=*) disks="$disks ${word#*=}" ;;
     ballast.module=*) modules="$modules ${word#*=}" ;;
   esac
@@ -60,6 +64,8 @@ for module in $modules; do
   modprobe "$module"
 done
 mkdir -p /run/ballast
+# Made by who made this machine, so that it is known before the first connection.
+tar --extract --file="$seed" --directory=/run/ballast
 echo "ssh-ed25519 $key ballast" >/run/ballast/authorized_keys
 # Links without a device are the kernel's own: lo, and dummy0 or sit0 where their drivers are built in.
 link=
@@ -74,13 +80,6 @@ done
   echo "address replace $address dev $link"
   [ -z "$gateway" ] || echo "route replace default via $gateway"
 } | ip -batch -
-# On the disk before it is known to anybody: a machine that is killed soon after is to be the same machine again.
-hostkey=/etc/ssh/ssh_host_ed25519_key
-if [ ! -s $hostkey ]; then
-  rm -f $hostkey $hostkey.pub
-  ssh-keygen -q -t ed25519 -N "" -f $hostkey
-  sync $hostkey /etc/ssh
-fi
 # cAdvisor, a part of the kubelet, reads the clock speed, which the processors of User Mode Linux do not tell.
 cpuinfo=$(cat /proc/cpuinfo)
 case $cpuinfo in
@@ -92,7 +91,7 @@ case $cpuinfo in
 esac
 """
 
-# By way of the kernel's log: what a terminal still holds is lost when the machine ends.
+# Through the kernel's log: the terminal's buffer is lost when the machine ends.
 _PROBE = f"""\
 #!/bin/sh
 [ -c /dev/kmsg ] || /usr/bin/busybox mount -t devtmpfs dev /dev
@@ -125,8 +124,8 @@ KillMode=process
 Restart=always
 """
 
-_SSHD_CONFIG = """\
-HostKey /etc/ssh/ssh_host_ed25519_key
+_SSHD_CONFIG = f"""\
+HostKey {HOST_KEY}
 AuthorizedKeysFile /run/ballast/authorized_keys
 PermitRootLogin prohibit-password
 PasswordAuthentication no
@@ -149,6 +148,8 @@ FILES = (
     GuestFile("/etc/fstab", ""),
     # A kubelet hands it to pods, and starts none where it is absent. The machine resolves no names.
     GuestFile("/etc/resolv.conf", ""),
+    # Not the one that the image was built from, whose address may hold a password.
+    GuestFile("/etc/apt/sources.list", "deb http://deb.debian.org/debian trixie main\n"),
     # Empty, not absent: a first boot would enable units by their presets. The id comes from the command line.
     GuestFile("/etc/machine-id", ""),
 )
@@ -199,12 +200,14 @@ LINKS = (
         GuestLink(f"/etc/systemd/system-generators/systemd-{name}-generator", "/dev/null")
         for name in _MASKED_GENERATORS
     ),
+    GuestLink(HOST_KEY, f"/run/ballast/{SEED_KEY}"),
+    GuestLink(f"{HOST_KEY}.pub", f"/run/ballast/{SEED_KEY}.pub"),
     GuestLink("/etc/systemd/system/default.target", "/usr/lib/systemd/system/multi-user.target"),
     GuestLink("/etc/systemd/system/sysinit.target.wants/ballast-vm-setup.service", "../ballast-vm-setup.service"),
     GuestLink("/etc/systemd/system/multi-user.target.wants/ssh.service", "../ssh.service"),
 )
 
-# Removed before the files are written: what differs from build to build, and the units that packages switched on.
+# Removed before the files are written: files that differ between builds, and units that packages enabled.
 REMOVED = (
     "/etc/.pwd.lock",
     "/etc/group-",
@@ -229,6 +232,7 @@ REMOVED = (
     "/var/lib/systemd/random-seed",
 )
 EMPTIED = (
+    "/etc/apt/sources.list.d",
     "/etc/systemd/system",
     "/tmp",
     "/var/cache/apt",

@@ -2,14 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Engine of `lab_image`: disk images for virtual machines, in a cache, each under the key of all that it is made from.
+"""Engine of `lab_image`: disk images for virtual machines, in a cache, each under the key of all its inputs.
 
     CACHE_DIR/NAME/ledger.jsonl
-    CACHE_DIR/NAME/images/KEY/manifest.json   what was built, and of what
-    CACHE_DIR/NAME/images/KEY/root.img        the image; its time stamp is fixed, so that a change of it is seen
+    CACHE_DIR/NAME/images/KEY/manifest.json   the inputs and the files
+    CACHE_DIR/NAME/images/KEY/root.img        the image; its time stamp is fixed, so that changes show
 
-An image of another key does not replace an older one, since the disks of existing machines are based on it. Removal
-takes all of them.
+A new image does not replace those with other keys, since the disks of existing machines are based on them. Removal
+removes all of them.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Optional
 
-from .._core.engine import Finding, ResourceEngine
-from .._core.errors import BallastError, Problems
-from .._core.events import Progress
-from .._core.host import Host
-from .._core.kinds import Kind, fields
-from .._core.names import is_name
-from .._core.plan import ABSENT, Plan, Resource, State, Step, Value, plan_resources
+from .._core.engine.context import Context
+from .._core.engine.engine import Finding, ResourceEngine
+from .._core.engine.kinds import Kind, fields
+from .._core.engine.ownership import DIRECTORY, adopt_directory, claim, remove_marked_directory
+from .._core.engine.plan import ABSENT, Resource, Value
+from .._core.host.host import Host
+from .._core.host.names import is_name
+from .._core.text.errors import BallastError, Problems
+from .._core.text.json_text import parse_json
 from .build import Order, build, content_of, require_tools
 from .messages import MESSAGES
 from .recipes import EPOCH, RECIPES, Recipe
@@ -51,7 +53,7 @@ SPEC: Mapping[str, Mapping[str, Any]] = {
 
 
 @dataclass(frozen=True)
-class ImageDesired:
+class ImageRequest:
     name: str
     recipe: Recipe
     cache_dir: str = CACHE_DIR
@@ -61,7 +63,7 @@ class ImageDesired:
     present: bool = True
 
     @classmethod
-    def from_params(cls, params: Mapping[str, Any]) -> ImageDesired:
+    def from_params(cls, params: Mapping[str, Any]) -> ImageRequest:
         recipe = RECIPES[params["recipe"]]
         name = params["name"] or recipe.name
         problems: list[BallastError] = []
@@ -103,45 +105,45 @@ class ImageDesired:
         return os.path.join(self.images, key, self.recipe.file)
 
 
-@dataclass(frozen=True)
-class ImageState(State):
-    order: Optional[Order] = None
-
-
 class ImagesKind:
-    """`{key, recipe, packages, source, mirror}` of the image asked for last; the directory keeps earlier ones."""
+    """`{key, recipe, packages, source, mirror}` of the last requested image; the directory keeps earlier ones."""
 
     def __init__(self, digest: Callable[[str], str]) -> None:
         self._digest = digest
 
-    def read(self, host: Host, target: str) -> Value:
-        data = host.read(os.path.join(target, "current.json"))
+    def read(self, ctx: Context[Any], target: str) -> Value:
+        data = ctx.host.read(os.path.join(target, "current.json"))
         if data is None:
             return ABSENT
-        value: Value = json.loads(data)
-        if not is_whole(host, os.path.join(target, str(fields(value)["key"]))):
+        value: Value = parse_json(data)
+        if not is_whole(ctx.host, os.path.join(target, str(fields(value)["key"]))):
             return {**fields(value), "key": "damaged"}
         return value
 
-    def write(self, host: Host, target: str, after: Value, before: Value) -> None:
-        wanted = fields(after)
-        recipe = RECIPES[str(wanted["recipe"])]
-        place = os.path.join(target, str(wanted["key"]))
-        if not is_whole(host, place):
-            self._build(host, target, place, _order(wanted, recipe))
-        host.write(os.path.join(target, "current.json"), json.dumps(after, sort_keys=True).encode())
+    def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
+        value = fields(after)
+        recipe = RECIPES[str(value["recipe"])]
+        place = os.path.join(target, str(value["key"]))
+        claim(ctx.host, target, owner=DIRECTORY)
+        if not is_whole(ctx.host, place):
+            self._build(ctx.host, target, place, _order(value, recipe))
+        # The address of a mirror may hold a password.
+        ctx.host.write(os.path.join(target, "current.json"), json.dumps(after, sort_keys=True).encode(), mode=0o600)
 
-    def remove(self, host: Host, target: str, before: Value) -> None:
-        host.remove_tree(target)
+    def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
+        remove_marked_directory(ctx.host, target)
+
+    def adopt(self, host: Host, target: str) -> None:
+        adopt_directory(host, target)
 
     def _build(self, host: Host, target: str, place: str, order: Order) -> None:
         free = host.free_bytes(target) // 2**20
         if free < _BUILD_FREE_MIB:
-            raise MESSAGES.error("vm-disk", path=target, wanted=_BUILD_FREE_MIB, free=free)
+            raise MESSAGES.error("vm-disk", path=target, needed=_BUILD_FREE_MIB, free=free)
         require_tools(host, order.recipe.tools)
         start = host.monotonic()
         work, out = os.path.join(target, ".work"), os.path.join(target, ".new")
-        for directory in (work, out):  # what an interrupted build left
+        for directory in (work, out):  # leftovers of an interrupted build, in our own directory
             host.remove_tree(directory)
             host.make_directory(directory)
         try:
@@ -152,62 +154,61 @@ class ImagesKind:
             "recipe": order.recipe.name,
             "key": order.key,
             "packages": list(packages),
-            "files": {name: self._described(host, os.path.join(out, name)) for name in host.listdir(out)},
+            "files": {name: self._describe(host, os.path.join(out, name)) for name in host.listdir(out)},
             "seconds": round(host.monotonic() - start, 1),
         }
         host.write(os.path.join(out, "manifest.json"), json.dumps(manifest, sort_keys=True, indent=1).encode())
         host.remove_tree(place)
         host.run(["mv", "--no-target-directory", out, place], timeout=60)
 
-    def _described(self, host: Host, path: str) -> dict[str, Value]:
+    def _describe(self, host: Host, path: str) -> dict[str, Value]:
         host.run(["touch", "--no-create", f"--date=@{EPOCH}", path], timeout=10)
-        found = host.stat(path)
-        return {"size": found.size if found else 0, "digest": self._digest(path)}
+        stat = host.stat(path)
+        return {"size": stat.size if stat else 0, "digest": self._digest(path)}
 
 
-def _order(wanted: Mapping[str, Value], recipe: Recipe) -> Order:
-    packages = wanted["packages"]
+def _order(value: Mapping[str, Value], recipe: Recipe) -> Order:
+    packages = value["packages"]
     if not isinstance(packages, list):
         raise TypeError(packages)
     return Order(
         recipe=recipe,
-        key=str(wanted["key"]),
+        key=str(value["key"]),
         packages=tuple(str(package) for package in packages),
-        mirror=str(wanted["mirror"]),
-        source=str(wanted["source"]),
+        mirror=str(value["mirror"]),
+        source=str(value["source"]),
     )
 
 
 def manifest_of(host: Host, place: str) -> Optional[dict[str, Any]]:
     data = host.read(os.path.join(place, "manifest.json"))
-    return json.loads(data) if data is not None else None
+    return parse_json(data) if data is not None else None
 
 
 def is_whole(host: Host, place: str) -> bool:
-    """Whether every file of a built image is there as it was made, going by size and time stamp."""
+    """Whether every file of a built image has its original size and time stamp."""
     manifest = manifest_of(host, place)
     if manifest is None:
         return False
     for name, described in manifest["files"].items():
-        found = host.stat(os.path.join(place, name))
-        if found is None or found.size != described["size"] or int(found.mtime) != EPOCH:
+        stat = host.stat(os.path.join(place, name))
+        if stat is None or stat.size != described["size"] or int(stat.mtime) != EPOCH:
             return False
     return True
 
 
-class ImageEngine(ResourceEngine[ImageDesired]):
+class ImageEngine(ResourceEngine[ImageRequest]):
     name = "image"
 
     def __init__(self, digest: Callable[[str], str] = image_digest) -> None:
         self.kinds: Mapping[str, Kind] = {"images": ImagesKind(digest)}
 
-    def resources(self, desired: ImageDesired) -> list[Resource]:
-        """The key is known once this machine was read: see `plan`."""
-        return self._resources(desired, Order(recipe=desired.recipe, key="", packages=()))
-
-    def _resources(self, desired: ImageDesired, order: Order) -> list[Resource]:
+    def wanted(self, ctx: Context[ImageRequest]) -> list[Resource]:
+        """The key of the image depends on files and programs of this machine."""
+        desired = ctx.desired
         if not desired.present:
             return []
+        order = desired.order(ctx.host)
         value: Value = {
             "key": order.key,
             "recipe": order.recipe.name,
@@ -218,27 +219,13 @@ class ImageEngine(ResourceEngine[ImageDesired]):
         title = f"image {desired.name}"
         return [Resource(kind="images", target=desired.images, value=value, title=title, group=title)]
 
-    def observe(self, desired: ImageDesired, host: Host) -> ImageState:
-        seen = super().observe(desired, host)
-        order = desired.order(host) if desired.present else None
-        return ImageState(recorded=seen.recorded, values=seen.values, order=order)
+    def verify(self, ctx: Context[ImageRequest]) -> list[Finding]:
+        return []  # the plan has compared every file with its manifest; the digest is checked when a machine is made
 
-    def plan(self, desired: ImageDesired, state: State) -> Plan:
-        order = state.order if isinstance(state, ImageState) else None
-        wanted = self._resources(desired, order) if order else []
-        return plan_resources(wanted, state, policy=self.policy)
-
-    def apply(self, plan: Plan, desired: ImageDesired, host: Host, progress: Progress) -> tuple[Step, ...]:
-        if plan.steps and desired.present:
-            host.make_directory(desired.images)
-        return super().apply(plan, desired, host, progress)
-
-    def verify(self, desired: ImageDesired, host: Host, progress: Progress) -> list[Finding]:
-        return []  # the plan has just compared every file with its record; the digest is asked when a machine is made
-
-    def report(self, desired: ImageDesired, host: Host) -> dict[str, object]:
-        data = host.read(os.path.join(desired.images, "current.json"))
-        manifest = manifest_of(host, os.path.join(desired.images, json.loads(data)["key"])) if data else None
+    def report(self, ctx: Context[ImageRequest]) -> dict[str, object]:
+        desired = ctx.desired
+        data = ctx.host.read(os.path.join(desired.images, "current.json"))
+        manifest = manifest_of(ctx.host, os.path.join(desired.images, parse_json(data)["key"])) if data else None
         if not desired.present or manifest is None:
             return {"path": "", "key": "", "digest": "", "size": 0, "packages": [], "build_seconds": 0}
         described = manifest["files"][desired.recipe.file]

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from .._core.errors import HostError, Message, Messages, PeerError, UserError
+from .._core.text.errors import HostError, Message, Messages, PeerError, UserError
 
 MESSAGES = Messages(
     "docs/virtual-machines.md",
@@ -27,7 +27,7 @@ MESSAGES = Messages(
         Message(
             id="vm-address",
             error=UserError,
-            text="{path}: {value} is not {wanted}",
+            text="{path}: {value} is not {expected}",
             remedy="correct the address",
         ),
         Message(
@@ -52,7 +52,7 @@ MESSAGES = Messages(
             id="vm-bridge-name",
             error=UserError,
             text="bridge: {value} is not a link name; it has 1 to 15 characters",
-            remedy="name the bridge that the machines shall be attached to",
+            remedy="name the bridge for the machines",
         ),
         Message(
             id="vm-required",
@@ -88,19 +88,13 @@ MESSAGES = Messages(
         Message(
             id="vm-memory",
             error=HostError,
-            text="the machines to start need {wanted} MiB of memory; {free} MiB are available",
+            text="the machines to start need {needed} MiB of memory; {free} MiB are available",
             remedy="lower memory_mib, or use fewer machines",
-        ),
-        Message(
-            id="vm-shared-memory",
-            error=HostError,
-            text="the machines to start keep {wanted} MiB of memory in /dev/shm; it has room for {free} MiB",
-            remedy="enlarge it: mount -o remount,size={wanted}M /dev/shm",
         ),
         Message(
             id="vm-disk",
             error=HostError,
-            text="{path} needs {wanted} MiB of free disk; it has {free} MiB",
+            text="{path} needs {needed} MiB of free disk; it has {free} MiB",
             remedy="free space there, or use another directory",
         ),
         Message(
@@ -112,13 +106,13 @@ MESSAGES = Messages(
         Message(
             id="vm-engine-changed",
             error=HostError,
-            text="the machines in {path} were made with engine {before}; asked is {after}, which cannot read their disks",
+            text="the machines in {path} were made with engine {before}; the requested engine {after} cannot read their disks",
             remedy="keep the engine, or remove the machines first (state: absent)",
         ),
         Message(
             id="vm-image-changed",
             error=HostError,
-            text="the disk of {name} is based on image {before}; asked is {after}",
+            text="the disk of {name} is based on image {before}, not on the requested {after}",
             remedy="keep the image, or remove the machine first (state: absent); its data goes with it",
         ),
         Message(
@@ -131,13 +125,13 @@ MESSAGES = Messages(
             id="vm-image-corrupt",
             error=HostError,
             text="image: {path} is not what was built: its digest differs",
-            remedy="remove it and build it anew: lab_image with state absent, then present",
+            remedy="remove it and build it again: lab_image with state absent, then present",
         ),
         Message(
             id="image-source",
             error=HostError,
             text="source: {path} is not a directory with files",
-            remedy="name a directory whose files the image shall hold",
+            remedy="name a directory with files for the image",
         ),
         Message(
             id="image-kernel-missing",
@@ -173,7 +167,7 @@ MESSAGES = Messages(
         Message(
             id="vm-one-cpu",
             error=HostError,
-            text="has {most} processor instead of {wanted}: engine {engine} gives no more",
+            text="has {most} processor instead of {cpus}: engine {engine} gives no more",
             remedy="set cpus to 1, or use engine kvm or tcg",
         ),
     ],

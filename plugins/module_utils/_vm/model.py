@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What `lab_vm` is asked for: options, their checks, and the machines as values."""
+"""The request of `lab_vm`: options, their checks, and the machines as values."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Optional
 
-from .._core.errors import BallastError, Problems
-from .._core.names import LINK_NAME_MAX, is_name, link_name
+from .._core.host.names import LINK_NAME_MAX, is_name, link_name
+from .._core.text.errors import BallastError, Problems
 from .engines import ENGINES, UML_KERNELS, Disk, Engine, Machine, engines
 from .image import CACHE_DIR
 from .messages import MESSAGES
 from .probe import AUTO
 
 _SOCKET_PATH_MAX = 107  # sun_path less the closing NUL, linux/un.h
-_LEAST_MIB = 128  # below it systemd does not come up
-_PATH = re.compile(r"/[A-Za-z0-9/._+@-]+", re.ASCII)  # what a kernel command line and an engine's options can carry
+_LEAST_MIB = 128  # systemd does not start with less
+_PATH = re.compile(r"/[A-Za-z0-9/._+@-]+", re.ASCII)  # safe in a kernel command line and in an engine's options
 _LINK = re.compile(rf"[A-Za-z0-9._-]{{1,{LINK_NAME_MAX}}}", re.ASCII)
-_RESERVED = ("lock",)  # a file of ours in the state directory
+_RESERVED = ("lock",)  # our own file in the state directory
 
 _DISK_SPEC: Mapping[str, Mapping[str, Any]] = {
     "path": {"type": "path", "required": True},
@@ -54,7 +54,7 @@ INFO_SPEC: Mapping[str, Mapping[str, Any]] = {"state_dir": {"type": "path", "req
 
 
 @dataclass(frozen=True)
-class VmDesired:
+class VmRequest:
     state_dir: str
     state: str = "present"
     engine: str = AUTO
@@ -78,7 +78,7 @@ class VmDesired:
         return self.state == "present"
 
     @classmethod
-    def from_params(cls, params: Mapping[str, Any]) -> VmDesired:
+    def from_params(cls, params: Mapping[str, Any]) -> VmRequest:
         state_dir, state = os.path.normpath(params["state_dir"]), params["state"]
         problems: list[BallastError] = []
         for option in ("state_dir", "cache_dir"):
@@ -120,8 +120,8 @@ class VmDesired:
         )
 
     @classmethod
-    def to_read(cls, params: Mapping[str, Any]) -> VmDesired:
-        """For the reading twin, which takes everything from the state directory."""
+    def to_read(cls, params: Mapping[str, Any]) -> VmRequest:
+        """For `lab_vm_info`, which reads everything from the state directory."""
         return cls(state_dir=os.path.normpath(params["state_dir"]))
 
 
@@ -147,23 +147,23 @@ def _check_machine(problems: list[BallastError], path: str, row: Mapping[str, An
     socket = os.path.join(state_dir, name, "uml", name, "mconsole")
     if is_name(name) and len(socket) > _SOCKET_PATH_MAX:
         problems.append(MESSAGES.error("vm-path-long", value=state_dir, length=len(socket)))
-    interface = _parsed(row["address"])
+    interface = _parse_interface(row["address"])
     if interface is None or interface.network.prefixlen > 30:
-        wanted = "an IPv4 address with the length of its network, such as 10.97.0.101/24"
-        problems.append(MESSAGES.error("vm-address", path=f"{path}.address", value=repr(row["address"]), wanted=wanted))
+        form = "an IPv4 address with the length of its network, such as 10.97.0.101/24"
+        problems.append(MESSAGES.error("vm-address", path=f"{path}.address", value=repr(row["address"]), expected=form))
     elif row["gateway"]:
-        gateway = _parsed(row["gateway"])
+        gateway = _parse_interface(row["gateway"])
         if gateway is None or "/" in row["gateway"] or gateway.ip not in interface.network:
-            wanted = f"an address in {interface.network}"
+            form = f"an address in {interface.network}"
             problems.append(
-                MESSAGES.error("vm-address", path=f"{path}.gateway", value=repr(row["gateway"]), wanted=wanted)
+                MESSAGES.error("vm-address", path=f"{path}.gateway", value=repr(row["gateway"]), expected=form)
             )
     for option, least in (("memory_mib", _LEAST_MIB), ("cpus", 1)):
         if row[option] < least:
             problems.append(MESSAGES.error("vm-amount", path=f"{path}.{option}", value=row[option], least=least))
 
 
-def _parsed(text: str) -> Optional[ipaddress.IPv4Interface]:
+def _parse_interface(text: str) -> Optional[ipaddress.IPv4Interface]:
     try:
         return ipaddress.IPv4Interface(text)
     except ValueError:

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which engine runs the machines: the first of the table that really boots, asked by booting it.
+"""Chooses the engine of the machines: the first of the table that boots a probe.
 
-A device such as /dev/kvm may open and still not run a kernel, so nothing less than a boot is an answer. The answer is
-kept in the cache until this machine starts again, gets another kernel, or gets or loses an engine's program.
+A device such as /dev/kvm may open and still not run a kernel, so only a boot proves an engine. The choice stays in the
+cache until this machine starts again, gets another kernel, or gets or loses an engine's program.
 """
 
 from __future__ import annotations
@@ -15,14 +15,18 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from .._core.errors import BallastError, CommandFailed
-from .._core.events import NullSink, Progress
-from .._core.host import Host
+from .._core.engine.context import Context
+from .._core.engine.plan import Value
+from .._core.host.confine import confine
+from .._core.host.host import Host
+from .._core.text.errors import BallastError, CommandFailed
+from .._core.text.json_text import parse_json
 from .build import require_tools
-from .engines import Engine, Kernel, Machine, probe_command
+from .confinement import confinement_of
+from .engines import Engine, Kernel, Machine, files_of, probe_command
 from .guest import PROBE_MARK
 from .image import ENGINE as IMAGE_ENGINE
-from .image import ImageDesired
+from .image import ImageRequest
 from .messages import MESSAGES
 from .recipes import RECIPES
 
@@ -34,24 +38,24 @@ _PROBE_MIB = 256
 class Choice:
     engine: str
     why: str
-    probed: bool = True  # False: the answer may be another one once the image is there
+    probed: bool = True  # False: the choice may change once the image exists
 
 
 def choose(
-    host: Host, engines: Mapping[str, Engine], *, asked: str, recorded: str, image: str, cache_dir: str
+    host: Host, engines: Mapping[str, Engine], *, requested: str, recorded: str, image: str, cache_dir: str
 ) -> Choice:
     """`recorded` is the engine that existing machines were made with, or empty."""
-    if asked != AUTO:
-        return Choice(engine=asked, why="asked for")
+    if requested != AUTO:
+        return Choice(engine=requested, why="asked for")
     if recorded:
         return Choice(engine=recorded, why="the machines were made with it")
     path = os.path.join(cache_dir, "engine.json")
     circumstances = _circumstances(host, engines)
-    known = json.loads(host.read(path) or b"{}")
+    known = parse_json(host.read(path) or b"{}")
     if known.get("circumstances") == circumstances:
         return Choice(**known["choice"])
     if host.stat(image) is None:
-        # /dev/kvm promises least, so a guess leaves it out.
+        # A /dev/kvm that opens proves least, so a guess leaves it out.
         guesses = [engine.name for engine in engines.values() if engine.name != "kvm" and host.which(engine.program)]
         return Choice(engine=[*guesses, "uml"][0], why="not tried: the image is not there yet", probed=False)
     choice = _first_that_boots(host, engines, image=image, cache_dir=cache_dir)
@@ -84,7 +88,7 @@ def _first_that_boots(host: Host, engines: Mapping[str, Engine], *, image: str, 
 
 
 def _refusal(host: Host, engine: Engine, *, image: str, cache_dir: str) -> str:
-    """Why this engine cannot run machines here; empty when it can."""
+    """Why this engine cannot run machines here, or ""."""
     if engine.name == "kvm" and host.stat("/dev/kvm") is None:
         return "there is no /dev/kvm"
     try:
@@ -103,25 +107,30 @@ def _refusal(host: Host, engine: Engine, *, image: str, cache_dir: str) -> str:
         cpus=1,
         image=image,
     )
-    host.make_directory(os.path.join(directory, "uml"), mode=0o700)
+    argv = probe_command(engine, machine, kernel)
+    value: dict[str, Value] = {
+        "uid": machine.uid,
+        "tap": "",
+        "files": list(files_of(machine, kernel)),
+        "memory_mib": _PROBE_MIB,
+    }
+    started = confine(argv, confinement_of(host, engine, directory, value, program=argv[0]), wait=True)
     try:
-        ended = host.run(probe_command(engine, machine, kernel), timeout=engine.probe_seconds, check=False)
+        ended = host.run(started, timeout=engine.probe_seconds, check=False)
     except CommandFailed:
         return f"did not boot within {engine.probe_seconds} seconds"
-    finally:
-        host.remove_tree(directory)
     lines = [line.strip() for line in (ended.stdout + ended.stderr).splitlines() if line.strip()]
     return "" if PROBE_MARK in ended.stdout else f"ended before it had booted: {(lines or ['no output'])[-1]}"
 
 
-def kernel_desired(engine: Engine, *, cache_dir: str) -> ImageDesired:
+def kernel_request(engine: Engine, *, cache_dir: str) -> ImageRequest:
     recipe = RECIPES[engine.kernel]
-    return ImageDesired(name=recipe.name, recipe=recipe, cache_dir=cache_dir)
+    return ImageRequest(name=recipe.name, recipe=recipe, cache_dir=cache_dir)
 
 
 def kernel_of(host: Host, engine: Engine, *, cache_dir: str) -> Kernel:
-    """Where the kernel of an engine lies, or will lie once it is built."""
-    desired = kernel_desired(engine, cache_dir=cache_dir)
+    """The paths of an engine's kernel, also before it is built."""
+    desired = kernel_request(engine, cache_dir=cache_dir)
     modules = desired.path(desired.order(host).key)
     if desired.recipe.build == "uml-modules":
         return Kernel(modules=modules)
@@ -132,8 +141,8 @@ def kernel_of(host: Host, engine: Engine, *, cache_dir: str) -> Kernel:
 
 
 def ensure_kernel(host: Host, engine: Engine, *, cache_dir: str) -> Kernel:
-    """Build it when the cache has none."""
-    desired = kernel_desired(engine, cache_dir=cache_dir)
-    plan = IMAGE_ENGINE.plan(desired, IMAGE_ENGINE.observe(desired, host))
-    IMAGE_ENGINE.apply(plan, desired, host, Progress(NullSink(), feature=IMAGE_ENGINE.name))
+    """Build the kernel when the cache lacks it."""
+    desired = kernel_request(engine, cache_dir=cache_dir)
+    ctx = Context(desired, host)
+    IMAGE_ENGINE.apply(IMAGE_ENGINE.plan(desired, IMAGE_ENGINE.observe(ctx)), ctx)
     return kernel_of(host, engine, cache_dir=cache_dir)

@@ -5,7 +5,7 @@
 """The digest of a disk image, most of which is holes: SHA-256 over its blocks that are not zero, each with its number.
 
 Reading 500 MiB of data takes a second; reading the 8 GiB of zeros around them would take half a minute. This module
-reads a file by itself, not through Host, whose `read` returns files whole.
+reads the file directly, since `Host.read` returns whole files.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def image_digest(path: str) -> str:
 
 
 def _data_blocks(descriptor: int, size: int) -> Iterator[int]:
-    """Numbers of the blocks that may hold something, rising."""
+    """Numbers of the blocks that may hold data, ascending."""
     following = 0
     while following * _BLOCK < size:
         try:

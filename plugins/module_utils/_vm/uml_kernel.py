@@ -2,21 +2,21 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a User Mode Linux kernel of our own is configured with, on top of `x86_64_defconfig` of arch/um.
+"""The configuration of our own User Mode Linux kernel, on top of `x86_64_defconfig` of arch/um.
 
 The kernels that Debian packages as user-mode-linux (6.1 to 6.12) have nf_tables without the families ip, ip6 and inet,
-so that kube-proxy's nftables mode cannot work in them. This one is built from Debian's kernel source, with everything
-a node needs in it and not as modules.
+so kube-proxy's nftables mode cannot work in them. Ours is built from Debian's kernel source, with everything a node
+needs built in.
 
-The source is the newest that Debian has for this release: from 6.16 on, programs of the guest can be caught by seccomp
-instead of ptrace (Documentation of `seccomp=` in `linux.uml --help`), which takes half the time for a system call.
+The source is the newest that Debian has for this release: from 6.16 on, User Mode Linux can trace the guest's programs by
+seccomp instead of ptrace (Documentation of `seccomp=` in `linux.uml --help`), which takes half the time for a system call.
 """
 
 from __future__ import annotations
 
 SUITE = "trixie-backports"
 SOURCE_PACKAGE = "linux-source"  # depends on the one that has the version in its name
-_WANTED = """
+_OPTIONS = """
     CGROUPS CGROUP_SCHED FAIR_GROUP_SCHED CFS_BANDWIDTH CGROUP_PIDS CGROUP_FREEZER CGROUP_DEVICE CGROUP_CPUACCT
     MEMCG BLK_CGROUP CGROUP_BPF SOCK_CGROUP_DATA NAMESPACES UTS_NS IPC_NS USER_NS PID_NS NET_NS
     BPF_SYSCALL POSIX_MQUEUE AUDIT FHANDLE SECCOMP SECCOMP_FILTER KEYS DEVTMPFS DEVTMPFS_MOUNT TMPFS
@@ -62,11 +62,11 @@ _WANTED = """
     UML_NET_VECTOR MCONSOLE BLK_DEV_UBD STDERR_CONSOLE HOSTFS MODULES MODULE_UNLOAD CRYPTO_SHA256
     CRYPTO_CRC32C XFRM XFRM_USER
 """
-ENABLED = tuple(_WANTED.split())
+ENABLED = tuple(_OPTIONS.split())
 DISABLED = ("DEBUG_INFO_DWARF_TOOLCHAIN_DEFAULT", "DEBUG_KERNEL", "DRM", "IPV6_SIT", "SOUND")
 
 
 def not_enabled(config: str) -> list[str]:
-    """The wanted options that a finished `.config` lacks, since it drops silently what it does not know. Pure."""
+    """The options that a finished `.config` lacks: unknown options are dropped silently. Pure."""
     lines = set(config.splitlines())
     return [name for name in ENABLED if f"CONFIG_{name}=y" not in lines]

@@ -4,10 +4,10 @@
 
 """Engine of `lab_vm`: the virtual machines of a lab, all in one execution.
 
-    STATE_DIR/engine.json, ssh_key, ssh_key.pub
-    STATE_DIR/vm1/vm.json, disk, disk.json, console.log, known_hosts
+    STATE_DIR/engine.json, ssh_key, ssh_key.pub, known_hosts
+    STATE_DIR/vm1/vm.json, disk, disk.json, host_key, host_key.pub, seed, console.log
 
-They are started one after the other and boot side by side; `verify` waits until every one answers ssh.
+They are started one after the other and boot in parallel; `verify` waits until all answer ssh.
 """
 
 from __future__ import annotations
@@ -17,21 +17,27 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, Optional, Union
 
-from .._core.engine import Finding, ResourceEngine
-from .._core.errors import BallastError, Problems
-from .._core.events import Progress
-from .._core.host import Host
-from .._core.kinds import BASE_KINDS, Kind, directory, fields, file
-from .._core.plan import ABSENT, Plan, Resource, State, Step, Value, plan_resources
-from .._core.wait import Impossible, Pending, Ready, wait
+from .._core.engine.context import Context
+from .._core.engine.engine import Finding, ResourceEngine
+from .._core.engine.events import Progress
+from .._core.engine.kinds import BASE_KINDS, Kind, directory, fields, file
+from .._core.engine.plan import ABSENT, Plan, Resource, State, Value
+from .._core.engine.wait import Impossible, Pending, Ready, wait
+from .._core.host.host import Host
+from .._core.host.processes import has_ended
+from .._core.host.tables import read_meminfo
+from .._core.text.errors import BallastError, Problems
+from .._core.text.json_text import parse_json
 from .build import require_tools
-from .engines import ENGINES, Engine, Kernel, Machine, command
+from .engines import ENGINES, Engine, Kernel, Machine, command, files_of
 from .image import is_whole
 from .kinds import (
     DiskKind,
+    HostKeyKind,
+    KnownHostsKind,
     MachineKind,
     SshKeyKind,
     TapKind,
@@ -39,7 +45,7 @@ from .kinds import (
     console_path,
     console_tail,
     definition_of,
-    has_ended,
+    host_key_path,
     known_hosts_path,
     process_of,
     ssh_command,
@@ -47,42 +53,39 @@ from .kinds import (
     ssh_options,
 )
 from .messages import MESSAGES
-from .model import VmDesired
+from .model import VmRequest
 from .probe import Choice, choose, ensure_kernel, kernel_of
 from .sparse import image_digest
 
-_DISK_FREE_MIB = 1024  # per machine that is made: what a node writes in its first minutes
+_DISK_FREE_MIB = 1024  # per new machine: a node writes that much in its first minutes
 
 
-@dataclass(frozen=True)
-class VmState(State):
-    choice: Choice = Choice(engine="uml", why="", probed=False)
-    kernel: Kernel = Kernel(modules="")
-
-
-class VmEngine(ResourceEngine[VmDesired]):
+class VmEngine(ResourceEngine[VmRequest]):
     name = "vm"
 
     def __init__(self, digest: Callable[[str], str] = image_digest) -> None:
         self.kinds: Mapping[str, Kind] = {
             **BASE_KINDS,
             "ssh-key": SshKeyKind(),
+            "host-key": HostKeyKind(),
+            "known-hosts": KnownHostsKind(),
             "tap": TapKind(),
             "disk": DiskKind(digest),
             "machine": MachineKind(),
         }
 
-    def resources(self, desired: VmDesired) -> list[Resource]:
-        """Kinds and targets; the values depend on the engine, which `observe` finds out."""
-        return self._resources(desired, VmState(recorded=(), values={}))
-
-    def _resources(self, desired: VmDesired, state: VmState) -> list[Resource]:
+    def wanted(self, ctx: Context[VmRequest]) -> list[Resource]:
+        """The engine of the machines and their kernel depend on this machine."""
+        desired, host = ctx.desired, ctx.host
         if not desired.present:
             return []
-        engine = desired.engines[state.choice.engine]
-        chosen = json.dumps({"engine": engine.name, "why": state.choice.why}) + "\n"
-        found: list[Resource] = [
-            file(os.path.join(desired.state_dir, "engine.json"), chosen, group="engine"),
+        choice = _choose(desired, host)
+        engine = desired.engines[choice.engine]
+        kernel = kernel_of(host, engine, cache_dir=desired.cache_dir)
+        text = json.dumps({"engine": engine.name, "why": choice.why}) + "\n"
+        addresses = {machine.address.split("/")[0]: machine.name for machine in desired.machines}
+        return [
+            file(os.path.join(desired.state_dir, "engine.json"), text, group="engine"),
             Resource(
                 kind="ssh-key",
                 target=ssh_key_path(desired.state_dir),
@@ -90,88 +93,102 @@ class VmEngine(ResourceEngine[VmDesired]):
                 title="ssh key",
                 group="engine",
             ),
+            *(part for machine in desired.machines for part in _machine(desired, machine, engine, kernel)),
+            Resource(
+                kind="known-hosts",
+                target=known_hosts_path(desired.state_dir),
+                value={"machines": addresses, "owner": desired.key_owner, "mode": 0o600},
+                title="ssh host keys",
+                group="engine",
+            ),
         ]
-        for machine in desired.machines:
-            found += _machine(desired, machine, engine, state.kernel)
-        return found
 
-    def observe(self, desired: VmDesired, host: Host) -> VmState:
-        seen = super().observe(desired, host)
-        if not desired.present:
-            return VmState(recorded=seen.recorded, values=seen.values)
-        recorded = _chosen(host, desired.state_dir)
-        choice = choose(
-            host,
-            desired.engines,
-            asked=desired.engine,
-            recorded=str(recorded.get("engine", "")),
-            image=desired.image,
-            cache_dir=desired.cache_dir,
-        )
-        if recorded.get("engine") == choice.engine:  # why it was chosen then stays said
-            choice = Choice(engine=choice.engine, why=str(recorded["why"]), probed=choice.probed)
-        kernel = kernel_of(host, desired.engines[choice.engine], cache_dir=desired.cache_dir)
-        return VmState(recorded=seen.recorded, values=seen.values, choice=choice, kernel=kernel)
-
-    def plan(self, desired: VmDesired, state: State) -> Plan:
-        if not isinstance(state, VmState):
-            raise TypeError(state)
+    def plan(self, desired: VmRequest, state: State) -> Plan:
         if desired.present:
             _refuse_loss(desired, state)
-        return plan_resources(self._resources(desired, state), state, policy=self.policy)
+        return super().plan(desired, state)
 
-    def apply(self, plan: Plan, desired: VmDesired, host: Host, progress: Progress) -> tuple[Step, ...]:
+    def apply(self, plan: Plan, ctx: Context[VmRequest]) -> Plan:
+        desired, host = ctx.desired, ctx.host
         starting = [step.target for step in plan.steps if step.kind == "machine" and _runs(step.after)]
         making = [step.target for step in plan.steps if step.kind == "disk" and step.after != ABSENT]
         if starting or making:
-            engine = desired.engines[_engine_of(plan) or str(_chosen(host, desired.state_dir)["engine"])]
+            engine = desired.engines[_engine_of(plan) or str(_read_choice(host, desired.state_dir)["engine"])]
             preflight(host, desired, engine, starting=len(starting), making=len(making))
-            progress.started("engine", f"kernel for {engine.name}")
+            ctx.progress.started("engine", f"kernel for {engine.name}")
             ensure_kernel(host, engine, cache_dir=desired.cache_dir)
         for step in plan.steps:
-            # All are asked before the first is waited for, so that they end side by side.
+            # Before the first wait for an end, so that they power off in parallel.
             if step.kind == "machine" and step.after != ABSENT and _runs(step.before):
-                progress.started(step.group, f"power off {os.path.basename(step.target)}")
+                ctx.progress.started(step.group, f"power off {os.path.basename(step.target)}")
                 ask_to_power_off(host, step.target, fields(step.before))
-        return super().apply(plan, desired, host, progress)
+        return super().apply(plan, ctx)
 
-    def verify(self, desired: VmDesired, host: Host, progress: Progress) -> list[Finding]:
-        """Wait until every machine answers ssh and runs a command; end at once when one has died."""
+    def verify(self, ctx: Context[VmRequest]) -> list[Finding]:
+        """Waits until every machine answers ssh and runs a command. Fails at once when a machine has ended."""
+        desired = ctx.desired
         if not desired.running:
             return []
         over = threading.Event()
         with ThreadPoolExecutor(max_workers=max(1, len(desired.machines))) as pool:
-            waits = [pool.submit(_wait_ready, host, progress, machine, over) for machine in desired.machines]
+            waits = [pool.submit(_wait_ready, ctx.host, ctx.progress, machine, over) for machine in desired.machines]
             try:
                 for done in waits:
                     done.result()
             finally:
                 over.set()
-        return [finding for machine in desired.machines for finding in _limits(host, machine)]
+        return [finding for machine in desired.machines for finding in _cpu_warnings(ctx.host, machine)]
 
-    def report(self, desired: VmDesired, host: Host) -> dict[str, object]:
-        chosen = _chosen(host, desired.state_dir)
+    def report(self, ctx: Context[VmRequest]) -> dict[str, object]:
+        desired, host = ctx.desired, ctx.host
+        chosen = _read_choice(host, desired.state_dir)
         names = host.listdir(desired.state_dir)
-        found = [_described(host, os.path.join(desired.state_dir, name)) for name in names]
+        machines = [_describe(host, os.path.join(desired.state_dir, name)) for name in names]
         return {
             "engine": chosen.get("engine", ""),
             "why": chosen.get("why", ""),
             "ssh_key": ssh_key_path(desired.state_dir) if chosen else "",
-            "vms": [row for row in found if row],
+            "vms": [row for row in machines if row],
         }
 
 
-def _machine(desired: VmDesired, machine: Machine, engine: Engine, kernel: Kernel) -> list[Resource]:
+def _choose(desired: VmRequest, host: Host) -> Choice:
+    recorded = _read_choice(host, desired.state_dir)
+    choice = choose(
+        host,
+        desired.engines,
+        requested=desired.engine,
+        recorded=str(recorded.get("engine", "")),
+        image=desired.image,
+        cache_dir=desired.cache_dir,
+    )
+    if recorded.get("engine") != choice.engine:
+        return choice
+    return replace(choice, why=str(recorded["why"]))  # the reason from when it was chosen
+
+
+def _machine(desired: VmRequest, machine: Machine, engine: Engine, kernel: Kernel) -> list[Resource]:
     group = f"virtual machine {machine.name}"
     value: Value = {
         "engine": engine.name,
         "address": machine.address.split("/")[0],
         "command": command(engine, machine, kernel),
+        "uid": machine.uid,
+        "tap": machine.tap,
+        "files": list(files_of(machine, kernel)),
+        "memory_mib": machine.memory_mib,
         "running": desired.running,
     }
     form = "cow" if engine.name == "uml" else "qcow2"
     return [
         directory(machine.directory, mode=0o700, group=group),
+        Resource(
+            kind="host-key",
+            target=host_key_path(machine.directory),
+            value={"type": "ed25519", "owner": machine.uid},
+            title=f"ssh host key of {machine.name}",
+            group=group,
+        ),
         Resource(
             kind="tap",
             target=machine.tap,
@@ -182,7 +199,7 @@ def _machine(desired: VmDesired, machine: Machine, engine: Engine, kernel: Kerne
         Resource(
             kind="disk",
             target=machine.disk,
-            value={"image": desired.image, "format": form},
+            value={"image": desired.image, "format": form, "owner": machine.uid},
             title=f"disk of {machine.name}",
             group=group,
         ),
@@ -190,9 +207,9 @@ def _machine(desired: VmDesired, machine: Machine, engine: Engine, kernel: Kerne
     ]
 
 
-def _chosen(host: Host, state_dir: str) -> dict[str, Any]:
+def _read_choice(host: Host, state_dir: str) -> dict[str, Any]:
     data = host.read(os.path.join(state_dir, "engine.json"))
-    return json.loads(data) if data else {}
+    return parse_json(data) if data else {}
 
 
 def _engine_of(plan: Plan) -> str:
@@ -206,17 +223,17 @@ def _runs(value: Value) -> bool:
     return value != ABSENT and bool(fields(value)["running"])
 
 
-def _refuse_loss(desired: VmDesired, state: VmState) -> None:
-    """Another engine cannot read a machine's disk, and another image does not fit below it."""
+def _refuse_loss(desired: VmRequest, state: State) -> None:
+    """Refuses changes that lose data: another engine cannot read a machine's disk, and it needs its original image."""
     problems: list[BallastError] = []
+    values = {resource.key: resource.value for resource in state.wanted}
     for machine in desired.machines:
+        engine = fields(values[("machine", machine.directory)])["engine"]
         there = state.values[("disk", machine.disk)]
         made = state.values[("machine", machine.directory)]
-        if made != ABSENT and fields(made)["engine"] != state.choice.engine:
+        if made != ABSENT and fields(made)["engine"] != engine:
             before = fields(made)["engine"]
-            problems.append(
-                MESSAGES.error("vm-engine-changed", path=desired.state_dir, before=before, after=state.choice.engine)
-            )
+            problems.append(MESSAGES.error("vm-engine-changed", path=desired.state_dir, before=before, after=engine))
             break
         if there != ABSENT and fields(there)["image"] != desired.image:
             before = fields(there)["image"]
@@ -224,8 +241,8 @@ def _refuse_loss(desired: VmDesired, state: VmState) -> None:
     Problems.raise_if(problems)
 
 
-def preflight(host: Host, desired: VmDesired, engine: Engine, *, starting: int, making: int) -> None:
-    """What this machine lacks to start so many machines and make so many disks, all of it at once."""
+def preflight(host: Host, desired: VmRequest, engine: Engine, *, starting: int, making: int) -> None:
+    """Raises everything that this host lacks to start and make so many machines, together."""
     problems: list[BallastError] = []
     try:
         require_tools(host, engine.tools)
@@ -237,46 +254,39 @@ def preflight(host: Host, desired: VmDesired, engine: Engine, *, starting: int, 
         problems.append(MESSAGES.error("vm-no-bridge", bridge=desired.bridge))
     if not is_whole(host, os.path.dirname(desired.image)):
         problems.append(MESSAGES.error("vm-image-missing", path=desired.image))
-    wanted = starting * max((machine.memory_mib for machine in desired.machines), default=0)
+    memory = starting * max((machine.memory_mib for machine in desired.machines), default=0)
     free = available_memory_mib(host)
-    if wanted > free:
-        problems.append(MESSAGES.error("vm-memory", wanted=wanted, free=free))
-    if engine.memory_in_shm and wanted > host.free_bytes("/dev/shm") // 2**20:
-        free = host.free_bytes("/dev/shm") // 2**20
-        problems.append(MESSAGES.error("vm-shared-memory", wanted=wanted, free=free))
+    if memory > free:
+        problems.append(MESSAGES.error("vm-memory", needed=memory, free=free))
     disk, disk_free = making * _DISK_FREE_MIB, host.free_bytes(desired.state_dir) // 2**20
     if disk > disk_free:
-        problems.append(MESSAGES.error("vm-disk", path=desired.state_dir, wanted=disk, free=disk_free))
+        problems.append(MESSAGES.error("vm-disk", path=desired.state_dir, needed=disk, free=disk_free))
     Problems.raise_if(problems)
 
 
 def available_memory_mib(host: Host) -> int:
-    for line in (host.read("/proc/meminfo") or b"").decode().splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) // 1024
-    return 0
+    return read_meminfo(host).get("MemAvailable", 0) // 2**20
 
 
 def _wait_ready(host: Host, progress: Progress, machine: Machine, over: threading.Event) -> None:
     definition = definition_of(host, machine.directory)
-    pid = process_of(host, machine.directory)
+    process = process_of(host, machine.directory)
     subject = f"virtual machine {machine.name}"
-    if definition is None or pid is None:
+    if definition is None or process is None:
         over.set()
-        raise _died(host, machine)
+        raise _death(host, machine)
     engine = ENGINES[str(definition["engine"])]
     argv = ssh_command(machine.directory, str(definition["address"]), ["true"], seconds=engine.login_seconds)
     deadline = host.monotonic() + engine.ready_seconds
 
     def probe() -> Union[Ready[None], Pending, Impossible]:
-        if has_ended(host, pid):
+        if has_ended(host, process):
             over.set()
-            raise _died(host, machine)
+            raise _death(host, machine)
         if over.is_set():
             return Impossible("no longer waited for")
         answer = host.run(argv, timeout=2 * engine.login_seconds, check=False)
         if answer.status == 0:
-            _open_known_hosts(host, known_hosts_path(machine.directory))
             return Ready(None)
         reason = (answer.stderr.strip().splitlines() or ["ssh gave no reason"])[-1]
         if host.monotonic() > deadline:
@@ -294,29 +304,22 @@ def _wait_ready(host: Host, progress: Progress, machine: Machine, over: threadin
     progress.done(subject, f"answers ssh at {definition['address']}")
 
 
-def _open_known_hosts(host: Host, path: str) -> None:
-    """ssh keeps to its user what is public, and what Ansible of another user reads."""
-    found = host.stat(path)
-    if found is not None and found.mode != 0o644:
-        host.run(["chmod", "0644", path], timeout=10)
-
-
-def _died(host: Host, machine: Machine) -> BallastError:
+def _death(host: Host, machine: Machine) -> BallastError:
     tail = console_tail(host, machine.directory)
     return MESSAGES.error("vm-died", found=tail, name=machine.name, console=machine.console)
 
 
-def _limits(host: Host, machine: Machine) -> list[Finding]:
+def _cpu_warnings(host: Host, machine: Machine) -> list[Finding]:
     definition = definition_of(host, machine.directory)
     engine = ENGINES[str(definition["engine"])] if definition else None
     if engine is None or machine.cpus <= engine.max_cpus:
         return []
-    told = MESSAGES.error("vm-one-cpu", most=engine.max_cpus, wanted=machine.cpus, engine=engine.name)
+    warning = MESSAGES.error("vm-one-cpu", most=engine.max_cpus, cpus=machine.cpus, engine=engine.name)
     subject = f"virtual machine {machine.name}"
-    return [Finding(id=told.id, subject=subject, text=told.text, remedy=told.remedy, blocking=False)]
+    return [Finding(id=warning.id, subject=subject, text=warning.text, remedy=warning.remedy, blocking=False)]
 
 
-def _described(host: Host, place: str) -> Optional[dict[str, object]]:
+def _describe(host: Host, place: str) -> Optional[dict[str, object]]:
     definition = definition_of(host, place)
     if definition is None:
         return None
@@ -324,8 +327,8 @@ def _described(host: Host, place: str) -> Optional[dict[str, object]]:
         "name": os.path.basename(place),
         "address": definition["address"],
         "engine": definition["engine"],
-        "running": (pid := process_of(host, place)) is not None,
-        "pid": pid or 0,
+        "running": (process := process_of(host, place)) is not None,
+        "pid": 0 if process is None else process.pid,
         "console": console_path(place),
         "ssh_arguments": " ".join(ssh_options(place)),
     }

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._plane.profiles import PROFILES
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.profiles.profiles import PROFILES
 from tests.integration import plane_lab
 from tests.integration.plane_client import Client
 from tests.integration.plane_lab import Plane

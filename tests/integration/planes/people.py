@@ -8,8 +8,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
-from ansible_collections.ballast.kube.plugins.module_utils._plane.pki import CLIENT, Certificate, CertificateKind
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.pki.pki import (
+    CLIENT,
+    Certificate,
+    CertificateKind,
+)
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
 from tests.integration.plane_client import Client
 from tests.integration.plane_lab import Plane
 
@@ -53,4 +58,4 @@ def allow(admin: Client, namespace: str, user: str, *, name: str, verbs: list[st
 
 def _write(certificate: Certificate) -> None:
     wanted = certificate.resource(group="")
-    CertificateKind().write(LocalHost(), wanted.target, wanted.value, None)
+    CertificateKind().write(Context(None, LocalHost()), wanted.target, wanted.value, None)

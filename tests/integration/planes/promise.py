@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._plane.profiles import PROFILES
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.profiles.profiles import PROFILES
 from tests.integration.plane_lab import VERSION
 
 MINOR = int(VERSION.split(".")[1])

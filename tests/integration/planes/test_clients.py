@@ -77,7 +77,7 @@ def test_kubectl_says_what_may_be_done(plane: Plane, namespace: str) -> None:
     plane.kubectl("wait", here, "--for=create", "rolebinding/readers", "--timeout=60s")
     assert may("get", "secrets", here, "--as=nobody") == "yes"
     assert may("list", "secrets", here, "--as=nobody") == "no"
-    assert "kubernetes-admin" in plane.kubectl("auth", "whoami").stdout
+    assert "ballast:admin" in plane.kubectl("auth", "whoami").stdout
 
 
 @of_generic

@@ -14,10 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
-from ansible_collections.ballast.kube.plugins.module_utils._plane.etcd import etcd_client
-from ansible_collections.ballast.kube.plugins.module_utils._plane.info.controllers import running_controllers
-from ansible_collections.ballast.kube.plugins.module_utils._plane.profiles import compose
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.info.controllers import (
+    read_running_controllers,
+)
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.processes.etcd import etcd_client
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.profiles.profiles import compose
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
 from tests.integration import processes
 from tests.integration.plane_client import Client, eventually
 from tests.integration.plane_lab import VERSION, Plane
@@ -68,7 +70,7 @@ def test_the_openapi_of_each_group_is_complete(admin: Client) -> None:
 
 def test_controllers_are_those_whose_resources_are_served(plane: Plane) -> None:
     profile = str(plane.params["profile"])
-    found = running_controllers(LocalHost(), plane.record)
+    found = read_running_controllers(LocalHost(), plane.record)
     assert found is not None
     if profile == FULL:
         assert sorted(controllers(profile) - set(found)) == []

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.ballast.kube.plugins.action.kubelet_instance import ActionModule
-from ansible_collections.ballast.kube.plugins.module_utils._core.events import DONE, STARTED, Event
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import DONE, STARTED, Event
 from ansible_collections.ballast.kube.plugins.plugin_utils import relay
 
 THERE = "/var/lib/ballast/lab/nodes/events.jsonl"

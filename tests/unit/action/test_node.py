@@ -15,8 +15,8 @@ from typing import Any, Optional
 import pytest
 
 from ansible_collections.ballast.kube.plugins.action.node import DIGEST, ActionModule
-from ansible_collections.ballast.kube.plugins.module_utils._ansible.kept import MISSING, PARAMETER
-from ansible_collections.ballast.kube.plugins.module_utils._core.names import ENGINES_DIRECTORY
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.engine_cache.start import MISSING, PARAMETER
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.names import ENGINES_DIRECTORY
 
 PRESENT: dict[str, Any] = {"image_pulls": {"max_parallel_image_pulls": 4}}
 ABSENT: dict[str, Any] = {"image_pulls": {"state": "absent"}, "image_pull_proxy": {"state": "absent"}}

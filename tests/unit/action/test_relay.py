@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.events import DONE, WAITING, Event
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import DONE, WAITING, Event
 from ansible_collections.ballast.kube.plugins.plugin_utils import relay
 from ansible_collections.ballast.kube.plugins.plugin_utils.relay import Relay, relayed
 from tests.unit.fakes import ListSink

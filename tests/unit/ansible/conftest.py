@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 from ansible.module_utils.testing import patch_module_args
 
-from ansible_collections.ballast.kube.plugins.module_utils._core import engines
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.engine_cache import store as engines
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
 from tests.unit.ansible.toy import Ran
 
 
@@ -35,6 +36,12 @@ def engines_directory(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyt
     monkeypatch.setattr(engines, "STATE_DIRECTORY", str(top / "state"))
     monkeypatch.setattr(engines, "ENGINES_DIRECTORY", str(top / "engines"))
     return top / "engines"
+
+
+@pytest.fixture(autouse=True)
+def _root(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever runs these tests."""
+    monkeypatch.setattr(LocalHost, "is_root", lambda _self: True)
 
 
 @pytest.fixture

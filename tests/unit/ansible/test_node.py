@@ -19,14 +19,14 @@ import pytest
 import yaml
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible import run as loop
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import Host
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Host
+from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy import switch
 from ansible_collections.ballast.kube.plugins.module_utils._node.features import FEATURES
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration import switch
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.installation import INSTALLATION
 from ansible_collections.ballast.kube.plugins.modules import image_pull_proxy, image_pulls, kube_proxy, node
 from tests.unit.ansible.toy import Ran
 from tests.unit.fakes import FakeHost
-from tests.unit.proxy.migration import fake_node as proxy_node
+from tests.unit.kube_proxy import fake_node as proxy_node
 from tests.unit.pulls.deployment import machine as proxy_machine
 from tests.unit.pulls.node import fake_node as pulls_node
 
@@ -63,8 +63,8 @@ CASES: dict[str, tuple[Callable[[], FakeHost], dict[str, Any]]] = {
 def on(started: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
     """Starts a module on a machine in memory, without what that has not: files of progress, rules to look at."""
     monkeypatch.setattr(loop, "FileSink", lambda _path: loop.NullSink())
-    monkeypatch.setattr(type(FEATURES["kube_proxy"].engine), "require", lambda _self, _desired, _host: None)
-    monkeypatch.setattr(switch, "differences", lambda *_arguments, **_options: [])
+    monkeypatch.setattr(type(FEATURES["kube_proxy"].engine), "require", lambda _self, _ctx: None)
+    monkeypatch.setattr(switch, "compare_rules", lambda *_arguments, **_options: [])
 
     def run(machine: Host, module: Any, /, **params: Any) -> Ran:
         monkeypatch.setattr(loop, "LocalHost", lambda: machine)
@@ -123,6 +123,16 @@ def test_limits_of_a_proxy_that_is_not_there_yet_are_refused_in_check_mode_as_by
     assert found.message == f"image_pulls: {alone.message}"
     assert (found.result["id"], found.result["image_pull_proxy"]["changed"]) == ("pulls-node-no-proxy", True)
     assert host.effects == []
+
+
+def test_no_feature_is_begun_on_a_node_that_a_distribution_manages(on: Callable[..., Ran]) -> None:
+    """The pull proxy would be installed, and no kubelet could be pointed at it."""
+    host = a_pulls_node()
+    host.given_process(("/usr/local/bin/k3s", "server"))
+    pulls = {"image_service_endpoint": ENDPOINT}
+    ran = on(host, node, image_pull_proxy=CASES["image_pull_proxy"][1], image_pulls=pulls)
+    assert (ran.result["id"], host.effects) == ("pulls-node-rancher", [])
+    assert ran.message.startswith("image_pulls: k3s runs the kubelet of this node")
 
 
 def test_errors_of_input_of_all_features_are_told_at_once(on: Callable[..., Ran]) -> None:

@@ -10,16 +10,19 @@ import json
 import os
 import signal
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible import run as loop
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import HostError, UserError
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import Host
-from ansible_collections.ballast.kube.plugins.module_utils._core.kinds import BASE_KINDS
-from tests.unit.ansible.toy import SPEC, Ran, Toy, Wanted, feature, paths
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.feature import from_options
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.kinds import BASE_KINDS
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Host
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import HostError, UserError
+from tests.unit.ansible.toy import SPEC, Ran, Toy, Wanted, desired, feature, paths
 
 
 @pytest.fixture
@@ -53,6 +56,38 @@ def test_check_mode_has_no_effect_and_tells_the_same_steps(ran: Callable[..., Ra
     done = ran(lambda: loop.run(feature()))
     assert planned.result["steps"] == done.result["steps"]
     assert ran(lambda: loop.run(feature()), _ansible_check_mode=True).result["changed"] is False
+
+
+def test_a_run_reports_what_it_did_where_another_run_came_in_between(
+    ran: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The plan that is carried out is made under the lock: with the work done by then, nothing is changed and nothing is said to be."""
+
+    def other_run(self: Toy, ctx: Context[Wanted]) -> None:
+        self.apply(self.plan(ctx.desired, self.observe(ctx)), ctx)
+
+    monkeypatch.setattr(Toy, "require", other_run)
+    found = ran(lambda: loop.run(feature()), _ansible_diff=True)
+    assert (tmp_path / "made/a").read_text() == "one"
+    assert (found.result["changed"], found.result["steps"], found.result["diff"]) == (False, [], [])
+
+
+def test_a_run_reports_the_part_that_another_run_left_to_it(
+    ran: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran(lambda: loop.run(feature()))
+
+    def other_run(self: Toy, ctx: Context[Wanted]) -> None:
+        absent = Context(replace(ctx.desired, present=False), ctx.host)
+        self.apply(self.plan(absent.desired, self.observe(absent)), absent)
+
+    monkeypatch.setattr(Toy, "require", other_run)
+    found = ran(lambda: loop.run(feature()), content="two")
+    assert [f"{step['verb']} {step['kind']}" for step in found.result["steps"]] == [
+        "make directory",
+        "make file",
+        "make file",
+    ]
 
 
 def test_a_difference_shows_contents_but_not_those_of_private_files(ran: Callable[..., Ran]) -> None:
@@ -98,7 +133,7 @@ def test_a_blocking_finding_fails_the_run_and_keeps_what_was_done(ran: Callable[
 def test_a_report_that_cannot_be_read_does_not_hide_what_was_found(
     ran: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def unreadable(self: Toy, desired: Wanted, host: Host) -> dict[str, object]:
+    def unreadable(self: Toy, ctx: Context[Wanted]) -> dict[str, object]:
         raise HostError("not to be read", id="toy-unread")
 
     monkeypatch.setattr(Toy, "report", unreadable)
@@ -120,7 +155,7 @@ def test_a_step_that_fails_says_which_and_that_the_rest_stays(ran: Callable[...,
     (tmp_path / "made/a").rmdir()
 
     class Failing(type(BASE_KINDS["file"])):  # type: ignore[misc]
-        def write(self, host: Host, target: str, after: object, before: object) -> None:
+        def write(self, ctx: Context[Any], target: str, after: object, before: object) -> None:
             raise HostError("no space", id="toy-full")
 
     engine = Toy()
@@ -134,7 +169,7 @@ def test_a_step_that_fails_says_which_and_that_the_rest_stays(ran: Callable[...,
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_an_interrupt_in_a_step_is_told_as_a_state(ran: Callable[..., Ran], number: signal.Signals) -> None:
     class Interrupted(type(BASE_KINDS["file"])):  # type: ignore[misc]
-        def write(self, host: Host, target: str, after: object, before: object) -> None:
+        def write(self, ctx: Context[Any], target: str, after: object, before: object) -> None:
             os.kill(os.getpid(), number)
 
     engine = Toy()
@@ -197,10 +232,11 @@ def test_kept_engines_go_with_the_last_thing_of_ours(
 
 
 def test_the_reading_twin_changes_nothing(ran: Callable[..., Ran], tmp_path: Path) -> None:
-    found = ran(lambda: loop.run_info(feature()))
+    read = loop.report_of(Toy(), from_options(desired))
+    found = ran(lambda: loop.run_info(SPEC, read))
     assert (found.result["changed"], found.result["there"], set(found.result["seconds"])) == (False, False, {"report"})
     assert paths(tmp_path) == []
-    assert ran(lambda: loop.run_info(feature()), mood="wrong").status == 1
+    assert ran(lambda: loop.run_info(SPEC, read), mood="wrong").status == 1
 
 
 def read(host: Host, params: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -211,7 +247,7 @@ def read(host: Host, params: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def test_a_module_without_an_engine_reads_or_acts(ran: Callable[..., Ran], tmp_path: Path) -> None:
-    found = ran(lambda: loop.run_reading(SPEC, read), mood="fine")
+    found = ran(lambda: loop.run_info(SPEC, read), mood="fine")
     assert (found.result["changed"], found.result["mood"]) == (False, "fine")
     (tmp_path / "state/acted").rmdir()
     planned = ran(lambda: loop.run_task(SPEC, read), _ansible_check_mode=True)
@@ -219,6 +255,63 @@ def test_a_module_without_an_engine_reads_or_acts(ran: Callable[..., Ran], tmp_p
     assert not (tmp_path / "state/acted").exists()
     assert ran(lambda: loop.run_task(SPEC, read), mood="fine").result["mood"] == "fine"
     assert (tmp_path / "state/acted").exists()
-    for start in (loop.run_reading, loop.run_task):
+    for start in (loop.run_info, loop.run_task):
         failed = ran(lambda start=start: start(SPEC, read), mood="lacking")
         assert (failed.status, failed.result["id"]) == (1, "toy-none")
+
+
+CANARY = "c4n4ry-Xy7"
+
+
+def test_a_secret_in_a_file_that_others_may_read_is_in_no_difference(ran: Callable[..., Ran]) -> None:
+    config = f'server = "https://u:{CANARY}@r.test"\n[auth]\n  password = "{CANARY}"\n  mode = "a"\n'
+    ran(lambda: loop.run(feature()), content=config)
+    found = ran(lambda: loop.run(feature()), _ansible_diff=True, content=config.replace('"a"', '"b"'))
+    assert CANARY not in json.dumps(found.result["diff"])
+    assert 'mode = "b"' in found.result["diff"][0]["after"]
+
+
+def test_a_secret_in_what_failed_is_in_no_answer_and_no_event(ran: Callable[..., Ran], tmp_path: Path) -> None:
+    engine = Toy()
+
+    def refuse() -> None:
+        raise HostError(f"curl http://u:{CANARY}@proxy/", id="toy-refused", found=f"Authorization: Bearer {CANARY}")
+
+    engine.during = refuse
+    found = ran(lambda: loop.run(feature(engine=engine)))
+    assert found.status == 1
+    assert CANARY not in json.dumps(found.result)
+    assert "curl http://(redacted)@proxy/" in found.message
+    assert CANARY not in (tmp_path / "state/events.jsonl").read_text()
+
+
+def test_what_a_module_reads_is_redacted_unless_it_is_what_was_asked_for(started: Callable[..., Ran]) -> None:
+    def read(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
+        return {"rows": [{"url": f"http://u:{CANARY}@h/", "token": CANARY}]}
+
+    assert CANARY not in json.dumps(started(lambda: loop.run_info({}, read)).result)
+    assert CANARY not in json.dumps(started(lambda: loop.run_task({}, read)).result)
+    assert CANARY in json.dumps(started(lambda: loop.run_info({}, read, secret=True)).result)
+
+
+@pytest.mark.parametrize("start", ["run", "run_info", "run_task"])
+def test_a_mistake_of_ours_has_a_stable_id_and_keeps_its_traceback_in_the_log(
+    ran: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, start: str
+) -> None:
+    logged: list[str] = []
+
+    def broken(*_arguments: object) -> Any:
+        raise ValueError(f"token={CANARY}")
+
+    monkeypatch.setattr(loop.AnsibleModule, "log", lambda _module, text, **_options: logged.append(text))
+    monkeypatch.setattr(Toy, "observe", broken)
+    starts = {
+        "run": lambda: loop.run(feature()),
+        "run_info": lambda: loop.run_info(SPEC, broken),
+        "run_task": lambda: loop.run_task(SPEC, broken),
+    }
+    failed = ran(starts[start])
+    assert (failed.status, failed.result["id"]) == (1, "core-bug")
+    assert "report it with its traceback" in failed.message
+    assert any("in broken" in text and "ValueError" in text for text in logged)
+    assert CANARY not in json.dumps([logged, failed.result])

@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible import run as loop
-from ansible_collections.ballast.kube.plugins.module_utils._core import engines
-from ansible_collections.ballast.kube.plugins.module_utils._core.plan import Plan
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.engine_cache import store as engines
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.feature import from_options
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import Plan
 from tests.unit.ansible.toy import Ran, Toy, feature, paths
 
 NAMES = ("one", "two", "three")
@@ -114,7 +115,9 @@ def test_an_unknown_option_of_a_feature_is_refused_by_name(machine: Machine, tmp
 
 def test_what_is_required_of_a_feature_is_required_of_its_option(started: Callable[..., Ran], tmp_path: Path) -> None:
     spec = {"state": {"type": "str", "default": "present"}, "content": {"type": "str"}}
-    strict = loop.Feature("toy", spec, desired=dict, engine=Toy(), required_if=[("state", "present", ("content",))])
+    strict = loop.Feature(
+        "toy", spec, desired=from_options(dict), engine=Toy(), required_if=[("state", "present", ("content",))]
+    )
     found = started(lambda: loop.run_features({"one": strict}), one={})
     assert (found.status, "content found in one" in found.message) == (1, True)
 
@@ -167,7 +170,8 @@ def test_a_fault_of_ours_does_not_hide_what_was_done(machine: Machine, monkeypat
     monkeypatch.setattr(machine.engines["two"], "verify", broken)
     found = machine(one={}, two={}, three={})
     assert (found.status, found.result["one"]["changed"]) == (1, True)
-    assert found.message.startswith("two: ValueError('ours')")
+    assert found.message.startswith("two: a mistake in ballast.kube ended the run\n  found: ValueError('ours')")
+    assert found.result["id"] == "core-bug"
 
 
 def test_an_interrupt_is_told_of_the_feature_at_work(machine: Machine) -> None:
@@ -193,8 +197,8 @@ def test_what_is_taken_away_comes_last_and_in_reverse(
 ) -> None:
     begun: list[str] = []
 
-    def told(name: str, engine: Toy) -> Callable[[Plan], dict[str, object]]:
-        plain = engine.told
+    def as_result(name: str, engine: Toy) -> Callable[[Plan], dict[str, object]]:
+        plain = engine.as_result
 
         def noting(plan: Plan) -> dict[str, object]:
             begun.append(name)
@@ -203,7 +207,7 @@ def test_what_is_taken_away_comes_last_and_in_reverse(
         return noting
 
     for name, engine in machine.engines.items():
-        monkeypatch.setattr(engine, "told", told(name, engine))
+        monkeypatch.setattr(engine, "as_result", as_result(name, engine))
     machine(**{name: {"state": "absent"} if name in absent else {} for name in NAMES})
     assert begun == order
 

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any, Optional
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible import run as loop
-from ansible_collections.ballast.kube.plugins.module_utils._core.engine import Finding, ResourceEngine
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import HostError, Problems, UserError
-from ansible_collections.ballast.kube.plugins.module_utils._core.events import Progress
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import Host
-from ansible_collections.ballast.kube.plugins.module_utils._core.kinds import BASE_KINDS, Kind, directory, file
-from ansible_collections.ballast.kube.plugins.module_utils._core.plan import Resource
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.engine import Finding, ResourceEngine
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.feature import from_options
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.kinds import BASE_KINDS, Kind, directory, file
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import Resource
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import HostError, Problems, UserError
 
 SPEC = {
     "state_dir": {"type": "path", "required": True},
@@ -52,7 +52,8 @@ class Toy(ResourceEngine[Wanted]):
     mood = ""
     during: Optional[Callable[[], None]] = None
 
-    def resources(self, desired: Wanted) -> list[Resource]:
+    def wanted(self, ctx: Context[Wanted]) -> list[Resource]:
+        desired = ctx.desired
         if not desired.present:
             return []
         return [
@@ -61,11 +62,11 @@ class Toy(ResourceEngine[Wanted]):
             file(f"{desired.place}/b.key", desired.key, mode=0o600, group="node n1"),
         ]
 
-    def require(self, desired: Wanted, host: Host) -> None:
+    def require(self, ctx: Context[Wanted]) -> None:
         if self.mood == "lacking":
             raise HostError("no such tool", id="toy-lacks", found="nothing", remedy="install it")
 
-    def verify(self, desired: Wanted, host: Host, progress: Progress) -> list[Finding]:
+    def verify(self, ctx: Context[Wanted]) -> list[Finding]:
         if self.during is not None:
             self.during()
         if self.mood not in ("blocking", "warning"):
@@ -74,11 +75,11 @@ class Toy(ResourceEngine[Wanted]):
             Finding(id="toy-found", subject="node n1", text="not well", remedy="look", blocking=self.mood == "blocking")
         ]
 
-    def preview(self, desired: Wanted) -> dict[str, object]:
-        return {"place": desired.place}
+    def preview(self, ctx: Context[Wanted]) -> dict[str, object]:
+        return {"place": ctx.desired.place}
 
-    def report(self, desired: Wanted, host: Host) -> dict[str, object]:
-        return {"place": desired.place, "there": host.stat(desired.place) is not None}
+    def report(self, ctx: Context[Wanted]) -> dict[str, object]:
+        return {"place": ctx.desired.place, "there": ctx.host.stat(ctx.desired.place) is not None}
 
 
 class Ran:
@@ -93,7 +94,7 @@ class Ran:
 def feature(mood: str = "", engine: Optional[Toy] = None) -> loop.Feature[Wanted]:
     engine = engine or Toy()
     engine.mood = mood
-    return loop.Feature(name="toy", spec=SPEC, desired=desired, engine=engine)
+    return loop.Feature(name="toy", spec=SPEC, desired=from_options(desired), engine=engine)
 
 
 def paths(top: Path) -> list[str]:

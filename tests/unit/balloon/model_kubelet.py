@@ -16,8 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.amount import FLOOR, NONE, Amount, total
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import (
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.cluster.facts import (
     ACTUATING,
     ASKED,
     DEFERRED,
@@ -31,7 +30,13 @@ from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import
     Node,
     Pod,
 )
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.steering import Action, Resize
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.resize.scheduler import Action, Resize
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.sizing.resources import (
+    FLOOR,
+    NONE,
+    Resources,
+    total,
+)
 
 OK, CONFLICT, REJECTED = "ok", "conflict", "rejected"
 
@@ -41,11 +46,11 @@ class Written:
     """A balloon pod as the API server has it. `allocated` is None until the kubelet has written a status."""
 
     name: str
-    spec: Amount = FLOOR
+    spec: Resources = FLOOR
     version: int = 0
     generation: int = 1
-    allocated: Amount | None = None
-    actual: Amount = NONE
+    allocated: Resources | None = None
+    actual: Resources = NONE
     pending: str = ""  # DEFERRED or INFEASIBLE
     failing: bool = False
     observed: int = 0  # generation
@@ -56,29 +61,29 @@ class Kubelet:
     """A machine's node with all that is true of it."""
 
     host: str
-    capacity: Amount
-    allocatable: Amount
+    capacity: Resources
+    allocatable: Resources
     version: tuple[int, int] = (1, 37)
-    workloads: list[Amount] = field(default_factory=list)
+    workloads: list[Resources] = field(default_factory=list)
     written: Written | None = None
-    limit: Amount | None = None
+    limit: Resources | None = None
     ready: bool = True
     alive: bool = True
     registered: bool = True
     # Of its own:
-    seen: tuple[int, Amount] | None = None  # generation and size
-    allocated: Amount | None = None
-    actual: Amount = NONE
+    seen: tuple[int, Resources] | None = None  # generation and size
+    allocated: Resources | None = None
+    actual: Resources = NONE
     pending: str = ""
     acted: int = 0  # generation
     runtime: bool = True  # does as it is told
-    most: Amount | None = None  # a size above this is infeasible
+    most: Resources | None = None  # a size above this is infeasible
 
     @property
-    def overhead(self) -> Amount:
+    def overhead(self) -> Resources:
         return self.capacity - self.allocatable
 
-    def has_room_for(self, size: Amount) -> bool:
+    def has_room_for(self, size: Resources) -> bool:
         return (total(self.workloads) + size).fits_in(self.allocatable)
 
     def sees(self) -> None:
@@ -150,7 +155,7 @@ class Kubelet:
         self.actual = NONE
         self.pending, self.acted = "", 0
 
-    def takes(self, pod: Amount) -> None:
+    def takes(self, pod: Resources) -> None:
         if self.alive and self.registered and self.has_room_for(pod + (self.allocated or NONE)):
             self.workloads.append(pod)
 
@@ -158,21 +163,21 @@ class Kubelet:
 @dataclass
 class World:
     kubelets: dict[str, Kubelet]
-    reserve: dict[str, Amount]
-    capacities: dict[str, Amount]
+    reserve: dict[str, Resources]
+    capacities: dict[str, Resources]
     rejects: bool = False
     limits_fail: bool = False
     pods_made: int = 0
     versions: int = 0
 
-    def room(self, host: str) -> Amount:
+    def room(self, host: str) -> Resources:
         return self.capacities[host] - self.reserve[host]
 
-    def make_balloon(self, name: str, size: Amount = FLOOR) -> None:
+    def make_balloon(self, name: str, size: Resources = FLOOR) -> None:
         self.pods_made += 1
         self.kubelets[name].written = Written(f"balloon-{self.pods_made}", size)
 
-    def settle(self, name: str, size: Amount) -> None:
+    def settle(self, name: str, size: Resources) -> None:
         """A balloon that has had this size for long."""
         self.make_balloon(name, size)
         self.kubelets[name].works()

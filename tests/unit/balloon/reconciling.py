@@ -17,14 +17,15 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._balloon import following, holding
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.agent import loop
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.agent import worker as worker_module
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.agent.settings import Retry, Settings
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.agent.worker import Worker
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.cluster import lease_holder
 from ansible_collections.ballast.kube.plugins.module_utils._core.agent.log import Log
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
-from ansible_collections.ballast.kube.plugins.module_utils._core.kubeconfig import Credentials
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.kube import informer
+from ansible_collections.ballast.kube.plugins.module_utils._core.kube.kubeconfig import Credentials
 from tests.model_cluster.amounts import Pair, pair
 from tests.model_cluster.model import MIB, NAMESPACE, TAINT, TARGET, ModelCluster
 
@@ -39,9 +40,9 @@ def hurry(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(loop, "_PACE_SECONDS", 0.02)
     patch.setattr(loop, "_LEAST_SECONDS", 0.05)
     patch.setattr(loop, "_DENIED_SECONDS", 0.1)
-    patch.setattr(holding, "_POLL_SECONDS", 0.05)
-    patch.setattr(following, "_FIRST_SECONDS", 0.02)
-    patch.setattr(following, "_LONGEST_SECONDS", 0.2)
+    patch.setattr(lease_holder, "_POLL_SECONDS", 0.05)
+    patch.setattr(informer, "_FIRST_SECONDS", 0.02)
+    patch.setattr(informer, "_LONGEST_SECONDS", 0.2)
 
 
 def target(cpu: int, mebibytes: int) -> str:
@@ -57,16 +58,16 @@ class Counted:
         self.denials = 0
         self.successes = 0
 
-    def ended(self, outcome: str) -> None:
+    def count_outcome(self, outcome: str) -> None:
         self.outcomes[outcome] += 1
 
-    def failed(self, id: str) -> None:
+    def count_error(self, id: str) -> None:
         self.errors[id] += 1
 
-    def denied(self) -> None:
+    def count_denied(self) -> None:
         self.denials += 1
 
-    def succeeded(self, now: float) -> None:
+    def note_success(self, now: float) -> None:
         self.successes += 1
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A run of the steering over the model, in any order of steps, and what is to hold after each of them.
+"""A run of the scheduler over the model, in any order of steps, and what is to hold after each of them.
 
 Facts reach the run node by node and late; what it asks is under way for a while, may be refused, or be carried out with the
 answer lost, or only long after that.
@@ -14,9 +14,14 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.amount import MIB, NONE, Amount, total
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import DONE, Fleet, Node
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.steering import Action, Resize, SetLimit, Steering
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.cluster.facts import DONE, Fleet, Node
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.resize.scheduler import (
+    Action,
+    Resize,
+    ResizeScheduler,
+    SetLimit,
+)
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.sizing.resources import MIB, NONE, Resources, total
 from tests.unit.balloon.model_kubelet import CONFLICT, OK, World
 
 PAGE = 2**16
@@ -24,19 +29,19 @@ PAGE = 2**16
 
 @dataclass(eq=False)
 class Sent:
-    """`given_up`: the steering was told that nobody knows what became of it."""
+    """`given_up`: the scheduler was told that nobody knows what became of it."""
 
     action: Action
     given_up: bool = False
 
 
 class Run:
-    """One steering with what it knows, and what it has under way."""
+    """One scheduler with what it knows, and what it has under way."""
 
-    def __init__(self, world: World, targets: dict[str, Amount], now: float, *, alone: bool = True) -> None:
+    def __init__(self, world: World, targets: dict[str, Resources], now: float, *, alone: bool = True) -> None:
         self.world = world
         self.alone = alone
-        self.steering = Steering(targets, grow_timeout=30.0)
+        self.scheduler = ResizeScheduler(targets, grow_timeout=30.0)
         self.sent: list[Sent] = []
         self.known: dict[str, Node] = {}
         self.started = now
@@ -52,17 +57,17 @@ class Run:
             self.known[name] = node
 
     def decide(self, now: float) -> None:
-        if self.steering.finished:
+        if self.scheduler.finished:
             return
         fleet = Fleet(dict(self.known), self.world.capacities, self.world.reserve)
-        for action in self.steering.decide(fleet, now):
+        for action in self.scheduler.decide(fleet, now):
             assert not any(self._may_take_effect(sent, action) for sent in self.sent), "asked twice"
             if isinstance(action, Resize):
                 balloon = self.known[action.node].balloon
                 assert balloon is not None
                 assert action.size != balloon.desired, "asked for what is asked already"
             self.sent.append(Sent(action))
-        assert self.steering.finished or self.steering.wake is not None, "waits for nothing"
+        assert self.scheduler.finished or self.scheduler.wake is not None, "waits for nothing"
 
     def _may_take_effect(self, sent: Sent, action: Action) -> bool:
         """It was not told as lost, and facts do not show that it comes too late."""
@@ -83,13 +88,13 @@ class Run:
             return
         if answer_lost or result != OK:
             unknown = answer_lost or result == CONFLICT
-            self.steering.refused(sent.action.node, f"the server says {result}", again=unknown)
+            self.scheduler.note_refusal(sent.action.node, f"the server says {result}", again=unknown)
 
     def hang(self, sent: Sent) -> None:
         """It may still be carried out, long after nobody waits for its answer."""
         if [other for other in self.sent if other.action.node == sent.action.node and not other.given_up] == [sent]:
             sent.given_up = True
-            self.steering.refused(sent.action.node, "no answer", again=True)
+            self.scheduler.note_refusal(sent.action.node, "no answer", again=True)
 
 
 @dataclass
@@ -100,15 +105,15 @@ class Truth:
     runs: list[Run]
     # Two runs without a Lease hold no sums; what is left then is that no node goes beyond both what it had and its target.
     sums: bool = True
-    most_open: dict[str, Amount] = field(default_factory=dict)
+    most_open: dict[str, Resources] = field(default_factory=dict)
     # What a host lacks that no move has taken from it: from the start, or since a balloon was lost.
-    promise_over: dict[str, Amount] = field(default_factory=dict)
-    limits_over: dict[str, Amount] = field(default_factory=dict)
-    limit_over: dict[str, Amount] = field(default_factory=dict)  # of nodes
-    pods_over: dict[str, Amount] = field(default_factory=dict)  # of nodes: what pods have beyond the limit
-    unknown_losses: dict[str, Amount] = field(default_factory=dict)  # open, as it was before
+    promise_over: dict[str, Resources] = field(default_factory=dict)
+    limits_over: dict[str, Resources] = field(default_factory=dict)
+    limit_over: dict[str, Resources] = field(default_factory=dict)  # of nodes
+    pods_over: dict[str, Resources] = field(default_factory=dict)  # of nodes: what pods have beyond the limit
+    unknown_losses: dict[str, Resources] = field(default_factory=dict)  # open, as it was before
 
-    def open(self, name: str) -> Amount:
+    def open(self, name: str) -> Resources:
         kubelet = self.world.kubelets[name]
         written = kubelet.written
         sizes = [NONE] if written is None else [written.spec, kubelet.allocated or NONE]
@@ -124,10 +129,10 @@ class Truth:
         for run in self.runs:
             # A grant of which the run does not know may be taken back by it.
             if name in run.known:
-                worst = worst.most(run.known[name].open)
+                worst = worst.most(run.known[name].schedulable)
         return worst.least(self.unknown_losses[name]) if name in self.unknown_losses else worst
 
-    def limits(self, name: str) -> tuple[Amount, Amount]:
+    def limits(self, name: str) -> tuple[Resources, Resources]:
         """The least and the most that it may be."""
         limit = self.world.kubelets[name].limit
         assert limit is not None
@@ -156,12 +161,12 @@ class Truth:
                 given += total(self.open(name) for name in names if name not in limited)
                 self._no_worse(self.limits_over, host, given - room, allowed)
             for name in limited:
-                low = self.limits(name)[0] - self.world.kubelets[name].overhead + Amount(0, PAGE - 1)
+                low = self.limits(name)[0] - self.world.kubelets[name].overhead + Resources(0, PAGE - 1)
                 self._no_worse(self.limit_over, name, self.open(name) - low, allowed)
                 self._no_worse(self.pods_over, name, total(self.world.kubelets[name].workloads) - low, allowed)
 
     @staticmethod
-    def _no_worse(over: dict[str, Amount], key: str, now: Amount, allowed: bool) -> None:
+    def _no_worse(over: dict[str, Resources], key: str, now: Resources, allowed: bool) -> None:
         now = now.most(NONE)
         assert allowed or now.fits_in(over.get(key, NONE)), f"{key} promises {now} more than it has"
         over[key] = now
@@ -172,7 +177,7 @@ class Schedule:
     """Steps at random: `seed` says which. `faults` are steps that nobody wants."""
 
     world: World
-    targets: dict[str, Amount]
+    targets: dict[str, Resources]
     seed: int
     runs: int = 1
     now: float = 0.0
@@ -188,7 +193,7 @@ class Schedule:
             for name, target in self.targets.items():
                 node = self.world.facts(name)
                 assert node is not None
-                self.truth.most_open[name] = node.open.most(node.allocatable - node.balloon_for(target))
+                self.truth.most_open[name] = node.schedulable.most(node.allocatable - node.balloon_for(target))
         self.truth.check(allowed=True)
         self.names = list(self.world.kubelets)
         self.others = {
@@ -284,7 +289,7 @@ class Schedule:
         kubelet = self.world.kubelets[name]
         size = kubelet.allocatable
         part = self.random.choice([2, 4, 8, 16])
-        kubelet.takes(Amount(size.cpu // part, size.memory // part // MIB * MIB))
+        kubelet.takes(Resources(size.cpu // part, size.memory // part // MIB * MIB))
         return True
 
     def pods_go(self, name: str, run: Run) -> None:
@@ -355,7 +360,7 @@ class Schedule:
         self.truth.unknown_losses.clear()
 
     def all_finished(self) -> bool:
-        return all(run.steering.finished for run in self.truth.runs)
+        return all(run.scheduler.finished for run in self.truth.runs)
 
     def repair(self) -> None:
         """Nothing fails any more, and the pods leave what the targets take."""
@@ -384,7 +389,7 @@ class Schedule:
         for _round in range(200):
             run.decide(self.now)
             self.truth.check()
-            if run.steering.finished:
+            if run.scheduler.finished:
                 break
             for sent in list(run.sent):
                 run.deliver(sent)
@@ -394,6 +399,6 @@ class Schedule:
                 run.watch(name)
                 self.truth.check()
             self.now += 0.1
-        outcomes = run.steering.outcomes
-        assert run.steering.finished
+        outcomes = run.scheduler.outcomes
+        assert run.scheduler.finished
         assert {one.outcome for one in outcomes.values()} == {DONE}, outcomes

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Optional
 
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.amount import FLOOR, MIB, NONE, Amount
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import (
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.cluster.facts import (
     SETTLED,
     WORKLOAD,
     Balloon,
@@ -18,22 +17,23 @@ from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import
     Node,
     Pod,
 )
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.request import SPEC, Request
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.sizing import targets, with_reserves
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, Problems
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.request import SPEC, BalloonsRequest
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.sizing.resources import FLOOR, MIB, NONE, Resources
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.sizing.sizing import targets, with_reserves
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems
 
 HOST = "h1"
 
 
-def amount(cpu: int, mebibytes: int) -> Amount:
-    return Amount(cpu, mebibytes * MIB)
+def amount(cpu: int, mebibytes: int) -> Resources:
+    return Resources(cpu, mebibytes * MIB)
 
 
 CAPACITY = amount(16000, 64 * 1024)
 OVERHEAD = amount(100, 356)
 
 
-def balloon(size: Amount, **changes: Any) -> Balloon:
+def balloon(size: Resources, **changes: Any) -> Balloon:
     """One that is settled at `size`, unless `changes` say otherwise."""
     sizes = {"desired": size, "allocated": size, "actual": size}
     rest = {"namespace": "kube-system", "name": "b", "uid": "u", "resource_version": "1", "state": SETTLED}
@@ -53,11 +53,11 @@ def node(name: str, **changes: Any) -> Node:
     return Node(name=name, **{**found, **changes})
 
 
-def pod(name: str, requests: Amount, kind: str = WORKLOAD) -> Pod:
+def pod(name: str, requests: Resources, kind: str = WORKLOAD) -> Pod:
     return Pod("kube-system", name, requests, kind)
 
 
-def fleet(*nodes: Node, reserve: Optional[Amount] = NONE, capacity: Amount = CAPACITY) -> Fleet:
+def fleet(*nodes: Node, reserve: Optional[Resources] = NONE, capacity: Resources = CAPACITY) -> Fleet:
     """`reserve` None is the sum of the nodes' overheads. Every host has the same `capacity`."""
     hosts = {node.host for node in nodes}
     return with_reserves(Fleet({node.name: node for node in nodes}, dict.fromkeys(hosts, capacity)), reserve)
@@ -71,11 +71,11 @@ def params(rows: Optional[Iterable[dict[str, Any]]], **changes: Any) -> dict[str
     return {**defaults, "kubeconfig": __file__, "nodes": nodes, **changes}
 
 
-def request(*rows: dict[str, Any], **changes: Any) -> Request:
-    return Request.from_params(params(rows, **changes))
+def request(*rows: dict[str, Any], **changes: Any) -> BalloonsRequest:
+    return BalloonsRequest.from_params(params(rows, **changes))
 
 
-def asked(found: Fleet, *rows: dict[str, Any], **changes: Any) -> dict[str, Amount]:
+def asked(found: Fleet, *rows: dict[str, Any], **changes: Any) -> dict[str, Resources]:
     return targets(request(*rows, **changes), found)
 
 

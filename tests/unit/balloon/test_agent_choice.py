@@ -15,16 +15,15 @@ from ansible_collections.ballast.kube.plugins.module_utils._balloon.agent.choice
     Attempts,
     Known,
     at_target,
+    due_targets,
+    keep_current,
     kept_targets,
     known_targets,
     next_due,
-    noted,
-    still_true,
-    to_move,
+    note_outcome,
 )
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.agent.settings import Retry
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.amount import MIB, Amount
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import (
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.cluster.facts import (
     ACTUATING,
     BLOCKED,
     DONE,
@@ -39,26 +38,29 @@ from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import
     Outcome,
     Pod,
 )
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.sizing.resources import MIB, Resources
 
-FOUR, ONE, TWO = (Amount(cpu * 1000, cpu * 1024 * MIB) for cpu in (4, 1, 2))
+FOUR, ONE, TWO = (Resources(cpu * 1000, cpu * 1024 * MIB) for cpu in (4, 1, 2))
 RETRY = Retry(first=10.0, most=60.0)
 
 
-def node(name: str = "n1", balloon: Amount = ONE, target: Amount | None = TWO, **changes: object) -> Node:
+def node(name: str = "n1", balloon: Resources = ONE, target: Resources | None = TWO, **changes: object) -> Node:
     found = Balloon("kube-system", f"b-{name}", f"u-{name}", "1", balloon, balloon, balloon, SETTLED)
     made = Node(name, "h", FOUR, FOUR, (1, 36), ready=True, balloon=found, target=target, uid=f"uid-{name}")
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
 def fleet(*nodes: Node) -> Fleet:
-    return Fleet({one.name: one for one in nodes}, {"h": FOUR}, {"h": Amount(0, 0)})
+    return Fleet({one.name: one for one in nodes}, {"h": FOUR}, {"h": Resources(0, 0)})
 
 
 def due(found: Fleet, attempts: Attempts, now: float) -> set[str]:
-    return set(to_move(found, kept_targets(found, (), {}), attempts, now, RETRY))
+    return set(due_targets(found, kept_targets(found, (), {}), attempts, now, RETRY))
 
 
-def attempt(outcome: str, *, at: float = 100.0, times: int = 1, target: Amount = TWO, balloon: str = "u-n1") -> Attempt:
+def attempt(
+    outcome: str, *, at: float = 100.0, times: int = 1, target: Resources = TWO, balloon: str = "u-n1"
+) -> Attempt:
     return Attempt(Outcome("n1", outcome, ONE, ONE, "why"), target, balloon, at, times)
 
 
@@ -97,11 +99,11 @@ def test_another_target_or_balloon_is_another_matter() -> None:
     found = fleet(node())
     for before in (attempt(REJECTED, times=9, target=ONE), attempt(REJECTED, times=9, balloon="u-old")):
         assert due(found, {"n1": before}, 100.0) == {"n1"}
-        assert still_true(found, {"n1": TWO}, {"n1": before}) == {}
+        assert keep_current(found, {"n1": TWO}, {"n1": before}) == {}
 
 
 def test_what_was_reverted_is_tried_soon_when_there_is_room() -> None:
-    full = node(pods=(Pod("d", "p", Amount(2001, 0), WORKLOAD),))
+    full = node(pods=(Pod("d", "p", Resources(2001, 0), WORKLOAD),))
     attempts = {"n1": attempt(REVERTED, times=4)}
     assert next_due(fleet(full), {"n1": TWO}, attempts, RETRY) == {"n1": 160.0}
     assert next_due(fleet(node()), {"n1": TWO}, attempts, RETRY) == {"n1": 110.0}
@@ -109,7 +111,7 @@ def test_what_was_reverted_is_tried_soon_when_there_is_room() -> None:
 
 def test_what_was_blocked_is_tried_soon_when_somebody_has_given() -> None:
     """n1 is to shrink its balloon from 3 to 2: it takes 1, which n2 holds until its balloon has grown."""
-    three = Amount(3000, 3 * 1024 * MIB)
+    three = Resources(3000, 3 * 1024 * MIB)
     attempts = {"n1": attempt(BLOCKED, times=4)}
     for other, at in ((ONE, 160.0), (TWO, 110.0)):
         found = fleet(node(balloon=three), node("n2", balloon=other, target=None))
@@ -119,18 +121,18 @@ def test_what_was_blocked_is_tried_soon_when_somebody_has_given() -> None:
 def test_attempts_are_counted_until_one_is_done() -> None:
     attempts: Attempts = {}
     for times in (1, 2, 3):
-        attempts = noted(attempts, Outcome("n1", REVERTED, ONE, ONE), node(), TWO, 5.0)
+        attempts = note_outcome(attempts, Outcome("n1", REVERTED, ONE, ONE), node(), TWO, 5.0)
         assert attempts["n1"].times == times
-    assert noted(attempts, Outcome("n1", REVERTED, ONE, ONE), node(), ONE, 5.0)["n1"].times == 1
-    assert noted(attempts, Outcome("n1", DONE, ONE, TWO), node(), TWO, 5.0) == {}
+    assert note_outcome(attempts, Outcome("n1", REVERTED, ONE, ONE), node(), ONE, 5.0)["n1"].times == 1
+    assert note_outcome(attempts, Outcome("n1", DONE, ONE, TWO), node(), TWO, 5.0) == {}
 
 
 def test_an_attempt_is_forgotten_when_the_node_came_there_by_itself() -> None:
     attempts = {"n1": attempt(REVERTED)}
-    assert still_true(fleet(node()), {"n1": TWO}, attempts) == attempts
-    assert still_true(fleet(node(balloon=TWO)), {"n1": TWO}, attempts) == {}
-    assert still_true(fleet(node("n2")), {"n2": TWO}, attempts) == {}
-    assert still_true(fleet(node(ready=False)), {"n1": TWO}, attempts) == attempts
+    assert keep_current(fleet(node()), {"n1": TWO}, attempts) == attempts
+    assert keep_current(fleet(node(balloon=TWO)), {"n1": TWO}, attempts) == {}
+    assert keep_current(fleet(node("n2")), {"n2": TWO}, attempts) == {}
+    assert keep_current(fleet(node(ready=False)), {"n1": TWO}, attempts) == attempts
 
 
 def test_only_named_nodes_are_kept_where_some_are_named() -> None:

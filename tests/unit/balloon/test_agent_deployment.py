@@ -17,10 +17,11 @@ from ansible_collections.ballast.kube.plugins.module_utils._balloon.agent.settin
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.deployment.engine import ENGINE
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.deployment.installation import INSTALLATION
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.deployment.request import SPEC, Deployment
-from ansible_collections.ballast.kube.plugins.module_utils._core import program
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, Problems
-from ansible_collections.ballast.kube.plugins.module_utils._core.events import NullSink, Progress
-from ansible_collections.ballast.kube.plugins.module_utils._core.service import service_pid
+from ansible_collections.ballast.kube.plugins.module_utils._core.agent import program
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import NullSink, Progress
+from ansible_collections.ballast.kube.plugins.module_utils._core.service.services import service_pid
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems
 from tests.unit.cases import apply, check_kills, plan_of
 from tests.unit.fake_supervisors import FakeRunit, FakeSystemd
 from tests.unit.fakes import FakeHost
@@ -106,8 +107,8 @@ def test_it_is_installed_runs_and_goes_without_a_trace(reconciler: Reconciler) -
         "metrics": "127.0.0.1:9456",
     }
     assert host.mode("/etc/ballast/balloons.json") == 0o600
-    assert ENGINE.verify(want, host, PROGRESS) == []
-    assert ENGINE.report(want, host)["pid"] == reconciler.pid
+    assert ENGINE.verify(Context(want, host, PROGRESS)) == []
+    assert ENGINE.report(Context(want, host))["pid"] == reconciler.pid
     before = len(host.effects)
     apply(ENGINE, want, host)
     assert host.effects[before:] == []
@@ -153,7 +154,7 @@ def test_the_order_of_nodes_means_nothing() -> None:
 def test_the_token_is_neither_copied_nor_shown(reconciler: Reconciler) -> None:
     plan = plan_of(ENGINE, wanted(), reconciler.host)
     apply(ENGINE, wanted(), reconciler.host)
-    assert "hunter22" not in str(ENGINE.difference(plan)) + str(reconciler.host.commands)
+    assert "hunter22" not in str(ENGINE.diff(plan)) + str(reconciler.host.commands)
     ours = [path for path in reconciler.host.snapshot() if path.startswith("/") and path != KUBECONFIG]
     assert not [path for path in ours if b"hunter22" in _data(reconciler.host, path)]
 
@@ -172,15 +173,15 @@ def test_a_kubeconfig_that_cannot_be_used_is_refused_before_anything_is_done(
 ) -> None:
     reconciler.host.given(KUBECONFIG, reconciler.host.text(KUBECONFIG), mode=mode)
     with pytest.raises(BallastError) as caught:
-        ENGINE.require(wanted(kubeconfig=path), reconciler.host)
+        ENGINE.require(Context(wanted(kubeconfig=path), reconciler.host))
     assert caught.value.id == id
-    ENGINE.require(wanted(state="absent", kubeconfig=None), reconciler.host)
+    ENGINE.require(Context(wanted(state="absent", kubeconfig=None), reconciler.host))
 
 
 def test_what_python_lacks_is_named_with_its_packages(reconciler: Reconciler) -> None:
     reconciler.host.on("/usr/bin/python3", answer="prometheus_client\n", reads=True)
     with pytest.raises(BallastError) as caught:
-        ENGINE.require(wanted(), reconciler.host)
+        ENGINE.require(Context(wanted(), reconciler.host))
     assert caught.value.id == "balloon-agent-deploy-packages"
     assert "apt-get install python3-prometheus-client;" in caught.value.remedy
 

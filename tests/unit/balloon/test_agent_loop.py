@@ -15,9 +15,9 @@ import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.agent import worker
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.agent.settings import NodeRow, Retry, Settings
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.amount import MIB, Amount
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import HostError
-from ansible_collections.ballast.kube.plugins.module_utils._core.kubeconfig import Credentials
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.sizing.resources import MIB, Resources
+from ansible_collections.ballast.kube.plugins.module_utils._core.kube.kubeconfig import Credentials
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import HostError
 from tests.model_cluster.amounts import Pair
 from tests.model_cluster.model import NAMESPACE, TARGET, ModelCluster
 from tests.model_cluster.requests import Asked
@@ -232,7 +232,7 @@ def test_another_s_lease_is_respected_and_what_it_did_is_read_first(model: Model
         annotate(model, "n2", '{"cpu": "-"}')
         model.store.drop(LEASES, LEASE, NAMESPACE)
         model.settle(lambda: model.server.calls["LIST nodes"] > 1)
-        model.settle(lambda: one.worker.view().targets == {"n1": Amount(3899, 7920 * MIB)})
+        model.settle(lambda: one.worker.view().targets == {"n1": Resources(3899, 7920 * MIB)})
     assert model.server.calls["PATCH pods/resize"] == 0
 
 
@@ -250,7 +250,7 @@ def test_two_at_once_do_what_one_does(model: ModelCluster) -> None:
             small, large = ("n1", "n2") if turn % 2 else ("n2", "n1")
             annotate(model, large, target(2900, 6144))
             annotate(model, small, target(900, 1024))
-            wanted = {small: Amount(900, 1024 * MIB), large: Amount(2900, 6144 * MIB)}
+            wanted = {small: Resources(900, 1024 * MIB), large: Resources(2900, 6144 * MIB)}
             for each in (one, other):
                 model.settle(lambda each=each, wanted=wanted: each.reached() and each.worker.view().targets == wanted)  # type: ignore[misc]
     assert model.server.calls["PATCH pods/resize"] <= 2 + 6 * 4
@@ -301,14 +301,14 @@ def test_other_settings_count_at_once(model: ModelCluster) -> None:
 
 
 def test_limits_move_in_step_and_are_put_back(model: ModelCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    limits = FakeLimits({"n1": Amount(4000, 8192 * MIB), "n2": Amount(4000, 8192 * MIB)})
+    limits = FakeLimits({"n1": Resources(4000, 8192 * MIB), "n2": Resources(4000, 8192 * MIB)})
     monkeypatch.setattr(worker, "limits_of", lambda request, host: limits)
     rows = (NodeRow("n1", slice="ballast-n1"), NodeRow("n2", slice="ballast-n2"))
-    at_size = {"n1": Amount(1600, 3328 * MIB), "n2": Amount(1600, 3328 * MIB)}
+    at_size = {"n1": Resources(1600, 3328 * MIB), "n2": Resources(1600, 3328 * MIB)}
     with reconciler(model, nodes=rows, slices=True, interval=0.2) as one:
         model.settle(lambda: limits.found == at_size)
         settled(model, one)
-        limits.found["n1"] = Amount(4000, 8192 * MIB)
+        limits.found["n1"] = Resources(4000, 8192 * MIB)
         model.settle(lambda: limits.found == at_size)
         limits.broken = True
         model.settle(lambda: "balloon-test" in one.counts.errors)
@@ -317,19 +317,19 @@ def test_limits_move_in_step_and_are_put_back(model: ModelCluster, monkeypatch: 
 
 
 class FakeLimits:
-    def __init__(self, found: dict[str, Amount]) -> None:
+    def __init__(self, found: dict[str, Resources]) -> None:
         self.found = found
         self.broken = False
 
-    def most(self, node: str) -> Amount:
-        return Amount(4000, 8192 * MIB)
+    def most(self, node: str) -> Resources:
+        return Resources(4000, 8192 * MIB)
 
-    def read(self, node: str) -> Amount:
+    def read(self, node: str) -> Resources:
         if self.broken:
             raise HostError("the slice is gone", id="balloon-test")
         return self.found[node]
 
-    def write(self, node: str, limit: Amount) -> None:
+    def write(self, node: str, limit: Resources) -> None:
         self.found[node] = limit
 
 

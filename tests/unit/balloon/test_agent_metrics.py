@@ -11,8 +11,7 @@ from dataclasses import replace
 from prometheus_client.parser import text_string_to_metric_families
 
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.agent.metrics import Metrics, View
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.amount import MIB, Amount
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import (
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.cluster.facts import (
     SETTLED,
     STARTING,
     WORKLOAD,
@@ -21,15 +20,16 @@ from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import
     Node,
     Pod,
 )
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.sizing.resources import MIB, Resources
 
-SIZE, FOUR = Amount(2500, 1024 * MIB), Amount(4000, 4096 * MIB)
+SIZE, FOUR = Resources(2500, 1024 * MIB), Resources(4000, 4096 * MIB)
 BALLOON = Balloon("kube-system", "b", "u", "1", SIZE, SIZE, SIZE, SETTLED)
 N1 = Node(
-    "n1", "h", FOUR, FOUR, (1, 36), ready=True, balloon=BALLOON, pods=(Pod("d", "p", Amount(500, 2**20), WORKLOAD),)
+    "n1", "h", FOUR, FOUR, (1, 36), ready=True, balloon=BALLOON, pods=(Pod("d", "p", Resources(500, 2**20), WORKLOAD),)
 )
 N2 = replace(N1, name="n2", pods=(), balloon=None)
-FLEET = Fleet({"n1": N1, "n2": N2}, {"h": FOUR}, {"h": Amount(500, 0)})
-VIEW = View(FLEET, {"n1": Amount(1500, 3072 * MIB), "n2": Amount(1000, MIB)}, frozenset({"n1"}))
+FLEET = Fleet({"n1": N1, "n2": N2}, {"h": FOUR}, {"h": Resources(500, 0)})
+VIEW = View(FLEET, {"n1": Resources(1500, 3072 * MIB), "n2": Resources(1000, MIB)}, frozenset({"n1"}))
 
 
 def told(metrics: Metrics) -> dict[str, float]:
@@ -81,12 +81,12 @@ def test_nodes_without_a_target_are_not_told_of() -> None:
 
 def test_it_counts() -> None:
     metrics = Metrics(View, lambda: 0)
-    metrics.ended("done")
-    metrics.ended("reverted")
-    metrics.ended("reverted")
-    metrics.failed("core-no-answer")
-    metrics.denied()
-    metrics.succeeded(1795335600.0)
+    metrics.count_outcome("done")
+    metrics.count_outcome("reverted")
+    metrics.count_outcome("reverted")
+    metrics.count_error("core-no-answer")
+    metrics.count_denied()
+    metrics.note_success(1795335600.0)
     expected = {
         "resizes_total done": 1,
         "resizes_total reverted": 2,

@@ -21,9 +21,10 @@ from typing import Any
 import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.deployment.installation import INSTALLATION
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
-from ansible_collections.ballast.kube.plugins.module_utils._core.plan import ABSENT
-from ansible_collections.ballast.kube.plugins.module_utils._core.program import ZipappKind, program
+from ansible_collections.ballast.kube.plugins.module_utils._core.agent.program import ZipappKind, program
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import ABSENT
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
 from tests.model_cluster.model import NAMESPACE, ModelCluster
 from tests.unit.balloon.reconciling import LEASE, LEASES, OVERHEAD, annotate, delete_balloon, size, target
 
@@ -35,7 +36,7 @@ _SECONDS = 30
 def archive(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = str(tmp_path_factory.mktemp("program") / "ballast-balloons")
     made = program(path, packages=INSTALLATION.packages, main=INSTALLATION.main, group="reconciler")
-    ZipappKind().write(LocalHost(), path, made.value, ABSENT)
+    ZipappKind().write(Context(None, LocalHost()), path, made.value, ABSENT)
     return path
 
 
@@ -193,7 +194,7 @@ def test_check_says_what_a_start_says_and_makes_nothing(machine: Machine) -> Non
     there = sorted(os.listdir(machine.directory))
     fine = machine.run("check")
     assert (fine.returncode, fine.stderr) == (0, "")
-    assert "in order: nodes all with a target, namespace kube-system" in fine.stdout
+    assert "in order: nodes all with a target, namespace that of the balloons" in fine.stdout
     machine.write(interval="never", slices=True)
     told = [machine.run("check"), machine.run()]
     assert [(one.returncode, one.stdout) for one in told] == [(2, ""), (2, "")]

@@ -20,7 +20,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._balloon.agent.settin
     Settings,
     parse_settings,
 )
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, Problems, UserError
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems, UserError
 
 FILE = "/etc/ballast/balloons.kubeconfig"
 

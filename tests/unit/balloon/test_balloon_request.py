@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.amount import Amount
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.request import INFO_SPEC, Request
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.request import INFO_SPEC, BalloonsRequest
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.sizing.resources import Resources
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
 from tests.unit.balloon.sized import ids, params, problems, request
 
 VALUE, QUANTITY = "balloon-value", "core-quantity"
@@ -27,14 +27,14 @@ def test_a_row_is_read_exactly():
     found = request(row, reserve={"cpu": "250m", "memory": "1e9"})
     assert found.nodes[0].target == {"cpu": 1500, "memory": 7 * 2**30}
     assert (found.nodes[0].share, found.nodes[0].weight) == (Fraction(1, 3), 2)
-    assert found.reserve == Amount(250, 10**9)
+    assert found.reserve == Resources(250, 10**9)
 
 
 def test_what_is_left_out_is_not_there():
     found = request({"name": "n1"}, {"name": "n2", "target": {"cpu": "0", "memory": None}})
     assert [node.target for node in found.nodes] == [{}, {"cpu": 0}]
     assert (found.nodes[0].share, found.nodes[0].weight, found.reserve) == (None, None, None)
-    assert (found.state, found.namespace, found.grow_timeout) == ("present", "kube-system", 30.0)
+    assert (found.state, found.namespace, found.grow_timeout) == ("present", "", 30.0)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_each_node_has_its_limit_where_limits_move():
     ],
 )
 def test_options_that_are_wrong_are_refused(changes: dict[str, Any], wrong: list[str]):
-    assert ids(lambda: Request.from_params(params([{"name": "n1"}], **changes))) == wrong
+    assert ids(lambda: BalloonsRequest.from_params(params([{"name": "n1"}], **changes))) == wrong
 
 
 def test_a_node_twice_is_refused_with_both_places():
@@ -137,9 +137,11 @@ def test_all_that_is_wrong_is_told_at_once():
 
 def test_the_reading_module_takes_no_nodes_and_fewer_options():
     given = {name: row.get("default") for name, row in INFO_SPEC.items()}
-    assert Request.to_read({**given, "kubeconfig": __file__}).nodes == ()
+    assert BalloonsRequest.to_read({**given, "kubeconfig": __file__}).nodes == ()
     rows = [{"name": "n1", "share": "1/3"}, {"name": "n1"}]
-    assert ids(lambda: Request.to_read({**given, "kubeconfig": __file__, "nodes": rows})) == ["balloon-node-twice"]
+    assert ids(lambda: BalloonsRequest.to_read({**given, "kubeconfig": __file__, "nodes": rows})) == [
+        "balloon-node-twice"
+    ]
 
 
 @given(st.text(max_size=12), st.text(max_size=12), st.text(max_size=12), st.integers(), st.floats())

@@ -12,19 +12,20 @@ from typing import Any, Optional
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.amount import Amount
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.cluster import Cluster, is_temporary
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import Balloon, Node
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.steering import Resize
-from ansible_collections.ballast.kube.plugins.module_utils._core import kubeapi
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import NOTHING, LocalHost
-from ansible_collections.ballast.kube.plugins.module_utils._core.kubeapi import Api, Listed
-from ansible_collections.ballast.kube.plugins.module_utils._core.kubeconfig import Credentials
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.cluster.cluster import Cluster, is_temporary
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.cluster.facts import Balloon, Node
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.resize.scheduler import Resize
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.sizing.resources import Resources
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import NOTHING
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.kube import client as kubeapi
+from ansible_collections.ballast.kube.plugins.module_utils._core.kube.client import Api, Listed
+from ansible_collections.ballast.kube.plugins.module_utils._core.kube.kubeconfig import Credentials
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
 from tests.model_cluster.amounts import Pair
 from tests.model_cluster.model import GIB, LABEL, MIB, NAMESPACE, TARGET, ModelCluster
 
-SIZE = Amount(2000, GIB)
+SIZE = Resources(2000, GIB)
 
 
 @pytest.fixture
@@ -58,7 +59,7 @@ def balloon(cluster: Cluster, name: str = "n1") -> Balloon:
     return found
 
 
-def action(cluster: Cluster, size: Amount = SIZE) -> Resize:
+def action(cluster: Cluster, size: Resources = SIZE) -> Resize:
     own = balloon(cluster)
     return Resize("n1", own.namespace, own.name, own.resource_version, size, "grow")
 
@@ -77,11 +78,11 @@ def test_a_fleet_of_several_pages_with_its_reserves(model: ModelCluster, monkeyp
     cluster.load()
     fleet = cluster.fleet()
     assert list(fleet.nodes) == ["n1", "n2", "n3", "n4", "n5"]
-    assert fleet.reserve["boot-1"] == Amount(100, 256 * MIB)
+    assert fleet.reserve["boot-1"] == Resources(100, 256 * MIB)
     assert cluster.calls == {"LIST nodes": 3, "LIST pods": 3}
-    given = Cluster(model.api(), LocalHost(), namespace=NAMESPACE, reserve=Amount(7, 7))
+    given = Cluster(model.api(), LocalHost(), namespace=NAMESPACE, reserve=Resources(7, 7))
     given.load()
-    assert set(given.fleet().reserve.values()) == {Amount(7, 7)}
+    assert set(given.fleet().reserve.values()) == {Resources(7, 7)}
 
 
 def test_a_list_that_was_forgotten_between_two_pages_is_begun_anew(
@@ -418,4 +419,4 @@ def test_problems_of_what_others_have_written(model: ModelCluster, cluster: Clus
     model.add_pod("web", "n1", cpu=1, memory=MIB)
     pod = model.pod("web")
     model.store.put("pods", {**pod, "metadata": {**pod["metadata"], "labels": {LABEL: "true"}}})
-    until(cluster, lambda: [problem.id for problem in cluster.reading().problems] == ["balloon-foreign"])
+    until(cluster, lambda: [problem.id for problem in cluster.observe().problems] == ["balloon-foreign"])

@@ -13,21 +13,22 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.engine import BalloonEngine, Plan
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.inquiry import read_params
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.request import INFO_SPEC, SPEC, Request
-from ansible_collections.ballast.kube.plugins.module_utils._core.engine import Finding
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError
-from ansible_collections.ballast.kube.plugins.module_utils._core.events import NullSink, Progress
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.engine import BalloonEngine, BalloonsPlan
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.info import read_params
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.request import INFO_SPEC, SPEC, BalloonsRequest
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.engine import Finding
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import NullSink, Progress
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
 from tests.model_cluster.amounts import Pair
 from tests.model_cluster.model import GIB, LABEL, MIB, NAMESPACE, TARGET, ModelCluster
-from tests.unit.balloon.carried import desired, hurry
+from tests.unit.balloon.executor_runs import desired, hurry
 
 HOST = LocalHost()
 DAEMONSETS = "apps/daemonsets"
 HALVES = [{"name": "n1", "share": "1/2"}, {"name": "n2", "share": "1/2"}]
-OBJECTS = 7
+OBJECTS = 10
 
 
 @pytest.fixture(autouse=True)
@@ -55,21 +56,21 @@ class Sizing:
     def __init__(self, model: ModelCluster, certificate: Path, nodes: list[dict[str, Any]], **options: Any) -> None:
         path = model.kubeconfig(certificate / "kubeconfig")
         rows = {name: row.get("default") for name, row in SPEC.items()}
-        self.request = Request.from_params(
+        self.request = BalloonsRequest.from_params(
             {**rows, "kubeconfig": str(path), "nodes": nodes, "grow_timeout": 0.3, **options}
         )
         self.engine = BalloonEngine()
 
-    def plan(self) -> Plan:
-        return self.engine.plan(self.request, self.engine.observe(self.request, HOST))
+    def plan(self) -> BalloonsPlan:
+        return self.engine.plan(self.request, self.engine.observe(Context(self.request, HOST)))
 
     def run(self) -> list[Finding]:
         progress = Progress(NullSink(), feature="balloon")
-        self.engine.apply(self.plan(), self.request, HOST, progress)
-        return self.engine.verify(self.request, HOST, progress)
+        self.engine.apply(self.plan(), Context(self.request, HOST, progress))
+        return self.engine.verify(Context(self.request, HOST, progress))
 
     def rows(self) -> dict[str, Any]:
-        rows: Any = self.engine.report(self.request, HOST)["nodes"]
+        rows: Any = self.engine.report(Context(self.request, HOST))["nodes"]
         return {row["name"]: row for row in rows}
 
 
@@ -79,8 +80,8 @@ def read_names(model: ModelCluster, certificate: Path, **options: Any) -> dict[s
     return dict(read_params(HOST, {**rows, "kubeconfig": str(path), **options}))
 
 
-def titles(engine: BalloonEngine, plan: Plan) -> list[str]:
-    steps: Any = engine.told(plan)["steps"]
+def titles(engine: BalloonEngine, plan: BalloonsPlan) -> list[str]:
+    steps: Any = engine.as_result(plan)["steps"]
     return [f"{step['verb']} {step['title']}" for step in steps]
 
 
@@ -93,11 +94,11 @@ def test_a_plan_says_all_and_changes_nothing(model: ModelCluster, certificate: P
     plan = sizing.plan()
     told = titles(sizing.engine, plan)
     assert len(told) == OBJECTS + 2 + 2
-    assert told[0] == "make PriorityClass ballast-balloon"
+    assert told[0] == "make Namespace ballast-balloons"
     assert "change balloon of n1: 1m cpu, 16Mi memory -> 2000m cpu, 4096Mi memory" in told
     assert told[-1] == "change target of n2"
-    assert sizing.engine.told(plan)["targets"] == dict.fromkeys(("n1", "n2"), {"cpu": "2000m", "memory": "4096Mi"})
-    shown = sizing.engine.difference(plan)
+    assert sizing.engine.as_result(plan)["targets"] == dict.fromkeys(("n1", "n2"), {"cpu": "2000m", "memory": "4096Mi"})
+    shown = sizing.engine.diff(plan)
     assert {"before": "1m cpu, 16Mi memory\n", "after": "2000m cpu, 4096Mi memory\n"}.items() <= shown[OBJECTS].items()
     assert not [call for call in model.server.calls if call.split(" ")[0] not in ("GET", "LIST")]
 
@@ -165,7 +166,8 @@ def test_balloons_of_another_name_are_beside_those_that_size_nodes(model: ModelC
     """Of the whole of it nothing is seen by those that size nodes, but a pod more."""
     trial = [{"name": "n1", "target": {"cpu": "3990m", "memory": "8160Mi"}}]
     pod = copy.deepcopy(model.balloon("n1"))
-    pod["metadata"].update(name="trial-1", uid="trial-1", labels={f"{LABEL}.trial": "true"})
+    own = "ballast-balloons-trial"
+    pod["metadata"].update(name="trial-1", namespace=own, uid="trial-1", labels={f"{LABEL}.trial": "true"})
     pod["metadata"]["ownerReferences"][0]["name"] = "trial"
     model.store.put("pods", pod)
     assert Sizing(model, certificate, trial, name="trial").run() == []

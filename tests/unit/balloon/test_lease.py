@@ -14,12 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.lease import Leases, lease_name
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, PeerError
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import NOTHING, LocalHost, Response
-from ansible_collections.ballast.kube.plugins.module_utils._core.kubeapi import Api
-from ansible_collections.ballast.kube.plugins.module_utils._core.kubeconfig import Credentials
-from ansible_collections.ballast.kube.plugins.module_utils._core.web import no_answer_error
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.cluster.lease import Leases, lease_name
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import NOTHING, Response
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.web import no_answer_error
+from ansible_collections.ballast.kube.plugins.module_utils._core.kube.client import Api
+from ansible_collections.ballast.kube.plugins.module_utils._core.kube.kubeconfig import Credentials
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, PeerError
 from tests.model_cluster import writes
 from tests.model_cluster.requests import Refusal, parse_target
 from tests.model_cluster.store import Object, Store

@@ -11,23 +11,29 @@ from typing import Union
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.amount import Amount
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.limits import Limits, limits_of
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.request import NodeRequest, Request
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.slices import SliceLimits
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.vms import VmLimits
-from ansible_collections.ballast.kube.plugins.module_utils._core.cgroup import CgroupKind
-from ansible_collections.ballast.kube.plugins.module_utils._core.cgroup_paths import cgroup_directories
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, Bug, HostError, PeerError
-from ansible_collections.ballast.kube.plugins.module_utils._core.local import host_error
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.request import BalloonsRequest, NodeRequest
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.resize.limits import Limits, limits_of
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.resize.slices import SliceLimits
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.resize.vms import VmLimits
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.sizing.resources import Resources
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.cgroup_paths import cgroup_directories
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_files import host_error
+from ansible_collections.ballast.kube.plugins.module_utils._core.service.cgroup import CgroupKind
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import (
+    BallastError,
+    Bug,
+    HostError,
+    PeerError,
+)
 from tests.unit.balloon.qemu import Qemu, served
 from tests.unit.fake_supervisors import FakeSystemd
 from tests.unit.fakes import FakeHost
 
 MIB = 2**20
 SLICE = "ballast-lab-n1"
-WHOLE = Amount(4000, 8000 * MIB)  # of the machine
-LIMIT = Amount(1500, 512 * MIB)
+WHOLE = Resources(4000, 8000 * MIB)  # of the machine
+LIMIT = Resources(1500, 512 * MIB)
 HOSTS = ("v1", "v2", "systemd", "systemd with v1")
 
 
@@ -48,7 +54,7 @@ class Kernel(FakeHost):
             self.given("/sys/fs/cgroup/cgroup.subtree_control", "cpu cpuset hugetlb io memory pids\n")
         if self.is_systemd():
             FakeSystemd(self)
-        CgroupKind().write(self, SLICE, {"cpu_millis": None, "memory_bytes": None, "pids": 300}, None)
+        CgroupKind().write(Context(None, self), SLICE, {"cpu_millis": None, "memory_bytes": None, "pids": 300}, None)
         self.tell()
 
     def tell(self) -> None:
@@ -75,7 +81,7 @@ class Kernel(FakeHost):
         if not path.endswith(f"{SLICE}.slice/memory.limit_in_bytes") or self.take(int(content)):
             super().given(path, content, mode=mode)
 
-    def poke(self, path: str, text: str) -> None:
+    def write_kernel_file(self, path: str, text: str) -> None:
         limit = int(text) if text.isdigit() else 2**63
         if path.endswith("memory.limit_in_bytes") and not self.take(limit):
             raise host_error("write into", path, OSError(errno.EBUSY, "Device or resource busy"))
@@ -84,7 +90,7 @@ class Kernel(FakeHost):
             self.take(limit)
         if path.endswith("memory.max"):
             self.ended |= self.anonymous + self.unread > limit
-        super().poke(path, text)
+        super().write_kernel_file(path, text)
 
     def in_force(self, file: str) -> str:
         (found,) = (path for d in cgroup_directories(self, SLICE) for path in [f"{d}/{file}"] if self.stat(path))
@@ -100,7 +106,7 @@ def limits(host: FakeHost) -> SliceLimits:
     return SliceLimits(host, {"n1": SLICE})
 
 
-def refused(writer: Limits, limit: Amount) -> BallastError:
+def refused(writer: Limits, limit: Resources) -> BallastError:
     with pytest.raises(BallastError) as caught:
         writer.write("n1", limit)
     assert "n1" in caught.value.text
@@ -112,7 +118,7 @@ def test_a_slice_without_limits_has_the_whole_machine(host: Kernel) -> None:
 
 
 def test_what_is_written_is_read_and_the_limit_of_pids_stays(host: Kernel) -> None:
-    for limit in (LIMIT, Amount(10, 128 * MIB), WHOLE):
+    for limit in (LIMIT, Resources(10, 128 * MIB), WHOLE):
         limits(host).write("n1", limit)
         assert limits(host).read("n1") == limit
         assert limits(host).most("n1") == WHOLE
@@ -122,20 +128,20 @@ def test_what_is_written_is_read_and_the_limit_of_pids_stays(host: Kernel) -> No
 
 def test_unread_files_are_no_obstacle_and_nothing_is_ended(host: Kernel) -> None:
     host.use(anonymous=100 * MIB, unread=700 * MIB)
-    limits(host).write("n1", Amount(1000, 128 * MIB))
-    assert limits(host).read("n1") == Amount(1000, 128 * MIB)
+    limits(host).write("n1", Resources(1000, 128 * MIB))
+    assert limits(host).read("n1") == Resources(1000, 128 * MIB)
     assert not host.ended
 
 
 @pytest.mark.parametrize(("anonymous", "unread", "stubborn"), [(513, 0, False), (400, 200, True)])
 def test_memory_is_not_lowered_below_what_is_used(host: Kernel, anonymous: int, unread: int, stubborn: bool) -> None:
-    limits(host).write("n1", Amount(2000, 1024 * MIB))
+    limits(host).write("n1", Resources(2000, 1024 * MIB))
     host.use(anonymous=anonymous * MIB, unread=unread * MIB, stubborn=stubborn)
     error = refused(limits(host), LIMIT)
     late = stubborn and host.is_systemd() and not host.stat("/sys/fs/cgroup/memory.max")
     assert error.id == ("balloon-slice-not-in-force" if late else "balloon-slice-in-use")
     assert isinstance(error, HostError)
-    assert limits(host).read("n1") == Amount(2000, 1024 * MIB)
+    assert limits(host).read("n1") == Resources(2000, 1024 * MIB)
     assert not host.ended
 
 
@@ -154,7 +160,7 @@ def test_what_makes_the_kernel_take_memory_is_taken_back(name: str, stubborn: bo
 def test_a_write_that_fails_in_the_middle_changes_nothing(host: Kernel) -> None:
     limits(host).write("n1", LIMIT)
     started = len(host.effects)
-    limits(host).write("n1", Amount(800, 256 * MIB))
+    limits(host).write("n1", Resources(800, 256 * MIB))
     effects = [str(effect) for effect in host.effects[started:]]
     tried = 0
     for number, effect in enumerate(effects, start=1):
@@ -163,9 +169,13 @@ def test_a_write_that_fails_in_the_middle_changes_nothing(host: Kernel) -> None:
         limits(host).write("n1", LIMIT)
         host.fail_at(number, host_error("write", "it", OSError(errno.EIO, "Input/output error")))
         with pytest.raises(HostError):
-            limits(host).write("n1", Amount(800, 256 * MIB))
+            limits(host).write("n1", Resources(800, 256 * MIB))
         assert limits(host).read("n1") == LIMIT, effect
-        assert CgroupKind().read(host, SLICE) == {"cpu_millis": 1500, "memory_bytes": 512 * MIB, "pids": 300}
+        assert CgroupKind().read(Context(None, host), SLICE) == {
+            "cpu_millis": 1500,
+            "memory_bytes": 512 * MIB,
+            "pids": 300,
+        }
         tried += 1
     assert tried > 3
 
@@ -176,12 +186,12 @@ def test_cgroup_v1_takes_no_quota_below_that_of_a_pod_which_is_named() -> None:
     pod = f"/sys/fs/cgroup/cpu/{SLICE}/kubepods/pod7"
     host.given_cgroup(pod)
     host.given(f"{pod}/cpu.cfs_quota_us", "120000")
-    error = refused(limits(host), Amount(1000, 512 * MIB))
+    error = refused(limits(host), Resources(1000, 512 * MIB))
     assert error.id == "balloon-slice-quota"
     assert pod in error.found
     assert limits(host).read("n1") == LIMIT
-    limits(host).write("n1", Amount(1200, 512 * MIB))
-    assert limits(host).read("n1") == Amount(1200, 512 * MIB)
+    limits(host).write("n1", Resources(1200, 512 * MIB))
+    assert limits(host).read("n1") == Resources(1200, 512 * MIB)
 
 
 @pytest.mark.parametrize("what", ["absent", "part of it"])
@@ -207,14 +217,14 @@ def test_a_systemd_that_does_as_it_likes_is_found_out() -> None:
     host = Kernel("systemd")
     limits(host).write("n1", LIMIT)
     host.on("systemctl", "set-property", answer="")
-    error = refused(limits(host), Amount(800, 256 * MIB))
+    error = refused(limits(host), Resources(800, 256 * MIB))
     assert error.id == "balloon-slice-not-in-force"
     assert "1500m" in error.found
 
 
 def test_a_part_of_a_page_is_our_own_mistake(host: Kernel, tmp_path: Path) -> None:
     for writer in (limits(host), VmLimits(host, {"n1": str(tmp_path / "none")})):
-        error = refused(writer, Amount(1000, 512 * MIB + 1))
+        error = refused(writer, Resources(1000, 512 * MIB + 1))
         assert error.id == "balloon-limit-pages"
         assert isinstance(error, Bug)
 
@@ -236,75 +246,75 @@ def vms(qemu: Qemu, tmp_path: Path) -> Iterator[VmLimits]:
 
 
 def test_a_machine_has_what_it_was_started_with(vms: VmLimits) -> None:
-    assert vms.most("n1") == Amount(2000, 1024 * MIB)
-    assert vms.read("n1") == Amount(0, 1024 * MIB), "a limit of memory alone"
+    assert vms.most("n1") == Resources(2000, 1024 * MIB)
+    assert vms.read("n1") == Resources(0, 1024 * MIB), "a limit of memory alone"
 
 
 def test_memory_goes_and_comes_back_and_no_processor_is_taken(vms: VmLimits, qemu: Qemu) -> None:
-    for limit in (Amount(0, 300 * MIB), Amount(0, 1024 * MIB), Amount(0, 640 * MIB)):
+    for limit in (Resources(0, 300 * MIB), Resources(0, 1024 * MIB), Resources(0, 640 * MIB)):
         vms.write("n1", limit)
         assert vms.read("n1") == limit
-        assert vms.most("n1") == Amount(2000, 1024 * MIB)
+        assert vms.most("n1") == Resources(2000, 1024 * MIB)
         assert qemu.actual == limit.memory
     assert not any("device_del" in command for command in qemu.commands)
 
 
 def test_what_is_there_already_is_not_asked_for(vms: VmLimits, qemu: Qemu) -> None:
-    vms.write("n1", Amount(0, 1024 * MIB))
+    vms.write("n1", Resources(0, 1024 * MIB))
     assert qemu.asked == []
 
 
 def test_more_than_it_was_started_with_is_refused(vms: VmLimits, qemu: Qemu) -> None:
-    assert refused(vms, Amount(0, 1025 * MIB)).id == "balloon-vm-above"
+    assert refused(vms, Resources(0, 1025 * MIB)).id == "balloon-vm-above"
     assert qemu.asked == []
 
 
 def test_what_the_guest_uses_is_not_taken(vms: VmLimits, qemu: Qemu) -> None:
     qemu.used = 600 * MIB
-    error = refused(vms, Amount(0, 599 * MIB))
+    error = refused(vms, Resources(0, 599 * MIB))
     assert error.id == "balloon-vm-in-use"
     assert "424 MiB" in error.found
     assert qemu.asked == []
-    vms.write("n1", Amount(0, 600 * MIB))
+    vms.write("n1", Resources(0, 600 * MIB))
 
 
 def test_a_guest_without_the_driver_is_not_asked_to_give(vms: VmLimits, qemu: Qemu) -> None:
     qemu.has_driver = False
-    assert refused(vms, Amount(0, 512 * MIB)).id == "balloon-vm-mute"
+    assert refused(vms, Resources(0, 512 * MIB)).id == "balloon-vm-mute"
     assert qemu.asked == []
 
 
 def test_what_was_told_before_we_asked_does_not_count(vms: VmLimits, qemu: Qemu) -> None:
     qemu.interval, qemu.told_at = 2, int(qemu.now()) - 60
     qemu.has_driver = False
-    assert refused(vms, Amount(0, 512 * MIB)).id == "balloon-vm-mute"
+    assert refused(vms, Resources(0, 512 * MIB)).id == "balloon-vm-mute"
     assert qemu.interval == 2
 
 
 def test_how_often_a_guest_tells_is_as_before(vms: VmLimits, qemu: Qemu) -> None:
     qemu.interval = 30
-    vms.write("n1", Amount(0, 512 * MIB))
+    vms.write("n1", Resources(0, 512 * MIB))
     assert qemu.interval == 30
 
 
 def test_a_guest_that_does_not_give_all_is_put_back(vms: VmLimits, qemu: Qemu) -> None:
     qemu.least = 700 * MIB
-    error = refused(vms, Amount(0, 512 * MIB))
+    error = refused(vms, Resources(0, 512 * MIB))
     assert error.id == "balloon-vm-stalled"
     assert "came to 700 MiB, and has 1024 MiB now" in error.found
     assert qemu.asked == [512 * MIB, 1024 * MIB]
-    assert vms.read("n1") == Amount(0, 1024 * MIB)
+    assert vms.read("n1") == Resources(0, 1024 * MIB)
 
 
 def test_a_guest_that_gives_slowly_is_waited_for(vms: VmLimits, qemu: Qemu) -> None:
     qemu.step = MIB // 2
-    vms.write("n1", Amount(0, 512 * MIB))
+    vms.write("n1", Resources(0, 512 * MIB))
     assert qemu.asked == [512 * MIB]
 
 
 def test_a_machine_without_a_balloon_is_named(vms: VmLimits, qemu: Qemu) -> None:
     qemu.has_device = False
-    assert refused(vms, Amount(0, 512 * MIB)).id == "balloon-vm-no-device"
+    assert refused(vms, Resources(0, 512 * MIB)).id == "balloon-vm-no-device"
     with pytest.raises(PeerError) as caught:
         vms.read("n1")
     assert caught.value.id == "balloon-vm-no-device"
@@ -331,15 +341,15 @@ def test_a_machine_without_a_balloon_is_named(vms: VmLimits, qemu: Qemu) -> None
 def test_answers_of_another_form_are_errors(vms: VmLimits, qemu: Qemu, command: str, answer: object) -> None:
     obey = qemu.obey
     qemu.obey = lambda name, arguments: answer if name == command else obey(name, arguments)  # type: ignore[method-assign]
-    assert refused(vms, Amount(500, 512 * MIB)).id == "balloon-qmp-answer"
+    assert refused(vms, Resources(500, 512 * MIB)).id == "balloon-qmp-answer"
     assert qemu.asked == []
 
 
 # What a request asks for.
 
 
-def request_for(*, slices: bool = False, vm: bool = False) -> Request:
-    return Request(
+def request_for(*, slices: bool = False, vm: bool = False) -> BalloonsRequest:
+    return BalloonsRequest(
         state="present",
         kubeconfig="/k",
         namespace="kube-system",

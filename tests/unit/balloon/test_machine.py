@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.agent.settings import NodeRow, Settings
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.amount import Amount
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.machine import machine_of
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.vms import VmLimits
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import HostError
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.resize.machine import machine_of
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.resize.vms import VmLimits
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.sizing.resources import Resources
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import HostError
 from tests.unit.balloon.qemu import Qemu, served
 from tests.unit.fakes import FakeHost
 
@@ -34,7 +34,7 @@ def test_it_has_what_its_kernel_says_and_its_nodes_what_they_were_started_with(t
         request = Settings(kubeconfig="/k", vm=True, nodes=(NodeRow("n1", qmp=path),)).request
         found = machine_of(request, machine())
         assert found is not None
-        assert (found.name, found.capacity) == (ID, Amount(5000, 16303292 * 1024))
+        assert (found.name, found.capacity) == (ID, Resources(5000, 16303292 * 1024))
         assert found.nodes == {"n1": VmLimits(machine(), {"n1": path}).most("n1")}
 
 

@@ -6,27 +6,45 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import CONTAINER, LABEL, NAME, Names
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.objects import (
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.cluster.facts import (
+    CONTAINER,
+    LABEL,
+    NAME,
+    SIZES,
+    Names,
+)
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.deployment.objects import (
     apply_step,
+    build_objects,
+    locate,
     object_steps,
     read_objects,
-    wanted_objects,
 )
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.request import NodeRequest, Request
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, Problems
-from ansible_collections.ballast.kube.plugins.module_utils._core.objects import OURS
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.request import BalloonsRequest, NodeRequest
+from ansible_collections.ballast.kube.plugins.module_utils._core.kube.objects import OURS
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems
 from tests.unit.fake_api import SERVER, FakeApi
 from tests.unit.fakes import json_answer
 
-KINDS = ["PriorityClass", "ServiceAccount", "ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding", "DaemonSet"]
+KINDS = [
+    "PriorityClass",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "ServiceAccount",
+    "Role",
+    "RoleBinding",
+    "DaemonSet",
+]
 
 
-def request(**changes: object) -> Request:
+def request(**changes: object) -> BalloonsRequest:
     asked: dict[str, Any] = {
         "state": "present",
         "kubeconfig": "/x",
@@ -39,7 +57,7 @@ def request(**changes: object) -> Request:
         "vm": False,
         "image": "registry.example/pause:1",
     }
-    return Request(**{**asked, **changes})
+    return BalloonsRequest(**{**asked, **changes})
 
 
 def run(cluster: FakeApi, **changes: object) -> list[str]:
@@ -50,7 +68,7 @@ def run(cluster: FakeApi, **changes: object) -> list[str]:
 
 
 def made(kind: str, **changes: object) -> dict[str, Any]:
-    (found,) = [one for one in wanted_objects(request(**changes)).values() if one["kind"] == kind]
+    (found,) = [one for one in build_objects(request(**changes)).values() if one["kind"] == kind]
     return found
 
 
@@ -72,11 +90,63 @@ def test_they_come_and_go_and_a_second_run_does_nothing() -> None:
 
 
 def test_every_object_is_marked_and_where_it_belongs() -> None:
-    for path, one in wanted_objects(request(namespace="balloons")).items():
+    for path, one in build_objects(request(namespace="balloons")).items():
         assert one["metadata"]["labels"] == OURS
         assert path.startswith(f"/api{'s' if '/' in one['apiVersion'] else ''}/{one['apiVersion']}/")
         assert ("/namespaces/balloons/" in path) == (one["metadata"].get("namespace") == "balloons")
-        assert path.endswith(f"/{one['kind'].lower()}{'es' if one['kind'].endswith('s') else 's'}/{NAME}")
+        plural = re.sub("ys$", "ies", re.sub("sss$", "sses", f"{one['kind'].lower()}s"))
+        assert path.endswith(f"/{plural}/{NAME}")
+
+
+def test_they_have_a_namespace_of_their_own_unless_another_is_named() -> None:
+    found = build_objects(request(namespace=SIZES.namespace))
+    (first, space), *_others = found.items()
+    assert (first, space["kind"]) == ("/api/v1/namespaces/ballast-balloons", "Namespace")
+    assert space["metadata"]["labels"] == {**OURS, "pod-security.kubernetes.io/enforce": "restricted"}
+    assert "Namespace" not in {one["kind"] for one in build_objects(request(namespace="balloons")).values()}
+    # Balloons beside those that size nodes take nothing from these when they go.
+    beside = build_objects(request(namespace=Names("trial").namespace, names=Names("trial")))
+    assert not beside.keys() & found.keys()
+
+
+def test_they_stay_in_the_namespace_in_which_they_are() -> None:
+    """As those that a version before had made in kube-system."""
+    cluster = FakeApi()
+    assert locate(request(namespace=""), cluster.api).namespace == "ballast-balloons"
+    run(cluster, namespace="kube-system")
+    assert locate(request(namespace=""), cluster.api).namespace == "kube-system"
+    assert locate(request(namespace="kube-system"), cluster.api).namespace == "kube-system"
+    with pytest.raises(BallastError) as caught:
+        locate(request(namespace="ballast-balloons"), cluster.api)
+    assert caught.value.id == "balloon-elsewhere"
+    assert "in the namespace kube-system" in caught.value.text
+
+
+def test_a_binding_that_somebody_else_made_says_nothing_of_where_they_are() -> None:
+    cluster = FakeApi()
+    path = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/ballast-balloon"
+    cluster.add(path, {"metadata": {"name": NAME}, "subjects": [{"namespace": "mallory"}]})
+    assert locate(request(namespace=""), cluster.api).namespace == "ballast-balloons"
+    for subjects in (None, "x", [], [{}], [{"namespace": 7}], [{"namespace": "../x"}]):
+        cluster.add(path, {"metadata": {"name": NAME, "labels": dict(OURS)}, "subjects": subjects})
+        assert locate(request(namespace=""), cluster.api).namespace == "ballast-balloons"
+
+
+def test_what_confines_the_reconciler_is_there_before_its_rights() -> None:
+    """And stays until they are gone."""
+    order = [one["kind"] for one in build_objects(request()).values()]
+    rights = ("ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding")
+    assert max(map(order.index, order[1:3])) < min(order.index(kind) for kind in rights)
+
+
+def test_without_the_policy_no_rights_are_given() -> None:
+    cluster = FakeApi()
+    path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+    cluster.host.answer(SERVER + path, json_answer(404, {"message": "the server could not find it"}), method="POST")
+    with pytest.raises(BallastError) as caught:
+        run(cluster)
+    assert caught.value.id == "balloon-policy-unserved"
+    assert not [change for change in cluster.changes if "rbac" in change]
 
 
 def test_a_balloon_can_always_be_resized() -> None:
@@ -139,7 +209,9 @@ def test_the_reconciler_may_resize_balloons_and_little_else() -> None:
     here = {(rule["resources"][0], verb) for rule in made("Role")["rules"] for verb in rule["verbs"]}
     changing = {pair for pair in everywhere if pair[1] not in ("get", "list", "watch")}
     assert changing == {("nodes", "patch")}
-    assert {pair for pair in here if pair[0] != "leases"} == {("pods/resize", "patch")}
+    assert {pair for pair in here if pair[0] != "leases"} == {("pods", "get"), ("pods/resize", "patch")}
+    (of_one,) = [rule for rule in made("ClusterRole")["rules"] if rule["resources"] == ["clusterrolebindings"]]
+    assert (of_one["resourceNames"], of_one["verbs"]) == ([NAME], ["get"])
     for kind in ("ClusterRoleBinding", "RoleBinding"):
         found = made(kind, namespace="balloons")
         assert found["roleRef"]["kind"] == kind[: -len("Binding")]

@@ -14,8 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.amount import MIB, Amount
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import (
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.cluster.facts import (
     LABEL,
     NAME,
     REJECTED,
@@ -24,9 +23,9 @@ from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import
     Fleet,
     Node,
 )
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.moves import next_move, planned
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.objects import object_steps, read_objects
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.priority import (
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.cluster.reading import read_fleet
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.deployment.objects import object_steps, read_objects
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.deployment.priority import (
     GATE,
     OWNER,
     name_of,
@@ -34,9 +33,10 @@ from ansible_collections.ballast.kube.plugins.module_utils._balloon.priority imp
     owners,
     write_owner,
 )
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.reading import read_fleet
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.steering import Resize, Steering
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, PeerError, Problems
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.resize.resize_steps import next_step, plan_steps
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.resize.scheduler import Resize, ResizeScheduler
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.sizing.resources import MIB, Resources
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, PeerError, Problems
 from tests.unit.balloon.test_objects import request, run
 from tests.unit.fake_api import FakeApi
 from tests.unit.fakes import json_answer
@@ -216,11 +216,11 @@ def test_a_removal_takes_the_policy_too() -> None:
     assert names_of(cluster, "n1") is None
 
 
-FLOOR_SIZE, LARGE = Amount(1, 16 * MIB), Amount(1000, 2**30)
-ALL = Amount(4000, 8 * 2**30)
+FLOOR_SIZE, LARGE = Resources(1, 16 * MIB), Resources(1000, 2**30)
+ALL = Resources(4000, 8 * 2**30)
 
 
-def sized_node(size: Amount, *, priority: int, forbids: bool = False) -> Node:
+def sized_node(size: Resources, *, priority: int, forbids: bool = False) -> Node:
     there = Balloon("kube-system", "b", "u", "1", size, size, size, SETTLED, priority=priority)
     return Node("n1", "h1", ALL, ALL, (1, 37), True, balloon=there, forbids_preemption=forbids)
 
@@ -234,25 +234,25 @@ def test_a_critical_balloon_grows_only_where_its_node_forbids_preemption(
 ) -> None:
     """A Node that has registered anew has lost that, and its balloon may be critical still."""
     before = sized_node(FLOOR_SIZE, priority=priority, forbids=forbids)
-    fleet = Fleet({"n1": before}, {"h1": ALL}, {"h1": Amount(0, 0)})
-    steering = Steering({"n1": ALL - LARGE}, grow_timeout=30.0)
-    actions = steering.decide(fleet, 0.0)
+    fleet = Fleet({"n1": before}, {"h1": ALL}, {"h1": Resources(0, 0)})
+    scheduler = ResizeScheduler({"n1": ALL - LARGE}, grow_timeout=30.0)
+    actions = scheduler.decide(fleet, 0.0)
     assert [action.size for action in actions if isinstance(action, Resize)] == ([LARGE] if grows else [])
-    assert planned(fleet, {"n1": ALL - LARGE}) != () or not grows
+    assert plan_steps(fleet, {"n1": ALL - LARGE}) != () or not grows
     if not grows:
-        assert steering.finished
-        assert steering.outcomes["n1"].outcome == REJECTED
-        assert "balloon-would-preempt" in steering.outcomes["n1"].text
+        assert scheduler.finished
+        assert scheduler.outcomes["n1"].outcome == REJECTED
+        assert "balloon-would-preempt" in scheduler.outcomes["n1"].text
 
 
 def test_a_critical_balloon_shrinks_anywhere() -> None:
     before = sized_node(LARGE, priority=2_000_001_000)
-    move = next_move(before, ALL - FLOOR_SIZE)
-    assert move is not None
-    assert move.after == FLOOR_SIZE
-    steering = Steering({"n1": ALL - FLOOR_SIZE}, grow_timeout=30.0)
-    steering.decide(Fleet({"n1": replace(before, ready=False)}, {"h1": ALL}, {"h1": Amount(0, 0)}), 0.0)
-    assert not steering.finished, "its kubelet is waited for"
+    step = next_step(before, ALL - FLOOR_SIZE)
+    assert step is not None
+    assert step.after == FLOOR_SIZE
+    scheduler = ResizeScheduler({"n1": ALL - FLOOR_SIZE}, grow_timeout=30.0)
+    scheduler.decide(Fleet({"n1": replace(before, ready=False)}, {"h1": ALL}, {"h1": Resources(0, 0)}), 0.0)
+    assert not scheduler.finished, "its kubelet is waited for"
 
 
 def test_what_a_node_forbids_is_read_from_its_policy() -> None:

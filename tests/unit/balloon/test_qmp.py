@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.qmp import Qmp
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, PeerError
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.resize.qmp import Qmp
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, PeerError
 from tests.unit.balloon.qemu import GREETING, Qemu, served
 
 IDS = {"balloon-qmp-absent", "balloon-qmp-silent", "balloon-qmp-answer", "balloon-qmp-refused", "balloon-vm-no-device"}

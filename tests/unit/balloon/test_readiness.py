@@ -14,33 +14,34 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._balloon import inquiry
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.amount import FLOOR, Amount
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import (
+from ansible_collections.ballast.kube.plugins.module_utils._balloon import info
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.cluster.facts import (
     DEFERRED,
     INFEASIBLE,
     STARTING,
     Fleet,
 )
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.messages import MESSAGES
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.readiness import FEATURE
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.readings import (
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.readiness_answers import (
     METRICS,
     Facts,
     Reconciler,
-    reading_of,
+    build_report,
 )
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.report import findings
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.request import INFO_SPEC
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import PeerError
-from ansible_collections.ballast.kube.plugins.module_utils._core.exposition import parse_exposition
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
-from ansible_collections.ballast.kube.plugins.module_utils._core.readiness import ENABLED, MEASURED, REQUIRED
-from ansible_collections.ballast.kube.plugins.module_utils._readiness.reading import parse_reading
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.sizing.resources import FLOOR, Resources
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.readiness import ENABLED, MEASURED, REQUIRED
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import PeerError
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.exposition import parse_exposition
 from tests.model_cluster.model import ModelCluster
 from tests.unit.balloon.sized import CAPACITY, OVERHEAD, amount, balloon, fleet, node
 from tests.unit.balloon.test_engine import HALVES, Sizing
 from tests.unit.fakes import FakeHost
+from tests.unit.readings import BY_NAME, completed
+
+FEATURE = BY_NAME["balloons"]
 
 TARGET = amount(4000, 16 * 1024)
 SIZE = CAPACITY - OVERHEAD - TARGET
@@ -66,10 +67,8 @@ def facts(found: Fleet, **changes: Any) -> Facts:
 
 
 def read(found: Fleet, **changes: Any) -> dict[str, Any]:
-    """As the module returns it, and as the report takes it."""
-    told = reading_of(facts(found, **changes)).as_json()
-    parse_reading(json.loads(json.dumps(told)), FEATURE)
-    return told
+    """As the report takes it."""
+    return completed(build_report(facts(found, **changes)).as_json())
 
 
 def verdicts(found: dict[str, Any]) -> dict[str, str]:
@@ -139,7 +138,7 @@ _FOREIGN = MESSAGES.error("balloon-not-ready", found="pod x is no balloon")
         (two(balloon=_ASKED), {}, "balloon-off-target", "a (deferred): 1m cpu, 16Mi memory of 11900m cpu"),
         (two(balloon=_NEVER), {}, "balloon-kubelet-refuses", "can never be"),
         (two(target=None, balloon=None), {}, "balloon-host-oversold", "h1: the host's nodes may promise"),
-        (two(limit=Amount(100, 2**20)), {}, "balloon-host-oversold", "a: the node may promise"),
+        (two(limit=Resources(100, 2**20)), {}, "balloon-host-oversold", "a: the node may promise"),
         (two(ready=False), {}, "balloon-node-not-ready", "balloon-node-not-ready: a"),
         (two(), {"problems": (_FOREIGN,)}, "balloon-foreign-pod", "pod x is no balloon"),
         (two(), {"reconciler": Reconciler(answers=False)}, "balloon-reconciler-down", "does not answer"),
@@ -151,7 +150,7 @@ def test_a_known_failure_is_found(found: Fleet, changes: dict[str, Any], id: str
     assert id in told["present"]
     failures = told["answers"]["failures"]
     assert failures["verdict"] == "no"
-    assert FEATURE.mitigations([id]) in failures["remedy"]
+    assert FEATURE.modes([id])[0].mitigation in failures["remedy"]
     assert any(line.startswith(f"{id}: ") and words in line for line in failures["lines"])
     assert set(verdicts(told)) == set(MEASURED)
     assert all(told["answers"][name]["remedy"] for name in REQUIRED if verdicts(told)[name] != "yes")
@@ -177,15 +176,14 @@ class NoReconciler(LocalHost):
     """This machine may have one, which is none of this cluster."""
 
     def stat(self, path: str) -> Any:
-        return None if path == inquiry.INSTALLATION.config else super().stat(path)
+        return None if path == info.INSTALLATION.config else super().stat(path)
 
 
 def asked(model: ModelCluster, tmp_path: Path) -> dict[str, Any]:
     path = model.kubeconfig(tmp_path / "kubeconfig")
     given = {name: row.get("default") for name, row in INFO_SPEC.items()}
-    told: Any = inquiry.read_params(NoReconciler(), {**given, "kubeconfig": str(path), "readiness": True})
-    parse_reading(json.loads(json.dumps(told["readiness"])), FEATURE)
-    return dict(told["readiness"])
+    told: Any = info.read_params(NoReconciler(), {**given, "kubeconfig": str(path), "readiness": True})
+    return completed(told["readiness"])
 
 
 def test_a_cluster_is_read_and_not_changed(model: ModelCluster, tmp_path: Path) -> None:
@@ -205,10 +203,10 @@ def test_a_cluster_is_read_and_not_changed(model: ModelCluster, tmp_path: Path) 
 
 def test_a_reconciler_is_asked_where_one_is_installed() -> None:
     host = FakeHost()
-    assert inquiry._reconciler(host) is None
-    host.given(inquiry.INSTALLATION.config, "{}")
-    host.given_listener(f"{inquiry.INSTALLATION.sockets}/control", lambda: None)
-    assert inquiry._reconciler(host) == Reconciler(answers=False)
+    assert info._read_reconciler(host) is None
+    host.given(info.INSTALLATION.config, "{}")
+    host.given_listener(f"{info.INSTALLATION.sockets}/control", lambda: None)
+    assert info._read_reconciler(host) == Reconciler(answers=False)
     status = {"problems": ["x"], "seconds_since_success": 2}
-    host.given_listener(f"{inquiry.INSTALLATION.sockets}/control", lambda: json.dumps(status))
-    assert inquiry._reconciler(host) == Reconciler(True, ("x",), 2.0)
+    host.given_listener(f"{info.INSTALLATION.sockets}/control", lambda: json.dumps(status))
+    assert info._read_reconciler(host) == Reconciler(True, ("x",), 2.0)

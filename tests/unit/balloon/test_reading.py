@@ -16,8 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.amount import MIB, NONE, Amount
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import (
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.cluster.facts import (
     LABEL,
     TAINT,
     TARGET,
@@ -25,8 +24,14 @@ from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import
     Fleet,
     Pod,
 )
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.reading import Machine, Objects, key_of, read_fleet
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.cluster.reading import (
+    Machine,
+    Objects,
+    key_of,
+    read_fleet,
+)
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.sizing.resources import MIB, NONE, Resources
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
 
 GIB = 2**30
 NAMESPACE = "kube-system"
@@ -239,8 +244,8 @@ def test_requests_as_the_scheduler_counts_them(spec: Object, status: Object, cpu
 
 
 def test_quantities_are_exact_and_rounded_up_where_they_are_finer() -> None:
-    assert pod_of(a_pod(requests={"cpu": "0.1", "memory": "128974848"})).requests == Amount(100, 128974848)
-    assert pod_of(a_pod(requests={"cpu": "1u", "memory": "1500m"})).requests == Amount(1, 2)
+    assert pod_of(a_pod(requests={"cpu": "0.1", "memory": "128974848"})).requests == Resources(100, 128974848)
+    assert pod_of(a_pod(requests={"cpu": "1u", "memory": "1500m"})).requests == Resources(1, 2)
 
 
 def test_kinds_of_pods() -> None:
@@ -259,7 +264,7 @@ def test_pods_that_take_nothing_are_left_out() -> None:
     rejected = a_balloon()
     rejected["status"]["phase"] = "Failed"
     node = read(over, failed, unbound, of_nobody, rejected).nodes["n1"]
-    assert (node.pods, node.balloon, node.open) == ((), None, node.allocatable)
+    assert (node.pods, node.balloon, node.schedulable) == ((), None, node.allocatable)
 
 
 def test_a_balloon_that_is_being_deleted_holds_nothing_and_is_counted_as_a_pod() -> None:
@@ -267,7 +272,7 @@ def test_a_balloon_that_is_being_deleted_holds_nothing_and_is_counted_as_a_pod()
     pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     node = read(pod).nodes["n1"]
     assert node.balloon is None
-    assert [(row.name, row.kind, row.requests) for row in node.pods] == [("b", "workload", Amount(2000, GIB))]
+    assert [(row.name, row.kind, row.requests) for row in node.pods] == [("b", "workload", Resources(2000, GIB))]
     assert node.needed == NONE
     both = read(pod, a_balloon(name="c")).nodes["n1"]
     assert both.balloon is not None
@@ -312,8 +317,8 @@ def test_a_node() -> None:
     item = a_node(annotations={TARGET: '{"cpu": "1750m", "memory": "2Gi"}'})
     item["spec"]["taints"] = [{"key": TAINT, "effect": "NoSchedule"}]
     node = read(nodes=[item]).nodes["n1"]
-    assert (node.capacity, node.allocatable) == (Amount(4000, 8 * GIB), Amount(3900, 7 * GIB))
-    assert (node.version, node.ready, node.unsized, node.target) == ((1, 36), True, True, Amount(1750, 2 * GIB))
+    assert (node.capacity, node.allocatable) == (Resources(4000, 8 * GIB), Resources(3900, 7 * GIB))
+    assert (node.version, node.ready, node.unsized, node.target) == ((1, 36), True, True, Resources(1750, 2 * GIB))
     plain = read().nodes["n1"]
     assert (plain.unsized, plain.target) == (False, None)
 
@@ -355,18 +360,18 @@ def test_nodes_that_share_a_kernel_share_a_host_and_the_smallest_capacity_of_the
         "n3": "boot-2",
         "n4": "n4",
     }
-    assert fleet.capacities["boot-1"] == Amount(4000, 6 * GIB)
+    assert fleet.capacities["boot-1"] == Resources(4000, 6 * GIB)
 
 
 def test_virtual_machines_of_one_machine_share_it() -> None:
-    given = {"n1": Amount(4000, 9 * GIB), "n2": Amount(4000, 8 * GIB)}
-    machine = Machine("big", Amount(64000, 256 * GIB), given)
+    given = {"n1": Resources(4000, 9 * GIB), "n2": Resources(4000, 8 * GIB)}
+    machine = Machine("big", Resources(64000, 256 * GIB), given)
     nodes = [a_node("n1", boot="a"), a_node("n2", boot="b"), a_node("n3", boot="c")]
     fleet = read_fleet(nodes, [], namespace=NAMESPACE, machine=machine).fleet
     assert {name: node.host for name, node in fleet.nodes.items()} == {"n1": "big", "n2": "big", "n3": "c"}
-    assert fleet.capacities == {"big": Amount(64000, 256 * GIB), "c": Amount(4000, 8 * GIB)}
+    assert fleet.capacities == {"big": Resources(64000, 256 * GIB), "c": Resources(4000, 8 * GIB)}
     # What the kernel of a virtual machine keeps to itself is overhead: its limit is target and overhead.
-    assert fleet.nodes["n1"].overhead - fleet.nodes["n2"].overhead == Amount(0, GIB)
+    assert fleet.nodes["n1"].overhead - fleet.nodes["n2"].overhead == Resources(0, GIB)
 
 
 def test_a_node_that_no_kubelet_has_registered_is_left_out() -> None:
@@ -445,13 +450,13 @@ def test_what_is_kept_up_with_is_what_is_read_at_once(items: list[Object], dropp
             del last[kind, key_of(item)]
             objects.drop_pod(key_of(item)) if kind == "pod" else objects.drop_node(key_of(item)[1])
         if number % 3 == 0:
-            objects.reading()
+            objects.observe()
     whole = read_fleet(
         [item for (kind, _key), item in last.items() if kind == "node"],
         [item for (kind, _key), item in last.items() if kind == "pod"],
         namespace=NAMESPACE,
     )
-    found = objects.reading()
+    found = objects.observe()
     assert found.fleet == whole.fleet
     assert sorted(map(str, found.problems)) == sorted(map(str, whole.problems))
 
@@ -460,15 +465,15 @@ def test_a_node_that_has_not_changed_is_the_same_value_still() -> None:
     objects = Objects(namespace=NAMESPACE)
     objects.put_node(a_node("n1"))
     objects.put_node(a_node("n2"))
-    before = objects.reading().fleet.nodes
+    before = objects.observe().fleet.nodes
     objects.put_pod(a_pod(node="n2"))
-    after = objects.reading().fleet.nodes
+    after = objects.observe().fleet.nodes
     assert after["n1"] is before["n1"]
     assert after["n2"] != before["n2"]
 
 
 def test_the_annotation_that_is_written_can_be_read() -> None:
-    target = Amount(1750, 7 * GIB + 3 * MIB)
+    target = Resources(1750, 7 * GIB + 3 * MIB)
     text = json.dumps(target.as_quantities())
     assert read(nodes=[a_node(annotations={TARGET: text})]).nodes["n1"].target == target
 

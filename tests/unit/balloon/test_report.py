@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.amount import FLOOR, NONE, Amount
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import (
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.cluster.facts import (
     DEFERRED,
     REVERTED,
     STARTING,
@@ -19,13 +18,14 @@ from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import
     Outcome,
 )
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.report import findings, report
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.sizing.resources import FLOOR, NONE, Resources
 from tests.unit.balloon.sized import CAPACITY, OVERHEAD, amount, balloon, fleet, node, pod
 
 ALLOCATABLE = CAPACITY - OVERHEAD
 HALF = amount(8000, 32 * 1024)
 
 
-def shown(size: Amount) -> dict[str, str]:
+def shown(size: Resources) -> dict[str, str]:
     return size.as_quantities()
 
 
@@ -124,7 +124,7 @@ HOLDS = balloon(ALLOCATABLE - HALF)
     ("changes", "reserve", "wrong"),
     [
         ({"balloon": HOLDS}, NONE, []),
-        ({"balloon": HOLDS}, Amount(1, 0), [("balloon-oversold", "h1")]),
+        ({"balloon": HOLDS}, Resources(1, 0), [("balloon-oversold", "h1")]),
         ({"balloon": HOLDS, "limit": HALF + OVERHEAD}, NONE, []),
         ({"balloon": HOLDS, "limit": HALF}, NONE, [("balloon-over-limit", "a"), ("balloon-over-limit", "b")]),
         ({"balloon": HOLDS, "limit": CAPACITY}, NONE, [("balloon-limits-over", "h1")]),
@@ -132,7 +132,7 @@ HOLDS = balloon(ALLOCATABLE - HALF)
         ({"balloon": HOLDS, "ready": False}, NONE, [("balloon-not-ready", "a"), ("balloon-not-ready", "b")]),
     ],
 )
-def test_a_sum_that_does_not_hold_is_told(changes: dict[str, Any], reserve: Amount, wrong: list[tuple[str, str]]):
+def test_a_sum_that_does_not_hold_is_told(changes: dict[str, Any], reserve: Resources, wrong: list[tuple[str, str]]):
     found = fleet(node("a", **changes), node("b", **changes), reserve=reserve)
     told = findings(found)
     assert [(finding.id, finding.subject) for finding in told] == wrong

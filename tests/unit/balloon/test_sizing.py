@@ -14,11 +14,17 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.amount import FLOOR, MIB, NONE, Amount, total
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import DAEMONSET, STATIC, Fleet
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.request import NodeRequest, Request
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.sizing import sizes, targets
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.cluster.facts import DAEMONSET, STATIC, Fleet
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.request import BalloonsRequest, NodeRequest
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.sizing.resources import (
+    FLOOR,
+    MIB,
+    NONE,
+    Resources,
+    total,
+)
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.sizing.sizing import sizes, targets
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
 from tests.unit.balloon.sized import (
     CAPACITY,
     OVERHEAD,
@@ -47,19 +53,19 @@ def test_the_example_of_the_page():
 
 
 def test_remainders_are_no_nodes():
-    found = fleet(*map(node, ["a", "b", "c"]), capacity=Amount(1000, 1000 * MIB + 1))
+    found = fleet(*map(node, ["a", "b", "c"]), capacity=Resources(1000, 1000 * MIB + 1))
     shares = asked(found, *({"name": name, "share": "1/3"} for name in "abc"))
     weights = asked(found, *({"name": name, "weight": 5} for name in "abc"))
     assert shares == weights == dict.fromkeys("abc", amount(333, 333))
 
 
 def test_a_target_is_rounded_down_and_a_balloon_up():
-    found = fleet(node("a", allocatable=CAPACITY - Amount(100, 356 * MIB + 1)))
+    found = fleet(node("a", allocatable=CAPACITY - Resources(100, 356 * MIB + 1)))
     wanted = asked(found, {"name": "a", "target": {"cpu": "1", "memory": str(512 * MIB + 7)}})
     assert wanted["a"] == amount(1000, 512)
     size = sizes(wanted, found)["a"]
     assert size == amount(14900, 64 * 1024 - 356 - 512)  # half a MiB and more of it is rounded up
-    assert (CAPACITY - Amount(100, 356 * MIB + 1) - size).fits_in(wanted["a"])
+    assert (CAPACITY - Resources(100, 356 * MIB + 1) - size).fits_in(wanted["a"])
 
 
 def test_a_target_counts_before_a_share_and_that_before_a_weight_for_each_resource():
@@ -114,7 +120,7 @@ def test_targets_may_take_all_of_the_room_and_nothing_above(more: tuple[int, int
     if wrong:
         assert ids(lambda: asked(found, *rows)) == ["balloon-over-room"] * wrong
     else:
-        assert total(asked(found, *rows).values()) == found.room("h1")
+        assert total(asked(found, *rows).values()) == found.unreserved("h1")
 
 
 def test_shares_and_weights_end_at_what_the_node_can_give():
@@ -128,8 +134,8 @@ def test_shares_and_weights_end_at_what_the_node_can_give():
 
 
 def test_the_reserve_is_what_the_kubelets_reserve_unless_it_is_given():
-    assert fleet(*map(node, NAMES), reserve=None).room("h1") == CAPACITY - amount(800, 8 * 356)
-    assert fleet(*map(node, NAMES), reserve=NONE).room("h1") == CAPACITY
+    assert fleet(*map(node, NAMES), reserve=None).unreserved("h1") == CAPACITY - amount(800, 8 * 356)
+    assert fleet(*map(node, NAMES), reserve=NONE).unreserved("h1") == CAPACITY
 
 
 def test_a_node_alone_on_its_host_has_nearly_all_of_it():
@@ -140,7 +146,7 @@ def test_a_node_alone_on_its_host_has_nearly_all_of_it():
 
 def test_absent_is_the_floor_of_every_node_that_is_there():
     rows = [{"name": "a", "share": "1/8"}, {"name": "gone"}]  # as they stood while they were present
-    odd = node("a", allocatable=CAPACITY - OVERHEAD - Amount(0, 1))
+    odd = node("a", allocatable=CAPACITY - OVERHEAD - Resources(0, 1))
     found = fleet(odd, node("b", target=amount(1000, 1024)), reserve=None)
     assert sizes(asked(found, *rows, state="absent"), found) == {"a": FLOOR}
 
@@ -196,7 +202,7 @@ def test_a_target_below_static_and_daemonset_pods_names_them():
 
 def test_what_a_rounded_balloon_leaves_must_hold_them_too():
     pods = (pod("etcd", amount(1, 200), STATIC),)
-    found = fleet(node("a", allocatable=CAPACITY - OVERHEAD - Amount(0, 1), pods=pods), reserve=RESERVE)
+    found = fleet(node("a", allocatable=CAPACITY - OVERHEAD - Resources(0, 1), pods=pods), reserve=RESERVE)
     assert ids(lambda: asked(found, {"name": "a", "target": {"memory": "200Mi"}})) == ["balloon-below-pods"]
     assert asked(found, {"name": "a", "target": {"memory": "201Mi"}})["a"].memory == 201 * MIB
 
@@ -222,12 +228,12 @@ def test_with_limits_the_reserve_holds_what_the_kubelets_reserve():
     assert asked(enough, *rows, slices=True)
 
 
-amounts = st.builds(Amount, st.integers(0, 20_000), st.integers(0, 2**35))
+amounts = st.builds(Resources, st.integers(0, 20_000), st.integers(0, 2**35))
 
 
-def part(draw: st.DrawFn, whole: Amount, count: int) -> Amount:
+def part(draw: st.DrawFn, whole: Resources, count: int) -> Resources:
     """Up to a `count`th of each."""
-    return Amount(draw(st.integers(0, whole.cpu // count)), draw(st.integers(0, whole.memory // count)))
+    return Resources(draw(st.integers(0, whole.cpu // count)), draw(st.integers(0, whole.memory // count)))
 
 
 @st.composite
@@ -235,13 +241,13 @@ def cases(draw: st.DrawFn) -> tuple[Fleet, tuple[NodeRequest, ...]]:
     """Two hosts of a size and their nodes. Sizes are of bytes that are no whole MiB. Most cases can be divided: no node is
     given, has a share of, or keeps more than the room by the number of a host's nodes. Weights are free."""
     count = draw(st.integers(1, 5))
-    capacity = draw(st.builds(Amount, st.integers(1_000, 100_000), st.integers(2**31, 2**37)))
+    capacity = draw(st.builds(Resources, st.integers(1_000, 100_000), st.integers(2**31, 2**37)))
     reserve = part(draw, capacity, 20)
     nodes, rows = [], []
     for name in [f"{host}{number}" for host in ("g", "h") for number in range(count)]:
         allocatable = capacity - part(draw, reserve, 1)
         size = (allocatable - part(draw, capacity - reserve, count)).most(FLOOR)
-        pods = draw(st.sampled_from([(), (pod("s", Amount(1, 3), STATIC),)]))
+        pods = draw(st.sampled_from([(), (pod("s", Resources(1, 3), STATIC),)]))
         if not rows or draw(st.booleans()):
             rows.append(_row(draw, name, capacity - reserve, count))
         target = part(draw, capacity - reserve, count) if draw(st.booleans()) else None
@@ -250,7 +256,7 @@ def cases(draw: st.DrawFn) -> tuple[Fleet, tuple[NodeRequest, ...]]:
     return fleet(*nodes, reserve=reserve, capacity=capacity), tuple(rows)
 
 
-def _row(draw: st.DrawFn, name: str, room: Amount, count: int) -> NodeRequest:
+def _row(draw: st.DrawFn, name: str, room: Resources, count: int) -> NodeRequest:
     given = part(draw, room, count).most(amount(1, 2))  # enough for the static pod
     target = {"cpu": given.cpu} if draw(st.booleans()) else {}
     target.update({"memory": given.memory} if draw(st.booleans()) else {})
@@ -258,11 +264,11 @@ def _row(draw: st.DrawFn, name: str, room: Amount, count: int) -> NodeRequest:
     return NodeRequest(name, target, share, draw(st.one_of(st.none(), st.integers(1, 9))))
 
 
-def wanted_by(asked_for: tuple[NodeRequest, ...]) -> Request:
+def wanted_by(asked_for: tuple[NodeRequest, ...]) -> BalloonsRequest:
     return replace(request({"name": "a"}), nodes=asked_for)
 
 
-def planned(found: Fleet, asked_for: tuple[NodeRequest, ...]) -> dict[str, Amount]:
+def planned(found: Fleet, asked_for: tuple[NodeRequest, ...]) -> dict[str, Resources]:
     try:
         return targets(wanted_by(asked_for), found)
     except BallastError:
@@ -285,8 +291,8 @@ def test_no_host_is_oversold(case: tuple[Fleet, tuple[NodeRequest, ...]]):
             elif one.target is not None:
                 left.append(one.allocatable - one.balloon_for(one.target))
             else:
-                left.append(one.open)
-        assert total(left).fits_in(found.room(host))
+                left.append(one.schedulable)
+        assert total(left).fits_in(found.unreserved(host))
     for name, target in wanted.items():
         assert (target.memory % MIB, balloons[name].memory % MIB) == (0, 0)
         assert FLOOR.fits_in(balloons[name])
@@ -328,7 +334,7 @@ def test_a_larger_weight_is_never_less_and_never_more_for_others(
 
 
 @given(cases(), amounts)
-def test_more_room_is_less_for_none(case: tuple[Fleet, tuple[NodeRequest, ...]], more: Amount):
+def test_more_room_is_less_for_none(case: tuple[Fleet, tuple[NodeRequest, ...]], more: Resources):
     found, asked_for = case
     # A share is rounded, too, so that of one unit more it may leave weights less.
     asked_for = tuple(replace(row, share=None) for row in asked_for)
@@ -342,7 +348,7 @@ def test_more_room_is_less_for_none(case: tuple[Fleet, tuple[NodeRequest, ...]],
 def test_equal_weights_are_equal_parts_and_remainders_are_below_a_unit_for_each(weights: list[int]):
     found = fleet(*map(node, NAMES[: len(weights)]), reserve=RESERVE)
     wanted = asked(found, *({"name": name, "weight": weight} for name, weight in zip(NAMES, weights)))
-    unused = found.room("h1") - total(wanted.values())
+    unused = found.unreserved("h1") - total(wanted.values())
     assert 0 <= unused.cpu < len(weights)
     assert 0 <= unused.memory < len(weights) * MIB
     assert all(

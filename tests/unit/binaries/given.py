@@ -7,13 +7,14 @@ import os
 from collections.abc import Mapping
 from typing import Any, Optional
 
-from ansible_collections.ballast.kube.plugins.module_utils._binaries.desired import Desired
 from ansible_collections.ballast.kube.plugins.module_utils._binaries.engine import ENGINE, BinariesEngine
 from ansible_collections.ballast.kube.plugins.module_utils._binaries.families import FAMILIES
+from ansible_collections.ballast.kube.plugins.module_utils._binaries.request import BinariesRequest
 from ansible_collections.ballast.kube.plugins.module_utils._binaries.spec import MAKE
-from ansible_collections.ballast.kube.plugins.module_utils._core.events import NullSink, Progress
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import Completed, Host
-from ansible_collections.ballast.kube.plugins.module_utils._core.plan import Plan, Step
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import NullSink, Progress
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import Plan, Step
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Completed, Host
 from tests.unit.fakes import Call, FakeHost
 
 CACHE = "/var/cache/ballast/binaries"
@@ -83,18 +84,18 @@ def machine() -> tuple[FakeHost, Go]:
     return host, go
 
 
-def desired(host: Host, params: Optional[Mapping[str, Any]] = None) -> Desired:
-    return Desired.from_params(params or request(families=SMALL), host=host, environ=ENVIRON)
+def desired(host: Host, params: Optional[Mapping[str, Any]] = None) -> BinariesRequest:
+    return BinariesRequest.from_params(params or request(families=SMALL), host, ENVIRON)
 
 
-def planned(host: Host, wanted: Desired, *, engine: BinariesEngine = ENGINE) -> Plan:
-    return engine.plan(wanted, engine.observe(wanted, host))
+def planned(host: Host, wanted: BinariesRequest, *, engine: BinariesEngine = ENGINE) -> Plan:
+    return engine.plan(wanted, engine.observe(Context(wanted, host)))
 
 
 def run(host: Host, params: Optional[Mapping[str, Any]] = None) -> tuple[Step, ...]:
     """One run of the module; the steps it did. Afterwards verify finds nothing."""
     wanted = desired(host, params)
     progress = Progress(NullSink(), feature="binaries")
-    done = ENGINE.apply(planned(host, wanted), wanted, host, progress)
-    assert ENGINE.verify(wanted, host, progress) == []
+    done = ENGINE.apply(planned(host, wanted), Context(wanted, host, progress)).steps
+    assert ENGINE.verify(Context(wanted, host, progress)) == []
     return done

@@ -7,9 +7,10 @@ import json
 import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._binaries import engine as engine_module
-from ansible_collections.ballast.kube.plugins.module_utils._binaries.engine import ENGINE, READER
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, HostError
-from ansible_collections.ballast.kube.plugins.module_utils._core.events import NullSink, Progress
+from ansible_collections.ballast.kube.plugins.module_utils._binaries.engine import ENGINE, read_damage
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import NullSink, Progress
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, HostError
 from tests.unit.binaries.given import CACHE, SMALL, desired, machine, planned, request, run
 from tests.unit.fakes import Killed
 
@@ -112,10 +113,10 @@ def test_the_reading_twin_names_what_is_damaged_and_changes_nothing():
     host, _go = machine()
     run(host)
     wanted = desired(host)
-    assert READER.report(wanted, host)["damaged"] == {}
+    assert read_damage(Context(wanted, host))["damaged"] == {}
     host.given(wanted.paths["ptp"], "damaged")
     host.effects.clear()
-    assert list(READER.report(wanted, host)["damaged"]) == ["ptp"]
+    assert list(read_damage(Context(wanted, host))["damaged"]) == ["ptp"]
     assert host.effects == []
 
 
@@ -213,7 +214,7 @@ def test_two_runs_at_once_build_once():
     wanted = desired(host)
     plans = [planned(host, wanted), planned(host, wanted)]
     for plan in plans:
-        ENGINE.apply(plan, wanted, host, PROGRESS)
+        ENGINE.apply(plan, Context(wanted, host, PROGRESS))
     assert go.built == PROGRAMS
     assert_whole(host)
 
@@ -221,6 +222,7 @@ def test_two_runs_at_once_build_once():
 def test_a_run_beside_another_waits_and_disturbs_nothing():
     host, go = machine()
     host.given(f"{CACHE}/work/etcd", "of the other run")
+    host.given_ours(CACHE, "binaries")
     host.hold_lock(f"{CACHE}/lock")
     wanted = desired(host)
     plan = planned(host, wanted)
@@ -232,7 +234,7 @@ def test_a_run_beside_another_waits_and_disturbs_nothing():
         host.release_lock(f"{CACHE}/lock")
 
     host.on_sleep.append(the_other_ends)
-    ENGINE.apply(plan, wanted, host, PROGRESS)
+    ENGINE.apply(plan, Context(wanted, host, PROGRESS))
     assert host.on_sleep == []
     assert_whole(host)
 
@@ -268,7 +270,7 @@ def test_a_given_path_is_taken_by_content():
     params = request(families=[{"name": "cni"}], source="path", path="/opt")
     run(host, params)
     first = desired(host, params)
-    assert ENGINE.report(first, host)["components"]["ptp"]["version"] == "v1.0.0"
+    assert ENGINE.report(Context(first, host))["components"]["ptp"]["version"] == "v1.0.0"
     host.given("/opt/ptp", "ptp v1.0.1")
     second = desired(host, params)
     assert second.bin_dir != first.bin_dir
@@ -280,7 +282,7 @@ def test_a_given_path_is_taken_by_content():
 def test_the_report_has_what_the_manifest_has():
     host, _go = machine()
     wanted = desired(host)
-    assert ENGINE.report(wanted, host)["components"]["ptp"] == {
+    assert ENGINE.report(Context(wanted, host))["components"]["ptp"] == {
         "family": "cni",
         "source": "go",
         "path": wanted.paths["ptp"],
@@ -291,7 +293,7 @@ def test_the_report_has_what_the_manifest_has():
         "seconds": 0.0,
     }
     run(host)
-    told = ENGINE.report(wanted, host)
+    told = ENGINE.report(Context(wanted, host))
     assert told["bin_dir"] == wanted.bin_dir
     assert told["versions"] == {"etcd": "3.7.3", "cni": "1.9.1"}
     manifest = json.loads(host.text(wanted.paths["ptp"].replace("/ptp", "/manifest.json")))
@@ -304,7 +306,7 @@ def test_verify_finds_a_link_that_leads_elsewhere():
     run(host)
     wanted = desired(host)
     host.symlink(f"{wanted.bin_dir}/ptp", "/bin/true")
-    assert [finding.id for finding in ENGINE.verify(wanted, host, PROGRESS)] == ["binaries-link"]
+    assert [finding.id for finding in ENGINE.verify(Context(wanted, host, PROGRESS))] == ["binaries-link"]
     run(host)
     assert_whole(host)
 

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
 import shutil
+import ssl
+import subprocess
 import tarfile
 import threading
 from collections.abc import Iterator
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._binaries import golang
+from ansible_collections.ballast.kube.plugins.module_utils._binaries import golang, release
 from ansible_collections.ballast.kube.plugins.module_utils._binaries.families import FAMILIES
-from ansible_collections.ballast.kube.plugins.module_utils._binaries.release import archive_member, parse_checksum
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._binaries.pinned import PINNED
+from ansible_collections.ballast.kube.plugins.module_utils._binaries.release import (
+    _setting,
+    archive_member,
+    parse_checksum,
+)
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
 from tests.unit.binaries.given import desired, request, run
 
 SUM = "a" * 64
@@ -110,6 +118,12 @@ class Site:
             self.put(url, data)
             found = hashlib.sha256(data).hexdigest()
             self.put(checksum, (f"{found}  {url.rsplit('/', 1)[1]}\n" if family.release.archive else found).encode())
+
+
+@pytest.fixture(autouse=True)
+def _nothing_pinned(monkeypatch) -> None:
+    """The programs here are not upstream's."""
+    monkeypatch.setattr(release, "PINNED", {})
 
 
 @pytest.fixture
@@ -206,3 +220,155 @@ def test_a_program_for_another_machine_is_told(site, tmp_path):
     sums = next(site.root.rglob("*.sha256"))
     sums.write_text(hashlib.sha256(file.read_bytes()).hexdigest())
     assert error(released(site, tmp_path / "cache", "cri-tools")).id == "binaries-version-output"
+
+
+@needs_curl
+def test_a_password_in_the_address_of_a_site_is_on_no_command_line_and_in_no_error(site, tmp_path, monkeypatch):
+    commands = []
+    run_as_it_is = LocalHost.run
+
+    def noted(self, argv, **rest):
+        commands.append(" ".join(argv))
+        return run_as_it_is(self, argv, **rest)
+
+    monkeypatch.setattr(LocalHost, "run", noted)
+    site.publish("etcd")
+    with_password = site.url.replace("http://", "http://user:c4n4ry-Xy7@")
+    params = {**released(site, tmp_path / "cache", "etcd"), "release_urls": {"etcd": with_password}}
+    run(LocalHost(), params)
+    assert [command for command in commands if command.startswith("curl ")]
+    assert [command for command in commands if "c4n4ry" in command] == []
+    next(site.root.rglob("SHA256SUMS")).unlink()
+    found = error({**params, "cache_dir": str(tmp_path / "other")})
+    assert "c4n4ry" not in str(found)
+
+
+def test_an_address_is_one_setting_of_curls():
+    assert _setting("url", 'http://h/"\noutput = "/etc/x') == b'url = "http://h/\\"\\noutput = \\"/etc/x"\n'
+
+
+@needs_curl
+def test_a_pinned_checksum_wins_over_the_published_one(site, tmp_path, monkeypatch):
+    site.publish("etcd")
+    key = ("etcd", FAMILIES["etcd"].default_version, golang.architecture())
+    monkeypatch.setattr(release, "PINNED", {key: "0" * 64})
+    found = error(released(site, tmp_path / "cache", "etcd"))
+    assert found.id == "binaries-download-checksum"
+    assert "0" * 64 in found.found
+    data = next(site.root.rglob("*.tar.gz")).read_bytes()
+    monkeypatch.setattr(release, "PINNED", {key: hashlib.sha256(data).hexdigest()})
+    next(site.root.rglob("SHA256SUMS")).unlink()
+    run(LocalHost(), released(site, tmp_path / "cache", "etcd"))
+
+
+def test_what_is_pinned_is_of_a_release_that_is_known():
+    names = {name for name, family in FAMILIES.items() if family.release.archive}
+    names |= {component.name for family in FAMILIES.values() for component in family.components}
+    for (name, version, architecture), digest in PINNED.items():
+        assert name in names
+        assert re.fullmatch(r"\d+\.\d+\.\d+", version)
+        assert architecture in ("amd64", "arm64")
+        assert re.fullmatch(r"[0-9a-f]{64}", digest)
+
+
+class Redirecting:
+    """An https site, by a certificate of its own, that sends everything on to another address."""
+
+    def __init__(self, directory: Path, to: str) -> None:
+        self.ca = str(directory / "ca.crt")
+        key = str(directory / "ca.key")
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+            + ["-keyout", key, "-out", self.ca, "-subj", "/CN=mirror", "-addext", "subjectAltName=IP:127.0.0.1"],
+            check=True,
+            capture_output=True,
+        )
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.send_response(302)
+                self.send_header("Location", f"{to}{self.path}")
+                self.end_headers()
+
+            def log_message(self, *_arguments: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.ca, key)
+        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        self.url = f"https://127.0.0.1:{self._server.server_address[1]}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+@needs_curl
+def test_https_that_is_redirected_to_plain_http_is_refused(site, tmp_path, monkeypatch):
+    """Whoever is on the way there could send another file, and the checksum of that one."""
+    site.publish("etcd")
+    mirror = Redirecting(tmp_path, site.url)
+    wanted = desired(LocalHost(), released(site, tmp_path / "cache", "etcd"))
+    try:
+        downloads = release.Downloads(
+            LocalHost(), checksums={}, environment={"CURL_CA_BUNDLE": mirror.ca}, work=str(tmp_path)
+        )
+        with pytest.raises(BallastError) as caught:
+            downloads.program(
+                FAMILIES["etcd"],
+                name="etcd",
+                version=wanted.builds[0].version,
+                base=mirror.url,
+                architecture=golang.architecture(),
+            )
+    finally:
+        mirror.stop()
+    assert caught.value.id == "binaries-download-plain"
+    assert site.asked == []
+
+
+@needs_curl
+@pytest.mark.parametrize("announced", [True, False])
+def test_a_download_that_is_larger_than_a_release_is_ended(tmp_path, monkeypatch, announced):
+    sent = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            if announced:
+                self.send_header("Content-Length", str(2**40))
+            self.end_headers()
+            try:
+                while len(sent) < 1000:
+                    self.wfile.write(bytes(2**20))
+                    sent.append(1)
+            except OSError:
+                return
+
+        def log_message(self, *_arguments: object) -> None:
+            pass
+
+    monkeypatch.setattr(release, "_FILE_LIMIT", 4 * 2**20)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        downloads = release.Downloads(LocalHost(), checksums={"etcd": SUM}, environment={}, work=str(tmp_path))
+        with pytest.raises(BallastError) as caught:
+            downloads.program(
+                FAMILIES["etcd"],
+                name="etcd",
+                version="3.6.14",
+                base=f"http://127.0.0.1:{server.server_address[1]}",
+                architecture="amd64",
+            )
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    assert caught.value.id == "binaries-download-large"
+    assert len(sent) < 900

@@ -12,16 +12,16 @@ from ansible_collections.ballast.kube.plugins.module_utils._binaries.smoke impor
     judge_v3_root,
     smoke,
 )
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError
-from ansible_collections.ballast.kube.plugins.module_utils._core.events import NullSink, Progress
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import Response
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import NullSink, Progress
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Response
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
 from tests.unit.fakes import FakeHost
 
 V2 = Response(200, b"\x0a\x032.0\x12\x0a...")
 ROOT = Response(200, json.dumps({"paths": {"api/v1": {}, "apis/apps/v1": {}}}).encode())
 GROUP = Response(200, json.dumps({"components": {"schemas": {"io.k8s.api.core.v1.Secret": {}}}}).encode())
 UNAVAILABLE = Response(503, b"service unavailable")
-SERVERS = {"kube-apiserver": "/lot/kube-apiserver", "generic-apiserver": "/lot/generic-apiserver"}
+SERVERS = {"kube-apiserver": "/build/kube-apiserver", "generic-apiserver": "/build/generic-apiserver"}
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def machine(*, v2: Response = V2) -> FakeHost:
 
 
 def trial(host: FakeHost) -> None:
-    smoke(host, Progress(NullSink(), feature="binaries"), etcd="/lot/etcd", servers=SERVERS, work="/tmp/smoke")
+    smoke(host, Progress(NullSink(), feature="binaries"), etcd="/build/etcd", servers=SERVERS, work="/tmp/smoke")
 
 
 def spawned(host: FakeHost) -> list[str]:
@@ -69,7 +69,11 @@ def test_servers_that_serve_pass_and_nothing_of_the_trial_stays():
     before = host.snapshot()
     trial(host)
     assert host.snapshot() == before
-    assert [line.split()[3] for line in spawned(host)] == ["/lot/etcd", "/lot/generic-apiserver", "/lot/kube-apiserver"]
+    assert [line.split()[3] for line in spawned(host)] == [
+        "/build/etcd",
+        "/build/generic-apiserver",
+        "/build/kube-apiserver",
+    ]
 
 
 def test_every_process_ends_by_itself_if_we_are_killed():

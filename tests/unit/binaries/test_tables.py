@@ -85,7 +85,7 @@ def test_a_version_goes_with_that_of_kubernetes():
 def test_what_is_embedded_is_of_the_minor_version_that_runs_apart(folder):
     """Data that a newer etcd had open is refused by an older one."""
     module, family = (folder / "go.mod").read_text(), FAMILIES[folder.parent.name]
-    embedded = family.embedded(folder.name)
+    embedded = family.embedded_versions(folder.name)
     assert len(embedded) == len(family.embeds)
     for name in family.embeds:
         version = embedded[FAMILIES[name].module]

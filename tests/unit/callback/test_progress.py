@@ -24,7 +24,7 @@ from ansible_collections.ballast.kube.plugins.callback.progress import (
     failure_text,
     outcome,
 )
-from ansible_collections.ballast.kube.plugins.module_utils._core.events import Event, FileSink, parse_event
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import Event, FileSink, parse_event
 
 EVENT = Event(kind="done", feature="instance", subject="node n1", text="", seconds=1.0, at=2.0)
 
@@ -223,3 +223,16 @@ def test_more_detail_is_that_of_ansible_itself(tmp_path: Path) -> None:
     assert "PLAY RECAP" in done.stdout
     assert done.stdout.endswith("what there is\n")
     assert " ✓ node n1 " in done.stderr
+
+
+def test_what_another_machine_printed_is_shown_without_secrets_and_without_what_a_terminal_obeys() -> None:
+    said = {
+        "msg": "non-zero return code",
+        "rc": 5,
+        "stderr": "curl http://u:c4n4ry-Xy7@proxy/\x1b[2J\nAuthorization: Bearer c4n4ry-Xy7\n",
+    }
+    text = failure_text(said)
+    assert "c4n4ry" not in text
+    assert "\x1b" not in text
+    assert text.splitlines()[:2] == ["non-zero return code", "status 5"]
+    assert "curl http://(redacted)@proxy/" in text

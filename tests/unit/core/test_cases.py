@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.engine import ResourceEngine
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import UserError
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import Host
-from ansible_collections.ballast.kube.plugins.module_utils._core.kinds import BASE_KINDS, FileKind, Kind, file
-from ansible_collections.ballast.kube.plugins.module_utils._core.plan import Resource, Value
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.engine import ResourceEngine
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.kinds import BASE_KINDS, FileKind, Kind, file
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import Resource, Value
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import UserError
 from tests.unit.cases import Case, Subject, check, load_cases, parse_case
 from tests.unit.fakes import FakeHost
 
@@ -40,8 +40,8 @@ class Engine(ResourceEngine[Wanted]):
     name = "test"
     kinds: Mapping[str, Kind] = BASE_KINDS
 
-    def resources(self, desired: Wanted) -> list[Resource]:
-        return [file("/etc/x", desired.content)] if desired.content else []
+    def wanted(self, ctx: Context[Wanted]) -> list[Resource]:
+        return [file("/etc/x", ctx.desired.content)] if ctx.desired.content else []
 
 
 def wanted(want: Mapping[str, Any]) -> Wanted:
@@ -71,23 +71,23 @@ def test_a_case_that_holds_passes() -> None:
 
 
 class Careless(FileKind):
-    def remove(self, host: Host, target: str, before: Value) -> None:
+    def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
         """Leaves it."""
 
 
 class Restless(FileKind):
-    def read(self, host: Host, target: str) -> Value:
-        host.write("/tmp/touched", b"")
-        return super().read(host, target)
+    def read(self, ctx: Context[Any], target: str) -> Value:
+        ctx.host.write("/tmp/touched", b"")
+        return super().read(ctx, target)
 
 
 class Fragile(FileKind):
     """Does not see what it left when it was killed."""
 
-    def write(self, host: Host, target: str, after: Value, before: Value) -> None:
-        host.write("/etc/x.part", b"")
-        super().write(host, target, after, before)
-        host.remove("/etc/x.part")
+    def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
+        ctx.host.write("/etc/x.part", b"")
+        super().write(ctx, target, after, before)
+        ctx.host.remove("/etc/x.part")
 
 
 @pytest.mark.parametrize("kind", [Careless(), Restless(), Fragile()])

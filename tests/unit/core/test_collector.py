@@ -8,11 +8,11 @@ import gc
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.collector import collection_paused, values_kept
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.gc_pause import keep_values, pause_collection
 
 
 def _fail_while_paused() -> None:
-    with collection_paused():
+    with pause_collection():
         assert not gc.isenabled()
         raise KeyError
 
@@ -24,8 +24,8 @@ def test_the_collector_rests_and_goes_on_also_after_an_error() -> None:
 
 
 def test_a_collector_that_rests_already_is_left_so() -> None:
-    with collection_paused():
-        with collection_paused():
+    with pause_collection():
+        with pause_collection():
             pass
         assert not gc.isenabled()
     assert gc.isenabled()
@@ -33,7 +33,7 @@ def test_a_collector_that_rests_already_is_left_so() -> None:
 
 def test_the_collector_does_not_look_at_what_is_kept() -> None:
     try:
-        with values_kept():
+        with keep_values():
             assert not gc.isenabled()
             kept = [[]]
         assert gc.isenabled()

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.emptied import remove_emptied
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import HostError
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.ownership import set_mark
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.prune_directories import remove_emptied
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import HostError
 
 
 @pytest.mark.parametrize(
@@ -38,6 +39,8 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.host import Loc
 def test_what_is_empty_and_ours_goes(given: list[str], directory: str, stay: list[str], tmp_path: Path) -> None:
     for one in given:
         (tmp_path / one).mkdir(parents=True)
+    if directory in given:
+        set_mark(LocalHost(), str(tmp_path / directory), owner="test")
     remove_emptied(LocalHost(), str(tmp_path / directory))
     assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == stay
 
@@ -49,6 +52,19 @@ def test_what_cannot_go_stays(tmp_path: Path) -> None:
         def remove_directory(self, path: str) -> None:
             raise HostError(f"remove directory {path}: Device or resource busy", id="core-host")
 
-    (tmp_path / "ballast/lab").mkdir(parents=True)
+    (tmp_path / "ballast").mkdir()
     remove_emptied(Busy(), str(tmp_path / "ballast/lab"))
-    assert (tmp_path / "ballast/lab").is_dir()
+    assert (tmp_path / "ballast").is_dir()
+
+
+def test_an_empty_directory_without_our_mark_stays(tmp_path: Path) -> None:
+    (tmp_path / "lib/ballast/lab").mkdir(parents=True)
+    remove_emptied(LocalHost(), str(tmp_path / "lib/ballast/lab"))
+    assert (tmp_path / "lib/ballast/lab").is_dir()
+
+
+def test_a_directory_above_that_others_may_write_stays(tmp_path: Path) -> None:
+    (tmp_path / "ballast").mkdir()
+    (tmp_path / "ballast").chmod(0o777)
+    remove_emptied(LocalHost(), str(tmp_path / "ballast/lab"))
+    assert (tmp_path / "ballast").is_dir()

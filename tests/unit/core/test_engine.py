@@ -6,21 +6,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.engine import ResourceEngine
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import Bug, HostError
-from ansible_collections.ballast.kube.plugins.module_utils._core.events import Progress
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import Host
-from ansible_collections.ballast.kube.plugins.module_utils._core.kinds import (
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.engine import ResourceEngine
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import Progress
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.kinds import (
     BASE_KINDS,
     Kind,
     directory,
     file,
     sysctl_minimum,
 )
-from ansible_collections.ballast.kube.plugins.module_utils._core.plan import Policy, Resource
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import Policy, Resource
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import Bug, HostError
 from tests.unit.cases import apply, check_kills, plan_of
 from tests.unit.fakes import FakeHost, Killed, ListSink
 
@@ -40,8 +41,8 @@ class Engine(ResourceEngine[Wanted]):
     def __init__(self, policy: Policy = Policy.KEEP) -> None:
         self.policy = policy
 
-    def resources(self, desired: Wanted) -> list[Resource]:
-        return list(desired.rows)
+    def wanted(self, ctx: Context[Wanted]) -> list[Resource]:
+        return list(ctx.desired.rows)
 
 
 ROWS = (
@@ -150,7 +151,7 @@ def test_with_undo_the_error_says_which_step_and_what_is_left() -> None:
     sink = ListSink()
     host.fail_at(8, HostError("cannot write", id="test-no"))
     with pytest.raises(HostError) as caught:
-        Engine(Policy.UNDO).apply(plan, Wanted(rows=ROWS[1:]), host, Progress(sink, feature="test"))
+        Engine(Policy.UNDO).apply(plan, Context(Wanted(rows=ROWS[1:]), host, Progress(sink, feature="test")))
     assert "in step 2 of 4, make file /srv/lab/a; undone: 2 of 2 steps; left: nothing" in str(caught.value)
     assert [event.kind for event in sink.events] == ["started", "started", "undone", "undone", "failed"]
     assert host.snapshot() == given
@@ -195,10 +196,10 @@ def test_a_full_disk_is_told_and_freed_space_is_enough_to_go_on(policy: Policy) 
 
 def test_a_disk_that_fills_up_in_the_middle_still_lets_a_node_be_put_back() -> None:
     class Filling(type(BASE_KINDS["file"])):  # type: ignore[misc]
-        def write(self, host: Host, target: str, after: object, before: object) -> None:
-            if target == "/etc/there" and isinstance(host, FakeHost):
-                host.fill_disk()
-            super().write(host, target, after, before)
+        def write(self, ctx: Context[Any], target: str, after: object, before: object) -> None:
+            if target == "/etc/there" and isinstance(ctx.host, FakeHost):
+                ctx.host.fill_disk()
+            super().write(ctx, target, after, before)
 
     engine = Engine(Policy.UNDO)
     engine.kinds = {**BASE_KINDS, "file": Filling()}
@@ -213,7 +214,7 @@ def test_a_disk_that_fills_up_in_the_middle_still_lets_a_node_be_put_back() -> N
 
 def test_with_undo_a_fault_of_ours_is_undone_too() -> None:
     class Faulty(type(BASE_KINDS["symlink"])):  # type: ignore[misc]
-        def write(self, host: Host, target: str, after: object, before: object) -> None:
+        def write(self, ctx: Context[Any], target: str, after: object, before: object) -> None:
             raise ZeroDivisionError
 
     engine = Engine(Policy.UNDO)
@@ -227,7 +228,7 @@ def test_with_undo_a_fault_of_ours_is_undone_too() -> None:
 
 def test_what_cannot_be_undone_is_named_and_what_was_before_it_stays() -> None:
     class Stuck(type(BASE_KINDS["file"])):  # type: ignore[misc]
-        def remove(self, host: Host, target: str, before: object) -> None:
+        def remove(self, ctx: Context[Any], target: str, before: object) -> None:
             raise HostError("it is stuck", id="test-stuck")
 
     engine = Engine(Policy.UNDO)
@@ -261,7 +262,7 @@ def test_a_plan_made_before_another_run_is_made_anew() -> None:
     stale = plan_of(Engine(), Wanted(rows=ROWS), host)
     apply(Engine(), Wanted(rows=ROWS), host)
     before = len(host.effects)
-    done = Engine().apply(stale, Wanted(rows=ROWS), host, Progress(ListSink(), feature="test"))
+    done = Engine().apply(stale, Context(Wanted(rows=ROWS), host, Progress(ListSink(), feature="test"))).steps
     assert done == ()
     assert [effect.verb for effect in host.effects[before:]] == ["lock"]
 
@@ -269,6 +270,7 @@ def test_a_plan_made_before_another_run_is_made_anew() -> None:
 def test_another_run_at_work_is_waited_for_and_then_the_machine_looked_at_again() -> None:
     host, events = machine(), ListSink()
     host.given_directory(STATE)
+    host.given_ours(STATE, "test")
     host.hold_lock(f"{STATE}/lock")
 
     def the_other_ends() -> None:
@@ -277,7 +279,7 @@ def test_another_run_at_work_is_waited_for_and_then_the_machine_looked_at_again(
 
     host.on_sleep.append(the_other_ends)
     plan = plan_of(Engine(), Wanted(rows=ROWS), host)
-    done = Engine().apply(plan, Wanted(rows=ROWS), host, Progress(events, feature="test"))
+    done = Engine().apply(plan, Context(Wanted(rows=ROWS), host, Progress(events, feature="test"))).steps
     assert len(done) == len(ROWS)
     told = [event.text for event in events.events if event.kind == "waiting"]
     assert told[0] == "another run is at work here, process 1"
@@ -310,7 +312,7 @@ def test_a_ledger_with_an_unknown_kind_is_refused_whole() -> None:
 def test_progress_names_the_step_that_is_at_work_and_what_it_belongs_to() -> None:
     host, sink = machine(), ListSink()
     plan = plan_of(Engine(), Wanted(rows=ROWS), host)
-    Engine().apply(plan, Wanted(rows=ROWS), host, Progress(sink, feature="instance"))
+    Engine().apply(plan, Context(Wanted(rows=ROWS), host, Progress(sink, feature="instance")))
     grouped = [(step.group, f"{step.verb} {step.title}") for step in plan.steps if step.group]
     assert len({group for group, _text in grouped}) < len(grouped)
     assert [(event.subject, event.text) for event in sink.events if event.kind == "started"] == grouped

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import (
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import (
     BallastError,
     Bug,
     CommandFailed,

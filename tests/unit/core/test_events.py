@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import threading
@@ -11,12 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import HostError
-from ansible_collections.ballast.kube.plugins.module_utils._core.events import (
-    Event,
-    FileSink,
-    Progress,
-)
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import Event, FileSink, Progress
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import HostError
 from tests.unit.fakes import ListSink
 
 
@@ -44,9 +41,22 @@ def test_a_text_with_line_ends_stays_one_line(tmp_path: Path) -> None:
     assert len(path.read_text().splitlines()) == 1
 
 
-def test_a_full_disk_does_not_stop_the_work(tmp_path: Path) -> None:
-    os.symlink("/dev/full", tmp_path / "events.jsonl")
-    Progress(FileSink(str(tmp_path / "events.jsonl")), feature="t").started("s")
+def test_a_full_disk_does_not_stop_the_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    progress = Progress(FileSink(str(tmp_path / "events.jsonl")), feature="t")
+
+    def full(_descriptor: int, _data: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "write", full)
+    progress.started("s")
+
+
+def test_events_are_not_written_through_a_link_that_somebody_left(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("theirs")
+    os.symlink("precious", tmp_path / "events.jsonl")
+    with pytest.raises(HostError):
+        FileSink(str(tmp_path / "events.jsonl"))
+    assert (tmp_path / "precious").read_text() == "theirs"
 
 
 def test_a_path_that_cannot_be_written_is_told(tmp_path: Path) -> None:

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.exposition import (
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.exposition import (
+    Bucket,
     histogram,
     parse_exposition,
     quantile,
     total,
 )
-from ansible_collections.ballast.kube.plugins.module_utils._core.readiness import Bucket
 
 TEXT = """\
 # HELP requests_total Requests.

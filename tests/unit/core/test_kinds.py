@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import Bug, HostError
-from ansible_collections.ballast.kube.plugins.module_utils._core.kinds import (
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.kinds import (
     BASE_KINDS,
     DirectoryKind,
     FileKind,
@@ -18,7 +18,8 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.kinds import (
     digest,
     fields,
 )
-from ansible_collections.ballast.kube.plugins.module_utils._core.plan import ABSENT, as_json
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import ABSENT, as_json
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import Bug, HostError
 from tests.unit.fakes import FakeHost
 
 NAME = "fs.inotify.max_user_instances"
@@ -27,13 +28,13 @@ SETTING = "/proc/sys/fs/inotify/max_user_instances"
 
 def raised(host: FakeHost, holder: str, minimum: int) -> None:
     kind = SysctlMinimumKind()
-    kind.write(host, f"{NAME} {holder}", {"at_least": minimum}, ABSENT)
-    assert kind.read(host, f"{NAME} {holder}") == {"at_least": minimum}
+    kind.write(Context(None, host), f"{NAME} {holder}", {"at_least": minimum}, ABSENT)
+    assert kind.read(Context(None, host), f"{NAME} {holder}") == {"at_least": minimum}
 
 
 def released(host: FakeHost, holder: str) -> None:
     kind = SysctlMinimumKind()
-    kind.remove(host, f"{NAME} {holder}", kind.read(host, f"{NAME} {holder}"))
+    kind.remove(Context(None, host), f"{NAME} {holder}", kind.read(Context(None, host), f"{NAME} {holder}"))
 
 
 def machine(value: int = 128) -> FakeHost:
@@ -76,7 +77,7 @@ def test_a_setting_that_was_lowered_since_is_not_as_wanted() -> None:
     host = machine()
     raised(host, "one", 1024)
     host.given_sysctl(NAME, 64)
-    assert SysctlMinimumKind().read(host, f"{NAME} one") == {"at_least": 64}
+    assert SysctlMinimumKind().read(Context(None, host), f"{NAME} one") == {"at_least": 64}
     raised(host, "one", 1024)
     released(host, "one")
     assert host.text(SETTING) == "64\n"
@@ -87,7 +88,7 @@ def test_after_a_restart_of_the_host_nothing_is_held() -> None:
     raised(host, "one", 1024)
     host.remove_tree("/run/ballast")
     host.given_sysctl(NAME, 128)
-    assert SysctlMinimumKind().read(host, f"{NAME} one") == ABSENT
+    assert SysctlMinimumKind().read(Context(None, host), f"{NAME} one") == ABSENT
 
 
 def test_a_second_lab_that_comes_up_at_the_same_time_waits() -> None:
@@ -99,7 +100,7 @@ def test_a_second_lab_that_comes_up_at_the_same_time_waits() -> None:
 
 def test_a_setting_that_the_kernel_lacks_is_told() -> None:
     with pytest.raises(HostError) as caught:
-        SysctlMinimumKind().write(FakeHost(), "no.such one", {"at_least": 1}, ABSENT)
+        SysctlMinimumKind().write(Context(None, FakeHost()), "no.such one", {"at_least": 1}, ABSENT)
     assert caught.value.id == "core-no-sysctl"
 
 
@@ -120,7 +121,7 @@ def test_something_else_in_the_place_is_told_and_never_replaced(
     host = FakeHost(files={"/etc/file": "", "/etc/dir/x": ""})
     host.symlink("/etc/link", "dir")
     with pytest.raises(HostError) as caught:
-        kind.read(host, path)
+        kind.read(Context(None, host), path)
     assert caught.value.id == id
 
 
@@ -129,9 +130,9 @@ def test_any_content_of_a_file_can_be_put_back(data: bytes, mode: int) -> None:
     host = FakeHost()
     host.given("/etc/file", data, mode=mode)
     given_before = host.snapshot()
-    value = FileKind().read(host, "/etc/file")
-    FileKind().write(host, "/etc/file", {"content": "ours", "mode": 0o600}, value)
-    FileKind().write(host, "/etc/file", as_json(value), ABSENT)
+    value = FileKind().read(Context(None, host), "/etc/file")
+    FileKind().write(Context(None, host), "/etc/file", {"content": "ours", "mode": 0o600}, value)
+    FileKind().write(Context(None, host), "/etc/file", as_json(value), ABSENT)
     assert host.snapshot() == given_before
 
 

@@ -13,6 +13,7 @@ import ssl
 import subprocess
 import sys
 import threading
+import time
 import urllib.parse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,11 +25,13 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.document import format_document, parse_document
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, PeerError, Problems
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost, Response
-from ansible_collections.ballast.kube.plugins.module_utils._core.kubeapi import Api
-from ansible_collections.ballast.kube.plugins.module_utils._core.kubeconfig import Credentials, credentials
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Response
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.kube import client as kubeapi
+from ansible_collections.ballast.kube.plugins.module_utils._core.kube.client import Api
+from ansible_collections.ballast.kube.plugins.module_utils._core.kube.kubeconfig import Credentials, parse_credentials
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.document import format_document, parse_document
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, PeerError, Problems
 from tests.unit.fakes import FakeHost, json_answer
 
 SERVER = "https://192.0.2.1:6443"
@@ -48,7 +51,7 @@ def kubeconfig(*, cluster: dict[str, Any], user: dict[str, Any]) -> dict[str, An
 
 
 def read(whole: object) -> Credentials:
-    return credentials(json.dumps(whole), base_dir="/etc/kubernetes", name="admin.conf")
+    return parse_credentials(json.dumps(whole), base_dir="/etc/kubernetes", name="admin.conf")
 
 
 def api(host: FakeHost) -> Api:
@@ -82,7 +85,7 @@ def test_data_of_a_kubeconfig_stays_in_memory_and_out_of_sight() -> None:
 
 def test_a_kubeconfig_may_be_yaml() -> None:
     whole = kubeconfig(cluster={"server": SERVER}, user={"token": TOKEN})
-    found = credentials(yaml.safe_dump(whole), base_dir="/", name="admin.conf")
+    found = parse_credentials(yaml.safe_dump(whole), base_dir="/", name="admin.conf")
     assert found == Credentials(server=SERVER, token=TOKEN)
     assert TOKEN not in repr(found)
 
@@ -214,6 +217,24 @@ def test_a_list_is_read_to_its_end() -> None:
     host.answer(f"{SERVER}/api/v1/nodes?", page)
     found = api(host).list("/api/v1/nodes", {"labelSelector": "a=b"})
     assert (found.items, found.resource_version) == (({"n": 1}, {"n": 2}), "7")
+
+
+def test_a_list_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kubeapi, "_PAGES_MOST", 5)
+    host = FakeHost()
+    page = {"metadata": {"continue": "more"}, "items": []}
+    host.answer(f"{SERVER}/api/v1/nodes?", json_answer(200, page))
+    assert raised(lambda: api(host).list("/api/v1/nodes")).id == "core-api-answer"
+    assert len(host.requests) == 5
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 50_000, "a: " * 50_000, "- " * 50_000, "a: 1\n" * 300_000, "a: &a [1]\nb: [*a, *a]\n"]
+)
+def test_yaml_that_would_take_the_parser_down_is_refused_in_time(text: str) -> None:
+    start = time.monotonic()
+    assert raised(lambda: parse_document(text, name="it")).id == "core-document"
+    assert time.monotonic() - start < 30
 
 
 @pytest.mark.parametrize(
@@ -378,7 +399,8 @@ def test_a_watch_over_tls_gives_an_event_as_soon_as_it_is_there(tmp_path: Path) 
 
 def test_a_client_without_its_certificate_is_turned_away(tmp_path: Path) -> None:
     with _served(tmp_path) as (client, _handler):
-        known = client._credentials
+        known = client._access
+        assert isinstance(known, Credentials)
         stranger = Api(LocalHost(), Credentials(server=known.server, ca=known.ca, token=TOKEN))
         assert raised(lambda: list(stranger.watch("/api/v1/nodes"))).id == "core-no-answer"
         deceived = Api(LocalHost(), Credentials(server=known.server, ca=known.cert, cert=known.cert, key=known.key))

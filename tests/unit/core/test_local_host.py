@@ -20,9 +20,14 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core import local
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import Bug, CommandFailed, HostError, PeerError
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.host import local_files as local
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import (
+    Bug,
+    CommandFailed,
+    HostError,
+    PeerError,
+)
 
 HOST = LocalHost()
 
@@ -49,7 +54,7 @@ def test_a_command_that_leaves_a_daemon_with_its_output_ends_in_time(tmp_path: P
             assert HOST.monotonic() < deadline, "it outlived the command that started it"
             HOST.sleep(0.01)
     finally:
-        HOST.kill(escaped, 9)
+        os.kill(escaped, 9)
 
 
 def test_a_directory_to_run_in_that_is_absent_is_not_a_missing_tool(tmp_path: Path) -> None:
@@ -61,7 +66,8 @@ def test_a_directory_to_run_in_that_is_absent_is_not_a_missing_tool(tmp_path: Pa
 def test_a_spawned_daemon_has_its_own_session_and_no_descriptor_of_ours(tmp_path: Path) -> None:
     keep = os.open(tmp_path / "ours", os.O_CREAT | os.O_RDWR)
     os.set_inheritable(keep, True)
-    pid = HOST.spawn(["sleep", "98"], log=str(tmp_path / "log"), env={"MINE": "1"})
+    process = HOST.spawn(["sleep", "98"], log=str(tmp_path / "log"), env={"MINE": "1"})
+    pid = process.pid
     try:
         deadline = HOST.monotonic() + 10
         while HOST.read(f"/proc/{pid}/cmdline") != b"sleep\x0098\x00":
@@ -72,7 +78,7 @@ def test_a_spawned_daemon_has_its_own_session_and_no_descriptor_of_ours(tmp_path
         assert open_files == {"/dev/null", str(tmp_path / "log")}
         assert b"MINE=1" in (HOST.read(f"/proc/{pid}/environ") or b"")
     finally:
-        HOST.kill(pid, 9)
+        HOST.signal(process, 9)
         os.close(keep)
 
 
@@ -93,6 +99,28 @@ def test_descriptors_are_closed_also_after_failures(tmp_path: Path) -> None:
         with pytest.raises(PeerError):
             HOST.request(f"unix://{tmp_path}/absent.sock:/", timeout=1)
     assert open_descriptors() == before
+
+
+def test_what_a_power_cut_may_take_is_what_the_fake_loses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`cut_power` of FakeHost is right: all but what is appended without `sync` waits until it is on the disk."""
+    path, synced = str(tmp_path / "ledger"), list[str]()
+    real_fsync = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        synced.append(os.path.basename(os.readlink(f"/proc/self/fd/{descriptor}")))
+        real_fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    HOST.append(path, b"may be lost\n", mode=0o600, sync=False)
+    assert synced == []
+    HOST.append(path, b"whole\n", mode=0o600, sync=True)
+    assert synced == ["ledger"]
+    for change in (lambda: HOST.write(path, b"x"), lambda: HOST.replace(path, b"y")):
+        synced.clear()
+        change()
+        beside, directory = synced  # the new file before it has the name, then the name
+        assert beside != "ledger"
+        assert directory == tmp_path.name
 
 
 def test_a_full_disk_is_told_and_leaves_no_part_of_a_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -119,7 +147,7 @@ def test_a_full_disk_is_told_and_leaves_no_part_of_a_line(monkeypatch: pytest.Mo
 
 def test_a_real_full_device_is_told_as_such() -> None:
     with pytest.raises(HostError) as caught:
-        HOST.poke("/dev/full", "x")
+        HOST.write_kernel_file("/dev/full", "x")
     assert caught.value.id == "core-enospc"
 
 
@@ -127,7 +155,7 @@ def test_an_interrupted_write_leaves_the_old_file_and_no_other(monkeypatch: pyte
     path = str(tmp_path / "file")
     HOST.write(path, b"old")
 
-    def interrupt(source: str, target: str) -> None:
+    def interrupt(source: str, target: str, **where: int) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(os, "replace", interrupt)
@@ -168,12 +196,12 @@ def test_who_waits_at_a_lock_file_that_is_removed_begins_again(monkeypatch: pyte
     real_open = os.open
     opened: list[str] = []
 
-    def open_stale_first(name: str, flags: int, mode: int = 0o777) -> int:
-        if not opened:
+    def open_stale_first(name: str, flags: int, mode: int = 0o777, **where: int) -> int:
+        if not opened and name == "lock":
             opened.append(name)
             os.unlink(path)
             return stale
-        return real_open(name, flags, mode)
+        return real_open(name, flags, mode, **where)
 
     monkeypatch.setattr(os, "open", open_stale_first)
     with HOST.lock(path):
@@ -303,3 +331,17 @@ def test_a_server_that_does_not_answer_is_given_up() -> None:
 def test_an_address_of_another_scheme_is_a_fault_of_ours() -> None:
     with pytest.raises(Bug):
         HOST.request("ftp://127.0.0.1/", timeout=1)
+
+
+def test_a_value_of_the_kernel_is_written_blocking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From Linux 6.16 on, memory.high takes a write that does not block, and gives no memory back for it."""
+    path, plain, blocking = tmp_path / "memory.high", os.write, []
+    path.write_text("max\n")
+
+    def written(descriptor: int, data: bytes) -> int:
+        blocking.append(os.get_blocking(descriptor))
+        return plain(descriptor, data)
+
+    monkeypatch.setattr(os, "write", written)
+    HOST.write_kernel_file(str(path), "1\n")
+    assert (blocking, path.read_text()) == ([True], "1\n")

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.names import (
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.names import (
     LINK_NAME_MAX,
     MARK,
     is_name,
-    joined,
+    join_name,
     link_name,
 )
 
@@ -25,8 +25,8 @@ def test_a_link_name_fits_the_kernel_bears_our_mark_and_is_the_same_each_time(la
     assert len(name) <= LINK_NAME_MAX
     assert name.startswith(f"{MARK}-")
     assert name == link_name(lab, node)
-    if len(joined(lab, node)) <= LINK_NAME_MAX:
-        assert name == joined(lab, node)
+    if len(join_name(lab, node)) <= LINK_NAME_MAX:
+        assert name == join_name(lab, node)
 
 
 @given(st.lists(NAMES, min_size=2, max_size=20, unique=True))

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, PeerError, Problems
-from ansible_collections.ballast.kube.plugins.module_utils._core.objects import (
+from ansible_collections.ballast.kube.plugins.module_utils._core.kube.objects import (
     OURS,
     Object,
     ObjectStep,
@@ -22,9 +21,10 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.objects import 
     find_objects,
     is_ours,
     object_steps,
-    steps_difference,
-    steps_told,
+    steps_as_result,
+    steps_diff,
 )
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, PeerError, Problems
 from tests.unit.fake_api import FakeApi
 
 ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
@@ -154,21 +154,21 @@ def test_what_was_made_meanwhile_is_not_overwritten() -> None:
 
 def test_steps_are_told_and_shown() -> None:
     cluster = FakeApi()
-    (made, _other) = steps_difference(steps(cluster))
+    (made, _other) = steps_diff(steps(cluster))
     assert made["before"] == ""
     assert json.loads(made["after"]) == {"metadata": {"labels": {**OURS}}, "rules": ROLE["rules"]}
     run(cluster)
     cluster.objects[f"{SETS}/d"]["spec"]["filled"] = "in"
     planned = steps(cluster, wanted=changed(minReadySeconds=4))
-    assert steps_told(planned) == [
+    assert steps_as_result(planned) == [
         {"kind": "DaemonSet", "verb": "change", "title": "DaemonSet d", "target": f"{SETS}/d"}
     ]
-    (shown,) = steps_difference(planned)
+    (shown,) = steps_diff(planned)
     assert shown["before_header"] == shown["after_header"] == "DaemonSet d"
     before, after = json.loads(shown["before"]), json.loads(shown["after"])
     assert after["spec"].pop("minReadySeconds") == 4
     assert before == after, "nothing else is shown as a difference"
-    (gone, _other) = steps_difference(steps(cluster, present=False))
+    (gone, _other) = steps_diff(steps(cluster, present=False))
     assert gone["after"] == ""
     assert json.loads(gone["before"])["spec"]["filled"] == "in"
 
@@ -185,4 +185,4 @@ def test_an_answer_of_any_form_is_not_ours_and_no_traceback(found: Any) -> None:
     assert not is_ours(there)
     ours = {**there, "metadata": {"labels": {**OURS}, "name": found}}
     (step,) = object_steps({f"{SETS}/d": SET}, {f"{SETS}/d": ours}, present=True, foreign=foreign)
-    assert steps_difference([step])[0]["before"]
+    assert steps_diff([step])[0]["before"]

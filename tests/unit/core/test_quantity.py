@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import UserError
-from ansible_collections.ballast.kube.plugins.module_utils._core.quantity import (
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import UserError
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.quantity import (
     Quantity,
     format_memory,
     parse_quantity,

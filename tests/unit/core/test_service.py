@@ -17,21 +17,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.cgroup_paths import cgroup_hierarchies
-from ansible_collections.ballast.kube.plugins.module_utils._core.engine import ResourceEngine
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import HostError, Unavailable, UserError
-from ansible_collections.ballast.kube.plugins.module_utils._core.kinds import BASE_KINDS, Kind, directory
-from ansible_collections.ballast.kube.plugins.module_utils._core.plan import Resource
-from ansible_collections.ballast.kube.plugins.module_utils._core.service import (
-    SERVICE_KINDS,
-    Service,
-    reload_service,
-    service,
-    service_pid,
-    supervisor,
-    supervisor_pid,
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.engine import ResourceEngine
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.kinds import BASE_KINDS, Kind, directory
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import Resource
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.cgroup_paths import cgroup_hierarchies
+from ansible_collections.ballast.kube.plugins.module_utils._core.service.runit import supervisor_pid
+from ansible_collections.ballast.kube.plugins.module_utils._core.service.service import Service, service, supervisor
+from ansible_collections.ballast.kube.plugins.module_utils._core.service.service_text import (
+    run_script,
+    systemd_word,
+    unit_text,
 )
-from ansible_collections.ballast.kube.plugins.module_utils._core.service_text import run_script, systemd_word, unit_text
+from ansible_collections.ballast.kube.plugins.module_utils._core.service.services import (
+    SERVICE_KINDS,
+    ServiceKind,
+    reload_service,
+    service_pid,
+)
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import HostError, Unavailable, UserError
 from tests.unit.cases import apply, check_kills, plan_of
 from tests.unit.fake_supervisors import FakeRunit, FakeSystemd
 from tests.unit.fakes import FakeHost
@@ -52,8 +56,8 @@ class Engine(ResourceEngine[Wanted]):
     name = "test"
     kinds: Mapping[str, Kind] = {**BASE_KINDS, **SERVICE_KINDS}
 
-    def resources(self, desired: Wanted) -> list[Resource]:
-        return list(desired.rows)
+    def wanted(self, ctx: Context[Wanted]) -> list[Resource]:
+        return list(ctx.desired.rows)
 
 
 def kubelet(node: str = "n1", **changes: Any) -> Service:
@@ -233,11 +237,43 @@ def test_a_supervisor_that_was_started_but_not_recorded_is_found_again() -> None
 def test_a_pid_that_now_belongs_to_another_program_is_left_alone() -> None:
     host, _runit = runit_machine()
     stranger = host.given_process(["/usr/bin/postgres"])
+    host.given_ours(STATE, "test")
     host.given(f"{SV}.pid", f"{stranger}\n")
     assert supervisor_pid(host, SV) is None
     apply(Engine(), wanted(kubelet()), host)
     apply(Engine(), Wanted(), host)
     assert list(host.processes) == [stranger]
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        {"uid": 65534},
+        {"own_users": False},
+        {"exe": "/bin/sleep"},
+        {"argv": ("runsvdir", "-P", SV, "/elsewhere")},
+    ],
+    ids=str,
+)
+def test_a_runsvdir_that_root_did_not_start_for_this_directory_is_not_ours(known: dict[str, Any]) -> None:
+    host, _runit = runit_machine()
+    stranger = host.given_process(**{"argv": ("runsvdir", "-P", SV), **known})
+    host.given_ours(STATE, "test")
+    host.given(f"{SV}.pid", f"{stranger}\n")
+    assert supervisor_pid(host, SV) is None
+    apply(Engine(), wanted(kubelet()), host)
+    assert supervisor_pid(host, SV) not in (None, stranger)
+    apply(Engine(), Wanted(), host)
+    assert list(host.processes) == [stranger]
+
+
+def test_a_process_that_runsv_did_not_start_is_no_service() -> None:
+    host, _runit = runit_machine()
+    one = kubelet()
+    apply(Engine(), wanted(one), host)
+    stranger = host.given_process(("/opt/kubelet",))
+    host.given(f"{target(one)}/supervise/pid", f"{stranger}\n")
+    assert service_pid(host, target(one)) is None
 
 
 def test_a_service_that_does_not_end_is_killed_with_its_supervisor() -> None:
@@ -275,6 +311,30 @@ def test_a_unit_of_somebody_else_is_not_replaced() -> None:
         apply(Engine(), wanted(kubelet()), host)
     assert caught.value.id == "core-unit-taken"
     assert host.effects == []
+
+
+def test_a_unit_of_another_instance_of_ours_is_not_replaced() -> None:
+    """Two control planes of one name in two directories would share a unit."""
+    host, _systemd = systemd_machine()
+    apply(Engine(), wanted(kubelet()), host)
+    unit, before = host.text(_unit_path(kubelet())), len(host.effects)
+    with pytest.raises(HostError) as caught:
+        ServiceKind().read(Context(None, host), f"/srv/other/sv/{kubelet().name}")
+    assert caught.value.id == "core-unit-taken"
+    assert "another instance" in caught.value.found
+    with pytest.raises(HostError):
+        ServiceKind().remove(Context(None, host), f"/srv/other/sv/{kubelet().name}", None)
+    assert (host.text(_unit_path(kubelet())), len(host.effects)) == (unit, before)
+
+
+def test_a_unit_that_another_put_in_the_place_of_ours_is_not_removed() -> None:
+    host, _systemd = systemd_machine()
+    apply(Engine(), wanted(kubelet()), host)
+    host.given(_unit_path(kubelet()), f"# ballast: {kubelet().name}2\n[Service]\n")
+    before = len(host.effects)
+    with pytest.raises(HostError) as caught:
+        apply(Engine(), Wanted(), host)
+    assert (caught.value.id, len(host.effects)) == ("core-unit-taken", before)
 
 
 def test_a_failed_unit_is_removed_with_its_state() -> None:
@@ -472,3 +532,11 @@ def test_a_reload_ends_nothing(machine: FakeHost) -> None:
     assert pid(machine, one) == before
     asked = ("systemctl", "reload", one.name) if machine.is_systemd() else ("sv", "hup", target(one))
     assert asked in machine.commands
+
+
+def machines(name: str) -> FakeHost:
+    return MACHINES[name]()[0]
+
+
+def apply_one(host: FakeHost, one: Service) -> None:
+    apply(Engine(), wanted(one), host)

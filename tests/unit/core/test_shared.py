@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.plan import ABSENT
-from ansible_collections.ballast.kube.plugins.module_utils._core.shared import SharedDirectoryKind
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import ABSENT
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.shared_directory import SharedDirectoryKind
 from tests.unit.fakes import FakeHost, Killed
 
 PATH = "/run/netns"
@@ -15,13 +16,13 @@ KIND = SharedDirectoryKind()
 
 
 def hold(host: FakeHost, holder: str) -> None:
-    KIND.write(host, f"{PATH} {holder}", {}, KIND.read(host, f"{PATH} {holder}"))
-    assert KIND.read(host, f"{PATH} {holder}") == {}
+    KIND.write(Context(None, host), f"{PATH} {holder}", {}, KIND.read(Context(None, host), f"{PATH} {holder}"))
+    assert KIND.read(Context(None, host), f"{PATH} {holder}") == {}
 
 
 def leave(host: FakeHost, holder: str) -> None:
-    KIND.remove(host, f"{PATH} {holder}", {})
-    assert KIND.read(host, f"{PATH} {holder}") == ABSENT
+    KIND.remove(Context(None, host), f"{PATH} {holder}", {})
+    assert KIND.read(Context(None, host), f"{PATH} {holder}") == ABSENT
 
 
 @pytest.mark.parametrize("there_before", [True, False])
@@ -51,7 +52,7 @@ def test_a_killed_run_is_seen_as_half_done() -> None:
     host.fail_at(3)
     with pytest.raises(Killed):
         hold(host, "one")
-    assert KIND.read(host, f"{PATH} one") not in ({}, ABSENT)
+    assert KIND.read(Context(None, host), f"{PATH} one") not in ({}, ABSENT)
     hold(host, "one")
     leave(host, "one")
     assert host.stat(PATH) is None

@@ -8,17 +8,17 @@ import os
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import HostError
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
-from ansible_collections.ballast.kube.plugins.module_utils._core.plan import ABSENT, Recorded
-from ansible_collections.ballast.kube.plugins.module_utils._core.readiness import ENABLED, NO, UNKNOWN, YES
-from ansible_collections.ballast.kube.plugins.module_utils._core.surveying import (
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import ABSENT, Recorded
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.readiness import ENABLED, NO, UNKNOWN, YES
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.readiness_common import (
     OpenFiles,
-    counted,
+    pluralize,
     read_open_files,
     removal_lines,
-    unread,
+    unknown_reading,
 )
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import HostError
 from tests.unit.fakes import FakeHost
 
 
@@ -52,11 +52,11 @@ def test_what_may_not_be_looked_at_is_not_known() -> None:
 
 
 def test_what_does_not_say_whether_it_is_on_is_neither() -> None:
-    reading = unread("x", HostError("it is torn", id="core-ledger", remedy="mend it"), "/l")
+    reading = unknown_reading("x", HostError("it is torn", id="core-ledger", remedy="mend it"), "/l")
     assert [(name, answer.verdict, answer.remedy) for name, answer in reading.answers.items()] == [
         (ENABLED, UNKNOWN, "mend it")
     ]
 
 
 def test_things_are_counted_in_words() -> None:
-    assert (counted(1, "host"), counted(0, "host"), counted(2, "host")) == ("1 host", "0 hosts", "2 hosts")
+    assert (pluralize(1, "host"), pluralize(0, "host"), pluralize(2, "host")) == ("1 host", "0 hosts", "2 hosts")

@@ -6,14 +6,15 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import PeerError
-from ansible_collections.ballast.kube.plugins.module_utils._core.events import Progress
-from ansible_collections.ballast.kube.plugins.module_utils._core.wait import (
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import Progress
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.wait import (
     Impossible,
     Pending,
     Ready,
     wait,
+    wait_until,
 )
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import PeerError
 from tests.unit.fakes import FakeHost, ListSink
 
 
@@ -59,3 +60,12 @@ def test_the_deadline_ends_it_with_the_last_reason() -> None:
     assert (caught.value.id, caught.value.found) == ("core-wait-deadline", "no pod")
     assert "node n1: not within 10 seconds" in str(caught.value)
     assert 10 < host.monotonic() - FakeHost().monotonic() < 11
+
+
+def test_the_first_true_value_ends_a_short_wait_and_else_the_last_one_is_returned() -> None:
+    host = FakeHost()
+    start, values = host.monotonic(), iter(["", "", "there"])
+    assert wait_until(host, lambda: next(values), seconds=10, interval=1) == "there"
+    assert host.monotonic() - start == pytest.approx(2)
+    assert wait_until(host, lambda: 0, seconds=10, interval=4) == 0
+    assert host.monotonic() - start == pytest.approx(14)

@@ -15,11 +15,11 @@ from typing import Any, Union
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
 from ansible_collections.ballast.kube.plugins.module_utils._images import archive
 from ansible_collections.ballast.kube.plugins.module_utils._images.archive import complete_name, image_references
 from ansible_collections.ballast.kube.plugins.module_utils._images.definitions import Image
-from ansible_collections.ballast.kube.plugins.module_utils._images.layout import Filled, format_archive
+from ansible_collections.ballast.kube.plugins.module_utils._images.layout import FilledImage, format_archive
 
 CONFIG = b'{"architecture":"amd64","os":"linux"}'
 LAYER = b"layer"
@@ -64,7 +64,7 @@ def refused(path: Path, data: bytes) -> BallastError:
 
 
 def test_an_oci_layout_gives_the_digest_of_its_manifest(path: Path) -> None:
-    image = Filled(image=Image(name="example.local/a:1"), entries=(), packages=())
+    image = FilledImage(image=Image(name="example.local/a:1"), entries=(), packages=())
     ((name, digest),) = references(path, format_archive([image], architecture="amd64"))
     with tarfile.open(path) as tar:
         index = tar.extractfile("index.json")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,17 +17,25 @@ from typing import Any, Optional
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, CommandFailed, Problems
-from ansible_collections.ballast.kube.plugins.module_utils._core.events import Event, Progress
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import NOTHING, Completed, LocalHost
-from ansible_collections.ballast.kube.plugins.module_utils._core.plan import Plan
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import Event, Progress
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import Plan
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.directories import WORK_MARK
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import NOTHING, Completed
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import (
+    BallastError,
+    CommandFailed,
+    Problems,
+)
 from ansible_collections.ballast.kube.plugins.module_utils._images.archive import image_references
 from ansible_collections.ballast.kube.plugins.module_utils._images.definitions import (
     PRESETS,
-    Desired,
+    ImageArchiveRequest,
     _problems_of,
 )
 from ansible_collections.ballast.kube.plugins.module_utils._images.engine import ENGINE
+from ansible_collections.ballast.kube.plugins.module_utils._images.layout import DEFINITIONS_ANNOTATION
 
 REQUEST: dict[str, Any] = {
     "images": ["busybox", "pause"],
@@ -131,16 +140,16 @@ class Events:
         self.told.append((event.kind, event.subject))
 
 
-def desired(path: Path, **changes: Any) -> Desired:
-    return Desired.from_params({"path": str(path), **REQUEST, **changes})
+def desired(path: Path, **changes: Any) -> ImageArchiveRequest:
+    return ImageArchiveRequest.from_params({"path": str(path), **REQUEST, **changes})
 
 
-def bring_about(wanted: Desired, host: LocalHost) -> Plan:
+def bring_about(wanted: ImageArchiveRequest, host: LocalHost) -> Plan:
     """One run of the module; the second of two has an empty plan."""
-    plan = ENGINE.plan(wanted, ENGINE.observe(wanted, host))
+    plan = ENGINE.plan(wanted, ENGINE.observe(Context(wanted, host)))
     progress = Progress(Events(), feature="images")
-    ENGINE.apply(plan, wanted, host, progress)
-    assert ENGINE.verify(wanted, host, progress) == []
+    ENGINE.apply(plan, Context(wanted, host, progress))
+    assert ENGINE.verify(Context(wanted, host, progress)) == []
     return plan
 
 
@@ -241,13 +250,50 @@ def test_a_corrupted_archive_is_built_again(archive: Path, position: float) -> N
     assert archive.read_bytes() == good
 
 
-@pytest.mark.parametrize("length", [0, 100, 3000, 15000])
+@pytest.mark.parametrize("length", [3000, 15000])
 def test_a_truncated_archive_is_built_again(archive: Path, length: int) -> None:
     bring_about(desired(archive), DebianHost())
     good = archive.read_bytes()
     archive.write_bytes(good[:length])
     assert len(bring_about(desired(archive), DebianHost()).steps) == 1
     assert archive.read_bytes() == good
+
+
+def refused(wanted: ImageArchiveRequest, path: Path) -> str:
+    before = path.lstat(), path.read_bytes() if path.is_file() else b""
+    with pytest.raises(BallastError) as caught:
+        bring_about(wanted, DebianHost())
+    assert caught.value.id == "image-archive-others"
+    assert (path.lstat().st_ino, path.read_bytes() if path.is_file() else b"") == (before[0].st_ino, before[1])
+    return caught.value.found
+
+
+@pytest.mark.parametrize("state", ["present", "absent"])
+def test_what_others_have_at_the_path_is_neither_replaced_nor_removed(archive: Path, state: str) -> None:
+    wanted = desired(archive, state=state)
+    archive.parent.mkdir(parents=True)
+    for data in (b"", b"a thesis", b"\0" * 5000, DEFINITIONS_ANNOTATION.encode() * 500):
+        archive.write_bytes(data)
+        assert f"a file of {len(data)} bytes" in refused(wanted, archive)
+    with tarfile.open(archive, "w") as made:  # as another tool writes it
+        for name in ("oci-layout", "index.json"):
+            text = b'{"schemaVersion":2,"annotations":{"ballast.kube/definitions":"[]"}}'
+            member = tarfile.TarInfo(name)
+            member.size = len(text)
+            made.addfile(member, io.BytesIO(text))
+    refused(wanted, archive)
+    archive.unlink()
+    bring_about(desired(archive), DebianHost())
+    ours = archive.rename(archive.with_name("elsewhere.tar"))
+    archive.symlink_to(ours)
+    assert refused(wanted, archive) == "a symlink"
+    archive.unlink()
+    os.mkfifo(archive)  # which nobody writes: it is not opened
+    assert refused(wanted, archive) == "no regular file"
+    archive.unlink()
+    shutil.copy(ours, archive)
+    archive.chmod(0o666)
+    assert "others may have changed it" in refused(wanted, archive)
 
 
 def test_another_definition_changes_the_archive(archive: Path) -> None:
@@ -267,7 +313,7 @@ def test_absent_removes_it_once(archive: Path) -> None:
 
 def test_the_report_tells_names_digests_and_packages(archive: Path) -> None:
     bring_about(desired(archive), DebianHost())
-    report: Any = ENGINE.report(desired(archive), DebianHost())
+    report: Any = ENGINE.report(Context(desired(archive), DebianHost()))
     assert report["size"] == archive.stat().st_size
     assert [image["packages"] for image in report["images"]] == [("busybox-static=1:1.35.0-4",), ("catatonit=0.1.7-1",)]
     digests = {image["name"]: image["digest"] for image in report["images"]}
@@ -275,14 +321,16 @@ def test_the_report_tells_names_digests_and_packages(archive: Path) -> None:
 
 
 def test_check_mode_tells_the_digests_of_an_archive_that_stays(archive: Path) -> None:
-    before: Any = ENGINE.preview(desired(archive))
+    before: Any = ENGINE.preview(Context(desired(archive), DebianHost()))
     assert [(image["name"], image["digest"]) for image in before["images"]] == [
         ("ballast.local/busybox:1", ""),
         ("ballast.local/pause:1", ""),
     ]
     assert not archive.parent.exists()
     bring_about(desired(archive), DebianHost())
-    assert ENGINE.preview(desired(archive)) == ENGINE.report(desired(archive), DebianHost())
+    assert ENGINE.preview(Context(desired(archive), DebianHost())) == ENGINE.report(
+        Context(desired(archive), DebianHost())
+    )
 
 
 def test_a_package_that_cannot_be_fetched_says_so_and_leaves_nothing(archive: Path) -> None:
@@ -291,14 +339,14 @@ def test_a_package_that_cannot_be_fetched_says_so_and_leaves_nothing(archive: Pa
         bring_about(wanted, DebianHost())
     assert raised.value.id == "image-fetch"
     assert "Unable to locate package" in raised.value.found
-    assert not archive.exists()
-    assert not Path(f"{archive}.build").exists()
+    assert [path.name for path in archive.parent.iterdir()] == [f"{archive.name}.lock"]
 
 
 def test_what_a_killed_run_left_is_cleared(archive: Path) -> None:
-    left = Path(f"{archive}.build/catatonit/catatonit_0.0_amd64.deb")
+    left = archive.parent / f".ballast-{archive.name}.0123456789abcdef" / "catatonit/catatonit_0.0_amd64.deb"
     left.parent.mkdir(parents=True)
     left.write_bytes(b"half")
+    (left.parent.parent / WORK_MARK).touch()
     bring_about(desired(archive), DebianHost())
     assert not left.exists()
 
@@ -324,13 +372,15 @@ BAD_REQUESTS = [
 @pytest.mark.parametrize(("id", "change"), BAD_REQUESTS)
 def test_a_bad_request_is_refused(id: str, change: dict[str, Any]) -> None:
     with pytest.raises(BallastError) as raised:
-        Desired.from_params({"path": "/x.tar", **REQUEST, **change})
+        ImageArchiveRequest.from_params({"path": "/x.tar", **REQUEST, **change})
     assert raised.value.id == id
 
 
 def test_every_problem_is_reported_at_once() -> None:
     with pytest.raises(Problems) as raised:
-        Desired.from_params({**REQUEST, "path": "x", "definitions": [{**DEFINITION, "name": "A", "packages": ["-"]}]})
+        ImageArchiveRequest.from_params(
+            {**REQUEST, "path": "x", "definitions": [{**DEFINITION, "name": "A", "packages": ["-"]}]}
+        )
     assert [problem.id for problem in raised.value.problems] == ["image-path", "image-name", "image-package"]
 
 
@@ -339,7 +389,7 @@ def test_the_presets_hold_to_the_rules_of_definitions() -> None:
         assert list(_problems_of(image, where=image.name)) == []
 
 
-def kube_proxy(path: Path, bin_dir: Path) -> Desired:
+def kube_proxy(path: Path, bin_dir: Path) -> ImageArchiveRequest:
     return desired(path, images=["kube-proxy"], bin_dir=str(bin_dir))
 
 

@@ -11,15 +11,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import Response
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Response
 from ansible_collections.ballast.kube.plugins.module_utils._instance.engine import (
     _INOTIFY_SYSCTLS,
     _KUBELET_SYSCTLS,
     BINARIES,
 )
-from ansible_collections.ballast.kube.plugins.module_utils._instance.model import Desired, desired_from_params
+from ansible_collections.ballast.kube.plugins.module_utils._instance.model import InstancesRequest, desired_from_params
 from ansible_collections.ballast.kube.plugins.module_utils._instance.spec import SPEC
-from tests.unit.fakes import json_answer
+from tests.unit.fakes import FakeHost, json_answer
 from tests.unit.instance.kernel import Kernel
 
 STATE = "/var/lib/ballast/lab/nodes"
@@ -73,9 +73,9 @@ def params(count: int = 1, **changes: Any) -> dict[str, Any]:
     }
 
 
-def desired(count: int = 1, *, at_boot: bool = False, **changes: Any) -> Desired:
+def desired(count: int = 1, *, at_boot: bool = False, **changes: Any) -> InstancesRequest:
     # Whatever this machine itself is started by.
-    return replace(desired_from_params(params(count, **changes)), at_boot=at_boot)
+    return replace(desired_from_params(params(count, **changes), FakeHost()), at_boot=at_boot)
 
 
 def machine(*, cgroups: int = 2, systemd: bool = False) -> Kernel:

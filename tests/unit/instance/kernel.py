@@ -15,7 +15,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import Completed
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Completed
 from tests.unit.fake_supervisors import FakeRunit, FakeSystemd
 from tests.unit.fakes import Answer, Call, FakeHost
 

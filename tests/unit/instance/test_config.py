@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ansible_collections.ballast.kube.plugins.module_utils._instance import config
-from ansible_collections.ballast.kube.plugins.module_utils._instance.model import Desired, Instance, Taint
+from ansible_collections.ballast.kube.plugins.module_utils._instance.model import Instance, InstancesRequest, Taint
 from tests.unit.instance import given as g
 
 try:
@@ -26,7 +26,7 @@ GOLDEN = Path(__file__).parent / "golden"
 HOME = f"{g.STATE}/n1"
 
 
-def request(**changes: object) -> tuple[Desired, Instance]:
+def request(**changes: object) -> tuple[InstancesRequest, Instance]:
     row = g.instance(
         1,
         labels={"example.org/disk": "ssd", "a": "b"},
@@ -36,7 +36,7 @@ def request(**changes: object) -> tuple[Desired, Instance]:
     return desired, desired.instances[0]
 
 
-def texts(desired: Desired, instance: Instance) -> dict[str, str]:
+def texts(desired: InstancesRequest, instance: Instance) -> dict[str, str]:
     return {
         "kubeconfig.json": config.kubeconfig(desired, f"{HOME}/pki", "kubelet"),
         "kubelet.json": config.kubelet(desired, instance, HOME),
@@ -93,7 +93,7 @@ def test_any_text_survives_its_quoting(text: str) -> None:
         runtime=text,
         startup_taints=(),
     )
-    desired = Desired(**{**vars(g.desired()), "bin_dir": text, "api_server": text, "cluster_cidr": text})
+    desired = InstancesRequest(**{**vars(g.desired()), "bin_dir": text, "api_server": text, "cluster_cidr": text})
     found = texts(desired, hostile)
     assert json.loads(found["cni.json"])["plugins"][0]["ipam"]["ranges"] == [[{"subnet": text}]]
     assert json.loads(found["kubelet.json"])["registerWithTaints"] == [{"key": text, "value": text, "effect": text}]

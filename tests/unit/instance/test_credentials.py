@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import Problems
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import Problems
 from ansible_collections.ballast.kube.plugins.module_utils._instance.credentials import read_credentials
 from ansible_collections.ballast.kube.plugins.module_utils._instance.spec import SPEC
 from tests.unit.fakes import FakeHost

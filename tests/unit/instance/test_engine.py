@@ -12,12 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, Problems
-from ansible_collections.ballast.kube.plugins.module_utils._core.events import NullSink, Progress
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import Response
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import NullSink, Progress
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Response
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems
 from ansible_collections.ballast.kube.plugins.module_utils._instance.engine import ENGINE
-from ansible_collections.ballast.kube.plugins.module_utils._instance.model import Desired
+from ansible_collections.ballast.kube.plugins.module_utils._instance.model import InstancesRequest
 from tests.unit.cases import apply, check_kills, plan_of
+from tests.unit.fake_supervisors import given_service
 from tests.unit.fakes import FakeHost, json_answer
 from tests.unit.instance import given as g
 from tests.unit.instance.kernel import HERE, Kernel
@@ -81,11 +83,11 @@ def test_where_a_daemonset_runs_kube_proxy_the_instance_has_no_service_of_it_and
     assert [name.split("-")[-1] for name in services] == ["containerd/run", "kubelet/run"]
     assert host.stat("/lib/modules") is not None
     host.answer("https://10.97.0.1:6443/api/v1/nodes/n1", json_answer(200, g.node()))
-    [finding] = ENGINE.verify(wanted, host, PROGRESS)
+    [finding] = ENGINE.verify(Context(wanted, host, PROGRESS))
     assert finding.id == "instance-proxy"
     g.answer_ready(host)
-    assert ENGINE.verify(wanted, host, PROGRESS) == []
-    report: Any = ENGINE.report(wanted, host)
+    assert ENGINE.verify(Context(wanted, host, PROGRESS)) == []
+    report: Any = ENGINE.report(Context(wanted, host))
     assert sorted(report["instances"][0]["pids"]) == ["containerd", "kubelet"]
     gone = g.desired(kube_proxy="daemonset", state="absent", instances=None, credentials=None, archives=None)
     apply(ENGINE, gone, host)
@@ -196,7 +198,7 @@ def test_pods_that_are_left_end_with_the_instance() -> None:
     apply(ENGINE, g.desired(), host)
     pid = host.given_process(["sleep"])
     host.make_directory("/sys/fs/cgroup/ballast-lab-n1/kubepods")
-    host.poke("/sys/fs/cgroup/ballast-lab-n1/kubepods/cgroup.procs", str(pid))
+    host.write_kernel_file("/sys/fs/cgroup/ballast-lab-n1/kubepods/cgroup.procs", str(pid))
     apply(ENGINE, g.desired(state="absent"), host)
     assert host.processes == {}
     assert host.stat("/sys/fs/cgroup/ballast-lab-n1") is None
@@ -204,7 +206,7 @@ def test_pods_that_are_left_end_with_the_instance() -> None:
 
 @given(count=st.integers(min_value=1, max_value=6), driver=st.sampled_from(["systemd", "cgroupfs"]))
 def test_what_is_made_bears_our_mark_and_keeps_keys_to_its_owner(count: int, driver: str) -> None:
-    resources = ENGINE.resources(g.desired(count, cgroup_driver=driver))
+    resources = ENGINE.wanted(Context(g.desired(count, cgroup_driver=driver), FakeHost()))
     assert len({resource.key for resource in resources}) == len(resources)
     for resource in resources:
         named = resource.target.split(" ")[0]
@@ -226,7 +228,11 @@ def test_only_files_for_their_owner_hold_key_material() -> None:
     secrets = [
         text.strip() for row in g.params(2)["credentials"] for name, text in row.items() if name.endswith("_key")
     ]
-    holders = [one for one in ENGINE.resources(g.desired(2)) if any(secret in str(one.value) for secret in secrets)]
+    holders = [
+        one
+        for one in ENGINE.wanted(Context(g.desired(2), FakeHost()))
+        if any(secret in str(one.value) for secret in secrets)
+    ]
     assert len(holders) == len(secrets) == 6
     assert {(one.kind, "'mode': 384" in str(one.value)) for one in holders} == {("file", True)}
 
@@ -251,9 +257,9 @@ def test_two_labs_on_one_host_do_not_touch_each_other(host: Kernel) -> None:
     assert host.snapshot() == before
 
 
-def needs(desired: Desired, host: Kernel) -> list[str]:
+def needs(desired: InstancesRequest, host: Kernel) -> list[str]:
     try:
-        ENGINE.require(desired, host)
+        ENGINE.require(Context(desired, host))
     except Problems as problems:
         return [problem.id for problem in problems.problems]
     except BallastError as error:
@@ -282,22 +288,22 @@ def test_everything_that_is_not_there_is_told_at_once() -> None:
     assert needs(g.desired(state="absent"), host) == []
 
 
-def findings(host: Kernel, desired: Desired) -> list[tuple[str, str, str]]:
+def findings(host: Kernel, desired: InstancesRequest) -> list[tuple[str, str, str]]:
     apply(ENGINE, desired, host)
-    return [(found.id, found.subject, found.text) for found in ENGINE.verify(desired, host, PROGRESS)]
+    return [(found.id, found.subject, found.text) for found in ENGINE.verify(Context(desired, host, PROGRESS))]
 
 
 def test_an_instance_is_ready_when_its_node_and_its_proxy_say_so(host: Kernel) -> None:
     g.answer_ready(host, 2)
     assert findings(host, g.desired(2)) == []
-    report = ENGINE.report(g.desired(2), host)["instances"]
+    report = ENGINE.report(Context(g.desired(2), host))["instances"]
     assert isinstance(report, list)
     assert [(row["name"], row["ready"], row["kubelet_version"]) for row in report] == [
         ("n1", True, "v1.37.1+lab"),
         ("n2", True, "v1.37.1+lab"),
     ]
     assert set(report[0]["pids"]) == {"containerd", "kubelet", "kube-proxy"}
-    assert ENGINE.verify(g.desired(state="absent"), host, PROGRESS) == []
+    assert ENGINE.verify(Context(g.desired(state="absent"), host, PROGRESS)) == []
 
 
 @pytest.mark.parametrize(
@@ -337,9 +343,10 @@ def test_a_service_that_does_not_stay_up_ends_the_waiting_at_once() -> None:
     apply(ENGINE, g.desired(), host)
     path = next(path for path in host.paths(g.STATE) if path.endswith("n1-kubelet/supervise/pid"))
     host.given(f"{g.STATE}/n1/log/kubelet.log", "it cannot\n")
-    host.on_sleep.append(lambda: host.given(path, f"{int(host.text(path)) + 1}\n"))
+    sv = path.removesuffix("/supervise/pid")
+    host.on_sleep.append(lambda: host.given(path, f"{given_service(host, sv)}\n"))
     began = host.monotonic()
-    [found] = ENGINE.verify(g.desired(ready_seconds=180.0), host, PROGRESS)
+    [found] = ENGINE.verify(Context(g.desired(ready_seconds=180.0), host, PROGRESS))
     assert found.id == "instance-service-fails"
     assert "kubelet does not stay up" in found.text
     assert "it cannot" in found.text
@@ -362,12 +369,12 @@ def test_seconds_to_ready_are_noted_once_for_each_start() -> None:
     target = f"{g.STATE}/n1/sv/ballast-lab-n1-kubelet"
     pid = int(host.text(f"{target}/supervise/pid"))
     host.given(f"/proc/{pid}/stat", f"{pid} (kube let) S " + " ".join(["1"] * 18) + " 9750 1\n")
-    ENGINE.verify(g.desired(), host, PROGRESS)
+    ENGINE.verify(Context(g.desired(), host, PROGRESS))
     noted = host.text(f"{g.STATE}/n1/ready.json")
     assert noted == f'{{"pid": {pid}, "seconds": 2.5}}'
     host.given("/proc/uptime", "900.0 1.0\n")
     done = len(host.effects)
-    ENGINE.verify(g.desired(), host, PROGRESS)
+    ENGINE.verify(Context(g.desired(), host, PROGRESS))
     assert host.effects[done:] == []
     assert host.text(f"{g.STATE}/n1/ready.json") == noted
 
@@ -378,13 +385,13 @@ def test_memory_is_that_of_the_services_and_their_shims() -> None:
     for name, kib in (("containerd", 100), ("kubelet", 50)):
         pid = host.given_process([name])
         host.make_directory(f"/sys/fs/cgroup/ballast-lab-n1/{name}")
-        host.poke(f"/sys/fs/cgroup/ballast-lab-n1/{name}/cgroup.procs", str(pid))
+        host.write_kernel_file(f"/sys/fs/cgroup/ballast-lab-n1/{name}/cgroup.procs", str(pid))
         host.given(f"/proc/{pid}/smaps_rollup", f"Rss: 900 kB\nPss:  {kib} kB\nPss_Anon: 7 kB\n")
     pod = host.given_process(["pod"])
     host.make_directory("/sys/fs/cgroup/ballast-lab-n1/kubepods")
-    host.poke("/sys/fs/cgroup/ballast-lab-n1/kubepods/cgroup.procs", str(pod))
+    host.write_kernel_file("/sys/fs/cgroup/ballast-lab-n1/kubepods/cgroup.procs", str(pod))
     host.given(f"/proc/{pod}/smaps_rollup", "Pss: 9999 kB\n")
-    report = ENGINE.report(g.desired(), host)["instances"]
+    report = ENGINE.report(Context(g.desired(), host))["instances"]
     assert isinstance(report, list)
     assert report[0]["pss_bytes"] == 150 * 1024
 
@@ -393,4 +400,4 @@ def test_a_plan_without_credentials_has_empty_keys_in_check_mode_only() -> None:
     desired = g.desired(credentials=None)
     assert desired.credential(desired.instances[0], "kubelet.key") == ""
     assert replace(desired, state="absent").state == "absent"
-    assert ENGINE.preview(desired) == {"instances": []}
+    assert ENGINE.preview(Context(desired, FakeHost())) == {"instances": []}

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, Problems
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems
 from ansible_collections.ballast.kube.plugins.module_utils._instance import hostnet
 from ansible_collections.ballast.kube.plugins.module_utils._instance.messages import MESSAGES
+from tests.unit.fakes import FakeHost
 from tests.unit.instance import given as g
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -124,13 +125,16 @@ def network(**changes: Any) -> dict[str, Any]:
 )
 def test_faults_of_the_host_network(changes: dict[str, Any], id: str, path: str) -> None:
     with pytest.raises(BallastError) as caught:
-        hostnet.Desired.from_params(network(**changes))
+        hostnet.HostNetworkRequest.from_params(network(**changes), FakeHost())
     assert caught.value.id == id
     assert caught.value.text.startswith(f"{path}: ")
 
 
 def test_removing_the_host_network_needs_no_address() -> None:
-    assert hostnet.Desired.from_params(network(state="absent", bridge=None, address=None)).bridge == ""
+    assert (
+        hostnet.HostNetworkRequest.from_params(network(state="absent", bridge=None, address=None), FakeHost()).bridge
+        == ""
+    )
 
 
 def test_every_id_of_the_table_is_raised_by_the_code_and_tried_by_a_test() -> None:

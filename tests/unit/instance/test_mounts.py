@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import CommandFailed
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import CommandFailed
 from ansible_collections.ballast.kube.plugins.module_utils._instance import mounts
 
 PATH = "/run/ballast/lab/n1.mnt.new"

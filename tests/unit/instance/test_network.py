@@ -10,8 +10,10 @@ import json
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.kinds import Kind
-from ansible_collections.ballast.kube.plugins.module_utils._core.plan import ABSENT, Value
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.kinds import Kind
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import ABSENT, Value
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import HostError
 from ansible_collections.ballast.kube.plugins.module_utils._instance import hostnet
 from ansible_collections.ballast.kube.plugins.module_utils._instance.images import ImageKind
 from ansible_collections.ballast.kube.plugins.module_utils._instance.mounts import MOUNT_KINDS
@@ -57,9 +59,13 @@ def test_a_bridge_is_read_as_ip_prints_it() -> None:
     host.on("ip", "-j", "-d", "addr", "show", "dev", "eth0", answer=INNER, reads=True)
     host.on("ip", "-j", "-d", "addr", "show", "dev", "none", answer=1, reads=True)
     kind = NETWORK_KINDS["bridge"]
-    assert kind.read(host, "ballast-lab") == {"address": "10.97.0.1/24", "mac": "2e:d8:53:7b:6a:0e", "up": True}
-    assert kind.read(host, "eth0") == ABSENT, "a link that is no bridge"
-    assert kind.read(host, "none") == ABSENT
+    assert kind.read(Context(None, host), "ballast-lab") == {
+        "address": "10.97.0.1/24",
+        "mac": "2e:d8:53:7b:6a:0e",
+        "up": True,
+    }
+    assert kind.read(Context(None, host), "eth0") == ABSENT, "a link that is no bridge"
+    assert kind.read(Context(None, host), "none") == ABSENT
 
 
 def test_a_veth_pair_is_read_as_ip_prints_it() -> None:
@@ -69,16 +75,16 @@ def test_a_veth_pair_is_read_as_ip_prints_it() -> None:
     host.on(*inside, "addr", "show", "dev", "eth0", answer=INNER, reads=True)
     host.on(*inside, "route", "show", "default", answer=DEFAULT, reads=True)
     whole = {"bridge": "ballast-lab", "mac": "02:4a:1c:70:06:aa", "address": "10.97.0.11/24", "gateway": "10.97.0.1"}
-    assert kind.read(host, target) == whole
+    assert kind.read(Context(None, host), target) == whole
     host.on(*inside, "route", "show", "default", answer="[]", reads=True)
-    assert kind.read(host, target) == {**whole, "gateway": ""}
+    assert kind.read(Context(None, host), target) == {**whole, "gateway": ""}
     host.on(
         *inside, "addr", "show", "dev", "eth0", answer=INNER.replace('"link_index":25', '"link_index":26'), reads=True
     )
-    found = kind.read(host, target)
+    found = kind.read(Context(None, host), target)
     assert found == {"bridge": "ballast-lab", "mac": "", "address": "", "gateway": ""}, "the end of another pair"
     host.on("ip", "-j", "link", "show", "dev", "ballast-lab-n1", answer=1, reads=True)
-    assert kind.read(host, target) == ABSENT
+    assert kind.read(Context(None, host), target) == ABSENT
 
 
 def test_a_route_and_a_table_are_read_as_they_are_printed() -> None:
@@ -92,16 +98,32 @@ def test_a_route_and_a_table_are_read_as_they_are_printed() -> None:
         answer='[{"dst":"10.128.1.0/24","gateway":"10.97.0.11","dev":"b"}]',
         reads=True,
     )
-    assert NETWORK_KINDS["route"].read(host, "10.128.1.0/24") == {"via": "10.97.0.11"}
+    assert NETWORK_KINDS["route"].read(Context(None, host), "10.128.1.0/24") == {"via": "10.97.0.11"}
     host.on("ip", "-j", "route", "show", "exact", answer="[ ]", reads=True)
-    assert NETWORK_KINDS["route"].read(host, "10.128.1.0/24") == ABSENT
+    assert NETWORK_KINDS["route"].read(Context(None, host), "10.128.1.0/24") == ABSENT
     kind = NETWORK_KINDS["masquerade"]
     host.on("nft", "list", "table", "ip", answer=TABLE, reads=True)
-    assert kind.read(host, "ballast-lab") == {"bridge": "ballast-lab", "inside": ["10.128.0.0/16", "10.97.0.0/24"]}
+    assert kind.read(Context(None, host), "ballast-lab") == {
+        "bridge": "ballast-lab",
+        "inside": ["10.128.0.0/16", "10.97.0.0/24"],
+    }
     host.on("nft", "list", "table", "ip", answer=TABLE.replace("masquerade", "accept"), reads=True)
-    assert kind.read(host, "ballast-lab") == {"ruleset": "changed by another program"}
+    assert kind.read(Context(None, host), "ballast-lab") == {"ruleset": "changed by another program"}
     host.on("nft", "list", "table", "ip", answer=1, reads=True)
-    assert kind.read(host, "ballast-lab") == ABSENT
+    assert kind.read(Context(None, host), "ballast-lab") == ABSENT
+
+
+def test_a_table_that_another_put_in_the_place_of_ours_stays() -> None:
+    host, kind = FakeHost(), NETWORK_KINDS["masquerade"]
+    host.on("nft", "list", "table", "ip", answer="table ip ballast-lab {\n\tchain input {\n\t}\n}\n", reads=True)
+    for act in (
+        lambda: kind.remove(Context(None, host), "ballast-lab", None),
+        lambda: kind.write(Context(None, host), "ballast-lab", {"bridge": "b", "inside": []}, None),
+    ):
+        with pytest.raises(HostError) as caught:
+            act()
+        assert caught.value.id == "core-taken"
+    assert host.effects == []
 
 
 VALUES: list[tuple[str, str, Value]] = [
@@ -128,17 +150,17 @@ KINDS: dict[str, Kind] = {**NETWORK_KINDS, **MOUNT_KINDS}
 def test_what_is_written_is_read_and_what_is_removed_is_gone(name: str, target: str, value: Value) -> None:
     host = g.machine()
     if name == "veth":
-        NETWORK_KINDS["netns"].write(host, "ballast-lab-n1", {"sysctls": NETNS_SYSCTLS}, ABSENT)
+        NETWORK_KINDS["netns"].write(Context(None, host), "ballast-lab-n1", {"sysctls": NETNS_SYSCTLS}, ABSENT)
     if name == "mountns":
-        MOUNT_KINDS["private-directory"].write(host, "/run/ballast/lab", {}, ABSENT)
+        MOUNT_KINDS["private-directory"].write(Context(None, host), "/run/ballast/lab", {}, ABSENT)
     before, kind = host.snapshot(), KINDS[name]
-    assert kind.read(host, target) == ABSENT
-    kind.write(host, target, value, ABSENT)
-    assert kind.read(host, target) == value
-    kind.write(host, target, value, {"something": "else"} if name != "netns" else {"sysctls": {}})
-    assert kind.read(host, target) == value, "written again over what is there"
-    kind.remove(host, target, value)
-    assert kind.read(host, target) == ABSENT
+    assert kind.read(Context(None, host), target) == ABSENT
+    kind.write(Context(None, host), target, value, ABSENT)
+    assert kind.read(Context(None, host), target) == value
+    kind.write(Context(None, host), target, value, {"something": "else"} if name != "netns" else {"sysctls": {}})
+    assert kind.read(Context(None, host), target) == value, "written again over what is there"
+    kind.remove(Context(None, host), target, value)
+    assert kind.read(Context(None, host), target) == ABSENT
     after = host.snapshot()
     if name in ("netns", "private-directory"):  # their parents are of somebody else: the shared directory, the sysctls
         after.pop("/run/netns", None)
@@ -151,30 +173,40 @@ def test_a_namespace_without_its_loopback_link_is_not_done() -> None:
     host, kind = g.machine(), NETWORK_KINDS["netns"]
     host.run(["ip", "netns", "add", "ballast-lab-n1"], timeout=1)
     host.namespaces["ballast-lab-n1"].sysctls.update(NETNS_SYSCTLS)
-    assert kind.read(host, "ballast-lab-n1") == {"sysctls": NETNS_SYSCTLS, "lo": False}
-    kind.write(host, "ballast-lab-n1", {"sysctls": NETNS_SYSCTLS, "lo": True}, kind.read(host, "ballast-lab-n1"))
+    assert kind.read(Context(None, host), "ballast-lab-n1") == {"sysctls": NETNS_SYSCTLS, "lo": False}
+    kind.write(
+        Context(None, host),
+        "ballast-lab-n1",
+        {"sysctls": NETNS_SYSCTLS, "lo": True},
+        kind.read(Context(None, host), "ballast-lab-n1"),
+    )
     assert host.namespaces["ballast-lab-n1"].links["lo"].up
 
 
 def test_a_file_that_a_restart_left_is_no_namespace() -> None:
     host, kind = g.machine(), NETWORK_KINDS["netns"]
     host.given("/run/netns/ballast-lab-n1")
-    kind.write(host, "ballast-lab-n1", {"sysctls": NETNS_SYSCTLS, "lo": True}, kind.read(host, "ballast-lab-n1"))
-    assert kind.read(host, "ballast-lab-n1") == {"sysctls": NETNS_SYSCTLS, "lo": True}
+    kind.write(
+        Context(None, host),
+        "ballast-lab-n1",
+        {"sysctls": NETNS_SYSCTLS, "lo": True},
+        kind.read(Context(None, host), "ballast-lab-n1"),
+    )
+    assert kind.read(Context(None, host), "ballast-lab-n1") == {"sysctls": NETNS_SYSCTLS, "lo": True}
 
 
 def test_a_half_made_mount_namespace_is_made_anew_and_can_be_removed() -> None:
     host, kind, target = g.machine(), MOUNT_KINDS["mountns"], "/run/ballast/lab/n1.mnt"
-    MOUNT_KINDS["private-directory"].write(host, "/run/ballast/lab", {}, ABSENT)
+    MOUNT_KINDS["private-directory"].write(Context(None, host), "/run/ballast/lab", {}, ABSENT)
     value = {"mounts": [{"target": "/run", "source": ""}]}
-    kind.write(host, target, value, ABSENT)
+    kind.write(Context(None, host), target, value, ABSENT)
     host.remove(f"{target}.json")
-    assert kind.read(host, target) not in (ABSENT, value)
-    kind.write(host, target, value, kind.read(host, target))
+    assert kind.read(Context(None, host), target) not in (ABSENT, value)
+    kind.write(Context(None, host), target, value, kind.read(Context(None, host), target))
     assert host.inner_mounts[target] == [("--make-rshared", "/"), ("-t", "tmpfs", "-o", "mode=0755", "ballast", "/run")]
     host.remove(f"{target}.json")
-    kind.remove(host, target, ABSENT)
-    assert kind.read(host, target) == ABSENT
+    kind.remove(Context(None, host), target, ABSENT)
+    assert kind.read(Context(None, host), target) == ABSENT
     assert target not in host.mounts
 
 
@@ -188,13 +220,17 @@ def test_an_archive_is_loaded_once_for_all_its_images() -> None:
     host, kind = g.machine(), ImageKind()
     host.given("/run/ballast/lab/n1.mnt")
     target = f"/run/ballast/lab/n1.mnt /bin/ctr {g.ARCHIVE} "
-    assert kind.read(host, f"/run/ballast/lab/n2.mnt /bin/ctr {g.ARCHIVE} x") == ABSENT, "its instance is not there"
+    assert kind.read(Context(None, host), f"/run/ballast/lab/n2.mnt /bin/ctr {g.ARCHIVE} x") == ABSENT, (
+        "its instance is not there"
+    )
     host.given_directory(f"{g.STATE}/n1/containerd")
     host.inner_mounts["/run/ballast/lab/n1.mnt"] = []
     host.given_process(["unit ballast-lab-n1-containerd.service"])
     for name, digest in g.IMAGES.items():
-        kind.write(host, target + name, {"digest": digest}, kind.read(host, target + name))
-        assert kind.read(host, target + name) == {"digest": digest}
+        kind.write(
+            Context(None, host), target + name, {"digest": digest}, kind.read(Context(None, host), target + name)
+        )
+        assert kind.read(Context(None, host), target + name) == {"digest": digest}
     assert sum("import" in effect.target for effect in host.effects) == 1
 
 
@@ -203,7 +239,9 @@ def test_a_containerd_that_never_answers_has_its_own_error() -> None:
     host.given("/run/ballast/lab/n1.mnt")
     host.inner_mounts["/run/ballast/lab/n1.mnt"] = []
     with pytest.raises(Exception, match="does not answer within 60 seconds") as caught:
-        ImageKind().write(host, f"/run/ballast/lab/n1.mnt /bin/ctr {g.ARCHIVE} x", {"digest": "y"}, ABSENT)
+        ImageKind().write(
+            Context(None, host), f"/run/ballast/lab/n1.mnt /bin/ctr {g.ARCHIVE} x", {"digest": "y"}, ABSENT
+        )
     assert caught.value.id == "instance-containerd"  # type: ignore[attr-defined]
 
 
@@ -225,15 +263,17 @@ def test_the_hosts_network_survives_a_kill_at_any_effect() -> None:
         host.given_sysctl("net.ipv4.ip_forward", 0)
         return host
 
-    want = hostnet.Desired.from_params(network(bridge="ballast-new"))
-    nothing = hostnet.Desired.from_params(network(bridge="ballast-new", state="absent"))
+    want = hostnet.HostNetworkRequest.from_params(network(bridge="ballast-new"), FakeHost())
+    nothing = hostnet.HostNetworkRequest.from_params(network(bridge="ballast-new", state="absent"), FakeHost())
     assert check_kills(hostnet.ENGINE, machine, want, nothing, holds) > 60
     host = machine()
     apply(hostnet.ENGINE, want, host)
     done = len(host.effects)
     apply(hostnet.ENGINE, want, host)
     assert host.effects[done:] == []
-    more = hostnet.Desired.from_params(network(bridge="ballast-new", routes=[]))
+    more = hostnet.HostNetworkRequest.from_params(network(bridge="ballast-new", routes=[]), FakeHost())
     assert [step.title for step in apply(hostnet.ENGINE, more, host).steps] == ["route to 10.98.0.0/28 via 10.97.0.201"]
-    assert json.dumps(hostnet.ENGINE.report(want, host)) == '{"bridge": "ballast-new", "address": "10.97.0.1/24"}'
-    assert hostnet.ENGINE.verify(want, host, None) == []  # type: ignore[arg-type]
+    assert (
+        json.dumps(hostnet.ENGINE.report(Context(want, host))) == '{"bridge": "ballast-new", "address": "10.97.0.1/24"}'
+    )
+    assert hostnet.ENGINE.verify(Context(more, host)) == []

@@ -6,13 +6,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
 from ansible_collections.ballast.kube.plugins.module_utils._instance.engine import ENGINE
-from ansible_collections.ballast.kube.plugins.module_utils._instance.model import Desired
+from ansible_collections.ballast.kube.plugins.module_utils._instance.model import InstancesRequest
 from ansible_collections.ballast.kube.plugins.module_utils._instance.record import desired_over_record, read_options
 from tests.unit.cases import apply, plan_of
 from tests.unit.instance import given as g
@@ -38,12 +40,13 @@ def host(request: pytest.FixtureRequest) -> Kernel:
     return g.machine(cgroups=cgroups, systemd=systemd)
 
 
-def over_record(host: Kernel, **changes: Any) -> Desired:
+def over_record(host: Kernel, **changes: Any) -> InstancesRequest:
     """As the module makes it of what the `_info` twin told, and without keys."""
     told = read_options(host, g.STATE)
     assert told is not None
     told["instances"] = [{**g.instance(0), **row} for row in told["instances"]]
-    return desired_over_record({**g.params(0), "ca": None, "credentials": None, **told, **changes}, host)
+    desired = desired_over_record({**g.params(0), "ca": None, "credentials": None, **told, **changes}, host)
+    return replace(desired, at_boot=False)
 
 
 def changed(host: Kernel, **changes: Any) -> list[dict[str, Any]]:
@@ -58,7 +61,7 @@ def test_what_is_recorded_is_all_that_a_run_needs_to_change_nothing(host: Kernel
     apply(ENGINE, g.desired(2, instances=rows), host)
     wanted = over_record(host)
     assert plan_of(ENGINE, wanted, host).steps == ()
-    ENGINE.require(wanted, host)
+    ENGINE.require(Context(wanted, host))
     assert not any("key" in name.lower() for name in read_options(host, g.STATE) or {})
     apply(ENGINE, g.desired(state="absent"), host)
     assert read_options(host, g.STATE) is None
@@ -68,11 +71,11 @@ def test_keys_that_are_given_are_taken_and_a_new_instance_has_none(host: Kernel)
     apply(ENGINE, g.desired(), host)
     given = desired_over_record(g.params(1, credentials=[]), host)
     with pytest.raises(BallastError) as caught:
-        ENGINE.require(given, host)
+        ENGINE.require(Context(given, host))
     assert caught.value.id == "instance-no-credentials"
     more = over_record(host, instances=[g.instance(1), g.instance(2)])
     with pytest.raises(BallastError) as caught:
-        ENGINE.require(more, host)
+        ENGINE.require(Context(more, host))
     assert "n2" in caught.value.text
 
 
@@ -113,24 +116,24 @@ def test_a_limit_is_changed_and_changed_back(host: Kernel) -> None:
 
 def test_a_kube_proxy_that_was_migrated_stays_so_until_that_is_taken_back(host: Kernel) -> None:
     apply(ENGINE, g.desired(2), host)
-    path, ledger = f"{g.STATE}/n2/etc/kube-proxy.json", f"{g.STATE}/n2/kube-proxy/ledger.jsonl"
+    path, journal = f"{g.STATE}/n2/etc/kube-proxy.json", f"{g.STATE}/n2/kube-proxy/ledger.jsonl"
     own, pids = host.text(path), processes(host, "lab-")
     migrated = own.replace("nftables", "iptables")
     host.given(path, migrated)
-    host.given(ledger, '{"op": "recorded"}\n')
+    host.given(journal, '{"op": "recorded"}\n')
     assert plan_of(ENGINE, over_record(host), host).steps == ()
     apply(ENGINE, over_record(host, instances=changed(host, pids=100_000)), host)
     assert (host.text(path), processes(host, "lab-")) == (migrated, pids)
     assert proxy_modes(host) == ["nftables", "iptables"]
 
-    host.given(ledger, "")
+    host.given(journal, "")
     apply(ENGINE, over_record(host), host)
     assert (host.text(path), processes(host, "lab-")) == (own, pids)
     assert proxy_modes(host) == ["nftables", "nftables"]
 
 
 def proxy_modes(host: Kernel) -> list[str]:
-    report: Any = ENGINE.report(over_record(host), host)
+    report: Any = ENGINE.report(Context(over_record(host), host))
     return [row["proxy_backend"] for row in report["instances"]]
 
 

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
-from ansible_collections.ballast.kube.plugins.module_utils._core.plan import ABSENT
-from ansible_collections.ballast.kube.plugins.module_utils._core.program import program
+from ansible_collections.ballast.kube.plugins.module_utils._core.agent.program import program
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import ABSENT
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
 from ansible_collections.ballast.kube.plugins.module_utils._instance import restore as module
 from ansible_collections.ballast.kube.plugins.module_utils._instance.engine import ENGINE
 from ansible_collections.ballast.kube.plugins.module_utils._instance.restore import FORGOTTEN, RESTORE_KINDS, restore
@@ -106,10 +107,10 @@ def test_every_kind_that_is_forgotten_can_be_made_by_the_program() -> None:
 
 def test_the_program_runs_by_itself(tmp_path: Path) -> None:
     host, kind, path = LocalHost(), RESTORE_KINDS["program"], str(tmp_path / "restore.pyz")
-    assert kind.read(host, path) == ABSENT
+    assert kind.read(Context(None, host), path) == ABSENT
     wanted = program(path, packages=("_core", "_instance"), main="_instance.restore.main", group="").value
-    kind.write(host, path, wanted, ABSENT)
-    assert kind.read(host, path) == wanted
+    kind.write(Context(None, host), path, wanted, ABSENT)
+    assert kind.read(Context(None, host), path) == wanted
     rows = tmp_path / "rows.json"
     directory = str(tmp_path / "srv")
     Path(directory).mkdir()
@@ -117,5 +118,5 @@ def test_the_program_runs_by_itself(tmp_path: Path) -> None:
     argv = [sys.executable, "-I", path, str(rows)]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False, cwd="/")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), "a route that is not there, as wanted"
-    kind.remove(host, path, wanted)
-    assert kind.read(host, path) == ABSENT
+    kind.remove(Context(None, host), path, wanted)
+    assert kind.read(Context(None, host), path) == ABSENT

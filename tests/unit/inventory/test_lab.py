@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleParserError
 
+from ansible_collections.ballast.kube.plugins.inventory import lab as lab_plugin
 from ansible_collections.ballast.kube.plugins.inventory.lab import InventoryModule, groups_of, read_record
 
 PYTHON = "/opt/venv/bin/python"
@@ -211,6 +212,14 @@ DAMAGED: list[tuple[str, Any]] = [
     ("lab.hosts[0].ssh_key", record(hosts=[{**MACHINE, "ssh_key": "/k -o ProxyCommand=id"}])),
     ("lab.hosts[0].user", record(hosts=[{**MACHINE, "user": "-oProxyCommand=id"}])),
     ("lab.hosts[0].address", record(hosts=[{**MACHINE, "address": "{{ 1 }}"}])),
+    ("lab.hosts[0].address", record(hosts=[{**MACHINE, "address": "fe80::1%{{ 1 }}"}])),
+    ("lab.hosts[0].address", record(hosts=[{**MACHINE, "address": "fe80::1%{% x %}"}])),
+    ("lab.hosts[0].address", record(hosts=[{**MACHINE, "address": "fe80::1%a b"}])),
+    ("lab.hosts[0].address", record(hosts=[{**MACHINE, "address": "fe80::1%-oProxyCommand=id"}])),
+    ("lab.hosts[0].address", record(hosts=[{**MACHINE, "address": "10.1.1.1\n"}])),
+    ("lab.hosts[0].gateway", record(hosts=[{**LOCAL, "gateway": "fe80::1%{{ 1 }}/64"}])),
+    ("lab.nodes[0].address", record(**node(address="fe80::1%{{ 1 }}"))),
+    ("lab.control_plane.address", record(control_plane={"address": "fe80::1%{{ 1 }}", "port": 6443})),
     ("lab.control_plane", record(control_plane=None)),
     ("lab.hosts[0].state_dir", record(hosts=[{**LOCAL, "state_dir": "srv"}])),
     ("lab.kube_proxy", record(kube_proxy="pod")),
@@ -236,6 +245,26 @@ def test_a_damaged_record_is_refused_with_its_place(path: str, content: Any) -> 
         groups_of(content, python=PYTHON, uid=0, is_systemd=True)
     assert str(raised.value).startswith(f"{path}: ")
     assert "inventory-record" in str(raised.value)
+
+
+def test_a_pipe_in_the_place_of_the_record_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "lab.json")
+    with pytest.raises(AnsibleParserError, match="inventory-unreadable"):
+        read_record(str(tmp_path / "lab.json"))
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "1" * 5000, "{"])
+def test_a_record_that_is_no_json_is_damaged(tmp_path: Path, text: str) -> None:
+    (tmp_path / "lab.json").write_text(text)
+    with pytest.raises(AnsibleParserError, match="inventory-record"):
+        read_record(str(tmp_path / "lab.json"))
+
+
+def test_a_record_that_is_too_large_is_damaged(tmp_path: Path) -> None:
+    with open(tmp_path / "lab.json", "wb") as file:
+        file.truncate(2**40)
+    with pytest.raises(AnsibleParserError, match="inventory-record"):
+        read_record(str(tmp_path / "lab.json"))
 
 
 def test_a_record_of_another_version_is_refused() -> None:
@@ -284,6 +313,28 @@ def test_what_the_record_holds_is_no_template(tmp_path: Path) -> None:
     said = ansible(tmp_path, content, "ansible", "n1", "-m", "ansible.builtin.debug", "-a", "var=ballast_labels")
     assert "lookup(" in said
     assert not mark.exists()
+
+
+def test_a_zone_of_an_address_runs_nothing_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python takes any text behind the percent sign for a zone."""
+    mark = tmp_path / "ran"
+    monkeypatch.setenv("MARK", str(mark))  # a slash is the one sign that Python refuses there
+    hostile = "fe80::1%{{ lookup('ansible.builtin.pipe', 'touch ' ~ lookup('ansible.builtin.env', 'MARK')) }}"
+    content = record(**node(address=hostile))
+    ansible(tmp_path, content, "ansible", "n1", "-m", "ansible.builtin.debug", "-a", "var=ballast_address")
+    assert not mark.exists()
+
+
+def test_a_zone_of_a_link_is_an_address() -> None:
+    assert groups(**node(address="fe80::1%eth0.5"))["ballast_nodes"]["n1"]["ballast_address"] == "fe80::1%eth0.5"
+
+
+def test_a_text_that_could_be_a_template_is_never_marked_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    marked: list[str] = []
+    monkeypatch.setattr(lab_plugin, "trust_as_template", lambda text: marked.append(text) or text)
+    texts = ["10.97.0.1", "{{ 1 }}", "{% x %}", "{# x #}", "#jinja2: a", "a\nb", "$(id)", "/srv/lab"]
+    assert lab_plugin._plain({"nested": dict(enumerate(texts))})["nested"] == dict(enumerate(texts))
+    assert marked == ["10.97.0.1", "/srv/lab"]
 
 
 @pytest.mark.parametrize(("name", "ours"), [("ballast.yml", True), ("my-lab.yaml", True), ("hosts.yml", False)])

@@ -6,19 +6,32 @@
 
 from __future__ import annotations
 
+import functools
 import ipaddress
+import json
 from collections.abc import Mapping
 from typing import Any, Optional
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, Problems
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.pki.identities import IDENTITIES
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.pki.pki import Certificate, CertificateKind
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.profiles.profiles import (
+    EXTERNAL,
+    FULL,
+    SEPARATE,
+    Choice,
+)
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.record import Etcd, Record, record_path
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import ABSENT
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Response
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems
 from ansible_collections.ballast.kube.plugins.module_utils._lab.resolve import HostFacts, Lab, resolve
-from ansible_collections.ballast.kube.plugins.module_utils._lab.topology import Request, parse_request
-from ansible_collections.ballast.kube.plugins.module_utils._plane.profiles import EXTERNAL, FULL, SEPARATE, Choice
-from ansible_collections.ballast.kube.plugins.module_utils._plane.record import Etcd, Record, record_path
-from tests.unit.fakes import FakeHost
+from ansible_collections.ballast.kube.plugins.module_utils._lab.topology import TopologyRequest, parse_request
+from tests.unit.fakes import FakeHost, json_answer
 
 DIR = "/var/lib/ballast/lab"
 API = "https://10.97.0.1:6443"
+POLICIES = f"{API}/apis/admissionregistration.k8s.io/v1"
 GIB = 2**30
 FACTS = HostFacts(cpu_millis=4000, memory_bytes=16 * GIB, networks=())
 
@@ -38,7 +51,7 @@ def params(**changes: Any) -> dict[str, Any]:
     }
 
 
-def request(**changes: Any) -> Request:
+def request(**changes: Any) -> TopologyRequest:
     return parse_request(params(**changes))
 
 
@@ -75,7 +88,6 @@ def plane_record() -> Record:
         kubeconfig=f"{DIR}/admin.kubeconfig",
         bin_dir=f"{DIR}/bin",
         authority=f"{DIR}/plane/pki/ca.crt",
-        client=f"{DIR}/plane/pki/admin.crt",
         etcd=Etcd(endpoints=(), authority="", client="", key="", prefix="/registry"),
         choice=Choice(FULL, "1.37.1", SEPARATE, crds=True, aggregation=True, etcd=EXTERNAL),
         certificates=(),
@@ -86,5 +98,39 @@ def plane_record() -> Record:
 def machine(files: Optional[Mapping[str, str]] = None) -> FakeHost:
     """A host with a control plane, whose API has to be scripted."""
     host = FakeHost(files={record_path(f"{DIR}/plane"): plane_record().as_text(), **(files or {})})
+    host.given_ours(DIR, "lab")
     host.given_cgroups(2)
+    certificate, key = authority()
+    host.given(f"{DIR}/plane/pki/ca.crt", certificate)
+    host.given(f"{DIR}/plane/pki/ca.key", key, mode=0o600)
+    for one in IDENTITIES:
+        if one.rules:  # as after the first run
+            host.answer(API + one.role_path, json_answer(200, one.objects()[one.role_path]))
+    policies: dict[str, Any] = {}
+
+    def patch(url: str, body: Optional[bytes]) -> Response:
+        policies[url.partition("?")[0]] = json.loads(body or b"")
+        return json_answer(200, policies[url.partition("?")[0]])
+
+    def get(url: str, _body: Optional[bytes]) -> Response:
+        return json_answer(200, policies[url]) if url in policies else json_answer(404, {})
+
+    host.answer(POLICIES, patch, method="PATCH")
+    host.answer(POLICIES, get)
     return host
+
+
+def refused(host: FakeHost) -> Any:
+    """What the admission policy says of whom it refuses; None where there is none."""
+    answer = host.request(f"{POLICIES}/validatingadmissionpolicies/ballast-departed-nodes")
+    return json.loads(answer.body)["spec"] if answer.status == 200 else None
+
+
+@functools.cache
+def authority() -> tuple[str, str]:
+    """Certificate and key of one that signs what is asked for."""
+    host = FakeHost()
+    host.make_directory("/pki")
+    wanted = Certificate(path="/pki/ca.crt", issuer=None, common_name="ballast-lab-ca").resource(group="")
+    CertificateKind().write(Context(None, host), wanted.target, wanted.value, ABSENT)
+    return tuple((host.read(path) or b"").decode() for path in ("/pki/ca.crt", "/pki/ca.key"))  # type: ignore[return-value]

@@ -13,23 +13,24 @@ from typing import Any, Optional
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError
-from ansible_collections.ballast.kube.plugins.module_utils._core.events import NullSink, Progress
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import Response
-from ansible_collections.ballast.kube.plugins.module_utils._core.wait import Impossible, Pending, Ready
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.record import record_path
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import NullSink, Progress
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.wait import Impossible, Pending, Ready
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Response
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
 from ansible_collections.ballast.kube.plugins.module_utils._lab.check import (
     MANIFESTS,
     CheckEngine,
-    Desired,
+    CheckRequest,
     Pod,
     Reached,
-    StatusEngine,
     judge_answers,
     judge_pods,
+    read_status,
 )
 from ansible_collections.ballast.kube.plugins.module_utils._lab.messages import MESSAGES
 from ansible_collections.ballast.kube.plugins.module_utils._lab.summary import NodeSummary, Summary, table
-from ansible_collections.ballast.kube.plugins.module_utils._plane.record import record_path
 from tests.unit.cases import apply
 from tests.unit.fakes import Answer, Call, FakeHost, json_answer
 from tests.unit.lab import given as g
@@ -163,7 +164,7 @@ def test_the_summary_has_the_keys_that_are_promised() -> None:
     assert summary(well=False).as_json()["connectivity"] == {"pairs": 9, "passed": 4}
 
 
-def desired(count: int = 3, **changes: Any) -> Desired:
+def desired(count: int = 3, **changes: Any) -> CheckRequest:
     given = {
         "state_dir": f"{g.DIR}/check",
         "lab_dir": f"{g.DIR}/",
@@ -178,7 +179,7 @@ def desired(count: int = 3, **changes: Any) -> Desired:
         "output": "table",
         **changes,
     }
-    return Desired.from_params(given)
+    return CheckRequest.from_params(given)
 
 
 def machine(*, deaf: str = "", objects: Optional[dict[str, Any]] = None) -> FakeHost:
@@ -212,26 +213,28 @@ def machine(*, deaf: str = "", objects: Optional[dict[str, Any]] = None) -> Fake
 
 def test_a_lab_that_works_is_found_to_work() -> None:
     host, engine = machine(), CheckEngine()
-    assert engine.verify(desired(), host, PROGRESS) == []
-    report = engine.report(desired(), host)
+    assert engine.verify(Context(desired(), host, PROGRESS)) == []
+    report = engine.report(Context(desired(), host))
     assert json.loads(host.text(f"{g.DIR}/summary.json")) == report["summary"]
-    assert report["summary"]["connectivity"] == {"pairs": 9, "passed": 9}  # type: ignore[index]
+    assert report["summary"]["connectivity"] == {"pairs": 9, "passed": 9}
     assert "connections: 9 of 9 passed" in str(report["ballast_summary"])
-    assert json.loads(str(engine.report(desired(output="json"), host)["ballast_summary"])) == report["summary"]
+    assert json.loads(str(engine.report(Context(desired(output="json"), host))["ballast_summary"])) == report["summary"]
     execs = [command for command in host.commands if "exec" in command]
     assert len(execs) == 3, "each pod is asked once"
-    assert all(f"{g.DIR}/admin.kubeconfig" in command for command in execs)
+    lent = f"{g.DIR}/plane/pki/ballast-lab-check-"
+    assert all(any(word.startswith(lent) for word in command) for command in execs)
+    assert host.listdir(f"{g.DIR}/plane/pki") == ["ca.crt", "ca.key"], "what was lent to kubectl is gone"
 
 
 def test_a_node_is_shown_with_the_backend_that_it_has_now() -> None:
     readings = [{"name": "n1", "proxy_backend": "iptables"}, {"name": "n2", "proxy_backend": "nftables"}]
-    report: Any = CheckEngine().report(desired(instances=readings), machine())
+    report: Any = CheckEngine().report(Context(desired(instances=readings), machine()))
     found = [node["proxy_backend"] for node in report["summary"]["nodes"]]
     assert found == ["iptables", "nftables", "nftables"]  # of the last one nothing was read
 
 
 def test_connections_that_fail_are_counted_and_named() -> None:
-    [finding] = CheckEngine().verify(desired(), machine(deaf="n2"), PROGRESS)
+    [finding] = CheckEngine().verify(Context(desired(), machine(deaf="n2"), PROGRESS))
     assert (finding.id, finding.blocking) == ("lab-connectivity", True)
     assert "3 of 9 connections failed" in finding.text
     assert "ip netns exec ballast-lab-n2 nft list ruleset" in finding.remedy
@@ -242,24 +245,24 @@ def test_pods_that_do_not_run_are_told() -> None:
     host.answer(
         PODS, json_answer(200, {"items": [pod("n1"), pod("n2"), pod("n3", ready=False, waiting="ErrImageNeverPull")]})
     )
-    [finding] = CheckEngine().verify(desired(), host, PROGRESS)
+    [finding] = CheckEngine().verify(Context(desired(), host, PROGRESS))
     assert finding.id == "lab-pods"
     assert "n3: ErrImageNeverPull" in finding.text
     host.answer(PODS, json_answer(503, {}))
-    [finding] = CheckEngine().verify(desired(), host, PROGRESS)
+    [finding] = CheckEngine().verify(Context(desired(), host, PROGRESS))
     assert "no pod yet" in finding.text
 
 
 def test_a_service_that_is_absent_is_told() -> None:
     host = machine()
     host.answer(SERVICE, json_answer(404, {}))
-    [finding] = CheckEngine().verify(desired(), host, PROGRESS)
+    [finding] = CheckEngine().verify(Context(desired(), host, PROGRESS))
     assert (finding.id, "404 for the Service echo" in finding.text) == ("lab-pods", True)
 
 
 def test_without_a_control_plane_there_is_no_lab() -> None:
     with pytest.raises(BallastError) as caught:
-        CheckEngine().verify(desired(), FakeHost(), PROGRESS)
+        CheckEngine().verify(Context(desired(), FakeHost(), PROGRESS))
     assert caught.value.id == "lab-none"
 
 
@@ -293,15 +296,17 @@ def test_an_object_that_the_api_refuses_is_an_error() -> None:
 
 def test_the_status_of_a_lab_is_what_it_is_now_without_a_change() -> None:
     host = machine(deaf="n2")
-    report = StatusEngine().report(desired(), host)
+    report = read_status(Context(desired(), host))
     assert "connections: " in str(report["ballast_summary"])
-    assert [effect for effect in host.effects if effect.verb != "run"] == []
+    lent = f"{g.DIR}/plane/pki/ballast-lab-check-"
+    assert [effect for effect in host.effects if effect.verb != "run" and not effect.target.startswith(lent)] == []
+    assert host.listdir(f"{g.DIR}/plane/pki") == ["ca.crt", "ca.key"]
     for answer in (json_answer(404, {}), json_answer(503, {})):
         host.answer(SERVICE, answer)
-        assert StatusEngine().report(desired(), host)["summary"]["nodes"][0]["pod_ip"] == "10.128.1.2"  # type: ignore[index]
+        assert read_status(Context(desired(), host))["summary"]["nodes"][0]["pod_ip"] == "10.128.1.2"
     stopped = FakeHost(files={record_path(f"{g.DIR}/plane"): g.plane_record().as_text()})
-    assert StatusEngine().report(desired(), stopped)["summary"]["connectivity"] == {"pairs": 9, "passed": 0}  # type: ignore[index]
-    assert StatusEngine().report(desired(), FakeHost())["summary"]["connectivity"] == {"pairs": 9, "passed": 0}  # type: ignore[index]
+    assert read_status(Context(desired(), stopped))["summary"]["connectivity"] == {"pairs": 9, "passed": 0}
+    assert read_status(Context(desired(), FakeHost()))["summary"]["connectivity"] == {"pairs": 9, "passed": 0}
 
 
 def test_every_id_of_the_table_is_raised_by_the_code_and_tried_by_a_test() -> None:
@@ -310,4 +315,4 @@ def test_every_id_of_the_table_is_raised_by_the_code_and_tried_by_a_test() -> No
     tests = "".join(path.read_text() for path in Path(__file__).parent.glob("*.py"))
     assert [id for id in MESSAGES.rows if f'"{id}"' not in code] == []
     assert [id for id in MESSAGES.rows if f'"{id}"' not in tests] == []
-    assert set(re.findall(r'error\(\s*"(lab-[a-z-]+)"', code)) == set(MESSAGES.rows)
+    assert set(re.findall(r'(?:error\(|add\(|value=|key=)\s*"(lab-[a-z-]+)"', code)) == set(MESSAGES.rows)

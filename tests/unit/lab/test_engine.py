@@ -5,18 +5,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any, Optional
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.events import NullSink, Progress
-from ansible_collections.ballast.kube.plugins.module_utils._core.names import link_name
-from ansible_collections.ballast.kube.plugins.module_utils._core.registry import REGISTRY
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import NullSink, Progress
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.lab_names import REGISTRY
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.names import link_name
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, HostError
 from ansible_collections.ballast.kube.plugins.module_utils._lab import engine as lab_engine
 from ansible_collections.ballast.kube.plugins.module_utils._lab.engine import (
     ENGINE,
     SPEC,
-    Desired,
+    LabRequest,
     desired_from_params,
     read_lab,
 )
@@ -32,8 +35,11 @@ ROUTES = [{"dst": "default", "gateway": "192.0.2.1"}, {"dst": "192.0.2.0/24"}, {
 def host(monkeypatch: pytest.MonkeyPatch) -> FakeHost:
     """A host without a lab; the parameters are resolved against it."""
     made = machine()
-    monkeypatch.setattr(lab_engine, "LocalHost", lambda: made)
+    monkeypatch.setitem(HERE, "host", made)
     return made
+
+
+HERE: dict[str, FakeHost] = {}  # the machine that a request is resolved on
 
 
 def machine() -> FakeHost:
@@ -47,8 +53,10 @@ def machine() -> FakeHost:
     return host
 
 
-def want(**changes: Any) -> Desired:
-    return desired_from_params({**{name: option.get("default") for name, option in SPEC.items()}, **changes})
+def want(**changes: Any) -> LabRequest:
+    return desired_from_params(
+        {**{name: option.get("default") for name, option in SPEC.items()}, **changes}, HERE["host"]
+    )
 
 
 def up(host: FakeHost, **changes: Any) -> dict[str, Any]:
@@ -76,9 +84,9 @@ def test_a_lab_is_recorded_and_registered_and_forgotten(host: FakeHost) -> None:
 
 def test_it_survives_a_kill_at_any_effect(monkeypatch: pytest.MonkeyPatch) -> None:
     current = machine()
-    monkeypatch.setattr(lab_engine, "LocalHost", lambda: current)
+    monkeypatch.setitem(HERE, "host", current)
     present = want()
-    absent = Desired(state="absent", state_dir=g.DIR, name="lab", lab=None)
+    absent = LabRequest(state="absent", state_dir=g.DIR, name="lab", lab=None)
     kills = check_kills(ENGINE, machine, present, absent, lambda host: host.stat(f"{g.DIR}/lab.json") is not None)
     assert kills > 40
 
@@ -182,6 +190,7 @@ def test_networks_that_the_host_has_routes_to_are_avoided(host: FakeHost) -> Non
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"version": 99}'])
 def test_a_record_that_cannot_be_read_is_told(host: FakeHost, text: str) -> None:
+    host.given_ours(g.DIR, "lab")
     host.given(f"{g.DIR}/lab.json", text)
     for state in ("present", "absent"):
         assert id_of(lambda state=state: want(state=state)) == "lab-record"  # type: ignore[misc]
@@ -201,38 +210,80 @@ def test_there_is_no_lab_to_read(host: FakeHost) -> None:
     assert id_of(lambda: read_lab(host, "/srv/none/")) == "lab-none"
 
 
-RESULTS = (
-    "summary.json",
-    "events.jsonl",
-    "admin.kubeconfig",
-    "logs/lab-1.tar.gz",
-    "api/x",
-    "check/y",
-    "archives/a.tar",
-)
+RESULTS = ("summary.json", "events.jsonl", "admin.kubeconfig", "logs/lab-1.tar.gz", "archives/a.tar")
+OTHERS = ("notes.txt", "api/main.py", "check/y", "archives/mine.tar", "bin/tool")
 
 
 def test_removal_takes_the_results_and_leaves_what_is_not_ours(host: FakeHost) -> None:
     up(host)
-    for name in RESULTS:
+    host.given_ours(f"{g.DIR}/logs")
+    host.given_ours(f"{g.DIR}/kube-proxy", "kube-proxy")
+    host.given(f"{g.DIR}/kube-proxy/kubectl/discovery/x", "x")
+    for name in (*RESULTS, "kube-proxy/ledger.jsonl", "kube-proxy/events.jsonl", *OTHERS):
         host.given(f"{g.DIR}/{name}", "x")
-    host.given(f"{g.DIR}/notes.txt", "mine")
-    down = want(state="absent")
+    down = replace(want(state="absent"), archives=(f"{g.DIR}/archives/a.tar", "/srv/theirs.tar"))
+    host.given("/srv/theirs.tar", "x")
     apply(ENGINE, down, host)
-    assert host.paths(g.DIR) == [g.DIR, f"{g.DIR}/notes.txt"]
-    [finding] = ENGINE.verify(down, host, PROGRESS)
+    files = [path for path in host.paths(g.DIR) if host.stat(path).kind == "file"]  # type: ignore[union-attr]
+    assert files == sorted(f"{g.DIR}/{name}" for name in OTHERS)
+    assert host.text("/srv/theirs.tar") == "x"
+    [finding] = ENGINE.verify(Context(down, host, PROGRESS))
     assert finding.id == "lab-left"
-    assert f"directory {g.DIR}" in finding.text
+    assert f"directory {g.DIR} ('api' 'archives' 'bin' 'check' 'notes.txt')" in finding.text
 
 
 def test_a_directory_without_a_lab_is_not_touched(host: FakeHost) -> None:
     for name in RESULTS:
         host.given(f"/srv/project/{name}", "x")
     before = host.snapshot()
-    apply(ENGINE, want(lab_dir="/srv/project", state="absent"), host)
-    apply(ENGINE, want(lab_dir="/", state="absent"), host)
+    for directory in ("/srv/project", "/srv", "/var"):
+        for state in ("absent", "present"):
+            asked = {"lab_dir": directory, "state": state}
+            with pytest.raises(HostError) as caught:
+                apply(ENGINE, want(**asked), host)
+            assert (caught.value.id, host.effects) == ("lab-directory", [])
+    with pytest.raises(HostError):
+        apply(ENGINE, want(lab_dir="/", state="absent"), host)
     assert host.snapshot() == before
-    assert ENGINE.verify(want(lab_dir="/srv/project", state="absent"), host, PROGRESS) == []
+
+
+def test_there_is_no_lab_to_remove(host: FakeHost) -> None:
+    host.given_directory("/srv/empty")
+    before = host.snapshot()
+    for directory in ("/srv/empty", "/srv/none"):
+        assert apply(ENGINE, want(lab_dir=directory, state="absent"), host).steps == ()
+        assert ENGINE.verify(Context(want(lab_dir=directory, state="absent"), host, PROGRESS)) == []
+    assert host.snapshot() == before
+
+
+def test_a_project_that_holds_a_copy_of_a_lab_is_not_touched(host: FakeHost) -> None:
+    """With its record, journal and mark: they say where the lab is."""
+    up(host)
+    for path in host.paths(g.DIR):
+        if host.stat(path).kind == "file":  # type: ignore[union-attr]
+            host.given(path.replace(g.DIR, "/srv/copy"), host.text(path), mode=host.mode(path))
+    host.given("/srv/copy/api/main.py", "precious")
+    before = host.snapshot()
+    for state in ("absent", "present"):
+        with pytest.raises(BallastError):
+            apply(ENGINE, want(lab_dir="/srv/copy", state=state), host)
+    host.remove("/srv/copy/.ballast")
+    with pytest.raises(HostError) as caught:
+        apply(ENGINE, want(lab_dir="/srv/copy", state="absent"), host)
+    assert caught.value.id == "lab-directory"
+    assert "lab in /var/lib/ballast/lab" in caught.value.remedy
+    assert {**host.snapshot(), "/srv/copy/.ballast": before["/srv/copy/.ballast"]} == before
+
+
+def test_a_lab_of_an_earlier_version_is_adopted_by_its_journal(host: FakeHost) -> None:
+    given = host.snapshot()
+    up(host)
+    host.remove(f"{g.DIR}/.ballast")
+    up(host, nodes=2)
+    assert json.loads(host.text(f"{g.DIR}/.ballast")) == {"made": True, "owner": "lab", "path": g.DIR}
+    host.remove(f"{g.DIR}/.ballast")
+    apply(ENGINE, want(state="absent"), host)
+    assert host.snapshot() == given
 
 
 def test_what_stayed_is_listed_and_nothing_of_another_lab(host: FakeHost) -> None:
@@ -252,7 +303,7 @@ def test_what_stayed_is_listed_and_nothing_of_another_lab(host: FakeHost) -> Non
     host.given_directory("/sys/fs/cgroup/ballast-lab_2-n1")
     host.given("/proc/self/mounts", host.text("/proc/self/mounts") + "x /srv/lab-2/nodes/n1/x nsfs rw 0 0\n")
     host.on("ip", "-j", "link", "show", answer=json.dumps(others), reads=True)
-    assert ENGINE.verify(down, host, PROGRESS) == []
+    assert ENGINE.verify(Context(down, host, PROGRESS)) == []
 
     short = link_name("lab", long)
     ours = [{"ifname": name} for name in ("ballast-lab", "ballast-lab-n9", short)]
@@ -264,7 +315,7 @@ def test_what_stayed_is_listed_and_nothing_of_another_lab(host: FakeHost) -> Non
     host.given("/proc/self/mounts", host.text("/proc/self/mounts") + "x /run/ballast/lab/n9.mnt nsfs rw 0 0\n")
     pid = host.given_process(["/opt/kubernetes/kubelet", f"--config={g.DIR}/nodes/n9/etc/kubelet.json"])
     host.given_process(["tail", "-f", f"{g.DIR}/events.jsonl"])
-    [finding] = ENGINE.verify(down, host, PROGRESS)
+    [finding] = ENGINE.verify(Context(down, host, PROGRESS))
     assert finding.blocking
     assert finding.text.partition(": ")[2].split(", ") == [
         "link ballast-lab",
@@ -282,12 +333,12 @@ def test_what_stayed_is_listed_and_nothing_of_another_lab(host: FakeHost) -> Non
 def test_room_is_asked_for_new_nodes_only(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[dict[str, Any]] = []
     monkeypatch.setattr(lab_engine, "preflight", lambda host, **wanted: asked.append(wanted))
-    ENGINE.require(want(), host)
+    ENGINE.require(Context(want(), host))
     up(host)
-    ENGINE.require(want(), host)
-    ENGINE.require(want(nodes=5), host)
-    ENGINE.require(want(nodes=1), host)
-    ENGINE.require(want(state="absent"), host)
+    ENGINE.require(Context(want(), host))
+    ENGINE.require(Context(want(nodes=5), host))
+    ENGINE.require(Context(want(nodes=1), host))
+    ENGINE.require(Context(want(state="absent"), host))
     assert [one["new_nodes"] for one in asked] == [3, 2]
     assert asked[0] == {
         "lab_dir": g.DIR,
@@ -302,9 +353,9 @@ def test_room_is_asked_for_new_nodes_only(host: FakeHost, monkeypatch: pytest.Mo
 def test_check_mode_answers_what_later_tasks_need(host: FakeHost) -> None:
     desired = want()
     assert plan_of(ENGINE, desired, host).steps != ()
-    assert ENGINE.preview(desired) == ENGINE.report(desired, host)
-    assert ENGINE.preview(desired)["parts"] is not None
-    assert ENGINE.preview(want(state="absent")) == {"lab": None, "parts": None}
+    assert ENGINE.preview(Context(desired, FakeHost())) == ENGINE.report(Context(desired, host))
+    assert ENGINE.preview(Context(desired, FakeHost()))["parts"] is not None
+    assert ENGINE.preview(Context(want(state="absent"), FakeHost())) == {"lab": None, "parts": None}
     assert host.effects == []
 
 

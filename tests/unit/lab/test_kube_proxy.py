@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import Response
-from ansible_collections.ballast.kube.plugins.module_utils._lab.kube_proxy import ENGINE, Desired
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Response
+from ansible_collections.ballast.kube.plugins.module_utils._lab.kube_proxy import ENGINE, LabKubeProxyRequest
 from tests.unit.cases import apply
 from tests.unit.fakes import FakeHost, json_answer
 from tests.unit.lab import given as g
@@ -23,7 +23,7 @@ PATHS = [
 ]
 
 
-def desired(**changes: Any) -> Desired:
+def desired(**changes: Any) -> LabKubeProxyRequest:
     given = {
         "state_dir": f"{g.DIR}/kube-proxy",
         "plane_dir": f"{g.DIR}/plane",
@@ -31,7 +31,7 @@ def desired(**changes: Any) -> Desired:
         "cluster_cidr": "10.128.0.0/16",
         "mode": "iptables",
     }
-    return Desired.from_params({**given, **changes})
+    return LabKubeProxyRequest.from_params({**given, **changes})
 
 
 def machine(objects: dict[str, Any]) -> FakeHost:

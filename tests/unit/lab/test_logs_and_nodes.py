@@ -11,10 +11,11 @@ from typing import Any, Optional
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, PeerError
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import Response
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Response
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, PeerError
 from ansible_collections.ballast.kube.plugins.module_utils._lab.logs import collect
-from ansible_collections.ballast.kube.plugins.module_utils._lab.nodes import ENGINE, Desired
+from ansible_collections.ballast.kube.plugins.module_utils._lab.nodes import ENGINE, NodesRequest
 from tests.unit.cases import apply, plan_of
 from tests.unit.fakes import FakeHost, json_answer
 from tests.unit.lab import given as g
@@ -25,7 +26,8 @@ NODES = f"{g.API}/api/v1/nodes"
 
 def archive(host: FakeHost) -> dict[str, str]:
     path = collect(host, f"{g.DIR}/")
-    assert host.mode(path) == 0o640
+    assert host.mode(path) == 0o600
+    assert host.mode(f"{g.DIR}/logs") == 0o700
     with tarfile.open(fileobj=io.BytesIO(host.read(path) or b"")) as found:
         return {
             member.name.partition("/")[2]: (found.extractfile(member) or io.BytesIO()).read().decode()
@@ -37,7 +39,7 @@ def lab_with_secrets() -> FakeHost:
     host = g.machine({f"{g.DIR}/lab.json": json.dumps(g.lab(nodes=1))})
     for name in (
         "admin.kubeconfig",
-        "plane/pki/ca.key",
+        "plane/pki/sa.key",
         "plane/pki/admin.crt",
         "plane/pki/x.log",
         "plane/etcd/member/wal.log",
@@ -101,6 +103,7 @@ def test_what_cannot_be_read_is_named() -> None:
 @pytest.mark.parametrize("record", [None, "{"])
 def test_a_lab_without_a_readable_record_is_collected_too(record: Optional[str]) -> None:
     host = FakeHost(files={f"{g.DIR}/nodes/n1/log/kubelet.log": "told\n"})
+    host.given_ours(g.DIR, "lab")
     if record is not None:
         host.given(f"{g.DIR}/lab.json", record)
     found = archive(host)
@@ -108,8 +111,97 @@ def test_a_lab_without_a_readable_record_is_collected_too(record: Optional[str])
     assert ("lab-record" in found.get("lab.json.missing", "")) == (record is not None)
 
 
+PLANTED = "c4n4ry-Xy7"
+
+
+def lab_with_planted_secrets() -> FakeHost:
+    """A lab beside other things of its machine, with a secret in every place that the archive could take from."""
+    host = lab_with_secrets()
+    record = {**g.lab(nodes=1), "topology": {"name": "lab", "note": {"registry_password": PLANTED}}}
+    host.given(f"{g.DIR}/lab.json", json.dumps(record))
+    host.given(f"{g.DIR}/events.jsonl", json.dumps({"text": f"GET http://u:{PLANTED}@h/: no"}) + f"\ntoken={PLANTED}\n")
+    host.given(
+        f"{g.DIR}/nodes/n1/log/kubelet.log", f"pulled\nAuthorization: Bearer {PLANTED}\npassword={PLANTED} x=1\n"
+    )
+    for name in (
+        "theirs.log",
+        "nodes/n1/theirs.jsonl",
+        "plane/log/audit.log",
+        "nodes/n1/kubelet/pods/a.log",
+        "vms/vm1/x.log",
+    ):
+        host.given(f"{g.DIR}/{name}", PLANTED)
+    host.given("/srv/theirs.log", PLANTED)
+    host.symlink(f"{g.DIR}/nodes/n1/log/containerd.log", "/srv/theirs.log")
+    host.on("ps", answer=f"1 x --password {PLANTED}\n", reads=True)
+    host.on("dmesg", answer=f"Command line: ballast.token={PLANTED} quiet\n", reads=True)
+    host.given_cgroup("/sys/fs/cgroup/ballast-lab-n1/kubelet")
+    host.given_cgroup("/sys/fs/cgroup/ballast-lab-n1/kubepods/pod1")
+    host.given_cgroup("/sys/fs/cgroup/theirs")
+    for place, argv in (
+        ("ballast-lab-n1/kubelet", ["/opt/kubelet", "--config=/x", f"--bootstrap-token={PLANTED}"]),
+        ("ballast-lab-n1/kubepods/pod1", ["pod", PLANTED]),
+        ("theirs", ["kubelet", PLANTED]),
+    ):
+        pid = host.given_process(argv)
+        host.given(f"/sys/fs/cgroup/{place}/cgroup.procs", f"{pid}\n")
+        host.given(f"/proc/{pid}/environ", f"TOKEN={PLANTED}\0")
+    container = {
+        "name": "c",
+        "image": "busybox",
+        "env": [{"name": "A", "value": PLANTED}],
+        "command": [PLANTED],
+        "args": [PLANTED],
+    }
+    metadata = {"name": "p", "annotations": {"last": PLANTED}, "managedFields": [{"x": PLANTED}]}
+    pod = {"metadata": metadata, "spec": {"containers": [container], "initContainers": [container]}}
+    host.answer(g.API, json_answer(200, {"items": [pod]}))
+    return host
+
+
+def test_a_secret_that_was_planted_anywhere_is_not_in_the_archive() -> None:
+    found = archive(lab_with_planted_secrets())
+    assert [name for name, text in found.items() if PLANTED in text] == []
+    assert json.loads(found["api/pods.json"])["items"][0]["metadata"]["name"] == "p"
+    assert "pulled\n" in found["nodes/n1/log/kubelet.log"]
+    assert "x=1\n" in found["nodes/n1/log/kubelet.log"]
+
+
+def test_the_archive_holds_the_labs_own_processes_and_logs_alone() -> None:
+    found = archive(lab_with_planted_secrets())
+    rows = found["host/processes.txt"].splitlines()[1:]
+    assert [row.partition(" /")[2] for row in rows] == ["opt/kubelet --config=/x --bootstrap-token=(redacted)"]
+    assert {name for name in found if name.endswith((".log", ".jsonl"))} == {
+        "events.jsonl",
+        "nodes/n1/log/kubelet.log",
+        "nodes/n1/log/pods/a/0.log",
+        "nodes/n1/sv/supervisor.log",
+        "vms/vm1/console.log",
+    }
+
+
+def test_archives_of_one_second_do_not_replace_each_other() -> None:
+    host = FakeHost(files={f"{g.DIR}/events.jsonl": ""})
+    host.given_ours(g.DIR, "lab")
+    paths = {collect(host, g.DIR) for _number in range(3)}
+    assert len(paths) == 3
+
+
+def test_what_the_api_lists_is_bounded() -> None:
+    host = lab_with_secrets()
+    host.answer(g.API, json_answer(200, {"items": [{"metadata": {"name": "x" * 17 * 2**20}}]}))
+    assert archive(host)["api/pods.json"].startswith("left out: ")
+
+
+def test_nothing_is_collected_of_a_directory_of_others() -> None:
+    host = FakeHost(files={"/srv/project/app.log": SECRET})
+    assert collect(host, "/srv/project") == ""
+    assert host.effects == []
+
+
 def test_the_end_of_a_long_log_is_kept() -> None:
     host = FakeHost()
+    host.given_ours(g.DIR, "lab")
     host.given(f"{g.DIR}/nodes/n1/log/kubelet.log", "x" * 5 * 2**20 + "the end")
     text = archive(host)["nodes/n1/log/kubelet.log"]
     assert len(text) == 4 * 2**20
@@ -151,7 +243,7 @@ class Api:
         return json_answer(200 if self.nodes.pop(url.rpartition("/")[2], None) else 404, {})
 
 
-def wanted(*nodes: dict[str, Any]) -> Desired:
+def wanted(*nodes: dict[str, Any]) -> NodesRequest:
     rows = [{"labels": None, "taints": None, **node} for node in nodes]
     given = {
         "state_dir": f"{g.DIR}/api",
@@ -159,7 +251,7 @@ def wanted(*nodes: dict[str, Any]) -> Desired:
         "kubectl": "/opt/kubernetes/kubectl",
         "nodes": rows,
     }
-    return Desired.from_params(given)
+    return NodesRequest.from_params(given)
 
 
 TAINT = {"key": "example.org/only", "value": None, "effect": "NoSchedule"}
@@ -209,8 +301,10 @@ def test_keys_of_kubernetes_are_never_touched() -> None:
 def test_a_node_that_has_not_registered_is_left_to_its_kubelet() -> None:
     host = g.machine()
     api = Api(host)
-    apply(ENGINE, wanted({"name": "n1", "labels": {"a": "b"}}), host)
+    request = wanted({"name": "n1", "labels": {"a": "b"}})
+    apply(ENGINE, request, host)
     assert api.patches == []
+    assert ENGINE.verify(Context(request, host)) == []
 
 
 def registered(host: FakeHost, *names: str) -> Api:
@@ -226,11 +320,36 @@ def test_a_node_is_drained_before_it_is_deleted() -> None:
     host.on("/opt/kubernetes/kubectl", answer="")
     begun = len(host.effects)
     apply(ENGINE, wanted({"name": "n1"}), host)
-    drain, delete = [str(effect) for effect in host.effects[begun:] if effect.verb in ("run", "request")]
-    assert f"--kubeconfig {g.DIR}/admin.kubeconfig" in drain
+    drain, delete, *policy = [str(effect) for effect in host.effects[begun:] if effect.verb in ("run", "request")]
+    assert f"--kubeconfig {g.DIR}/plane/pki/ballast-lab-nodes-" in drain
+    assert not [name for name in host.listdir(f"{g.DIR}/plane/pki") if "kubeconfig" in name]
     assert " drain n2 --ignore-daemonsets --delete-emptydir-data --force " in drain
     assert " --timeout=60s" in drain
     assert delete == f"request DELETE {NODES}/n2"
+    assert list(api.nodes) == ["n1"]
+    assert [effect.split("/")[-1].partition("?")[0] for effect in policy] == ["ballast-departed-nodes"] * 2
+
+
+def test_what_a_node_that_left_writes_is_refused_until_it_joins_again() -> None:
+    host = g.machine()
+    api = registered(host, "n1", "n2", "n3")
+    host.on("/opt/kubernetes/kubectl", answer="")
+    apply(ENGINE, wanted({"name": "n1"}), host)
+    condition = 'request.userInfo.username in ["system:node:n2", "system:node:n3"]'
+    assert [one["expression"] for one in g.refused(host)["matchConditions"]] == [condition]
+    assert [one["expression"] for one in g.refused(host)["validations"]] == ["false"]
+    apply(ENGINE, wanted({"name": "n1"}, {"name": "n3"}), host)
+    condition = 'request.userInfo.username in ["system:node:n2"]'
+    assert [one["expression"] for one in g.refused(host)["matchConditions"]] == [condition]
+    assert list(api.nodes) == ["n1"]  # its kubelet registers it
+
+
+def test_an_api_server_without_admission_policies_loses_nodes_all_the_same() -> None:
+    host = g.machine()
+    api = registered(host, "n1", "n2")
+    host.on("/opt/kubernetes/kubectl", answer="")
+    host.answer(g.POLICIES, json_answer(404, {}), method="PATCH")
+    apply(ENGINE, wanted({"name": "n1"}), host)
     assert list(api.nodes) == ["n1"]
 
 
@@ -254,7 +373,7 @@ def test_a_change_that_the_api_refuses_is_told() -> None:
     with pytest.raises(PeerError) as caught:
         apply(ENGINE, wanted({"name": "n1", "labels": {"a": "b"}}), host)
     assert caught.value.id == "lab-node"
-    assert caught.value.found.startswith('422: {"message": "no"}')
+    assert caught.value.found.startswith("422: no")
 
 
 def test_without_a_control_plane_nothing_is_asked() -> None:
@@ -262,5 +381,5 @@ def test_without_a_control_plane_nothing_is_asked() -> None:
     apply(ENGINE, wanted({"name": "n1"}), host)
     apply(ENGINE, wanted(), host)
     assert host.requests == []
-    assert ENGINE.verify(wanted(), host, None) == []  # type: ignore[arg-type]
-    assert ENGINE.report(wanted(), host) == {}
+    assert ENGINE.verify(Context(wanted(), host)) == []  # type: ignore[arg-type]
+    assert ENGINE.report(Context(wanted(), host)) == {}

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.facts import TAINT
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError
-from ansible_collections.ballast.kube.plugins.module_utils._core.quantity import parse_quantity
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.cluster.facts import TAINT
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.quantity import parse_quantity
 from ansible_collections.ballast.kube.plugins.module_utils._lab.parts import parts
 from ansible_collections.ballast.kube.plugins.module_utils._lab.resolve import HostFacts
 from tests.unit.lab import given as g

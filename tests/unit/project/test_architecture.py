@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 from xml.etree import ElementTree
@@ -15,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[3]
 UTILS = "plugins/module_utils"
 FILES = {
     f"{UTILS}/_core/__init__.py": "",
-    f"{UTILS}/_core/host.py": "import os\n",
+    f"{UTILS}/_core/host/host.py": "import os\n",
     f"{UTILS}/_ansible/__init__.py": "",
     f"{UTILS}/_ansible/run.py": "from .._core.host import Host\n",
     f"{UTILS}/_pulls/__init__.py": "",
@@ -93,3 +94,62 @@ def test_the_page_says_what_each_package_is():
     assert {
         name for cell in re.findall(r"^\| (`_.*?) \|", table, re.MULTILINE) for name in re.findall(r"`(_\w+)`", cell)
     } == {row.engine for row in read(ROOT)}
+
+
+def test_every_question_of_the_page_is_answered_by_a_file_that_is_there():
+    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    table = page.partition("## Where is it decided?")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| ([^|]+\?) \| (.*) \|$", table, re.MULTILINE)
+    assert len(rows) == 11
+    for question, answer in rows:
+        files = re.findall(r"`(_[\w/]+\.py)`", answer)
+        assert files, question
+        assert [name for name in files if not (ROOT / "plugins/module_utils" / name).is_file()] == [], question
+
+
+def module_imports(top: Path) -> dict[str, set[str]]:
+    """By module below module_utils, those that it imports, within functions and for types too."""
+    edges: dict[str, set[str]] = {}
+    for path in top.rglob("*.py"):
+        here = path.relative_to(top).with_suffix("").parts
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                base = (
+                    [*here[: -node.level], *(node.module or "").split(".")] if node.module else [*here[: -node.level]]
+                )
+                is_package = (top / "/".join(base)).is_dir()
+                names = [[*base, alias.name] for alias in node.names] if is_package else [base]
+                edges.setdefault("/".join(here), set()).update("/".join(name) for name in names)
+    return edges
+
+
+def circles(edges: dict[str, set[str]]) -> list[str]:
+    """Modules that import themselves by way of others."""
+
+    def reached(start: str) -> set[str]:
+        seen: set[str] = set()
+        left = list(edges.get(start, ()))
+        while left:
+            name = left.pop()
+            if name not in seen:
+                seen.add(name)
+                left += edges.get(name, ())
+        return seen
+
+    return sorted(name for name in edges if name in reached(name))
+
+
+def test_no_module_imports_itself_by_way_of_others():
+    """A circle is a room with two doors to itself: protocol and values lie below, implementations above."""
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c"]
+    assert circles(module_imports(ROOT / "plugins/module_utils")) == []
+
+
+def test_no_package_is_larger_than_a_stranger_reads():
+    utils = ROOT / "plugins/module_utils"
+    sizes = {
+        package.name: sum(len(path.read_text(encoding="utf-8").splitlines()) for path in package.rglob("*.py"))
+        for package in utils.iterdir()
+        if package.is_dir()
+    }
+    assert {name: size for name, size in sizes.items() if size > 11_000} == {}

@@ -15,13 +15,31 @@ PLUGINS = sorted((ROOT / "plugins").rglob("*.py"))
 UTILS = ROOT / "plugins/module_utils"
 ENGINES = [path for path in PLUGINS if UTILS in path.parents and UTILS / "_ansible" not in path.parents]
 RUN_LOOP = UTILS / "_ansible/run.py"
-LAZY = {"cryptography", "yaml"}  # imported inside the functions that need it, which say so when it is missing
+LAZY = {
+    "cryptography",
+    "kubernetes",
+    "urllib3",
+    "yaml",
+}  # imported inside the functions that need it, which say so when it is missing
 # Programs of ours run from a package's or a role's installation, beside them.
 OF_PROGRAMS = {
-    "_pulls/proxy": {"grpc", "prometheus_client"},
+    "_pulls/proxy": {"grpc", "hpack", "prometheus_client"},
     "_balloon/agent": {"prometheus_client"},
-    "_plane/aggregation/agent": {"prometheus_client"},
+    "_control_plane/aggregation/agent": {"prometheus_client"},
 }
+OF_JSON = (
+    "_core/text/json_text.py",
+    "_core/host/confined_program.py",  # run as a text by itself, on an order of ours
+    "_rules/parse.py",
+    "_kube_proxy/probes.py",  # in the text of a program that runs elsewhere
+)
+OF_READING = (
+    "_core/host/local_host.py",  # in the text of a program that starts another
+    "_core/agent/program.py",  # our own sources
+    "_pulls/proxy/relay.py",  # a method of its own of that name, as of its neighbour
+    "_pulls/proxy/runtime_side.py",
+    "_images/layout.py",  # writes
+)
 
 HEAD = """# Copyright (c) 2026, ballast.kube contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
@@ -81,8 +99,23 @@ def test_only_the_run_loop_knows_of_check_mode_and_failing():
 
 
 def test_only_the_host_starts_processes():
-    others = [path for path in PLUGINS if path.name != "host.py"]
+    # The second is a program of its own, which the host starts.
+    others = [path for path in PLUGINS if path.name not in ("local_host.py", "confined_program.py")]
     assert where(r"^\s*(import subprocess|from subprocess)|os\.(system|popen|fork|exec\w+|spawn\w+)\(", others) == []
+
+
+def test_json_from_elsewhere_is_read_in_one_place():
+    """Else deep nesting and numbers of thousands of digits are a traceback. A snapshot of Services says its lines itself."""
+    others = [path for path in ENGINES if name(path).rpartition("module_utils/")[2] not in OF_JSON]
+    assert where(r"json\.loads?\((?!json\.dumps\()", others) == []
+
+
+def test_files_and_sockets_are_read_in_one_place():
+    """What reads to an end that another decides has a cap, and opens nothing but files."""
+    others = [path for path in PLUGINS if name(path).rpartition("module_utils/")[2] not in OF_READING]
+    assert (
+        where(r"\.read\(\)|\.readlines\(|\.communicate\(|read_bytes\(|read_text\(|tarfile\.open\([^w]*$", others) == []
+    )
 
 
 def imports(tree: ast.AST) -> set[str]:
@@ -113,3 +146,37 @@ def test_groups_of_actions_name_modules_that_exist():
     modules = {path.stem for path in (ROOT / "plugins/modules").glob("*.py")}
     for group, members in runtime.get("action_groups", {}).items():
         assert set(members) <= modules, group
+
+
+# What makes files and directories where another user may have been first.
+PLACES = {
+    f"plugins/module_utils/_core/host/{name}.py"
+    for name in ("directories", "file_replacement", "local_tree", "safe_path")
+}
+OWN_ROOT = (
+    "plugins/module_utils/_core/host/confined_program.py"  # works in a file system that it has just made for itself
+)
+MAKES = (
+    r"tempfile\.(mkstemp|mkdtemp|mktemp|TemporaryDirectory)|os\.(makedirs|mkdir|mknod|symlink|link|rename|replace|chown|chmod)\("
+    r"|O_CREAT|open\([^()]*, *[\"'][wax]|\.(write_text|write_bytes|touch|mkdir|symlink_to)\("
+)
+
+
+def test_files_and_directories_are_made_in_one_place_of_the_core():
+    others = [path for path in PLUGINS if name(path) not in {*PLACES, OWN_ROOT}]
+    assert where(MAKES, others) == []
+    assert all(where(r"dir_fd", [ROOT / path]) for path in PLACES)
+
+
+def test_nothing_teaches_root_a_path_that_every_user_may_take_first():
+    """Below /tmp anybody can make a file or a link of the name beforehand."""
+    taught = [ROOT / "README.md", ROOT / "SECURITY.md", ROOT / "Makefile", ROOT / "CHANGELOG.md"]
+    for place in ("docs", "changelogs", "playbooks", "roles", "lab", "mk", "plugins"):
+        taught += [
+            path for path in (ROOT / place).rglob("*") if path.suffix in (".md", ".yml", ".yaml", ".mk", ".j2", ".json")
+        ]
+    taught += [
+        path for path in PLUGINS if path.parent.name in ("modules", "doc_fragments", "inventory", "become", "callback")
+    ]
+    assert len(taught) > 100
+    assert where(r"(?<![\w.])/(var/)?tmp/\w", [path for path in taught if path.is_file()]) == []

@@ -31,13 +31,23 @@ def imported(name: str) -> set[str]:
     ("name", "unneeded"),
     [
         pytest.param(
-            "_proxy.migration.engine",
-            {"_proxy.audit", "_proxy.engine", "_proxy.nftables.transaction", "_proxy.iptables.restore", "_core.web"},
+            "_kube_proxy.engine",
+            {
+                "_audit.audit",
+                "_rules.engine",
+                "_rules.nftables.transaction",
+                "_rules.iptables.restore",
+                "_core.host.web",
+            },
             id="a kube-proxy that is as it should be needs no rules",
         ),
-        pytest.param("_proxy.migration.feature", {"_pulls", "_node"}, id="kube_proxy brings no other feature"),
-        pytest.param("_pulls.deployment.feature", {"_proxy", "_node", "_pulls.node"}, id="nor does image_pull_proxy"),
-        pytest.param("_pulls.node.feature", {"_proxy", "_node", "_pulls.deployment.engine"}, id="nor does image_pulls"),
+        pytest.param("_kube_proxy.feature", {"_pulls", "_node"}, id="kube_proxy brings no other feature"),
+        pytest.param(
+            "_pulls.deployment.feature", {"_kube_proxy", "_node", "_pulls.node"}, id="nor does image_pull_proxy"
+        ),
+        pytest.param(
+            "_pulls.node.feature", {"_kube_proxy", "_node", "_pulls.deployment.engine"}, id="nor does image_pulls"
+        ),
         pytest.param("_pulls.proxy.main", {"asyncio", "_pulls.proxy.settings"}, id="status needs no event loop"),
     ],
 )
@@ -49,7 +59,8 @@ def test_what_only_a_change_needs_is_not_imported(name: str, unneeded: set[str])
 
 def test_the_module_of_a_whole_node_brings_none_of_its_engines() -> None:
     ours = {name for name in imported(f"{PLUGINS}.modules.node") if name.startswith("_") and "." in name}
-    assert {name for name in ours if name.split(".")[0] in ("_ansible", "_core", "_node", "_proxy", "_pulls")} == {
-        "_ansible.kept",
+    assert {name for name in ours if name.split(".")[0] in ("_ansible", "_core", "_node", "_kube_proxy", "_pulls")} == {
+        "_ansible.engine_cache",
+        "_ansible.engine_cache.start",
         "_node.kept",
     }

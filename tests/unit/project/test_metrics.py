@@ -15,11 +15,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.agent.metrics import Metrics as OfBalloons
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.agent.metrics import View
-from ansible_collections.ballast.kube.plugins.module_utils._plane.aggregation.agent.counts import Counts
-from ansible_collections.ballast.kube.plugins.module_utils._plane.aggregation.agent.metrics import Metrics as OfPlanes
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.aggregation.agent.counts import Counts
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.aggregation.agent.metrics import (
+    Metrics as OfPlanes,
+)
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.proxy.metrics import Metrics as OfPulls
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.proxy.pulls import Snapshot
-from ansible_collections.ballast.kube.plugins.module_utils._readiness.features import FEATURES
+from tests.unit.readings import FEATURES
 
 ROOT = Path(__file__).resolve().parents[3]
 RULES = yaml.safe_load((ROOT / "roles/readiness/files/ballast-rules.yml").read_text("utf-8"))
@@ -84,7 +86,7 @@ def families():
     pulls = OfPulls(["n1"])
     pulls.watch(["n1"], lambda: Snapshot(1, (), ()))
     balloons = OfBalloons(View, lambda: 0)
-    balloons.failed("core-no-answer")
+    balloons.count_error("core-no-answer")
     planes = OfPlanes(Counts(), list)
     texts = [one.library.generate_latest(one.registry).decode() for one in (pulls, balloons, planes)]
     found = {}

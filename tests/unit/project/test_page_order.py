@@ -20,7 +20,17 @@ ORDER = (
     "## Troubleshooting",
 )
 # For looking something up, or about the project: not of one feature.
-OTHERS = {"README", "CONTRIBUTING", "architecture", "errors", "fleet", "metrics", "quick-start"}
+OTHERS = {
+    "README",
+    "CONTRIBUTING",
+    "architecture",
+    "errors",
+    "fleet",
+    "metrics",
+    "permissions",
+    "quick-start",
+    "security",
+}
 PAGES = [path for path in sorted((ROOT / "docs").glob("*.md")) if path.stem not in OTHERS]
 TEXTS = {row.id: shown(row.text) for table in tables() for row in table.rows.values()}
 # `its Node is not Ready within ... seconds` ([instance-not-ready](#instance-not-ready))

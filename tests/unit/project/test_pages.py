@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parents[3]
-CORE = sorted((ROOT / "plugins/module_utils/_core").glob("*.py")) + [ROOT / "plugins/module_utils/_ansible/run.py"]
+CORE = sorted((ROOT / "plugins/module_utils/_core").rglob("*.py")) + [ROOT / "plugins/module_utils/_ansible/run.py"]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "roles").glob("*/README.md"))]
 
 

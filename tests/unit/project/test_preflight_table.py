@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.migration.preflight.rules import RULES
+from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.preflight.rules import RULES
 from scripts import preflight_table
 from scripts.preflight_table import BEGIN, END, as_markdown
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 COLLECTION = "ansible_collections.ballast.kube."
-OF_FEATURES = ("readiness", "readings")  # modules that have the ids of failure modes
+OF_FEATURES = "answers"  # the end of the names of modules that have the ids of failure modes
 
 Imported = dict[str, tuple[str, str]]  # by the name in the file: the module, and the name in it
 

@@ -62,4 +62,4 @@ def test_a_service_that_still_runs_is_told():
 def test_services_that_were_started_anew_are_told():
     rows = found()["instances"]
     rows[1] = {**rows[1], "pids": {"kubelet": 99, "containerd": 22}}
-    assert wrong(found(instances=rows), RUNS) == ["n2 was started anew"]
+    assert wrong(found(instances=rows), RUNS) == ["n2 was restarted"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -11,15 +10,18 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.readiness import FailureMode, Feature, Static
-from ansible_collections.ballast.kube.plugins.module_utils._readiness.features import FEATURES
-from ansible_collections.ballast.kube.plugins.module_utils._readiness.questionnaire import QUESTIONS
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
+from ansible_collections.ballast.kube.plugins.module_utils._production_readiness.features import (
+    FailureMode,
+    Feature,
+    parse_features,
+)
+from ansible_collections.ballast.kube.plugins.module_utils._production_readiness.questionnaire import QUESTIONS
+from ansible_collections.ballast.kube.plugins.plugin_utils.readiness import DIRECTORY
 from tests.unit.readiness.reach import named_by
-from tests.unit.readings import a_feature
+from tests.unit.readings import FEATURES, a_document, a_feature
 
 ROOT = Path(__file__).resolve().parents[3]
-UTILS = ROOT / "plugins/module_utils"
-KEBAB = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
 def named_tests(feature: Feature) -> list[str]:
@@ -27,21 +29,20 @@ def named_tests(feature: Feature) -> list[str]:
     return [*named, *(mode.test for mode in feature.failures)]
 
 
-def lacks(feature: Feature) -> list[str]:
-    """What is missing in the answers of one feature."""
-    ids = {question.id for question in QUESTIONS}
-    found = [f"{id}: no answer" for id in sorted(ids - set(feature.statics))]
-    found += [f"{id}: no question" for id in sorted(set(feature.statics) - ids)]
-    found += [f"{id}: empty" for id, static in feature.statics.items() if not static.text.strip()]
-    found += [f"{question.id}: names no test" for question in QUESTIONS if question.exercise and question.id in ids
-              and not feature.statics.get(question.id, Static("")).tests]  # fmt: skip
-    found += ["no failure modes"] if not feature.failures else []
-    for mode in feature.failures:
-        found += [f"{mode.id}: not kebab-case"] if not KEBAB.fullmatch(mode.id) else []
-        said = (mode.text, mode.detection, mode.mitigation, mode.diagnosis, mode.test)
-        found += [f"{mode.id}: something of it is not said"] if not all(part.strip() for part in said) else []
-    found += [f"{test}: not there" for test in sorted(set(named_tests(feature))) if not is_there(test)]
-    return found
+def gone(feature: Feature) -> list[str]:
+    """Tests that it names and that are not there."""
+    return [test for test in sorted(set(named_tests(feature))) if not is_there(test)]
+
+
+def refused(*documents: object) -> list[str]:
+    """Each fault of these documents."""
+    try:
+        parse_features(documents)
+    except BallastError as error:
+        faults = getattr(error, "problems", (error,))
+        assert {fault.id for fault in faults} == {"readiness-feature"}
+        return [fault.text.partition("is not valid: ")[2] for fault in faults]
+    return []
 
 
 def unproven(feature: Feature, root: Path = ROOT) -> list[str]:
@@ -67,8 +68,8 @@ def is_there(test: str) -> bool:
 
 
 @pytest.mark.parametrize("feature", FEATURES, ids=lambda feature: feature.name)
-def test_a_feature_answers_everything(feature):
-    assert lacks(feature) == []
+def test_the_tests_that_a_feature_names_are_there(feature):
+    assert gone(feature) == []
 
 
 @pytest.mark.parametrize("feature", FEATURES, ids=lambda feature: feature.name)
@@ -83,25 +84,54 @@ def test_what_a_feature_names_is_there(feature):
     assert "ballast.kube._readiness" in module
 
 
+def test_a_document_is_the_feature_that_it_says():
+    assert parse_features([a_document(feature) for feature in FEATURES]) == FEATURES
+
+
 def test_a_feature_that_lacks_an_answer_is_found():
-    whole = a_feature("x")
-    assert lacks(whole) == []
-    statics = {id: static for id, static in whole.statics.items() if id != "slos"}
-    assert lacks(replace(whole, statics=statics)) == ["slos: no answer"]
-    assert lacks(replace(whole, statics={**whole.statics, "slos": Static(" ")})) == ["slos: empty"]
-    assert lacks(replace(whole, statics={**whole.statics, "bogus": Static("x")})) == ["bogus: no question"]
-    assert lacks(replace(whole, statics={**whole.statics, "reenabled": Static("x")})) == ["reenabled: names no test"]
-    gone = FailureMode("x-y", "a", "b", "c", "", "tests/unit/readings.py::gone")
-    assert lacks(replace(whole, failures=(gone,))) == [
-        "x-y: something of it is not said",
-        "tests/unit/readings.py::gone: not there",
+    whole = a_document(a_feature("x"))
+    assert refused(whole) == []
+    answers = {id: {"text": static["text"]} for id, static in whole["answers"].items()}
+    del answers["slos"]
+    with_tests = {**answers, **{id: whole["answers"][id] for id in ("reenabled", "upgrade-tested")}}
+    assert refused({**whole, "answers": with_tests}) == ["x.answers: slos is missing"]
+    assert refused({**whole, "answers": {**with_tests, "slos": {"text": " "}}}) == [
+        "x.answers.slos.text: ' ' is not text that is not empty"
     ]
-    assert lacks(replace(whole, failures=())) == ["no failure modes"]
+    [unknown] = refused({**whole, "answers": {**whole["answers"], "bogus": {"text": "x"}}})
+    assert unknown.startswith("x.answers: 'bogus' is not known here; known are enable-disable, default-behavior, ")
+    assert refused({**whole, "answers": {**answers, "slos": {"text": "x"}}}) == [
+        "x.answers.reenabled: tests is missing",
+        "x.answers.upgrade-tested: tests is missing",
+    ]
+    assert refused({**whole, "failures": []}) == ["x.failures: a failure mode is missing"]
+    assert gone(replace(a_feature("x"), failures=(FailureMode("x-y", "a", "b", "c", "d", "tests/gone.py::gone"),))) == [
+        "tests/gone.py::gone"
+    ]
+
+
+def test_without_a_document_nothing_is_judged():
+    assert refused() == ["documents: a document is missing"]
+
+
+def test_all_faults_of_all_documents_are_said_at_once():
+    whole, other = a_document(a_feature("x")), a_document(a_feature("y"))
+    mode = {"id": "X_y", "text": "a", "detection": "b", "mitigation": "c", "diagnosis": "", "test": "d"}
+    wrong = {**whole, "exercises": ["other"], "page": 1, "failures": [mode, {"id": "y-first"}]}
+    assert refused(wrong, None, other) == [
+        "x.page: 1 is not text",
+        "x.failures[0].diagnosis: '' is not text that is not empty",
+        "x.failures[0].id: 'X_y' is not in kebab-case",
+        *(f"x.failures[1]: {key} is missing" for key in ("text", "detection", "mitigation", "diagnosis", "test")),
+        "x.exercises[0]: 'other' is not one of enable, setting",
+        "feature: None is not an object",
+        "failures: 'y-first' is not the id of a single failure mode",
+    ]
 
 
 REAL = """
-from ansible_collections.ballast.kube.plugins.module_utils._proxy import readiness as proxy
-from ansible_collections.ballast.kube.plugins.module_utils._proxy.readiness import SYNC_SLOW
+from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy import readiness_answers as proxy
+from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.readiness_answers import SYNC_SLOW
 
 CAUSED = {"x-first": ["n1"]}
 
@@ -145,13 +175,8 @@ def test_a_failure_mode_that_unit_tests_alone_cause_is_found():
     ]
 
 
-def test_every_feature_is_in_the_registry():
-    found = []
-    for path in sorted(UTILS.glob("_*/**/readiness.py")):
-        name = ".".join(path.relative_to(UTILS).with_suffix("").parts)
-        module = importlib.import_module(f"ansible_collections.ballast.kube.plugins.module_utils.{name}")
-        found += [module.FEATURE] if hasattr(module, "FEATURE") else []
-    assert {one.name for one in found} == {one.name for one in FEATURES}
+def test_every_document_is_of_a_feature():
+    assert {path.name for path in DIRECTORY.iterdir()} == {f"{one.name}.yml" for one in FEATURES}
 
 
 def test_what_can_be_exercised_is_what_the_role_exercises():

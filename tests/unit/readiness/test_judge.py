@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import UserError
-from ansible_collections.ballast.kube.plugins.module_utils._core.readiness import (
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.readiness import (
     ENABLED,
     FAILURES,
     HEALTHY,
@@ -22,8 +25,9 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.readiness impor
     SCALE,
     UNKNOWN,
 )
-from ansible_collections.ballast.kube.plugins.module_utils._readiness import info
-from ansible_collections.ballast.kube.plugins.module_utils._readiness.questionnaire import QUESTIONS
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import UserError
+from ansible_collections.ballast.kube.plugins.module_utils._production_readiness import info
+from ansible_collections.ballast.kube.plugins.module_utils._production_readiness.questionnaire import QUESTIONS
 from tests.unit.fakes import FakeHost
 from tests.unit.readings import a_feature, answer, away, exercise, figure, histogram, host, reading, reading_off
 
@@ -34,12 +38,18 @@ PREVIOUS = "/r/readiness.json"
 
 @pytest.fixture(autouse=True)
 def _features(monkeypatch):
-    monkeypatch.setattr(info, "FEATURES", FEATURES)
+    monkeypatch.setattr(info, "parse_features", lambda documents: FEATURES)
 
 
 def judged(*hosts: Any, exercises: Any = DONE, previous: str | None = None, required: Any = ()) -> dict[str, Any]:
     machine = FakeHost(files={} if previous is None else {PREVIOUS: previous})
-    params = {"hosts": list(hosts), "required_hosts": list(required), "previous": PREVIOUS, "exercises": exercises}
+    params = {
+        "hosts": list(hosts),
+        "required_hosts": list(required),
+        "previous": PREVIOUS,
+        "exercises": exercises,
+        "documents": [],
+    }
     done = info.read_readiness(machine, params)
     assert machine.effects == []
     report: dict[str, Any] = json.loads(json.dumps(done["report"], allow_nan=False))  # as the module returns it
@@ -158,6 +168,24 @@ def test_a_figure_above_its_limit_cannot_stand_beside_a_yes():
     assert judged(host("n1", *both(scale=answer(figures=[figure("in_flight", 5, limit=5)]))))["verdict"] == "green"
 
 
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ((5, 5), []),
+        ((6, 5), ["in_flight"]),
+        ((5, 6), ["queued"]),
+        ((6, 6), ["in_flight", "queued"]),
+        ((None, 6), ["queued"]),
+    ],
+)
+def test_each_of_several_figures_has_to_be_within_its_limit(values, named):
+    figures = [figure("in_flight", values[0], limit=5), figure("free", 99), figure("queued", values[1], limit=5)]
+    report = judged(host("n1", *both(scale=answer(figures=figures))))
+    assert report["verdict"] == ("red" if named else "green")
+    text = report["problems"][0]["text"] if named else ""
+    assert [name for name in ("in_flight", "queued", "free") if f"{name} is " in text] == named
+
+
 def test_an_answer_without_a_remedy_leads_to_the_page():
     report = judged(host("n1", *both(healthy=answer(NO))))
     assert report["problems"][0]["remedy"] == "see docs/kube_proxy.md"
@@ -203,7 +231,7 @@ class TestExercises:
 
     def test_of_a_feature_that_has_none_none_is_asked(self, monkeypatch):
         features = [a_feature("kube_proxy"), replace(a_feature("balloons"), exercises=())]
-        monkeypatch.setattr(info, "FEATURES", features)
+        monkeypatch.setattr(info, "parse_features", lambda documents: features)
         report = judged(host("n1", *both()), exercises=DONE[:2])
         assert (report["verdict"], report["problems"]) == ("green", [])
         told = [
@@ -462,8 +490,31 @@ def test_every_text_of_the_page_is_escaped_and_those_of_the_report_are_not():
     )
     told["versions"] = {evil: evil}
     hosts = [host("n1", told), away(evil, evil), {**host("n2"), "features": {evil: {}}}]
-    params = {"hosts": hosts, "required_hosts": [evil], "previous": None, "exercises": []}
+    params = {"hosts": hosts, "required_hosts": [evil], "previous": None, "exercises": [], "documents": []}
     done = info.read_readiness(FakeHost(), params)
     assert "<" not in json.dumps(done["page"])
     assert "&lt;b&gt;&quot;&#x27;&amp;" in json.dumps(done["page"])
     assert "&lt;" not in json.dumps(done["report"])
+
+
+def test_the_page_lets_a_browser_run_nothing_and_fetch_nothing():
+    """The hash is that of its own style, and there is nothing else in it that a policy has to allow."""
+    template = (Path(__file__).resolve().parents[3] / "roles/readiness/templates/report.html.j2").read_text(
+        encoding="utf-8"
+    )
+    style = template.partition("<style>")[2].partition("</style>")[0]
+    assert re.search(r"{[{%#]", style) is None
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    assert f'<meta http-equiv="Content-Security-Policy" content="{policy}">' in template
+    assert template.index("Content-Security-Policy") < template.index("<style>")
+    assert re.findall(r"<script|\sstyle=|\son[a-z]+=|javascript:", template) == []
+
+
+def test_a_secret_that_a_host_told_is_neither_in_the_report_s_page_nor_hidden_by_its_escapes():
+    secret = "c4n4ry-Xy7"
+    texts = [f'{{"token": "{secret}"}}', f"password='{secret}'", f"GET http://u:{secret}@h/?sig={secret}"]
+    told = [reading("kube_proxy", healthy=answer(NO, text, how=text, remedy=text, lines=[text])) for text in texts]
+    hosts = [host(f"n{number}", one) for number, one in enumerate(told)] + [away("n9", texts[0])]
+    params = {"hosts": hosts, "required_hosts": [], "previous": None, "exercises": [], "documents": []}
+    assert secret not in json.dumps(info.read_readiness(FakeHost(), params)["page"])

@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError
-from ansible_collections.ballast.kube.plugins.module_utils._core.events import NullSink, Progress
-from ansible_collections.ballast.kube.plugins.module_utils._core.plan import Plan
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import NullSink, Progress
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import Plan
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Completed
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
 from ansible_collections.ballast.kube.plugins.module_utils._vm import cpio
 from ansible_collections.ballast.kube.plugins.module_utils._vm.build import debian_mirror, initrd
-from ansible_collections.ballast.kube.plugins.module_utils._vm.image import ImageDesired, ImageEngine
+from ansible_collections.ballast.kube.plugins.module_utils._vm.image import ImageEngine, ImageRequest
 from ansible_collections.ballast.kube.plugins.module_utils._vm.recipes import EPOCH, KEYRING, RECIPES
 from ansible_collections.ballast.kube.plugins.module_utils._vm.sparse import image_digest
 from tests.unit.fakes import Call, FakeHost
@@ -44,6 +46,7 @@ class World:
             files={KEYRING: "keys", "/etc/apt/sources.list": "deb http://mirror.test/debian x main\n"}
         )
         self.sums = "1"
+        self.bootstraps: list[Call] = []
         host.on("apt-config", answer="", reads=True)
         host.on("mmdebstrap", answer=self._bootstrap)
         host.on("dpkg-query", answer="systemd 257\nbash 5\n", reads=True)
@@ -57,18 +60,19 @@ class World:
         self.engine = ImageEngine(digest=lambda path: "sha256-blocks:1")
 
     def plan(self, asked: dict[str, Any]) -> Plan:
-        desired = ImageDesired.from_params(asked)
-        return self.engine.plan(desired, self.engine.observe(desired, self.host))
+        desired = ImageRequest.from_params(asked)
+        return self.engine.plan(desired, self.engine.observe(Context(desired, self.host)))
 
     def apply(self, asked: dict[str, Any]) -> dict[str, Any]:
-        desired, plan = ImageDesired.from_params(asked), self.plan(asked)
-        self.engine.apply(plan, desired, self.host, Progress(NullSink(), feature="image"))
-        return self.engine.report(desired, self.host)
+        desired, plan = ImageRequest.from_params(asked), self.plan(asked)
+        self.engine.apply(plan, Context(desired, self.host, Progress(NullSink(), feature="image")))
+        return self.engine.report(Context(desired, self.host))
 
     def built(self) -> int:
         return len([argv for argv in self.host.commands if argv[0] == "mke2fs"])
 
     def _bootstrap(self, call: Call) -> str:
+        self.bootstraps.append(call)
         root = next(word for word in call.argv if word.endswith("/root"))
         self.host.given(f"{root}/etc/hostname", "builder")
         self.host.given(f"{root}/var/log/dpkg.log", "today")
@@ -112,10 +116,41 @@ def test_the_machines_own_mirror_is_used() -> None:
     world = World()
     world.apply(params())
     world.apply(params(name="other", mirror="http://asked.test/debian"))
-    assert [argv[-1] for argv in world.host.commands if argv[0] == "mmdebstrap"] == [
-        "http://mirror.test/debian",
-        "http://asked.test/debian",
+    assert [call.stdin for call in world.bootstraps] == [
+        b"deb http://mirror.test/debian trixie main\n",
+        b"deb http://asked.test/debian trixie main\n",
     ]
+    assert {call.argv[-1] for call in world.bootstraps} == {"-"}
+
+
+def test_no_password_of_a_proxy_or_a_mirror_is_on_a_command_line_in_an_image_or_in_an_error() -> None:
+    """Everybody on the machine reads command lines, and an image keeps the options that it was built with."""
+    world = World()
+    proxy, mirror = "http://u:c4n4ry-Xy7@proxy.test:3128", "http://m:c4n4ry-Xy7@mirror.test/debian"
+    world.host.on("apt-config", answer=f"Acquire::http::Proxy {proxy}\nAcquire::https::Proxy DIRECT\n", reads=True)
+    world.apply(params(mirror=mirror))
+    [call] = world.bootstraps
+    assert call.env["http_proxy"] == proxy
+    assert "https_proxy" not in call.env
+    assert mirror in call.stdin.decode()
+    assert "c4n4ry" not in str(world.host.commands)
+    assert "c4n4ry" not in str([step.title for step in world.plan(params(mirror=mirror, name="x")).steps])
+    assert world.host.mode(f"{CACHE}/debian-13/images/current.json") == 0o600
+    world.host.on(
+        "mmdebstrap", answer=Completed(("mmdebstrap",), 25, "", f"E: Failed to fetch {mirror}/dists 407 by {proxy}")
+    )
+    with pytest.raises(BallastError) as caught:
+        world.apply(params(mirror=mirror, name="other"))
+    assert "c4n4ry" not in str(caught.value)
+    assert "407" in str(caught.value)
+
+
+def test_an_image_does_not_keep_the_address_that_it_was_built_from() -> None:
+    from ansible_collections.ballast.kube.plugins.module_utils._vm import guest
+
+    written = {file.path: file.content for file in guest.FILES}
+    assert written["/etc/apt/sources.list"] == "deb http://deb.debian.org/debian trixie main\n"
+    assert "/etc/apt/sources.list.d" in guest.EMPTIED
 
 
 @pytest.mark.parametrize(
@@ -171,7 +206,7 @@ def test_a_build_that_was_interrupted_is_done_anew() -> None:
     world.host.on("e2fsck", answer=KeyboardInterrupt())
     with pytest.raises(BallastError):
         world.apply(params())
-    assert world.engine.report(ImageDesired.from_params(params()), world.host)["path"] == ""
+    assert world.engine.report(Context(ImageRequest.from_params(params()), world.host))["path"] == ""
     assert not [path for path in world.host.paths(CACHE) if "/.work" in path]
     world.host.on("e2fsck")
     assert world.apply(params())["path"]
@@ -208,7 +243,7 @@ def test_missing_tools_are_told_at_once() -> None:
 )
 def test_faults_of_the_request_are_told(asked: dict[str, Any], id: str) -> None:
     with pytest.raises(BallastError) as caught:
-        ImageDesired.from_params(asked)
+        ImageRequest.from_params(asked)
     assert caught.value.id == id
 
 

@@ -6,21 +6,25 @@
 
 from __future__ import annotations
 
+import io
+import json
 import re
+import tarfile
 from typing import Any
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, Problems
-from ansible_collections.ballast.kube.plugins.module_utils._core.events import NullSink, Progress
-from ansible_collections.ballast.kube.plugins.module_utils._vm.model import VmDesired
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import NullSink, Progress
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems
+from ansible_collections.ballast.kube.plugins.module_utils._vm.model import VmRequest
 from tests.unit.fakes import Call, Killed, Process
 from tests.unit.vm.world import CACHE, IMAGE, STATE, World, params, vm
 
 
 def refused(asked: dict[str, Any]) -> list[str]:
     with pytest.raises(BallastError) as caught:
-        VmDesired.from_params(asked)
+        VmRequest.from_params(asked)
     error = caught.value
     return [problem.id for problem in error.problems] if isinstance(error, Problems) else [error.id]
 
@@ -29,7 +33,7 @@ def refused(asked: dict[str, Any]) -> list[str]:
 def test_machines_are_made_once_and_leave_nothing(engine: str) -> None:
     world = World()
     asked = params(vm(1), vm(2), engine=engine)
-    assert [step.verb for step in world.apply(asked).steps] == ["make"] * 10
+    assert [step.verb for step in world.apply(asked).steps] == ["make"] * 13
     assert world.running() == ["vm1", "vm2"]
     assert set(world.taps.values()) == {"ballast-lab"}
     effects = len(world.host.effects)
@@ -54,6 +58,80 @@ def test_the_key_is_in_the_command_and_not_in_the_plan() -> None:
     assert "ballast.ssh_key=AAAAkey" in next(iter(world.host.processes.values())).argv
 
 
+@pytest.mark.parametrize("engine", ["uml", "kvm", "tcg"])
+def test_a_machine_is_a_user_of_its_own_and_sees_its_own_files(engine: str) -> None:
+    world = World()
+    world.apply(params(vm(1), vm(2), engine=engine))
+    uids = [order["uid"] for order in world.orders]
+    assert len(set(uids)) == 2
+    assert all(0x70000000 <= uid < 0x80000000 for uid in uids)
+    for number, order in enumerate(world.orders, start=1):
+        disk = f"{STATE}/vm{number}/disk"
+        assert order["writes"] == [disk]
+        found = world.host.stat(disk)
+        assert found is not None
+        assert (found.uid, found.mode) == (order["uid"], 0o600)
+        assert IMAGE in order["reads"]
+        assert [path for path in order["reads"] if path in ("/", "/etc", "/usr") or path.startswith(STATE)] == [
+            f"{STATE}/vm{number}/seed"
+        ]
+        seed = world.host.stat(f"{STATE}/vm{number}/seed")
+        assert seed is not None
+        assert (seed.uid, seed.mode) == (order["uid"], 0o600)
+        assert not order["wait"]
+
+
+def test_a_link_is_of_root_and_comes_as_a_descriptor() -> None:
+    world = World()
+    world.apply(params(vm(1)))
+    assert any("tuntap add" in str(effect) and "mode tap user 0" in str(effect) for effect in world.host.effects)
+    assert world.orders[0]["tap"] in world.taps
+    assert "transport=fd,fd=3," in " ".join(world.orders[0]["argv"])
+
+
+def test_only_root_connects_to_the_monitor_of_qemu() -> None:
+    world = World()
+    world.apply(params(vm(1), engine="tcg"))
+    assert world.orders[0]["listen"] == f"{STATE}/vm1/qmp.sock"
+    assert "socket,id=qmp,fd=4,server=on,wait=off" in world.orders[0]["argv"]
+    sandbox = world.orders[0]["argv"][world.orders[0]["argv"].index("-sandbox") + 1]
+    assert sandbox == "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
+
+
+def test_only_kvm_has_the_device_of_kvm() -> None:
+    for engine, has in (("kvm", True), ("tcg", False), ("uml", False)):
+        world = World()
+        world.apply(params(vm(1), engine=engine))
+        assert ("/dev/kvm" in world.orders[0]["devices"]) is has
+
+
+def test_the_trial_of_an_engine_is_confined_too() -> None:
+    world = World()
+    world.apply(params(vm(1), engine="auto"))
+    probes = [argv for argv in world.host.commands if "vm-probe" in " ".join(argv)]
+    assert probes
+    for argv in probes:
+        assert json.loads(argv[-1])["uid"] >= 0x70000000
+        assert json.loads(argv[-1])["writes"] == []
+
+
+def test_a_disk_of_an_earlier_release_is_kept_and_gets_its_user() -> None:
+    world = World()
+    world.apply(params(vm(1)))
+    world.host.write(f"{STATE}/vm1/disk", b"data")  # of root, as the kernel of an earlier release made it
+    world.host.write(f"{STATE}/vm1/disk.json", json.dumps({"image": IMAGE, "format": "cow"}).encode())
+    world.host.write(f"{STATE}/vm1/vm.json", json.dumps({"engine": "uml", "address": "10.97.0.101"}).encode())
+    assert [(step.kind, step.verb) for step in world.apply(params(vm(1))).steps] == [
+        ("disk", "change"),
+        ("machine", "change"),
+    ]
+    assert world.host.text(f"{STATE}/vm1/disk") == "data"
+    found = world.host.stat(f"{STATE}/vm1/disk")
+    assert found is not None
+    assert found.uid == world.orders[-1]["uid"]
+    assert world.running() == ["vm1"]
+
+
 def test_a_stopped_machine_keeps_its_disk_and_starts_again() -> None:
     world = World()
     world.apply(params(vm(1)))
@@ -62,8 +140,6 @@ def test_a_stopped_machine_keeps_its_disk_and_starts_again() -> None:
     assert [step.verb for step in world.apply(stopping).steps] == ["change"]
     assert world.running() == []
     assert world.apply(stopping).steps == ()
-    world.host.on_spawn.pop(0)
-    world.host.on_spawn.append(lambda pid, process: world.given_threads(pid, "S", session=pid))
     assert [step.title for step in world.apply(params(vm(1))).steps] == ["virtual machine vm1"]
     assert world.host.text(f"{STATE}/vm1/disk") == "data"
     assert world.running() == ["vm1"]
@@ -83,8 +159,17 @@ def test_only_our_own_process_is_ended() -> None:
     reader = world.host.given_process(["grep", f"uml_dir={STATE}/vm1/uml"])
     world.given_threads(reader, "S", session=77)
     world.apply(params(vm(1)))
+    argv, uid = world.orders[-1]["argv"], world.orders[-1]["uid"]
+    lookalikes = [
+        world.host.given_process(argv, uid=65534),
+        world.host.given_process(argv, uid=uid - 1),  # another machine's user
+        world.host.given_process(argv, uid=uid, own_users=False),
+        world.host.given_process(argv, uid=uid, exe="/usr/bin/python3"),
+    ]
+    for one in lookalikes:
+        world.given_threads(one, "S", session=one)
     world.apply(params(state="absent"))
-    assert sorted(world.host.processes) == [other, reader]
+    assert sorted(world.host.processes) == [other, reader, *lookalikes]
 
 
 def test_a_machine_that_is_no_longer_asked_for_is_removed() -> None:
@@ -144,7 +229,7 @@ def test_a_machine_that_taskset_has_yet_to_become_is_not_taken_for_dead() -> Non
     assert world.running() == ["vm1"]
 
 
-def test_an_end_before_taskset_has_become_the_machine_is_told() -> None:
+def test_an_end_before_it_has_become_the_machine_is_told() -> None:
     world = World()
     world.host.on_spawn.remove(world.becomes)
     world.host.on_spawn.append(lambda pid, process: world.host.end_process(pid))
@@ -305,8 +390,7 @@ def test_a_full_disk_is_said_before_anything_is_made() -> None:
     world.host.free = 2**20
     with pytest.raises(BallastError) as caught:
         world.apply(params(vm(1)))
-    assert isinstance(caught.value, Problems)
-    assert {problem.id for problem in caught.value.problems} == {"vm-disk", "vm-shared-memory"}
+    assert caught.value.id == "vm-disk"
     assert world.host.effects == []
 
 
@@ -335,8 +419,8 @@ def test_more_processors_than_the_engine_has_is_a_remark() -> None:
     world = World()
     asked = params(vm(1, cpus=2))
     world.apply(asked)
-    desired = VmDesired.from_params(asked)
-    findings = world.engine.verify(desired, world.host, Progress(NullSink(), feature="vm"))
+    desired = VmRequest.from_params(asked)
+    findings = world.engine.verify(Context(desired, world.host, Progress(NullSink(), feature="vm")))
     assert [(finding.id, finding.blocking) for finding in findings] == [("vm-one-cpu", False)]
 
 
@@ -418,8 +502,8 @@ def test_every_fault_of_the_request_is_told(asked: dict[str, Any], ids: list[str
 
 
 def test_machines_of_one_name_in_two_labs_have_their_own_taps() -> None:
-    first = VmDesired.from_params(params(vm(1))).machines[0]
-    second = VmDesired.from_params(params(vm(1), state_dir="/var/lib/ballast/other/vms")).machines[0]
+    first = VmRequest.from_params(params(vm(1))).machines[0]
+    second = VmRequest.from_params(params(vm(1), state_dir="/var/lib/ballast/other/vms")).machines[0]
     assert first.tap != second.tap
     assert first.mac != second.mac
     assert first.machine_id != second.machine_id
@@ -433,13 +517,60 @@ def test_the_key_is_of_the_user_who_reaches_the_machines() -> None:
 
     def chown(call: Call) -> str:
         given.append(tuple(call.argv[1:]))
-        world.host._nodes[call.argv[2]].uid = int(call.argv[1])
-        return ""
+        return world.chown(call)
 
-    world.host.on("chown", answer=chown)
+    world.host.on("chown", "1000", answer=chown)
+    world.host.on("chown", "0", answer=chown)
     wanted = params(vm(1), key_owner=1000)
     world.apply(wanted)
-    assert given == [("1000", f"{STATE}/ssh_key")]
+    assert given == [("1000", f"{STATE}/ssh_key"), ("1000", f"{STATE}/known_hosts")]
     assert not world.plan(wanted).steps
     world.apply({**wanted, "key_owner": 0})
-    assert given[1:] == [("0", f"{STATE}/ssh_key")]
+    assert given[2:3] == [("0", f"{STATE}/ssh_key")]
+    assert [world.host.stat(f"{STATE}/{name}").uid for name in ("ssh_key", "known_hosts")] == [0, 0]  # type: ignore[union-attr]
+
+
+def test_a_machine_is_known_before_it_is_reached() -> None:
+    """The key that it proves itself with is made here, and ssh takes no other."""
+    world = World()
+    world.apply(params(vm(1), vm(2)))
+    rows = world.host.text(f"{STATE}/known_hosts").splitlines()
+    keys = [world.host.text(f"{STATE}/vm{number}/host_key.pub").split()[:2] for number in (1, 2)]
+    assert rows == [f"10.97.0.10{number} {' '.join(key)} vm{number}" for number, key in enumerate(keys, start=1)]
+    assert keys[0] != keys[1]
+    asked = [argv for argv in world.host.commands if argv[0] == "ssh"]
+    assert len(asked) >= 2
+    for argv in asked:
+        assert {
+            "StrictHostKeyChecking=yes",
+            f"UserKnownHostsFile={STATE}/known_hosts",
+            "GlobalKnownHostsFile=none",
+        } <= set(argv)
+    for name in ("known_hosts", "vm1/host_key", "vm1/seed"):
+        assert world.host.mode(f"{STATE}/{name}") == 0o600
+
+
+def test_the_machines_key_reaches_it_by_a_disk_and_by_no_command() -> None:
+    world = World()
+    plan = world.apply(params(vm(1), disks=[{"path": "/srv/programs.img", "mount": "/opt/programs"}]))
+    private = world.host.text(f"{STATE}/vm1/host_key")
+    argv = next(iter(world.host.processes.values())).argv
+    assert private not in " ".join(argv) + str(plan)
+    assert f"ubd3rc={STATE}/vm1/seed" in argv
+    assert "ballast.seed=/dev/ubdd" in argv
+    with tarfile.open(fileobj=io.BytesIO(world.host.read(f"{STATE}/vm1/seed") or b"")) as archive:
+        members = {one.name: (one.mode, one.uid, archive.extractfile(one).read().decode()) for one in archive}  # type: ignore[union-attr]
+    assert members["ssh_host_ed25519_key"] == (0o600, 0, private)
+    assert len(world.host.read(f"{STATE}/vm1/seed") or b"") % 512 == 0
+
+
+def test_a_host_key_that_is_gone_is_made_again_and_known() -> None:
+    world = World()
+    world.apply(params(vm(1)))
+    before = world.host.text(f"{STATE}/known_hosts")
+    world.host.remove(f"{STATE}/vm1/seed")
+    assert {step.kind for step in world.plan(params(vm(1))).steps} == {"host-key"}
+    world.apply(params(vm(1)))
+    world.apply(params(vm(1)))
+    assert world.host.text(f"{STATE}/known_hosts") != before
+    assert world.host.text(f"{STATE}/vm1/host_key.pub").split()[1] in world.host.text(f"{STATE}/known_hosts")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
 from ansible_collections.ballast.kube.plugins.module_utils._vm import uml_kernel
 from ansible_collections.ballast.kube.plugins.module_utils._vm.build import Order, build
 from ansible_collections.ballast.kube.plugins.module_utils._vm.engines import Kernel, Machine, command, engines
@@ -27,6 +27,7 @@ class Builder:
     def __init__(self, *, sources: Sequence[str] = ("linux-source-9.9",), refused: str = "") -> None:
         self.host = host = FakeHost(files={"/etc/apt/sources.list": "deb http://mirror.test/debian x main\n"})
         self.sources, self.refused = sources, refused
+        self.bootstraps: list[Call] = []
         host.given_directory(WORK)
         host.given_directory(OUT)
         host.on("apt-config", answer="", reads=True)
@@ -45,6 +46,7 @@ class Builder:
         return build(self.host, order, work=WORK, out=OUT)
 
     def _bootstrap(self, call: Call) -> str:
+        self.bootstraps.append(call)
         self.host.given_directory(f"{WORK}/root/usr/src")
         for name in self.sources:
             self.host.given(f"{WORK}/root/usr/src/{name}.tar.xz", "")
@@ -63,15 +65,15 @@ class Builder:
 def test_the_newest_source_is_taken_from_backports_of_the_machines_own_mirror():
     builder = Builder()
     assert builder.build() == ("linux-source-9.9 9.9.1",)
-    (argv,) = [argv for argv in builder.host.commands if argv[0] == "mmdebstrap"]
+    (call,) = builder.bootstraps
+    argv = call.argv
     assert "--include=linux-source" in argv
     assert '--aptopt=Apt::Default-Release "trixie-backports"' in argv
-    assert argv[-4:] == (
-        "trixie",
-        f"{WORK}/root",
+    assert argv[-3:] == ("trixie", f"{WORK}/root", "-")
+    assert call.stdin.decode().splitlines() == [
         "deb http://mirror.test/debian trixie main",
         "deb http://mirror.test/debian trixie-backports main",
-    )
+    ]
 
 
 @pytest.mark.parametrize("sources", [(), ("linux-source-9.8", "linux-source-9.9")])

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from typing import Any, Optional, Union
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.events import NullSink, Progress
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import Completed
-from ansible_collections.ballast.kube.plugins.module_utils._core.plan import Plan
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import NullSink, Progress
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import Plan
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Completed
 from ansible_collections.ballast.kube.plugins.module_utils._vm.engines import ENGINES
 from ansible_collections.ballast.kube.plugins.module_utils._vm.guest import PROBE_MARK
-from ansible_collections.ballast.kube.plugins.module_utils._vm.model import VmDesired
+from ansible_collections.ballast.kube.plugins.module_utils._vm.model import VmRequest
 from ansible_collections.ballast.kube.plugins.module_utils._vm.probe import kernel_of
 from ansible_collections.ballast.kube.plugins.module_utils._vm.recipes import EPOCH
 from ansible_collections.ballast.kube.plugins.module_utils._vm.vm import VmEngine
@@ -59,7 +61,9 @@ class World:
 
     def __init__(self, *programs: str) -> None:
         self.taps: dict[str, str] = {}
+        self.orders: list[dict[str, Any]] = []  # how each machine was confined
         self.answers = True
+        self.keys = 0
         self.boots = {"kvm": False, "uml": True, "tcg": True}
         self.digest = DIGEST
         self.host = host = FakeHost(
@@ -79,7 +83,16 @@ class World:
         host.on("ssh-keygen", answer=self._keygen)
         host.on("ssh", answer=self._ssh, reads=lambda argv: argv[-1] == "true")
         for program in programs or ("linux.uml", "qemu-system-x86_64"):
-            host.on(program, answer=self._probe, reads=True)
+            host.on(program, reads=True)
+        host.on(sys.executable, answer=self._probe, reads=True)
+        host.on(
+            "ldd",
+            answer="\tlinux-vdso.so.1 (0x00007f)\n\tlibc.so.6 => /lib/libc.so.6 (0x00007f)\n\t/lib64/ld.so (0x00007f)\n",
+            reads=True,
+        )
+        host.on("chown", answer=self.chown)
+        host.on("chmod", answer=self._chmod)
+        host.on("truncate", answer=lambda call: "")
         if not programs or "linux.uml" in programs:
             host.on("linux.uml", "--version", answer="6.1.176\n", reads=True)
         host.on("qemu-img", answer=lambda call: self._made(call.argv[-1]))
@@ -96,22 +109,24 @@ class World:
                 packages = ["busybox-static", "linux-image-cloud-amd64"] if recipe == "kernel-cloud" else []
                 current = {"key": os.path.basename(place), "recipe": recipe, "packages": packages}
                 text = json.dumps({**current, "source": "", "mirror": ""})
+                host.given_ours(f"{CACHE}/{recipe}", "image")
+                host.given_ours(f"{CACHE}/{recipe}/images")
                 host.given(f"{CACHE}/{recipe}/images/current.json", text)
         self.engine = VmEngine(digest=lambda path: self.digest)
 
     def plan(self, asked: dict[str, Any]) -> Plan:
-        desired = VmDesired.from_params(asked)
-        return self.engine.plan(desired, self.engine.observe(desired, self.host))
+        desired = VmRequest.from_params(asked)
+        return self.engine.plan(desired, self.engine.observe(Context(desired, self.host)))
 
     def apply(self, asked: dict[str, Any]) -> Plan:
-        desired, plan = VmDesired.from_params(asked), self.plan(asked)
+        desired, plan = VmRequest.from_params(asked), self.plan(asked)
         progress = Progress(NullSink(), feature="vm")
-        self.engine.apply(plan, desired, self.host, progress)
-        self.engine.verify(desired, self.host, progress)
+        self.engine.apply(plan, Context(desired, self.host, progress))
+        self.engine.verify(Context(desired, self.host, progress))
         return plan
 
     def report(self) -> dict[str, Any]:
-        return self.engine.report(VmDesired.to_read({"state_dir": STATE}), self.host)
+        return self.engine.report(Context(VmRequest.to_read({"state_dir": STATE}), self.host))
 
     def running(self) -> list[str]:
         return [row["name"] for row in self.report()["vms"] if row["running"]]
@@ -144,8 +159,10 @@ class World:
         return ""
 
     def _keygen(self, call: Call) -> str:
-        self.host.given(call.argv[-1], "private", mode=0o600)
-        self.host.given(f"{call.argv[-1]}.pub", "ssh-ed25519 AAAAkey ballast\n")
+        self.keys += 1
+        name = "" if call.argv[-1].endswith("/ssh_key") else f"-{self.keys}"
+        self.host.given(call.argv[-1], f"private{name}", mode=0o600)
+        self.host.given(f"{call.argv[-1]}.pub", f"ssh-ed25519 AAAAkey{name} ballast\n")
         return ""
 
     def _made(self, path: str) -> str:
@@ -167,9 +184,18 @@ class World:
             self.host.end_process(pid)
         return ""
 
+    def chown(self, call: Call) -> str:
+        self.host._nodes[call.argv[-1]].uid = int(call.argv[1].partition(":")[0])
+        return ""
+
+    def _chmod(self, call: Call) -> str:
+        self.host._nodes[call.argv[-1]].mode = int(call.argv[1], 8)
+        return ""
+
     def _probe(self, call: Call) -> str:
-        words = " ".join(call.argv)
-        name = "uml" if call.argv[0] == "linux.uml" else "kvm" if "-accel kvm" in words else "tcg"
+        argv = json.loads(call.argv[-1])["argv"]
+        words = " ".join(argv)
+        name = "uml" if argv[0] == "linux.uml" else "kvm" if "-accel kvm" in words else "tcg"
         if name != "uml" and "file.locking=off" not in words:  # as where a machine of User Mode Linux runs
             return 'qemu: Failed to get "consistent read" lock\n'
         return f"[ 1.0 ] {PROBE_MARK}\n" if self.boots[name] else "qemu: cannot\n"
@@ -181,11 +207,12 @@ class World:
             self.host.given(f"/proc/{pid}/task/{number}/stat", text)
 
     def becomes(self, pid: int, process: Process) -> None:
-        """taskset has bound the process and lets it be the machine."""
+        """taskset has bound the process, which has given up what it may and is the machine. On a real host the machine is a
+        process that it started."""
         if process.argv[0] == "taskset":
             self.host.given(f"/proc/{pid}/status", f"Name:\tlinux.uml\nCpus_allowed_list:\t{process.argv[2]}\n")
-            process.argv = process.argv[3:]
+        self.orders.append(json.loads(process.argv[-1]))
+        process.argv, process.uid = tuple(self.orders[-1]["argv"]), self.orders[-1]["uid"]
 
     def _spawned(self, pid: int, process: Process) -> None:
         self.given_threads(pid, "S", session=pid)
-        self.host.given(f"{os.path.dirname(process.log)}/disk", "cow")

@@ -6,22 +6,21 @@
 
 from __future__ import annotations
 
-import os
-
-from ..._core.host import Host
-from ..._core.kubeconfig import Credentials, credentials
+from ..._core.host.host import Host
+from ..._core.kube.client import Access
+from ..._core.kube.connection import access_by
 from .messages import AGENT
 from .settings import Settings
 
 _OTHERS = 0o077
 
 
-def read_credentials(settings: Settings, host: Host) -> Credentials:
+def read_credentials(settings: Settings, host: Host) -> Access:
     """HostError where the file is not there or not for its owner alone, UserError or Problems where it is no kubeconfig."""
     path = settings.kubeconfig
-    found, data = host.stat(path), host.read(path)
-    if found is None or data is None:
+    stat = host.stat(path)
+    if stat is None:
         raise AGENT.error("kubeconfig", path=path, found="there is no such file")
-    if found.kind == "file" and found.mode & _OTHERS:
-        raise AGENT.error("kubeconfig-open", path=path, found=f"mode {found.mode:04o}")
-    return credentials(data.decode(errors="replace"), base_dir=os.path.dirname(path), name=path)
+    if stat.kind == "file" and stat.mode & _OTHERS:
+        raise AGENT.error("kubeconfig-open", path=path, found=f"mode {stat.mode:04o}")
+    return access_by(host, [path], settings.context)

@@ -2,15 +2,15 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The reconciler's work: look, move what is apart from its target, look again when something changes.
+"""The reconciler's work: look, resize nodes that are not at their target, look again after a change.
 
-    look ---- all at their targets, or waiting for their time, or the host is another's ----> wait for a change
+    look ---- all at their targets, or not due, or another holds the host's Lease ----------> wait for a change
       |                                                                                            |
-      +-- apart --> take the host's Lease --> read anew --> carry out --> give it back ------------+
+      +-- not at target --> acquire the Lease --> list again --> resize --> release it ------------+
 
-It keeps one thing that is not in the cluster: the targets of Nodes that are away, which a kubelet that registers anew does not
-write again. All else the next one finds there after a kill. Whoever else holds a host's
-Lease has the right of way; what that one wrote is read before anything is done there. While the API server is away it waits.
+It keeps one thing that the cluster lacks: the targets of Nodes that are away, since a kubelet that registers again writes no
+annotation. After a kill, the next reconciler reads all else from the cluster. Another holder of a host's Lease goes first;
+what it wrote is read before anything is done there. While the API server is away, the reconciler waits.
 """
 
 from __future__ import annotations
@@ -20,60 +20,70 @@ from dataclasses import dataclass
 from typing import Callable, Optional, Protocol
 
 from ..._core.agent.log import Log
-from ..._core.errors import BallastError
-from ..._core.events import Event, Progress
-from ..._core.host import Host
-from ..._core.kubeapi import Refused
-from ..amount import Amount
-from ..carry import carry_out
-from ..cluster import Cluster
-from ..facts import Fleet, Outcome
-from ..following import backoff
-from ..lease import Leases
-from ..limits import Limits, read_limits
-from ..steering import Steering
-from .choice import Attempts, Known, at_target, kept_targets, known_targets, next_due, noted, still_true, to_move
+from ..._core.engine.events import Event, Progress
+from ..._core.host.host import Host
+from ..._core.kube.client import Refused
+from ..._core.kube.informer import backoff
+from ..._core.text.errors import BallastError
+from ..cluster.cluster import Cluster
+from ..cluster.facts import Fleet, Outcome
+from ..cluster.lease import Leases
+from ..resize.executor import execute_resizes
+from ..resize.limits import Limits, read_limits
+from ..resize.scheduler import ResizeScheduler
+from ..sizing.resources import Resources
+from .choice import (
+    Attempts,
+    Known,
+    at_target,
+    due_targets,
+    keep_current,
+    kept_targets,
+    known_targets,
+    next_due,
+    note_outcome,
+)
 from .metrics import View
 from .settings import Settings
 from .status import NodeNote, Notes
 
-_DENIED_SECONDS = 5.0  # until another's Lease is asked for again
-_PACE_SECONDS = 0.5  # between two looks: what comes at once is gathered
-_LEAST_SECONDS = 1.0  # of a wait for a time that has come
+_DENIED_SECONDS = 5.0  # until the next try for another's Lease
+_PACE_SECONDS = 0.5  # between two looks, to gather changes that come together
+_LEAST_SECONDS = 1.0  # the shortest wait
 _LONGEST_SHOWN = 20  # problems
 _UNAUTHORIZED = 401  # the server does not know the client, as when a token has run out
 
 
 class Counts(Protocol):
-    """Told of what happens, for metrics."""
+    """Counters of what happens, for metrics."""
 
-    def ended(self, outcome: str) -> None: ...
+    def count_outcome(self, outcome: str) -> None: ...
 
-    def failed(self, id: str) -> None: ...
+    def count_error(self, id: str) -> None: ...
 
-    def denied(self) -> None: ...
+    def count_denied(self) -> None: ...
 
-    def succeeded(self, now: float) -> None: ...
+    def note_success(self, now: float) -> None: ...
 
 
 class Uncounted:
-    """Where nobody asks for metrics."""
+    """Without metrics."""
 
-    def ended(self, outcome: str) -> None:
+    def count_outcome(self, outcome: str) -> None:
         pass
 
-    def failed(self, id: str) -> None:
+    def count_error(self, id: str) -> None:
         pass
 
-    def denied(self) -> None:
+    def count_denied(self) -> None:
         pass
 
-    def succeeded(self, now: float) -> None:
+    def note_success(self, now: float) -> None:
         pass
 
 
 class LogSink:
-    """Progress to the log: an event for each thing that is told."""
+    """Writes progress to the log."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -84,12 +94,12 @@ class LogSink:
 
 
 class Stopped(Exception):
-    """It is to end, or to begin anew with other settings."""
+    """The reconciler has to end, or to start again with other settings."""
 
 
 class WatchfulCluster(Cluster):
-    """One whose waits end with `Stopped` when it is time to: wherever one waits, nothing is half done. And whose Nodes say
-    what their targets are: one that was changed meanwhile is not written back."""
+    """A cluster whose waits raise `Stopped` when the reconciler has to stop: nothing is half done during a wait. It never writes
+    back a target: an annotation that was changed meanwhile stays changed."""
 
     until = staticmethod(lambda: False)
 
@@ -101,19 +111,19 @@ class WatchfulCluster(Cluster):
             raise Stopped
         return changed
 
-    def annotate(self, name: str, target: Optional[Amount]) -> None:
+    def annotate(self, name: str, target: Optional[Resources]) -> None:
         node = self.fleet().nodes.get(name)
         if node is not None and node.target is not None:  # else `restore` writes both at once
             self.untaint(name)
 
-    def restore(self, name: str, target: Amount) -> None:
-        """To a Node that registered anew, and has lost its annotation."""
+    def restore(self, name: str, target: Resources) -> None:
+        """Annotate a Node that registered again, and lost its annotation."""
         super().annotate(name, target)
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What the reconciler works with."""
+    """The parts that the reconciler uses."""
 
     cluster: WatchfulCluster
     leases: Leases
@@ -124,27 +134,27 @@ class Parts:
 
 
 class Reconciler:
-    """`run` in one thread; `view`, `notes` and `calls` from any."""
+    """`run` has one thread; any thread may call `view`, `notes` and `calls`."""
 
     def __init__(self, settings: Settings, parts: Parts, known: Mapping[str, Known]) -> None:
-        """`known`: the targets that one before it has seen."""
+        """`known`: the targets that an earlier reconciler has seen."""
         self._settings = settings
         self._parts = parts
         self._names = frozenset(row.name for row in settings.nodes)
         self._attempts: Attempts = {}
         self._known = known
-        self._limit_of: Mapping[str, Amount] = {}
-        self._denied: dict[str, float] = {}  # hosts of others: when to ask again
+        self._limit_of: Mapping[str, Resources] = {}
+        self._denied: dict[str, float] = {}  # hosts of other holders: when to try again
         self._moving = False
-        self._said: frozenset[str] = frozenset()  # problems that the log has
+        self._said: frozenset[str] = frozenset()  # problems in the log
         self._problems: tuple[str, ...] = ()
         self._failures = 0  # in a row
         self._success: Optional[float] = None
 
-    # For the thread that works.
+    # For the working thread.
 
     def run(self) -> None:
-        """Until `Stopped` comes from a wait. Returns when the kubeconfig is to be read anew."""
+        """Run until a wait raises `Stopped`. Returns when the kubeconfig has to be read again."""
         while True:
             error = self._try(self._look)
             if isinstance(error, Refused) and error.status == _UNAUTHORIZED:
@@ -157,7 +167,7 @@ class Reconciler:
             work()
         except BallastError as error:
             self._failures += 1
-            self._parts.counts.failed(error.id)
+            self._parts.counts.count_error(error.id)
             self._tell([error])
             return error
         self._failures = 0
@@ -167,16 +177,16 @@ class Reconciler:
         cluster, now = self._parts.cluster, self._parts.host.monotonic()
         if cluster.lost is not None:
             raise cluster.lost[1]
-        reading = cluster.reading()
-        self._known = known_targets(reading.fleet, self._known)
-        self._limit_of = self._read_limits(reading.fleet)
+        observation = cluster.observe()
+        self._known = known_targets(observation.fleet, self._known)
+        self._limit_of = self._read_limits(observation.fleet)
         view = self.view()
-        self._attempts = still_true(view.fleet, view.targets, self._attempts)
-        due = to_move(view.fleet, view.targets, self._attempts, now, self._settings.retry)
+        self._attempts = keep_current(view.fleet, view.targets, self._attempts)
+        due = due_targets(view.fleet, view.targets, self._attempts, now, self._settings.retry)
         hosts = {view.fleet.nodes[name].host for name in due}
         self._denied = {host: again for host, again in self._denied.items() if host in hosts}
         self._move({host for host in hosts if self._denied.get(host, now) <= now})
-        self._tell(reading.problems)
+        self._tell(observation.problems)
         view = self.view()
         for name in sorted(view.reached):
             node = view.fleet.nodes[name]
@@ -186,10 +196,10 @@ class Reconciler:
                 cluster.untaint(name)
         if view.targets.keys() == view.reached:
             self._success = self._parts.host.monotonic()
-            self._parts.counts.succeeded(self._parts.host.now())
+            self._parts.counts.note_success(self._parts.host.now())
 
     def _move(self, hosts: Collection[str]) -> None:
-        """What is due on these hosts, as far as they are ours."""
+        """Resize what is due on these hosts, as far as their Leases can be acquired."""
         if not hosts:
             return
         leases = self._parts.leases
@@ -204,44 +214,44 @@ class Reconciler:
             leases.release()
 
     def _move_held(self, hosts: Collection[str]) -> None:
-        """Who held the Leases before may have moved balloons since; what a watch has told so far may be older than that."""
+        """List again first: the previous holder may have resized balloons, and the watch may be late."""
         parts = self._parts
         parts.cluster.load()
         view, now = self.view(), parts.host.monotonic()
-        due = to_move(view.fleet, view.targets, self._attempts, now, self._settings.retry)
+        due = due_targets(view.fleet, view.targets, self._attempts, now, self._settings.retry)
         targets = {name: target for name, target in due.items() if view.fleet.nodes[name].host in hosts}
         if not targets:
             return
-        steering = Steering(targets, grow_timeout=self._settings.grow_timeout)
+        scheduler = ResizeScheduler(targets, grow_timeout=self._settings.grow_timeout)
         progress = Progress(LogSink(parts.log), feature="balloons")
-        outcomes = carry_out(
-            steering, parts.cluster, parts.limits, parts.leases, parts.host, progress, patience=_DENIED_SECONDS
+        outcomes = execute_resizes(
+            scheduler, parts.cluster, parts.limits, parts.leases, parts.host, progress, patience=_DENIED_SECONDS
         )
         self._limit_of = self._read_limits(parts.cluster.fleet())
         for outcome in outcomes.values():
             self._note(outcome, targets[outcome.node])
 
-    def _note(self, outcome: Outcome, target: Amount) -> None:
-        self._parts.counts.ended(outcome.outcome)
+    def _note(self, outcome: Outcome, target: Resources) -> None:
+        self._parts.counts.count_outcome(outcome.outcome)
         node = self._parts.cluster.fleet().nodes.get(outcome.node)
         if node is not None:
-            self._attempts = noted(self._attempts, outcome, node, target, self._parts.host.monotonic())
+            self._attempts = note_outcome(self._attempts, outcome, node, target, self._parts.host.monotonic())
 
     def _note_denied(self, hosts: Collection[str], held: Collection[str]) -> None:
         again = self._parts.host.monotonic() + _DENIED_SECONDS
         for host in sorted(hosts):
             if host not in self._denied:
-                self._parts.counts.denied()
+                self._parts.counts.count_denied()
                 self._parts.log.event("denied", host=host, holder=self._parts.leases.holder_of(host))
             self._denied[host] = again
         for host in held:
             self._denied.pop(host, None)
 
-    def _read_limits(self, fleet: Fleet) -> Mapping[str, Amount]:
+    def _read_limits(self, fleet: Fleet) -> Mapping[str, Resources]:
         return read_limits(self._parts.limits, sorted(self._names), fleet)
 
     def _idle(self) -> float:
-        """Seconds until something is due, if nothing changes before."""
+        """Seconds until the next look if nothing changes."""
         if self._failures:
             return backoff(self._failures)
         now, view = self._parts.host.monotonic(), self.view()
@@ -250,15 +260,15 @@ class Reconciler:
         return max(min([self._settings.interval, *times]), _LEAST_SECONDS)
 
     def _tell(self, problems: Collection[BallastError]) -> None:
-        """To the log what is new."""
-        told = {problem.in_one_line: problem for problem in problems}
-        for text, problem in told.items():
+        """Log new problems."""
+        by_text = {problem.in_one_line: problem for problem in problems}
+        for text, problem in by_text.items():
             if text not in self._said:
                 self._parts.log.event("problem", id=problem.id, text=text)
-        self._said = frozenset(told)
-        self._problems = tuple(told)[:_LONGEST_SHOWN]
+        self._said = frozenset(by_text)
+        self._problems = tuple(by_text)[:_LONGEST_SHOWN]
 
-    # For who asks.
+    # For any thread.
 
     def view(self) -> View:
         fleet = self._parts.cluster.fleet().with_limits(self._limit_of)
@@ -266,7 +276,7 @@ class Reconciler:
         return View(fleet, targets, at_target(fleet, targets))
 
     def notes(self, *, before: int) -> Notes:
-        """`before` is the number of API calls that others made before this one."""
+        """`before` is the number of API calls of earlier reconcilers."""
         now, view, attempts = self._parts.host.monotonic(), self.view(), self._attempts
         away = self._parts.cluster.lost
         lost = [] if away is None else [away[1].in_one_line]

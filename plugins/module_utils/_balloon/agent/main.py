@@ -2,14 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""`ballast-balloons`: keeps the balloons of nodes at the size that their targets ask for.
+"""`ballast-balloons`: keeps the balloons of nodes at the size of their targets.
 
     ballast-balloons --config FILE                   run, in the foreground, until SIGTERM
-    ballast-balloons check --config FILE             say whether FILE is in order
+    ballast-balloons check --config FILE             check FILE
     ballast-balloons status --config FILE [--json]   what the running reconciler sees and does
 
-Exit status: 0 after SIGTERM, 2 for a bad configuration or command line, 3 when this machine does not let it run, which is so
-when another reconciler does, 1 for what it did not expect. That the API server is away ends it never.
+Exit status: 0 after SIGTERM, 2 for a bad configuration or command line, 3 when this machine does not let it run, as when
+another reconciler does, 1 for an unexpected error. It never ends because the API server is away.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..._core.agent.log import Log
 from ..._core.agent.place import check_places, control_path, host_lock, listen, make_directories, unlink_own
 from ..._core.agent.scrape import serve_metrics
 from ..._core.agent.status import answer_status
-from ..._core.host import LocalHost
+from ..._core.host.local_host import LocalHost
 from .access import read_credentials
 from .loop import Counts, Uncounted
 from .messages import AGENT
@@ -37,7 +37,7 @@ from .settings import Settings, parse_settings
 from .status import status_of, table
 from .worker import Worker
 
-# Debian's package of each that is not Python's own.
+# By module, its Debian package.
 _METRICS_LIBRARIES = {"prometheus_client": "python3-prometheus-client"}
 
 
@@ -48,11 +48,11 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
 
 
 def _check(config: str, directory: str) -> str:
-    return _told(_checked(config, directory))
+    return _describe(_load(config, directory))
 
 
-def _checked(config: str, directory: str) -> Settings:
-    """The settings, when a reconciler could be started with them now, if none runs."""
+def _load(config: str, directory: str) -> Settings:
+    """The settings, if a reconciler can start with them while no other runs."""
     settings = _read(read_config(AGENT, config), config)
     require_libraries(AGENT, _METRICS_LIBRARIES if settings.metrics is not None else {})
     check_places(AGENT, directory)
@@ -66,7 +66,7 @@ def _read(text: str, config: str) -> Settings:
 
 
 def _run(config: str, directory: str) -> None:
-    settings = _checked(config, directory)
+    settings = _load(config, directory)
     make_directories(AGENT, directory)
     with host_lock(AGENT, directory):
         asyncio.run(_serve(settings, config, directory))
@@ -79,7 +79,7 @@ async def _serve(settings: Settings, config: str, directory: str) -> None:
     async with AsyncExitStack() as undo:
         await _answer(worker, config, directory, undo)
         worker.counts = await _metrics(worker, settings, undo)
-        log.event("started", pid=os.getpid(), config=config, settings=_told(settings))
+        log.event("started", pid=os.getpid(), config=config, settings=_describe(settings))
         working: asyncio.Future[object] = asyncio.get_running_loop().run_in_executor(None, worker.run)
         take = partial(_take, worker, settings, config)
         reloading = asyncio.ensure_future(reload_for_ever(AGENT, reload, config, log, take))
@@ -93,10 +93,10 @@ async def _serve(settings: Settings, config: str, directory: str) -> None:
 
 
 def _take(worker: Worker, started: Settings, config: str, text: str) -> Mapping[str, object]:
-    """What a reload does: all but the address of the metrics, which is that of the start."""
-    wanted = _read(text, config)
-    worker.take(replace(wanted, metrics=started.metrics))
-    return {"settings": _told(wanted), "needs_restart": "" if wanted.metrics == started.metrics else "metrics"}
+    """Reload all settings but the address of the metrics, which needs a restart."""
+    settings = _read(text, config)
+    worker.take(replace(settings, metrics=started.metrics))
+    return {"settings": _describe(settings), "needs_restart": "" if settings.metrics == started.metrics else "metrics"}
 
 
 async def _answer(worker: Worker, config: str, directory: str, undo: AsyncExitStack) -> None:
@@ -123,8 +123,10 @@ async def _metrics(worker: Worker, settings: Settings, undo: AsyncExitStack) -> 
     return metrics
 
 
-def _told(settings: Settings) -> str:
+def _describe(settings: Settings) -> str:
     nodes = ", ".join(row.name for row in settings.nodes) or "all with a target"
     limits = "slices" if settings.slices else "memory of virtual machines" if settings.vm else "none"
     reserve = "that of the kubelets" if settings.reserved is None else str(settings.reserved)
-    return f"nodes {nodes}, namespace {settings.namespace}, limits {limits}, reserve {reserve}"
+    return (
+        f"nodes {nodes}, namespace {settings.namespace or 'that of the balloons'}, limits {limits}, reserve {reserve}"
+    )

@@ -2,26 +2,26 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the reconciler counts, for Prometheus.
+"""The metrics of the reconciler, for Prometheus.
 
 Of nodes and hosts, as of the last look:
 
     ballast_balloon_target{node,resource,unit}            what pods of the node may request in all
-    ballast_balloon_desired|allocated|actual{...}         the balloon: asked for, granted, real
+    ballast_balloon_desired|allocated|actual{...}         the balloon: requested, allocated, actual
     ballast_balloon_free{...}                             what the scheduler may still place
     ballast_balloon_at_target{node}                       1 or 0
-    ballast_balloon_present{node}                         1 or 0: a balloon pod that its kubelet has taken in
+    ballast_balloon_present{node}                         1 or 0: a balloon pod that its kubelet has admitted
     ballast_balloon_host_room{host,resource,unit}         capacity less the reserve
-    ballast_balloon_host_open{...}                        what its nodes may have promised together
-    ballast_balloon_host_holds{host}                      1 or 0: no more promised than there is
+    ballast_balloon_host_open{...}                        what pods of its nodes may request together
+    ballast_balloon_host_holds{host}                      1 or 0: not overcommitted
 
-Of what it did, since it was started:
+Of its work, since the start:
 
-    ballast_balloon_resizes_total{outcome}                nodes brought to an end, by outcome
+    ballast_balloon_resizes_total{outcome}                resizes that ended, by outcome
     ballast_balloon_api_calls_total                       requests to the API server
     ballast_balloon_errors_total{id}                      failures of the reconciler's own work, by their id
     ballast_balloon_leases_denied_total                   hosts left to another holder of their lease
-    ballast_balloon_last_success_timestamp_seconds        when it last saw everything, and there was nothing left to do
+    ballast_balloon_last_success_timestamp_seconds        when it last saw everything, with nothing left to do
 
 `resource` and `unit` are those of kube-state-metrics: cpu in cores, memory in bytes.
 """
@@ -32,9 +32,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Callable, Optional
 
-from ..amount import Amount, total
-from ..facts import OUTCOMES, STARTING, Fleet, Node
-from ..moves import holds
+from ..cluster.facts import OUTCOMES, STARTING, Fleet, Node
+from ..resize.resize_steps import is_overcommitted
+from ..sizing.resources import Resources, total
 
 _PREFIX = "ballast_balloon"
 _UNITS = (("cpu", "core"), ("memory", "byte"))
@@ -43,15 +43,15 @@ _MILLI = 1000
 
 @dataclass(frozen=True)
 class View:
-    """What the last look found; nothing of it before the first."""
+    """The result of the last look; empty before the first."""
 
     fleet: Fleet = field(default_factory=lambda: Fleet({}))
-    targets: Mapping[str, Amount] = field(default_factory=dict)  # of the nodes that are kept at one
+    targets: Mapping[str, Resources] = field(default_factory=dict)  # of nodes with a target
     reached: frozenset[str] = frozenset()  # of these, the ones at their target
 
     @property
     def hosts(self) -> list[str]:
-        """Those that have a node with a target; sorted."""
+        """Hosts of nodes with a target; sorted."""
         return sorted({self.fleet.nodes[name].host for name in self.targets})
 
 
@@ -70,20 +70,20 @@ class Metrics:
             "When it last saw everything, and there was nothing left to do.",
             registry=self.registry,
         )
-        for outcome in OUTCOMES:  # so that each is there, with 0, before it first happens
+        for outcome in OUTCOMES:  # each is exported as 0 before it first happens
             self._resizes.labels(outcome)
         self.registry.register(_Gauges(view, calls))
 
-    def ended(self, outcome: str) -> None:
+    def count_outcome(self, outcome: str) -> None:
         self._resizes.labels(outcome).inc()
 
-    def failed(self, id: str) -> None:
+    def count_error(self, id: str) -> None:
         self._errors.labels(id).inc()
 
-    def denied(self) -> None:
+    def count_denied(self) -> None:
         self._denied.inc()
 
-    def succeeded(self, now: float) -> None:
+    def note_success(self, now: float) -> None:
         """`now` is in seconds since 1970."""
         self._success.set(now)
 
@@ -92,14 +92,14 @@ class Metrics:
 
 
 class _Gauges:
-    """Read when they are asked for."""
+    """Gauges that are computed at each scrape."""
 
     def __init__(self, view: Callable[[], View], calls: Callable[[], int]) -> None:
         self._view = view
         self._calls = calls
 
     def describe(self) -> Iterable[Any]:
-        """None beforehand: to look now would be too early."""
+        """Empty: nothing has been read at registration."""
         return []
 
     def collect(self) -> Iterable[Any]:
@@ -114,17 +114,17 @@ class _Gauges:
         yield self._flags("at_target", "Whether the node's balloon holds its target.", "node", reached)
         present = {node.name: _is_present(node) for node in nodes}
         yield self._flags("present", "Whether the node has a balloon that its kubelet has taken in.", "node", present)
-        room = {host: view.fleet.room(host) for host in view.hosts}
-        yield self._amounts("host_room", "What the host's nodes may promise together.", "host", dict(room))
+        unreserved = {host: view.fleet.unreserved(host) for host in view.hosts}
+        yield self._amounts("host_room", "What the host's nodes may promise together.", "host", dict(unreserved))
         by_host = view.fleet.by_host
-        promised = {host: total(node.open for node in by_host[host]) for host in view.hosts}
+        promised = {host: total(node.schedulable for node in by_host[host]) for host in view.hosts}
         yield self._amounts("host_open", "What the host's nodes may have promised.", "host", dict(promised))
-        kept = {host: holds(_alone(view.fleet, by_host[host]), host) for host in view.hosts}
+        kept = {host: not is_overcommitted(_alone(view.fleet, by_host[host]), host) for host in view.hosts}
         yield self._flags("host_holds", "Whether the host's nodes promise no more than there is.", "host", kept)
         yield CounterMetricFamily(f"{_PREFIX}_api_calls", "Requests to the API server.", value=self._calls())
 
-    def _amounts(self, name: str, text: str, label: str, values: Mapping[str, Optional[Amount]]) -> Any:
-        """One that is None is left out."""
+    def _amounts(self, name: str, text: str, label: str, values: Mapping[str, Optional[Resources]]) -> Any:
+        """Values of None are left out."""
         from prometheus_client.core import GaugeMetricFamily
 
         family = GaugeMetricFamily(f"{_PREFIX}_{name}", text, labels=[label, "resource", "unit"])
@@ -144,11 +144,11 @@ class _Gauges:
 
 
 def _alone(fleet: Fleet, nodes: Iterable[Node]) -> Fleet:
-    """A host's nodes, without those of the others, which would be gone through for each host."""
+    """A fleet of one host's nodes, so that `is_overcommitted` does not search all nodes for each host."""
     return Fleet({node.name: node for node in nodes}, fleet.capacities, fleet.reserve)
 
 
-def _targets(view: View) -> dict[str, Optional[Amount]]:
+def _targets(view: View) -> dict[str, Optional[Resources]]:
     return dict(sorted(view.targets.items()))
 
 
@@ -156,11 +156,11 @@ def _is_present(node: Node) -> bool:
     return node.balloon is not None and node.balloon.state != STARTING
 
 
-def _size(part: str) -> Callable[[Node], Optional[Amount]]:
+def _size(part: str) -> Callable[[Node], Optional[Resources]]:
     return lambda node: None if node.balloon is None else getattr(node.balloon, part)
 
 
-_OF_NODES: tuple[tuple[str, str, Callable[[Node], Optional[Amount]]], ...] = (
+_OF_NODES: tuple[tuple[str, str, Callable[[Node], Optional[Resources]]], ...] = (
     ("desired", "What the balloon's spec requests.", _size("desired")),
     ("allocated", "What the kubelet has granted the balloon.", _size("allocated")),
     ("actual", "What the container runtime has given the balloon.", _size("actual")),

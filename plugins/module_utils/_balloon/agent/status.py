@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Optional
 
-from ..._core.agent.status import aligned, duration_told, plain
+from ..._core.agent.status import align_rows, format_duration, printable
 from ..report import report
 from .metrics import View
 from .settings import Settings
@@ -20,17 +20,17 @@ Data = dict[str, Any]
 
 @dataclass(frozen=True)
 class NodeNote:
-    """What the reconciler has to say of a node besides what there is to see."""
+    """What the reconciler knows about a node beside the facts of the cluster."""
 
     outcome: str = ""  # of the last attempt, "" before the first
     text: str = ""
-    seconds_left: Optional[float] = None  # until it is tried again; None where nothing stands in the way
+    seconds_left: Optional[float] = None  # until the next attempt; None where no wait is needed
 
 
 @dataclass(frozen=True)
 class Notes:
     nodes: Mapping[str, NodeNote] = field(default_factory=dict)
-    problems: tuple[str, ...] = ()  # what keeps it from its work, or was found wrong with the cluster's objects
+    problems: tuple[str, ...] = ()  # of its own work, or of the cluster's objects
     moving: bool = False
     seconds_since_success: Optional[float] = None
     api_calls: int = 0
@@ -38,21 +38,21 @@ class Notes:
 
 def status_of(settings: Settings, config: str, seconds: float, view: View, notes: Notes) -> Data:
     """JSON data. `seconds` is how long it runs."""
-    told = (
+    fleet_report = (
         report(view.fleet, dict(view.targets), {}, sorted(view.targets)) if view.targets else {"nodes": [], "hosts": []}
     )
     return {
         "config": config,
         "seconds": seconds,
-        "settings": asdict(settings),  # all that is in effect, by which a deployment knows that it came true
+        "settings": asdict(settings),  # those in effect, which a deployment compares with its own
         "moving": notes.moving,
         "seconds_since_success": notes.seconds_since_success,
         "api_calls": notes.api_calls,
         "problems": list(notes.problems),
-        "hosts": told["hosts"],
+        "hosts": fleet_report["hosts"],
         "nodes": [
             {**row, "at_target": row["name"] in view.reached, **asdict(notes.nodes.get(str(row["name"]), NodeNote()))}
-            for row in told["nodes"]
+            for row in fleet_report["nodes"]
         ],
     }
 
@@ -62,25 +62,25 @@ def table(status: Data) -> str:
     nodes, hosts = status["nodes"], status["hosts"]
     reached = sum(1 for row in nodes if row["at_target"])
     since = status["seconds_since_success"]
-    success = "not yet all well" if since is None else f"all well {duration_told(since)} ago"
+    success = "not yet all well" if since is None else f"all well {format_duration(since)} ago"
     head = (
         f"{reached} of {len(nodes)} nodes at target, {'moving' if status['moving'] else 'waiting'}, {success}, "
-        f"{status['api_calls']} API calls, up {duration_told(status['seconds'])}   {status['config']}"
+        f"{status['api_calls']} API calls, up {format_duration(status['seconds'])}   {status['config']}"
     )
-    lines = [plain(head), *(f"problem: {plain(text)}" for text in status["problems"])]
+    lines = [printable(head), *(f"problem: {printable(text)}" for text in status["problems"])]
     if nodes:
         heads = ("NODE", "HOST", "TARGET", "BALLOON", "FREE", "STATE", "NOTE")
-        lines += ["", *aligned([heads, *map(_node, nodes)], numbers=())]
+        lines += ["", *align_rows([heads, *map(_node, nodes)], numbers=())]
     if hosts:
         of_hosts = ("HOST", "ROOM", "PROMISED", "HOLDS")
-        lines += ["", *aligned([of_hosts, *map(_host, hosts)], numbers=())]
+        lines += ["", *align_rows([of_hosts, *map(_host, hosts)], numbers=())]
     return "\n".join(lines) + "\n"
 
 
 def _node(row: Data) -> tuple[str, ...]:
     note = row["outcome"] and row["outcome"] != "done" and f"{row['outcome']}: {row['text']}"
     if row["seconds_left"] is not None:
-        note = f"again in {duration_told(row['seconds_left'])}; {note or ''}"
+        note = f"again in {format_duration(row['seconds_left'])}; {note or ''}"
     state = "at target" if row["at_target"] else row["state"] or "no balloon"
     return (
         row["name"],

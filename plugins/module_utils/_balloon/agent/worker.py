@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The thread in which the reconciler works: with a cluster that it follows, and anew when settings or credentials are others."""
+"""The thread of the reconciler: it follows a cluster, and starts again with new settings or credentials."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from collections.abc import Mapping
 from typing import Optional
 
 from ..._core.agent.log import Log
-from ..._core.errors import BallastError
-from ..._core.host import Host
-from ..._core.kubeapi import Api
-from ..following import backoff
-from ..lease import Leases
-from ..limits import limits_of
-from ..machine import machine_of
+from ..._core.host.host import Host
+from ..._core.kube.client import Api
+from ..._core.kube.informer import backoff
+from ..._core.text.errors import BallastError
+from ..cluster.facts import SIZES
+from ..cluster.lease import Leases
+from ..deployment.objects import namespace_of
+from ..resize.limits import limits_of
+from ..resize.machine import machine_of
 from .access import read_credentials
 from .choice import Known
 from .loop import Counts, Parts, Reconciler, Stopped, Uncounted, WatchfulCluster
@@ -27,35 +29,35 @@ from .status import Notes
 
 
 class Worker:
-    """`run` in a thread of its own; the rest from any."""
+    """`run` has a thread of its own; any thread may call the rest."""
 
     def __init__(self, settings: Settings, host: Host, log: Log) -> None:
         self.counts: Counts = Uncounted()
-        self._wanted = settings
+        self._latest = settings
         self._effective = settings
         self._host = host
         self._log = log
         self._ending = threading.Event()
-        self._stir = threading.Event()  # ends a wait that is not one for the cluster
+        self._stir = threading.Event()  # ends a wait between two connections
         self._cluster: Optional[WatchfulCluster] = None
         self._reconciler: Optional[Reconciler] = None
         self._known: Mapping[str, Known] = {}
-        self._calls = 0  # of those before the present one
+        self._calls = 0  # of earlier reconcilers
         self._trouble = ""
 
     def run(self) -> None:
-        """Until `end`. Raises only what is a fault of ours."""
+        """Run until `end`. Raises nothing but defects of the program."""
         failures = 0
         while not self._ending.is_set():
-            self._effective = self._wanted
+            self._effective = self._latest
             try:
                 self._reconcile(self._effective)
-                failures += 1  # credentials that count no more, which may be renewed
+                failures += 1  # the credentials expired, and may be renewed
             except Stopped:
                 failures = 0
             except BallastError as error:
                 failures += 1
-                self._failed(error)
+                self._note_failure(error)
             self._stir.wait(backoff(failures) if failures else 0)
             self._stir.clear()
 
@@ -64,13 +66,13 @@ class Worker:
         self._wake()
 
     def take(self, settings: Settings) -> None:
-        """Work with these from now on. What is under way is ended first, and so left that nothing is oversold."""
-        self._wanted = settings
+        """Work with these settings from now on. Actions under way end first, and leave no host overcommitted."""
+        self._latest = settings
         self._wake()
 
     @property
     def settings(self) -> Settings:
-        """Those that are in effect."""
+        """The settings in effect."""
         return self._effective
 
     def view(self) -> View:
@@ -88,16 +90,17 @@ class Worker:
 
     def _reconcile(self, settings: Settings) -> None:
         api = Api(self._host, read_credentials(settings, self._host))
+        namespace = settings.namespace or namespace_of(api, SIZES) or SIZES.namespace
         cluster = WatchfulCluster(
             api,
             self._host,
-            namespace=settings.namespace,
+            namespace=namespace,
             reserve=settings.reserved,
             machine=machine_of(settings.request, self._host),
         )
-        cluster.until = lambda: self._ending.is_set() or self._wanted is not settings
+        cluster.until = lambda: self._ending.is_set() or self._latest is not settings
         self._cluster = cluster
-        leases = Leases(api, self._host, namespace=settings.namespace)
+        leases = Leases(api, self._host, namespace=namespace)
         limits = limits_of(settings.request, self._host)
         with cluster:
             parts = Parts(cluster, leases, limits, self._host, self._log, self.counts)
@@ -111,8 +114,8 @@ class Worker:
                 self._known = reconciler.known
                 self._reconciler = None
 
-    def _failed(self, error: BallastError) -> None:
-        self.counts.failed(error.id)
+    def _note_failure(self, error: BallastError) -> None:
+        self.counts.count_error(error.id)
         if error.in_one_line != self._trouble:
             self._trouble = error.in_one_line
             self._log.event("problem", id=error.id, text=self._trouble)

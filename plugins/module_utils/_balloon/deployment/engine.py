@@ -9,21 +9,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..._core.agent.deployment import ABSENT, AgentEngine
-from ..._core.host import Host
+from ..._core.engine.context import Context
 from ..agent.access import read_credentials
 from .installation import INSTALLATION
 from .request import Deployment
 
 if TYPE_CHECKING:
-    # Ansible brings to a node what a module imports, and the program is made of that there. Nothing of it runs in here.
+    # Ansible sends a module's imports to the node, where the program is built from them. Nothing of it runs here.
     from ..agent import main  # noqa: F401
 
 
 class ReconcilerEngine(AgentEngine[Deployment]):
-    def require(self, desired: Deployment, host: Host) -> None:
-        super().require(desired, host)
-        if desired.state != ABSENT:
-            read_credentials(desired.settings, host)
+    def require(self, ctx: Context[Deployment]) -> None:
+        super().require(ctx)
+        if ctx.desired.state != ABSENT:
+            read_credentials(ctx.desired.settings, ctx.host)
 
 
 ENGINE = ReconcilerEngine(INSTALLATION)

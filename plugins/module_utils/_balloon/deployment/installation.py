@@ -2,14 +2,25 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The reconciler on a machine: what of it is the same everywhere."""
+"""The installation of the reconciler on a machine."""
 
 from __future__ import annotations
 
-from ..._core.agent.deployment import Installation
+from collections.abc import Mapping
+from typing import Any
+
+from ..._core.agent.installation import Installation
 from ..._core.agent.running import AgentKind
+from ..._core.service.sandbox import Sandbox
 from ..agent.messages import AGENT
 from ..agent.settings import parse_settings
+
+
+def _sandbox(document: Mapping[str, Any]) -> Sandbox:
+    """It sets limits of slices, and connects to the sockets of virtual machines."""
+    sockets = [str(row["qmp"]) for row in document.get("nodes") or [] if row.get("qmp")]
+    return Sandbox(reads=(str(document["kubeconfig"]), *sorted(sockets)), cgroups=True)
+
 
 INSTALLATION = Installation(
     AGENT,
@@ -20,5 +31,6 @@ INSTALLATION = Installation(
     restart_keys=("metrics",),
     cgroup="ballast-balloon_reconciler",
     after=("network-online.target",),
+    sandbox=_sandbox,
 )
 RUNNING = AgentKind(INSTALLATION)

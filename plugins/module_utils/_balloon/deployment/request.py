@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is asked of the reconciler of a machine: the options, and the file of settings that they make. Pure."""
+"""The requested reconciler of a machine: options, and the file of settings from them. Pure."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..._core.agent.deployment import ABSENT, PRESENT, as_text, without_unset
+from ..._core.agent.deployment import ABSENT, PRESENT
+from ..._core.agent.installation import as_text, without_unset
 from ..agent.settings import Settings, parse_settings
 
-# For a request that is under way when it is to end, and for growth to be put back.
+# To end a request under way, and to revert growth.
 _STOP_SECONDS = 60
 
 _NODE: dict[str, Any] = {
@@ -25,6 +26,7 @@ _RESERVE: dict[str, Any] = {name: {"type": "str", "required": True} for name in 
 _RETRY: dict[str, Any] = {"first": {"type": "str"}, "most": {"type": "str"}}
 _SETTINGS: dict[str, Any] = {
     "kubeconfig": {"type": "path"},
+    "context": {"type": "str"},
     "namespace": {"type": "str"},
     "nodes": {"type": "list", "elements": "dict", "options": _NODE},
     "reserve": {"type": "dict", "options": _RESERVE},
@@ -57,11 +59,11 @@ class Deployment:
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> Deployment:
-        """Every fault of the settings at once, as the reconciler itself would tell them."""
+        """Raises every error of the settings at once, as the reconciler itself reports them."""
         if params["state"] == ABSENT:
             return cls(ABSENT, params["state_dir"], {}, Settings(kubeconfig=""))
         document = without_unset({name: params[name] for name in _SETTINGS})
         settings = parse_settings(as_text(document), name="balloon_reconciler")
-        if settings.nodes:  # their order means nothing: another one is no change
+        if settings.nodes:  # their order has no meaning: a change of it is none
             document["nodes"].sort(key=lambda row: row["name"])
         return cls(PRESENT, params["state_dir"], document, settings)

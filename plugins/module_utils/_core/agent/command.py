@@ -23,7 +23,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
-from ..errors import BallastError, Problems
+from ..host.bounded import read_file
+from ..text.errors import BallastError, HostError, Problems
 from .identity import Agent
 from .place import run_directory
 from .status import show_status
@@ -42,27 +43,27 @@ class Command:
 
     agent: Agent
     about: str
-    check: Callable[[str, str], str]  # answers what is told of a configuration that is in order
+    check: Callable[[str, str], str]  # returns what is reported of a valid configuration
     run: Callable[[str, str], None]
     table: Callable[[dict[str, Any]], str]
 
     def main(self, arguments: Optional[Sequence[str]] = None) -> None:
         """Leaves by SystemExit."""
-        asked = self._parse(arguments)
+        options = self._parse(arguments)
         try:
             directory = run_directory(self.agent, os.environ)
-            if asked.command == "status":
-                show_status(self.agent, directory, self.table, as_json=asked.json)
-            elif asked.command == "check":
-                sys.stdout.write(f"{asked.config}: in order: {self.check(asked.config, directory)}\n")
+            if options.command == "status":
+                show_status(self.agent, directory, self.table, as_json=options.json)
+            elif options.command == "check":
+                sys.stdout.write(f"{options.config}: in order: {self.check(options.config, directory)}\n")
             else:
-                self.run(asked.config, directory)
+                self.run(options.config, directory)
         except BallastError as error:
             sys.stderr.write(f"{error}\n")
             raise SystemExit(error.exit_code) from None
         except KeyboardInterrupt:
             raise SystemExit(130) from None
-        except BrokenPipeError:  # whoever read the table has seen enough
+        except BrokenPipeError:  # the reader of the table has closed it
             sys.stderr.close()
             raise SystemExit(1) from None
         raise SystemExit(0)
@@ -72,30 +73,28 @@ class Command:
         parser.add_argument("command", nargs="?", choices=["check", "status"], help="without one, it runs")
         parser.add_argument("--config", required=True, metavar="FILE", help="the configuration, YAML or JSON")
         parser.add_argument("--json", action="store_true", help="status as JSON")
-        asked = parser.parse_args(arguments)
-        if asked.json and asked.command != "status":
+        options = parser.parse_args(arguments)
+        if options.json and options.command != "status":
             parser.error("--json belongs to status")
-        return asked
+        return options
 
 
 def read_config(agent: Agent, path: str) -> str:
     try:
-        with open(path, "rb") as file:
-            data = file.read(_CONFIG_BYTES + 1)
-        text = data.decode()
+        text = read_file(path, limit=_CONFIG_BYTES).decode()
+    except HostError:
+        raise agent.error("config", path=path, found=f"it has more than {_CONFIG_BYTES} bytes") from None
     except OSError as error:
         raise agent.error("config", path=path, found=error.strerror or "") from None
     except UnicodeDecodeError:
         raise agent.error("config", path=path, found="it is not UTF-8") from None
-    if len(data) > _CONFIG_BYTES:
-        raise agent.error("config", path=path, found=f"it has more than {_CONFIG_BYTES} bytes")
     return text
 
 
-def require_libraries(agent: Agent, wanted: Mapping[str, str]) -> None:
+def require_libraries(agent: Agent, libraries: Mapping[str, str]) -> None:
     """By the name that Python imports, the package of Debian. Every one that is missing at once."""
     problems = []
-    for module, package in wanted.items():
+    for module, package in libraries.items():
         try:
             importlib.import_module(module)
         except ImportError as error:
@@ -117,17 +116,17 @@ def on_signals() -> tuple[asyncio.Event, asyncio.Event]:
 
 
 async def reload_for_ever(
-    agent: Agent, asked: asyncio.Event, config: str, log: Log, take: Callable[[str], Mapping[str, object]]
+    agent: Agent, requested: asyncio.Event, config: str, log: Log, take: Callable[[str], Mapping[str, object]]
 ) -> None:
     """`take` gets the text of the file, and answers what the log is to say; what it refuses changes nothing."""
     while True:
-        await asked.wait()
-        asked.clear()
+        await requested.wait()
+        requested.clear()
         try:
-            told = take(read_config(agent, config))
+            fields = take(read_config(agent, config))
         except BallastError as error:
             problems = error.problems if isinstance(error, Problems) else (error,)
             faults = "; ".join(problem.in_one_line for problem in problems)
             log.event("reload-refused", config=config, error=faults, kept="the settings that were in effect")
             continue
-        log.event("reloaded", config=config, **told)
+        log.event("reloaded", config=config, **fields)

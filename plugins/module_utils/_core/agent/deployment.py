@@ -2,103 +2,27 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A program of ours as a service of a machine: what is installed, in the order of making, and what is asked of it.
-
-/usr/local/bin/ballast-NAME                  the command
-/usr/local/lib/ballast-NAME/                 the program, one file
-/etc/ballast/NAME.json                       its settings; JSON is YAML, and needs no PyYAML
-/run/ballast-NAME/                           its sockets
-/var/log/ballast-NAME/NAME.log               what it tells
-STATE_DIR                                    the record of all this
-"""
+"""Installs a program of the project as a service of a machine, and removes it."""
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Callable, Generic, Protocol, TypeVar
+from collections.abc import Mapping
+from typing import Any, Generic, Protocol, TypeVar
 
-from ..cgroup import CGROUP_KINDS, Limits, cgroup
-from ..engine import Finding, ResourceEngine
-from ..events import Progress
-from ..host import Host
-from ..kinds import BASE_KINDS, Kind, directory, file
-from ..plan import Policy, Resource
-from ..program import PROGRAM_KINDS, program, sources_digest
-from ..service import SERVICE_KINDS, Service, service_pid, supervisor
-from ..shared import SHARED_KINDS, shared_directory
-from .identity import Agent
+from ..engine.context import Context
+from ..engine.engine import Finding, ResourceEngine
+from ..engine.kinds import BASE_KINDS, Kind, directory, file
+from ..engine.plan import Policy, Resource
+from ..engine.shared_directory import SHARED_KINDS, shared_directory
+from ..host.host import Host
+from ..service.cgroup import CGROUP_KINDS, Limits, cgroup
+from ..service.service import Service, supervisor
+from ..service.services import SERVICE_KINDS, service_pid
+from .installation import CONFIG_DIRECTORY, PYTHON, Installation
+from .program import PROGRAM_KINDS, program, sources_digest
+from .running import AgentKind
 
 PRESENT, ABSENT = "present", "absent"
-CONFIG_DIRECTORY = "/etc/ballast"
-PYTHON = "/usr/bin/python3"
-_FIND = "import importlib.util as u, sys; print(*[name for name in sys.argv[1:] if u.find_spec(name) is None])"
-
-
-@dataclass(frozen=True)
-class Installation:
-    """What of a program is the same on every machine."""
-
-    agent: Agent
-    packages: Sequence[str]  # of module_utils, see `program.program`
-    main: str
-    needed: Mapping[str, str]  # by the name that Python imports, the package of Debian
-    parse: Callable[[str, str], object]  # text and name of the file; answers a dataclass, raises what is wrong
-    restart_keys: Sequence[str]  # settings that HUP does not change
-    # With an underscore, which no name of a lab has: systemd nests slices at dashes, and one called as a lab would hold its nodes.
-    cgroup: str
-    after: Sequence[str] = ()  # units of systemd
-    before: Sequence[str] = ()
-
-    @property
-    def kind(self) -> str:
-        return self.agent.short
-
-    @property
-    def group(self) -> str:
-        return self.agent.what
-
-    @property
-    def command(self) -> str:
-        return f"/usr/local/bin/{self.agent.name}"
-
-    @property
-    def library(self) -> str:
-        return f"/usr/local/lib/{self.agent.name}"
-
-    @property
-    def program(self) -> str:
-        return os.path.join(self.library, f"{self.agent.name}.pyz")
-
-    @property
-    def config(self) -> str:
-        return f"{CONFIG_DIRECTORY}/{self.agent.short}.json"
-
-    @property
-    def sockets(self) -> str:
-        return f"/run/{self.agent.name}"
-
-    @property
-    def logs(self) -> str:
-        return f"/var/log/{self.agent.name}"
-
-    @property
-    def log(self) -> str:
-        return f"{self.logs}/{self.agent.short}.log"
-
-    def sv_dir(self, state_dir: str) -> str:
-        return os.path.join(state_dir, "sv")
-
-    def target(self, state_dir: str) -> str:
-        """Of the service's resource."""
-        return os.path.join(self.sv_dir(state_dir), self.agent.name)
-
-    def missing(self, host: Host) -> dict[str, str]:
-        """What Python does not find here: package of Debian by module."""
-        names = host.run([PYTHON, "-I", "-c", _FIND, *self.needed], timeout=30).stdout.split()
-        return {name: self.needed[name] for name in names}
 
 
 class Deployment(Protocol):
@@ -125,8 +49,6 @@ class AgentEngine(ResourceEngine[D], Generic[D]):
     policy = Policy.UNDO
 
     def __init__(self, installation: Installation) -> None:
-        from .running import AgentKind
-
         self.name = installation.agent.short
         self.installation = installation
         self.running = AgentKind(installation)
@@ -139,7 +61,8 @@ class AgentEngine(ResourceEngine[D], Generic[D]):
             installation.kind: self.running,
         }
 
-    def resources(self, desired: D) -> list[Resource]:
+    def wanted(self, ctx: Context[D]) -> list[Resource]:
+        desired = ctx.desired
         if desired.state == ABSENT:
             return []
         it, group = self.installation, self.installation.group
@@ -159,24 +82,24 @@ class AgentEngine(ResourceEngine[D], Generic[D]):
             self.running.resource(it.target(desired.state_dir), desired.document, self._service(desired)),
         ]
 
-    def require(self, desired: D, host: Host) -> None:
-        missing = {} if desired.state == ABSENT else self.installation.missing(host)
+    def require(self, ctx: Context[D]) -> None:
+        missing = {} if ctx.desired.state == ABSENT else self.installation.missing(ctx.host)
         if missing:
             modules, packages = ", ".join(missing), " ".join(missing.values())
             raise self.installation.agent.error("deploy-packages", modules=modules, packages=packages)
 
-    def verify(self, desired: D, host: Host, progress: Progress) -> list[Finding]:
-        return [] if desired.state == ABSENT else self.running.finding(host, progress)
+    def verify(self, ctx: Context[D]) -> list[Finding]:
+        return [] if ctx.desired.state == ABSENT else self.running.finding(ctx.host, ctx.progress)
 
-    def report(self, desired: D, host: Host) -> dict[str, object]:
-        return self.reported(host, desired.state_dir)
+    def report(self, ctx: Context[D]) -> dict[str, object]:
+        return self.describe(ctx.host, ctx.desired.state_dir)
 
     def read(self, host: Host, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """What the `_info` twin returns."""
         missing = list(self.installation.missing(host).values())
-        return {**self.reported(host, params["state_dir"]), "missing_packages": missing}
+        return {**self.describe(host, params["state_dir"]), "missing_packages": missing}
 
-    def reported(self, host: Host, state_dir: str) -> dict[str, object]:
+    def describe(self, host: Host, state_dir: str) -> dict[str, object]:
         it = self.installation
         target = it.target(state_dir)
         pid = service_pid(host, target) if host.stat(target) else None
@@ -200,15 +123,5 @@ class AgentEngine(ResourceEngine[D], Generic[D]):
             before=tuple(it.before),
             reloads=True,
             stop_seconds=desired.stop_seconds,
+            sandbox=it.sandbox_for(desired.document),
         )
-
-
-def as_text(document: Mapping[str, Any]) -> str:
-    return json.dumps(document, indent=2) + "\n"
-
-
-def without_unset(value: Any) -> Any:
-    """Options less those that were left out: the defaults are the program's."""
-    if isinstance(value, Mapping):
-        return {name: without_unset(part) for name, part in value.items() if part is not None}
-    return [without_unset(part) for part in value] if isinstance(value, list) else value

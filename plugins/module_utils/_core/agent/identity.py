@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..errors import BallastError, HostError, Message, Messages, PeerError, UserError
+from ..text.errors import BallastError, HostError, Message, Messages, PeerError, UserError
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,12 @@ class Agent:
 
 def program_rows(ids: str, *, name: str, what: str, role: str) -> list[Message]:
     """Of settings, of the place on the machine, of the service. `role` is the one that installs it."""
-    mend = f"mend the file; `{name} check --config FILE` says whether it is in order"
+    fix = f"fix the file; `{name} check --config FILE` checks it"
     rows = [
-        (UserError, "shape", "{path} is no mapping of settings", mend),
+        (UserError, "shape", "{path} is no mapping of settings", fix),
         (UserError, "key", "{path}: there is no setting {key}; there are {allowed}", "{hint}"),
         (UserError, "missing", "{path} is not set, and has no default", "set it to {wanted}"),
-        (UserError, "value", "{path}: {value} is not {wanted}", mend),
+        (UserError, "value", "{path}: {value} is not {wanted}", fix),
         (
             UserError,
             "duration",

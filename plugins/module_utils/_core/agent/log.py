@@ -12,11 +12,12 @@ import sys
 from datetime import datetime, timezone
 from typing import Optional, TextIO
 
-from ..errors import shorten
+from ..text.errors import shorten
+from ..text.redaction import redact_json
+from .log_file import bound_output
 
 # What a reader of key=value takes for one word.
 _WORD = re.compile(r"[A-Za-z0-9_.,:;/@%+*()\[\]<>~#-]+", re.ASCII)
-_USER_IN_URL = re.compile(r"://[^/@\s]+@")
 
 
 class Log:
@@ -28,16 +29,19 @@ class Log:
     def event(self, name: str, **fields: object) -> None:
         """Fields that are "" or None are left out."""
         now = datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        told = [f"{key}={_shown(value)}" for key, value in fields.items() if value not in ("", None)]
+        texts = {key: str(value) for key, value in fields.items() if value not in ("", None)}
+        pairs = [f"{key}={_show(text)}" for key, text in redact_json(texts).items()]
         stream = self._stream or sys.stderr
+        if self._stream is None:
+            bound_output()
         try:
-            stream.write(" ".join([now, name, *told]) + "\n")
+            stream.write(" ".join([now, name, *pairs]) + "\n")
             stream.flush()
         except (OSError, ValueError):
             return  # nobody reads any more; the work goes on
 
 
-def _shown(value: object) -> str:
+def _show(text: str) -> str:
     """A word as it is, other text as JSON: neither a line's end nor what a terminal obeys comes from outside."""
-    text = shorten(_USER_IN_URL.sub("://***@", str(value)), limit=1000)
+    text = shorten(text, limit=1000)
     return text if _WORD.fullmatch(text) else json.dumps(text)

@@ -17,14 +17,18 @@ import fcntl
 import os
 import socket
 import stat
+import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from ..errors import BallastError, Problems
+from ..host.directories import make_directory
+from ..host.safe_path import open_own
+from ..text.errors import BallastError, Problems
 from .identity import Agent
 
 BACKLOG = 1024  # the kernel holds it to net.core.somaxconn
 _OTHERS = 0o077
+_CREDENTIALS = struct.Struct("iII")  # struct ucred, unix(7)
 
 
 def run_directory(agent: Agent, environment: Mapping[str, str]) -> str:
@@ -54,11 +58,10 @@ def check_places(agent: Agent, directory: str, sockets: Sequence[str] = ()) -> N
 
 def make_directories(agent: Agent, directory: str, sockets: Sequence[str] = ()) -> None:
     for path in _directories(directory, sockets):
-        try:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            os.mkdir(path, 0o700)
-        except FileExistsError:
+        if os.path.lexists(path):  # check_places has looked at it
             continue
+        try:
+            make_directory(path, 0o700)
         except OSError as error:
             raise agent.error("directory", path=path, found=error.strerror or "") from None
 
@@ -67,7 +70,7 @@ def make_directories(agent: Agent, directory: str, sockets: Sequence[str] = ()) 
 def host_lock(agent: Agent, directory: str) -> Iterator[None]:
     """HostError where another process has it. The kernel takes it back when this one ends, however it ends."""
     path = os.path.join(directory, "lock")
-    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    file = open_own(path, os.O_RDWR, 0o600)
     try:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -98,10 +101,17 @@ def listen(agent: Agent, path: str) -> socket.socket:
     return listening
 
 
+def peer_user(connection: socket.socket) -> int:
+    """The user of the process at the other end of a unix socket, as it was when that connected."""
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    _pid, user, _group = _CREDENTIALS.unpack(credentials)
+    return int(user)
+
+
 def unlink_own(sockets: Iterable[socket.socket]) -> None:
     """Before they are closed."""
-    for one in sockets:
-        path = one.getsockname()
+    for listener in sockets:
+        path = listener.getsockname()
         try:
             os.unlink(path)
         except OSError:
@@ -127,18 +137,18 @@ def _clear(agent: Agent, path: str) -> None:
 
 def _directory_problems(agent: Agent, path: str) -> Iterator[BallastError]:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except FileNotFoundError:
         return  # it is made, 0700
     except OSError as error:
         yield agent.error("directory", path=path, found=error.strerror or "")
         return
-    if not stat.S_ISDIR(found.st_mode):
+    if not stat.S_ISDIR(status.st_mode):
         yield agent.error("directory", path=path, found="it is no directory")
-    elif found.st_uid != os.geteuid():
-        yield agent.error("directory-owner", path=path, user=os.geteuid(), found=f"user {found.st_uid}")
-    elif found.st_mode & _OTHERS:
-        yield agent.error("directory-open", path=path, found=f"mode {stat.S_IMODE(found.st_mode):04o}")
+    elif status.st_uid != os.geteuid():
+        yield agent.error("directory-owner", path=path, user=os.geteuid(), found=f"user {status.st_uid}")
+    elif status.st_mode & _OTHERS:
+        yield agent.error("directory-open", path=path, found=f"mode {stat.S_IMODE(status.st_mode):04o}")
 
 
 def _directories(directory: str, sockets: Sequence[str]) -> list[str]:

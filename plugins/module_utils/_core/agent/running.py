@@ -4,8 +4,8 @@
 
 """A running program as one resource: its file of settings and its service, which hold only together.
 
-Most settings are told to the running one (HUP). A change of the others (`restart_keys`), of the program or of the service
-starts it anew. Either is over when the program says that it works with these settings.
+The running program reads most settings again (HUP). A change of the others (`restart_keys`), of the program or of the service
+restarts it. Either is over when the program says that it works with these settings.
 """
 
 from __future__ import annotations
@@ -15,15 +15,18 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Optional, Union
 
-from ..engine import Finding
-from ..errors import BallastError, PeerError, last_lines
-from ..events import NullSink, Progress
-from ..host import Host
-from ..kinds import fields
-from ..plan import ABSENT, Resource, Value
-from ..service import SERVICE_KINDS, Service, reload_service
-from ..wait import Pending, Ready, wait
-from .deployment import Installation, as_text
+from ..engine.context import Context
+from ..engine.engine import Finding
+from ..engine.events import Progress
+from ..engine.kinds import fields
+from ..engine.plan import ABSENT, Resource, Value
+from ..engine.wait import Pending, Ready, wait, wait_until
+from ..host.host import LOG_LIMIT, Host
+from ..service.service import Service
+from ..service.services import SERVICE_KINDS, reload_service
+from ..text.errors import BallastError, PeerError, last_lines
+from ..text.json_text import parse_object
+from .installation import Installation, as_text
 from .place import control_path
 
 _MODE = 0o600
@@ -42,62 +45,54 @@ class AgentKind:
     def __init__(self, installation: Installation) -> None:
         self._it = installation
 
-    def resource(self, target: str, document: Mapping[str, Any], wanted: Service) -> Resource:
-        value: Value = {"settings": document, "service": wanted.as_value(), "in_effect": True}
-        return Resource(self._it.kind, target, value, title=f"service {wanted.name}", group=self._it.group)
+    def resource(self, target: str, document: Mapping[str, Any], service: Service) -> Resource:
+        value: Value = {"settings": document, "service": service.as_value(), "in_effect": True}
+        return Resource(self._it.kind, target, value, title=f"service {service.name}", group=self._it.group)
 
-    def read(self, host: Host, target: str) -> Value:
-        service, document = _SERVICE.read(host, target), self.document(host)
-        if service == ABSENT and document is None and host.stat(self._it.config) is None:
+    def read(self, ctx: Context[Any], target: str) -> Value:
+        service, document = _SERVICE.read(ctx, target), self.document(ctx.host)
+        if service == ABSENT and document is None and ctx.host.stat(self._it.config) is None:
             return ABSENT
         running = service != ABSENT and bool(fields(service)["running"])
-        effective = document is not None and running and self.in_effect(host)
+        effective = document is not None and running and self.in_effect(ctx.host)
         return {"settings": document, "service": service, "in_effect": effective}
 
-    def write(self, host: Host, target: str, after: Value, before: Value) -> None:
-        wanted = fields(after)
-        if wanted["service"] == ABSENT:
-            _SERVICE.remove(host, target, ABSENT)
-        self._write_file(host, wanted["settings"])
-        if wanted["service"] != ABSENT:
-            self._bring_into_effect(host, target, wanted, ABSENT if before == ABSENT else fields(before)["service"])
+    def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
+        value = fields(after)
+        if value["service"] == ABSENT:
+            _SERVICE.remove(ctx, target, ABSENT)
+        self._write_file(ctx.host, value["settings"])
+        if value["service"] != ABSENT:
+            self._bring_into_effect(ctx, target, value, ABSENT if before == ABSENT else fields(before)["service"])
 
-    def remove(self, host: Host, target: str, before: Value) -> None:
-        _SERVICE.remove(host, target, ABSENT)
-        host.remove(self._it.config)
+    def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
+        _SERVICE.remove(ctx, target, ABSENT)
+        ctx.host.remove(self._it.config)
 
     def status(self, host: Host) -> Optional[dict[str, Any]]:
         """What the running program says of itself; None where none answers."""
         # Asked as its command `status` asks: to start that takes a hundred times as long, and each run asks three times.
-        told = host.hear(control_path(self._it.sockets), timeout=_STATUS_SECONDS)
-        try:
-            found = None if told is None else json.loads(told)
-        except (ValueError, RecursionError):
-            return None
-        return found if isinstance(found, dict) else None
+        answer = host.read_socket(control_path(self._it.sockets), timeout=_STATUS_SECONDS)
+        return parse_object(answer)
 
     def running_settings(self, host: Host) -> Optional[Settings]:
         """Those that the running program works with; None where none answers."""
-        found = (self.status(host) or {}).get("settings")
-        return found if isinstance(found, dict) else None
+        settings = (self.status(host) or {}).get("settings")
+        return settings if isinstance(settings, dict) else None
 
     def file_settings(self, host: Host) -> Settings:
         """Those that a program takes from the file; raises what is wrong with it."""
         data = host.read(self._it.config) or b""
         made: Any = self._it.parse(data.decode(errors="replace"), self._it.config)
-        found: Settings = json.loads(json.dumps(asdict(made)))
-        return found
+        settings: Settings = json.loads(json.dumps(asdict(made)))
+        return settings
 
     def document(self, host: Host) -> Optional[dict[str, Any]]:
-        """The content of the file; None where it is none of ours, or others may read it."""
-        found = host.stat(self._it.config)
-        if found is None or found.kind != "file" or found.mode != _MODE:
+        """The content of the file; None where the file is not ours, or others may read it."""
+        stat = host.stat(self._it.config)
+        if stat is None or stat.kind != "file" or stat.mode != _MODE:
             return None
-        try:
-            document = json.loads(host.read(self._it.config) or b"")
-        except ValueError:
-            return None
-        return document if isinstance(document, dict) else None
+        return parse_object(host.read(self._it.config))
 
     def in_effect(self, host: Host) -> bool:
         try:
@@ -113,24 +108,23 @@ class AgentKind:
             return [Finding(error.id, self._it.agent.name, error.in_one_line, error.remedy)]
         return []
 
-    def wait_until_in_effect(self, host: Host, progress: Optional[Progress] = None) -> None:
-        wanted = self.file_settings(host)
+    def wait_until_in_effect(self, host: Host, progress: Progress) -> None:
+        configured = self.file_settings(host)
 
         def probe() -> Union[Ready[None], Pending]:
-            found = self.running_settings(host)
-            if found == wanted:
+            running = self.running_settings(host)
+            if running == configured:
                 return Ready(None)
-            return Pending("it does not answer" if found is None else "it works with other settings")
+            return Pending("it does not answer" if running is None else "it works with other settings")
 
         it = self._it
-        said = progress or Progress(NullSink(), feature=it.agent.short)
         try:
-            wait(host, said, it.agent.name, probe, deadline_seconds=_EFFECT_SECONDS, interval=0.2)
+            wait(host, progress, it.agent.name, probe, deadline_seconds=_EFFECT_SECONDS, interval=0.2)
         except PeerError as error:
-            log = last_lines((host.read(it.log) or b"").decode(errors="replace"), limit=_SHOWN_LINES)
+            log = last_lines((host.read_end(it.log, LOG_LIMIT) or b"").decode(errors="replace"), limit=_SHOWN_LINES)
             shown = {"path": it.config, "seconds": _EFFECT_SECONDS, "log": it.log}
-            found = "\n".join([error.found, log] if log else [error.found])
-            raise it.agent.error("deploy-settings", found=found, **shown) from error
+            reason = "\n".join([error.found, log] if log else [error.found])
+            raise it.agent.error("deploy-settings", found=reason, **shown) from error
 
     def _write_file(self, host: Host, document: Value) -> None:
         if document is None:
@@ -138,26 +132,24 @@ class AgentKind:
         elif self.document(host) != document:
             host.write(self._it.config, as_text(fields(document)).encode(), mode=_MODE)
 
-    def _bring_into_effect(self, host: Host, target: str, wanted: Mapping[str, Value], before: Value) -> None:
-        if before == wanted["service"] and not self._starts_anew(host):
-            reload_service(host, target)
+    def _bring_into_effect(self, ctx: Context[Any], target: str, value: Mapping[str, Value], before: Value) -> None:
+        if before == value["service"] and not self._must_restart(ctx.host):
+            reload_service(ctx.host, target)
         else:
-            # What was there is not told, so that one which is defined as it should be is started anew too.
+            # ABSENT as the value before: a service whose definition is unchanged is restarted too.
             known = before if before != ABSENT and not fields(before)["running"] else ABSENT
-            _SERVICE.write(host, target, wanted["service"], known)
-        if wanted["in_effect"]:
-            self.wait_until_in_effect(host)
+            _SERVICE.write(ctx, target, value["service"], known)
+        if value["in_effect"]:
+            self.wait_until_in_effect(ctx.host, ctx.progress)
 
-    def _starts_anew(self, host: Host) -> bool:
+    def _must_restart(self, host: Host) -> bool:
         """Whether a reload would not do. One that runs and does not answer is of no use to anybody, but that of a busy host
         has work under way, which a new start would break off: it gets its time."""
-        deadline = host.monotonic() + _EFFECT_SECONDS
-        running = self.running_settings(host)
-        while running is None and host.monotonic() < deadline:
-            host.sleep(_ASK_AGAIN_SECONDS)
-            running = self.running_settings(host)
+        running = wait_until(
+            host, lambda: self.running_settings(host), seconds=_EFFECT_SECONDS, interval=_ASK_AGAIN_SECONDS
+        )
         if running is None:
             return True
-        wanted = self.file_settings(host)
-        of_another_version = running.keys() != wanted.keys()
-        return of_another_version or any(running[key] != wanted[key] for key in self._it.restart_keys)
+        configured = self.file_settings(host)
+        of_another_version = running.keys() != configured.keys()
+        return of_another_version or any(running[key] != configured[key] for key in self._it.restart_keys)

@@ -7,14 +7,19 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Callable
 
-from ..local import heard
+from ..host.bounded import read_socket
+from ..host.host import READ_LIMIT
+from ..text.errors import HostError
+from ..text.json_text import parse_json
+from ..text.redaction import redact_json
 from .identity import Agent
-from .place import control_path
+from .place import control_path, peer_user
 
 if TYPE_CHECKING:
     import asyncio
@@ -39,11 +44,11 @@ def ask(agent: Agent, directory: str) -> dict[str, Any]:
     """What the program says whose control socket is in `directory`."""
     path = control_path(directory)
     try:
-        answer: dict[str, Any] = json.loads(heard(path, timeout=_TIMEOUT_SECONDS))
+        answer: dict[str, Any] = parse_json(read_socket(path, timeout=_TIMEOUT_SECONDS, limit=READ_LIMIT))
         return answer
-    except (OSError, ValueError) as error:
-        found = getattr(error, "strerror", None) or str(error)
-        raise agent.error("not-running", path=path, found=found) from None
+    except (OSError, ValueError, HostError) as error:
+        reason = getattr(error, "strerror", None) or getattr(error, "text", None) or str(error)
+        raise agent.error("not-running", path=path, found=reason) from None
 
 
 async def answer_status(status: dict[str, Any], writer: asyncio.StreamWriter) -> None:
@@ -51,7 +56,9 @@ async def answer_status(status: dict[str, Any], writer: asyncio.StreamWriter) ->
     import asyncio  # of the program that runs: who asks needs none
 
     try:
-        writer.write(json.dumps(status).encode())
+        if peer_user(writer.get_extra_info("socket")) not in (0, os.geteuid()):
+            return  # somebody opened the socket to others since
+        writer.write(json.dumps(redact_json(status)).encode())
         await asyncio.wait_for(writer.drain(), _TIMEOUT_SECONDS)
     except (OSError, asyncio.TimeoutError):
         pass
@@ -59,9 +66,9 @@ async def answer_status(status: dict[str, Any], writer: asyncio.StreamWriter) ->
         writer.close()
 
 
-def aligned(rows: Sequence[Sequence[str]], *, numbers: Collection[int]) -> Iterable[str]:
+def align_rows(rows: Sequence[Sequence[str]], *, numbers: Collection[int]) -> Iterable[str]:
     """The lines of a table; `numbers` are the columns that end on one line."""
-    cells = [[plain(cell)[:_LIMIT] for cell in row] for row in rows]
+    cells = [[printable(cell)[:_LIMIT] for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
     for row in cells:
         placed = [
@@ -71,12 +78,12 @@ def aligned(rows: Sequence[Sequence[str]], *, numbers: Collection[int]) -> Itera
         yield "  ".join(placed).rstrip()
 
 
-def plain(text: str) -> str:
+def printable(text: str) -> str:
     """A terminal would obey what somebody wrote into a name."""
     return "".join(sign if sign.isprintable() else "?" for sign in text)
 
 
-def duration_told(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"

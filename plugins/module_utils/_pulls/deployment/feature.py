@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
-from ..._core.feature import Feature
+from ..._core.engine.feature import Feature, from_options
 from .engine import ENGINE
 from .request import REQUIRED_IF, SPEC, Deployment
 
-FEATURE = Feature("pull-proxy", spec=SPEC, desired=Deployment.from_params, engine=ENGINE, required_if=REQUIRED_IF)
+FEATURE = Feature(
+    "pull-proxy", spec=SPEC, desired=from_options(Deployment.from_params), engine=ENGINE, required_if=REQUIRED_IF
+)

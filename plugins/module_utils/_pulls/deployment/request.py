@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is asked of the pull proxy of a host: the options, and the file of settings that they make. Pure."""
+"""The request for a host's pull proxy: the options, and the file of settings written from them. Pure."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..._core.agent.deployment import ABSENT, PRESENT, as_text, without_unset
+from ..._core.agent.deployment import ABSENT, PRESENT
+from ..._core.agent.installation import as_text, without_unset
 from ..proxy.settings import Settings, parse_settings
 
-# Longer than the default of `drain`, so that a change of that needs no other service, and so no start anew.
+# Longer than the default of `drain`, so that most changes of it leave the service as it is and need no restart.
 _STOP_SECONDS = 60
 _AFTER_DRAIN_SECONDS = 15
 
@@ -54,7 +55,7 @@ REQUIRED_IF = [("state", PRESENT, ("listeners", "max_in_flight"))]
 
 @dataclass(frozen=True)
 class Deployment:
-    """`document` is the content of the file of settings, `settings` what the proxy makes of it; neither for ABSENT."""
+    """`document` is the content of the file of settings, `settings` its parsed form; both are empty for ABSENT."""
 
     state: str
     state_dir: str
@@ -63,12 +64,12 @@ class Deployment:
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> Deployment:
-        """Every fault of the settings at once, as the proxy itself would tell them."""
+        """Raises all errors of the settings at once, worded as by the proxy itself."""
         if params["state"] == ABSENT:
             return cls(ABSENT, params["state_dir"], {}, Settings(listeners=(), max_in_flight=0))
         document = without_unset({name: params[name] for name in SETTINGS})
         parse_settings(as_text(document), name="image_pull_proxy")
-        # Their order means nothing: another one is no change, for which a proxy would be started anew.
+        # Their order has no meaning: another order must not restart the proxy.
         document["listeners"].sort(key=lambda row: row["socket"])
         settings = parse_settings(as_text(document), name="image_pull_proxy")
         return cls(PRESENT, params["state_dir"], document, settings)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""containerd's limits: found as it runs, set where its version has them, proven by its own reading of its files."""
+"""containerd's limits: read from the running containerd, set in the table of its version, verified by `containerd config dump`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Optional, Union
 
-from ..._core.daemon import command_line, daemon_pid, flag_value, restart_daemon
-from ..._core.errors import BallastError, CommandFailed, HostError, PeerError, Unavailable, last_lines
-from ..._core.events import Progress
-from ..._core.host import Host
-from ..._core.kinds import fields
-from ..._core.plan import ABSENT, Resource, Value
-from ..._core.wait import Pending, Ready, wait
+from ..._core.engine.context import Context
+from ..._core.engine.kinds import fields
+from ..._core.engine.plan import ABSENT, Resource, Value
+from ..._core.host.host import Host, ProcessId
+from ..._core.host.processes import program, read_command
+from ..._core.service.daemon import daemon_process, flag_value
+from ..._core.text.errors import BallastError, CommandFailed, HostError, Unavailable, last_lines
+from .containerd_files import read_files, replacing_import, source_of
 from .containerd_tables import (
     CRI_IMAGES,
     CRI_V2,
@@ -27,13 +28,26 @@ from .containerd_tables import (
     Place,
     Version,
     check_keys,
+    choose_place,
     drop_in_text,
     parse_version,
-    place,
 )
-from .drop_in import HEADING, DropInKind, drop_in
+from .drop_in import HEADING, DropInKind, drop_in, restart_until_healthy
 from .messages import MESSAGES
-from .toml import PENDING, Scalar, Tables, head_imports, head_version, number, quoted, tables, with_number
+from .model import CONTAINERD, ImagePullsRequest
+from .runtime import runtime_service
+from .toml import (
+    PENDING,
+    Scalar,
+    Tables,
+    head_imports,
+    head_strings,
+    head_version,
+    parse_tables,
+    quote,
+    read_number,
+    set_number,
+)
 
 CONFIG_PATH = "/etc/containerd/config.toml"
 FILE_NAME = "90-ballast-image-pulls.toml"
@@ -41,41 +55,57 @@ _PROPOSED = "/etc/containerd/conf.d/*.toml"
 _PROGRAM = "containerd"
 _TIMEOUT = 30
 _PLUGINS = (("io.containerd.grpc.v1", "cri"), ("io.containerd.cri.v1", "images"), ("io.containerd.cri.v1", "runtime"))
+_CRI_NAMES = {"cri", *(f"{kind}.{name}" for kind, name in _PLUGINS)}
 _GRPC = ("plugins.io.containerd.server.v1.grpc", "grpc")  # from config version 4, and before
 
 
 @dataclass(frozen=True)
 class Containerd:
-    """As it runs."""
+    """A running containerd."""
 
-    pid: int
-    program: str
+    process: ProcessId
+    directory: str  # of its program
     config_path: str
     version: Version
+    address: str = ""  # of its command, which wins over that of its file
 
 
 def find_containerd(host: Host, service: str, config_path: str) -> Containerd:
-    """`config_path` "" is the one that it is started with. HostError where it does not run."""
-    pid = daemon_pid(host, service)
-    argv = [] if pid is None else command_line(host, pid)
-    if pid is None or not argv or os.path.basename(argv[0]) != _PROGRAM:  # or still the script that starts it
+    """If `config_path` is "", that of its command line is used. HostError if it does not run."""
+    running = daemon_process(host, service)
+    if running is None or program(running) != _PROGRAM:  # or the script that will start it
         raise MESSAGES.error("pulls-node-service", option="runtime_service", service=service, what=_PROGRAM)
-    program = f"/proc/{pid}/exe"  # also after an update of the package, until it is started anew
-    told = flag_value(argv, "--config") or flag_value(argv, "-c") or ""
-    printed = host.run([program, "--version"], timeout=_TIMEOUT).stdout
+    argv = read_command(host, running.id)
+    config_flag = flag_value(argv, "--config") or flag_value(argv, "-c") or ""
+    # Ask the running program: after an update of the package, the file on disk is a different one until a restart.
+    printed = host.run_program(running.id, ["--version"], timeout=_TIMEOUT).stdout
     version = parse_version(printed)
     if version is None:
         raise MESSAGES.error("pulls-node-runtime-version", found=printed.strip(), version="of unknown version")
-    return Containerd(pid, program, config_path or told or CONFIG_PATH, version)
+    address = flag_value(argv, "--address") or flag_value(argv, "-a") or ""
+    path = config_path or config_flag or CONFIG_PATH
+    return Containerd(running.id, os.path.dirname(running.exe), path, version, address)
 
 
 def dump(host: Host, containerd: Containerd) -> Tables:
-    """What its files say together, by its own reading."""
-    argv = [containerd.program, "--config", containerd.config_path, "config", "dump"]
-    return tables(host.run(argv, timeout=_TIMEOUT).stdout)
+    """All its files merged, as containerd itself reads them."""
+    return parse_tables(_dump_text(host, containerd))
 
 
-def main_text(host: Host, containerd: Containerd) -> str:
+def dump_with_cri(host: Host, containerd: Containerd) -> Tables:
+    """As `dump`. HostError if its CRI plugin is disabled, as in the containerd that Docker's packages install."""
+    text = _dump_text(host, containerd)
+    if set(head_strings(text, "disabled_plugins") or []) & _CRI_NAMES:
+        raise MESSAGES.error("pulls-node-cri-disabled", path=containerd.config_path)
+    return parse_tables(text)
+
+
+def _dump_text(host: Host, containerd: Containerd) -> str:
+    arguments = ["--config", containerd.config_path, "config", "dump"]
+    return host.run_program(containerd.process, arguments, timeout=_TIMEOUT).stdout
+
+
+def read_main_file(host: Host, containerd: Containerd) -> str:
     data = host.read(containerd.config_path)
     if data is None:
         hint = f"make it: containerd config default > {containerd.config_path}"
@@ -83,28 +113,31 @@ def main_text(host: Host, containerd: Containerd) -> str:
     return data.decode(errors="surrogateescape")
 
 
-def containerd_place(host: Host, containerd: Containerd, config: Tables, recorded: Optional[str]) -> Place:
-    """`config` is its dump, `recorded` the path of the drop-in that is there of an earlier run."""
-    text = main_text(host, containerd)
+def find_place(host: Host, containerd: Containerd, config: Tables, recorded: Optional[str]) -> Place:
+    """`config` is its dump, `recorded` the path of an earlier run's drop-in."""
+    text = read_main_file(host, containerd)
     version = head_version(text)
     if version < 2:
         raise _config_error(
             containerd.config_path, "it is of version 1", "bring it to version 2: containerd config migrate"
         )
-    found = tables((host.read(recorded) or b"").decode(errors="replace")) if recorded else {}
-    ours: Mapping[str, Scalar] = {**found.get(CRI_IMAGES, {}), **found.get(CRI_V2, {})}
-    return place(containerd.version, version, config, ours=ours)
+    drop_in_tables = parse_tables((host.read(recorded) or b"").decode(errors="replace")) if recorded else {}
+    ours: Mapping[str, Scalar] = {**drop_in_tables.get(CRI_IMAGES, {}), **drop_in_tables.get(CRI_V2, {})}
+    return choose_place(containerd.version, version, config, ours=ours)
 
 
 def containerd_resource(
     host: Host, containerd: Containerd, settings: Mapping[str, int], recorded: Optional[str]
 ) -> Resource:
-    """What should be for these limits. UserError or HostError where they cannot be set here."""
+    """The resource for these limits. UserError or HostError if they cannot be set here."""
     require_ctr(host, containerd)
-    where = containerd_place(host, containerd, dump(host, containerd), recorded)
-    check_keys(settings, containerd.version, where)
-    if where.in_main_file:
-        _number(containerd.config_path, main_text(host, containerd))
+    place = find_place(host, containerd, dump_with_cri(host, containerd), recorded)
+    check_keys(settings, containerd.version, place)
+    if place.in_main_file:
+        replacing = replacing_import(read_files(host, containerd.config_path, containerd.version))
+        if replacing:
+            raise MESSAGES.error("pulls-node-import", path=replacing, main=containerd.config_path)
+        _number(containerd.config_path, read_main_file(host, containerd))
         return Resource(
             kind="containerd-number",
             target=containerd.config_path,
@@ -112,12 +145,12 @@ def containerd_resource(
             title=f"{DOWNLOADS} of {containerd.config_path}",
             group="image pulls",
         )
-    path = drop_in_path(main_text(host, containerd), containerd.config_path)
-    return drop_in("containerd-drop-in", path, drop_in_text(where, settings), title=f"containerd's drop-in {path}")
+    path = drop_in_path(read_main_file(host, containerd), containerd.config_path)
+    return drop_in("containerd-drop-in", path, drop_in_text(place, settings), title=f"containerd's drop-in {path}")
 
 
 def drop_in_path(main: str, config_path: str) -> str:
-    """Where a file of ours is imported. HostError where it is nowhere, which names what to add."""
+    """The path of our drop-in in a directory that containerd imports. HostError, which names the line to add, if there is none."""
     imports = head_imports(main)
     if imports is None:
         raise _config_error(
@@ -127,153 +160,143 @@ def drop_in_path(main: str, config_path: str) -> str:
         directory, name = os.path.split(os.path.normpath(os.path.join(os.path.dirname(config_path), pattern)))
         if fnmatch.fnmatchcase(FILE_NAME, name) and name != FILE_NAME and not set("*?[") & set(directory):
             return os.path.join(directory, FILE_NAME)
-    line = f"imports = [{', '.join(quoted(one) for one in [*imports, _PROPOSED])}]"
+    line = f"imports = [{', '.join(quote(pattern) for pattern in [*imports, _PROPOSED])}]"
     raise _config_error(config_path, "it imports no directory of drop-ins", f"add above its first table: {line}")
 
 
 def require_ctr(host: Host, containerd: Containerd) -> str:
-    """The path of ctr: the one beside containerd."""
-    beside = os.path.join(os.path.dirname(host.readlink(containerd.program) or "/usr/bin/containerd"), "ctr")
-    found = beside if host.stat(beside) is not None else host.which("ctr")
-    if found is None:
+    """The path of ctr, preferably the one in containerd's directory."""
+    beside = os.path.join(containerd.directory, "ctr")
+    path = beside if host.stat(beside) is not None else host.which("ctr")
+    if path is None:
         raise Unavailable("ctr")
-    return found
+    return path
 
 
-class _Proof:
-    """What both shapes have in common."""
+def _find(ctx: Context[ImagePullsRequest], service: str = "") -> Containerd:
+    layout = ctx.desired.layout
+    service = service or runtime_service(ctx.host, layout, CONTAINERD)
+    return find_containerd(ctx.host, service, layout.runtime_config)
 
-    def __init__(self, service: str, config_path: str, ready_seconds: float, progress: Progress) -> None:
-        self._service = service
-        self._config_path = config_path
-        self._ready_seconds = ready_seconds
-        self._progress = progress
-        self._before: Optional[Tables] = None
 
-    def look(self, host: Host) -> None:
-        try:
-            self._before = dump(host, self._find(host))
-        except BallastError:  # an undo from a file that containerd cannot read
-            self._before = None
+def _dump_before(ctx: Context[ImagePullsRequest]) -> Optional[Tables]:
+    """The settings that must not change; None if containerd cannot read its files, as in an undo."""
+    try:
+        return dump(ctx.host, _find(ctx))
+    except BallastError:
+        return None
 
-    def take_effect(
-        self, host: Host, target: str, wanted: Mapping[str, Mapping[str, Scalar]], *, goes_back: bool
-    ) -> None:
-        """`wanted` by the tables of a dump. `goes_back` as in DropInKind."""
-        if not goes_back:
-            self._require_read(host, target, wanted)
-        self._progress.started(_PROGRAM, "starting it anew")
-        restart_daemon(host, self._service)
-        self._wait_until_healthy(host)
-        self._progress.done(_PROGRAM, "healthy")
 
-    def _require_read(self, host: Host, target: str, wanted: Mapping[str, Mapping[str, Scalar]]) -> None:
-        found = self._find(host)
-        try:
-            after = dump(host, found)
-        except CommandFailed as error:
-            raise _config_error(target, error.found, "see to what stands there besides") from error
-        self._require_only(after, wanted, target, found.config_path)
+def _take_effect(
+    ctx: Context[ImagePullsRequest],
+    target: str,
+    expected: Mapping[str, Mapping[str, Scalar]],
+    before: Optional[Tables],
+    *,
+    rolls_back: bool,
+) -> None:
+    """Restart containerd; `expected` has the settings by table, named as in a dump. `rolls_back` as in DropInKind."""
+    if not rolls_back:
+        _require_read(ctx, target, expected, before)
+    service = runtime_service(ctx.host, ctx.desired.layout, CONTAINERD)
+    restart_until_healthy(
+        ctx, _PROGRAM, service, lambda: _check_running(ctx, service), failure="pulls-node-runtime-failed"
+    )
+    ctx.progress.done(_PROGRAM, "healthy")
 
-    def _require_only(
-        self, after: Tables, wanted: Mapping[str, Mapping[str, Scalar]], target: str, config_path: str
-    ) -> None:
-        """Before it is started anew: what is wanted is there, and nothing else has changed."""
-        for table, settings in wanted.items():
-            for key, value in settings.items():
-                found = after.get(table, {}).get(key)
-                if found != value:
-                    shown = {"what": "containerd", "key": key, "wanted": value, "path": target}
-                    there = f"{key} = {found} of [{table}] in `containerd config dump`"
-                    raise MESSAGES.error("pulls-node-not-in-effect", found=there, where=config_path, **shown)
-        if self._before is None:
-            return
-        changed = changed_keys(self._before, after) - OURS
-        if changed:
-            why = f"with {target}, containerd would have other values of {', '.join(sorted(changed)[:5])}"
-            raise _config_error(config_path, why, "see to what imports there are, and their order")
 
-    def _wait_until_healthy(self, host: Host) -> None:
-        def probe() -> Union[Ready[None], Pending]:
-            try:
-                found = self._find(host)
-                reason = unhealthy(host, found, dump(host, found))
-            except HostError as error:  # down, or ended between two questions
-                reason = error.in_one_line
-            return Pending(reason) if reason else Ready(None)
+def _require_read(
+    ctx: Context[ImagePullsRequest], target: str, expected: Mapping[str, Mapping[str, Scalar]], before: Optional[Tables]
+) -> None:
+    """Before the restart: the dump has the expected settings, and nothing else has changed."""
+    containerd = _find(ctx)
+    try:
+        after = dump(ctx.host, containerd)
+    except CommandFailed as error:
+        raise _config_error(target, error.found, "correct the rest of that file") from error
+    for table, settings in expected.items():
+        for key, value in settings.items():
+            there = after.get(table, {}).get(key)
+            if there != value:
+                shown = {"what": "containerd", "key": key, "wanted": value, "path": target}
+                text = f"{key} = {there} of [{table}] in `containerd config dump`"
+                files = read_files(ctx.host, containerd.config_path, containerd.version)
+                where = source_of(files, table, key, containerd.version) or containerd.config_path
+                raise MESSAGES.error("pulls-node-not-in-effect", found=text, where=where, **shown)
+    changed = set() if before is None else changed_keys(before, after) - OURS
+    if changed:
+        why = f"with {target}, containerd would have other values of {', '.join(sorted(changed)[:5])}"
+        raise _config_error(containerd.config_path, why, "check its imports, and their order")
 
-        try:
-            wait(host, self._progress, _PROGRAM, probe, deadline_seconds=self._ready_seconds, interval=0.3)
-        except PeerError as error:
-            shown = {"runtime": _PROGRAM, "seconds": f"{self._ready_seconds:.0f}"}
-            raise MESSAGES.error("pulls-node-runtime-failed", found=error.found or error.text, **shown) from error
 
-    def _find(self, host: Host) -> Containerd:
-        return find_containerd(host, self._service, self._config_path)
+def _check_running(ctx: Context[ImagePullsRequest], service: str) -> str:
+    """`service` is that of before the restart: nothing listens on its socket meanwhile."""
+    try:
+        containerd = _find(ctx, service)
+        return check_health(ctx.host, containerd, dump(ctx.host, containerd))
+    except HostError as error:  # it does not run, or ended between two commands
+        return error.in_one_line
 
 
 class ContainerdDropInKind(DropInKind):
     """containerd's drop-in; see DropInKind."""
 
-    def __init__(self, service: str, config_path: str, ready_seconds: float, progress: Progress) -> None:
-        self._proof = _Proof(service, config_path, ready_seconds, progress)
-
-    def emptied(self, text: str) -> str:
+    def empty_text(self, text: str) -> str:
         return f"{HEADING}version = {head_version(text)}\n"
 
-    def prepare(self, host: Host, target: str) -> None:
-        self._proof.look(host)
+    def prepare(self, ctx: Context[ImagePullsRequest]) -> Optional[Tables]:
+        return _dump_before(ctx)
 
-    def take_effect(self, host: Host, target: str, text: str, *, goes_back: bool) -> None:
-        wanted = {CRI_IMAGES if name == CRI_V2 else name: keys for name, keys in tables(text).items() if name}
-        self._proof.take_effect(host, target, wanted, goes_back=goes_back)
+    def take_effect(
+        self, ctx: Context[ImagePullsRequest], target: str, text: str, seen: Optional[Tables], *, rolls_back: bool
+    ) -> None:
+        expected = {CRI_IMAGES if name == CRI_V2 else name: keys for name, keys in parse_tables(text).items() if name}
+        _take_effect(ctx, target, expected, seen, rolls_back=rolls_back)
 
 
 class ContainerdNumberKind:
-    """`{number}`: of max_concurrent_downloads in the CRI plugin's table of containerd's own file, before 2.0; PENDING where
-    a restart is still to come. The rest of the file is somebody else's, and stays byte for byte."""
+    """`{number}`: the value of max_concurrent_downloads in the CRI plugin's table of containerd's main file, before 2.0;
+    PENDING until the restart. The rest of the file is not ours, and stays byte for byte."""
 
-    def __init__(self, service: str, config_path: str, ready_seconds: float, progress: Progress) -> None:
-        self._proof = _Proof(service, config_path, ready_seconds, progress)
+    def read(self, ctx: Context[ImagePullsRequest], target: str) -> Value:
+        data = ctx.host.read(target)
+        value = None if data is None else _number(target, data.decode(errors="surrogateescape"))
+        return ABSENT if value is None else {"number": value}
 
-    def read(self, host: Host, target: str) -> Value:
-        data = host.read(target)
-        found = None if data is None else _number(target, data.decode(errors="surrogateescape"))
-        return ABSENT if found is None else {"number": found}
-
-    def write(self, host: Host, target: str, after: Value, before: Value) -> None:
+    def write(self, ctx: Context[ImagePullsRequest], target: str, after: Value, before: Value) -> None:
         value = fields(after)["number"]
-        self._change(host, target, int(value) if isinstance(value, int) else None, before)
+        self._change(ctx, target, int(value) if isinstance(value, int) else None, before)
 
-    def remove(self, host: Host, target: str, before: Value) -> None:
-        self._change(host, target, None, before)
+    def remove(self, ctx: Context[ImagePullsRequest], target: str, before: Value) -> None:
+        self._change(ctx, target, None, before)
 
-    def _change(self, host: Host, target: str, value: Optional[int], before: Value) -> None:
-        self._proof.look(host)
-        self._write(host, target, value, pending=True)
-        goes_back = before != ABSENT and fields(before)["number"] == PENDING
-        wanted = {} if value is None else {CRI_V2: {DOWNLOADS: value}}
-        self._proof.take_effect(host, target, wanted, goes_back=goes_back)
-        self._write(host, target, value, pending=False)
+    def _change(self, ctx: Context[ImagePullsRequest], target: str, value: Optional[int], before: Value) -> None:
+        seen = _dump_before(ctx)
+        self._write(ctx.host, target, value, pending=True)
+        rolls_back = before != ABSENT and fields(before)["number"] == PENDING
+        expected = {} if value is None else {CRI_V2: {DOWNLOADS: value}}
+        _take_effect(ctx, target, expected, seen, rolls_back=rolls_back)
+        self._write(ctx.host, target, value, pending=False)
 
     def _write(self, host: Host, target: str, value: Optional[int], *, pending: bool) -> None:
-        data, stat = host.read(target), host.stat(target)
-        if data is None or stat is None:
+        data = host.read(target)
+        if data is None:
             raise _config_error(target, "it is not there", "put it back")
         text = data.decode(errors="surrogateescape")
-        changed = with_number(text, CRI_V2, DOWNLOADS, value, pending=pending)
-        host.write(target, changed.encode(errors="surrogateescape"), mode=stat.mode)
+        changed = set_number(text, CRI_V2, DOWNLOADS, value, pending=pending)
+        host.replace(target, changed.encode(errors="surrogateescape"))
 
 
 def changed_keys(before: Tables, after: Tables) -> set[str]:
-    """TABLE.KEY of each that differs. Which files were read is no setting."""
-    names = {(table, key) for one in (before, after) for table in one for key in one[table]}
+    """TABLE.KEY of each setting that differs."""
+    names = {(table, key) for config in (before, after) for table in config for key in config[table]}
     return {f"{table}.{key}" for table, key in names if before.get(table, {}).get(key) != after.get(table, {}).get(key)}
 
 
-def unhealthy(host: Host, containerd: Containerd, config: Tables) -> str:
-    """Why the one that runs is not in order, "" where it is. `config` is its dump."""
-    address = next((str(config[name]["address"]) for name in _GRPC if config.get(name, {}).get("address")), "")
+def check_health(host: Host, containerd: Containerd, config: Tables) -> str:
+    """Why the running containerd is not healthy, "" if it is. `config` is its dump."""
+    in_file = next((str(config[name]["address"]) for name in _GRPC if config.get(name, {}).get("address")), "")
+    address = containerd.address or in_file
     argv = [require_ctr(host, containerd), "--address", address, "plugins", "ls"]
     done = host.run(argv, timeout=_TIMEOUT, check=False)
     return (
@@ -282,8 +305,8 @@ def unhealthy(host: Host, containerd: Containerd, config: Tables) -> str:
 
 
 def plugin_problem(text: str) -> str:
-    """Of `ctr plugins ls`: which part of the CRI plugin is not in order; "" where all are. A containerd with an unreadable
-    table of it runs on without it."""
+    """Which part of the CRI plugin failed, from the output of `ctr plugins ls`; "" if none did. containerd runs on without
+    the plugin if it cannot read the plugin's table."""
     rows = [line.split() for line in text.splitlines()]
     states = {(row[0], row[1]): row[-1] for row in rows if len(row) > 2}
     if _PLUGINS[0] not in states:
@@ -298,7 +321,7 @@ def plugin_problem(text: str) -> str:
 
 def _number(path: str, text: str) -> Union[int, str, None]:
     try:
-        return number(text, CRI_V2, DOWNLOADS)
+        return read_number(text, CRI_V2, DOWNLOADS)
     except ValueError as error:
         hint = 'have one line [plugins."io.containerd.grpc.v1.cri"] in it, and each of its keys on a line of its own'
         raise _config_error(path, str(error), hint) from error

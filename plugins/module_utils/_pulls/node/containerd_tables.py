@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which table of containerd's configuration a limit of pulls belongs to, by its version and the way it pulls. Pure.
+"""Which table of containerd's configuration limits pulls, by its version and by the way it pulls. Pure.
 
-1.6, 1.7   the CRI plugin's table; an imported file would replace the whole of it (containerd#5837), so the number is set in
-           the file where the table is
-2.0        the CRI plugin's table for images, which imported files are merged into (containerd#9982)
-2.1        the transfer service's, for the whole node; the CRI plugin's where containerd pulls without the transfer service
+1.6, 1.7   the CRI plugin's table; an imported file would replace the whole table (containerd#5837), so the number is set in
+           the main file
+2.0        the CRI plugin's table for images, into which imported files are merged (containerd#9982)
+2.1        the transfer service's table, for the whole node; the CRI plugin's if containerd pulls without the transfer service
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CRI_V2 = "plugins.io.containerd.grpc.v1.cri"
 CRI_IMAGES = "plugins.io.containerd.cri.v1.images"
 TRANSFER = "plugins.io.containerd.transfer.v1.local"
 DOWNLOADS = "max_concurrent_downloads"
-# The release of containerd that has a key first.
+# The first release of containerd that has the key.
 _SINCE = {DOWNLOADS: (1, 6), "concurrent_layer_fetch_buffer": (2, 1), "max_concurrent_unpacks": (2, 2)}
 _OLDEST, _NEWEST_MAJOR = (1, 6), 2
 _DEFAULT_DOWNLOADS = 3
@@ -47,24 +47,24 @@ Version = tuple[int, int]
 
 @dataclass(frozen=True)
 class Place:
-    """`effective` is the table as a dump has it, `header` as a file of version `file_version` has it."""
+    """`effective` is the table's name in a dump, `header` its name in a file of version `file_version`."""
 
     effective: str
     header: str
     file_version: int
     in_main_file: bool  # a drop-in would replace more than the key
-    local_pull: str  # why containerd 2.1 or newer pulls without its transfer service; "" where it does not
+    local_pull: str  # why containerd 2.1 or newer pulls without its transfer service; "" if it uses it
 
 
 def parse_version(text: str) -> Optional[Version]:
-    """Of what `containerd --version` prints. None where there is none in it."""
-    found = _VERSION.search(text)
-    return None if found is None else (int(found[1]), int(found[2]))
+    """The version in the output of `containerd --version`, None if it has none."""
+    match = _VERSION.search(text)
+    return None if match is None else (int(match[1]), int(match[2]))
 
 
-def place(version: Version, file_version: int, dump: Tables, *, ours: Mapping[str, object]) -> Place:
-    """`file_version` is that of the main file, which an imported one may not be above. `ours` has what our drop-in sets in
-    the CRI plugin's table. HostError where the limit cannot be set."""
+def choose_place(version: Version, file_version: int, dump: Tables, *, ours: Mapping[str, object]) -> Place:
+    """`file_version` is that of the main file, which an imported file must not exceed. `ours` is what our drop-in sets in the
+    CRI plugin's table. HostError if the limit cannot be set."""
     if version < _OLDEST or version[0] > _NEWEST_MAJOR:
         raise MESSAGES.error("pulls-node-runtime-version", version=".".join(map(str, version)))
     if version < (2, 0):
@@ -79,8 +79,8 @@ def place(version: Version, file_version: int, dump: Tables, *, ours: Mapping[st
 
 
 def local_pull(dump: Tables, ours: Mapping[str, object]) -> str:
-    """Why containerd pulls without its transfer service, "" where it pulls with it. HostError where the number of downloads
-    alone is why: whoever wrote it there wanted another limit, and got another way to pull."""
+    """Why containerd pulls without its transfer service, "" if it uses it. HostError if the number of downloads is the only
+    reason: its author wanted another limit, and got another way to pull."""
     images = dump.get(CRI_IMAGES, {})
     for key, value in _LOCAL_PULL.items():
         if images.get(key) is value:
@@ -94,14 +94,14 @@ def local_pull(dump: Tables, ours: Mapping[str, object]) -> str:
     return ""
 
 
-def keys_of(version: Version, where: Place) -> list[str]:
-    """The limits that this containerd has in that place."""
-    found = [key for key, since in _SINCE.items() if since <= version]
-    return [key for key in found if key != "max_concurrent_unpacks" or not where.local_pull]
+def keys_of(version: Version, place: Place) -> list[str]:
+    """The limits that this version has in that table."""
+    keys = [key for key, since in _SINCE.items() if since <= version]
+    return [key for key in keys if key != "max_concurrent_unpacks" or not place.local_pull]
 
 
-def check_keys(settings: Mapping[str, object], version: Version, where: Place) -> None:
-    """Raise for the first key that this containerd does not have."""
+def check_keys(settings: Mapping[str, object], version: Version, place: Place) -> None:
+    """Raise for the first key that this containerd lacks."""
     shown = f"containerd {version[0]}.{version[1]}"
     for key in settings:
         since = _SINCE.get(key)
@@ -111,12 +111,12 @@ def check_keys(settings: Mapping[str, object], version: Version, where: Place) -
         if version < since:
             hint = f"leave it out, or use containerd {since[0]}.{since[1]} or newer"
             raise MESSAGES.error("pulls-node-runtime-key", key=key, runtime=shown, why="", hint=hint)
-        if key == "max_concurrent_unpacks" and where.local_pull:
-            why = f", which pulls without its transfer service ({where.local_pull})"
+        if key == "max_concurrent_unpacks" and place.local_pull:
+            why = f", which pulls without its transfer service ({place.local_pull})"
             hint = "leave it out, or take away what keeps the transfer service from pulling"
             raise MESSAGES.error("pulls-node-runtime-key", key=key, runtime=shown, why=why, hint=hint)
 
 
-def drop_in_text(where: Place, settings: Mapping[str, int]) -> str:
+def drop_in_text(place: Place, settings: Mapping[str, int]) -> str:
     rows = "".join(f"  {key} = {settings[key]}\n" for key in sorted(settings))
-    return f'{HEADING}version = {where.file_version}\n\n[plugins."{where.header}"]\n{rows}'
+    return f'{HEADING}version = {place.file_version}\n\n[plugins."{place.header}"]\n{rows}'

@@ -2,23 +2,26 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""CRI-O's settings of pulls: a drop-in. CRI-O limits no pulls; it can only carry them in a cgroup of their own."""
+"""CRI-O's settings of pulls: a drop-in. CRI-O cannot limit pulls; it can only run them in a separate cgroup."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Union
+from functools import partial
+from typing import Any
 
-from ..._core.daemon import command_line, daemon_pid, flag_value, restart_daemon
-from ..._core.errors import CommandFailed, PeerError
-from ..._core.events import Progress
-from ..._core.host import Host
-from ..._core.plan import Resource
-from ..._core.wait import Pending, Ready, wait
-from .drop_in import HEADING, DropInKind, drop_in
+from ..._core.engine.context import Context
+from ..._core.engine.plan import Resource
+from ..._core.host.host import Host
+from ..._core.host.processes import read_command
+from ..._core.service.daemon import daemon_process, flag_value
+from ..._core.text.errors import CommandFailed
+from .drop_in import HEADING, DropInKind, drop_in, restart_until_healthy
 from .messages import MESSAGES
-from .toml import quoted, tables
+from .model import CRIO, ImagePullsRequest
+from .runtime import runtime_service
+from .toml import parse_tables, quote
 
 CONFIG_DIRECTORY = "/etc/crio/crio.conf.d"
 FILE_NAME = "90-ballast-image-pulls.conf"
@@ -28,69 +31,61 @@ _TIMEOUT = 30
 
 
 def crio_resource(host: Host, service: str, settings: Mapping[str, str]) -> Resource:
-    """What should be for these settings. UserError where CRI-O has no such key."""
+    """The resource for these settings. UserError if CRI-O lacks a key."""
     for key in settings:
         if key not in _TABLES:
             hint = "leave it out: CRI-O limits no pulls; the pull proxy does, role ballast.kube.image_pull_proxy"
             raise MESSAGES.error("pulls-node-runtime-key", key=key, runtime="CRI-O", why="", hint=hint)
-    pid = daemon_pid(host, service)
-    argv = [] if pid is None else command_line(host, pid)
+    running = daemon_process(host, service)
+    argv = [] if running is None else read_command(host, running.id)
     directory = flag_value(argv, "--config-dir") or flag_value(argv, "-d") or CONFIG_DIRECTORY
     path = os.path.join(directory, FILE_NAME)
     return drop_in("crio-drop-in", path, drop_in_text(settings), title=f"CRI-O's drop-in {path}")
 
 
 def drop_in_text(settings: Mapping[str, str]) -> str:
-    rows = [f"[{_TABLES[key]}]\n{key} = {quoted(settings[key])}\n" for key in sorted(settings)]
+    rows = [f"[{_TABLES[key]}]\n{key} = {quote(settings[key])}\n" for key in sorted(settings)]
     return "\n".join([HEADING, *rows])
 
 
 def read_in_effect(host: Host) -> Mapping[str, object]:
-    """What the running CRI-O says of the keys that are set here."""
-    found = tables(host.run(["crio", "status", "config"], timeout=_TIMEOUT).stdout)
-    return {key: found.get(table, {}).get(key) for key, table in _TABLES.items()}
+    """The running CRI-O's values of the keys that this module can set."""
+    config = parse_tables(host.run(["crio", "status", "config"], timeout=_TIMEOUT).stdout)
+    return {key: config.get(table, {}).get(key) for key, table in _TABLES.items()}
+
+
+def _check_health(host: Host, service: str) -> str:
+    """Why CRI-O is not healthy, "" if it is."""
+    if daemon_process(host, service) is None:
+        return "it does not run"
+    try:
+        status = host.run(["crio", "status", "info"], timeout=_TIMEOUT, check=False).status
+    except CommandFailed as error:
+        return error.found
+    return "" if status == 0 else "it does not answer"
 
 
 class CrioDropInKind(DropInKind):
     """CRI-O's drop-in; see DropInKind."""
 
-    def __init__(self, service: str, ready_seconds: float, progress: Progress) -> None:
-        self._service = service
-        self._ready_seconds = ready_seconds
-        self._progress = progress
-
-    def emptied(self, text: str) -> str:
+    def empty_text(self, text: str) -> str:
         return HEADING
 
-    def take_effect(self, host: Host, target: str, text: str, *, goes_back: bool) -> None:
-        self._progress.started("CRI-O", "starting it anew")
-        restart_daemon(host, self._service)
-        self._wait_until_healthy(host)
-        if not goes_back:
-            self._require_in_effect(host, target, text)
-        self._progress.done("CRI-O", "healthy")
+    def take_effect(
+        self, ctx: Context[ImagePullsRequest], target: str, text: str, seen: Any, *, rolls_back: bool
+    ) -> None:
+        service = runtime_service(ctx.host, ctx.desired.layout, CRIO)
+        check = partial(_check_health, ctx.host, service)
+        restart_until_healthy(ctx, "CRI-O", service, check, failure="pulls-node-runtime-failed")
+        if not rolls_back:
+            self._require_in_effect(ctx, target, text)
+        ctx.progress.done("CRI-O", "healthy")
 
-    def _require_in_effect(self, host: Host, target: str, text: str) -> None:
-        wanted = tables(text)
-        found = read_in_effect(host)
+    def _require_in_effect(self, ctx: Context[ImagePullsRequest], target: str, text: str) -> None:
+        expected = parse_tables(text)
+        effective = read_in_effect(ctx.host)
         for key, table in _TABLES.items():
-            value = wanted.get(table, {}).get(key)
-            if value is not None and found[key] != value:
+            value = expected.get(table, {}).get(key)
+            if value is not None and effective[key] != value:
                 shown = {"what": "CRI-O", "key": key, "wanted": value, "path": target, "where": os.path.dirname(target)}
-                raise MESSAGES.error("pulls-node-not-in-effect", found=f"{key} = {found[key]}", **shown)
-
-    def _wait_until_healthy(self, host: Host) -> None:
-        def probe() -> Union[Ready[None], Pending]:
-            if daemon_pid(host, self._service) is None:
-                return Pending("it does not run")
-            try:
-                status = host.run(["crio", "status", "info"], timeout=_TIMEOUT, check=False).status
-            except CommandFailed as error:
-                return Pending(error.found)
-            return Ready(None) if status == 0 else Pending("it does not answer")
-
-        try:
-            wait(host, self._progress, "CRI-O", probe, deadline_seconds=self._ready_seconds, interval=0.3)
-        except PeerError as error:
-            shown = {"runtime": "CRI-O", "seconds": f"{self._ready_seconds:.0f}"}
-            raise MESSAGES.error("pulls-node-runtime-failed", found=error.found or error.text, **shown) from error
+                raise MESSAGES.error("pulls-node-not-in-effect", found=f"{key} = {effective[key]}", **shown)

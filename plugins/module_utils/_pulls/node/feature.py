@@ -6,8 +6,20 @@
 
 from __future__ import annotations
 
-from ..._core.feature import Feature
-from .engine import ENGINE
-from .model import SPEC, ImagePulls
+from collections.abc import Mapping
+from typing import Any
 
-FEATURE = Feature("image-pulls", spec=SPEC, desired=ImagePulls.from_params, engine=ENGINE)
+from ..._core.engine.feature import Feature
+from ..._core.host.host import Host
+from .engine import ENGINE, refuse_managed
+from .model import SPEC, ImagePullsRequest
+
+
+def _parse(params: Mapping[str, Any], host: Host) -> ImagePullsRequest:
+    """Refused here, and not by the plan alone, a run of several features begins none of them."""
+    request = ImagePullsRequest.from_params(params)
+    refuse_managed(request, host)
+    return request
+
+
+FEATURE = Feature("image-pulls", spec=SPEC, desired=_parse, engine=ENGINE)

@@ -2,11 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The kubelet's own limits: a drop-in of KubeletConfiguration, the flags that would win over it, and /configz.
-
-What wins, from the weakest: defaults, --config, the files of --config-dir in the order of their paths, flags. Source: k8s.io/
-kubernetes/cmd/kubelet/app/server.go, mergeKubeletConfigurations and kubeletConfigFlagPrecedence.
-"""
+"""The kubelet's own limits: a drop-in of KubeletConfiguration, the flags that override it, and /configz."""
 
 from __future__ import annotations
 
@@ -18,19 +14,22 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Optional, Union
+from typing import Any
 
-from ..._core.daemon import command_line, daemon_exists, daemon_files, daemon_pid, flag_value, restart_daemon
-from ..._core.document import parse_document
-from ..._core.errors import BallastError, PeerError
-from ..._core.events import Progress
-from ..._core.host import Host
-from ..._core.kubeapi import Api
-from ..._core.kubeconfig import credentials
-from ..._core.wait import Pending, Ready, wait
-from .drop_in import HEADING, DropInKind
+from ..._core.engine.context import Context
+from ..._core.engine.wait import wait_until
+from ..._core.host.host import Host
+from ..._core.kube.client import Api
+from ..._core.kube.kubeconfig import parse_credentials
+from ..._core.kube.kubelet_api import PORT, local_kubelet
+from ..._core.service.daemon import daemon_exists, daemon_files, flag_value
+from ..._core.text.errors import BallastError, PeerError
+from ..._core.text.json_text import mapping_in, parse_json, rows_in
+from ..._kubelet.config import read_config_files
+from ..._kubelet.find import Kubelet, absolute_path, kubelet_of_service, list_kubelets
+from .drop_in import HEADING, DropInKind, restart_until_healthy
 from .messages import MESSAGES
-from .model import Where
+from .model import KUBELET_SERVICE, ImagePullsRequest, NodeLayout
 
 FILE_NAME = "90-ballast-image-pulls.conf"
 _HEAD = f"{HEADING}apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
@@ -50,180 +49,192 @@ DEFAULTS: Mapping[str, Any] = {
     "imageServiceEndpoint": None,
 }
 _HEALTHZ_PORT = 10248
+_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 _SECONDS = 5
 _READ_BACK_SECONDS = 30
-_ENDS_MOST = 3  # of a kubelet that ends by itself, before it counts as failed
+_ENDS_MOST = 3  # exits of a kubelet after its restart, before the change has failed
 _LINE = re.compile(r'([a-zA-Z]+): (null|true|false|[0-9]+|"[^"\\]*")')
 
 
 @dataclass(frozen=True)
-class Kubelet:
-    service: str
-    argv: tuple[str, ...]  # empty where it does not run
-    pid: Optional[int]
-
-
-@dataclass(frozen=True)
-class FlagFound:
+class OverridingFlag:
     flag: str
     key: str
-    places: tuple[str, ...]  # as a person finds them: "process 812", "/var/lib/kubelet/kubeadm-flags.env:1"
+    places: tuple[str, ...]  # as messages show them: "process 812", "/var/lib/kubelet/kubeadm-flags.env:1"
 
 
 def drop_in_text(settings: Mapping[str, Any]) -> str:
-    """YAML, as the kubelet takes no comment in JSON. Null takes a key away that the base file sets: RFC 7386."""
+    """YAML, because the kubelet accepts no comments in JSON. Null removes a key that the base file sets: RFC 7386."""
     return _HEAD + "".join(f"{key}: {json.dumps(settings[key])}\n" for key in sorted(settings))
 
 
 def drop_in_settings(text: str) -> dict[str, Any]:
-    """What a text of `drop_in_text` sets."""
+    """The settings in a text that `drop_in_text` wrote."""
     rows = (_LINE.fullmatch(line) for line in text.splitlines())
-    return {row[1]: json.loads(row[2]) for row in rows if row is not None}
+    return {row[1]: parse_json(row[2]) for row in rows if row is not None}
 
 
-def find_kubelet(host: Host, where: Where) -> Kubelet:
-    service = where.kubelet_service
+def find_kubelet(host: Host, layout: NodeLayout) -> Kubelet:
+    """The kubelet of the service, also while it does not run; or the node's, if a distribution runs it under another name."""
+    service = layout.kubelet_service
+    others = list_kubelets(host) if service == KUBELET_SERVICE else []
+    for kubelet in others:
+        if kubelet.distribution is not None:
+            return kubelet
     if not daemon_exists(host, service):
-        raise MESSAGES.error("pulls-node-service", option="kubelet_service", service=service, what="the kubelet")
-    pid = daemon_pid(host, service)
-    argv = () if pid is None else tuple(command_line(host, pid))
-    return Kubelet(service=service, argv=argv, pid=pid if argv else None)
+        running = ", ".join(f"process {kubelet.pid} of {kubelet.service or 'no service'}" for kubelet in others)
+        shown = {"option": "kubelet_service", "service": service, "what": "the kubelet"}
+        raise MESSAGES.error("pulls-node-service", found=running, **shown)
+    return kubelet_of_service(host, service) or Kubelet(service, (), None)
 
 
-def config_dir(host: Host, kubelet: Kubelet) -> str:
-    """Of the running kubelet, "" where it has none."""
-    return _path(host, kubelet, flag_value(kubelet.argv, "--config-dir") or "")
-
-
-def flags_found(host: Host, kubelet: Kubelet, keys: Sequence[str]) -> list[FlagFound]:
-    """The flags that win over a file for one of the keys: in the running process, and in what its next start is made of."""
-    found = []
-    files = [(path, (host.read(path) or b"").decode(errors="replace")) for path in daemon_files(host, kubelet.service)]
+def find_overriding_flags(host: Host, kubelet: Kubelet, keys: Sequence[str]) -> list[OverridingFlag]:
+    """The flags that override a file's value of these keys, in the running process and in the files that start it."""
+    flags = []
+    paths = daemon_files(host, kubelet.service) if kubelet.service else []
+    files = [(path, (host.read(path) or b"").decode(errors="replace")) for path in paths]
     for key in sorted(set(keys) & set(FLAGS)):
         flag = FLAGS[key]
         places = [f"process {kubelet.pid}"] if flag_value(kubelet.argv, flag) is not None else []
         places += [f"{path}:{number}" for path, text in files for number in _lines_with(text, flag)]
         if places:
-            found.append(FlagFound(flag=flag, key=key, places=tuple(places)))
-    return found
+            flags.append(OverridingFlag(flag=flag, key=key, places=tuple(places)))
+    return flags
 
 
-def config_files(host: Host, kubelet: Kubelet) -> list[tuple[str, Mapping[str, Any]]]:
-    """The files that the kubelet reads, from the weakest, with what they set. HostError where one is YAML and there is no
-    PyYAML."""
-    directory = config_dir(host, kubelet)
-    base = _path(host, kubelet, flag_value(kubelet.argv, "--config") or "")
-    paths = ([base] if base else []) + (_drop_ins(host, directory) if directory else [])
-    found: list[tuple[str, Mapping[str, Any]]] = []
-    for path in paths:
-        data = host.read(path)
-        if data is not None:
-            document = parse_document(data.decode(errors="replace"), name=path)
-            found.append((path, document if isinstance(document, dict) else {}))
-    return found
+def node_name(layout: NodeLayout, kubelet: Kubelet) -> str:
+    return layout.node_name or flag_value(kubelet.argv, "--hostname-override") or platform.node().lower()
 
 
-def node_name(where: Where, kubelet: Kubelet) -> str:
-    return where.node_name or flag_value(kubelet.argv, "--hostname-override") or platform.node().lower()
-
-
-def read_in_effect(host: Host, where: Where, kubelet: Kubelet) -> Mapping[str, Any]:
-    """From /configz, through the API server, which knows the kubelet's certificate. PeerError, HostError or UserError where
-    it cannot be asked."""
-    path = f"/api/v1/nodes/{node_name(where, kubelet)}/proxy/configz"
-    answer = _api(host, where).get(path).get("kubeletconfig")
-    config = answer if isinstance(answer, dict) else {}
+def read_in_effect(host: Host, layout: NodeLayout, kubelet: Kubelet) -> Mapping[str, Any]:
+    """The kubelet's values, from its /configz. PeerError, HostError or UserError if it cannot be read."""
+    config = mapping_in(_api(host, layout, kubelet).get("/configz"), "kubeletconfig")
     return {key: config.get(key) for key in DEFAULTS}
 
 
-def read_metrics(host: Host, where: Where, kubelet: Kubelet) -> str:
-    """As Prometheus scrapes them. Asked, and raises, as `read_in_effect`."""
-    return _api(host, where).text(f"/api/v1/nodes/{node_name(where, kubelet)}/proxy/metrics")
+def read_metrics(host: Host, layout: NodeLayout, kubelet: Kubelet) -> str:
+    """The kubelet's metrics, as Prometheus scrapes them. Raises as `read_in_effect` does."""
+    return _api(host, layout, kubelet).text("/metrics")
 
 
-def _api(host: Host, where: Where) -> Api:
-    data = host.read(where.kubeconfig) if where.kubeconfig else None
+def kubelet_url(host: Host, kubelet: Kubelet) -> str:
+    """The URL of its API, "" if it serves none."""
+    config = _config(host, kubelet)
+    address, port = _api_address(config, kubelet)
+    return f"https://{address}:{port}" if port else ""
+
+
+def _api(host: Host, layout: NodeLayout, kubelet: Kubelet) -> Api:
+    data = host.read(layout.kubeconfig) if layout.kubeconfig else None
     if data is None:
-        why = f"{where.kubeconfig} is not there" if where.kubeconfig else "no kubeconfig is named"
+        why = f"{layout.kubeconfig} is not there" if layout.kubeconfig else "no kubeconfig is named"
         raise MESSAGES.error("pulls-node-not-read-back", why=why)
-    base = os.path.dirname(where.kubeconfig)
-    return Api(host, credentials(data.decode(errors="replace"), base_dir=base, name=where.kubeconfig), timeout=_SECONDS)
+    base = os.path.dirname(layout.kubeconfig)
+    own = parse_credentials(
+        data.decode(errors="replace"), base_dir=base, name=layout.kubeconfig, context=layout.context
+    )
+    config = _config(host, kubelet)
+    address, port = _api_address(config, kubelet)
+    certificate = _serving_certificate(host, config, kubelet)
+    if not port or host.stat(certificate) is None:
+        why = f"its certificate {certificate} is not there" if port else "it serves no API"
+        raise MESSAGES.error("pulls-node-not-read-back", why=why)
+    return local_kubelet(host, own, address=address, port=port, certificate=certificate)
 
 
-def unlike(wanted: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
-    """The keys that do not have the wanted values."""
-    return sorted(key for key, value in wanted.items() if found.get(key) != value)
+def _config(host: Host, kubelet: Kubelet) -> dict[str, Any]:
+    """What its files set together; empty if they cannot be read (YAML without PyYAML)."""
+    config: dict[str, Any] = {}
+    try:
+        for _name, part in read_config_files(host, kubelet):
+            config.update(part)
+    except BallastError:
+        return {}
+    return config
+
+
+def _api_address(config: Mapping[str, Any], kubelet: Kubelet) -> tuple[str, int]:
+    """Address and port of its API; port 0 if it serves none."""
+    port = flag_value(kubelet.argv, "--port") or str(config.get("port") or PORT)
+    address = flag_value(kubelet.argv, "--address") or str(config.get("address") or "0.0.0.0")
+    served = config.get("enableServer") is not False and flag_value(kubelet.argv, "--enable-server") != "false"
+    return _LOOPBACK.get(address, address), int(port) if served and port.isdigit() else 0
+
+
+def _serving_certificate(host: Host, config: Mapping[str, Any], kubelet: Kubelet) -> str:
+    """The path of its serving certificate: configured, signed by the cluster, or self-signed."""
+    given = flag_value(kubelet.argv, "--tls-cert-file") or str(config.get("tlsCertFile") or "")
+    if given:
+        return absolute_path(host, kubelet, given)
+    directory = absolute_path(host, kubelet, flag_value(kubelet.argv, "--cert-dir") or "/var/lib/kubelet/pki")
+    return os.path.join(directory, "kubelet-server-current.pem" if config.get("serverTLSBootstrap") else "kubelet.crt")
+
+
+def differing_keys(expected: Mapping[str, Any], effective: Mapping[str, Any]) -> list[str]:
+    """The keys that do not have the expected values."""
+    return sorted(key for key, value in expected.items() if effective.get(key) != value)
 
 
 class KubeletKind(DropInKind):
     """The kubelet's drop-in; see DropInKind."""
 
-    def __init__(self, where: Where, ready_seconds: float, progress: Progress) -> None:
-        self._where = where
-        self._ready_seconds = ready_seconds
-        self._progress = progress
-
-    def emptied(self, text: str) -> str:
+    def empty_text(self, text: str) -> str:
         return _HEAD
 
-    def take_effect(self, host: Host, target: str, text: str, *, goes_back: bool) -> None:
-        service = self._where.kubelet_service
-        left = find_kubelet(host, self._where)
-        was_ready = _not_ready(host, self._where, left, since=0.0) == ""
-        begun = host.now()
-        self._progress.started("kubelet", "starting it anew")
-        restart_daemon(host, service)
-        self._wait_until_healthy(host, begun if was_ready else None)
-        if not goes_back:
-            self._require_in_effect(host, target, drop_in_settings(text))
-        self._progress.done("kubelet", "healthy")
-
-    def _wait_until_healthy(self, host: Host, ready_since: Optional[float]) -> None:
+    def take_effect(
+        self, ctx: Context[ImagePullsRequest], target: str, text: str, seen: Any, *, rolls_back: bool
+    ) -> None:
+        service = ctx.desired.layout.kubelet_service
+        old = find_kubelet(ctx.host, ctx.desired.layout)
+        was_ready = _check_ready(ctx.host, ctx.desired.layout, old, since=0.0) == ""
+        begun = ctx.host.now()
         pids: set[int] = set()
 
-        def probe() -> Union[Ready[None], Pending]:
-            kubelet = find_kubelet(host, self._where)
+        def check() -> str:
+            kubelet = find_kubelet(ctx.host, ctx.desired.layout)
             pids.update([] if kubelet.pid is None else [kubelet.pid])
             if len(pids) > _ENDS_MOST:
                 raise PeerError(f"it ended {len(pids) - 1} times", id="pulls-node-kubelet-failed")
-            reason = "it does not run" if kubelet.pid is None else unhealthy(host, kubelet)
-            if not reason and ready_since is not None:
-                reason = _not_ready(host, self._where, kubelet, since=ready_since)
-            return Pending(reason) if reason else Ready(None)
+            reason = "it does not run" if kubelet.pid is None else check_health(ctx.host, kubelet)
+            if not reason and was_ready:
+                reason = _check_ready(ctx.host, ctx.desired.layout, kubelet, since=begun)
+            return reason
 
-        try:
-            wait(host, self._progress, "kubelet", probe, deadline_seconds=self._ready_seconds, interval=0.2)
-        except PeerError as error:
-            shown = f"{self._ready_seconds:.0f}"
-            raise MESSAGES.error("pulls-node-kubelet-failed", found=error.found or error.text, seconds=shown) from error
+        restart_until_healthy(ctx, "kubelet", service, check, failure="pulls-node-kubelet-failed")
+        if not rolls_back:
+            self._require_in_effect(ctx, target, drop_in_settings(text))
+        ctx.progress.done("kubelet", "healthy")
 
-    def _require_in_effect(self, host: Host, target: str, wanted: Mapping[str, Any]) -> None:
-        """As far as it can be read: `verify` says where it cannot."""
-        kubelet = find_kubelet(host, self._where)
-        deadline = host.monotonic() + _READ_BACK_SECONDS
-        while wanted and self._where.kubeconfig:
+    def _require_in_effect(self, ctx: Context[ImagePullsRequest], target: str, expected: Mapping[str, Any]) -> None:
+        """Passes values that cannot be read: `verify` reports those. The kubelet answers on its health port before it serves
+        its API, so reading is tried again."""
+        if not expected or not ctx.desired.layout.kubeconfig:
+            return
+        kubelet = find_kubelet(ctx.host, ctx.desired.layout)
+
+        def try_to_read() -> bool:
             try:
-                require_kubelet_has(wanted, read_in_effect(host, self._where, kubelet), target)
-                return
+                require_kubelet_has(expected, read_in_effect(ctx.host, ctx.desired.layout, kubelet), target)
             except BallastError as error:
                 if error.id == "pulls-node-not-in-effect":
                     raise
-                if error.id == "core-api-forbidden" or host.monotonic() > deadline:
-                    return
-            host.sleep(0.5)  # it answers on its health port before it serves the API
+                return error.id == "core-api-forbidden"
+            return True
+
+        wait_until(ctx.host, try_to_read, seconds=_READ_BACK_SECONDS, interval=0.5)
 
 
-def require_kubelet_has(wanted: Mapping[str, Any], found: Mapping[str, Any], path: str) -> None:
-    for key in unlike(wanted, found):
-        shown = {"what": "the kubelet", "key": key, "wanted": json.dumps(wanted[key]), "path": path}
-        there = f"{key}: {json.dumps(found.get(key))} in /configz"
+def require_kubelet_has(expected: Mapping[str, Any], effective: Mapping[str, Any], path: str) -> None:
+    for key in differing_keys(expected, effective):
+        shown = {"what": "the kubelet", "key": key, "wanted": json.dumps(expected[key]), "path": path}
+        there = f"{key}: {json.dumps(effective.get(key))} in /configz"
         raise MESSAGES.error(
             "pulls-node-not-in-effect", found=there, where="the files after it in --config-dir", **shown
         )
 
 
-def unhealthy(host: Host, kubelet: Kubelet) -> str:
-    """Why not, "" where it says that it is, or is told to listen nowhere."""
+def check_health(host: Host, kubelet: Kubelet) -> str:
+    """Why the kubelet is not healthy; "" if /healthz answers 200, or if it has no health port."""
     url = _healthz_url(host, kubelet)
     if not url:
         return ""
@@ -235,40 +246,33 @@ def unhealthy(host: Host, kubelet: Kubelet) -> str:
 
 
 def _healthz_url(host: Host, kubelet: Kubelet) -> str:
-    config: dict[str, Any] = {}
-    try:
-        for _name, part in config_files(host, kubelet):
-            config.update(part)
-    except BallastError:  # without PyYAML: a port other than the default is then not known
-        config = {}
+    config = _config(host, kubelet)
     configured = config.get("healthzPort")
     port = flag_value(kubelet.argv, "--healthz-port") or str(_HEALTHZ_PORT if configured is None else configured)
     address = flag_value(kubelet.argv, "--healthz-bind-address") or str(config.get("healthzBindAddress") or "127.0.0.1")
-    address = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address)
+    address = _LOOPBACK.get(address, address)
     shown = f"[{address}]" if ":" in address else address
     return f"http://{shown}:{port}/healthz" if port.isdigit() and int(port) else ""
 
 
-def _not_ready(host: Host, where: Where, kubelet: Kubelet, *, since: float) -> str:
-    """Why its Node has not said Ready since then, by the kubelet's own credentials; "" where it has."""
-    path = _path(host, kubelet, flag_value(kubelet.argv, "--kubeconfig") or "")
+def _check_ready(host: Host, layout: NodeLayout, kubelet: Kubelet, *, since: float) -> str:
+    """Why its Node has not been Ready since then, read with the kubelet's own credentials; "" if it has."""
+    path = absolute_path(host, kubelet, flag_value(kubelet.argv, "--kubeconfig") or "")
     data = host.read(path) if path else None
     if data is None:
         return "it has no kubeconfig"
     try:
-        own = credentials(data.decode(errors="replace"), base_dir=os.path.dirname(path), name=path)
-        node = Api(host, own, timeout=_SECONDS).get(f"/api/v1/nodes/{node_name(where, kubelet)}")
+        own = parse_credentials(data.decode(errors="replace"), base_dir=os.path.dirname(path), name=path)
+        node = Api(host, own, timeout=_SECONDS).get(f"/api/v1/nodes/{node_name(layout, kubelet)}")
     except BallastError as error:
         return f"its Node cannot be read: {error.text}"
-    return ready_problem(node, since=since)
+    return check_ready(node, since=since)
 
 
-def ready_problem(node: Mapping[str, Any], *, since: float) -> str:
-    """Why the Node has not said Ready since then, in Unix time; "" where it has. Its times are whole seconds."""
-    status = node.get("status")
-    rows = status.get("conditions") if isinstance(status, dict) else None
-    for row in rows if isinstance(rows, list) else []:
-        if isinstance(row, dict) and row.get("type") == "Ready":
+def check_ready(node: Mapping[str, Any], *, since: float) -> str:
+    """Why the Node has not reported Ready since then (Unix time); "" if it has. The API's times are whole seconds."""
+    for row in rows_in(node, "status", "conditions"):
+        if row.get("type") == "Ready":
             if row.get("status") != "True":
                 return f"condition Ready: {row.get('message')}"
             return (
@@ -280,31 +284,11 @@ def ready_problem(node: Mapping[str, Any], *, since: float) -> str:
 
 
 def _unix_seconds(text: object) -> float:
-    """Of a time as the API writes it, 2026-11-21T12:04:15Z; 0 where there is none."""
+    """The Unix time of a timestamp of the API, such as 2026-11-21T12:04:15Z; 0 if it is none."""
     try:
         return float(calendar.timegm(time.strptime(str(text), "%Y-%m-%dT%H:%M:%SZ")))
     except ValueError:
         return 0.0
-
-
-def _path(host: Host, kubelet: Kubelet, path: str) -> str:
-    """A relative one starts where the kubelet was started."""
-    if not path or path.startswith("/"):
-        return path
-    return os.path.join(host.readlink(f"/proc/{kubelet.pid}/cwd") or "/", path)
-
-
-def _drop_ins(host: Host, directory: str) -> list[str]:
-    """In the order in which they are read: as filepath.WalkDir walks."""
-    found = []
-    for name in sorted(host.listdir(directory)):
-        path = os.path.join(directory, name)
-        stat = host.stat(path)
-        if stat is not None and stat.kind == "directory":
-            found += _drop_ins(host, path)
-        elif name.endswith(".conf"):
-            found.append(path)
-    return found
 
 
 def _lines_with(text: str, flag: str) -> list[int]:

@@ -2,17 +2,20 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What can go wrong with a node's settings of image pulls, in one table."""
+"""The errors of a node's limits of image pulls."""
 
 from __future__ import annotations
 
-from ..._core.errors import HostError, Message, Messages, PeerError, UserError
+from ..._core.kube.kubelet_api import ALLOW
+from ..._core.text.errors import HostError, Message, Messages, PeerError, UserError
+from .managed import MANAGED_ROWS
 
 _AGAIN = "then run the same command again"
 
 MESSAGES = Messages(
     "docs/image-pulls.md",
     [
+        *MANAGED_ROWS,
         Message(
             id="pulls-node-value",
             error=UserError,
@@ -36,13 +39,13 @@ MESSAGES = Messages(
             error=HostError,
             text="the kubelet is started without --config-dir, so it reads no drop-in",
             remedy="make /etc/kubernetes/kubelet.conf.d, add --config-dir=/etc/kubernetes/kubelet.conf.d to the kubelet's command line, "
-            "start it anew (Kubernetes 1.30 and newer), " + _AGAIN,
+            "restart it (Kubernetes 1.30 and newer), " + _AGAIN,
         ),
         Message(
             id="pulls-node-flag",
             error=HostError,
             text="{flag} on the kubelet's command line wins over any file, so {key} would have no effect",
-            remedy="take {flag} away there, start the kubelet anew, " + _AGAIN,
+            remedy="remove {flag} there, restart the kubelet, " + _AGAIN,
         ),
         Message(
             id="pulls-node-kubelet-failed",
@@ -60,18 +63,40 @@ MESSAGES = Messages(
             id="pulls-node-not-read-back",
             error=PeerError,
             text="what the kubelet has in effect could not be read: {why}",
-            remedy="name as kubeconfig one that may get nodes/proxy; the kubelet's health was checked all the same",
+            remedy=f"name as kubeconfig one that {ALLOW}; the kubelet's health was checked all the same",
         ),
         Message(
             id="pulls-node-runtime",
             error=HostError,
-            text="it cannot be told which container runtime runs here: {why}",
+            text="the container runtime of this node could not be determined: {why}",
             remedy="set container_runtime, and runtime_service to the systemd unit or the directory of the runit service that runs it",
+        ),
+        Message(
+            id="pulls-node-docker",
+            error=HostError,
+            text="the kubelet's runtime is Docker, behind cri-dockerd at {endpoint}: no containerd or CRI-O of this machine pulls for it",
+            remedy="leave runtime out, and set max-concurrent-downloads (layers of each pull; 3 unless it is set) in "
+            "/etc/docker/daemon.json, then reload it: systemctl reload docker",
+        ),
+        Message(
+            id="pulls-node-cri-disabled",
+            error=HostError,
+            text="containerd has its CRI plugin disabled (disabled_plugins of {path}), so no kubelet pulls through it",
+            remedy="see which runtime the kubelet uses (--container-runtime-endpoint, or containerRuntimeEndpoint in its configuration), and "
+            "name its service as runtime_service; if it is this one, take the CRI plugin out of disabled_plugins, restart containerd, "
+            + _AGAIN,
+        ),
+        Message(
+            id="pulls-node-import",
+            error=HostError,
+            text="{path}, which {main} imports, replaces the CRI plugin's whole table: before 2.0, containerd merges no tables of imported files",
+            remedy="set max_concurrent_downloads in {path} by hand, or move what it has of the CRI plugin into {main}, restart containerd, "
+            + _AGAIN,
         ),
         Message(
             id="pulls-node-runtime-version",
             error=HostError,
-            text="containerd {version} is not one whose settings are known here",
+            text="the settings of containerd {version} are not known",
             remedy="use containerd 1.6, 1.7 or 2, or set its limits by hand",
         ),
         Message(
@@ -84,14 +109,14 @@ MESSAGES = Messages(
             id="pulls-node-runtime-config",
             error=HostError,
             text="{path} cannot be used: {why}",
-            remedy="{hint}, start containerd anew, " + _AGAIN,
+            remedy="{hint}, restart containerd, " + _AGAIN,
         ),
         Message(
             id="pulls-node-local-pull",
             error=HostError,
             text="max_concurrent_downloads = {value} in the CRI plugin's table has made containerd pull without its transfer service",
             remedy="take it out of the CRI plugin's table (this module then sets that of the transfer service), or set "
-            "use_local_image_pull = true there to keep it so, start containerd anew, " + _AGAIN,
+            "use_local_image_pull = true there to keep it so, restart containerd, " + _AGAIN,
         ),
         Message(
             id="pulls-node-runtime-failed",
@@ -108,7 +133,7 @@ MESSAGES = Messages(
         Message(
             id="pulls-node-proxy-refused",
             error=PeerError,
-            text="the pull proxy has not taken the new limits within {seconds} seconds",
+            text="the pull proxy did not apply the new limits within {seconds} seconds",
             remedy="see its log, {log}, and what `ballast-pull-proxy check --config {path}` says",
         ),
     ],

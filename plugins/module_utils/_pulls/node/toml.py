@@ -2,8 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The little of TOML that is read and written here: what `containerd config dump` prints, the head of a file that a person
-wrote, and one number in one of its tables. Whatever is written is judged by containerd's own reading before it counts.
+"""The part of TOML that is needed here: the output of `containerd config dump`, the head of a hand-written file, and a number
+in one of its tables. containerd itself verifies what is written, before it is restarted.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import json
 import re
 from collections.abc import Mapping
 from typing import Optional, Union
+
+from ..._core.text.json_text import parse_json
 
 Scalar = Union[bool, int, str]
 
@@ -25,50 +27,54 @@ _COMMENT = re.compile(rf"""({_STRING})|\#[^\n]*""")
 PENDING = "not in effect yet"
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """A basic string: quoted as in JSON, but characters beyond the basic plane as they are, and DEL escaped."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def tables(text: str) -> dict[str, dict[str, Scalar]]:
-    """The scalars of each table, by the table's name, its parts joined by dots; "" is the head. Arrays are left out, and a
-    name whose parts hold dots reads like a deeper one: those of containerd's plugins do not clash."""
-    found: dict[str, dict[str, Scalar]] = {"": {}}
-    current = found[""]
+def parse_tables(text: str) -> dict[str, dict[str, Scalar]]:
+    """The scalars of each table, by the table's name, its parts joined by dots; "" is the head. Arrays are left out. A name
+    whose parts contain dots looks like a deeper one; the names of containerd's plugins do not clash."""
+    result: dict[str, dict[str, Scalar]] = {"": {}}
+    current = result[""]
     for line in _lines(_COMMENT.sub(lambda match: match[1] or "", text)):
         header, key = _HEADER.fullmatch(line), _KEY.fullmatch(line)
         if header:
-            current = found.setdefault(_name(header[1]), {})
+            current = result.setdefault(_name(header[1]), {})
         elif line.lstrip().startswith("["):
             current = {}  # an array of tables
         elif key:
             value = _scalar(key[2])
             if value is not None:
-                current[_unquoted(key[1])] = value
-    return found
+                current[_unquote(key[1])] = value
+    return result
 
 
 def head_version(text: str) -> int:
-    """The version of a configuration file; 1 where it says none, as containerd takes it."""
-    value = tables(_head(text))[""].get("version", 1)
+    """The version of a configuration file; 1 if it names none, as for containerd."""
+    value = parse_tables(_head(text))[""].get("version", 1)
     return value if isinstance(value, int) and not isinstance(value, bool) else 1
 
 
 def head_imports(text: str) -> Optional[list[str]]:
-    """What a configuration file imports, as written. None where that cannot be read."""
+    return head_strings(text, "imports")
+
+
+def head_strings(text: str, key: str) -> Optional[list[str]]:
+    """A list of strings in the head of a configuration file, such as its imports, as written. None if it cannot be read."""
     plain = _COMMENT.sub(lambda match: match[1] or "", _head(text))
-    start = re.search(r"^\s*imports\s*=\s*", plain, re.MULTILINE)
+    start = re.search(rf"^\s*{key}\s*=\s*", plain, re.MULTILINE)
     if start is None:
         return []
     array = _STRINGS.match(plain, start.end())
     if array is None:
         return None
-    return [_unquoted(word) for word in re.findall(_STRING, array[0])]
+    return [_unquote(word) for word in re.findall(_STRING, array[0])]
 
 
-def number(text: str, table: str, key: str) -> Union[int, str, None]:
-    """Of a file that a person wrote: the number in a table, PENDING where a restart is still to come, None where there is
-    none. ValueError where there is not exactly one table of that name, or something else than a number."""
+def read_number(text: str, table: str, key: str) -> Union[int, str, None]:
+    """The number in a table of a hand-written file; PENDING until the restart, None if there is no number. ValueError
+    unless there is exactly one such table, with a number on a line of its own."""
     at = _key_line(_lines(text), table, key)
     if at is None:
         return None
@@ -78,9 +84,9 @@ def number(text: str, table: str, key: str) -> Union[int, str, None]:
     return PENDING if PENDING in match["rest"] or match["value"] is None else int(match["value"])
 
 
-def with_number(text: str, table: str, key: str, value: Optional[int], *, pending: bool) -> str:
-    """The same text with another number there, marked while the restart is still to come; None takes the line away, or
-    leaves the mark alone. What is not on that line stays byte for byte."""
+def set_number(text: str, table: str, key: str, value: Optional[int], *, pending: bool) -> str:
+    """The text with another number there, marked while the restart is pending; None removes the line, or leaves only the
+    mark. All other lines stay byte for byte."""
     lines = _lines(text)
     at = _key_line(lines, table, key)
     if at is None:
@@ -106,12 +112,12 @@ def with_number(text: str, table: str, key: str, value: Optional[int], *, pendin
 
 
 def _lines(text: str) -> list[str]:
-    """With their ends. To TOML but LF ends a line, with or without a CR before it."""
+    """With their line ends: in TOML only LF ends a line, with or without a CR before it."""
     return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
 def _head(text: str) -> str:
-    """What stands before the first table."""
+    """The text before the first table."""
     lines = _lines(text)
     for at, line in enumerate(lines):
         if _HEADER.fullmatch(line.rstrip("\r\n")) or line.lstrip().startswith("[["):
@@ -120,10 +126,10 @@ def _head(text: str) -> str:
 
 
 def _table_line(lines: list[str], table: str) -> int:
-    found = [at for at, line in enumerate(lines) if _is_header(line, table)]
-    if len(found) != 1:
-        raise ValueError(f"it has {len(found) or 'no'} tables [{table}]")
-    return found[0]
+    matches = [at for at, line in enumerate(lines) if _is_header(line, table)]
+    if len(matches) != 1:
+        raise ValueError(f"it has {len(matches) or 'no'} tables [{table}]")
+    return matches[0]
 
 
 def _is_header(line: str, table: str) -> bool:
@@ -146,13 +152,13 @@ def _number_line(line: str, key: str) -> Optional[re.Match[str]]:
 
 
 def _name(header: str) -> str:
-    return ".".join(_unquoted(part) for part in re.findall(_PART, header))
+    return ".".join(_unquote(part) for part in re.findall(_PART, header))
 
 
-def _unquoted(word: str) -> str:
+def _unquote(word: str) -> str:
     if word.startswith('"'):
         try:
-            return str(json.loads(word))
+            return str(parse_json(word))
         except ValueError:
             return word[1:-1]
     return word[1:-1] if word.startswith("'") else word
@@ -163,7 +169,7 @@ def _scalar(text: str) -> Optional[Scalar]:
         return text == "true"
     if re.fullmatch(r"[+-]?[0-9]+", text):
         return int(text)
-    return _unquoted(text) if re.fullmatch(_STRING, text) else None
+    return _unquote(text) if re.fullmatch(_STRING, text) else None
 
 
 Tables = Mapping[str, Mapping[str, Scalar]]

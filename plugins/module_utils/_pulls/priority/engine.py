@@ -2,37 +2,36 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The admission policy that copies a pod's priority to where a runtime, and so the pull proxy, can read it.
+"""The admission policy that copies a pod's priority into an annotation, which the runtime and the pull proxy can read.
 
-CRI carries no PriorityClass, but the annotations of a pod. The admission plugin Priority, which runs before, has resolved
-spec.priority by then (k8s.io/kubernetes/pkg/kubeapiserver/options/plugins.go). An annotation that somebody wrote himself is
-overwritten: a priority is granted by a PriorityClass, which quotas and RBAC guard.
+CRI requests have the pod's annotations, but not its PriorityClass. The admission plugin Priority runs earlier and resolves
+spec.priority (k8s.io/kubernetes/pkg/kubeapiserver/options/plugins.go). An annotation that a user wrote is
+overwritten: only a PriorityClass, guarded by quotas and RBAC, grants a priority.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Optional
 
-from ..._core.engine import Finding
-from ..._core.errors import BallastError, Problems
-from ..._core.events import Progress
-from ..._core.host import Host
-from ..._core.kubeapi import Api, api_by
-from ..._core.objects import (
+from ..._core.engine.context import Context
+from ..._core.engine.engine import BaseEngine, Finding
+from ..._core.kube import connection
+from ..._core.kube.client import Api
+from ..._core.kube.objects import (
     OURS,
     Object,
     ObjectStep,
     apply_step,
     find_objects,
     object_steps,
-    steps_difference,
-    steps_told,
+    steps_as_result,
+    steps_diff,
 )
+from ..._core.text.errors import BallastError, Problems
 from .messages import MESSAGES
 
 PRESENT, ABSENT = "present", "absent"
@@ -40,7 +39,7 @@ ANNOTATION = "image-pulls.ballast.dev/priority"
 NAME = "image-pulls.ballast.dev"  # of the policy and of its binding
 SPEC: dict[str, Any] = {
     "state": {"type": "str", "default": PRESENT, "choices": [PRESENT, ABSENT]},
-    "kubeconfig": {"type": "path", "required": True},
+    **connection.SPEC,
     "annotation": {"type": "str", "default": ANNOTATION},
     "events": {"type": "path"},
 }
@@ -54,25 +53,26 @@ _KEY = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9.
 
 
 @dataclass(frozen=True)
-class Desired:
+class ImagePullPriorityRequest:
     state: str
-    kubeconfig: str
+    kubeconfig: str  # "" is as in connection.py
+    context: str
     annotation: str
 
     @classmethod
-    def from_params(cls, params: Mapping[str, Any]) -> Desired:
+    def from_params(cls, params: Mapping[str, Any]) -> ImagePullPriorityRequest:
         problems: list[BallastError] = []
-        if not os.path.isfile(params["kubeconfig"]):
+        if connection.is_missing(params["kubeconfig"]):
             problems.append(MESSAGES.error("pulls-priority-kubeconfig", path=params["kubeconfig"]))
         if not _KEY.fullmatch(params["annotation"]):
             problems.append(MESSAGES.error("pulls-priority-annotation", value=params["annotation"]))
         Problems.raise_if(problems)
-        return cls(params["state"], params["kubeconfig"], params["annotation"])
+        return cls(params["state"], params["kubeconfig"] or "", params["context"] or "", params["annotation"])
 
 
 @dataclass(frozen=True)
-class Found:
-    """The objects by path, None for one that is not there. `version` is "" where the API server serves none of them."""
+class ImagePullPriorityState:
+    """The objects by path, None for an absent one. `version` is "" if the API server serves none of them."""
 
     version: str
     objects: Mapping[str, Optional[Object]]
@@ -83,57 +83,51 @@ class Plan:
     steps: tuple[ObjectStep, ...]
 
 
-class PriorityEngine:
-    planning = "plan"
+class PriorityEngine(BaseEngine[ImagePullPriorityRequest, ImagePullPriorityState, Plan]):
+    def observe(self, ctx: Context[ImagePullPriorityRequest]) -> ImagePullPriorityState:
+        api = connection.connect(ctx.host, ctx.desired.kubeconfig, ctx.desired.context)
+        version = next((version for version in _VERSIONS if _serves(api, version)), "")
+        return ImagePullPriorityState(
+            version, find_objects(api, policy_objects(ctx.desired, version)) if version else {}
+        )
 
-    def observe(self, desired: Desired, host: Host) -> Found:
-        api = api_by(host, desired.kubeconfig)
-        version = next((one for one in _VERSIONS if _serves(api, one)), "")
-        return Found(version, find_objects(api, wanted_objects(desired, version)) if version else {})
-
-    def plan(self, desired: Desired, state: Found) -> Plan:
+    def plan(self, desired: ImagePullPriorityRequest, state: ImagePullPriorityState) -> Plan:
         """The policy before its binding; a removal the other way round."""
         present = desired.state == PRESENT
         if present and not state.version:
             raise MESSAGES.error("pulls-priority-unserved")
-        wanted = wanted_objects(desired, state.version) if state.version else {}
-        return Plan(object_steps(wanted, state.objects, present=present, foreign=_foreign))
+        objects = policy_objects(desired, state.version) if state.version else {}
+        return Plan(object_steps(objects, state.objects, present=present, foreign=_foreign))
 
-    def told(self, plan: Plan) -> dict[str, object]:
-        return {"steps": steps_told(plan.steps)}
+    def as_result(self, plan: Plan) -> dict[str, object]:
+        return {"steps": steps_as_result(plan.steps)}
 
-    def difference(self, plan: Plan) -> list[dict[str, str]]:
-        return steps_difference(plan.steps)
+    def diff(self, plan: Plan) -> list[dict[str, str]]:
+        return steps_diff(plan.steps)
 
-    def require(self, desired: Desired, host: Host) -> None:
-        """Nothing: what it needs it has asked the API server for."""
-
-    def apply(self, plan: Plan, desired: Desired, host: Host, progress: Progress) -> tuple[ObjectStep, ...]:
-        api = api_by(host, desired.kubeconfig)
+    def apply(self, plan: Plan, ctx: Context[ImagePullPriorityRequest]) -> Plan:
+        api = connection.connect(ctx.host, ctx.desired.kubeconfig, ctx.desired.context)
         for step in plan.steps:
-            progress.started(step.title, f"{step.verb} {step.title}")
+            ctx.progress.started(step.title, f"{step.verb} {step.title}")
             apply_step(api, step)
-            progress.done(step.title, "")
-        return plan.steps
+            ctx.progress.done(step.title, "")
+        return plan
 
-    def verify(self, desired: Desired, host: Host, progress: Progress) -> list[Finding]:
-        if not self.plan(desired, self.observe(desired, host)).steps:
+    def verify(self, ctx: Context[ImagePullPriorityRequest]) -> list[Finding]:
+        if not self.plan(ctx.desired, self.observe(ctx)).steps:
             return []
         error = MESSAGES.error("pulls-priority-lost")
         return [Finding(error.id, NAME, error.text, error.remedy)]
 
-    def preview(self, desired: Desired) -> dict[str, object]:
-        return {"annotation": desired.annotation}
-
-    def report(self, desired: Desired, host: Host) -> dict[str, object]:
-        return self.preview(desired)
+    def preview(self, ctx: Context[ImagePullPriorityRequest]) -> dict[str, object]:
+        return {"annotation": ctx.desired.annotation}
 
 
 ENGINE = PriorityEngine()
 
 
-def wanted_objects(desired: Desired, version: str) -> dict[str, Object]:
-    """By path. `failurePolicy: Ignore`: a pod without its annotation waits longer for its image, one that is refused does not run."""
+def policy_objects(desired: ImagePullPriorityRequest, version: str) -> dict[str, Object]:
+    """By path. `failurePolicy: Ignore`: a pod without the annotation waits longer for its image; a refused pod does not run."""
     key = json.dumps(desired.annotation)
     expression = f"Object{{metadata: Object.metadata{{annotations: {{{key}: string(object.spec.priority)}}}}}}"
     policy = {

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What can go wrong with the policy that copies the priority of pods, in one table."""
+"""The errors of the policy that copies the priority of pods."""
 
 from __future__ import annotations
 
-from ..._core.errors import Message, Messages, PeerError, UserError
+from ..._core.text.errors import Message, Messages, PeerError, UserError
 
 MESSAGES = Messages(
     "docs/pull-proxy.md",
@@ -39,7 +39,7 @@ MESSAGES = Messages(
         Message(
             id="pulls-priority-lost",
             error=PeerError,
-            text="the policy is not as it was left: somebody else changes the same objects",
+            text="the policy was modified concurrently: another client changes the same objects",
             remedy="see who writes them (kubectl get --show-managed-fields), then run the same command again",
         ),
     ],

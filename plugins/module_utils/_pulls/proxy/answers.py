@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Answers of the proxy's own on a connection that also carries the runtime's: what HTTP/2's windows let through, and when."""
+"""The proxy's own answers on a connection that also carries the runtime's, within HTTP/2's flow-control windows."""
 
 from __future__ import annotations
 
@@ -19,21 +19,23 @@ _WINDOW_MOST = 2**31 - 1
 
 @dataclass(eq=False)
 class Pull:
-    """A stream that is answered here."""
+    """A stream that the proxy itself answers."""
 
     headers: list[Header]
+    opened: float = 0.0  # time of the event loop
+    held: int = 0  # bytes of the listener's allowance
     body: bytearray = field(default_factory=bytearray)
-    asked: bool = False  # the kubelet has sent all it will
+    half_closed: bool = False  # the kubelet has ended its request
     task: Optional[asyncio.Task[None]] = None
     answer: Optional[Answer] = None
-    rest: bytes = b""  # of the answer's message, framed as gRPC has it
-    begun: bool = False  # its headers are sent
-    credit: int = 0  # of its window, besides the initial one
+    rest: bytes = b""  # what is still to be sent of the answer's gRPC message
+    begun: bool = False  # the answer's headers were sent
+    credit: int = 0  # of the stream's window, besides the initial one
 
 
 class Answers:
-    """`window` is what the kubelet takes on this connection now, from whomever. `debt` is what it was sent from here, of
-    which the runtime does not know that it is gone."""
+    """`window` is what the kubelet accepts on this connection now. `debt` is what the proxy's answers used of it, which the
+    runtime does not know."""
 
     def __init__(self, out: list[bytes]) -> None:
         self._out = out
@@ -46,7 +48,7 @@ class Answers:
         return bool(self._pulls)
 
     def credit(self, amount: int) -> int:
-        """The kubelet takes that much more; how much of it the runtime is to be told of."""
+        """Add a WINDOW_UPDATE of the kubelet. Returns the part of it to pass on to the runtime."""
         self.window += amount
         if not amount or self.window > _WINDOW_MOST:
             raise Http2Error(http2.FLOW_CONTROL_ERROR, "a credit of nothing, or of too much")
@@ -55,7 +57,7 @@ class Answers:
         return amount - kept
 
     def surplus(self) -> int:
-        """What a runtime that is only now connected is to be told of, besides the window that it takes for granted."""
+        """The window beyond the initial one, to pass on to a runtime that has just been connected."""
         beyond = self.window - http2.INITIAL_WINDOW
         self.debt = max(-beyond, 0)
         return max(beyond, 0)
@@ -65,11 +67,16 @@ class Answers:
         pull.rest = b"" if answer.code else http2.data_payload(answer.message)
         self._pulls[number] = pull
 
+    def credit_stream(self, pull: Pull, amount: int) -> None:
+        pull.credit += amount
+        if not amount or self.initial_window + pull.credit > _WINDOW_MOST:
+            raise Http2Error(http2.FLOW_CONTROL_ERROR, "a credit of nothing, or of too much")
+
     def drop(self, number: int) -> None:
         self._pulls.pop(number, None)
 
     def deliver(self) -> list[tuple[int, Pull]]:
-        """As much as the windows allow; those that are complete now."""
+        """Send as much as the windows allow. Returns the pulls whose answers are complete."""
         complete = [(number, pull) for number, pull in self._pulls.items() if self._deliver(number, pull)]
         for number, _pull in complete:
             del self._pulls[number]

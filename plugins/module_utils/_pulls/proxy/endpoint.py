@@ -2,13 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A listener's PullImage calls: read, asked of `Pulls`, performed at the listener's runtime, answered."""
+"""A listener's PullImage calls: parsed, queued in `Pulls`, performed at the listener's runtime, answered."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
 import binascii
+import math
 import os
 import traceback
 from collections.abc import Mapping, Sequence
@@ -16,15 +17,17 @@ from functools import partial
 from typing import Callable, Optional
 
 from ..._core.agent.log import Log
-from ..._core.errors import last_lines
+from ..._core.text.errors import last_lines
 from . import http2
 from .hpack import Header
 from .http2 import Answer, Failed, MessageError, Metadata
+from .limits import CONNECTIONS, FIELD_COST_BYTES, NO_ALLOWANCE, Allowance
 from .pulls import Draining, Full, Interrupted, Pulls
 from .request import PullRequest, credentials_digest
 from .runtime import Runtime
 from .settings import Listener
 from .wire import (
+    Image,
     PullImageRequest,
     WireError,
     image_status_request,
@@ -35,20 +38,28 @@ from .wire import (
 
 PULL_IMAGE = "/runtime.v1.ImageService/PullImage"
 IMAGE_STATUS = "/runtime.v1.ImageService/ImageStatus"
+_SAY_AGAIN_SECONDS = 60.0
 _STATUS_SECONDS = 10.0  # for ImageStatus, which a runtime answers from its own store
 _SECRET_LEAST = 4  # characters: shorter ones would mask half the text
-# Lets nobody outside tell from two digests whether two credentials are the same.
+# Random, so that digests cannot be compared with those of known credentials.
 _SALT = os.urandom(32)
 
 
 class Endpoint:
-    """Of one listener; the Backend of its connections. `draining` and `present_succeeds` may change at any time."""
+    """A listener's endpoint, the Backend of its connections. `draining` and `present_succeeds` may change at any time."""
 
     def __init__(
-        self, listener: Listener, pulls: Pulls[Answer], log: Log, *, on_size: Optional[Callable[[str, int], None]]
+        self,
+        listener: Listener,
+        pulls: Pulls[Answer],
+        log: Log,
+        *,
+        most: int = CONNECTIONS,
+        on_size: Optional[Callable[[str, int], None]],
     ) -> None:
-        """`on_size` is told the listener's name and the bytes of an image that was pulled; without it nobody asks."""
+        """`most` connections are accepted at once. `on_size` receives the listener's name and the bytes of each pulled image."""
         self.runtime = listener.runtime
+        self.allowance = Allowance()
         self.present_succeeds = False
         self.draining = False
         self._listener = listener
@@ -56,8 +67,21 @@ class Endpoint:
         self._log = log
         self._on_size = on_size
         self._calls = Runtime(listener.runtime)
-        self._fails = ""  # why the runtime could not be reached the last time
+        self._most = most
+        self._users = {0, os.geteuid()}
+        self._refused = -math.inf  # when a refusal was last logged
+        self._fails = ""  # the last error of connecting to the runtime, "" after a success
         self._sizes: set[asyncio.Task[None]] = set()
+
+    def admits(self, user: int, connections: int) -> bool:
+        """Only root and our own user are admitted, even if the mode of the socket was changed."""
+        if user in self._users and connections < self._most:
+            return True
+        now = asyncio.get_running_loop().time()
+        if now - self._refused > _SAY_AGAIN_SECONDS:
+            self._refused = now
+            self._log.event("connection-refused", listener=self._listener.name, user=user, connections=connections)
+        return False
 
     def is_pull(self, path: bytes) -> bool:
         return path == PULL_IMAGE.encode()
@@ -65,8 +89,18 @@ class Endpoint:
     async def answer(self, headers: Sequence[Header], body: bytes) -> Answer:
         try:
             seconds = http2.parse_timeout(headers)
-            asked = self._answer(http2.parse_metadata(headers), http2.parse_message(headers, body))
-            return await (asked if seconds is None else asyncio.wait_for(asked, seconds))
+            metadata, message = http2.parse_metadata(headers), http2.parse_message(headers, body)
+            request = parse_pull_image_request(message)
+            # The connection has already counted the body's bytes.
+            more = max(0, len(message) - len(body)) + request.fields * FIELD_COST_BYTES
+            del headers, body
+            if not self.allowance.take(more):
+                raise MessageError(http2.RESOURCE_EXHAUSTED, NO_ALLOWANCE)
+            try:
+                answer = self._answer(request, metadata, message)
+                return await (answer if seconds is None else asyncio.wait_for(answer, seconds))
+            finally:
+                self.allowance.give_back(more)
         except MessageError as error:
             return Answer(code=error.code, text=error.text)
         except WireError as error:
@@ -79,73 +113,72 @@ class Endpoint:
             return Answer(code=http2.UNKNOWN, text=str(error))
         except (Draining, Interrupted) as error:
             return Answer(code=http2.UNAVAILABLE, text=str(error))
-        except Exception as error:  # ours; the connection and its other calls go on
+        except Exception as error:  # a bug of ours; the connection and its other calls go on
             self._log.event(
                 "bug", listener=self._listener.name, error=repr(error), trace=last_lines(traceback.format_exc())
             )
             return Answer(code=http2.INTERNAL, text=f"the pull proxy failed: {type(error).__name__}")
 
-    async def _answer(self, metadata: Metadata, message: bytes) -> Answer:
-        asked = parse_pull_image_request(message)
+    async def _answer(self, request: PullImageRequest, metadata: Metadata, message: bytes) -> Answer:
         if self.draining:
             raise Draining("the pull proxy is about to end, and takes no new pulls")
         if self.present_succeeds:
-            answer = await self._present(asked, metadata)
+            answer = await self._answer_from_store(request, metadata)
             if answer is not None:
                 return answer
-        request = PullRequest(
+        pull = PullRequest(
             listener=self._listener.name,
             runtime=self._listener.runtime,
-            image=asked.image,
-            handler=asked.handler,
-            annotations=tuple(sorted(asked.annotations.items())),
-            credentials=credentials_digest(asked.credentials, _SALT),
-            namespace=asked.namespace,
-            pod=asked.pod,
-            pod_annotations=asked.pod_annotations,
+            image=request.image,
+            handler=request.handler,
+            annotations=tuple(sorted(request.annotations.items())),
+            credentials=credentials_digest(request.credentials, _SALT),
+            namespace=request.namespace,
+            pod=request.pod,
+            pod_annotations=request.pod_annotations,
         )
-        return await self._pulls.pull(request, partial(self._perform, asked, message, metadata))
+        return await self._pulls.pull(pull, partial(self._perform, request, message, metadata))
 
-    async def _perform(self, asked: PullImageRequest, message: bytes, metadata: Metadata) -> Answer:
+    async def _perform(self, request: PullImageRequest, message: bytes, metadata: Metadata) -> Answer:
         try:
             answer = await self._calls.call(PULL_IMAGE, message, metadata=metadata)
         except Failed as error:
-            error.shown = _masked(error.answer.text, asked.credentials)
+            error.shown = _mask(error.answer.text, request.credentials)
             raise
         if self._on_size is not None:
-            task = asyncio.get_running_loop().create_task(self._tell_size(asked, metadata, self._on_size))
+            task = asyncio.get_running_loop().create_task(self._report_size(request, metadata))
             self._sizes.add(task)
             task.add_done_callback(self._sizes.discard)
         return answer
 
-    async def _present(self, asked: PullImageRequest, metadata: Metadata) -> Optional[Answer]:
-        """Success where the runtime has the image already; None where it has not, or does not say."""
-        request = image_status_request(asked.spec)
-        try:
-            status = await self._calls.call(IMAGE_STATUS, request, metadata=metadata, timeout=_STATUS_SECONDS)
-            image = parse_image_status_response(status.message)
-        except (Failed, WireError):
+    async def _answer_from_store(self, request: PullImageRequest, metadata: Metadata) -> Optional[Answer]:
+        """Success if the runtime already has the image, None if it lacks it or does not answer."""
+        image = await self._read_image(request, metadata)
+        if image is None or not image.id:
             return None
-        if not image.id:
-            return None
-        self._log.event("present", listener=self._listener.name, image=asked.image, pod=_pod(asked), id=image.id)
+        self._log.event("present", listener=self._listener.name, image=request.image, pod=_pod(request), id=image.id)
         return Answer(message=pull_image_response(image.id))
 
-    async def _tell_size(self, asked: PullImageRequest, metadata: Metadata, tell: Callable[[str, int], None]) -> None:
-        """PullImage says nothing of bytes, so the runtime is asked as the kubelet asks it after a pull."""
-        request = image_status_request(asked.spec)
-        try:
-            status = await self._calls.call(IMAGE_STATUS, request, metadata=metadata, timeout=_STATUS_SECONDS)
-            tell(self._listener.name, parse_image_status_response(status.message).size)
-        except (Failed, WireError):
-            return
+    async def _report_size(self, request: PullImageRequest, metadata: Metadata) -> None:
+        """Read the size with ImageStatus, as the kubelet does after a pull: the answer to PullImage has none."""
+        image = await self._read_image(request, metadata)
+        if image is not None and self._on_size is not None:
+            self._on_size(self._listener.name, image.size)
 
-    def runtime_answers(self) -> None:
+    async def _read_image(self, request: PullImageRequest, metadata: Metadata) -> Optional[Image]:
+        message = image_status_request(request.spec)
+        try:
+            status = await self._calls.call(IMAGE_STATUS, message, metadata=metadata, timeout=_STATUS_SECONDS)
+            return parse_image_status_response(status.message)
+        except (Failed, WireError):
+            return None
+
+    def note_runtime_up(self) -> None:
         if self._fails:
             self._fails = ""
             self._log.event("runtime-back", listener=self._listener.name, runtime=self.runtime)
 
-    def runtime_fails(self, error: Exception) -> Answer:
+    def note_runtime_failure(self, error: Exception) -> Answer:
         reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
         if reason != self._fails:  # once, not for each of the calls that a kubelet makes every second
             self._fails = reason
@@ -153,7 +186,7 @@ class Endpoint:
         text = f"the pull proxy has no connection to the container runtime at {self.runtime}: {reason}"
         return Answer(code=http2.UNAVAILABLE, text=text)
 
-    def misbehaved(self, text: str) -> None:
+    def note_misbehaviour(self, text: str) -> None:
         self._log.event("connection-closed", listener=self._listener.name, error=text)
 
     async def close(self) -> None:
@@ -162,12 +195,12 @@ class Endpoint:
         await self._calls.close()
 
 
-def _pod(asked: PullImageRequest) -> str:
-    return f"{asked.namespace}/{asked.pod}" if asked.pod else ""
+def _pod(request: PullImageRequest) -> str:
+    return f"{request.namespace}/{request.pod}" if request.pod else ""
 
 
-def _masked(text: str, credentials: Mapping[str, str]) -> str:
-    """`text` without what the caller gave as credentials, in any of the forms in which a runtime might repeat them."""
+def _mask(text: str, credentials: Mapping[str, str]) -> str:
+    """`text` without the caller's credentials, in all forms in which a runtime might repeat them."""
     secrets = {value for name, value in credentials.items() if name not in ("username", "server_address")}
     for value in list(secrets):
         try:

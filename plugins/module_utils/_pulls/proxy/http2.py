@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Frames of HTTP/2 (RFC 9113) as bytes, and what gRPC puts into them (github.com/grpc/grpc, doc/PROTOCOL-HTTP2.md). Pure."""
+"""Frames of HTTP/2 (RFC 9113) as bytes, and their gRPC content (github.com/grpc/grpc, doc/PROTOCOL-HTTP2.md). Pure."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ from .hpack import Header, encode
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 FRAME_HEADER = 9  # bytes
-BLOCK_BYTES = 1024 * 1024  # of one header block as it comes: ours, there is no common limit
-ALL_STREAMS = 2**31 - 1  # the greatest number of a stream, and of any window
-INITIAL_WINDOW = 65535  # bytes that may be sent unasked, on a stream and on the connection
-LEAST_FRAME_BYTES = 16384  # of SETTINGS_MAX_FRAME_SIZE: what everyone takes
-MESSAGE_BYTES = 16 * 1024 * 1024  # the most that a kubelet sends or takes: k8s.io/cri-client, maxMsgSize
+ALL_STREAMS = 2**31 - 1  # the largest stream number, and window
+INITIAL_WINDOW = 65535  # bytes, of a stream and of the connection
+LEAST_FRAME_BYTES = 16384  # the minimum of SETTINGS_MAX_FRAME_SIZE, which all peers accept
+# The most that a kubelet takes of an answer: k8s.io/cri-client, maxMsgSize.
+ANSWER_BYTES = 16 * 1024 * 1024
+# Of a request for a pull: all annotations of a pod (256 KiB) and a Secret (1 MiB) are far less. gRPC's own default.
+MESSAGE_BYTES = 4 * 1024 * 1024
 
 DATA, HEADERS, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 5, 6, 7, 8, 9
 ACK = END_STREAM = 0x1
@@ -32,17 +34,11 @@ END_HEADERS = 0x4
 PADDED = 0x8
 PRIORITY = 0x20
 
-HEADER_TABLE_SIZE, INITIAL_WINDOW_SIZE, MAX_FRAME_SIZE = 1, 4, 5  # keys of SETTINGS
+# Keys of SETTINGS.
+HEADER_TABLE_SIZE, MAX_CONCURRENT_STREAMS, INITIAL_WINDOW_SIZE, MAX_FRAME_SIZE, MAX_HEADER_LIST_SIZE = 1, 3, 4, 5, 6
 
-NO_ERROR, PROTOCOL_ERROR, FLOW_CONTROL_ERROR, FRAME_SIZE_ERROR, CANCEL, COMPRESSION_ERROR, ENHANCE_YOUR_CALM = (
-    0,
-    1,
-    3,
-    6,
-    8,
-    9,
-    11,
-)
+NO_ERROR, PROTOCOL_ERROR, FLOW_CONTROL_ERROR, STREAM_CLOSED, FRAME_SIZE_ERROR, REFUSED_STREAM = 0, 1, 3, 5, 6, 7
+CANCEL, COMPRESSION_ERROR, ENHANCE_YOUR_CALM = 8, 9, 11
 
 # Codes of gRPC: doc/statuscodes.md.
 OK, CANCELLED, UNKNOWN, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, UNIMPLEMENTED, INTERNAL, UNAVAILABLE = (
@@ -69,7 +65,7 @@ Metadata = tuple[tuple[str, Union[str, bytes]], ...]  # bytes where the key ends
 
 
 class Http2Error(Exception):
-    """The peer breaks a rule of the connection, which is closed with `code`."""
+    """The peer broke a rule of HTTP/2; the connection is closed with `code`."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
@@ -77,7 +73,7 @@ class Http2Error(Exception):
 
 
 class MessageError(Exception):
-    """A request's body is not one message that can be read. `code` is gRPC's."""
+    """A request's body is not a readable message. `code` is gRPC's."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
@@ -87,7 +83,7 @@ class MessageError(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """Of an RPC with one message: `message` is empty bytes where `code` is not OK."""
+    """The answer to a unary RPC. `message` is empty unless `code` is OK."""
 
     message: bytes = b""
     code: int = OK
@@ -102,7 +98,7 @@ class Failed(Exception):
     def __init__(self, answer: Answer) -> None:
         super().__init__(answer.text)
         self.answer = answer
-        self.shown = answer.text  # what a log may hold of it
+        self.shown = answer.text  # what may be logged
 
 
 def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
@@ -110,13 +106,13 @@ def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
 
 
 def read_head(data: bytes, at: int) -> tuple[int, int, int, int]:
-    """Length, type, flags and stream of the frame that begins there. All of its head has to be there."""
+    """Length, type, flags and stream of the frame at `at`. Its header must be complete."""
     high, low, kind, flags, stream = _HEAD.unpack_from(data, at)
     return high << 8 | low, kind, flags, stream & ALL_STREAMS
 
 
 def header_frames(stream: int, block: bytes, *, end_stream: bool) -> bytes:
-    """HEADERS, and CONTINUATION where the block is larger than one frame may be."""
+    """HEADERS, and CONTINUATION for a block that exceeds a frame."""
     parts = [block[at : at + LEAST_FRAME_BYTES] for at in range(0, len(block), LEAST_FRAME_BYTES)] or [b""]
     frames = []
     for number, part in enumerate(parts):
@@ -155,14 +151,14 @@ def parse_settings_frame(payload: bytes) -> dict[int, int]:
 
 
 def parse_number(payload: bytes) -> int:
-    """Of WINDOW_UPDATE, RST_STREAM: the one number of 32 bits that is all there is."""
+    """The payload of WINDOW_UPDATE and RST_STREAM, a number of 32 bits."""
     if len(payload) != 4:
         raise Http2Error(FRAME_SIZE_ERROR, "a frame of a wrong length")
     return int.from_bytes(payload, "big")
 
 
-def without_padding(flags: int, payload: bytes) -> bytes:
-    """What a DATA or HEADERS frame carries."""
+def strip_padding(flags: int, payload: bytes) -> bytes:
+    """The payload of a DATA or HEADERS frame without its padding."""
     start, end = 0, len(payload)
     if flags & PADDED:
         if not payload or payload[0] >= len(payload):
@@ -172,8 +168,8 @@ def without_padding(flags: int, payload: bytes) -> bytes:
 
 
 def fragment(flags: int, payload: bytes) -> bytes:
-    """Of a HEADERS frame: its part of the header block. Priorities are no more (RFC 9113, 5.3.2)."""
-    payload = without_padding(flags, payload)
+    """The part of the header block in a HEADERS frame. Ignores the deprecated priority (RFC 9113, 5.3.2)."""
+    payload = strip_padding(flags, payload)
     if not flags & PRIORITY:
         return payload
     if len(payload) < 5:
@@ -186,7 +182,7 @@ def value_of(headers: Iterable[Header], name: bytes) -> Optional[bytes]:
 
 
 def parse_timeout(headers: Iterable[Header]) -> Optional[float]:
-    """Seconds; None where the caller waits as long as it takes. MessageError for one that cannot be read."""
+    """The deadline in seconds, None if the caller set none. MessageError if it cannot be read."""
     value = value_of(headers, b"grpc-timeout")
     if value is None:
         return None
@@ -197,7 +193,7 @@ def parse_timeout(headers: Iterable[Header]) -> Optional[float]:
 
 
 def parse_metadata(headers: Iterable[Header]) -> Metadata:
-    """The caller's own, without what gRPC reserves for itself."""
+    """The caller's metadata, without the keys that gRPC reserves."""
     return tuple(
         pair
         for name, value, _never in headers
@@ -209,7 +205,7 @@ def parse_metadata(headers: Iterable[Header]) -> Metadata:
 def _pairs(key: str, value: bytes) -> Iterator[tuple[str, Union[str, bytes]]]:
     if not key.endswith("-bin"):
         yield key, value.decode("latin-1")
-    elif value.startswith(b"\0"):  # gRPC's C core writes it so where the other side said that it may
+    elif value.startswith(b"\0"):  # the form of gRPC's C core, if the peer announced support
         yield key, value[1:]
     else:
         for part in value.split(b","):
@@ -220,7 +216,7 @@ def _pairs(key: str, value: bytes) -> Iterator[tuple[str, Union[str, bytes]]]:
 
 
 def parse_message(headers: Iterable[Header], body: bytes) -> bytes:
-    """The one message of a unary request."""
+    """The message of a unary request."""
     if not (value_of(headers, b"content-type") or b"").startswith(_GRPC):
         raise MessageError(UNIMPLEMENTED, "this request is not gRPC: its content-type is not application/grpc")
     if len(body) < 5 or len(body) != 5 + int.from_bytes(body[1:5], "big") or body[0] > 1:
@@ -233,10 +229,10 @@ def parse_message(headers: Iterable[Header], body: bytes) -> bytes:
         raise MessageError(
             UNIMPLEMENTED, f"the proxy cannot read messages compressed by {shown}; it reads gzip and deflate"
         )
-    return _decompressed(body[5:], zlib.MAX_WBITS | 16 if encoding == b"gzip" else zlib.MAX_WBITS)
+    return _decompress(body[5:], zlib.MAX_WBITS | 16 if encoding == b"gzip" else zlib.MAX_WBITS)
 
 
-def _decompressed(data: bytes, window_bits: int) -> bytes:
+def _decompress(data: bytes, window_bits: int) -> bytes:
     reader = zlib.decompressobj(window_bits)
     try:
         message = reader.decompress(data, MESSAGE_BYTES + 1)
@@ -250,7 +246,7 @@ def _decompressed(data: bytes, window_bits: int) -> bytes:
 
 
 def answer_headers() -> bytes:
-    """What every answer begins with, as a part of a header block."""
+    """The start of each answer, as a part of a header block."""
     return encode([Header(b":status", b"200"), Header(b"content-type", _GRPC)])
 
 

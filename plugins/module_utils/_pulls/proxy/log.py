@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the log says of pulls."""
+"""Log events of pulls."""
 
 from __future__ import annotations
 
@@ -17,44 +17,44 @@ from .request import PullKey, PullRequest
 
 
 class PullLog:
-    """An Observer: a line for each pull at a runtime, and for each caller who got none."""
+    """An Observer: logs each pull at a runtime, and each caller without a pull."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._waited: dict[int, float] = {}
-        self._joined: Counter[PullKey] = Counter()  # callers besides the first, who are still there
+        self._joined: Counter[PullKey] = Counter()  # callers besides the first that are still waiting
 
-    def queued(self, request: PullRequest) -> None:
+    def on_queued(self, request: PullRequest) -> None:
         pass
 
-    def joined(self, request: PullRequest) -> None:
+    def on_joined(self, request: PullRequest) -> None:
         self._joined[request.key] += 1
 
-    def started(self, request: PullRequest, waited: float) -> None:
+    def on_started(self, request: PullRequest, waited: float) -> None:
         self._waited[id(request)] = waited
 
-    def ended(self, request: PullRequest, seconds: float, error: Optional[BaseException]) -> None:
-        name, told = _outcome(error)
+    def on_ended(self, request: PullRequest, seconds: float, error: Optional[BaseException]) -> None:
+        name, outcome = _outcome(error)
         self._log.event(
             name,
-            **_whose(request),
+            **_describe(request),
             waited=f"{self._waited.pop(id(request), 0.0):.3f}s",
             took=f"{seconds:.3f}s",
             joined=self._joined.get(request.key),
-            **told,
+            **outcome,
         )
 
-    def answered(self, request: PullRequest, outcome: str, waited: float) -> None:
+    def on_answered(self, request: PullRequest, outcome: str, waited: float) -> None:
         self._joined[request.key] -= 1
         if self._joined[request.key] <= 0:
             del self._joined[request.key]
         if outcome == "refused":
-            self._log.event("pull-refused", **_whose(request), waited=f"{waited:.3f}s")
+            self._log.event("pull-refused", **_describe(request), waited=f"{waited:.3f}s")
         elif outcome == "cancelled":
-            self._log.event("caller-left", **_whose(request), waited=f"{waited:.3f}s")
+            self._log.event("caller-left", **_describe(request), waited=f"{waited:.3f}s")
 
 
-def _whose(request: PullRequest) -> Mapping[str, object]:
+def _describe(request: PullRequest) -> Mapping[str, object]:
     pod = f"{request.namespace}/{request.pod}" if request.pod else ""
     return {"listener": request.listener, "image": request.image, "pod": pod, "handler": request.handler}
 

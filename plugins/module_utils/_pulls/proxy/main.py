@@ -5,11 +5,11 @@
 """`ballast-pull-proxy`: the CRI proxy that limits image pulls on a host.
 
     ballast-pull-proxy --config FILE                   run, in the foreground, until SIGTERM
-    ballast-pull-proxy check --config FILE             say whether FILE is in order
+    ballast-pull-proxy check --config FILE             check FILE, and that a proxy could start with it
     ballast-pull-proxy status --config FILE [--json]   what the running proxy does
 
-Exit status: 0 after SIGTERM, 2 for a bad configuration or command line, 3 when this host does not let it run, which is so
-when another proxy does, 1 for what it did not expect.
+Exit status: 0 after SIGTERM, 1 for an unexpected error, 2 for a bad configuration or command line, 3 if it cannot run on this
+host, for example because another proxy runs.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from .messages import AGENT
 from .status import table
 
 if TYPE_CHECKING:
-    # What `status` does not need, which modules ask for: it would be most of its time.
+    # Not imported by `status`, which modules run often: these imports would take most of its time.
     import asyncio
 
     from .server import Server
     from .settings import Settings
 
 # Debian's package of each that is not Python's own.
-_LIBRARIES = {"grpc": "python3-grpcio"}
+_LIBRARIES = {"grpc": "python3-grpcio", "hpack": "python3-hpack"}
 _METRICS_LIBRARIES = {"prometheus_client": "python3-prometheus-client"}
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """The program; leaves by SystemExit."""
+    """Run the program; ends with SystemExit."""
     command = Command(AGENT, "Limit image pulls on this host.", check=_check, run=_run, table=table)
     command.main(arguments)
 
 
 def _check(config: str, directory: str) -> str:
-    return _told(_checked(config, directory))
+    return _describe(_read_settings(config, directory))
 
 
-def _checked(config: str, directory: str) -> Settings:
-    """The settings, when a proxy could be started with them now, if none runs."""
+def _read_settings(config: str, directory: str) -> Settings:
+    """The settings, checked: a proxy could be started with them now."""
     from .settings import parse_settings
 
     settings = parse_settings(read_config(AGENT, config), name=config)
@@ -63,7 +63,7 @@ def _sockets(settings: Settings) -> list[str]:
 def _run(config: str, directory: str) -> None:
     import asyncio
 
-    settings = _checked(config, directory)
+    settings = _read_settings(config, directory)
     make_directories(AGENT, directory, _sockets(settings))
     with host_lock(AGENT, directory):
         asyncio.run(_serve(settings, config, directory))
@@ -79,13 +79,13 @@ async def _serve(settings: Settings, config: str, directory: str) -> None:
     log = Log()
     ending, reload = on_signals()
     async with Server(settings, config=config, control=control_path(directory), log=log) as server:
-        log.event("started", pid=os.getpid(), config=config, settings=_told(settings))
+        log.event("started", pid=os.getpid(), config=config, settings=_describe(settings))
         for listener in settings.listeners:
             log.event("listening", listener=listener.name, socket=listener.socket, runtime=listener.runtime)
 
         def take(text: str) -> Mapping[str, object]:
-            wanted = parse_settings(text, name=config)
-            return {"settings": _told(wanted), "needs_restart": ",".join(server.reload(wanted))}
+            settings = parse_settings(text, name=config)
+            return {"settings": _describe(settings), "needs_restart": ",".join(server.reload(settings))}
 
         reloading = asyncio.ensure_future(reload_for_ever(AGENT, reload, config, log, take))
         await ending.wait()
@@ -96,7 +96,7 @@ async def _serve(settings: Settings, config: str, directory: str) -> None:
 
 
 async def _drain(server: Server, ending: asyncio.Event) -> int:
-    """The number of pulls that had not ended in time, or when a second signal came."""
+    """Wait until all pulls have ended, the time is over, or a second signal arrives. Returns the number of pulls in flight."""
     import asyncio
 
     ending.clear()
@@ -115,7 +115,7 @@ def _counts(status: dict[str, Any]) -> dict[str, object]:
     return {key: len(status[key]) for key in ("in_flight", "queued")}
 
 
-def _told(settings: Settings) -> str:
+def _describe(settings: Settings) -> str:
     limit = settings.max_in_flight or "no limit"
     names = ", ".join(listener.name for listener in settings.listeners)
     return (

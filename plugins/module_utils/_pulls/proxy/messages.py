@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What can go wrong with the pull proxy, in one table."""
+"""The errors of the pull proxy."""
 
 from __future__ import annotations
 
 from ..._core.agent.identity import Agent, program_rows
-from ..._core.errors import HostError, Message, Messages, UserError
+from ..._core.text.errors import HostError, Message, Messages, UserError
 
 _NAME, _WHAT, _IDS = "ballast-pull-proxy", "pull proxy", "pulls"
 MESSAGES = Messages(
@@ -49,6 +49,12 @@ MESSAGES = Messages(
             error=UserError,
             text="{path}: {value} is also {other}, so that the proxy would ask itself",
             remedy="name the socket where the container runtime itself listens as runtime",
+        ),
+        Message(
+            id="pulls-files",
+            error=HostError,
+            text="the pull proxy may have too few files open for its listeners: it needs {needed}",
+            remedy="raise the hard limit of open files of its service: LimitNOFILE= in systemd, ulimit -Hn",
         ),
         Message(
             id="pulls-running",

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the proxy counts."""
+"""The proxy's Prometheus metrics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
 
 
 class Metrics:
-    """An Observer. Counters count callers, save for `pulls`, `duration` and `bytes`, which are of pulls at a runtime."""
+    """An Observer. `pulls`, `duration` and `bytes` count pulls at a runtime, all others count callers."""
 
     def __init__(self, listeners: Iterable[str]) -> None:
         import prometheus_client
@@ -38,9 +38,10 @@ class Metrics:
         self._bytes = counter("bytes", "Sizes of the images pulled, as the runtime's ImageStatus has them.")
         self._wait = histogram("wait_seconds", "Time of callers until their pull began, or until they gave up.")
         self._duration = histogram("duration_seconds", "Time of pulls at the runtime.")
-        for name in listeners:  # so that each is there, with 0, before it first happens
-            for one in (self._joined, self._pulls, self._bytes, self._wait, self._duration, *self._outcomes.values()):
-                one.labels(name)
+        by_listener = (self._joined, self._pulls, self._bytes, self._wait, self._duration, *self._outcomes.values())
+        for name in listeners:  # creates each with 0, before its first event
+            for metric in by_listener:
+                metric.labels(name)
 
     def watch(self, listeners: Iterable[str], snapshot: Callable[[], Snapshot]) -> None:
         self.registry.register(_Gauges(list(listeners), snapshot))
@@ -48,19 +49,19 @@ class Metrics:
     def add_size(self, listener: str, size: int) -> None:
         self._bytes.labels(listener).inc(size)
 
-    def queued(self, request: PullRequest) -> None:
+    def on_queued(self, request: PullRequest) -> None:
         pass
 
-    def joined(self, request: PullRequest) -> None:
+    def on_joined(self, request: PullRequest) -> None:
         self._joined.labels(request.listener).inc()
 
-    def started(self, request: PullRequest, waited: float) -> None:
+    def on_started(self, request: PullRequest, waited: float) -> None:
         self._pulls.labels(request.listener).inc()
 
-    def ended(self, request: PullRequest, seconds: float, error: Optional[BaseException]) -> None:
+    def on_ended(self, request: PullRequest, seconds: float, error: Optional[BaseException]) -> None:
         self._duration.labels(request.listener).observe(seconds)
 
-    def answered(self, request: PullRequest, outcome: str, waited: float) -> None:
+    def on_answered(self, request: PullRequest, outcome: str, waited: float) -> None:
         self._wait.labels(request.listener).observe(waited)
         if outcome in self._outcomes:
             self._outcomes[outcome].labels(request.listener).inc()
@@ -74,7 +75,7 @@ class Metrics:
 
 
 class _Gauges:
-    """Read when they are asked for, from what is so then."""
+    """Gauges, computed from a snapshot at each scrape."""
 
     def __init__(self, listeners: list[str], snapshot: Callable[[], Snapshot]) -> None:
         self._listeners = listeners

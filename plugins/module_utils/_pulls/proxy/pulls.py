@@ -2,14 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The limit on pulls in flight: who waits, joins, leaves, tries again. asyncio; knows nothing of gRPC.
+"""The limit on pulls in flight: which callers wait, join, leave and try again. Uses asyncio; independent of gRPC.
 
-A pull is a task of its own that belongs to no caller. It is taken from the queue, counted and started in one synchronous
-step, so nobody is granted a slot that he is not there to take; its slot is free when that task has ended, however it
-ended. Callers wait for nothing but the end of their pull.
+A pull is a task of its own, not of a caller. It is taken from the queue, counted and started in one synchronous step, so a
+slot is never granted to a caller that has left. The slot is free when the task has ended, with success or without. Callers
+wait only for the end of their pull.
 
-With `on_full: retry` nobody waits for a slot: each caller looks again at his own times. He still shares a pull with others
-who want the same, so whoever of them finds a slot first has found it for all.
+With `on_full: retry` there is no queue: each caller tries again at its own times. It still shares a pull with callers of the
+same image, so the first of them to get a slot gets it for all.
 """
 
 from __future__ import annotations
@@ -29,42 +29,42 @@ T = TypeVar("T")  # what a pull at the runtime returns
 
 
 class Full(Exception):
-    """`on_full: retry`, and no slot was free at any attempt."""
+    """With `on_full: retry`: no slot was free at any attempt."""
 
 
 class Draining(Exception):
-    """The proxy is about to end, and begins no pull any more."""
+    """The proxy is about to end, and begins no more pulls."""
 
 
 class Interrupted(Exception):
-    """The pull at the runtime was cancelled, and not because its callers had left: its channel was closed."""
+    """The pull at the runtime was cancelled because its channel was closed, not because its callers had left."""
 
 
 class Observer(Protocol):
-    """Is told what happens, at once and in order. Its methods do not raise. Seconds are of the loop's clock."""
+    """Its methods are called at each event, in order, and do not raise. Seconds are of the event loop's clock."""
 
-    def queued(self, request: PullRequest) -> None:
-        """A caller found no slot: he waits for one, or tries again later."""
+    def on_queued(self, request: PullRequest) -> None:
+        """No slot was free: the caller waits, or tries again later."""
 
-    def joined(self, request: PullRequest) -> None:
-        """A caller joined a pull, which waits or is in flight."""
+    def on_joined(self, request: PullRequest) -> None:
+        """A caller joined a pull that waits or is in flight."""
 
-    def started(self, request: PullRequest, waited: float) -> None:
-        """A pull begins at the runtime, `waited` seconds after it was first asked for. `request` is that of the first of
-        its callers who is still there."""
+    def on_started(self, request: PullRequest, waited: float) -> None:
+        """A pull begins at the runtime, `waited` seconds after its first request. `request` is that of the first of its
+        callers that has not left."""
 
-    def ended(self, request: PullRequest, seconds: float, error: Optional[BaseException]) -> None:
-        """That pull, by the same request, is no longer at the runtime. asyncio.CancelledError: all its callers had left."""
+    def on_ended(self, request: PullRequest, seconds: float, error: Optional[BaseException]) -> None:
+        """The pull, with the same request, has ended at the runtime. asyncio.CancelledError: all its callers had left."""
 
-    def answered(self, request: PullRequest, outcome: str, waited: float) -> None:
-        """One caller is done with: "succeeded", "failed", "refused" (Full, Draining) or "cancelled" (he left). `waited` is
-        the time until his pull began, or until he was done with where it never did; 0 where it had before he came."""
+    def on_answered(self, request: PullRequest, outcome: str, waited: float) -> None:
+        """A caller has its outcome: "succeeded", "failed", "refused" (Full, Draining) or "cancelled" (it left). `waited` is the
+        time until its pull began, or until the outcome if it never began; 0 if it had begun before the caller joined."""
 
 
 @dataclass(frozen=True)
 class PullState:
-    """`callers` are in order of arrival; a pull that all have left has none while it is being cancelled. `seconds` are in
-    flight, or waiting. `place` in the queue counts from 1; 0 is who has none: in flight, or trying again."""
+    """`callers` are in order of arrival; there are none while an abandoned pull is being cancelled. `seconds` are in flight, or
+    waiting. `place` in the queue counts from 1; 0 is for pulls outside it: in flight, or trying again."""
 
     request: PullRequest
     callers: tuple[PullRequest, ...]
@@ -76,7 +76,7 @@ class PullState:
 class Snapshot:
     max_in_flight: int
     in_flight: tuple[PullState, ...]
-    queued: tuple[PullState, ...]  # in the order in which they would be taken now, then those who try again
+    queued: tuple[PullState, ...]  # in the order in which they would start now, then those that try again
 
 
 @dataclass(eq=False)
@@ -92,7 +92,7 @@ class _Pull(Generic[T]):
     run: Callable[[], Awaitable[T]]
     request: PullRequest
     arrived: float
-    done: asyncio.Future[None]  # never fails, so that it may be left unread: what came of the pull stands beside it
+    done: asyncio.Future[None]  # never fails, so it may stay unread: the outcome is in `answer` and `error`
     callers: dict[_Caller, None] = field(default_factory=dict)  # in order of arrival
     started: Optional[float] = None
     task: Optional[asyncio.Task[T]] = None
@@ -107,37 +107,37 @@ class _Pull(Generic[T]):
 
     def result(self) -> T:
         if self.error is not None:
-            # One exception is raised for each caller, and would gather the frames of all of them.
+            # The same exception is raised for each caller, and would collect the frames of all.
             raise self.error.with_traceback(self.trace)
         return cast(T, self.answer)
 
 
 class Pulls(Generic[T]):
-    """All pulls of the host. It is made in a running loop, and used in that loop's thread only."""
+    """All pulls of the host. Created in a running event loop, and used only in its thread."""
 
     def __init__(self, settings: Settings, observer: Observer) -> None:
         self._loop = asyncio.get_running_loop()
         self._settings = settings
         self._observer = observer
         self._queue: Queue[_Pull[T]] = _queue(settings)
-        self._trying: dict[_Pull[T], None] = {}  # wait for no slot, but are tried again: on_full: retry
-        self._in_flight: dict[_Pull[T], float] = {}  # with the time when it began
+        self._trying: dict[_Pull[T], None] = {}  # on_full: retry
+        self._in_flight: dict[_Pull[T], float] = {}  # the time when it began
         self._joinable: dict[PullKey, _Pull[T]] = {}
         self._draining = False
 
     async def pull(self, request: PullRequest, run: Callable[[], Awaitable[T]]) -> T:
-        """What `run` returned, of this caller or of the one whose pull he joined.
+        """Returns the result of `run`, of this caller or of the caller whose pull it joined.
 
-        `run` performs the pull at the runtime, and returns or raises when it has ended there: then its slot is free. It is
-        cancelled when the last caller has left; a caller leaves when this coroutine is cancelled.
-        Raises what `run` raised, which is told to all who joined, or Full, Draining, Interrupted.
+        `run` performs the pull at the runtime and returns or raises when it has ended there; then its slot is free. It is
+        cancelled when the last caller leaves; a caller leaves when this coroutine is cancelled.
+        Raises what `run` raised, for all callers that joined, or Full, Draining, Interrupted.
         """
         caller = _Caller(request, self._loop.time())
         pull: Optional[_Pull[T]] = None
         outcome = "cancelled"
         try:
             pull = self._admit(caller, run)
-            await self._end_of(pull, caller)
+            await self._wait_for_end(pull, caller)
             answer = pull.result()
             outcome = "succeeded"
             return answer
@@ -150,16 +150,16 @@ class Pulls(Generic[T]):
         finally:
             began = None if pull is None else self._leave(pull, caller)
             waited = (self._loop.time() if began is None else began) - caller.arrived
-            self._observer.answered(request, outcome, max(0.0, waited))
+            self._observer.on_answered(request, outcome, max(0.0, waited))
 
     def reload(self, settings: Settings) -> None:
-        """From now on these count, for those who wait too: limit, order, priorities, and at their next attempt `retry`.
+        """Apply limit, order and priorities now, to waiting callers too, and `retry` at their next attempt.
 
-        A raised limit starts at once whom it lets in. Under a lowered one the pulls in flight go on, and none begins until
-        fewer are. Who tries again waits in the queue, in his order of arrival, when `on_full` becomes block; who waits in the
-        queue stays there when it becomes retry. Who has joined stays joined when `join` ends.
+        A raised limit starts waiting pulls at once. Under a lowered limit, pulls in flight go on, and none begins until there
+        are fewer. When `on_full` becomes block, pulls that try again enter the queue in order of arrival; when it becomes
+        retry, the queue remains. Joined callers stay joined when `join` becomes false.
         """
-        # In order of arrival: nobody is put in the queue while others try again.
+        # In order of arrival: no pull enters the queue while others try again.
         kept = [*self._queue, *(self._trying if settings.on_full == "block" else ())]
         self._settings = settings
         self._queue = _queue(settings)
@@ -169,7 +169,7 @@ class Pulls(Generic[T]):
         self._advance()
 
     def refuse(self) -> None:
-        """Who waits, and who comes from now on, gets Draining. Pulls in flight go on."""
+        """Queued and new pulls get Draining. Pulls in flight go on."""
         self._draining = True
         waiting = [*self._queue, *self._trying]
         self._queue = _queue(self._settings)
@@ -178,8 +178,8 @@ class Pulls(Generic[T]):
             self._forget(pull)
             pull.conclude(_draining())
 
-    async def drained(self) -> None:
-        """Until no pull is in flight."""
+    async def wait_until_drained(self) -> None:
+        """Returns when no pull is in flight."""
         while self._in_flight:
             await asyncio.wait([pull.done for pull in self._in_flight])
 
@@ -200,7 +200,7 @@ class Pulls(Generic[T]):
         if pull is None:
             return self._begin(caller, run)
         pull.callers[caller] = None
-        self._observer.joined(caller.request)
+        self._observer.on_joined(caller.request)
         self._queue.raise_to(pull, self._priority(caller))
         self._try(pull)
         return pull
@@ -216,10 +216,10 @@ class Pulls(Generic[T]):
             self._trying[pull] = None
             self._try(pull)
         if pull.started is None:
-            self._observer.queued(caller.request)
+            self._observer.on_queued(caller.request)
         return pull
 
-    async def _end_of(self, pull: _Pull[T], caller: _Caller) -> None:
+    async def _wait_for_end(self, pull: _Pull[T], caller: _Caller) -> None:
         tried = 1
         while pull in self._trying:
             if tried > self._settings.retry.attempts:
@@ -230,7 +230,7 @@ class Pulls(Generic[T]):
         await asyncio.wait([pull.done])
 
     def _leave(self, pull: _Pull[T], caller: _Caller) -> Optional[float]:
-        """When the pull that he leaves had begun."""
+        """Returns when the pull had begun, None if it had not."""
         del pull.callers[caller]
         if pull.done.done():
             return pull.started
@@ -250,7 +250,7 @@ class Pulls(Generic[T]):
         return limit == 0 or len(self._in_flight) < limit
 
     def _advance(self) -> None:
-        """Whatever frees a slot or adds to the queue calls this: while a slot is free nobody is in the queue."""
+        """Called whenever a slot becomes free or the queue grows: the queue is empty while a slot is free."""
         while self._queue and self._has_room():
             self._start(self._queue.pop(self._loop.time()))
 
@@ -265,9 +265,9 @@ class Pulls(Generic[T]):
 
     def _start(self, pull: _Pull[T]) -> None:
         pull.started = self._in_flight[pull] = self._loop.time()
-        self._observer.started(pull.request, pull.started - pull.arrived)
+        self._observer.on_started(pull.request, pull.started - pull.arrived)
         pull.task = self._loop.create_task(_perform(pull.run))
-        # A callback rather than an end of that coroutine, which a task that is cancelled before its first step never enters.
+        # A callback, because a task that is cancelled before its first step never enters its coroutine.
         pull.task.add_done_callback(partial(self._end, pull))
 
     def _end(self, pull: _Pull[T], task: asyncio.Task[T]) -> None:
@@ -276,12 +276,12 @@ class Pulls(Generic[T]):
         error = _error(task, is_left=not pull.callers)
         if error is None:
             pull.answer = task.result()
-        self._observer.ended(pull.request, self._loop.time() - started, error)
+        self._observer.on_ended(pull.request, self._loop.time() - started, error)
         pull.conclude(error)
         self._advance()
 
     def _forget(self, pull: _Pull[T]) -> None:
-        """Nobody joins it any more."""
+        """No caller can join it any more."""
         if self._joinable.get(pull.request.key) is pull:
             del self._joinable[pull.request.key]
 
@@ -298,7 +298,7 @@ def _queue(settings: Settings) -> Queue[_Pull[T]]:
 
 
 def _error(task: asyncio.Task[T], *, is_left: bool) -> Optional[BaseException]:
-    """What came of the task. What it says when it was cancelled by us is its own affair."""
+    """Why the task failed, None if it succeeded. If all callers had left, any failure is the cancellation."""
     if task.cancelled():
         return (
             asyncio.CancelledError() if is_left else Interrupted("the connection to the container runtime was closed")
@@ -313,7 +313,7 @@ def _state(pull: _Pull[T], seconds: float, *, place: int = 0) -> PullState:
 
 def _full(in_flight: int, tried: int, seconds: float) -> Full:
     times = f"{tried} times" if tried > 1 else "once"
-    # The name is that of the enhancement's draft, and begins the text, as the kubelet's own errors do.
+    # The name of the error in the enhancement's draft, at the start as in the kubelet's own errors.
     return Full(
         f"TooManyPullingInParallelErr: {in_flight} image pulls are in flight on this host; tried {times} in {seconds:.1f} s"
     )

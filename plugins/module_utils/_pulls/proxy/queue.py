@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Who waits for a slot, and who is next. Pure: the time is an argument."""
+"""The queue of pulls that wait for a slot, and which is next. Pure: the time is an argument."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)  # Python refuses to read n
 
 
 def priority_of(request: PullRequest, priority: Priority) -> int:
-    """The pod's annotation, 0 where that is not an integer; its namespace's value where it has no such annotation."""
+    """The value of the pod's annotation, 0 if that is not an integer; without the annotation, its namespace's value."""
     text = request.pod_annotations.get(priority.annotation) if priority.annotation else None
     if text is None:
         return priority.namespaces.get(request.namespace, 0)
@@ -37,8 +37,8 @@ class _Place:
 class Queue(Generic[T]):
     """First come, first served; or, with `by_priority`, the highest priority first, and the earlier of equals.
 
-    Who has waited `ageing` seconds goes before all who came later, whatever their priority. Those who have are the first
-    to have come, so it is enough to ask the very first.
+    An item that has waited `ageing` seconds precedes all later ones, whatever their priority. Such items arrived first, so
+    `pop` looks only at the very first.
     """
 
     def __init__(self, *, by_priority: bool, ageing: float) -> None:
@@ -58,30 +58,30 @@ class Queue(Generic[T]):
         self._places[item] = _Place(arrived, priority)
 
     def raise_to(self, item: T, priority: int) -> None:
-        """Never lowers; an item that does not wait is passed over."""
+        """Never lowers the priority. Ignores an item that is not in the queue."""
         place = self._places.get(item)
         if place is not None:
             place.priority = max(place.priority, priority)
 
     def remove(self, item: T) -> None:
-        """An item that does not wait is passed over."""
+        """Ignores an item that is not in the queue."""
         self._places.pop(item, None)
 
     def pop(self, now: float) -> T:
-        """Takes out who is next. The queue is not empty."""
+        """Remove and return the next item. The queue must not be empty."""
         item = next(iter(self._places))
         if self._by_priority and not self._is_aged(item, now):
-            item = max(self._places, key=lambda one: self._places[one].priority)  # the first of equals
+            item = max(self._places, key=lambda waiting: self._places[waiting].priority)  # the first of equals
         del self._places[item]
         return item
 
     def in_order(self, now: float) -> list[T]:
-        """Those who wait, as they would be taken at this time."""
+        """The items in the order in which `pop` would return them now."""
         if not self._by_priority:
             return list(self._places)
         aged = [item for item in self._places if self._is_aged(item, now)]
         later = list(self._places)[len(aged) :]
-        return aged + sorted(later, key=lambda one: -self._places[one].priority)
+        return aged + sorted(later, key=lambda waiting: -self._places[waiting].priority)
 
     def _is_aged(self, item: T, now: float) -> bool:
         return now - self._places[item].arrived >= self._ageing

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A PullImage as the proxy looks at it: what makes two of them the same pull, and whose it is. Pure."""
+"""A PullImage request: its caller, and the key that is equal for requests of the same pull. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KUBELETS_OWN = frozenset(f"kubernetes.io/config.{name}" for name in ("hash", "m
 
 
 class PullKey(NamedTuple):
-    """Two requests with one key ask the runtime for the same thing, and one answer serves both."""
+    """Requests with equal keys ask the runtime for the same thing and can share an answer."""
 
     image: str
     credentials: bytes
@@ -29,7 +29,7 @@ class PullKey(NamedTuple):
 
 @dataclass(frozen=True)
 class PullRequest:
-    """Fields of the CRI's PullImageRequest, and where it came in. Texts are "" where the request leaves them out."""
+    """Fields of the CRI's PullImageRequest, and its listener. Texts are "" if the request omits them."""
 
     listener: str  # its name
     runtime: str  # the path of its socket
@@ -43,13 +43,13 @@ class PullRequest:
 
     @property
     def key(self) -> PullKey:
-        """The pod is no part of it. The credentials are: whoever joins gets the answer that these had from the registry."""
+        """Without the pod, but with the credentials: a caller that joins gets the registry's answer to these."""
         annotations = tuple(pair for pair in self.annotations if pair[0] not in _KUBELETS_OWN)
         return PullKey(self.image, self.credentials, self.handler, annotations, self.runtime)
 
 
 def credentials_digest(fields: Mapping[str, str], salt: bytes) -> bytes:
-    """A digest of all of an AuthConfig's fields by name, which does not tell them; b"" where all are empty.
+    """A digest of an AuthConfig's fields, which does not reveal them; b"" if all are empty.
 
     `salt` is random and belongs to one run of the proxy. Texts that were not UTF-8 hold `surrogateescape` bytes.
     """

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A container runtime, asked for what the proxy wants of it itself: pulls, and whether an image is there."""
+"""The proxy's own calls to a container runtime: PullImage and ImageStatus."""
 
 from __future__ import annotations
 
@@ -11,38 +11,74 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, Optional, Union
 
-from .http2 import Answer, Failed, Metadata
+from .http2 import ANSWER_BYTES, Answer, Failed, Metadata
 
 _OPTIONS = (
-    (
-        "grpc.default_authority",
-        "localhost",
-    ),  # else newer grpcio sends the path, which some runtimes refuse: grpc/grpc#34305
-    ("grpc.max_receive_message_length", -1),  # the caller has a limit of his own
-    ("grpc.max_send_message_length", -1),
+    # Newer grpcio would send the socket's path, which some runtimes refuse: grpc/grpc#34305
+    ("grpc.default_authority", "localhost"),
+    ("grpc.max_receive_message_length", ANSWER_BYTES),
+    ("grpc.max_send_message_length", ANSWER_BYTES),
     ("grpc.enable_retries", 0),  # a pull is never repeated behind the caller's back
-    # A runtime that comes back is found again within seconds.
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 1000),
-    ("grpc.max_reconnect_backoff_ms", 2000),
-    ("grpc.use_local_subchannel_pool", 1),  # one connection for each listener, whatever the others do
+    ("grpc.use_local_subchannel_pool", 1),  # a connection for each listener, shared with no other
 )
 _DETAILS = "grpc-status-details-bin"
 
 
+class _Channel:
+    """A gRPC channel, and the number of its calls, which end if it is closed."""
+
+    def __init__(self, path: str) -> None:
+        import grpc.aio
+
+        self.grpc: Any = grpc.aio.insecure_channel(f"unix:{path}", options=_OPTIONS)
+        self.calls = 0
+
+
 class Runtime:
-    """`path` is that of its socket. Nothing is connected until there is a call."""
+    """`path` is that of its socket. Connects at the first call.
+
+    A channel that could not connect fails every call until it tries again, up to two minutes later, even if the runtime is back.
+    Such a channel is replaced, so that each call uses a connection or makes one at once.
+    """
 
     def __init__(self, path: str) -> None:
         import grpc.aio
 
         self._failed = grpc.aio.AioRpcError
-        self._channel = grpc.aio.insecure_channel(f"unix:{path}", options=_OPTIONS)
+        self._waits = grpc.ChannelConnectivity.TRANSIENT_FAILURE
+        self._path = path
+        self._channel = _Channel(path)
+        self._replaced: list[_Channel] = []  # they still have calls
 
     async def call(self, method: str, message: bytes, *, metadata: Metadata, timeout: Optional[float] = None) -> Answer:
-        """Of a unary RPC. Failed where it did not succeed; cancelled there when it is cancelled here."""
-        invoke: Any = self._channel.unary_unary(method)
-        call = invoke(message, metadata=metadata, timeout=timeout)
+        """Call a unary RPC. Raises Failed for an error status; cancelling this cancels the RPC at the runtime."""
+        self._replace_waiting()
+        channel = self._channel
+        channel.calls += 1
+        try:
+            return await self._call(channel, method, message, metadata, timeout)
+        finally:
+            channel.calls -= 1
+            self._replace_waiting()
+            await self._close_replaced()
+
+    def _replace_waiting(self) -> None:
+        """Replace a channel that could not connect. At once, or it would try in the background, and a call that comes meanwhile
+        would share an attempt that began before the runtime was back."""
+        if self._channel.grpc.get_state() is self._waits:
+            self._replaced.append(self._channel)
+            self._channel = _Channel(self._path)
+
+    async def _close_replaced(self) -> None:
+        idle = [channel for channel in self._replaced if not channel.calls]
+        self._replaced = [channel for channel in self._replaced if channel.calls]
+        for channel in idle:
+            await channel.grpc.close()
+
+    async def _call(
+        self, channel: _Channel, method: str, message: bytes, metadata: Metadata, timeout: Optional[float]
+    ) -> Answer:
+        call = channel.grpc.unary_unary(method)(message, metadata=metadata, timeout=timeout)
         try:
             answer = await call
             return Answer(
@@ -62,9 +98,10 @@ class Runtime:
 
     async def close(self) -> None:
         with suppress(asyncio.CancelledError):
-            await self._channel.close()
+            for channel in (self._channel, *self._replaced):
+                await channel.grpc.close()
 
 
-def _metadata(found: Optional[Iterable[tuple[str, Union[str, bytes]]]]) -> Metadata:
-    """Without what gRPC writes itself."""
-    return tuple((key, value) for key, value in found or () if key == _DETAILS or not key.startswith("grpc-"))
+def _metadata(pairs: Optional[Iterable[tuple[str, Union[str, bytes]]]]) -> Metadata:
+    """Without the keys that gRPC itself writes."""
+    return tuple((key, value) for key, value in pairs or () if key == _DETAILS or not key.startswith("grpc-"))

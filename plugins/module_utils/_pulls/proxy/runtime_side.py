@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The runtime's end of a Relay."""
+"""The runtime's end of a relayed connection."""
 
 from __future__ import annotations
 
@@ -10,40 +10,44 @@ import asyncio
 from collections import deque
 from typing import Optional, Protocol, cast
 
-from . import http2
+from . import http2, limits
 from .http2 import Http2Error
 
 
 class KubeletSide(Protocol):
-    """Of the relay, what its runtime's end needs."""
+    """What the runtime's end needs of the kubelet's."""
 
     @property
     def window(self) -> int:
-        """Bytes of data that the kubelet takes now."""
+        """Bytes of data that the kubelet accepts now."""
 
-    def runtime_frame(self, runtime: RuntimeSide, kind: int, flags: int, number: int, raw: bytes) -> None: ...
+    def take_runtime_frame(self, runtime: RuntimeSide, kind: int, flags: int, number: int, raw: bytes) -> None: ...
 
     def runtime_lost(self, runtime: RuntimeSide, error: Exception) -> None:
-        """Its connection broke, or says what is not HTTP/2."""
+        """Its connection broke, or sent something other than HTTP/2."""
 
     def regulate(self) -> None:
-        """Read no more than can be passed on."""
+        """Pause reading while nothing can be passed on, else resume it."""
+
+    def resume(self) -> None:
+        """Go on reading what was left unread while the runtime was full."""
 
     def flush(self) -> None: ...
 
 
 class RuntimeSide(asyncio.Protocol):
-    """The connection to the runtime. What it says goes to the relay, frame by frame."""
+    """The connection to the runtime. Passes its frames to the relay."""
 
     def __init__(self, relay: KubeletSide) -> None:
         self._relay = relay
         self._unread = b""
         self._greeted = False
         self.out: list[bytes] = []
-        self.unacknowledged: deque[bool] = deque([False])  # SETTINGS sent there: were they passed on from the kubelet?
-        self._block = b""  # frames of a header block that is not complete: nothing may come between them
+        self.unacknowledged: deque[bool] = deque([False])  # for each SETTINGS frame sent to it: was it the kubelet's?
+        # The frames of an incomplete header block: no other frame may come between them.
+        self._block: Optional[limits.Block] = None
         self.held = False  # a frame waits for the kubelet's window
-        self.full = False  # the runtime does not read as fast as it is written to
+        self.full = False  # the runtime reads more slowly than we write
         self.lost: Optional[Exception] = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -59,7 +63,7 @@ class RuntimeSide(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self.full = False
-        self._relay.regulate()
+        self._relay.resume()
 
     def flush(self) -> None:
         if self.out:
@@ -72,7 +76,7 @@ class RuntimeSide(asyncio.Protocol):
         self._relay.flush()
 
     def read(self) -> None:
-        """All whole frames, up to one of data that the kubelet has no room for."""
+        """Take all complete frames, up to a DATA frame that exceeds the kubelet's window."""
         data, at = self._unread, 0
         self.held, was_held = False, self.held
         try:
@@ -80,6 +84,8 @@ class RuntimeSide(asyncio.Protocol):
                 length, kind, flags, number = http2.read_head(data, at)
                 if not self._greeted and kind != http2.SETTINGS:
                     raise Http2Error(http2.PROTOCOL_ERROR, "what it says is not HTTP/2, which gRPC speaks")
+                if length > http2.LEAST_FRAME_BYTES:
+                    raise Http2Error(http2.FRAME_SIZE_ERROR, f"it sends a frame of {length} bytes")
                 self._greeted = True
                 end = at + http2.FRAME_HEADER + length
                 if len(data) < end:
@@ -99,15 +105,17 @@ class RuntimeSide(asyncio.Protocol):
             self._relay.regulate()
 
     def _take(self, kind: int, flags: int, number: int, raw: bytes) -> None:
-        if self._block:
-            if kind != http2.CONTINUATION or len(self._block) > http2.BLOCK_BYTES:
-                raise Http2Error(http2.PROTOCOL_ERROR, "its headers are interrupted, or do not end")
-            is_complete = flags & http2.END_HEADERS
-            raw, self._block = self._block + raw, b""
-            _length, kind, flags, number = http2.read_head(raw, 0)  # of HEADERS, with which it began
-        else:
-            is_complete = kind != http2.HEADERS or flags & http2.END_HEADERS
-        if is_complete:
-            self._relay.runtime_frame(self, kind, flags, number, raw)
-        else:
-            self._block = raw
+        block = self._block
+        if block is None and kind == http2.HEADERS and not flags & http2.END_HEADERS:
+            block = self._block = limits.runtime_block(number)
+        elif block is not None and kind != http2.CONTINUATION:
+            raise Http2Error(http2.PROTOCOL_ERROR, "its headers are interrupted")
+        if block is None:
+            self._relay.take_runtime_frame(self, kind, flags, number, raw)
+            return
+        block.add(raw)
+        if flags & http2.END_HEADERS:
+            self._block = None
+            whole = b"".join(block.parts)
+            _length, kind, flags, number = http2.read_head(whole, 0)  # of HEADERS, with which it began
+            self._relay.take_runtime_frame(self, kind, flags, number, whole)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The pull proxy's settings: one YAML file, read strictly. Pure."""
+"""The pull proxy's settings: a YAML file, parsed strictly. Pure."""
 
 from __future__ import annotations
 
@@ -12,17 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
-from ..._core.agent.reading import (
-    Reader,
-    Wrong,
-    boolean,
-    duration,
-    matching,
-    metrics_address,
-    one_of,
-    parse_file,
-    text_of,
-)
+from ..._core.agent.settings import duration, metrics_address, parse_file, section, sections
+from ..._core.text.decode import Parsers, Reader, Required, Wrong, boolean, choice, matching, whole
 from .messages import AGENT
 
 # The value of system-node-critical, the highest that a pod can have: k8s.io/kubernetes/pkg/apis/scheduling.
@@ -40,7 +31,7 @@ _ANNOTATION = re.compile(r"([a-z0-9][a-z0-9.-]{0,252}/)?[A-Za-z0-9]([A-Za-z0-9._
 
 @dataclass(frozen=True)
 class Listener:
-    """`socket` and `runtime` are absolute paths. `name` is the socket's path where none is given."""
+    """`socket` and `runtime` are absolute paths. `name` defaults to the socket's path."""
 
     socket: str
     runtime: str
@@ -83,9 +74,9 @@ class Settings:
 def parse_settings(text: str, *, name: str) -> Settings:
     """`text` is the file, `name` its path, for messages.
 
-    UserError where the file is no mapping in YAML or JSON or has one fault, Problems where it has several.
+    UserError if the file is not a mapping in YAML or JSON, or has an error; Problems if it has several.
     """
-    return parse_file(AGENT, text, name=name, defaults=Settings(listeners=(), max_in_flight=0), read=_settings)
+    return parse_file(AGENT, text, name=name, settings=Settings, read=_settings)
 
 
 def needs_restart(old: Settings, new: Settings) -> tuple[str, ...]:
@@ -94,98 +85,96 @@ def needs_restart(old: Settings, new: Settings) -> tuple[str, ...]:
 
 
 def _settings(reader: Reader) -> Settings:
-    retry = reader.below("retry", Retry())
-    priority = reader.below("priority", Priority())
-    return Settings(
+    return reader.fill(
+        Settings,
+        _SETTINGS,
         listeners=_listeners(reader),
         max_in_flight=reader.require(
-            "max_in_flight", _limit, wanted="the number of pulls that may be in flight on this host, or 0 for no limit"
+            "max_in_flight",
+            _limit,
+            0,
+            expected="the number of pulls that may be in flight on this host, or 0 for no limit",
         ),
-        on_full=reader.read("on_full", one_of("block", "retry")),
-        retry=Retry(attempts=retry.read("attempts", _attempts), interval=retry.read("interval", duration)),
-        join=reader.read("join", boolean),
-        present=reader.read("present", one_of("pass", "succeed")),
-        order=reader.read("order", one_of("fifo", "priority")),
-        priority=Priority(
-            annotation=priority.read("annotation", _annotation),
-            namespaces=priority.read("namespaces", _namespaces),
-            ageing=priority.read("ageing", duration),
-        ),
-        metrics=reader.read("metrics", metrics_address),
-        drain=reader.read("drain", duration),
+        retry=section(reader, "retry", Retry, _RETRY),
+        priority=section(reader, "priority", Priority, _PRIORITY),
     )
 
 
 def _listeners(reader: Reader) -> tuple[Listener, ...]:
-    wanted = "a list of mappings of socket, runtime and name, one for each kubelet"
-    rows = reader.rows("listeners", Listener(socket="", runtime="", name=""), wanted=wanted)
-    listeners = [_listener(row) for row in rows]
+    expected = "a list of mappings of socket, runtime and name, one for each kubelet"
+    rows = sections(reader, "listeners", Listener, expected=expected)
+    listeners = [row.fill(_listener, _LISTENER) for row in rows]
     _refuse_clashes(rows, listeners)
     return tuple(listeners)
 
 
-def _listener(reader: Reader) -> Listener:
-    socket = reader.require("socket", _socket_path, wanted="the path that a kubelet connects to")
-    runtime = reader.require("runtime", _socket_path, wanted="the path where that kubelet's container runtime listens")
-    return Listener(socket=socket, runtime=runtime, name=reader.read("name", _name) or socket)
+def _listener(socket: str, runtime: str, name: str = "") -> Listener:
+    return Listener(socket, runtime, name or socket)
 
 
 def _refuse_clashes(rows: list[Reader], listeners: list[Listener]) -> None:
-    """A socket or a name twice, and a socket that is a runtime. What could not be read is empty, and passed over."""
+    """Refuse duplicate sockets and names, and a socket that is also a runtime. Unreadable values are empty and ignored."""
     sockets: dict[str, Reader] = {}
     names: dict[str, Reader] = {}
-    for row, one in zip(rows, listeners):
-        if one.socket and sockets.setdefault(one.socket, row) is not row:
-            row.wrong("socket", "socket-twice", other=sockets[one.socket].at("socket"))
-        elif one.name and names.setdefault(one.name, row) is not row:
-            row.wrong("name", "name-twice", other=names[one.name].at("name"))
-    for row, one in zip(rows, listeners):
-        if one.runtime in sockets:
-            row.wrong("runtime", "loop", other=sockets[one.runtime].at("socket"))
+    for row, listener in zip(rows, listeners):
+        if listener.socket and sockets.setdefault(listener.socket, row) is not row:
+            row.fault("socket", "socket-twice", other=sockets[listener.socket].at("socket"))
+        elif listener.name and names.setdefault(listener.name, row) is not row:
+            row.fault("name", "name-twice", other=names[listener.name].at("name"))
+    for row, listener in zip(rows, listeners):
+        if listener.runtime in sockets:
+            row.fault("runtime", "loop", other=sockets[listener.runtime].at("socket"))
 
 
 def _socket_path(value: Any) -> str:
-    """A path, or one as a `unix://` URL. One socket has one spelling here: it is compared as text."""
-    path = text_of(value, "path")
+    """A path, or a `unix://` URL. Each socket has only one spelling, because paths are compared as text."""
+    path = value if isinstance(value, str) else ""
     path = path[len(_URL) :] if path.startswith(_URL) else path
     if not _PATH.fullmatch(path) or {".", ".."} & set(path.split("/")):
-        raise Wrong("path")
+        raise Wrong(id="path")
     if len(path) > _SOCKET_PATH_MOST:
-        raise Wrong("path-length", length=len(path), most=_SOCKET_PATH_MOST)
+        raise Wrong(id="path-length", length=len(path), most=_SOCKET_PATH_MOST)
     return path
 
 
-def _name(value: Any) -> str:
-    wanted = "a name of up to 63 letters, digits, dots, dashes and underscores, in quotes where it is a number"
-    return matching(_NAME, value, wanted)
-
-
 def _limit(value: Any) -> int:
-    if not _is_whole(value) or value < 0:
-        raise Wrong("limit")
-    return int(value)
-
-
-def _attempts(value: Any) -> int:
-    if not _is_whole(value) or value < 0:
-        raise Wrong("value", wanted="a whole number of 0 or more")
+    if not _is_int32(value) or value < 0:
+        raise Wrong(id="limit")
     return int(value)
 
 
 def _annotation(value: Any) -> str:
-    return "" if value == "" else matching(_ANNOTATION, value, "the key of an annotation, such as example.com/priority")
+    return "" if value == "" else _ANNOTATION_KEY(value)
 
 
 def _namespaces(value: Any) -> Mapping[str, int]:
     if not isinstance(value, Mapping):
-        raise Wrong("value", wanted="a mapping of namespaces to whole numbers")
+        raise Wrong("a mapping of namespaces to whole numbers")
     for namespace, priority in value.items():
-        if not _NAMESPACE.fullmatch(namespace) or not _is_whole(priority):
-            wanted = f"a mapping of namespaces to whole numbers: see {json.dumps(namespace)}"
-            raise Wrong("value", wanted=wanted)
+        if not _NAMESPACE.fullmatch(namespace) or not _is_int32(priority):
+            raise Wrong(f"a mapping of namespaces to whole numbers: see {json.dumps(namespace)}")
     return dict(value)
 
 
-def _is_whole(value: Any) -> bool:
-    """An int32, as Kubernetes has for limits and priorities. To Python, true is a number."""
+def _is_int32(value: Any) -> bool:
+    """The type of limits and priorities in Kubernetes. In Python, a bool is an int."""
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**31
+
+
+_ANNOTATION_KEY = matching(_ANNOTATION, "the key of an annotation, such as example.com/priority")
+_NAME_WANTED = "a name of up to 63 letters, digits, dots, dashes and underscores, in quotes where it is a number"
+_LISTENER: Parsers = {
+    "socket": Required(_socket_path, "the path that a kubelet connects to"),
+    "runtime": Required(_socket_path, "the path where that kubelet's container runtime listens"),
+    "name": matching(_NAME, _NAME_WANTED),
+}
+_RETRY: Parsers = {"attempts": whole(0, 2**31 - 1, expected="a whole number of 0 or more"), "interval": duration}
+_PRIORITY: Parsers = {"annotation": _annotation, "namespaces": _namespaces, "ageing": duration}
+_SETTINGS: Parsers = {
+    "on_full": choice(("block", "retry")),
+    "join": boolean,
+    "present": choice(("pass", "succeed")),
+    "order": choice(("fifo", "priority")),
+    "metrics": metrics_address,
+    "drain": duration,
+}

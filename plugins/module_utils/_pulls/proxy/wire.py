@@ -2,16 +2,16 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The few fields of CRI messages that the proxy reads, from their bytes (protobuf.dev/programming-guides/encoding). Pure.
+"""The fields of CRI messages that the proxy reads, parsed from protobuf (protobuf.dev/programming-guides/encoding). Pure.
 
-Field numbers are those of k8s.io/cri-api pkg/apis/runtime/v1/api.proto. What is not named here is passed over: messages of
-later releases are read as those of today.
+Field numbers are those of k8s.io/cri-api pkg/apis/runtime/v1/api.proto. Unknown fields are ignored, so
+messages of later releases can be read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Union
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -26,27 +26,33 @@ _AUTH_FIELDS = {
 }
 
 
+# Of a request and all its parts. A field has at least two bytes, but needs much more memory.
+_FIELDS_MOST = 20000
+
+
 class WireError(Exception):
-    """The bytes are no protobuf message, or a field that is read has another type."""
+    """The bytes are not a protobuf message, or a field has an unexpected type."""
 
 
 @dataclass(frozen=True)
 class PullImageRequest:
-    """Texts are "" where they are left out. Those that are not UTF-8 hold `surrogateescape` bytes."""
+    """Omitted texts are "". Texts that are not UTF-8 contain `surrogateescape` bytes."""
 
     image: str
     handler: str
     annotations: Mapping[str, str]
-    credentials: Mapping[str, str]  # of AuthConfig, by name, those that are not empty
+    credentials: Mapping[str, str]  # the non-empty fields of AuthConfig, by name
     namespace: str
     pod: str
     pod_annotations: Mapping[str, str]
     spec: bytes  # the whole ImageSpec
+    fields: int = field(default=0, compare=False)  # the number of fields in the message
 
 
 def parse_pull_image_request(data: bytes) -> PullImageRequest:
-    """Of `runtime.v1.PullImageRequest`. WireError where it cannot be read."""
-    request = _Message(data)
+    """Parse a `runtime.v1.PullImageRequest`. WireError if it cannot be read."""
+    count = _Count()
+    request = _Message(data, count)
     spec, auth, sandbox = request.below(1), request.below(2), request.below(3)
     metadata = sandbox.below(1)
     credentials = {name: auth.text(number) for number, name in _AUTH_FIELDS.items()}
@@ -59,6 +65,7 @@ def parse_pull_image_request(data: bytes) -> PullImageRequest:
         pod=metadata.text(1),
         pod_annotations=sandbox.texts_by_key(7),
         spec=spec.data,
+        fields=count.fields,
     )
 
 
@@ -69,12 +76,12 @@ def image_status_request(spec: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class Image:
-    id: str  # "" where there is no such image
-    size: int  # bytes; 0 where the runtime does not tell
+    id: str  # "" if the runtime lacks the image
+    size: int  # bytes; 0 if unknown
 
 
 def parse_image_status_response(data: bytes) -> Image:
-    image = _Message(data).below(1)
+    image = _Message(data, _Count()).below(1)
     return Image(id=image.text(1), size=image.number(4))
 
 
@@ -82,13 +89,27 @@ def pull_image_response(image_ref: str) -> bytes:
     return _bytes_field(1, image_ref.encode(errors="surrogateescape"))
 
 
-class _Message:
-    """Its fields by number. Of one that is there several times the last counts, and messages are one after the other."""
+class _Count:
+    """Counts the fields of a request."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self) -> None:
+        self.fields = 0
+
+    def add(self) -> None:
+        self.fields += 1
+        if self.fields > _FIELDS_MOST:
+            raise WireError(f"it has more than {_FIELDS_MOST} fields")
+
+
+class _Message:
+    """A message's fields by number. Of a repeated scalar the last value counts; repeated messages are concatenated."""
+
+    def __init__(self, data: bytes, count: _Count) -> None:
         self.data = data
+        self._count = count
         self._fields: dict[int, list[Union[int, bytes]]] = {}
         for number, value in _fields(data):
+            count.add()
             self._fields.setdefault(number, []).append(value)
 
     def text(self, number: int) -> str:
@@ -101,11 +122,11 @@ class _Message:
         return value
 
     def below(self, number: int) -> _Message:
-        return _Message(b"".join(self._values(number)))
+        return _Message(b"".join(self._values(number)), self._count)
 
     def texts_by_key(self, number: int) -> dict[str, str]:
-        """A map: messages of key and value."""
-        entries = [_Message(entry) for entry in self._values(number)]
+        """A map field: messages of key and value."""
+        entries = [_Message(entry, self._count) for entry in self._values(number)]
         return {entry.text(1): entry.text(2) for entry in entries}
 
     def _values(self, number: int) -> list[bytes]:
@@ -130,8 +151,8 @@ def _fields(data: bytes) -> Iterator[tuple[int, Union[int, bytes]]]:
             size, at = _varint(data, at)
         elif kind in _FIXED_BYTES:
             size = _FIXED_BYTES[kind]
-        else:  # groups, which proto3 has not
-            raise WireError(f"field {number} has type {kind}, which there is not")
+        else:  # groups, which proto3 lacks
+            raise WireError(f"field {number} has the unknown type {kind}")
         if at + size > len(data):
             raise WireError(f"field {number} is cut short")
         yield number, data[at : at + size]

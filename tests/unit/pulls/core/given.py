@@ -58,24 +58,24 @@ class Recorder:
         self.waited: list[float] = []
         self.errors: list[BaseException | None] = []
 
-    def queued(self, request: PullRequest) -> None:
+    def on_queued(self, request: PullRequest) -> None:
         self.events.append(("queued", request.image))
 
-    def joined(self, request: PullRequest) -> None:
+    def on_joined(self, request: PullRequest) -> None:
         self.events.append(("joined", request.image))
 
-    def started(self, request: PullRequest, waited: float) -> None:
+    def on_started(self, request: PullRequest, waited: float) -> None:
         self.in_flight += 1
         self.began.append(request.image)
         self.events.append(("started", request.image))
         self.waited.append(waited)
 
-    def ended(self, request: PullRequest, seconds: float, error: BaseException | None) -> None:
+    def on_ended(self, request: PullRequest, seconds: float, error: BaseException | None) -> None:
         self.in_flight -= 1
         self.errors.append(error)
         self.events.append(("ended", request.image))
 
-    def answered(self, request: PullRequest, outcome: str, waited: float) -> None:
+    def on_answered(self, request: PullRequest, outcome: str, waited: float) -> None:
         self.outcomes[outcome] += 1
         self.events.append((outcome, request.image))
 
@@ -114,8 +114,8 @@ class Runtime:
         return run
 
     def call(self, image: str) -> Call:
-        (found,) = [call for call in self.calls if call.of.image == image]
-        return found
+        (match,) = [call for call in self.calls if call.of.image == image]
+        return match
 
     def finish(self, image: str) -> None:
         self.call(image).end.set_result(image.encode())

@@ -48,11 +48,11 @@ async def _many() -> None:
 
     async def caller(numbers) -> None:
         for number in numbers:
-            asked = loop.create_task(pulls.pull(request(f"i{number % 400}"), at_runtime))
+            pending = loop.create_task(pulls.pull(request(f"i{number % 400}"), at_runtime))
             if dice.random() < 0.3:
-                loop.call_later(dice.random() * 2, asked.cancel)
+                loop.call_later(dice.random() * 2, pending.cancel)
             try:
-                await asked
+                await pending
             except (ValueError, asyncio.CancelledError):
                 pass
 
@@ -60,7 +60,7 @@ async def _many() -> None:
     await asyncio.gather(*(caller(numbers) for _turn in range(CALLERS)))
     await settle()
     assert len(seen.began) >= PULLS
-    assert min(seen.outcomes[one] for one in ("succeeded", "failed", "cancelled")) > PULLS / 20
+    assert min(seen.outcomes[outcome] for outcome in ("succeeded", "failed", "cancelled")) > PULLS / 20
     assert most == LIMIT
     assert (running, seen.in_flight) == (0, 0)
     state = vars(pulls)
@@ -68,7 +68,7 @@ async def _many() -> None:
 
 
 class _Nothing(list):
-    def append(self, one) -> None:
+    def append(self, item) -> None:
         pass
 
 

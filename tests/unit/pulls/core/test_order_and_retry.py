@@ -74,12 +74,12 @@ async def test_a_caller_of_higher_priority_raises_the_queued_pull_that_he_joins_
 async def test_full_means_three_more_attempts_and_then_an_error_with_the_name_of_the_draft():
     host = Host(retrying())
     host.ask("a")
-    asked = host.ask("b")
+    caller = host.ask("b")
     await asyncio.sleep(29.5)
-    assert not asked.done()
+    assert not caller.done()
     await asyncio.sleep(1)
     with pytest.raises(Full, match=r"^TooManyPullingInParallelErr: 1 image pulls .* tried 4 times in 30\.0 s"):
-        await asked
+        await caller
     assert host.seen.outcomes == {"refused": 1}
     assert host.at_runtime == ["a"]
 
@@ -88,17 +88,17 @@ async def test_full_means_three_more_attempts_and_then_an_error_with_the_name_of
 async def test_without_further_attempts_full_is_an_error_at_once():
     host = Host(retrying(attempts=0))
     host.ask("a")
-    asked = host.ask("b")
+    caller = host.ask("b")
     await settle()
     with pytest.raises(Full, match="tried once in 0.0 s"):
-        await asked
+        await caller
 
 
 @virtual
 async def test_a_slot_that_is_free_at_an_attempt_is_taken_then():
     host = Host(retrying())
     host.ask("a")
-    asked = host.ask("b")
+    caller = host.ask("b")
     await asyncio.sleep(12)
     host.runtime.finish("a")
     await asyncio.sleep(7.5)
@@ -106,7 +106,7 @@ async def test_a_slot_that_is_free_at_an_attempt_is_taken_then():
     await asyncio.sleep(1)
     assert host.at_runtime == ["b"]
     host.runtime.finish("b")
-    assert await asked == b"b"
+    assert await caller == b"b"
     assert host.seen.waited == [0.0, 20.0]
 
 
@@ -172,9 +172,9 @@ async def test_who_joins_while_a_slot_is_free_starts_the_pull_at_once():
 async def test_who_leaves_between_two_attempts_tries_no_more():
     host = Host(retrying())
     host.ask("a")
-    asked = host.ask("b")
+    caller = host.ask("b")
     await asyncio.sleep(5)
-    asked.cancel()
+    caller.cancel()
     await settle()
     host.runtime.finish("a")
     await asyncio.sleep(60)

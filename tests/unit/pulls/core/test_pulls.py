@@ -25,7 +25,7 @@ class Refusal(Exception):
 @virtual
 async def test_no_more_than_the_limit_are_in_flight_and_the_first_to_come_is_the_next_to_go():
     host = Host(settings(2))
-    asked = [host.ask(name) for name in "abcd"]
+    callers = [host.ask(name) for name in "abcd"]
     await settle()
     assert (host.at_runtime, host.waiting) == (["a", "b"], ["c", "d"])
     host.runtime.finish("b")
@@ -34,7 +34,7 @@ async def test_no_more_than_the_limit_are_in_flight_and_the_first_to_come_is_the
     for name in "acd":
         host.runtime.finish(name)
         await settle()
-    assert await asyncio.gather(*asked) == [b"a", b"b", b"c", b"d"]
+    assert await asyncio.gather(*callers) == [b"a", b"b", b"c", b"d"]
     assert host.is_empty()
     assert host.runtime.most == 2
 
@@ -133,11 +133,11 @@ async def test_a_run_that_fails_where_it_is_called_is_a_failed_pull():
 @virtual
 async def test_who_asks_for_an_image_in_flight_joins_and_needs_no_slot():
     host = Host(settings(1))
-    asked = [host.ask(request("a", pod=f"p{number}")) for number in range(40)]
+    callers = [host.ask(request("a", pod=f"p{number}")) for number in range(40)]
     await settle()
     assert host.runtime.ever == 1
     host.runtime.finish("a")
-    assert await asyncio.gather(*asked) == [b"a"] * 40
+    assert await asyncio.gather(*callers) == [b"a"] * 40
     assert host.is_empty()
     assert host.seen.outcomes == {"succeeded": 40}
 
@@ -206,11 +206,11 @@ async def test_a_queued_pull_keeps_the_place_of_who_began_it():
 @virtual
 async def test_failure_is_told_to_all_and_nothing_is_remembered():
     host = Host(settings(1))
-    asked = [host.ask("a") for _turn in range(3)]
+    callers = [host.ask("a") for _turn in range(3)]
     await settle()
     host.runtime.fail("a", Refusal("not found"))
-    told = await asyncio.gather(*asked, return_exceptions=True)
-    assert [type(one) for one in told] == [Refusal] * 3
+    results = await asyncio.gather(*callers, return_exceptions=True)
+    assert [type(result) for result in results] == [Refusal] * 3
     assert host.is_empty()
     host.ask("a")
     await settle()
@@ -220,11 +220,11 @@ async def test_failure_is_told_to_all_and_nothing_is_remembered():
 @virtual
 async def test_the_error_told_to_many_does_not_gather_the_frames_of_all():
     host = Host(settings(1))
-    asked = [host.ask("a") for _turn in range(100)]
+    callers = [host.ask("a") for _turn in range(100)]
     await settle()
     error = Refusal()
     host.runtime.fail("a", error)
-    await asyncio.gather(*asked, return_exceptions=True)
+    await asyncio.gather(*callers, return_exceptions=True)
     frames, trace = 0, error.__traceback__
     while trace is not None:
         frames, trace = frames + 1, trace.tb_next
@@ -258,10 +258,10 @@ async def test_without_join_each_caller_has_a_pull_of_his_own():
 @virtual
 async def test_a_pull_cancelled_by_its_own_connection_is_an_error_and_not_a_callers_leaving():
     host = Host(settings(1))
-    asked = host.ask("a")
+    caller = host.ask("a")
     await settle()
     host.runtime.fail("a", asyncio.CancelledError())
     with pytest.raises(Interrupted):
-        await asked
+        await caller
     assert host.seen.outcomes == {"failed": 1}
     assert isinstance(host.seen.errors[0], Interrupted)

@@ -112,8 +112,8 @@ async def test_refusing_ends_the_waiting_and_lets_pulls_in_flight_end():
     assert isinstance(waits.exception(), Draining)
     comes, joins = host.ask("c"), host.ask("a")
     await settle()
-    assert [type(one.exception()) for one in (comes, joins)] == [Draining, Draining]
-    drained = asyncio.ensure_future(host.pulls.drained())
+    assert [type(caller.exception()) for caller in (comes, joins)] == [Draining, Draining]
+    drained = asyncio.ensure_future(host.pulls.wait_until_drained())
     await settle()
     assert not drained.done()
     host.runtime.finish("a")
@@ -137,13 +137,13 @@ async def test_refusing_ends_trying_again_at_once():
 @virtual
 async def test_nothing_in_flight_is_drained_at_once_and_a_cancelled_pull_counts_until_it_ends():
     host = Host(settings(1))
-    await host.pulls.drained()
-    asked = host.ask("a", lingers=5.0)
+    await host.pulls.wait_until_drained()
+    caller = host.ask("a", lingers=5.0)
     await settle()
-    asked.cancel()
+    caller.cancel()
     await settle()
     host.pulls.refuse()
-    await host.pulls.drained()
+    await host.pulls.wait_until_drained()
     assert asyncio.get_running_loop().time() == 5.0
 
 

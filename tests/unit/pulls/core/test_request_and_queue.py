@@ -17,14 +17,14 @@ SALT = b"salt"
 texts = st.text(max_size=4)
 
 
-@given(one=st.dictionaries(texts, texts), other=st.dictionaries(texts, texts))
-def test_credentials_have_one_digest_exactly_when_their_fields_that_are_not_empty_are_the_same(one, other):
+@given(first=st.dictionaries(texts, texts), other=st.dictionaries(texts, texts))
+def test_credentials_have_one_digest_exactly_when_their_fields_that_are_not_empty_are_the_same(first, other):
     def meant(fields):
         return {name: value for name, value in fields.items() if value}
 
-    same = credentials_digest(one, SALT) == credentials_digest(other, SALT)
-    assert same == (meant(one) == meant(other))
-    assert (credentials_digest(one, SALT) == b"") == (not meant(one))
+    same = credentials_digest(first, SALT) == credentials_digest(other, SALT)
+    assert same == (meant(first) == meant(other))
+    assert (credentials_digest(first, SALT) == b"") == (not meant(first))
 
 
 def test_where_one_field_ends_and_the_next_begins_counts():
@@ -81,8 +81,8 @@ def filled(rows, *, by_priority, ageing=10.0):
 @given(rows=places, by_priority=st.booleans(), now=st.integers(30, 45))
 def test_those_who_wait_are_taken_in_the_order_that_is_told(rows, by_priority, now):
     queue = filled(rows, by_priority=by_priority)
-    told = queue.in_order(now)
-    assert [queue.pop(now) for _turn in rows] == told
+    order = queue.in_order(now)
+    assert [queue.pop(now) for _turn in rows] == order
     assert len(queue) == 0
 
 

@@ -90,7 +90,7 @@ class Watch:
 
     @property
     def in_flight(self) -> list[Model]:
-        return [one for one in self.pulls if one.started]
+        return [pull for pull in self.pulls if pull.started]
 
     def expect(self, truth: bool, words: str) -> None:
         """Not an assertion: the code that calls us would have to bear it."""
@@ -98,7 +98,7 @@ class Watch:
             self.wrong.append(words)
 
     def _to_join(self, of: PullRequest) -> list[Model]:
-        return [one for one in self.pulls if one.key == of.key and one.callers and one.joinable]
+        return [pull for pull in self.pulls if pull.key == of.key and pull.callers and pull.joinable]
 
     def _new(self, of: PullRequest, *, queued: bool) -> Model:
         self.expect(not self.settings.join or not self._to_join(of), "there was a pull to join")
@@ -107,19 +107,19 @@ class Watch:
         self.of_caller[of.pod] = model
         return model
 
-    def queued(self, of: PullRequest) -> None:
+    def on_queued(self, of: PullRequest) -> None:
         limit = self.settings.max_in_flight
         self.expect(limit != 0 and len(self.in_flight) >= limit, "it was queued while a slot was free")
         self._new(of, queued=self.settings.on_full == "block")
 
-    def joined(self, of: PullRequest) -> None:
+    def on_joined(self, of: PullRequest) -> None:
         self.expect(self.settings.join, "it joined though that is off")
         (model,) = self._to_join(of)
         model.callers[of.pod] = of
         model.rank = max(model.rank, rank(of))
         self.of_caller[of.pod] = model
 
-    def started(self, of: PullRequest, waited: float) -> None:
+    def on_started(self, of: PullRequest, waited: float) -> None:
         model = self.of_caller.get(of.pod)
         if model is None:  # at once, without waiting
             model = self._new(of, queued=True)
@@ -132,19 +132,19 @@ class Watch:
         self.expect(limit == 0 or len(self.in_flight) <= limit, "more than the limit are in flight")
 
     def _next(self) -> Model:
-        waiting = [one for one in self.pulls if one.queued and not one.started]
+        waiting = [pull for pull in self.pulls if pull.queued and not pull.started]
         if self.settings.order == "fifo" or self.loop.time() - waiting[0].arrived >= AGEING:
             return waiting[0]
-        return sorted(waiting, key=lambda one: -one.rank)[0]
+        return sorted(waiting, key=lambda pull: -pull.rank)[0]
 
-    def ended(self, of: PullRequest, seconds: float, error: BaseException | None) -> None:
-        (model,) = [one for one in self.pulls if one is self.of_caller[of.pod]]
+    def on_ended(self, of: PullRequest, seconds: float, error: BaseException | None) -> None:
+        (model,) = [pull for pull in self.pulls if pull is self.of_caller[of.pod]]
         self.expect(model.started, "it ended and had not started")
         self.expect(bool(model.callers) or isinstance(error, (asyncio.CancelledError, type(None))), "all had left")
         model.ended, model.error = True, error
         self.pulls.remove(model)
 
-    def answered(self, of: PullRequest, outcome: str, waited: float) -> None:
+    def on_answered(self, of: PullRequest, outcome: str, waited: float) -> None:
         self.expect(of.pod not in self.answers, "a caller was answered twice")
         self.answers[of.pod] = outcome
         model = self.of_caller.get(of.pod)
@@ -195,7 +195,7 @@ class Schedules(RuleBasedStateMachine):
         self.callers.append(Caller(of, self.loop.time(), task))
 
     def leave(self, number: int) -> None:
-        present = [one for one in self.callers if not one.task.done() and not one.left]
+        present = [caller for caller in self.callers if not caller.task.done() and not caller.left]
         if present:
             chosen = present[number % len(present)]
             chosen.left = chosen.task.cancel()
@@ -302,7 +302,7 @@ class Schedules(RuleBasedStateMachine):
         state = self.pulls.snapshot()
         for rows, models in [
             (state.in_flight, self.watch.in_flight),
-            (state.queued, [one for one in self.watch.pulls if not one.started]),
+            (state.queued, [pull for pull in self.watch.pulls if not pull.started]),
         ]:
             assert sorted(tuple(caller.pod for caller in row.callers) for row in rows) == sorted(
                 tuple(model.callers) for model in models
@@ -311,11 +311,11 @@ class Schedules(RuleBasedStateMachine):
     @invariant()
     def a_pull_is_cancelled_exactly_when_nobody_wants_it(self):
         if self.is_settled:
-            for call in (one for one in self.runtime.calls if not one.end.done() or one.end.cancelled()):
-                wanted = (
+            for call in (call for call in self.runtime.calls if not call.end.done() or call.end.cancelled()):
+                expected = (
                     bool(self.watch.of_caller[call.of.pod].callers) if call.of.pod in self.watch.of_caller else False
                 )
-                assert call.cancelled == (not wanted)
+                assert call.cancelled == (not expected)
 
     @invariant()
     def each_caller_has_the_answer_of_his_pull(self):
@@ -331,7 +331,7 @@ class Schedules(RuleBasedStateMachine):
             model = self.watch.of_caller.get(caller.of.pod)
             if error is None:
                 assert outcome == "succeeded"
-                (began,) = [one for one in self.callers if one.of.pod == caller.task.result().decode()]
+                (began,) = [entry for entry in self.callers if entry.of.pod == caller.task.result().decode()]
                 assert began.of.key == caller.of.key
                 assert self.watch.of_caller[began.of.pod] is model
             elif isinstance(error, (Failed, Interrupted)):
@@ -347,7 +347,7 @@ class Schedules(RuleBasedStateMachine):
             longest = RETRY.attempts * RETRY.interval
             for model in self.watch.pulls:
                 if not model.started and not model.queued:
-                    arrived = [one.arrived for one in self.callers if one.of.pod in model.callers]
+                    arrived = [caller.arrived for caller in self.callers if caller.of.pod in model.callers]
                     assert self.loop.time() - max(arrived) <= longest
 
     def teardown(self):
@@ -364,7 +364,7 @@ class Schedules(RuleBasedStateMachine):
                 for number in range(len(self.runtime.calls)):
                     self.end(number, "ok")
                 await asyncio.sleep(0.5)
-                if all(one.task.done() for one in self.callers) and not self.runtime.calls:
+                if all(caller.task.done() for caller in self.callers) and not self.runtime.calls:
                     return
             raise AssertionError("somebody waits for ever")
 

@@ -14,7 +14,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, Problems, UserError
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems, UserError
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.proxy.settings import (
     Listener,
     Priority,
@@ -44,9 +44,9 @@ def parsed(value: object) -> Settings:
 
 def faults(text: str) -> list[tuple[str, str]]:
     """Id and path of each, as they are told."""
-    with pytest.raises(UserError) as told:
+    with pytest.raises(UserError) as caught:
         parse_settings(text, name="f.yml")
-    errors = told.value.problems if isinstance(told.value, Problems) else (told.value,)
+    errors = caught.value.problems if isinstance(caught.value, Problems) else (caught.value,)
     return [(error.id, path_of(error)) for error in errors]
 
 
@@ -58,7 +58,7 @@ def path_of(error: BallastError) -> str:
 
 
 @pytest.mark.parametrize(
-    ("value", "found"),
+    ("value", "error"),
     [
         (None, [("pulls-shape", "")]),
         ("text", [("pulls-shape", "")]),
@@ -172,8 +172,8 @@ def path_of(error: BallastError) -> str:
         ],
     ],
 )
-def test_a_fault_has_its_id_and_its_path(value, found):
-    assert faults(json.dumps(value)) == found
+def test_a_fault_has_its_id_and_its_path(value, error):
+    assert faults(json.dumps(value)) == error
 
 
 def test_all_faults_are_told_at_once():
@@ -210,9 +210,9 @@ def test_a_number_that_python_will_not_print_is_refused_all_the_same():
 
 
 def test_the_message_says_where_what_and_what_to_do():
-    with pytest.raises(UserError) as told:
+    with pytest.raises(UserError) as caught:
         parsed(document(ordre="fifo"))
-    assert str(told.value).splitlines()[:2] == [
+    assert str(caught.value).splitlines()[:2] == [
         'f.yml: there is no setting "ordre"; there are listeners, max_in_flight, on_full, retry, join, present, order, '
         "priority, metrics, drain",
         "  do:    did you mean order?",
@@ -271,7 +271,10 @@ def test_a_key_without_a_value_is_not_there():
 
 def test_a_listener_without_a_name_is_called_by_its_socket():
     nameless = {key: value for key, value in TWO.items() if key != "name"}
-    assert [one.name for one in parsed(document(listeners=[ONE, nameless])).listeners] == ["a", "/run/b/kubelet.sock"]
+    assert [listener.name for listener in parsed(document(listeners=[ONE, nameless])).listeners] == [
+        "a",
+        "/run/b/kubelet.sock",
+    ]
 
 
 def test_a_path_and_its_url_are_one():

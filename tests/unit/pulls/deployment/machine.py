@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, Optional
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.service import service_pid
+from ansible_collections.ballast.kube.plugins.module_utils._core.service.services import service_pid
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.installation import INSTALLATION
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.request import SPEC, Deployment
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.proxy.settings import parse_settings
@@ -28,13 +28,13 @@ def listener(name: str) -> dict[str, str]:
     return {"name": name, "socket": f"/run/ballast-pull-proxy/{name}.sock", "runtime": f"/run/{name}/containerd.sock"}
 
 
-def wanted(**changes: Any) -> Deployment:
+def deployment(**changes: Any) -> Deployment:
     given = {"listeners": [listener("n1")], "max_in_flight": 3, **changes}
     return Deployment.from_params({**{name: row.get("default") for name, row in SPEC.items()}, **given})
 
 
 def nothing() -> Deployment:
-    return wanted(state="absent")
+    return deployment(state="absent")
 
 
 class Proxy:
@@ -61,12 +61,12 @@ class Proxy:
         pid = service_pid(self.host, SV) if self.host.stat(SV) else None
         if pid is None or self.mute():
             return None
-        found = json.loads(self.host.text(CONFIG))
+        document = json.loads(self.host.text(CONFIG))
         if pid != self._pid:
-            self._pid, self.settings = pid, found
+            self._pid, self.settings = pid, document
         elif len(self._supervisor.reloaded) > self._reloads and not self.deaf:
             kept = {key: self.settings[key] for key in ("listeners", "metrics") if key in self.settings}
-            self.settings = {**{key: part for key, part in found.items() if key != "metrics"}, **kept}
+            self.settings = {**{key: part for key, part in document.items() if key != "metrics"}, **kept}
         self._reloads = len(self._supervisor.reloaded)
         return json.dumps(self.answer())
 

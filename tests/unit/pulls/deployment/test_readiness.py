@@ -14,19 +14,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.ballast.kube.plugins.module_utils._core import program
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import Response
-from ansible_collections.ballast.kube.plugins.module_utils._core.readiness import ENABLED, MEASURED, REQUIRED
-from ansible_collections.ballast.kube.plugins.module_utils._core.service import service_pid
-from ansible_collections.ballast.kube.plugins.module_utils._core.web import no_answer_error
+from ansible_collections.ballast.kube.plugins.module_utils._core.agent import program
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.readiness import ENABLED, MEASURED, REQUIRED
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Response
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.web import no_answer_error
+from ansible_collections.ballast.kube.plugins.module_utils._core.service.services import service_pid
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.engine import ENGINE
-from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.inquiry import read_params
-from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.readiness import FEATURE
-from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.readings import Status
-from ansible_collections.ballast.kube.plugins.module_utils._readiness.reading import parse_reading
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.info import read_params
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.readiness_answers import Status
 from tests.unit.cases import apply
 from tests.unit.fakes import Killed
-from tests.unit.pulls.deployment.machine import CONFIG, MACHINES, STATE, SV, Proxy, listener, nothing, wanted
+from tests.unit.pulls.deployment.machine import CONFIG, MACHINES, STATE, SV, Proxy, deployment, listener, nothing
+from tests.unit.readings import BY_NAME, completed
+
+FEATURE = BY_NAME["image_pull_proxy"]
 
 METRICS = """\
 ballast_pull_pulls_total{listener="n1"} 12
@@ -56,16 +57,16 @@ class Host:
         self.refused: Exception | None = None
         settings = proxy.answer
         proxy.answer = lambda: {**settings(), **self._told()}  # type: ignore[method-assign]
-        apply(ENGINE, wanted(metrics="127.0.0.1:9455"), self.host)
+        apply(ENGINE, deployment(metrics="127.0.0.1:9455"), self.host)
         self.host.answer(f"unix://{RUNTIME}:/", lambda url, _body: self._runtime(url))
         self.host.answer("http://127.0.0.1:9455/metrics", Response(status=200, body=METRICS.encode()))
         self.open_files(40)
 
     @property
     def pid(self) -> int:
-        found = service_pid(self.host, SV)
-        assert found is not None
-        return found
+        pid = service_pid(self.host, SV)
+        assert pid is not None
+        return pid
 
     def open_files(self, count: int) -> None:
         for number in range(count):
@@ -75,10 +76,9 @@ class Host:
     def read(self, **options: Any) -> dict[str, Any]:
         """As the module returns it; without an effect, and as the report takes it."""
         before = len(self.host.effects)
-        found: Any = read_params(self.host, {"state_dir": STATE, "readiness": True, **options})["readiness"]
+        reading: Any = read_params(self.host, {"state_dir": STATE, "readiness": True, **options})["readiness"]
         assert self.host.effects[before:] == []
-        parse_reading(json.loads(json.dumps(found)), FEATURE)
-        return dict(found)
+        return completed(reading)
 
     def _told(self) -> dict[str, Any]:
         return {
@@ -103,8 +103,8 @@ def made(request: pytest.FixtureRequest) -> Host:
     return Host(MACHINES[request.param]())
 
 
-def verdicts(found: dict[str, Any]) -> dict[str, str]:
-    return {name: answer["verdict"] for name, answer in found["answers"].items()}
+def verdicts(reading: dict[str, Any]) -> dict[str, str]:
+    return {name: answer["verdict"] for name, answer in reading["answers"].items()}
 
 
 def figures(answer: dict[str, Any]) -> dict[str, Any]:
@@ -113,26 +113,26 @@ def figures(answer: dict[str, Any]) -> dict[str, Any]:
 
 def test_where_none_is_installed_it_is_off() -> None:
     proxy = MACHINES["runit"]()
-    found: Any = read_params(proxy.host, {"state_dir": STATE, "readiness": True})
-    assert verdicts(found["readiness"]) == {ENABLED: "no"}
+    result: Any = read_params(proxy.host, {"state_dir": STATE, "readiness": True})
+    assert verdicts(result["readiness"]) == {ENABLED: "no"}
     assert "readiness" not in read_params(proxy.host, {"state_dir": STATE, "readiness": False})
 
 
 def test_one_that_runs_is_ready(made: Host) -> None:
     made.queued = [_pull(1.25), _pull(0.5)]
-    found = made.read()
-    assert verdicts(found) == dict.fromkeys(MEASURED, "yes")
-    assert found["present"] == ()
-    assert len(found["versions"]["ballast-pull-proxy"]) == 12
-    answers = found["answers"]
-    told = figures(answers["healthy"])
-    assert (told["callers who wait for their turn"], told["longest wait now"], told["pulls in flight, n1"]) == (
+    reading = made.read()
+    assert verdicts(reading) == dict.fromkeys(MEASURED, "yes")
+    assert reading["present"] == ()
+    assert len(reading["versions"]["ballast-pull-proxy"]) == 12
+    answers = reading["answers"]
+    shown = figures(answers["healthy"])
+    assert (shown["callers who wait for their turn"], shown["longest wait now"], shown["pulls in flight, n1"]) == (
         4,
         1.25,
         1,
     )
-    assert told["pulls begun at the runtime since its start"] == 12
-    assert told["callers who left since its start"] is None
+    assert shown["pulls begun at the runtime since its start"] == 12
+    assert shown["callers who left since its start"] is None
     in_flight, files = answers["scale"]["figures"]
     assert (in_flight["value"], in_flight["limit"], files["value"], files["limit"]) == (1, 3, 40, 100)
     lines = answers["disabling"]["lines"]
@@ -147,7 +147,7 @@ def test_one_that_nobody_asks_is_not_used(made: Host) -> None:
 
 
 def test_without_metrics_there_are_no_distributions(made: Host) -> None:
-    apply(ENGINE, wanted(), made.host)
+    apply(ENGINE, deployment(), made.host)
     made.open_files(10)
     answer = made.read()["answers"]["healthy"]
     assert answer["verdict"] == "yes"
@@ -173,11 +173,11 @@ def test_a_record_that_cannot_be_read_is_not_taken_for_off(made: Host) -> None:
 
 def test_the_options_that_make_its_file_are_told_or_none(made: Host) -> None:
     text = made.host.text(CONFIG)
-    found = read_params(made.host, {"state_dir": STATE, "readiness": False})["options"]
-    assert found == {"listeners": [listener("n1")], "max_in_flight": 3, "metrics": "127.0.0.1:9455"}
+    options = read_params(made.host, {"state_dir": STATE, "readiness": False})["options"]
+    assert options == {"listeners": [listener("n1")], "max_in_flight": 3, "metrics": "127.0.0.1:9455"}
     apply(ENGINE, nothing(), made.host)
     assert read_params(made.host, {"state_dir": STATE, "readiness": False})["options"] is None
-    apply(ENGINE, wanted(**found), made.host)
+    apply(ENGINE, deployment(**options), made.host)
     assert made.host.text(CONFIG) == text
     for edited in (text + "\n", text.replace("max_in_flight", "most_in_flight")):
         made.host.given(CONFIG, edited, mode=0o600)
@@ -231,7 +231,7 @@ def _packages(made: Host) -> None:
 def _killed(made: Host) -> None:
     made.host.fail_at(4)
     with pytest.raises(Killed):
-        apply(ENGINE, wanted(max_in_flight=9), made.host)
+        apply(ENGINE, deployment(max_in_flight=9), made.host)
     made.host.calm()
 
 
@@ -253,14 +253,14 @@ FAILURES: list[tuple[Callable[[Host], None], str, str]] = [
 def test_a_known_failure_is_found(made: Host, cause: Callable[[Host], None], id: str, words: str) -> None:
     assert made.read()["present"] == ()
     cause(made)
-    found = made.read()
-    assert found["present"] == (id,)
-    failures = found["answers"]["failures"]
+    reading = made.read()
+    assert reading["present"] == (id,)
+    failures = reading["answers"]["failures"]
     assert failures["verdict"] == "no"
-    assert FEATURE.mitigations([id]) in failures["remedy"]
+    assert FEATURE.modes([id])[0].mitigation in failures["remedy"]
     assert any(line.startswith(f"{id}: ") and words in line for line in failures["lines"])
-    assert set(verdicts(found)) == set(MEASURED)
-    assert all(found["answers"][name]["remedy"] for name in REQUIRED if verdicts(found)[name] != "yes")
+    assert set(verdicts(reading)) == set(MEASURED)
+    assert all(reading["answers"][name]["remedy"] for name in REQUIRED if verdicts(reading)[name] != "yes")
 
 
 def test_every_failure_that_is_found_is_known_and_the_other_way_round() -> None:
@@ -275,10 +275,10 @@ _ANY = st.recursive(
 
 
 @given(st.fixed_dictionaries(dict.fromkeys(("max_in_flight", "connections", "in_flight", "queued", "listeners"), _ANY)))
-def test_whatever_a_proxy_tells_is_a_status_or_none(told: dict[str, Any]) -> None:
-    found = Status.parse(told)
-    assert found is None or found.max_in_flight >= 0
-    assert Status.parse([told]) is None
+def test_whatever_a_proxy_tells_is_a_status_or_none(document: dict[str, Any]) -> None:
+    status = Status.parse(document)
+    assert status is None or status.max_in_flight >= 0
+    assert Status.parse([document]) is None
 
 
 @pytest.mark.parametrize(

@@ -15,16 +15,17 @@ import json
 import os
 from typing import Any, Optional
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import Response
-from ansible_collections.ballast.kube.plugins.module_utils._core.web import no_answer_error
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Response
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.web import no_answer_error
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.containerd_tables import CRI_IMAGES, CRI_V2
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.kubelet import DEFAULTS, drop_in_settings
-from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.model import SPEC, ImagePulls
-from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.toml import Scalar, head_imports, tables
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.model import SPEC, ImagePullsRequest
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.toml import Scalar, head_imports, parse_tables
 from tests.unit.fake_supervisors import FakeRunit
 from tests.unit.fakes import Answer, Call, FakeHost, json_answer
 
 SERVER = "https://192.0.2.1:6443"
+KUBELET_API = "https://127.0.0.1:10250"
 STATE = "/var/lib/ballast/image-pulls"
 KUBELET, CONTAINERD = "/etc/sv/kubelet", "/etc/sv/containerd"
 CONFIG_DIR = "/etc/kubernetes/kubelet.conf.d"
@@ -109,6 +110,8 @@ class Node:
         self.containerd_has: dict[str, dict[str, Scalar]] = {}
         self.deaf = False  # /configz is forbidden
         self.broken_cri = False
+        # What containerd makes of our setting besides: by table, None for a key that is gone.
+        self.side_effects: dict[str, dict[str, Optional[Scalar]]] = {}
         host = self.host
         host.given_directory("/var/lib/ballast")
         host.given_directory(CONFIG_DIR)
@@ -118,14 +121,15 @@ class Node:
         host.given("/usr/bin/ctr")
         host.given("/etc/kubernetes/admin.conf", kubeconfig())
         host.given("/etc/kubernetes/kubelet.conf", kubeconfig())
+        host.given("/var/lib/kubelet/pki/kubelet.crt", "what it serves with")
         self.services = _Runit(self)
         host.on("/usr/bin/ctr", answer=self._plugins, reads=True)
         host.answer("http://127.0.0.1:10248/healthz", lambda url, _body: self._healthz(url))
         host.answer(f"{SERVER}/api/v1/nodes/n1", lambda _url, _body: self._node())
-        host.answer(f"{SERVER}/api/v1/nodes/n1/proxy/configz", lambda url, _body: self._configz(url))
+        host.answer(f"{KUBELET_API}/configz", lambda url, _body: self._configz(url))
 
-    def asked(self, **options: Any) -> ImagePulls:
-        return ImagePulls.from_params(params(**options))
+    def request(self, **options: Any) -> ImagePullsRequest:
+        return ImagePullsRequest.from_params(params(**options))
 
     def argv(self, name: str) -> tuple[str, ...]:
         kubelet = ("/usr/bin/kubelet", f"--config={BASE}", "--kubeconfig=/etc/kubernetes/kubelet.conf", *self.flags)
@@ -134,8 +138,8 @@ class Node:
     def can_start(self, name: str) -> bool:
         if name != "kubelet":
             return True
-        wanted = self._kubelet_reads()
-        return not (wanted["serializeImagePulls"] and (wanted["maxParallelImagePulls"] or 1) > 1)
+        settings = self._kubelet_reads()
+        return not (settings["serializeImagePulls"] and (settings["maxParallelImagePulls"] or 1) > 1)
 
     def started(self, name: str, pid: int) -> None:
         if name == "kubelet":
@@ -146,20 +150,26 @@ class Node:
 
     def containerd_reads(self) -> dict[str, dict[str, Scalar]]:
         old = self.version.startswith("1.")
-        found = {name: dict(keys) for name, keys in (_V2_DUMP if old else _V3_DUMP).items()}
+        config = {name: dict(keys) for name, keys in (_V2_DUMP if old else _V3_DUMP).items()}
         main = self.host.text(MAIN)
         files = [main]
         for pattern in head_imports(main) or []:
             directory, name = os.path.split(pattern)
-            paths = [os.path.join(directory, one) for one in self.host.listdir(directory) if fnmatch.fnmatch(one, name)]
+            paths = [
+                os.path.join(directory, entry) for entry in self.host.listdir(directory) if fnmatch.fnmatch(entry, name)
+            ]
             files += [self.host.text(path) for path in paths]
         for text in files:
-            for name, keys in tables(text).items():
+            for name, keys in parse_tables(text).items():
                 if old and name == CRI_V2:
-                    found[name] = {**_V2_DUMP[CRI_V2], **keys}  # a file's table replaces that of the one before
+                    config[name] = {**_V2_DUMP[CRI_V2], **keys}  # a file's table replaces that of the one before
                 elif name:
-                    found.setdefault(CRI_IMAGES if not old and name == CRI_V2 else name, {}).update(keys)
-        return found
+                    config.setdefault(CRI_IMAGES if not old and name == CRI_V2 else name, {}).update(keys)
+        if any("max_concurrent_downloads" in keys for text in files for keys in parse_tables(text).values()):
+            for name, effects in self.side_effects.items():
+                merged = {**config.get(name, {}), **effects}
+                config[name] = {key: value for key, value in merged.items() if value is not None}
+        return config
 
     def kubelet_pid(self) -> int:
         return self.services.pid(KUBELET)
@@ -168,12 +178,12 @@ class Node:
         return self.services.pid(CONTAINERD)
 
     def _kubelet_reads(self) -> dict[str, Any]:
-        found = {**DEFAULTS, **{k: v for k, v in json.loads(self.host.text(BASE)).items() if k in DEFAULTS}}
+        settings = {**DEFAULTS, **{k: v for k, v in json.loads(self.host.text(BASE)).items() if k in DEFAULTS}}
         for name in self.host.listdir(CONFIG_DIR):
             text = self.host.text(f"{CONFIG_DIR}/{name}")
             assert "kind: KubeletConfiguration" in text, "the kubelet ends without it"
-            found.update(drop_in_settings(text))
-        return {key: DEFAULTS[key] if value is None else value for key, value in found.items() if key in DEFAULTS}
+            settings.update(drop_in_settings(text))
+        return {key: DEFAULTS[key] if value is None else value for key, value in settings.items() if key in DEFAULTS}
 
     def _containerd(self, call: Call) -> Answer:
         if call.argv[1:] == ("--version",):

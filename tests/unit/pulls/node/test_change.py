@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, Problems
-from ansible_collections.ballast.kube.plugins.module_utils._core.events import NullSink, Progress
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import NullSink, Progress
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.engine import ENGINE
-from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.model import ImagePulls
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.model import ImagePullsRequest
 from tests.unit import cases
 from tests.unit.pulls.node.fake_node import (
     CONFIG_DIR,
@@ -33,30 +34,30 @@ CRI_V2 = "plugins.io.containerd.grpc.v1.cri"
 MAKE = [f"make containerd's drop-in {CONTAINERD_FILE}", f"make the kubelet's drop-in {KUBELET_FILE}"]
 
 
-def plan(node: Node, wanted: ImagePulls) -> list[str]:
+def plan(node: Node, request: ImagePullsRequest) -> list[str]:
     """The plan, which is made without an effect."""
     before = len(node.host.effects)
-    found = [f"{step.verb} {step.title}" for step in cases.plan_of(ENGINE, wanted, node.host).steps]
+    titles = [f"{step.verb} {step.title}" for step in cases.plan_of(ENGINE, request, node.host).steps]
     assert node.host.effects[before:] == []
-    return found
+    return titles
 
 
-def apply(node: Node, wanted: ImagePulls) -> list[str]:
-    return [f"{step.verb} {step.title}" for step in cases.apply(ENGINE, wanted, node.host).steps]
+def apply(node: Node, request: ImagePullsRequest) -> list[str]:
+    return [f"{step.verb} {step.title}" for step in cases.apply(ENGINE, request, node.host).steps]
 
 
-def refused(node: Node, wanted: ImagePulls) -> BallastError:
+def refusal(node: Node, request: ImagePullsRequest) -> BallastError:
     """It is, before anything is changed."""
     before = len(node.host.effects)
     with pytest.raises(BallastError) as caught:
-        apply(node, wanted)
+        apply(node, request)
     assert node.host.effects[before:] == []
     return caught.value
 
 
-def findings(node: Node, wanted: ImagePulls) -> list[tuple[str, bool]]:
-    found = ENGINE.verify(wanted, node.host, Progress(NullSink(), feature="test"))
-    return [(one.id, one.blocking) for one in found]
+def findings(node: Node, request: ImagePullsRequest) -> list[tuple[str, bool]]:
+    reported = ENGINE.verify(Context(request, node.host, Progress(NullSink(), feature="test")))
+    return [(finding.id, finding.blocking) for finding in reported]
 
 
 def in_effect(node: Node) -> bool:
@@ -82,20 +83,20 @@ def at_rest(node: Node) -> bool:
 
 def test_both_levels_are_set_and_a_second_run_changes_nothing() -> None:
     node = Node()
-    assert plan(node, node.asked(**LIMITS)) == MAKE
-    apply(node, node.asked(**LIMITS))
+    assert plan(node, node.request(**LIMITS)) == MAKE
+    apply(node, node.request(**LIMITS))
     assert in_effect(node)
     assert at_rest(node)
     assert node.effective["serializeImagePulls"] is False
-    assert plan(node, node.asked(**LIMITS)) == []
-    assert findings(node, node.asked(**LIMITS)) == []
+    assert plan(node, node.request(**LIMITS)) == []
+    assert findings(node, node.request(**LIMITS)) == []
 
 
 def test_only_what_changed_is_started_anew() -> None:
     node = Node()
-    apply(node, node.asked(**LIMITS))
+    apply(node, node.request(**LIMITS))
     containerd, kubelet = node.containerd_pid(), node.kubelet_pid()
-    assert apply(node, node.asked(**{**LIMITS, "max_parallel_image_pulls": 6})) == [
+    assert apply(node, node.request(**{**LIMITS, "max_parallel_image_pulls": 6})) == [
         f"change the kubelet's drop-in {KUBELET_FILE}"
     ]
     assert (node.containerd_pid(), node.effective["maxParallelImagePulls"]) == (containerd, 6)
@@ -109,8 +110,8 @@ BEHIND: dict[str, Any] = {"serialize_image_pulls": False, "registry_pull_qps": 0
 def test_a_kubelet_is_put_behind_the_proxy_and_back(endpoint: str) -> None:
     node = Node()
     given = node.effective
-    wanted = node.asked(image_service_endpoint=endpoint, **BEHIND)
-    assert apply(node, wanted) == [f"make the kubelet's drop-in {KUBELET_FILE}"]
+    request = node.request(image_service_endpoint=endpoint, **BEHIND)
+    assert apply(node, request) == [f"make the kubelet's drop-in {KUBELET_FILE}"]
     assert node.effective == {
         "imageServiceEndpoint": "unix:///run/ballast-pull-proxy/n1.sock",
         "serializeImagePulls": False,
@@ -118,9 +119,9 @@ def test_a_kubelet_is_put_behind_the_proxy_and_back(endpoint: str) -> None:
         "registryPullQPS": 0,
         "registryBurst": 10,
     }
-    assert plan(node, wanted) == []
-    assert findings(node, wanted) == []
-    apply(node, node.asked(state="absent"))
+    assert plan(node, request) == []
+    assert findings(node, request) == []
+    apply(node, node.request(state="absent"))
     assert node.effective == given
 
 
@@ -130,16 +131,16 @@ def test_a_kubelet_is_put_behind_the_proxy_and_back(endpoint: str) -> None:
 def test_an_endpoint_that_is_no_socket_is_refused(endpoint: str) -> None:
     node = Node()
     with pytest.raises(BallastError) as caught:
-        node.asked(image_service_endpoint=endpoint)
+        node.request(image_service_endpoint=endpoint)
     assert caught.value.id == "pulls-node-value"
 
 
 def test_what_is_asked_for_no_more_is_taken_back() -> None:
     node = Node()
     given = node.host.snapshot()
-    apply(node, node.asked(**LIMITS))
-    assert apply(node, node.asked(max_parallel_image_pulls=5)) == [f"remove containerd's drop-in {CONTAINERD_FILE}"]
-    apply(node, node.asked(state="absent", max_parallel_image_pulls=5))
+    apply(node, node.request(**LIMITS))
+    assert apply(node, node.request(max_parallel_image_pulls=5)) == [f"remove containerd's drop-in {CONTAINERD_FILE}"]
+    apply(node, node.request(state="absent", max_parallel_image_pulls=5))
     assert at_rest(node)
     assert node.effective["maxParallelImagePulls"] is None
     after = node.host.snapshot()
@@ -150,16 +151,29 @@ def test_what_is_asked_for_no_more_is_taken_back() -> None:
     assert set(given) == set(after)
 
 
+@pytest.mark.parametrize(("given", "kept"), [(0o600, 0o600), (0o662, 0o640)], ids=["private", "others may write"])
+def test_containerds_own_file_keeps_owner_and_mode_behind_a_link_too(given: int, kept: int) -> None:
+    """It may hold the password of a registry."""
+    node, real = Node(version="1.7.27"), "/etc/containerd/real/config.toml"
+    node.host.given_behind_link(MAIN, real, 65, 66, mode=given)
+    apply(node, node.request(runtime={"max_concurrent_downloads": 8}))
+    assert node.containerd_has[CRI_V2] == {"max_concurrent_downloads": 8, "sandbox_image": "pause"}
+    assert node.host.owner(real) == (65, 66, kept)
+    apply(node, node.request(state="absent"))
+    assert node.host.owner(real) == (65, 66, kept)
+    assert (node.host.text(real), node.host.readlink(MAIN)) == (MAIN_V2, real)
+
+
 def test_before_containerd_2_the_number_is_set_in_its_own_file_and_the_rest_stays() -> None:
     node = Node(version="1.7.27")
-    wanted = node.asked(runtime={"max_concurrent_downloads": 8})
-    assert plan(node, wanted) == [f"make max_concurrent_downloads of {MAIN}"]
-    apply(node, wanted)
+    request = node.request(runtime={"max_concurrent_downloads": 8})
+    assert plan(node, request) == [f"make max_concurrent_downloads of {MAIN}"]
+    apply(node, request)
     assert node.containerd_has[CRI_V2] == {"max_concurrent_downloads": 8, "sandbox_image": "pause"}
     assert node.host.text(MAIN) == MAIN_V2.replace("# ours\n", "# ours\n    max_concurrent_downloads = 8\n")
     assert node.host.mode(MAIN) == 0o640
-    assert plan(node, wanted) == []
-    apply(node, node.asked(state="absent"))
+    assert plan(node, request) == []
+    apply(node, node.request(state="absent"))
     assert node.host.text(MAIN) == MAIN_V2
     assert at_rest(node)
 
@@ -167,9 +181,9 @@ def test_before_containerd_2_the_number_is_set_in_its_own_file_and_the_rest_stay
 def test_a_number_that_was_there_comes_back() -> None:
     main = MAIN_V2.replace('sandbox_image = "pause"', "max_concurrent_downloads=4   # four")
     node = Node(version="1.6.20", main=main)
-    apply(node, node.asked(runtime={"max_concurrent_downloads": 8}))
+    apply(node, node.request(runtime={"max_concurrent_downloads": 8}))
     assert "max_concurrent_downloads=8   # four\n" in node.host.text(MAIN)
-    apply(node, node.asked(state="absent"))
+    apply(node, node.request(state="absent"))
     assert node.host.text(MAIN) == main
 
 
@@ -186,7 +200,7 @@ def test_a_number_that_was_there_comes_back() -> None:
 def test_the_version_chooses_the_table(version: str, file_version: int, table: str, header: str) -> None:
     """A drop-in is of its main file's version, which it may not be above."""
     node = Node(version=version, main=MAIN_V3.replace("version = 3", f"version = {file_version}"))
-    apply(node, node.asked(runtime={"max_concurrent_downloads": 8}))
+    apply(node, node.request(runtime={"max_concurrent_downloads": 8}))
     assert node.containerd_has[table]["max_concurrent_downloads"] == 8
     text = node.host.text(CONTAINERD_FILE)
     assert f'version = {file_version}\n\n[plugins."{header}"]\n' in text
@@ -195,11 +209,11 @@ def test_the_version_chooses_the_table(version: str, file_version: int, table: s
 def test_where_it_pulls_without_the_transfer_service_the_other_table_counts() -> None:
     main = MAIN_V3 + '[plugins."io.containerd.cri.v1.images"]\n  discard_unpacked_layers = true\n'
     node = Node(main=main)
-    apply(node, node.asked(runtime={"max_concurrent_downloads": 8}))
+    apply(node, node.request(runtime={"max_concurrent_downloads": 8}))
     assert node.containerd_has["plugins.io.containerd.cri.v1.images"]["max_concurrent_downloads"] == 8
     assert node.containerd_has[TRANSFER]["max_concurrent_downloads"] == 3
-    assert plan(node, node.asked(runtime={"max_concurrent_downloads": 8})) == []
-    error = refused(node, node.asked(runtime={"max_concurrent_unpacks": 2}))
+    assert plan(node, node.request(runtime={"max_concurrent_downloads": 8})) == []
+    error = refusal(node, node.request(runtime={"max_concurrent_unpacks": 2}))
     assert error.id == "pulls-node-runtime-key"
     assert "discard_unpacked_layers = true" in str(error)
 
@@ -213,13 +227,13 @@ def test_flags_that_would_win_are_named_with_their_places() -> None:
     node.host.given(f"{KUBELET}/run", "#!/bin/sh\n# --registry-qps=4\nexec kubelet --registry-qps=3\n", mode=0o755)
     pid = node.kubelet_pid()
     node.host.processes[pid].argv = node.argv("kubelet")
-    error = refused(node, node.asked(max_parallel_image_pulls=5, registry_pull_qps=1))
+    error = refusal(node, node.request(max_parallel_image_pulls=5, registry_pull_qps=1))
     assert isinstance(error, Problems)
-    assert [(one.id, one.found) for one in error.problems] == [
+    assert [(problem.id, problem.found) for problem in error.problems] == [
         ("pulls-node-flag", f"process {pid}, {KUBELET}/run:3"),
         ("pulls-node-flag", f"process {pid}"),
     ]
-    assert plan(node, node.asked(registry_burst=1)) == [MAKE[1]]
+    assert plan(node, node.request(registry_burst=1)) == [MAKE[1]]
 
 
 @pytest.mark.parametrize(
@@ -232,7 +246,7 @@ def test_flags_that_would_win_are_named_with_their_places() -> None:
 )
 def test_a_service_that_is_not_there_is_named(options: dict[str, Any], option: str) -> None:
     node = Node()
-    error = refused(node, node.asked(**{"runtime_service": "/etc/sv/nothing", **options}))
+    error = refusal(node, node.request(**{"runtime_service": "/etc/sv/nothing", **options}))
     assert error.id == "pulls-node-service"
     assert error.text.startswith(f"{option}: there is no service /etc/sv/nothing")
 
@@ -241,10 +255,10 @@ def test_errors_of_all_levels_are_told_at_once() -> None:
     node = Node(main="version = 3\n")
     node.flags = ()
     node.host.processes[node.kubelet_pid()].argv = node.argv("kubelet")
-    error = refused(node, node.asked(**LIMITS, host={"max_in_flight": 4}))
+    error = refusal(node, node.request(**LIMITS, host={"max_in_flight": 4}))
     assert isinstance(error, Problems)
     ids = ["pulls-node-runtime-config", "pulls-node-config-dir", "pulls-node-no-proxy"]
-    assert [one.id for one in error.problems] == ids
+    assert [problem.id for problem in error.problems] == ids
     assert 'imports = ["/etc/containerd/conf.d/*.toml"]' in str(error)
 
 
@@ -258,7 +272,7 @@ def test_errors_of_all_levels_are_told_at_once() -> None:
 )
 def test_a_main_file_that_cannot_be_used_is_refused(main: str, says: str) -> None:
     node = Node(main=main)
-    error = refused(node, node.asked(runtime={"max_concurrent_downloads": 8}))
+    error = refusal(node, node.request(runtime={"max_concurrent_downloads": 8}))
     assert error.id == "pulls-node-runtime-config"
     assert says in str(error)
 
@@ -266,7 +280,7 @@ def test_a_main_file_that_cannot_be_used_is_refused(main: str, says: str) -> Non
 @pytest.mark.parametrize("main", ["version = 2\n", MAIN_V2 + MAIN_V2.partition("\n")[2]])
 def test_a_table_that_is_not_there_once_is_refused(main: str) -> None:
     node = Node(version="1.6.20", main=main)
-    error = refused(node, node.asked(runtime={"max_concurrent_downloads": 8}))
+    error = refusal(node, node.request(runtime={"max_concurrent_downloads": 8}))
     assert error.id == "pulls-node-runtime-config"
 
 
@@ -280,19 +294,19 @@ def test_a_table_that_is_not_there_once_is_refused(main: str) -> None:
 )
 def test_a_key_that_the_version_does_not_have_is_refused(version: str, key: str) -> None:
     node = Node(version=version)
-    assert refused(node, node.asked(runtime={key: 2})).id == "pulls-node-runtime-key"
+    assert refusal(node, node.request(runtime={key: 2})).id == "pulls-node-runtime-key"
 
 
 @pytest.mark.parametrize("version", ["1.5.18", "3.0.0"])
 def test_a_version_that_is_not_known_is_refused(version: str) -> None:
     node = Node(version=version)
-    assert refused(node, node.asked(runtime={"max_concurrent_downloads": 2})).id == "pulls-node-runtime-version"
+    assert refusal(node, node.request(runtime={"max_concurrent_downloads": 2})).id == "pulls-node-runtime-version"
 
 
 def test_the_number_that_flips_the_way_of_pulling_is_refused() -> None:
     main = MAIN_V3 + '[plugins."io.containerd.cri.v1.images"]\n  max_concurrent_downloads = 5\n'
     node = Node(main=main)
-    error = refused(node, node.asked(runtime={"max_concurrent_downloads": 8}))
+    error = refusal(node, node.request(runtime={"max_concurrent_downloads": 8}))
     assert error.id == "pulls-node-local-pull"
 
 
@@ -303,7 +317,7 @@ def test_a_kubelet_that_does_not_come_back_gets_its_file_back_and_so_does_contai
     node = Node()
     node.host.given(f"{CONFIG_DIR}/99-other.conf", f"{HEAD}serializeImagePulls: true\n")
     with pytest.raises(BallastError) as caught:
-        apply(node, node.asked(**LIMITS))
+        apply(node, node.request(**LIMITS))
     assert caught.value.id == "pulls-node-kubelet-failed"
     assert "undone: 2 of 2 steps; left: nothing" in caught.value.text
     assert at_rest(node)
@@ -316,7 +330,7 @@ def test_a_file_that_wins_over_ours_is_told() -> None:
     node = Node()
     node.host.given(f"{CONFIG_DIR}/99-other.conf", f"{HEAD}registryBurst: 77\n")
     with pytest.raises(BallastError) as caught:
-        apply(node, node.asked(registry_burst=20))
+        apply(node, node.request(registry_burst=20))
     assert (caught.value.id, caught.value.found) == ("pulls-node-not-in-effect", "registryBurst: 77 in /configz")
     assert at_rest(node)
     assert node.host.stat(KUBELET_FILE) is None
@@ -325,54 +339,85 @@ def test_a_file_that_wins_over_ours_is_told() -> None:
 def test_what_goes_back_need_but_be_healthy() -> None:
     """What was there is against another file's word as well; that has been told for what was to come."""
     node = Node()
-    apply(node, node.asked(max_parallel_image_pulls=1))
+    apply(node, node.request(max_parallel_image_pulls=1))
     node.host.given(f"{CONFIG_DIR}/99-other.conf", f"{HEAD}serializeImagePulls: true\n")
     with pytest.raises(BallastError) as caught:
-        apply(node, node.asked(max_parallel_image_pulls=5))
+        apply(node, node.request(max_parallel_image_pulls=5))
     assert caught.value.id == "pulls-node-kubelet-failed"
     assert "left: nothing" in caught.value.text
     assert at_rest(node)
     assert node.effective["maxParallelImagePulls"] == 1
-    assert findings(node, node.asked(max_parallel_image_pulls=1)) == [("pulls-node-not-in-effect", True)]
+    assert findings(node, node.request(max_parallel_image_pulls=1)) == [("pulls-node-not-in-effect", True)]
 
 
 def test_a_containerd_without_its_cri_plugin_is_not_healthy() -> None:
     node = Node()
     node.broken_cri = True
     with pytest.raises(BallastError) as caught:
-        apply(node, node.asked(runtime={"max_concurrent_downloads": 8}))
+        apply(node, node.request(runtime={"max_concurrent_downloads": 8}))
     assert caught.value.id == "pulls-node-runtime-failed"
     assert "io.containerd.grpc.v1.cri: error" in caught.value.found
 
 
-def test_a_file_that_would_change_more_is_not_started_with() -> None:
+def test_an_import_that_replaces_the_table_is_named_before_anything_is_changed() -> None:
     """An import of a containerd before 2.0 that has the table, too: it wins over the main file."""
     node = Node(version="1.6.20", main='imports = ["/etc/containerd/conf.d/*.toml"]\n' + MAIN_V2)
     node.host.given(
         "/etc/containerd/conf.d/10-cri.toml", f'version = 2\n[plugins."{CRI_V2[8:]}"]\n  sandbox_image = "x"\n'
     )
-    pid = node.containerd_pid()
+    error = refusal(node, node.request(runtime={"max_concurrent_downloads": 8}))
+    assert error.id == "pulls-node-import"
+    assert error.text.startswith(f"/etc/containerd/conf.d/10-cri.toml, which {MAIN} imports, replaces")
+
+
+@pytest.mark.parametrize("version", ["2.3.7", "1.7.27"])
+@pytest.mark.parametrize(
+    ("effects", "named"),
+    [
+        ({"grpc": {"address": "/run/other.sock"}}, "grpc.address"),
+        ({"grpc": {"gid": 7}}, "grpc.gid"),  # a key that was not there
+        ({"grpc": {"address": None}}, "grpc.address"),  # one that is gone
+        ({"debug": {"level": "trace"}}, "debug.level"),
+    ],
+)
+def test_nothing_else_may_change_with_the_limit(version: str, effects: dict[str, dict[str, Any]], named: str) -> None:
+    node = Node(version=version)
+    before, seen = node.containerd_reads(), []
+    node.side_effects = effects
+    real = node.started
+    node.started = lambda name, pid: (real(name, pid), seen.append(node.containerd_has))  # type: ignore[method-assign,func-returns-value,assignment]
     with pytest.raises(BallastError) as caught:
-        apply(node, node.asked(runtime={"max_concurrent_downloads": 8}))
-    assert caught.value.id == "pulls-node-not-in-effect"
-    assert "max_concurrent_downloads" not in node.host.text(MAIN)
-    assert node.containerd_pid() != pid  # what was undone is started anew, too
+        apply(node, node.request(runtime={"max_concurrent_downloads": 8}))
+    assert caught.value.id == "pulls-node-runtime-config"
+    assert f"containerd would have other values of {named}" in caught.value.text + caught.value.found
+    assert node.containerd_reads() == before
+    assert all(has == before for has in seen), "it is never started with that file"
+
+
+@pytest.mark.parametrize("version", ["2.3.7", "1.7.27"])
+def test_what_was_otherwise_before_is_no_change(version: str) -> None:
+    node = Node(version=version)
+    settings = {"max_concurrent_downloads": 8}
+    apply(node, node.request(runtime=settings))
+    node.side_effects = {"grpc": {"address": "/run/other.sock"}}
+    apply(node, node.request(runtime={"max_concurrent_downloads": 9}))
+    assert node.containerd_has["grpc"] == {"address": "/run/other.sock"}
 
 
 def test_a_kubelet_that_cannot_be_read_back_is_a_finding() -> None:
     node = Node()
     node.deaf = True
-    apply(node, node.asked(**LIMITS))
+    apply(node, node.request(**LIMITS))
     assert in_effect(node)
-    assert findings(node, node.asked(**LIMITS)) == [("pulls-node-not-read-back", False)]
-    assert findings(node, node.asked(**LIMITS, kubeconfig=None)) == [("pulls-node-not-read-back", False)]
+    assert findings(node, node.request(**LIMITS)) == [("pulls-node-not-read-back", False)]
+    assert findings(node, node.request(**LIMITS, kubeconfig=None)) == [("pulls-node-not-read-back", False)]
 
 
 def test_a_kubelet_that_was_started_with_something_else_is_a_blocking_finding() -> None:
     node = Node()
-    apply(node, node.asked(**LIMITS))
+    apply(node, node.request(**LIMITS))
     node.effective["maxParallelImagePulls"] = None
-    assert findings(node, node.asked(**LIMITS)) == [("pulls-node-not-in-effect", True)]
+    assert findings(node, node.request(**LIMITS)) == [("pulls-node-not-in-effect", True)]
 
 
 # Kills
@@ -393,10 +438,10 @@ def test_killed_at_any_effect_the_next_run_brings_it_to_its_end(version: str) ->
         downloads = last.containerd_has[table]["max_concurrent_downloads"]
         return at_rest(last) and (last.effective["maxParallelImagePulls"], downloads) == (5, 8)
 
-    want, nothing = node.asked(**LIMITS), node.asked(state="absent")
+    want, nothing = node.request(**LIMITS), node.request(state="absent")
     kills = cases.check_kills(ENGINE, machine, want, nothing, holds)
     assert kills > 40
-    assert all(at_rest(one) for one in made)
+    assert all(at_rest(node) for node in made)
 
 
 class _Settled:
@@ -409,8 +454,8 @@ class _Settled:
         return getattr(self._host, name)
 
     def snapshot(self) -> dict[str, object]:
-        found = self._host.snapshot()
-        return {path: value for path, value in found.items() if not path.endswith("/supervise/pid")}
+        snapshot = self._host.snapshot()
+        return {path: value for path, value in snapshot.items() if not path.endswith("/supervise/pid")}
 
 
 # What is in effect, and where it comes from
@@ -420,17 +465,17 @@ def test_each_value_has_its_source() -> None:
     node = Node()
     node.host.given(f"{CONFIG_DIR}/10-other.conf", f"{HEAD}registryBurst: 30\n")
     node.host.given(f"{KUBELET}/run", "#!/bin/sh\nexec kubelet --registry-qps=3\n", mode=0o755)
-    apply(node, node.asked(max_parallel_image_pulls=5, runtime={"max_concurrent_downloads": 8}))
-    found: Any = ENGINE.report(node.asked(), node.host)
-    settings = found["kubelet"]["settings"]
+    apply(node, node.request(max_parallel_image_pulls=5, runtime={"max_concurrent_downloads": 8}))
+    report: Any = ENGINE.report(Context(node.request(), node.host))
+    settings = report["kubelet"]["settings"]
     assert settings["maxParallelImagePulls"]["value"] == 5
     assert settings["registryBurst"] == {"value": 30, "source": f"{CONFIG_DIR}/10-other.conf"}
     assert settings["registryPullQPS"]["source"] == f"--registry-qps of {KUBELET}/run:2"
-    runtime = found["runtime"]
+    runtime = report["runtime"]
     assert (runtime["name"], runtime["version"], runtime["scope"]) == ("containerd", "2.3", "layers of all images")
     assert runtime["settings"]["max_concurrent_downloads"] == {"value": 8, "source": CONTAINERD_FILE}
     assert runtime["settings"]["max_concurrent_unpacks"] == {"value": 1, "source": "default"}
-    assert found["host"] == {
+    assert report["host"] == {
         "config_path": "/etc/ballast/pull-proxy.json",
         "installed": False,
         "running": False,
@@ -441,10 +486,10 @@ def test_each_value_has_its_source() -> None:
 
 def test_without_access_the_files_are_read() -> None:
     node = Node()
-    apply(node, node.asked(max_parallel_image_pulls=5))
-    found: Any = ENGINE.report(node.asked(kubeconfig=None), node.host)
-    assert found["kubelet"]["read_back"] is False
-    assert "no kubeconfig is named" in found["kubelet"]["unread"]
-    assert found["kubelet"]["settings"]["maxParallelImagePulls"] == {"value": 5, "source": KUBELET_FILE}
-    assert found["kubelet"]["settings"]["serializeImagePulls"] == {"value": False, "source": KUBELET_FILE}
-    assert found["kubelet"]["settings"]["registryBurst"] == {"value": 10, "source": "default"}
+    apply(node, node.request(max_parallel_image_pulls=5))
+    report: Any = ENGINE.report(Context(node.request(kubeconfig=None), node.host))
+    assert report["kubelet"]["read_back"] is False
+    assert "no kubeconfig is named" in report["kubelet"]["unread"]
+    assert report["kubelet"]["settings"]["maxParallelImagePulls"] == {"value": 5, "source": KUBELET_FILE}
+    assert report["kubelet"]["settings"]["serializeImagePulls"] == {"value": False, "source": KUBELET_FILE}
+    assert report["kubelet"]["settings"]["registryBurst"] == {"value": 10, "source": "default"}

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.engine import ENGINE
-from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.model import ImagePulls
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.model import ImagePullsRequest
 from tests.unit import cases
 from tests.unit.fakes import Answer, Call, FakeHost
 from tests.unit.pulls.node.fake_node import params
@@ -50,12 +51,12 @@ class Crio:
         return f'[crio]\n  [crio.runtime]\n    separate_pull_cgroup = "{self.cgroup}"\n'
 
 
-def asked(**options: Any) -> ImagePulls:
-    return ImagePulls.from_params(params(**{"runtime_service": None, **options}))
+def request(**options: Any) -> ImagePullsRequest:
+    return ImagePullsRequest.from_params(params(**{"runtime_service": None, **options}))
 
 
-def steps(crio: Crio, wanted: ImagePulls) -> list[str]:
-    return [f"{one.verb} {one.title}" for one in cases.apply(ENGINE, wanted, crio.host).steps]
+def steps(crio: Crio, desired: ImagePullsRequest) -> list[str]:
+    return [f"{step.verb} {step.title}" for step in cases.apply(ENGINE, desired, crio.host).steps]
 
 
 SLICE = {"runtime": {"separate_pull_cgroup": "pulls.slice"}}
@@ -63,13 +64,13 @@ SLICE = {"runtime": {"separate_pull_cgroup": "pulls.slice"}}
 
 def test_its_cgroup_of_pulls_is_set_and_taken_back() -> None:
     crio = Crio()
-    assert steps(crio, asked(**SLICE)) == [f"make CRI-O's drop-in {FILE}"]
+    assert steps(crio, request(**SLICE)) == [f"make CRI-O's drop-in {FILE}"]
     assert (crio.cgroup, crio.starts) == ("pulls.slice", 1)
     assert crio.host.text(FILE) == '# ballast: image pulls\n\n[crio.runtime]\nseparate_pull_cgroup = "pulls.slice"\n'
-    assert steps(crio, asked(**SLICE)) == []
-    found: Any = ENGINE.report(asked(), crio.host)
-    assert found["runtime"]["settings"] == {"separate_pull_cgroup": {"value": "pulls.slice", "source": FILE}}
-    steps(crio, asked(state="absent"))
+    assert steps(crio, request(**SLICE)) == []
+    report: Any = ENGINE.report(Context(request(), crio.host))
+    assert report["runtime"]["settings"] == {"separate_pull_cgroup": {"value": "pulls.slice", "source": FILE}}
+    steps(crio, request(state="absent"))
     assert (crio.cgroup, crio.starts, crio.host.stat(FILE)) == ("", 2, None)
 
 
@@ -77,7 +78,7 @@ def test_what_another_file_sets_is_told_and_undone() -> None:
     crio = Crio()
     crio.wins = "pod"
     with pytest.raises(BallastError) as caught:
-        steps(crio, asked(**SLICE))
+        steps(crio, request(**SLICE))
     assert caught.value.id == "pulls-node-not-in-effect"
     assert crio.host.stat(FILE) is None
 
@@ -85,7 +86,7 @@ def test_what_another_file_sets_is_told_and_undone() -> None:
 def test_a_limit_that_it_does_not_have_is_refused() -> None:
     crio = Crio()
     with pytest.raises(BallastError) as caught:
-        steps(crio, asked(runtime={"max_concurrent_downloads": 4}))
+        steps(crio, request(runtime={"max_concurrent_downloads": 4}))
     assert caught.value.id == "pulls-node-runtime-key"
     assert "image_pull_proxy" in caught.value.remedy
 
@@ -103,12 +104,12 @@ def test_where_it_cannot_be_told_which_runs_it_is_asked_for(
 ) -> None:
     crio = Crio(*running)
     with pytest.raises(BallastError) as caught:
-        steps(crio, asked(**SLICE, **options))
+        steps(crio, request(**SLICE, **options))
     assert caught.value.id == "pulls-node-runtime"
     assert says in caught.value.text
 
 
 def test_what_is_said_is_believed() -> None:
     crio = Crio("crio", "containerd")
-    steps(crio, asked(**SLICE, container_runtime="crio"))
+    steps(crio, request(**SLICE, container_runtime="crio"))
     assert crio.cgroup == "pulls.slice"

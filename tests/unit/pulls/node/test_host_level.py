@@ -13,12 +13,13 @@ from typing import Any, Optional
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, Problems
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import Host
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Host
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.installation import INSTALLATION
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.node import proxy_limits
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.engine import ENGINE
-from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.model import ImagePulls
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.model import ImagePullsRequest
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.proxy.settings import Settings, parse_settings
 from tests.unit import cases
 from tests.unit.fakes import FakeHost, Killed
@@ -48,8 +49,8 @@ class Proxy:
         monkeypatch.setattr(proxy_limits, "reload_service", self._reload)
 
     def file(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.host.text(CONFIG))
-        return found
+        document: dict[str, Any] = json.loads(self.host.text(CONFIG))
+        return document
 
     def at_rest(self) -> bool:
         return self.settings == self._read()
@@ -73,31 +74,39 @@ def proxy(monkeypatch: pytest.MonkeyPatch) -> Proxy:
     return made
 
 
-def asked(**host: Any) -> ImagePulls:
-    return ImagePulls.from_params(params(host=host))
+def request(**host: Any) -> ImagePullsRequest:
+    return ImagePullsRequest.from_params(params(host=host))
 
 
-def absent() -> ImagePulls:
-    return ImagePulls.from_params(params(state="absent"))
+def absent() -> ImagePullsRequest:
+    return ImagePullsRequest.from_params(params(state="absent"))
 
 
-def steps(proxy: Proxy, wanted: ImagePulls) -> list[str]:
-    return [f"{one.verb} {one.kind}" for one in cases.apply(ENGINE, wanted, proxy.host).steps]
+def steps(proxy: Proxy, desired: ImagePullsRequest) -> list[str]:
+    return [f"{step.verb} {step.kind}" for step in cases.apply(ENGINE, desired, proxy.host).steps]
+
+
+def test_the_proxys_file_keeps_owner_and_mode_behind_a_link_too(proxy: Proxy) -> None:
+    real = "/etc/ballast/real/pull-proxy.json"
+    proxy.host.given_behind_link(CONFIG, real, 65, 66, mode=0o600)
+    steps(proxy, request(max_in_flight=6))
+    assert proxy.file() == {**FILE, "max_in_flight": 6}
+    assert (proxy.host.owner(real), proxy.host.readlink(CONFIG)) == ((65, 66, 0o600), real)
 
 
 def test_limits_are_set_beside_what_is_there_and_taken_by_the_running_one(proxy: Proxy) -> None:
-    wanted = asked(max_in_flight=6, on_full="retry", retry={"interval": "2s"})
-    assert steps(proxy, wanted) == ["change proxy-limits"]
+    desired = request(max_in_flight=6, on_full="retry", retry={"interval": "2s"})
+    assert steps(proxy, desired) == ["change proxy-limits"]
     assert proxy.file() == {**FILE, "max_in_flight": 6, "on_full": "retry", "retry": {"attempts": 9, "interval": "2s"}}
     assert (proxy.settings.max_in_flight, proxy.settings.retry.attempts) == (6, 9)
     assert proxy.host.mode(CONFIG) == 0o600
-    assert steps(proxy, wanted) == []
+    assert steps(proxy, desired) == []
 
 
 def test_what_is_asked_for_no_more_is_as_before_the_first_run(proxy: Proxy) -> None:
     before = proxy.host.text(CONFIG)
-    steps(proxy, asked(max_in_flight=6))
-    steps(proxy, asked(on_full="retry"))
+    steps(proxy, request(max_in_flight=6))
+    steps(proxy, request(on_full="retry"))
     assert proxy.file() == {**FILE, "on_full": "retry"}
     steps(proxy, absent())
     assert proxy.host.text(CONFIG) == before
@@ -107,7 +116,7 @@ def test_what_is_asked_for_no_more_is_as_before_the_first_run(proxy: Proxy) -> N
 
 def test_a_proxy_that_does_not_run_gets_its_file_alone(proxy: Proxy) -> None:
     proxy.running = False
-    steps(proxy, asked(max_in_flight=6))
+    steps(proxy, request(max_in_flight=6))
     assert proxy.file()["max_in_flight"] == 6
     assert not proxy.at_rest()
 
@@ -116,7 +125,7 @@ def test_a_proxy_that_does_not_take_them_gets_its_file_back(proxy: Proxy) -> Non
     before = proxy.host.text(CONFIG)
     proxy.stubborn = True
     with pytest.raises(BallastError) as caught:
-        steps(proxy, asked(max_in_flight=6))
+        steps(proxy, request(max_in_flight=6))
     assert caught.value.id == "pulls-node-proxy-refused"
     assert "left: nothing" in caught.value.text
     assert proxy.host.text(CONFIG) == before
@@ -124,28 +133,28 @@ def test_a_proxy_that_does_not_take_them_gets_its_file_back(proxy: Proxy) -> Non
 
 def test_limits_that_the_proxy_would_refuse_are_refused_as_it_would(proxy: Proxy) -> None:
     with pytest.raises(Problems) as caught:
-        steps(proxy, asked(max_in_flight=-1, retry={"interval": "soon"}))
-    assert [one.id for one in caught.value.problems] == ["pulls-limit", "pulls-duration"]
+        steps(proxy, request(max_in_flight=-1, retry={"interval": "soon"}))
+    assert [problem.id for problem in caught.value.problems] == ["pulls-limit", "pulls-duration"]
     assert proxy.host.effects == []
 
 
 def test_without_a_proxy_the_role_is_named(proxy: Proxy) -> None:
     proxy.host.remove(CONFIG)
     with pytest.raises(BallastError) as caught:
-        steps(proxy, asked(max_in_flight=1))
+        steps(proxy, request(max_in_flight=1))
     assert caught.value.id == "pulls-node-no-proxy"
     assert "ballast.kube.image_pull_proxy" in caught.value.remedy
 
 
 def test_a_proxy_that_is_gone_is_forgotten(proxy: Proxy) -> None:
-    steps(proxy, asked(max_in_flight=6))
+    steps(proxy, request(max_in_flight=6))
     proxy.host.remove(CONFIG)
     steps(proxy, absent())
     assert proxy.host.paths("/var/lib/ballast") == ["/var/lib/ballast"]
 
 
 def test_killed_at_any_effect_the_next_run_brings_it_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    for first, again in ((asked(max_in_flight=6), absent()), (asked(max_in_flight=6), asked(max_in_flight=6))):
+    for first, again in ((request(max_in_flight=6), absent()), (request(max_in_flight=6), request(max_in_flight=6))):
         for number in range(1, 30):
             proxy = Proxy(monkeypatch)
             proxy.host.on("sv", answer="")
@@ -160,11 +169,11 @@ def test_killed_at_any_effect_the_next_run_brings_it_to_its_end(monkeypatch: pyt
 
 def test_what_is_in_effect_is_what_the_running_one_says(proxy: Proxy) -> None:
     proxy.settings = Settings(**{**asdict(proxy.settings), "max_in_flight": 7})
-    found: Any = ENGINE.report(asked(), proxy.host)
-    host = found["host"]
+    report: Any = ENGINE.report(Context(request(), proxy.host))
+    host = report["host"]
     assert host["settings"]["join"] == {"value": True, "source": "default"}
     assert (host["running"], host["unread"]) == (True, "")
     proxy.running = False
-    again: Any = ENGINE.report(asked(), proxy.host)
+    again: Any = ENGINE.report(Context(request(), proxy.host))
     assert again["host"]["settings"]["max_in_flight"] == {"value": 2, "source": CONFIG}
     assert "does not answer" in again["host"]["unread"]

@@ -12,13 +12,11 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import Response
-from ansible_collections.ballast.kube.plugins.module_utils._core.readiness import ENABLED, MEASURED, REQUIRED
-from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.engine import ENGINE, KINDS
-from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.inquiry import read_params
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.readiness import ENABLED, MEASURED, REQUIRED
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Response
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.engine import ENGINE
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.info import read_params
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.model import HOST_SPEC, INFO_SPEC
-from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.readiness import FEATURE
-from ansible_collections.ballast.kube.plugins.module_utils._readiness.reading import parse_reading
 from tests.unit import cases
 from tests.unit.fakes import Killed, json_answer
 from tests.unit.pulls.node.fake_node import (
@@ -27,14 +25,17 @@ from tests.unit.pulls.node.fake_node import (
     CONTAINERD_FILE,
     HEAD,
     KUBELET,
+    KUBELET_API,
     KUBELET_FILE,
     MAIN,
     MAIN_V3,
-    SERVER,
     STATE,
     Node,
     params,
 )
+from tests.unit.readings import BY_NAME, completed
+
+FEATURE = BY_NAME["image_pulls"]
 
 LIMITS: dict[str, Any] = {"max_parallel_image_pulls": 5, "runtime": {"max_concurrent_downloads": 8}}
 SOCKET = "/run/ballast-pull-proxy/n1.sock"
@@ -52,7 +53,7 @@ kubelet_image_pull_duration_seconds_bucket{image_size_in_bytes="0-10MB",le="+Inf
 
 def node(**changes: Any) -> Node:
     made = Node(**changes)
-    made.host.answer(f"{SERVER}/api/v1/nodes/n1/proxy/metrics", lambda _url, _body: _metrics(made))
+    made.host.answer(f"{KUBELET_API}/metrics", lambda _url, _body: _metrics(made))
     return made
 
 
@@ -62,7 +63,7 @@ def _metrics(made: Node) -> Response:
 
 def limited(**options: Any) -> Node:
     made = node()
-    cases.apply(ENGINE, made.asked(**(options or LIMITS)), made.host)
+    cases.apply(ENGINE, made.request(**(options or LIMITS)), made.host)
     _open_files(made, 40)
     return made
 
@@ -70,11 +71,11 @@ def limited(**options: Any) -> Node:
 def behind() -> Node:
     made = node()
     made.host.given("/etc/ballast/pull-proxy.json", json.dumps({"listeners": [], "max_in_flight": 3}))
-    told = json.dumps({"settings": dict.fromkeys(HOST_SPEC)})
-    made.host.given_listener("/run/ballast-pull-proxy/control", lambda: told)
+    answer = json.dumps({"settings": dict.fromkeys(HOST_SPEC)})
+    made.host.given_listener("/run/ballast-pull-proxy/control", lambda: answer)
     made.host.given(SOCKET)
     made.host._nodes[SOCKET].kind = "socket"
-    cases.apply(ENGINE, made.asked(**BEHIND), made.host)
+    cases.apply(ENGINE, made.request(**BEHIND), made.host)
     _open_files(made, 40)
     return made
 
@@ -92,47 +93,41 @@ def read(made: Node, **options: Any) -> dict[str, Any]:
     """As the module returns it; without an effect, and as the report takes it."""
     before = len(made.host.effects)
     given = {name: params().get(name, row.get("default")) for name, row in INFO_SPEC.items()}
-    found: Any = read_params(made.host, {**given, "readiness": True, **options})["readiness"]
+    reading: Any = read_params(made.host, {**given, "readiness": True, **options})["readiness"]
     assert made.host.effects[before:] == []
-    parse_reading(json.loads(json.dumps(found)), FEATURE)
-    return dict(found)
+    return completed(reading)
 
 
-def verdicts(found: dict[str, Any]) -> dict[str, str]:
-    return {name: answer["verdict"] for name, answer in found["answers"].items()}
-
-
-def test_the_kinds_of_the_record_are_those_that_are_made() -> None:
-    made = node()
-    assert tuple(ENGINE._bound(made.asked(), None).kinds) == KINDS  # type: ignore[arg-type]
+def verdicts(reading: dict[str, Any]) -> dict[str, str]:
+    return {name: answer["verdict"] for name, answer in reading["answers"].items()}
 
 
 def test_without_limits_it_is_off_and_needs_nothing() -> None:
     made = node()
     assert list(read(made)["answers"]) == [ENABLED]
-    found = read(made, kubelet_service="/etc/sv/none", runtime_service="/etc/sv/none", kubeconfig=None)
-    assert verdicts(found) == {ENABLED: "no"}
+    reading = read(made, kubelet_service="/etc/sv/none", runtime_service="/etc/sv/none", kubeconfig=None)
+    assert verdicts(reading) == {ENABLED: "no"}
 
 
 def test_it_is_not_asked_for_unless_it_is_wanted() -> None:
     made = limited()
     given = {name: params().get(name, row.get("default")) for name, row in INFO_SPEC.items()}
-    asked = len(made.host.requests)
+    before = len(made.host.requests)
     assert "readiness" not in read_params(made.host, given)
-    assert not any("metrics" in url for _method, url, _body in made.host.requests[asked:])
+    assert not any("metrics" in url for _method, url, _body in made.host.requests[before:])
 
 
 def test_limits_that_are_in_effect_are_ready() -> None:
-    found = read(limited())
-    assert verdicts(found) == dict.fromkeys(MEASURED, "yes")
-    assert found["present"] == ()
-    assert found["versions"] == {"kubelet": "v1.37.1", "containerd": "2.3"}
-    answers = found["answers"]
+    reading = read(limited())
+    assert verdicts(reading) == dict.fromkeys(MEASURED, "yes")
+    assert reading["present"] == ()
+    assert reading["versions"] == {"kubelet": "v1.37.1", "containerd": "2.3"}
+    answers = reading["answers"]
     assert answers["disabling"]["lines"] == (
         f"remove the kubelet's drop-in {KUBELET_FILE}",
         f"remove containerd's drop-in {CONTAINERD_FILE}",
     )
-    assert "starts runtime and kubelet anew" in answers["disabling"]["text"]
+    assert "restarts runtime and kubelet" in answers["disabling"]["text"]
     duration, failed = answers["healthy"]["figures"]
     assert [bucket["count"] for bucket in duration["buckets"]] == [6, 10, 10]
     assert (duration["value"], failed["value"]) == (pytest.approx(9.775), 2)
@@ -155,19 +150,19 @@ def test_behind_a_proxy_of_somebody_else_its_socket_counts() -> None:
 def test_what_cannot_be_read_is_not_taken_for_well() -> None:
     made = limited()
     made.deaf = True
-    found = read(made)
-    assert {name for name, verdict in verdicts(found).items() if verdict != "yes"} == {"in_use", "healthy"}
-    assert verdicts(found)["healthy"] == "unknown"
-    assert "nodes/proxy" in found["answers"]["healthy"]["remedy"]
-    assert found["answers"]["healthy"]["figures"][0]["value"] is None
+    reading = read(made)
+    assert {name for name, verdict in verdicts(reading).items() if verdict != "yes"} == {"in_use", "healthy"}
+    assert verdicts(reading)["healthy"] == "unknown"
+    assert "nodes/configz" in reading["answers"]["healthy"]["remedy"]
+    assert reading["answers"]["healthy"]["figures"][0]["value"] is None
 
 
 def test_a_record_that_cannot_be_read_is_not_taken_for_off() -> None:
     made = limited()
     made.host.given(f"{STATE}/ledger.jsonl", '{"op": "recorded", "kind": "of another version", "target": "x"}\n')
-    found = read(made)
-    assert verdicts(found) == {ENABLED: "unknown"}
-    assert found["answers"][ENABLED]["remedy"]
+    reading = read(made)
+    assert verdicts(reading) == {ENABLED: "unknown"}
+    assert reading["answers"][ENABLED]["remedy"]
 
 
 def test_files_without_end_are_told() -> None:
@@ -213,7 +208,7 @@ def _number(made: Node) -> None:
 def _killed(made: Node) -> None:
     made.host.fail_at(8)
     with pytest.raises(Killed):
-        cases.apply(ENGINE, made.asked(**{**LIMITS, "max_parallel_image_pulls": 6}), made.host)
+        cases.apply(ENGINE, made.request(**{**LIMITS, "max_parallel_image_pulls": 6}), made.host)
     made.host.calm()
 
 
@@ -255,14 +250,14 @@ def test_a_known_failure_is_found(make: Callable[[], Node], cause: Callable[[Nod
     made = make()
     assert read(made)["present"] == ()
     cause(made)
-    found = read(made)
-    assert id in found["present"]
-    failures = found["answers"]["failures"]
+    reading = read(made)
+    assert id in reading["present"]
+    failures = reading["answers"]["failures"]
     assert failures["verdict"] == "no"
-    assert FEATURE.mitigations([id]) in failures["remedy"]
+    assert FEATURE.modes([id])[0].mitigation in failures["remedy"]
     assert any(line.startswith(f"{id}: ") and words in line for line in failures["lines"])
-    assert set(verdicts(found)) == set(MEASURED)
-    assert all(found["answers"][name]["remedy"] for name in REQUIRED if verdicts(found)[name] != "yes")
+    assert set(verdicts(reading)) == set(MEASURED)
+    assert all(reading["answers"][name]["remedy"] for name in REQUIRED if verdicts(reading)[name] != "yes")
 
 
 def test_every_failure_that_is_found_is_known_and_the_other_way_round() -> None:
@@ -273,7 +268,7 @@ def test_every_failure_that_is_found_is_known_and_the_other_way_round() -> None:
 def test_a_containerd_that_does_not_run_is_a_dependency() -> None:
     made = limited()
     made.host.given(f"{CONTAINERD}/supervise/stat", "down\n")
-    found = read(made)
-    assert found["answers"]["dependencies"]["verdict"] == "no"
-    assert "the directory of the runit service" in found["answers"]["dependencies"]["remedy"]
-    assert verdicts(found)["scale"] == "unknown"
+    reading = read(made)
+    assert reading["answers"]["dependencies"]["verdict"] == "no"
+    assert "the directory of the runit service" in reading["answers"]["dependencies"]["remedy"]
+    assert verdicts(reading)["scale"] == "unknown"

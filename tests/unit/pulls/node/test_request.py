@@ -15,19 +15,19 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, Problems
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.kubelet import (
     DEFAULTS,
+    check_ready,
     drop_in_settings,
     drop_in_text,
-    ready_problem,
 )
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.model import (
     HOST_SPEC,
     INFO_SPEC,
     RUNTIME_SPEC,
     SPEC,
-    ImagePulls,
+    ImagePullsRequest,
 )
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.report import from_files
 from tests.unit.pulls.node.fake_node import params
@@ -49,15 +49,15 @@ VALUE = "pulls-node-value"
 )
 def test_all_that_is_wrong_is_told_at_once(options: dict[str, Any], ids: list[str]) -> None:
     with pytest.raises(BallastError) as caught:
-        ImagePulls.from_params(params(**options))
+        ImagePullsRequest.from_params(params(**options))
     error = caught.value
     problems = list(error.problems) if isinstance(error, Problems) else [error]
-    assert [one.id for one in problems] == ids
-    assert all(one.remedy for one in problems)
+    assert [problem.id for problem in problems] == ids
+    assert all(problem.remedy for problem in problems)
 
 
 @pytest.mark.parametrize(
-    ("most", "serial", "found"),
+    ("most", "serial", "settings"),
     [
         (None, None, {}),
         (5, None, {"maxParallelImagePulls": 5, "serializeImagePulls": False}),
@@ -67,28 +67,28 @@ def test_all_that_is_wrong_is_told_at_once(options: dict[str, Any], ids: list[st
         (None, False, {"maxParallelImagePulls": None, "serializeImagePulls": False}),
     ],
 )
-def test_both_keys_or_none(most: Optional[int], serial: Optional[bool], found: dict[str, Any]) -> None:
-    asked = ImagePulls.from_params(params(max_parallel_image_pulls=most, serialize_image_pulls=serial))
-    assert asked.kubelet == found
+def test_both_keys_or_none(most: Optional[int], serial: Optional[bool], settings: dict[str, Any]) -> None:
+    request = ImagePullsRequest.from_params(params(max_parallel_image_pulls=most, serialize_image_pulls=serial))
+    assert request.kubelet == settings
 
 
 def test_absent_wants_nothing_whatever_else_is_said() -> None:
     options = {"runtime": {"max_concurrent_downloads": 4}, "host": {"max_in_flight": 1}, "registry_burst": 3}
-    asked = ImagePulls.from_params(params(state="absent", **options))
-    assert (asked.kubelet, asked.runtime, asked.host) == ({}, {}, {})
+    request = ImagePullsRequest.from_params(params(state="absent", **options))
+    assert (request.kubelet, request.runtime, request.host) == ({}, {}, {})
 
 
 def test_options_that_are_not_given_are_not_set() -> None:
     host = {**dict.fromkeys(HOST_SPEC), "on_full": "retry", "retry": {"attempts": 2, "interval": None}}
     runtime = {**dict.fromkeys(RUNTIME_SPEC), "max_concurrent_downloads": 4}
-    asked = ImagePulls.from_params(params(host=host, runtime=runtime))
-    assert asked.host == {"on_full": "retry", "retry": {"attempts": 2}}
-    assert asked.runtime == {"max_concurrent_downloads": 4}
+    request = ImagePullsRequest.from_params(params(host=host, runtime=runtime))
+    assert request.host == {"on_full": "retry", "retry": {"attempts": 2}}
+    assert request.runtime == {"max_concurrent_downloads": 4}
 
 
 def test_the_reading_module_asks_with_fewer_options() -> None:
     given_options = {name: row.get("default") for name, row in INFO_SPEC.items()}
-    assert ImagePulls.to_read(given_options) == ImagePulls.from_params(
+    assert ImagePullsRequest.to_read(given_options) == ImagePullsRequest.from_params(
         {name: row.get("default") for name, row in SPEC.items()}
     )
 
@@ -115,7 +115,7 @@ def test_a_drop_in_says_what_it_was_made_of(settings: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("files", "key", "found"),
+    ("files", "key", "expected"),
     [
         ([], "registryBurst", (10, "default")),
         ([("/base", {"registryBurst": 1}), ("/later", {"registryBurst": 2})], "registryBurst", (2, "/later")),
@@ -128,8 +128,8 @@ def test_a_drop_in_says_what_it_was_made_of(settings: dict[str, Any]) -> None:
         ),
     ],
 )
-def test_the_last_file_that_sets_a_key_wins(files: list[Any], key: str, found: tuple[Any, str]) -> None:
-    assert from_files(key, files) == found
+def test_the_last_file_that_sets_a_key_wins(files: list[Any], key: str, expected: tuple[Any, str]) -> None:
+    assert from_files(key, files) == expected
 
 
 def test_a_node_says_ready_since_a_moment() -> None:
@@ -138,12 +138,12 @@ def test_a_node_says_ready_since_a_moment() -> None:
         return {"status": {"conditions": [{"type": "DiskPressure"}, row]}}
 
     at = 1795262400.0
-    assert ready_problem(node(), since=at + 0.9) == ""
-    assert "before its start" in ready_problem(node(), since=at + 1)
-    assert "before its start" in ready_problem(node(lastHeartbeatTime=None), since=at)
-    assert ready_problem(node(status="False", message="no network"), since=0) == "condition Ready: no network"
+    assert check_ready(node(), since=at + 0.9) == ""
+    assert "before its start" in check_ready(node(), since=at + 1)
+    assert "before its start" in check_ready(node(lastHeartbeatTime=None), since=at)
+    assert check_ready(node(status="False", message="no network"), since=0) == "condition Ready: no network"
     for nonsense in ({}, {"status": []}, {"status": {"conditions": {}}}, {"status": {"conditions": [1]}}):
-        assert ready_problem(nonsense, since=0) == "its Node has no condition Ready"
+        assert check_ready(nonsense, since=0) == "its Node has no condition Ready"
 
 
 def _documented(name: str, *path: str) -> dict[str, Any]:
@@ -178,4 +178,4 @@ def test_options_are_documented_as_they_are(name: str, path: tuple[str, ...], sp
 
 def test_every_key_that_can_be_asked_for_is_read_back() -> None:
     every = {"max_parallel_image_pulls": 1, "registry_pull_qps": 1, "registry_burst": 1, "image_service_endpoint": "/a"}
-    assert set(json.loads(json.dumps(ImagePulls.from_params(params(**every)).kubelet))) == set(DEFAULTS)
+    assert set(json.loads(json.dumps(ImagePullsRequest.from_params(params(**every)).kubelet))) == set(DEFAULTS)

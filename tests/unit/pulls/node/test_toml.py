@@ -14,10 +14,10 @@ from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.toml impo
     PENDING,
     head_imports,
     head_version,
-    number,
-    quoted,
-    tables,
-    with_number,
+    parse_tables,
+    quote,
+    read_number,
+    set_number,
 )
 
 TABLE, KEY = "plugins.io.containerd.grpc.v1.cri", "max_concurrent_downloads"
@@ -36,7 +36,7 @@ def test_a_dump_of_containerd_2() -> None:
         "    [[plugins.'io.containerd.transfer.v1.local'.unpack_config]]\n      max_concurrent_downloads = 1\n"
         '[grpc]\n  address = "/run/a\\"b.sock" # a # b\n'
     )
-    assert tables(text) == {
+    assert parse_tables(text) == {
         "": {"version": 4},
         "plugins": {},
         "plugins.io.containerd.transfer.v1.local": {
@@ -49,7 +49,7 @@ def test_a_dump_of_containerd_2() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "imports"),
     [
         ("version = 2\n", []),
         ('imports = ["/a/*.toml"]\n', ["/a/*.toml"]),
@@ -63,8 +63,8 @@ def test_a_dump_of_containerd_2() -> None:
         ("[x]\nimports = ['/a']\n", []),
     ],
 )
-def test_what_a_file_imports(text: str, found: Optional[list[str]]) -> None:
-    assert head_imports(text) == found
+def test_what_a_file_imports(text: str, imports: Optional[list[str]]) -> None:
+    assert head_imports(text) == imports
 
 
 @pytest.mark.parametrize(
@@ -79,15 +79,15 @@ def test_the_version_of_a_file(text: str, version: int) -> None:
 @pytest.mark.parametrize("value", [1, 4, 400])
 def test_a_number_is_set_marked_and_taken_back_to_the_byte(name: str, value: int) -> None:
     text = FILES[name]
-    before = number(text, TABLE, KEY)
+    before = read_number(text, TABLE, KEY)
     assert before is None or isinstance(before, int)
-    marked = with_number(text, TABLE, KEY, value, pending=True)
-    assert number(marked, TABLE, KEY) == PENDING
-    made = with_number(marked, TABLE, KEY, value, pending=False)
-    assert number(made, TABLE, KEY) == value
-    leaving = with_number(made, TABLE, KEY, before, pending=True)
-    assert number(leaving, TABLE, KEY) == PENDING
-    assert with_number(leaving, TABLE, KEY, before, pending=False) == text
+    marked = set_number(text, TABLE, KEY, value, pending=True)
+    assert read_number(marked, TABLE, KEY) == PENDING
+    made = set_number(marked, TABLE, KEY, value, pending=False)
+    assert read_number(made, TABLE, KEY) == value
+    leaving = set_number(made, TABLE, KEY, before, pending=True)
+    assert read_number(leaving, TABLE, KEY) == PENDING
+    assert set_number(leaving, TABLE, KEY, before, pending=False) == text
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_number_is_set_marked_and_taken_back_to_the_byte(name: str, value: int
 )
 def test_what_is_not_understood_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="table|number"):
-        number(text, TABLE, KEY)
+        read_number(text, TABLE, KEY)
 
 
 _LINES = st.sampled_from(
@@ -114,21 +114,21 @@ _LINES = st.sampled_from(
 
 @given(st.lists(st.one_of(_LINES, st.text(max_size=12)), max_size=8).map("\n".join))
 def test_any_text_is_read_or_refused(text: str) -> None:
-    tables(text)
+    parse_tables(text)
     head_version(text)
     head_imports(text)
     try:
-        before = number(text, TABLE, KEY)
-        made = with_number(text, TABLE, KEY, 7, pending=False)
+        before = read_number(text, TABLE, KEY)
+        made = set_number(text, TABLE, KEY, 7, pending=False)
     except ValueError:
         return
-    assert number(made, TABLE, KEY) == 7
+    assert read_number(made, TABLE, KEY) == 7
     if isinstance(before, int):
-        assert with_number(made, TABLE, KEY, before, pending=False) == text
+        assert set_number(made, TABLE, KEY, before, pending=False) == text
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_what_is_quoted_is_read_as_it_was(text: str) -> None:
-    line = f"a = {quoted(text)}\n"
+    line = f"a = {quote(text)}\n"
     assert "\n" not in line[:-1]
-    assert tables(line)[""] == {"a": text}
+    assert parse_tables(line)[""] == {"a": text}

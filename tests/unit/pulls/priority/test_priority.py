@@ -10,14 +10,15 @@ from typing import Any, Optional
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.errors import BallastError, Problems
-from ansible_collections.ballast.kube.plugins.module_utils._core.events import NullSink, Progress
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import Response
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import NullSink, Progress
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Response
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.priority.engine import (
     ANNOTATION,
     ENGINE,
     NAME,
-    Desired,
+    ImagePullPriorityRequest,
     Plan,
 )
 from tests.unit.fakes import FakeHost, json_answer
@@ -63,23 +64,29 @@ class Cluster:
             return json_answer(200, {"resources": [{"name": POLICIES}, {"name": BINDINGS}, {"name": "others"}]})
         if method in ("POST", "PUT"):
             given = json.loads(body or b"")
-            found = {**given, "metadata": {**given["metadata"], "resourceVersion": "7"}}
-            found["spec"] = {**found["spec"], "filledIn": True}
-            self.objects[f"{path}/{NAME}" if method == "POST" else path] = found
-            return json_answer(201, found)
+            stored = {**given, "metadata": {**given["metadata"], "resourceVersion": "7"}}
+            stored["spec"] = {**stored["spec"], "filledIn": True}
+            self.objects[f"{path}/{NAME}" if method == "POST" else path] = stored
+            return json_answer(201, stored)
         if path not in self.objects:
             return json_answer(404, {"message": "not found"})
         return json_answer(200, self.objects[path] if method == "GET" else self.objects.pop(path))
 
-    def desired(self, **changes: str) -> Desired:
-        params = {"state": "present", "kubeconfig": str(self.path), "annotation": ANNOTATION, **changes}
-        return Desired.from_params(params)
+    def desired(self, **changes: str) -> ImagePullPriorityRequest:
+        params = {
+            "state": "present",
+            "kubeconfig": str(self.path),
+            "context": None,
+            "annotation": ANNOTATION,
+            **changes,
+        }
+        return ImagePullPriorityRequest.from_params(params)
 
     def run(self, **changes: str) -> Plan:
         desired = self.desired(**changes)
-        plan = ENGINE.plan(desired, ENGINE.observe(desired, self.host))
-        ENGINE.apply(plan, desired, self.host, PROGRESS)
-        assert ENGINE.verify(desired, self.host, PROGRESS) == []
+        plan = ENGINE.plan(desired, ENGINE.observe(Context(desired, self.host)))
+        ENGINE.apply(plan, Context(desired, self.host, PROGRESS))
+        assert ENGINE.verify(Context(desired, self.host, PROGRESS)) == []
         return plan
 
 
@@ -93,7 +100,7 @@ def test_policy_and_binding_come_and_go_in_their_order(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path, "v1")
     cluster.run()
     assert cluster.changes == [f"POST {POLICIES}", f"POST {BINDINGS}"]
-    (policy,) = [one for path, one in cluster.objects.items() if f"/{POLICIES}/" in path]
+    (policy,) = [stored for path, stored in cluster.objects.items() if f"/{POLICIES}/" in path]
     assert policy["spec"]["failurePolicy"] == "Ignore", "no pod is refused for want of an annotation"
     assert '"image-pulls.ballast.dev/priority": string(object.spec.priority)' in json.dumps(policy).replace('\\"', '"')
     assert cluster.run().steps == ()
@@ -111,7 +118,7 @@ def test_another_annotation_changes_the_policy_alone(tmp_path: Path) -> None:
     cluster.run()
     plan = cluster.run(annotation="example.com/Prio")
     assert [f"{step.verb} {step.title}" for step in plan.steps] == [f"change MutatingAdmissionPolicy {NAME}"]
-    assert "example.com/Prio" in ENGINE.difference(plan)[0]["after"]
+    assert "example.com/Prio" in ENGINE.diff(plan)[0]["after"]
 
 
 @pytest.mark.parametrize(("versions", "used"), [(("v1", "v1beta1"), "v1"), (("v1beta1",), "v1beta1")])
@@ -119,7 +126,7 @@ def test_the_newest_version_that_is_served_is_used(tmp_path: Path, versions: tup
     cluster = Cluster(tmp_path, *versions)
     cluster.run()
     assert all(path.startswith(f"{GROUP}/{used}/") for path in cluster.objects)
-    assert {one["apiVersion"] for one in cluster.objects.values()} == {f"admissionregistration.k8s.io/{used}"}
+    assert {stored["apiVersion"] for stored in cluster.objects.values()} == {f"admissionregistration.k8s.io/{used}"}
 
 
 def test_a_server_without_it_is_told_of_and_not_changed(tmp_path: Path) -> None:
@@ -142,4 +149,7 @@ def test_every_fault_is_told_at_once(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path, "v1")
     with pytest.raises(Problems) as caught:
         cluster.desired(kubeconfig="/nowhere", annotation='x"+"y')
-    assert [one.id for one in caught.value.problems] == ["pulls-priority-kubeconfig", "pulls-priority-annotation"]
+    assert [problem.id for problem in caught.value.problems] == [
+        "pulls-priority-kubeconfig",
+        "pulls-priority-annotation",
+    ]

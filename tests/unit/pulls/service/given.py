@@ -85,8 +85,8 @@ async def proxied(
             Listener(socket=str(directory / "s" / f"{number}.sock"), runtime=runtime.path, name=f"n{number}")
             for number, runtime in enumerate(runtimes)
         )
-        wanted = Settings(listeners=rows, max_in_flight=max_in_flight, **settings)
-        server = Server(wanted, config="config.yml", control=str(directory / "control"), log=Log(log))
+        proxy_settings = Settings(listeners=rows, max_in_flight=max_in_flight, **settings)
+        server = Server(proxy_settings, config="config.yml", control=str(directory / "control"), log=Log(log))
         await stack.enter_async_context(server)
         made = Proxied(directory, server, log, runtimes, stack)
         for number in range(listeners):

@@ -38,6 +38,7 @@ class Peer:
         self.goaway: int | None = None
         self.goaway_last = -1
         self.acknowledged = 0
+        self.pongs = 0
         self.sent_bytes = 0
         self._answers_settings = True
         self._block: tuple[int, bytearray] | None = None
@@ -119,6 +120,8 @@ class Peer:
             self.goaway_last = int.from_bytes(payload[:4], "big")
         elif kind == http2.SETTINGS and flags & http2.ACK:
             self.acknowledged += 1
+        elif kind == http2.PING and flags & http2.ACK:
+            self.pongs += 1
         elif kind == http2.SETTINGS:
             self.settings.update(http2.parse_settings_frame(payload))
             if self._answers_settings:

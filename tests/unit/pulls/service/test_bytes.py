@@ -52,6 +52,70 @@ def test_any_header_block_is_read_or_refused(block: bytes) -> None:
         pass
 
 
+@pytest.mark.parametrize(
+    ("name", "is_read"),
+    [
+        (b"\x1f", True),  # "a", 00011, and three bits of padding
+        (b"\x1f\xff", False),  # a whole octet of padding
+        (b"\x1f\xff\xff\xff\xff", False),  # the code that stands for the end: RFC 7541, 5.2
+        (b"\x1e", False),  # padding that is not all ones
+        (b"\x18", False),
+    ],
+)
+def test_padding_of_huffmans_code_is_ones_and_less_than_an_octet(name: bytes, is_read: bool) -> None:
+    """The library decides it; a version that did not would let two texts stand for one header."""
+    block = b"\x00" + bytes([0x80 | len(name)]) + name + b"\x01x"
+    if is_read:
+        assert Decoder().decode(block) == [Header(b"a", b"x")]
+        return
+    with pytest.raises(HpackError):
+        Decoder().decode(block)
+
+
+@pytest.mark.parametrize(
+    ("payload", "data"),
+    [
+        (b"\0", b""),
+        (b"\0abc", b"abc"),
+        (b"\1abc", b"ab"),
+        (b"\3abc", b""),  # all of it is padding but the length
+        (b"\xff" + b"a" + b"\0" * 255, b"a"),
+        (b"\4abc", None),
+        (b"\1", None),
+        (b"\xff", None),
+        (b"", None),
+    ],
+)
+def test_padding_of_a_frame_is_taken_off_and_no_more(payload: bytes, data: bytes | None) -> None:
+    assert http2.strip_padding(0, payload) == payload
+    assert http2.fragment(0, payload) == payload
+    if data is None:
+        with pytest.raises(http2.Http2Error) as caught:
+            http2.strip_padding(http2.PADDED, payload)
+        assert caught.value.code == http2.PROTOCOL_ERROR
+        return
+    assert http2.strip_padding(http2.PADDED, payload) == http2.fragment(http2.PADDED, payload) == data
+
+
+@pytest.mark.parametrize(("payload", "part"), [(b"12345", b""), (b"12345abc", b"abc"), (b"1234", None), (b"", None)])
+def test_the_priority_of_a_frame_of_headers_is_taken_off(payload: bytes, part: bytes | None) -> None:
+    for flags, padded in ((http2.PRIORITY, payload), (http2.PRIORITY | http2.PADDED, b"\2" + payload + b"\0\0")):
+        if part is None:
+            with pytest.raises(http2.Http2Error):
+                http2.fragment(flags, padded)
+        else:
+            assert http2.fragment(flags, padded) == part
+
+
+def test_the_size_of_the_table_changes_twice_in_a_block_and_no_more() -> None:
+    to_nothing, to_usual, method = b"\x20", b"\x3f\xe1\x1f", b"\x82"
+    decoder = Decoder()
+    for _block in range(3):  # counted for each block
+        assert decoder.decode(to_nothing + to_usual + method) == [Header(b":method", b"GET")]
+    with pytest.raises(HpackError, match="more than 2 times"):
+        decoder.decode(to_nothing + to_usual + to_usual + method)
+
+
 def test_the_table_forgets_its_oldest_entries() -> None:
     decoder = Decoder()
     entry = b"\x40\x01a\x7f\x81\x0f" + b"v" * 2048  # 2081 bytes of 4096: two do not fit
@@ -170,8 +234,8 @@ def test_fields_of_later_releases_are_passed_over(data: bytes, number: int, valu
 
 
 def test_what_is_not_utf_8_keeps_its_bytes_apart() -> None:
-    one, other = (wire.parse_pull_image_request(field_bytes(1, field_bytes(1, name))) for name in (b"\xff", b"\xfe"))
-    assert one.image != other.image
+    first, other = (wire.parse_pull_image_request(field_bytes(1, field_bytes(1, name))) for name in (b"\xff", b"\xfe"))
+    assert first.image != other.image
 
 
 def test_an_image_s_status_is_asked_and_read() -> None:

@@ -26,9 +26,11 @@ import grpc
 import grpc.aio
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.host import LocalHost
-from ansible_collections.ballast.kube.plugins.module_utils._core.plan import ABSENT
-from ansible_collections.ballast.kube.plugins.module_utils._core.program import ZipappKind, program
+from ansible_collections.ballast.kube.plugins.module_utils._core.agent.program import ZipappKind, program
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import ABSENT
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.proxy import http2
 from tests.fake_runtime.runtime import PULL_IMAGE, FakeRuntime, Image, image_ref, pull_request
 from tests.unit.pulls.service.given import CHANNEL_OPTIONS, eventually, failure, run
 
@@ -36,10 +38,10 @@ PYTHONS = [path for path in dict.fromkeys(("/usr/bin/python3", sys.executable)) 
 _SECONDS = 30
 
 
-def _has_grpc(python: str) -> bool:
+def _has_libraries(python: str) -> bool:
     return (
         subprocess.run(
-            [python, "-c", "import grpc, prometheus_client, yaml"], check=False, capture_output=True
+            [python, "-c", "import grpc, hpack, prometheus_client, yaml"], check=False, capture_output=True
         ).returncode
         == 0
     )
@@ -49,7 +51,7 @@ def _has_grpc(python: str) -> bool:
 def archive(tmp_path_factory: pytest.TempPathFactory) -> str:
     target = str(tmp_path_factory.mktemp("program") / "ballast-pull-proxy")
     made = program(target, packages=["_core", "_pulls"], main="_pulls.proxy.main.main", group="proxy")
-    ZipappKind().write(LocalHost(), target, made.value, ABSENT)
+    ZipappKind().write(Context(None, LocalHost()), target, made.value, ABSENT)
     return target
 
 
@@ -127,7 +129,7 @@ async def _in_thread(work: Any, *arguments: str) -> Any:
 
 @pytest.mark.parametrize("python", PYTHONS)
 def test_it_serves_tells_reloads_and_ends(node: Node, python: str) -> None:
-    if not _has_grpc(python):
+    if not _has_libraries(python):
         pytest.skip(f"{python} has not the packages of the proxy")
     node.python = python
     port = _free_port()
@@ -182,7 +184,11 @@ def test_it_serves_tells_reloads_and_ends(node: Node, python: str) -> None:
                 process.send_signal(signal.SIGTERM)
                 await eventually(lambda: "draining" in node.log)
                 gate.set()
-                assert [image_ref(await one) for one in (first, second, joined)] == ["sha256:b", "sha256:a", "sha256:b"]
+                assert [image_ref(await caller) for caller in (first, second, joined)] == [
+                    "sha256:b",
+                    "sha256:a",
+                    "sha256:b",
+                ]
                 assert await _in_thread(process.wait) == 0
         assert not os.listdir(node.sockets)
         assert "hunter22" not in node.log
@@ -190,6 +196,50 @@ def test_it_serves_tells_reloads_and_ends(node: Node, python: str) -> None:
         assert "fault" not in node.log
 
     run(scenario)
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_the_hpack_of_the_distribution_is_held_to_the_limits(node: Node, python: str) -> None:
+    """Debian's 4.0.0 reads numbers without end, cannot print them, follows any count of changes of the table's size, and keeps
+    whole blocks for small entries of the table."""
+    if not _has_libraries(python):
+        pytest.skip(f"{python} has not the packages of the proxy")
+    node.python = python
+    begun = http2.PREFACE + http2.settings({})
+    entry = b"\x40\x01a\x01b" + b"\x10\x01x\x7f\x81\x7c" + b"y" * 16000
+    entries = b"".join(http2.header_frames(1 + 2 * number, entry, end_stream=True) for number in range(120))
+
+    async def scenario() -> None:
+        process = await _in_thread(node.start)
+        before = _resident_bytes(process.pid)
+        numbers = [
+            first + b"\xff" * (16383 - len(first)) + last
+            for first in (b"\xff", b"\x7f", b"\x00\x7f", b"\x3f")
+            for last in (b"\xff", b"\x7f")
+        ]
+        for block in [*numbers, b"\x20" * 16384]:
+            reader, writer = await asyncio.open_unix_connection(f"{node.sockets}/a.sock")
+            writer.write(begun + http2.header_frames(1, block, end_stream=True))
+            assert await asyncio.wait_for(reader.read(), 5)  # until it is closed
+            writer.close()
+        assert node.log.count("connection-closed") == 9
+        assert max(map(len, node.log.splitlines())) < 300
+        connections = [await asyncio.open_unix_connection(f"{node.sockets}/a.sock") for _turn in range(20)]
+        for reader, writer in connections:
+            writer.write(begun + entries + http2.frame(http2.PING, 0, 0, b"answered"))
+            pong = http2.frame(http2.PING, http2.ACK, 0, b"answered")
+            await asyncio.wait_for(reader.readuntil(pong), 20)
+        assert _resident_bytes(process.pid) - before < 16 * 2**20
+        for _reader, writer in connections:
+            writer.close()
+        assert "fault" not in node.log
+        assert "Traceback" not in node.log
+
+    run(scenario)
+
+
+def _resident_bytes(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * resource.getpagesize()
 
 
 def test_the_metrics_count_callers_and_pulls(node: Node) -> None:
@@ -239,11 +289,11 @@ def test_check_says_what_a_start_says_and_makes_nothing(node: Node) -> None:
     assert sorted(os.listdir(node.directory)) == ["config.yml"]
 
     node.write(max_in_flight=-1, order="lifo")
-    told = [node.run("check"), node.run()]
-    assert [(one.returncode, one.stdout) for one in told] == [(2, ""), (2, "")]
-    assert told[0].stderr == told[1].stderr
-    assert "pulls-limit" in told[0].stderr
-    assert "lifo" in told[0].stderr
+    runs = [node.run("check"), node.run()]
+    assert [(done.returncode, done.stdout) for done in runs] == [(2, ""), (2, "")]
+    assert runs[0].stderr == runs[1].stderr
+    assert "pulls-limit" in runs[0].stderr
+    assert "lifo" in runs[0].stderr
     assert sorted(os.listdir(node.directory)) == ["config.yml"]
 
 
@@ -251,10 +301,10 @@ def test_check_says_what_a_start_says_and_makes_nothing(node: Node) -> None:
 def test_a_directory_that_others_may_enter_is_refused(node: Node, mode: int) -> None:
     node.sockets.mkdir()
     node.sockets.chmod(mode)
-    told = [node.run("check"), node.run()]
-    assert [one.returncode for one in told] == [2, 2]
-    assert told[0].stderr == told[1].stderr
-    assert "pulls-directory-open" in told[0].stderr
+    runs = [node.run("check"), node.run()]
+    assert [done.returncode for done in runs] == [2, 2]
+    assert runs[0].stderr == runs[1].stderr
+    assert "pulls-directory-open" in runs[0].stderr
 
 
 def test_a_file_in_the_socket_s_place_is_left_alone(node: Node) -> None:
@@ -302,8 +352,8 @@ def test_without_file_descriptors_it_goes_on_and_recovers(node: Node) -> None:
             await echo(b"1")
             with ExitStack() as stack:
                 for _turn in range(100):
-                    one = stack.enter_context(socket.socket(socket.AF_UNIX))
-                    one.connect(f"{node.sockets}/a.sock")
+                    listening = stack.enter_context(socket.socket(socket.AF_UNIX))
+                    listening.connect(f"{node.sockets}/a.sock")
                 await eventually(lambda: "out-of-files" in node.log)
                 assert await echo(b"2") == b"2"
             await _used(channel)
@@ -348,16 +398,16 @@ def test_a_configuration_that_is_not_there_is_a_bad_one(node: Node) -> None:
 
 
 def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 async def _status(node: Node) -> dict[str, Any]:
     done = await _in_thread(node.run, "status", "--json")
     assert done.returncode == 0, done.stderr
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    status: dict[str, Any] = json.loads(done.stdout)
+    return status
 
 
 def _metrics(port: str) -> dict[str, float]:
@@ -370,9 +420,9 @@ def _metrics(port: str) -> dict[str, float]:
 
 
 def _http_status(port: str, path: str) -> int:
-    with socket.create_connection(("127.0.0.1", int(port)), _SECONDS) as one:
-        one.sendall(f"GET {path} HTTP/1.1\r\n\r\n".encode())
-        return int(one.recv(4096).split()[1])
+    with socket.create_connection(("127.0.0.1", int(port)), _SECONDS) as connection:
+        connection.sendall(f"GET {path} HTTP/1.1\r\n\r\n".encode())
+        return int(connection.recv(4096).split()[1])
 
 
 async def _awaited(call: Any) -> bytes:

@@ -48,8 +48,9 @@ func (o *etcdOptions) addFlags(flags *pflag.FlagSet) {
 
 func (o *etcdOptions) embedded() bool { return o.dataDir != "" }
 
-// socket is where the API server reaches the member. Beside the data directory, since the separate etcd warns of files it does not know.
-func (o *etcdOptions) socket() string { return filepath.Clean(o.dataDir) + ".sock" }
+// socket is where the API server reaches the member. Inside the data directory, the only place that this process may write to, and
+// below member, since the separate etcd warns of files beside that one.
+func (o *etcdOptions) socket() string { return filepath.Join(o.dataDir, "member", "hyper-mini.sock") }
 
 func (o *etcdOptions) validate() []error {
 	tls := map[string]string{"--etcd-cert-file": o.certFile, "--etcd-key-file": o.keyFile, "--etcd-trusted-ca-file": o.trustedCAFile}
@@ -94,6 +95,9 @@ func (o *etcdOptions) config(level zap.AtomicLevel) (*embed.Config, error) {
 	// The log is kept in memory for followers that fall behind, and there are none.
 	config.SnapshotCount, config.SnapshotCatchUpEntries = 5000, 100
 
+	if err := os.MkdirAll(filepath.Dir(o.socket()), 0o700); err != nil {
+		return nil, err
+	}
 	local := url.URL{Scheme: "unix", Path: o.socket()}
 	config.ListenClientUrls = []url.URL{local}
 	config.AdvertiseClientUrls = config.ListenClientUrls

@@ -168,9 +168,13 @@ func (c *chain) newAggregator(p *plan, initializers []admission.PluginInitialize
 	if err != nil {
 		return nil, err
 	}
-	// It watches Services and EndpointSlices, which are not served. Who registers an APIService keeps its condition.
+	// It would watch Services and EndpointSlices, which are not served.
 	config.ExtraConfig.DisableRemoteAvailableConditionController = true
-	return controlplaneapiserver.CreateAggregatorServer(config.Complete(), c.native.GenericAPIServer, crds, p.flags.crds, controlplaneapiserver.DefaultGenericAPIServicePriorities())
+	aggregator, err := controlplaneapiserver.CreateAggregatorServer(config.Complete(), c.native.GenericAPIServer, crds, p.flags.crds, controlplaneapiserver.DefaultGenericAPIServicePriorities())
+	if err != nil {
+		return nil, err
+	}
+	return aggregator, c.keepAvailability(p, aggregator, resolver)
 }
 
 const (

@@ -1,0 +1,89 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A packet as the chains of one hook see it. Source: nf_conntrack_core.c (nf_conntrack_in), nft_ct.c, xt_conntrack.c."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Optional
+
+from ..._rules.packet import Packet, Surroundings
+from .bridges import Network
+from .packet_state import NotKnown, State
+
+CONNTRACK_PRIORITY = -200  # NF_IP_PRI_CONNTRACK: chains of prerouting and output before it see no connection
+LOOPBACK_LINK = "lo"
+
+
+@dataclass(frozen=True)
+class HookView:
+    packet: Packet
+    surroundings: Surroundings
+    hook: str  # "prerouting", "input", "forward", "output", "postrouting"
+    priority: int
+    # As if the packet came from another source: what is masqueraded for its own source alone is not.
+    other_source: bool = False
+    bridges: Mapping[str, tuple[Network, ...]] = field(default_factory=dict)  # bridges.py
+
+    def has_connection(self, state: State) -> bool:
+        """Whether conntrack has seen the packet, and follows it."""
+        seen = state.looped or state.scheduled or self.hook not in ("prerouting", "output")
+        return not state.untracked and (seen or self.priority >= CONNTRACK_PRIORITY)
+
+    def connection_state(self, state: State) -> str:
+        if self.has_connection(state):
+            return "new"
+        return "untracked" if state.untracked else "invalid"
+
+    def link_in(self, state: State) -> str:
+        """ "" where it has none or none was given."""
+        if self.packet.node_local:
+            return LOOPBACK_LINK if state.looped else ""
+        return self.packet.inbound_interface
+
+    def link_out(self, state: State) -> Optional[str]:
+        """ "" in hooks before the route is chosen; None where it is not known."""
+        if self.hook in ("prerouting", "input"):
+            return ""
+        is_loopback = self.packet.node_local and self.surroundings.is_local(state.destination)
+        return LOOPBACK_LINK if is_loopback else self.surroundings.link_to(state.destination)
+
+    def leaves_by(self, name: str, state: State, *, rest: str) -> Optional[bool]:
+        """Whether the packet leaves by the link `name`, whose end may be `rest` for any rest; None where it is not known."""
+        link = self.link_out(state)
+        if link is not None:
+            return link.startswith(name[:-1]) if name.endswith(rest) else link == name
+        networks = self.bridges.get(name, ())
+        destination = ipaddress.ip_address(state.destination)
+        return False if networks and not any(destination in network for network in networks) else None
+
+    def address_type(self, address: str, state: State, *, on_link: bool = False) -> str:
+        """What the routing table says of an address; `on_link`: of the inbound link alone. Raises NotKnown."""
+        if self.surroundings.is_local(address):
+            if not on_link:
+                return "local"
+            links = dict(self.surroundings.interfaces)
+            if self.link_in(state) not in links:
+                raise NotKnown(f"the inbound link, beside {address}")
+            return "local" if address in links[self.link_in(state)] else "unicast"
+        if address == "255.255.255.255":
+            return "broadcast"
+        return "multicast" if ipaddress.ip_address(address).is_multicast else "unicast"
+
+    def redirect_address(self, state: State) -> str:
+        """Where `redirect` sends a packet: the first address of the link on which it came. Raises NotKnown."""
+        family = self.packet.family
+        if self.packet.node_local:
+            return "127.0.0.1" if family == 4 else "::1"
+        links = dict(self.surroundings.interfaces)
+        name = self.link_in(state)
+        for link in [name] if name in links else links:
+            for address in links[link]:
+                parsed = ipaddress.ip_address(address)
+                if parsed.version == family and not parsed.is_loopback:
+                    return address
+        raise NotKnown("redirect, as no address of the node is known")

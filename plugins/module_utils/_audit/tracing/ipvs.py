@@ -1,0 +1,133 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Evaluates virtual servers and ipsets as the kernel does.
+
+ip_vs looks at packets for the node in INPUT at priority 99, and at packets of the node in OUTPUT at -98. Its addresses on
+kube-ipvs0 are the node's own.
+
+    no virtual server           the packet goes on
+    real server on the node     the packet goes on, translated
+    real server elsewhere       ip_vs takes the packet and sends it through all of OUTPUT and POSTROUTING; FORWARD does not
+                                see it, and chains that translate destinations are skipped
+    none accepts connections    an ICMP message answers (ip_vs_leave)
+
+Source: kernel, ip_vs_core.c (ip_vs_ops4), ip_vs_xmit.c (ip_vs_nat_xmit), xt_ipvs.c.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Optional
+
+from ..._rules.iptables.objects import IpvsService, MatchSet
+from ..._rules.ipvs.objects import MASQUERADE, SET_TYPES, IpSet, IpvsRules, VirtualServer, set_name
+from ..._rules.packet import Packet, Surroundings
+from .hook_view import HookView
+from .packet_state import NotKnown, State
+
+# Any of these may choose any real server of weight above 0; some hash the source (sh, mh) or the destination (dh).
+SCHEDULERS = ("rr", "wrr", "lc", "wlc", "lblc", "lblcr", "sh", "dh", "sed", "nq", "mh", "twos")
+
+_FTP_PORT = 21
+
+
+@dataclass(frozen=True)
+class WithLink(Surroundings):
+    """Adds the addresses of kube-ipvs0 to the node's own."""
+
+    bound: frozenset[str] = frozenset()
+
+    def is_local(self, address: str) -> bool:
+        return address in self.bound or super().is_local(address)
+
+
+class Ipvs:
+    """Methods raise NotKnown for a construct that is not known here."""
+
+    def __init__(self, rules: IpvsRules) -> None:
+        self._rules = rules
+
+    def server(self, packet: Packet, state: State) -> Optional[VirtualServer]:
+        """The virtual server by mark, else by address, protocol and port. kube-proxy makes none of the kinds that ip_vs tries
+        next."""
+        by_key, protocol = self._rules.server_by_key, packet.protocol
+        if state.mark and (state.mark, "", "", 0) in by_key:
+            raise NotKnown(f"the virtual server of mark {state.mark}")
+        server = by_key.get((0, state.destination, protocol, state.port))
+        if server is not None:
+            return server
+        if (0, state.destination, protocol, 0) in by_key:
+            raise NotKnown(f"a virtual server of all ports of {state.destination}")
+        ftp = by_key.get((0, state.destination, "TCP", _FTP_PORT)) if protocol == "TCP" and state.port >= 1024 else None
+        if ftp is not None and ftp.persistent_seconds:
+            raise NotKnown(f"a persistent virtual server of FTP on {state.destination}")
+        return None
+
+    def schedule(self, server: VirtualServer, state: State) -> list[State]:
+        """The states at the real servers that ip_vs may choose; none where no real server accepts connections."""
+        if server.scheduler not in SCHEDULERS:
+            raise NotKnown(f"a virtual server with the scheduler {server.scheduler}")
+        real_servers = [real_server for real_server in server.real_servers if real_server.weight > 0]
+        for real_server in real_servers:
+            if real_server.method != MASQUERADE:
+                raise NotKnown(f"a real server of {server.text} by the method {real_server.method}")
+        line = f"ip_vs: {server.text} scheduler {server.scheduler}"
+        return [
+            replace(
+                state,
+                destination=real_server.address,
+                port=real_server.port,
+                translated=True,
+                affinity_seconds=server.persistent_seconds,
+                why=(*state.why, line),
+            )
+            for real_server in real_servers
+        ]
+
+    # Matches of iptables rules
+
+    def is_served(self, match: IpvsService, view: HookView, state: State) -> bool:
+        """It matches the connection's virtual server, not the translated packet."""
+        packet = view.packet
+        return (
+            state.translated
+            and ipaddress.ip_address(packet.destination) in ipaddress.ip_network(match.network)
+            and (packet.protocol.lower(), packet.port) == (match.protocol, match.port)
+        )
+
+    def is_in(self, match: MatchSet, view: HookView, state: State) -> bool:
+        held = self._rules.set_by_name.get(match.name)
+        if held is None:
+            raise NotKnown(f"the ipset {match.name}, which is not there")
+        if match.name not in _NAMES or held.type != SET_TYPES[_NAMES[match.name]]:
+            raise NotKnown(f"the ipset {match.name} of type {held.type}")
+        parts = held.type.partition(":")[2].split(",")
+        if len(match.sides) != len(parts):
+            raise NotKnown(f"the ipset {match.name}, asked for {','.join(match.sides)}")
+        if view.other_source and "src" in match.sides:
+            return False
+        return _has(held, parts, match.sides, view.packet, state)
+
+
+def _has(held: IpSet, parts: Sequence[str], sides: Sequence[str], packet: Packet, state: State) -> bool:
+    addresses = {"src": packet.source, "dst": state.destination}
+    if "src" in [side for part, side in zip(parts, sides) if part == "port"]:
+        raise NotKnown(f"the ipset {held.name}, asked for the source's port")
+    if held.type == "bitmap:port":  # ip_set_get_ip_port knows no other protocol
+        return packet.protocol in ("TCP", "UDP") and str(state.port) in held.elements
+    if held.type == "hash:ip":
+        return addresses[sides[0]] in held.elements
+    key = f"{addresses[sides[0]]},{packet.protocol.lower()}:{state.port}"
+    if held.type == "hash:ip,port":
+        return key in held.elements
+    if held.type == "hash:ip,port,ip":
+        return f"{key},{addresses[sides[2]]}" in held.elements
+    last = ipaddress.ip_address(addresses[sides[2]])
+    return any(last in network for network in held.networks.get(key, ()))
+
+
+_NAMES = {set_name(name, family): name for name in SET_TYPES for family in (4, 6)}

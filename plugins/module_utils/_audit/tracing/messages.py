@@ -1,0 +1,21 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Messages about traces, whichever program wrote the rules."""
+
+from __future__ import annotations
+
+from ..._core.text.errors import HostError, Message, Messages
+
+MESSAGES = Messages(
+    "docs/service-rules.md",
+    [
+        Message(
+            id="rules-trace-undecided",
+            error=HostError,
+            text="what happens to the packet differs by a random choice: {outcomes}",
+            remedy="see the rules that decided, an entry of a map may be missing: {rules}",
+        ),
+    ],
+)

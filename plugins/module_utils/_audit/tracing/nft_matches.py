@@ -1,0 +1,51 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Matches of nftables that need more than the value of an expression."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..._rules.nftables.expressions import EQUAL, UNEQUAL, AnonymousSet, Fib, Match, Meta, Statement
+from ..._rules.nftables.render import render_statement
+from ..._rules.nftables.vocabulary import parts_of
+from .nft_values import is_about_own_source
+from .packet_state import NotKnown, Question, State
+
+
+def has_route_back(match: Match) -> bool:
+    """Of `fib saddr . iif oif missing`: a packet is taken to come by the link over which its source is reached."""
+    right = match.right.keys if isinstance(match.right, AnonymousSet) else ()
+    if not isinstance(match.left, Fib) or "saddr" not in match.left.flags or right not in _REACHED:
+        raise NotKnown(render_statement(match))
+    return _REACHED[right] == (match.operator == EQUAL)
+
+
+# Older nft lists a missing route as link 0.
+_REACHED = {(("missing",),): False, (("0",),): False, (("",),): False, (("exists",),): True}
+
+
+LINKS_OUT = (Meta("oifname"), Meta("oif"))
+
+
+def question_of(match: Match, state: State) -> tuple[Question, bool]:
+    """What a match that cannot be decided asks, and the answer by which it matches."""
+    positive = match.operator != UNEQUAL
+    text = render_statement(match if positive else replace(match, operator=EQUAL))
+    if not any(isinstance(part, Meta) and part.key.startswith("oif") for part in parts_of(match.left)):
+        return Question(text), positive
+    keys = match.right.keys if isinstance(match.right, AnonymousSet) else ()
+    if isinstance(match.left, Meta) and len(keys) == 1:
+        name = keys[0][0]
+        return Question(f"-o {name}", state.destination, "" if name.endswith("*") else name), positive
+    return Question(text, state.destination), positive
+
+
+def is_for_own_source(statement: Statement) -> bool:
+    if not isinstance(statement, Match) or statement.operator != EQUAL:
+        return False
+    keys = statement.right.keys if isinstance(statement.right, AnonymousSet) else ()
+    alone = len(keys) == 1 and not set("/-") & set(keys[0][0])
+    return is_about_own_source(statement.left, alone=alone)

@@ -1,0 +1,123 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What rules have changed in a packet so far, and what had to be assumed of it.
+
+A condition that cannot be decided is followed both ways. Each way carries the assumption, so that equal questions get
+equal answers later on. Where both ways come to the same state, the assumption is dropped: it did not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Optional
+
+_MERGE_LIMIT = 64  # sets of assumptions that are compared with each other
+
+
+class NotKnown(Exception):
+    """The value of an expression, or the effect of a target, is not known."""
+
+
+class Question(NamedTuple):
+    """A condition that cannot be decided."""
+
+    text: str
+    # Of a condition on the outgoing link: where the packet goes. It leaves by one link alone.
+    link_to: str = ""
+    link: str = ""  # the link's whole name; "" for a pattern
+
+
+Assumption = tuple[Question, bool]
+
+
+@dataclass(frozen=True)
+class State:
+    """`own_...`: by a rule for the packet's own source alone, as those that masquerade packets which return to their source
+    (hairpin)."""
+
+    destination: str
+    port: int
+    mark: int = 0
+    ct_mark: int = 0
+    translated: bool = False
+    masqueraded: bool = False
+    own_mark: bool = False
+    own_masquerade: bool = False
+    affinity_seconds: int = 0
+    looped: bool = False  # back over the loopback link
+    scheduled: bool = False  # sent on by ip_vs
+    untracked: bool = False  # conntrack does not follow it, so nothing translates it
+    assumed: frozenset[Assumption] = frozenset()
+    why: tuple[str, ...] = field(default=(), compare=False)
+
+
+@dataclass
+class Exits:
+    """The states that left a base chain."""
+
+    accepted: list[State] = field(default_factory=list)
+    bound: list[State] = field(default_factory=list)  # translated: later nat chains of this hook are skipped
+
+
+def because(state: State, line: str) -> State:
+    return replace(state, why=(*state.why, line))
+
+
+def assume(state: State, question: Question) -> tuple[Optional[State], Optional[State]]:
+    """The state where the answer is yes, and where it is no; None for an answer that earlier ones exclude."""
+    for known, answer in state.assumed:
+        if known == question:
+            return (state, None) if answer else (None, state)
+        if answer and known.link and question.link and known.link_to == question.link_to:
+            return None, state
+    return (
+        replace(state, assumed=state.assumed | {(question, True)}),
+        replace(state, assumed=state.assumed | {(question, False)}),
+    )
+
+
+def distinct(states: list[State]) -> list[State]:
+    if len(states) < 2:
+        return states
+    kept = list(dict.fromkeys(states))
+    if len(kept) < 2 or not any(state.assumed for state in kept):
+        return kept
+    alike: dict[State, list[State]] = {}
+    for state in kept:
+        alike.setdefault(replace(state, assumed=frozenset()), []).append(state)
+    return [
+        replace(group[0], assumed=assumed)
+        for group in alike.values()
+        for assumed in merge_assumptions(state.assumed for state in group)
+    ]
+
+
+def merge_assumptions(sets: Iterable[frozenset[Assumption]]) -> list[frozenset[Assumption]]:
+    """The same cases in fewer sets: a question whose both answers lead here is dropped."""
+    kept = list(dict.fromkeys(sets))
+    if len(kept) > _MERGE_LIMIT:
+        return kept
+    merged = True
+    while merged and len(kept) > 1:
+        merged = False
+        kept = [case for case in kept if not any(other < case for other in kept)]
+        for place, case in enumerate(kept):
+            pair = next((other for other in kept[place + 1 :] if _are_complements(case, other)), None)
+            if pair is not None:
+                kept = list(dict.fromkeys([case & pair, *(other for other in kept if other not in (case, pair))]))
+                merged = True
+                break
+    return kept
+
+
+def _are_complements(case: frozenset[Assumption], other: frozenset[Assumption]) -> bool:
+    """Whether they differ in the answer to one question alone."""
+    difference = case ^ other
+    return len(difference) == 2 and len({question for question, _answer in difference}) == 1
+
+
+def questions_of(sets: Iterable[frozenset[Assumption]]) -> Sequence[Question]:
+    return list(dict.fromkeys(question for assumed in sets for question, _answer in assumed))

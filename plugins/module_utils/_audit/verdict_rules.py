@@ -1,0 +1,215 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The rules behind expected verdicts, in an operator's words. Those that some backends lack are the differences.
+
+expected_verdict.py applies them; `backends` tells where a rule holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .._rules.model import IPTABLES, IPVS, NFTABLES
+
+EVERY = (NFTABLES, IPTABLES, IPVS)
+
+
+@dataclass(frozen=True)
+class Rule:
+    id: str
+    text: str
+    source: str
+    backends: tuple[str, ...] = EVERY  # where it holds
+
+    def __post_init__(self) -> None:
+        if not self.backends or set(self.backends) - set(EVERY):
+            raise ValueError(f"rule {self.id} holds for {self.backends}")
+
+
+_POLICIES = "Kubernetes, Virtual IPs and Service Proxies: traffic policies; reference of kube-proxy 1.2, 1.3"
+_VERDICTS = "reference of kube-proxy 1.3"
+
+_ROWS = (
+    Rule("no-service", "the destination belongs to no Service", _VERDICTS),
+    Rule(
+        "undefined-port-rejected",
+        "the address is a clusterIP, but no Service has this port on it",
+        "reference of kube-proxy 1.7, row 6",
+        (NFTABLES, IPVS),
+    ),
+    Rule(
+        "undefined-external-port-rejected",
+        "the address is an external or load balancer IP that is bound to kube-ipvs0, and no Service has this port on it",
+        "reference of kube-proxy 2.3: KUBE-IPVS-IPS has every bound address",
+        (IPVS,),
+    ),
+    Rule(
+        "health-check-port",
+        "a health check node port, TCP or UDP, is let through to the node on every Service's address",
+        "kube-proxy, ipvs/proxier.go: KUBE-HEALTH-CHECK-NODE-PORT has ports without addresses",
+        (IPVS,),
+    ),
+    Rule(
+        "unallocated-dropped",
+        "the address is in a ServiceCIDR, but no Service has it",
+        "reference of kube-proxy 1.3",
+        (NFTABLES,),
+    ),
+    Rule(
+        "taken-by-node",
+        "the address is on a link of the node: what comes to it is for who listens there",
+        "reference of kube-proxy 2.1: cluster-ips-check is in forward and output",
+        (NFTABLES,),
+    ),
+    Rule(
+        "node-port-primary",
+        "node ports are served on the node's primary address only, as nodePortAddresses is not set",
+        "reference of kube-proxy 1.5 and 1.7, row 1",
+        (NFTABLES,),
+    ),
+    Rule("node-port-elsewhere", "node ports are not served on this address", "reference of kube-proxy 1.5"),
+    Rule(
+        "node-port-loopback",
+        "node ports are served on loopback",
+        "reference of kube-proxy 1.7, row 2",
+        (IPTABLES,),
+    ),
+    Rule(
+        "node-port-after-address",
+        "the address is on a link of the node, the port is the number of a node port too, and the rules for the address "
+        "translate nothing: those for node ports follow",
+        "kube-proxy, iptables/proxier.go: KUBE-NODEPORTS is called last in KUBE-SERVICES",
+        (IPTABLES,),
+    ),
+    Rule(
+        "node-port-loopback-rejected",
+        "node ports are rejected on loopback, but for what kube-proxy's own proxy serves there",
+        "kube-proxy 1.37, nftables/proxier.go: localhost-nodeport-reject-ports",
+        (NFTABLES,),
+    ),
+    Rule(
+        "node-port-new-address",
+        "the address came to a link after the rules were made: no virtual server has it",
+        "reference of kube-proxy 2.3: a virtual server per node port and address",
+        (IPVS,),
+    ),
+    Rule(
+        "node-port-link-local",
+        "node ports are not served on link-local addresses of IPv6 unless nodePortAddresses names them",
+        "kube-proxy, ipvs/netlink_linux.go: where all addresses are taken, these are not",
+        (IPVS,),
+    ),
+    Rule(
+        "node-port-closed-everywhere",
+        "a node port without an endpoint for it is closed on every address of the node, whether it is served there or not",
+        "kube-proxy, iptables/proxier.go: the rule in KUBE-EXTERNAL-SERVICES asks for a local address only",
+        (IPTABLES,),
+    ),
+    Rule(
+        "source-balancer",
+        "the source is a load balancer IP of the Service, as that of the node's packets is where one is bound to the node, "
+        "and the node is in loadBalancerSourceRanges",
+        _VERDICTS,
+        (NFTABLES, IPTABLES),
+    ),
+    Rule(
+        "source-balancer-itself",
+        "the source is the very address that it asks for, and the node is in loadBalancerSourceRanges",
+        "kube-proxy, ipvs/proxier.go: KUBE-LOAD-BALANCER-SOURCE-IP",
+        (IPVS,),
+    ),
+    Rule("source-refused", "the source is not in loadBalancerSourceRanges", _VERDICTS),
+    Rule(
+        "ranges-without-endpoints",
+        "loadBalancerSourceRanges are not in use where no endpoint serves",
+        "kube-proxy, iptables/proxier.go: there is a KUBE-FW chain for a Service with endpoints only",
+        (IPTABLES,),
+    ),
+    Rule(
+        "ranges-from-node",
+        "loadBalancerSourceRanges are judged where packets come in; of the node's own packets only those are dropped "
+        "that come from the load balancer's address itself, and only if the node is in no range",
+        "kube-proxy, ipvs/proxier.go: KUBE-IPVS-OUT-FILTER; kernel, ip_vs translates before the filter table of OUTPUT",
+        (IPVS,),
+    ),
+    Rule("no-endpoints", "no endpoint serves on any node", _VERDICTS),
+    Rule(
+        "no-endpoints-from-node",
+        "of packets that the node itself sends to external and load balancer IPs nobody asks whether an endpoint serves",
+        "reference of kube-proxy 2.2: KUBE-EXTERNAL-SERVICES is in INPUT and FORWARD",
+        (IPTABLES,),
+    ),
+    Rule("internal-cluster", "internalTrafficPolicy Cluster: endpoints of all nodes", _POLICIES),
+    Rule("internal-local", "internalTrafficPolicy Local: endpoints of this node", _POLICIES),
+    Rule(
+        "internal-local-none",
+        "internalTrafficPolicy Local, and only other nodes have endpoints",
+        _POLICIES,
+        (NFTABLES, IPTABLES),
+    ),
+    Rule(
+        "internal-local-others",
+        "internalTrafficPolicy Local, only other nodes have endpoints, and the Service has external addresses: those",
+        "kube-proxy, ipvs/proxier.go: a policy Local without local endpoints takes those of the policy Cluster",
+        (IPVS,),
+    ),
+    Rule(
+        "no-real-servers",
+        "internalTrafficPolicy Local leaves no endpoint: a virtual server without real servers refuses",
+        "kernel, ip_vs_leave",
+        (IPVS,),
+    ),
+    Rule("external-cluster", "externalTrafficPolicy Cluster: endpoints of all nodes, masqueraded", _POLICIES),
+    Rule("external-local", "externalTrafficPolicy Local: endpoints of this node, the source is kept", _POLICIES),
+    Rule(
+        "external-local-pod",
+        "externalTrafficPolicy Local, from a pod of this node: endpoints of all nodes",
+        "reference of kube-proxy 1.3 and 1.7, row 16",
+        (NFTABLES, IPTABLES),
+    ),
+    Rule(
+        "external-local-node",
+        "externalTrafficPolicy Local, from this node itself: endpoints of all nodes, masqueraded",
+        "reference of kube-proxy 1.3 and 1.7, row 16",
+        (NFTABLES, IPTABLES),
+    ),
+    Rule(
+        "external-local-none",
+        "externalTrafficPolicy Local, and only other nodes have endpoints",
+        _POLICIES,
+        (NFTABLES, IPTABLES),
+    ),
+    Rule(
+        "external-local-others",
+        "externalTrafficPolicy Local, and only other nodes have endpoints: those, as one virtual server is for all sources",
+        "reference of kube-proxy 1.7, row 16; kube-proxy, ipvs/proxier.go",
+        (IPVS,),
+    ),
+    Rule("masquerade-all", "masqueradeAll: every source of a clusterIP is masqueraded", _VERDICTS),
+    Rule("masquerade-elsewhere", "the source is not a pod of this node: masqueraded", _VERDICTS),
+    Rule(
+        "masquerade-virtual",
+        "detectLocalMode tells nothing, but the source is the clusterIP itself, as the node has it on kube-ipvs0",
+        "kube-proxy, ipvs/proxier.go: KUBE-CLUSTER-IP src,dst",
+        (IPVS,),
+    ),
+    Rule(
+        "masquerade-node-port",
+        "the address is on kube-ipvs0 and so a local one, and the port is the number of a node port: masqueraded as that is",
+        "kube-proxy, ipvs/proxier.go: KUBE-NODE-PORT asks for a local address and the port",
+        (IPVS,),
+    ),
+    Rule("hairpin", "the source may be drawn as its own endpoint: masqueraded then", _VERDICTS),
+    Rule(
+        "hairpin-elsewhere",
+        "the source is a pod of another node and may be drawn as its own endpoint: masqueraded then",
+        "reference of kube-proxy 2.1: the others know hairpins of local endpoints only",
+        (IPTABLES,),
+    ),
+    Rule("affinity", "sessionAffinity ClientIP: a source keeps its endpoint", _VERDICTS),
+)
+RULES: Mapping[str, Rule] = {row.id: row for row in _ROWS}
+DIFFERENCES = tuple(row for row in _ROWS if row.backends != EVERY)

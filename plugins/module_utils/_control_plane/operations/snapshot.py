@@ -1,0 +1,82 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""etcd's own programs: etcdctl takes a snapshot, etcdutl checks one and makes a data directory of it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ..._core.host.host import Host
+from ..._core.text.errors import CommandFailed
+from ..._core.text.json_text import parse_json
+from ..record import Record
+from .archive import SECONDS, no_space
+from .messages import MESSAGES
+
+MEMBER = "ballast"  # the name that etcd runs under, whatever process it is in
+# The peer URL of a restored member. It has no peers, and its flags say where it listens.
+_PEER = "https://localhost:2380"
+# Clients that watched the data before may know later revisions than the backup has. When revisions continue far above them,
+# with all earlier ones compacted, these clients list again. Otherwise they would miss writes until their own revision is reached.
+REVISIONS_AHEAD = 10**9
+_VERSION = re.compile(r"^etcdutl version: (\d{1,4})\.(\d{1,4})\.\d{1,4}$", re.ASCII | re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class SnapshotStatus:
+    """What etcdutl reports of the file. It reads every page, so it detects damage."""
+
+    hash: int
+    revision: int
+
+
+def take_snapshot(host: Host, record: Record, *, etcdctl: str, path: str) -> None:
+    """A snapshot to `path`, on the disk when this returns. BallastError, with what etcdctl said, when it cannot be."""
+    etcd = record.etcd
+    access = [f"--cacert={etcd.authority}", f"--cert={etcd.client}", f"--key={etcd.key}"]
+    try:
+        host.run([etcdctl, f"--endpoints={etcd.endpoints[0]}", *access, "snapshot", "save", path], timeout=SECONDS)
+    except CommandFailed as error:
+        if "no space left" in error.output:
+            raise no_space(path) from error
+        log = f"{record.state_dir}/log"
+        raise MESSAGES.error("plane-backup-snapshot", log=log, found=error_line(error)) from error
+
+
+def read_snapshot_status(host: Host, *, etcdutl: str, path: str) -> SnapshotStatus:
+    """BallastError when the file is no sound snapshot."""
+    try:
+        done = host.run([etcdutl, "snapshot", "status", path, "--write-out=json"], timeout=SECONDS)
+        value = parse_json(done.stdout)
+        return SnapshotStatus(hash=int(value["hash"]), revision=int(value["revision"]))
+    except CommandFailed as error:
+        raise MESSAGES.error("plane-snapshot-unsound", path=path, found=error_line(error)) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise MESSAGES.error("plane-snapshot-unsound", path=path, found=repr(error)) from error
+
+
+def restore_snapshot(host: Host, *, etcdutl: str, path: str, data_dir: str) -> None:
+    """A data directory of our member from a snapshot, whose hash etcdutl checks first."""
+    peers = [f"--name={MEMBER}", f"--initial-cluster={MEMBER}={_PEER}", f"--initial-advertise-peer-urls={_PEER}"]
+    ahead = [f"--bump-revision={REVISIONS_AHEAD}", "--mark-compacted"]
+    try:
+        host.run([etcdutl, "snapshot", "restore", path, f"--data-dir={data_dir}", *peers, *ahead], timeout=SECONDS)
+    except CommandFailed as error:
+        if "no space left" in error.output:
+            raise no_space(data_dir) from error
+        raise MESSAGES.error("plane-snapshot-unsound", path=path, found=error_line(error)) from error
+
+
+def read_etcdutl_version(host: Host, *, etcdutl: str) -> tuple[int, int]:
+    """Major and minor of etcdutl; (0, 0) when it does not say."""
+    match = _VERSION.search(host.run([etcdutl, "version"], timeout=30).stdout)
+    return (0, 0) if match is None else (int(match[1]), int(match[2]))
+
+
+def error_line(error: CommandFailed) -> str:
+    """The line that names the error, of the long output of these programs."""
+    lines = [line for line in error.output.splitlines() if line.startswith(("Error:", "panic:", "fatal error:"))]
+    return lines[0] if lines else error.found

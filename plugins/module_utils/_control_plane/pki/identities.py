@@ -1,0 +1,159 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The identities with which the collection uses the API server of its own control planes: one for each purpose. Pure.
+
+The authority of a control plane is on its machine. So no credentials of these identities are kept: each request has its own
+client certificate, which expires after minutes. RBAC, which `rights.py` makes, limits what an identity may do.
+
+BOOTSTRAP is in system:masters, which RBAC does not limit. It only makes RBAC objects and Namespaces, which nobody else may
+make before there are any. The administrator is an ordinary user: removing the ClusterRoleBinding ballast:admin revokes every
+admin.kubeconfig until the next run of the control plane makes it again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..._core.engine.plan import Value
+from ..._core.host.names import MARK
+
+SECONDS = 600  # of validity: the longest command with such a certificate, a drain, takes 90
+RBAC = "rbac.authorization.k8s.io"
+ADMIN_USER = f"{MARK}:admin"
+_CHANGE = ("get", "create", "patch", "delete")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Of one API group. `names` empty: any. A server-side apply that creates is held to `names` too, a POST never is."""
+
+    group: str
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+    names: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Value]:
+        rule: dict[str, Value] = {"apiGroups": [self.group], "resources": [*self.resources], "verbs": [*self.verbs]}
+        return {**rule, "resourceNames": [*self.names]} if self.names else rule
+
+
+@dataclass(frozen=True)
+class Identity:
+    """`namespace` is where `rules` hold, "" for everywhere. An identity may also get its own role, to see whether it has its
+    rights."""
+
+    user: str
+    why: str
+    rules: tuple[Rule, ...] = ()
+    urls: tuple[str, ...] = ()  # beside resources, that it may get
+    group: str = ""
+    namespace: str = ""
+
+    @property
+    def role_path(self) -> str:
+        return self._path("role")
+
+    def objects(self) -> dict[str, dict[str, Value]]:
+        """Its RBAC objects by path, in the order in which they are made: the role, then its binding."""
+        kind = "Role" if self.namespace else "ClusterRole"
+        role: dict[str, Value] = {"apiVersion": f"{RBAC}/v1", "kind": kind, "rules": self._rules()}
+        return {self.role_path: role, self._path("rolebinding"): bind(kind, self.user, self.user)}
+
+    def _rules(self) -> list[Value]:
+        own = "roles" if self.namespace else "clusterroles"
+        rules: list[Value] = [rule.as_json() for rule in (*self.rules, Rule(RBAC, (own,), ("get",), (self.user,)))]
+        return [*rules, {"nonResourceURLs": [*self.urls], "verbs": ["get"]}] if self.urls else rules
+
+    def _path(self, what: str) -> str:
+        place = f"namespaces/{self.namespace}/{what}" if self.namespace else f"cluster{what}"
+        return f"/apis/{RBAC}/v1/{place}s/{self.user}"
+
+
+BOOTSTRAP = Identity(
+    f"{MARK}:bootstrap",
+    "gives the others their rights, takes those of nodes that left a lab, and makes a lab's Namespaces",
+    group="system:masters",
+)
+CONTROL_PLANE = Identity(
+    f"{MARK}:control-plane",
+    "waits for a control plane, compares it with what was asked for, registers extension API servers",
+    rules=(
+        Rule("", ("serviceaccounts",), ("get",), ("default",)),
+        Rule("", ("nodes", "pods", "namespaces"), ("list",)),
+        Rule("apiextensions.k8s.io", ("customresourcedefinitions",), ("list",)),
+        Rule("apiregistration.k8s.io", ("apiservices",), ("list", *_CHANGE)),
+        Rule(RBAC, ("clusterroles", "clusterrolebindings"), ("get",)),
+    ),
+    urls=("/metrics",),
+)
+LAB_NAMESPACE = f"{MARK}-lab"
+LAB_CHECK = Identity(
+    f"{MARK}:lab-check",
+    "runs the pods of the check of a lab, and asks each of them for the others",
+    rules=(
+        Rule("", ("namespaces",), ("get",), (LAB_NAMESPACE,)),
+        Rule("apps", ("daemonsets",), _CHANGE, ("echo",)),
+        Rule("", ("services",), _CHANGE, ("echo",)),
+        Rule("", ("pods",), ("get", "list")),
+        Rule("", ("pods/exec",), ("get", "create")),
+    ),
+    namespace=LAB_NAMESPACE,
+)
+LAB_KUBE_PROXY = Identity(
+    f"{MARK}:lab-kube-proxy",
+    "makes the DaemonSet of kube-proxy of a lab that has one, as kubeadm does",
+    rules=(
+        Rule("", ("serviceaccounts", "configmaps"), _CHANGE, ("kube-proxy",)),
+        Rule("apps", ("daemonsets",), _CHANGE, ("kube-proxy",)),
+    ),
+    namespace="kube-system",
+)
+DEPARTED = f"{MARK}-departed-nodes"  # the policy that refuses writes of nodes that have left
+LAB_NODES = Identity(
+    f"{MARK}:lab-nodes",
+    "sets labels and taints of a lab's nodes; drains and removes those that leave",
+    rules=(
+        Rule("", ("nodes",), ("get", "patch", "delete")),
+        Rule("", ("pods",), ("get", "list")),
+        Rule("", ("pods/eviction",), ("create",)),
+        Rule("apps", ("daemonsets",), ("get",)),
+        Rule("admissionregistration.k8s.io", ("validatingadmissionpolicies",), ("get",), (DEPARTED,)),
+    ),
+)
+LAB_LOGS = Identity(
+    f"{MARK}:lab-logs",
+    "collects what tells how a lab is",
+    rules=(
+        Rule("", ("nodes", "pods", "events", "services"), ("list",)),
+        Rule("discovery.k8s.io", ("endpointslices",), ("list",)),
+    ),
+)
+IDENTITIES = (BOOTSTRAP, CONTROL_PLANE, LAB_CHECK, LAB_KUBE_PROXY, LAB_NODES, LAB_LOGS)
+
+
+def admin_binding() -> tuple[str, dict[str, Value]]:
+    """Path and object of the binding that makes the user of admin.kubeconfig an administrator."""
+    return f"/apis/{RBAC}/v1/clusterrolebindings/{ADMIN_USER}", bind("ClusterRole", "cluster-admin", ADMIN_USER)
+
+
+def bind(kind: str, role: str, user: str) -> dict[str, Value]:
+    """A RoleBinding or ClusterRoleBinding of one user, without metadata."""
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": f"{kind}Binding",
+        "roleRef": {"apiGroup": RBAC, "kind": kind, "name": role},
+        "subjects": [{"apiGroup": RBAC, "kind": "User", "name": user}],
+    }
+
+
+def reader_of(path: str, identity: Identity) -> Identity:
+    """The identity that reads the object at that path: CONTROL_PLANE for cluster-wide RBAC objects, else `identity`."""
+    return CONTROL_PLANE if path.startswith(f"/apis/{RBAC}/v1/cluster") else identity
+
+
+def writer_of(path: str, identity: Identity) -> Identity:
+    """The identity that writes the object at that path: BOOTSTRAP for RBAC objects and Namespaces, else `identity`."""
+    words = path.strip("/").split("/")
+    return BOOTSTRAP if RBAC in words or (len(words) == 4 and words[2] == "namespaces") else identity

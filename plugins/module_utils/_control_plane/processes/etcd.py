@@ -1,0 +1,89 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""etcd's command line, and how the API server reaches it. Pure."""
+
+from __future__ import annotations
+
+from ..pki.certificates import ETCD_CA, ETCD_CLIENT, ETCD_PEER
+from ..profiles.profiles import EMBEDDED
+from ..request import ControlPlaneRequest
+from .flags import Flags, flags, pair
+
+_MEMBER = "ballast"  # constant: the data directory belongs to the member of this name
+
+
+def etcd(request: ControlPlaneRequest) -> Flags:
+    peer = f"https://{request.address}:{request.port('etcd_peer_port')}"
+    return [
+        *flags("the member that the data belongs to", ("name", _MEMBER), ("data-dir", data_dir(request))),
+        *flags(
+            "listens here and nowhere else",
+            ("listen-client-urls", client_url(request)),
+            ("advertise-client-urls", client_url(request)),
+            ("listen-peer-urls", peer),
+            ("initial-advertise-peer-urls", peer),
+        ),
+        *flags("one member", ("initial-cluster", f"{_MEMBER}={peer}")),
+        *flags(
+            "nobody without a certificate of etcd's own authority",
+            ("client-cert-auth", "true"),
+            ("trusted-ca-file", request.pki(ETCD_CA)),
+        ),
+        *pair(request.pki("etcd.crt"), "what it serves clients with", certificate="cert-file", key="key-file"),
+        *flags(
+            "as for clients",
+            ("peer-client-cert-auth", "true"),
+            ("peer-trusted-ca-file", request.pki(ETCD_CA)),
+        ),
+        *pair(request.pki(ETCD_PEER), "what it serves peers with", certificate="peer-cert-file", key="peer-key-file"),
+        *flags("what is wrong, and no more", ("log-level", "warn")),
+        *_without_fsync(request, "unsafe-no-fsync"),
+    ]
+
+
+def embedded_etcd(request: ControlPlaneRequest) -> Flags:
+    """For hyper-mini, on the same data directory and for the same client as a separate etcd."""
+    return [
+        *flags("etcd in the same process, over the data of either shape", ("etcd-data-dir", data_dir(request))),
+        *flags("for etcdctl, which takes snapshots", ("etcd-listen-client-url", client_url(request))),
+        *flags("nobody without a certificate of etcd's own authority", ("etcd-trusted-ca-file", request.pki(ETCD_CA))),
+        *pair(
+            request.pki("etcd.crt"), "what it serves clients with", certificate="etcd-cert-file", key="etcd-key-file"
+        ),
+        *_without_fsync(request, "etcd-unsafe-no-fsync"),
+    ]
+
+
+def etcd_client(request: ControlPlaneRequest) -> Flags:
+    """For an API server: the address of etcd, and the client certificate."""
+    existing = request.existing_etcd
+    if existing is None:
+        return [
+            *flags("our etcd", ("etcd-servers", client_url(request)), ("etcd-cafile", request.pki(ETCD_CA))),
+            *pair(request.pki(ETCD_CLIENT), "etcd's only client", certificate="etcd-certfile", key="etcd-keyfile"),
+        ]
+    why = "the etcd that etcd_endpoints names"
+    given = [("etcd-cafile", existing.ca), ("etcd-certfile", existing.certificate), ("etcd-keyfile", existing.key)]
+    return [
+        *flags(why, ("etcd-servers", ",".join(existing.endpoints))),
+        *flags(why, *((name, path) for name, path in given if path)),
+        *flags("its own part of an etcd that others use too", ("etcd-prefix", existing.prefix)),
+    ]
+
+
+def client_url(request: ControlPlaneRequest) -> str:
+    return f"https://{request.address}:{request.port('etcd_client_port')}"
+
+
+def data_dir(request: ControlPlaneRequest) -> str:
+    return request.at("etcd")
+
+
+def is_embedded(request: ControlPlaneRequest) -> bool:
+    return request.choice.etcd == EMBEDDED
+
+
+def _without_fsync(request: ControlPlaneRequest, name: str) -> Flags:
+    return [] if request.etcd_fsync else flags("etcd_fsync: false", (name, "true"))

@@ -1,0 +1,91 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The features of a binary, by its --help, and which of a composition's flags it lacks. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ..._core.text.errors import BallastError
+from .messages import MESSAGES
+from .profile_options import Composition, Flag
+
+_LONGEST = 1 << 20  # characters; the longest --help of 1.37 has 68,000
+_OPTION = re.compile(r"^ +(?:-\w, )?--([a-z0-9][-a-z0-9]*)(?: |$)", re.ASCII | re.MULTILINE)
+# The lists stand in the text of an option, in one line each.
+_PLUGINS = re.compile(
+    r"^ +--enable-admission-plugins .*Comma-delimited list of admission plugins: ([A-Za-z0-9, ]+)\.", re.M
+)
+# As kube-controller-manager writes it, and hyper-mini.
+_CONTROLLERS = re.compile(
+    r"^.*\b(?:All controllers|Known): ([a-z0-9][-a-z0-9, ]*?)(?: \(default [^()\n]*\))?$", re.MULTILINE
+)
+_GATE = re.compile(r"\b(?:kube:)?([A-Za-z][A-Za-z0-9]*)=true\|false \(([A-Z]+) - default=(?:true|false)\)", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Program:
+    """The features of a binary. A list is empty when the binary has no option for it."""
+
+    options: frozenset[str]
+    admission_plugins: frozenset[str]
+    controllers: frozenset[str]
+    feature_gates: frozenset[str]  # those that can be set
+
+
+def parse_help(text: str, *, program: str, version: str) -> Program:
+    """The features in the text of `program --help`; an error when the list of an option cannot be read."""
+    options = frozenset(_OPTION.findall(text[:_LONGEST]))
+    plugins = _list(_PLUGINS, text) if "enable-admission-plugins" in options else frozenset()
+    controllers = _list(_CONTROLLERS, text) if "controllers" in options else frozenset()
+    gates = frozenset(name for name, _stage in _GATE.findall(text[:_LONGEST]))
+    unread = [
+        option
+        for option, names in [
+            ("enable-admission-plugins", plugins),
+            ("controllers", controllers),
+            ("feature-gates", gates),
+        ]
+        if option in options and not names
+    ]
+    if not options or unread or len(text) > _LONGEST:
+        reason = f"no list in --{unread[0]}" if unread else f"{len(options)} options in {len(text)} characters"
+        raise MESSAGES.error("plane-help-unreadable", program=program, version=version, found=reason)
+    return Program(options, plugins, controllers, gates)
+
+
+def find_missing_features(
+    composition: Composition, version: str, programs: Mapping[str, Program]
+) -> list[BallastError]:
+    """What the flags need and the binaries lack. Binaries that are not in `programs` are passed over."""
+    return [
+        MESSAGES.error("plane-program-lacks", program=process, version=version, what=what, value=value, why=flag.why)
+        for process, flags in composition.flags.items()
+        if process in programs
+        for flag in flags
+        for what, value in _missing(flag, programs[process])
+    ]
+
+
+def _list(pattern: re.Pattern[str], text: str) -> frozenset[str]:
+    match = pattern.search(text[:_LONGEST])
+    return frozenset(word.strip() for word in match[1].split(",")) if match else frozenset()
+
+
+def _missing(flag: Flag, program: Program) -> Iterator[tuple[str, str]]:
+    if flag.name not in program.options:
+        yield "option", f"--{flag.name}"
+        return
+    words = flag.value.split(",") if flag.value else []
+    if flag.name in ("enable-admission-plugins", "disable-admission-plugins"):
+        yield from (("admission plugin", word) for word in words if word not in program.admission_plugins)
+    elif flag.name == "controllers":
+        names = [word.lstrip("-") for word in words]
+        yield from (("controller", name) for name in names if name != "*" and name not in program.controllers)
+    elif flag.name == "feature-gates":
+        gates = [word.partition("=")[0] for word in words]
+        yield from (("feature gate", gate) for gate in gates if gate not in program.feature_gates)

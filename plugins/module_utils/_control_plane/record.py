@@ -1,0 +1,165 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The record of a control plane: how to reach its API server, its etcd and its processes. Kept in its state directory."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Optional
+
+from .._core.host.host import Host, Response
+from .._core.kube.client import Api
+from .._core.kube.kubeconfig import Credentials
+from .._core.text.json_text import parse_json
+from .messages import MESSAGES
+from .pki.identities import CONTROL_PLANE, SECONDS, Identity
+from .pki.pki import issue_client_certificate
+from .profiles.profiles import API_SERVER, ETCD, GENERIC_API_SERVER, HYPER_MINI, Choice, Flag
+
+_FILE = "plane.json"
+_SECONDS = 10  # of a request
+API_SERVERS = (API_SERVER, GENERIC_API_SERVER, HYPER_MINI)
+
+
+@dataclass(frozen=True)
+class Member:
+    """One service of the control plane, and the URL of its health check."""
+
+    component: str  # "etcd"
+    service: str  # target of its service
+    log: str
+    health: str  # URL
+    flags: tuple[Flag, ...]
+
+
+@dataclass(frozen=True)
+class Etcd:
+    """How to reach the etcd that holds the data. Paths are empty where an existing etcd needs none."""
+
+    endpoints: tuple[str, ...]  # URLs
+    authority: str
+    client: str  # path of a certificate
+    key: str
+    prefix: str  # of the keys, "/registry"
+
+    def ask(self, host: Host, path: str, *, body: Optional[bytes] = None, timeout: float = _SECONDS) -> Response:
+        """The answer of the first endpoint, to a POST where there is a body. PeerError when it does not answer."""
+        return host.request(
+            self.endpoints[0] + path,
+            method="GET" if body is None else "POST",
+            body=body,
+            headers={} if body is None else {"Content-Type": "application/json"},
+            ca=self.authority or None,
+            cert=self.client or None,
+            key=self.key or None,
+            timeout=timeout,
+        )
+
+
+@dataclass(frozen=True)
+class Record:
+    state_dir: str
+    name: str
+    kubernetes_version: str
+    endpoint: str
+    kubeconfig: str
+    bin_dir: str
+    authority: str  # path of the CA certificate that signed what the services serve
+    etcd: Etcd
+    choice: Choice
+    certificates: tuple[str, ...]
+    members: tuple[Member, ...]
+
+    def as_text(self) -> str:
+        return json.dumps(asdict(self), indent=2) + "\n"
+
+    def member(self, component: str) -> Member:
+        return next(member for member in self.members if member.component == component)
+
+    @property
+    def api_server(self) -> Member:
+        return next(member for member in self.members if member.component in API_SERVERS)
+
+    def ask(
+        self,
+        host: Host,
+        path: str,
+        *,
+        accept: str = "application/json",
+        identity: Identity = CONTROL_PLANE,
+    ) -> Response:
+        """The API server's answer, with any status. The client certificate serves this request alone. PeerError for none."""
+        certificate, key = self.client(host, identity)
+        return host.request(
+            self.endpoint + path,
+            headers={"Accept": accept},
+            ca=self.authority,
+            cert=certificate,
+            key=key,
+            timeout=_SECONDS,
+        )
+
+    def api(self, host: Host, identity: Identity = CONTROL_PLANE) -> Api:
+        """A client with a certificate that is valid for minutes. PeerError where no authority can sign it."""
+        certificate, key = self.client(host, identity)
+        access = Credentials(self.endpoint, ca=self.authority, cert=certificate, key=key)
+        return Api(host, access, timeout=_SECONDS)
+
+    def client(self, host: Host, identity: Identity) -> tuple[bytes, bytes]:
+        """Certificate and key of the identity, as PEM. PeerError where no authority can sign it."""
+        return issue_client_certificate(host, self.authority, user=identity.user, group=identity.group, seconds=SECONDS)
+
+    def ask_health(self, host: Host, member: Member, *, query: str = "") -> Response:
+        """PeerError when it does not answer. Except for etcd the request is anonymous, which suffices for health checks: with a
+        damaged client certificate a healthy server would look unreachable."""
+        if member.component == ETCD:
+            return self.etcd.ask(host, f"/health{query}")
+        return host.request(member.health + query, ca=self.authority, timeout=_SECONDS)
+
+
+def record_path(state_dir: str) -> str:
+    return os.path.join(state_dir, _FILE)
+
+
+def load_record(host: Host, state_dir: str) -> Optional[Record]:
+    """None when there is none, or when an earlier version of this collection wrote it: the next run replaces it."""
+    data = host.read(record_path(state_dir))
+    if data is None:
+        return None
+    try:
+        return _parse(parse_json(data))
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def require_record(host: Host, state_dir: str) -> Record:
+    """UserError when there is none."""
+    record = load_record(host, state_dir)
+    if record is None:
+        raise MESSAGES.error("plane-not-there", path=state_dir)
+    return record
+
+
+def _parse(values: dict[str, Any]) -> Record:
+    values.pop("client", "")  # the administrator's, in a record of an earlier version
+    etcd = values.pop("etcd")
+    choice: dict[str, Any] = {
+        name: tuple(part) if isinstance(part, list) else part for name, part in values.pop("choice").items()
+    }
+    return Record(
+        certificates=tuple(values.pop("certificates")),
+        members=tuple(_member(member) for member in values.pop("members")),
+        etcd=Etcd(endpoints=tuple(etcd.pop("endpoints")), **etcd),
+        choice=Choice(**choice),
+        **values,
+    )
+
+
+def _member(values: Mapping[str, Any]) -> Member:
+    rest = {name: part for name, part in values.items() if name != "flags"}
+    return Member(flags=tuple(Flag(**flag) for flag in values["flags"]), **rest)

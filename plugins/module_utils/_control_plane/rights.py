@@ -1,0 +1,87 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""RBAC objects of the collection's identities in a control plane, made before an identity first changes something there.
+
+Code that only reads makes none: it sees nothing until the next change makes them. So they also come back after a restore of
+older data, and after somebody removed them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Union
+
+from .._core.engine.events import NullSink, Progress
+from .._core.engine.wait import Pending, Ready, wait
+from .._core.host.host import Host
+from .._core.host.names import MARK
+from .._core.kube.client import Refused
+from .._core.text.errors import BallastError
+from .messages import MESSAGES
+from .pki.identities import BOOTSTRAP, Identity
+from .pki.kubeconfig import temporary_kubeconfig
+from .record import Record
+
+LABELS = {"app.kubernetes.io/managed-by": MARK}
+_SECONDS = 30  # until the authorizer knows new objects, which takes milliseconds
+
+
+def ensure_rights(host: Host, record: Record, identity: Identity) -> None:
+    """Make them unless they exist. PeerError `plane-api-refused`, or where the API server does not answer."""
+    if identity == BOOTSTRAP or _has_rights(host, record, identity):
+        return
+    for path, body in identity.objects().items():
+        write_object(host, record, path, {**body, "metadata": {"name": identity.user, "labels": LABELS}}, BOOTSTRAP)
+
+    def probe() -> Union[Ready[None], Pending]:
+        return Ready(None) if _has_rights(host, record, identity) else Pending("they are not in force yet")
+
+    progress = Progress(NullSink(), feature="plane")
+    wait(host, progress, f"rights of {identity.user}", probe, deadline_seconds=_SECONDS, interval=0.05)
+
+
+def write_object(host: Host, record: Record, path: str, body: Mapping[str, object], identity: Identity) -> None:
+    """By server-side apply. PeerError `plane-api-refused` where the API server refuses."""
+    try:
+        record.api(host, identity).apply(path, body)
+    except Refused as error:
+        raise refusal_error(record, "PATCH", path, error) from error
+
+
+def refusal_error(record: Record, method: str, path: str, error: Refused) -> BallastError:
+    return MESSAGES.error(
+        "plane-api-refused",
+        method=method,
+        path=path,
+        status=error.status,
+        log_dir=f"{record.state_dir}/log",
+        found=error.found,
+    )
+
+
+@contextmanager
+def kubeconfig_of(host: Host, record: Record, identity: Identity) -> Iterator[str]:
+    """The path of a kubeconfig for kubectl. It exists for the block, and its certificate is valid for minutes."""
+    certificate, key = record.client(host, identity)
+    with temporary_kubeconfig(
+        host,
+        f"{record.state_dir}/pki",
+        name=identity.user,
+        server=record.endpoint,
+        authority=record.authority,
+        certificate=certificate,
+        key=key,
+    ) as path:
+        yield path
+
+
+def _has_rights(host: Host, record: Record, identity: Identity) -> bool:
+    """Whether it can read its own role, with the expected rules."""
+    try:
+        role = record.api(host, identity).get(identity.role_path)
+    except Refused:
+        return False
+    return bool(role.get("rules") == identity.objects()[identity.role_path]["rules"])

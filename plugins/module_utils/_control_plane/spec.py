@@ -1,0 +1,67 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Argument specs of the modules control_plane and control_plane_info."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .profiles.options import AUDIT_LEVELS, ENCRYPTION_PROVIDERS, NONE
+from .profiles.profiles import ETCD_CHOICES, FULL, PROFILES, SHAPES
+from .request import ABSENT_STATE, PORTS, PRESENT, STOPPED
+
+READ: dict[str, dict[str, Any]] = {"state_dir": {"type": "path", "required": True}}
+INFO: dict[str, dict[str, Any]] = {**READ, "readiness": {"type": "bool", "default": False}}
+
+
+def _lists(*parts: str) -> dict[str, Any]:
+    options = {part: {"type": "list", "elements": "str", "default": []} for part in parts}
+    return {"type": "dict", "default": {}, "options": options}
+
+
+MAKE: dict[str, dict[str, Any]] = {
+    **READ,
+    "events": {"type": "path"},
+    "state": {"type": "str", "choices": [PRESENT, STOPPED, ABSENT_STATE], "default": PRESENT},
+    "name": {"type": "str", "default": "lab"},
+    "profile": {"type": "str", "choices": list(PROFILES), "default": FULL},
+    "shape": {"type": "str", "choices": list(SHAPES)},
+    "crds": {"type": "bool", "default": True},
+    "aggregation": {"type": "raw", "default": True},
+    "aggregation_metrics": {"type": "str"},
+    "resources": _lists("add", "remove"),
+    "controllers": _lists("add", "remove"),
+    "admission": _lists("enable", "disable"),
+    "etcd": {"type": "str", "choices": list(ETCD_CHOICES)},
+    "etcd_endpoints": {"type": "list", "elements": "str", "default": []},
+    "etcd_ca": {"type": "path"},
+    "etcd_certificate": {"type": "path"},
+    "etcd_key": {"type": "path", "no_log": False},  # a path
+    "etcd_prefix": {"type": "str"},
+    "encryption": {"type": "str", "choices": [NONE, *ENCRYPTION_PROVIDERS], "default": NONE},
+    "encryption_resources": {"type": "list", "elements": "str", "default": ["secrets"]},
+    "audit": {"type": "str", "choices": [NONE, *AUDIT_LEVELS], "default": NONE},
+    "kubernetes_version": {"type": "str"},
+    "bin_dir": {"type": "path"},
+    "address": {"type": "str"},
+    **{option: {"type": "int", "default": port} for option, port in PORTS.items()},
+    "service_cidr": {"type": "str"},
+    "pod_cidr": {"type": "str"},
+    "cluster_domain": {"type": "str", "default": "cluster.local"},
+    "extra_sans": {"type": "list", "elements": "str", "default": []},
+    "nodes": {
+        "type": "list",
+        "elements": "dict",
+        "default": [],
+        "options": {
+            "name": {"type": "str", "required": True},
+            "addresses": {"type": "list", "elements": "str", "default": []},
+        },
+    },
+    "certificate_days": {"type": "int", "default": 365},
+    "renew_certificates": {"type": "bool", "default": False},
+    "etcd_fsync": {"type": "bool", "default": True},
+    "kubeconfig": {"type": "path"},
+}

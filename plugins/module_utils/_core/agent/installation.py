@@ -1,0 +1,110 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Where a program of the project is installed on a machine, and what it needs there.
+
+/usr/local/bin/ballast-NAME                  the command
+/usr/local/lib/ballast-NAME/                 the program, one file
+/etc/ballast/NAME.json                       its settings; JSON is YAML, and needs no PyYAML
+/run/ballast-NAME/                           its sockets
+/var/log/ballast-NAME/NAME.log               its log
+STATE_DIR                                    the journal of all this
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Callable
+
+from ..host.host import Host
+from ..service.sandbox import Sandbox
+from .identity import Agent
+
+CONFIG_DIRECTORY = "/etc/ballast"
+PYTHON = "/usr/bin/python3"
+_FIND = "import importlib.util as u, sys; print(*[name for name in sys.argv[1:] if u.find_spec(name) is None])"
+
+
+@dataclass(frozen=True)
+class Installation:
+    """What of a program is the same on every machine."""
+
+    agent: Agent
+    packages: Sequence[str]  # of module_utils, see `program.program`
+    main: str
+    needed: Mapping[str, str]  # by the name that Python imports, the package of Debian
+    parse: Callable[[str, str], object]  # text and name of the file; answers a dataclass, raises what is wrong
+    restart_keys: Sequence[str]  # settings that HUP does not change
+    # With an underscore, which no name of a lab has: systemd nests slices at dashes, and one called as a lab would hold its nodes.
+    cgroup: str
+    after: Sequence[str] = ()  # units of systemd
+    before: Sequence[str] = ()
+    sandbox: Callable[[Mapping[str, Any]], Sandbox] = lambda _document: Sandbox()  # for its settings
+
+    @property
+    def kind(self) -> str:
+        return self.agent.short
+
+    @property
+    def group(self) -> str:
+        return self.agent.what
+
+    @property
+    def command(self) -> str:
+        return f"/usr/local/bin/{self.agent.name}"
+
+    @property
+    def library(self) -> str:
+        return f"/usr/local/lib/{self.agent.name}"
+
+    @property
+    def program(self) -> str:
+        return os.path.join(self.library, f"{self.agent.name}.pyz")
+
+    @property
+    def config(self) -> str:
+        return f"{CONFIG_DIRECTORY}/{self.agent.short}.json"
+
+    @property
+    def sockets(self) -> str:
+        return f"/run/{self.agent.name}"
+
+    @property
+    def logs(self) -> str:
+        return f"/var/log/{self.agent.name}"
+
+    @property
+    def log(self) -> str:
+        return f"{self.logs}/{self.agent.short}.log"
+
+    def sv_dir(self, state_dir: str) -> str:
+        return os.path.join(state_dir, "sv")
+
+    def target(self, state_dir: str) -> str:
+        """Of the service's resource."""
+        return os.path.join(self.sv_dir(state_dir), self.agent.name)
+
+    def sandbox_for(self, document: Mapping[str, Any]) -> Sandbox:
+        """Its sandbox also lets it make its sockets and read its settings."""
+        sandbox = self.sandbox(document)
+        return replace(sandbox, writes=(self.sockets, *sandbox.writes), reads=(self.config, *sandbox.reads))
+
+    def missing(self, host: Host) -> dict[str, str]:
+        """Modules that Python does not find on this machine, each with its package of Debian."""
+        names = host.run([PYTHON, "-I", "-c", _FIND, *self.needed], timeout=30).stdout.split()
+        return {name: self.needed[name] for name in names}
+
+
+def as_text(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, indent=2) + "\n"
+
+
+def without_unset(value: Any) -> Any:
+    """Options less those that were left out: the defaults are the program's."""
+    if isinstance(value, Mapping):
+        return {name: without_unset(part) for name, part in value.items() if part is not None}
+    return [without_unset(part) for part in value] if isinstance(value, list) else value

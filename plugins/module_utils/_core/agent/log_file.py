@@ -1,0 +1,41 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The file that a supervisor appends a program's output to, held to a size by the program itself.
+
+So it needs no timer and no other program, and is the same under systemd and runit. LOG is the newest, LOG.1 what was before.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+
+from ..host.file_replacement import set_aside
+from ..text.errors import HostError
+
+BYTES = 16 * 1024 * 1024  # of each of the two
+_OUTPUTS = (1, 2)
+_MODE = 0o640
+
+
+def bound_output() -> None:
+    """To be called before a line is written."""
+    with suppress(OSError):
+        status = os.fstat(2)
+        if not stat.S_ISREG(status.st_mode) or status.st_size < BYTES:
+            return
+        try:
+            made = set_aside(os.readlink("/proc/self/fd/2"), status, mode=_MODE)
+        except (
+            OSError,
+            HostError,
+        ):  # a full disk, or a directory that may not be written: lines are lost, and the disk is not
+            os.ftruncate(2, 0)
+            return
+        for number in _OUTPUTS:
+            if os.path.samestat(os.fstat(number), status):
+                os.dup2(made, number)
+        os.close(made)

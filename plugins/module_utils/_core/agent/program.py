@@ -1,0 +1,185 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Our own packages as one file that Python runs: for what has to work on a node when no Ansible is there."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import re
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import PurePosixPath
+from typing import Any, Optional
+
+from ..engine.context import Context
+from ..engine.plan import ABSENT, Resource, Value
+
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip archive can hold
+_OTHERS_WRITE = 0o022
+_START = "__main__.py"
+_TOP = "ballast"  # the package that ours are in there
+# Ours import each other so, and in no other way. By a pattern, as Python's own parser takes twenty times as long, at each run.
+_IMPORT = re.compile(r"^[ \t]*from[ \t]+(\.+)([\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)", re.MULTILINE)
+_COMMENT = re.compile(r"#[^\n]*")
+_Read = Callable[[str], Optional[bytes]]
+_NO_PROGRAM: Value = {"packages": [], "main": "", "digest": ""}
+
+
+def program(path: str, *, packages: Sequence[str], main: str, group: str) -> Resource:
+    """`main` is the dotted name of a function that is called without arguments: `_instance.restore.main`. The program holds
+    what that imports of `packages`, which are packages of module_utils, as paths."""
+    return Resource(
+        kind="program",
+        target=path,
+        value={"packages": list(packages), "main": main, "digest": sources_digest(main, packages)},
+        title=f"program {path}",
+        group=group,
+    )
+
+
+class ZipappKind:
+    """`{packages, main, digest}`, the digest of the sources that the file holds. Service managers run it without asking us, so one
+    that is damaged, holds anything else or can be written by others is no program, and is made again."""
+
+    def read(self, ctx: Context[Any], target: str) -> Value:
+        data, stat = ctx.host.read(target), ctx.host.stat(target)
+        if data is None or stat is None:
+            return ABSENT
+        if stat.kind != "file" or stat.mode & _OTHERS_WRITE or stat.uid not in (0, os.geteuid()):
+            return _NO_PROGRAM
+        return _read_archive(data)
+
+    def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
+        if not isinstance(after, dict) or not after["main"]:  # what was there was not our program
+            ctx.host.remove(target)
+            return
+        main, packages = str(after["main"]), [str(package) for package in after["packages"]]
+        ctx.host.write(target, build_archive(main, packages))
+
+    def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
+        ctx.host.remove(target)
+
+
+PROGRAM_KINDS = {"program": ZipappKind()}
+
+
+def sources_digest(main: str, packages: Sequence[str]) -> str:
+    return _digest(_sources(main, tuple(packages)))
+
+
+def build_archive(main: str, packages: Sequence[str]) -> bytes:
+    """What Python runs as a program, and imports `ballast` from."""
+    sources = _sources(main, tuple(packages))
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as made:
+        for name, data in sorted(_files(main, sources).items()):
+            made.writestr(zipfile.ZipInfo(name, date_time=_EPOCH), data)
+        made.comment = " ".join([main, _digest(sources), *packages]).encode()
+    return buffer.getvalue()
+
+
+def _read_archive(data: bytes) -> Value:
+    """Of its real content. The comment says what it should be, and is not believed."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            main, _digest_said, *packages = archive.comment.decode().split(" ")
+            files = {name: archive.read(name) for name in archive.namelist()}
+            several = len(files) != len(archive.namelist())
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        ValueError,
+        EOFError,
+        NotImplementedError,
+        RuntimeError,
+    ):  # as zipfile has them
+        return _NO_PROGRAM
+    made = {_START, *(name for name in files if name.endswith("/__init__.py"))}
+    sources = {name[len(_TOP) + 1 :]: content for name, content in files.items() if name not in made}
+    if several or _files(main, sources) != files:
+        return _NO_PROGRAM
+    return {"packages": list(packages), "main": main, "digest": _digest(sources)}
+
+
+def _files(main: str, sources: Mapping[str, bytes]) -> dict[str, bytes]:
+    """All that is in the archive."""
+    module, _dot, function = main.rpartition(".")
+    start = f"from {_TOP}.{module} import {function}\n\n{function}()\n"
+    inside = {f"{_TOP}/{name}": data for name, data in sources.items()}
+    places = {place for name in inside for place in PurePosixPath(name).parents} - {PurePosixPath(".")}
+    return {_START: start.encode(), **{f"{place}/__init__.py": b"" for place in places}, **inside}
+
+
+def _digest(sources: Mapping[str, bytes]) -> str:
+    total = hashlib.sha256()
+    for name, data in sorted(sources.items()):
+        total.update(f"{len(name)} {len(data)} {name}".encode() + data)
+    return total.hexdigest()
+
+
+@cache  # a run asks several times, and each time all of them would be read
+def _sources(main: str, packages: tuple[str, ...]) -> Mapping[str, bytes]:
+    """By path below module_utils, the module that `main` is in and all that it imports of the packages.
+
+    No more than that: beside them lies what else the module at work imports, and a program would be another one by each
+    module that installs it.
+    """
+    sources: dict[str, bytes] = {}
+    left = [main.rpartition(".")[0].replace(".", "/")]
+    with _reading() as read:
+        while left:
+            place = left.pop()
+            name = f"{place}.py"
+            if name in sources or not any(place.startswith(f"{package}/") for package in packages):
+                continue
+            data = read(name)
+            if data is not None:  # else it is a package, or what is imported is no module
+                sources[name] = data
+                left += _find_imports(place, data.decode())
+    return sources
+
+
+def _find_imports(place: str, text: str) -> Iterator[str]:
+    """Places of what may be modules: `from .a import b` is of a/b.py, or of something in a.py."""
+    for dots, module, names in _IMPORT.findall(text):
+        above = [*place.split("/")[: -len(dots)], *filter(None, module.split("."))]
+        yield "/".join(above)
+        for name in _COMMENT.sub("", names).strip("()").split(","):
+            if name.strip():
+                yield "/".join([*above, name.split()[0]])
+
+
+@contextmanager
+def _reading() -> Iterator[_Read]:
+    """Reads a source by its path below module_utils, None where there is none. On a node our packages lie in the archive that
+    Ansible brought, elsewhere in a directory."""
+    top = os.path.abspath(os.path.join(__file__, "../../.."))
+    path, inside = _split_archive(top)
+    if not path:
+        yield lambda name: _file(os.path.join(top, name))
+        return
+    with zipfile.ZipFile(path) as opened:
+        there = frozenset(opened.namelist())
+        yield lambda name: opened.read(f"{inside}/{name}") if f"{inside}/{name}" in there else None
+
+
+def _file(path: str) -> Optional[bytes]:
+    with suppress(FileNotFoundError, NotADirectoryError), open(path, "rb") as file:
+        return file.read()
+    return None
+
+
+def _split_archive(path: str) -> tuple[str, str]:
+    """The archive that `path` leads into, and the rest of the path; two empty texts when it is a real one."""
+    rest: list[str] = []
+    while path != "/" and not os.path.exists(path):
+        path, name = os.path.split(path)
+        rest.insert(0, name)
+    return (path, "/".join(rest)) if rest and os.path.isfile(path) else ("", "")

@@ -1,0 +1,337 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The one shape of a feature: observe, plan, apply, verify.
+
+`BaseEngine` is the shape. `JournalEngine` carries plans out step by step and journals them. `ResourceEngine` is what most
+features are: it lists the resources that should be (`wanted`), and has a table of kinds by which each is read and made.
+Everything else follows from the shape: check mode stops after `plan`, a second run has an empty plan, a removal is the
+plan for nothing wanted.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar, Union
+
+from ..text.errors import BallastError, Bug, HostError
+from .context import Context
+from .journal import Journal, journal_path
+from .kinds import Kind
+from .ownership import adopt, claim, is_only_marked, list_content, read_mark, refuse_others, release, require_ours
+from .plan import ABSENT, AnyPlan, Plan, Policy, Recorded, Resource, State, Step, Value, as_json, plan_resources
+from .plan_report import plan_diff, steps_as_result
+from .wait import Pending, Ready, wait
+
+_SHOWN = 5  # steps that a finding names
+_LOCK_SECONDS = 3600  # the longest run builds programs from source
+
+
+class Desired(Protocol):
+    @property
+    def state_dir(self) -> str:
+        """Where the journal of this feature on this machine lies."""
+
+
+D = TypeVar("D")
+J = TypeVar("J", bound=Desired)
+S = TypeVar("S")
+P = TypeVar("P", bound=AnyPlan)
+JS = TypeVar("JS", bound=State)
+JP = TypeVar("JP", bound=Plan)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What verify found wrong. A blocking one is a failed step."""
+
+    id: str
+    subject: str
+    text: str
+    remedy: str
+    blocking: bool = True
+
+
+class BaseEngine(Generic[D, S, P]):
+    """What the run loop of the modules asks of a feature.
+
+    `observe`, `require`, `verify`, `preview` and `report` may look at the machine, `apply` alone changes it; `plan`,
+    `as_result` and `diff` are pure. A feature implements `observe`, `plan`, `apply` and how its plan is shown.
+    """
+
+    planning = "plan"  # the name of the seconds spent in `plan`: "plan", or "compile" where that is most of it
+
+    def observe(self, ctx: Context[D]) -> S:
+        """Read what is there. It judges nothing: what the plan has to refuse is a part of the state."""
+        raise NotImplementedError
+
+    def plan(self, desired: D, state: S) -> P:
+        """The way from the state to what is desired. Raises what must not be done."""
+        raise NotImplementedError
+
+    def as_result(self, plan: P) -> dict[str, object]:
+        """The plan as a module returns it."""
+        raise NotImplementedError
+
+    def diff(self, plan: P) -> list[dict[str, str]]:
+        """What is and what would be, as Ansible's diff mode shows it."""
+        raise NotImplementedError
+
+    def require(self, ctx: Context[D]) -> None:
+        """Raise, before the first step, when something is missing that this feature does not make itself.
+
+        Not called in check mode, where an earlier feature may not have made it yet.
+        """
+
+    def apply(self, plan: P, ctx: Context[D]) -> P:
+        """Carry the plan out. Returns the plan that was carried out, which differs where the machine changed since it was
+        observed: what a run reports as changed comes from that one."""
+        raise NotImplementedError
+
+    def verify(self, ctx: Context[D]) -> list[Finding]:
+        """Check that the machine is as desired; wait for it where it needs time. By default: nothing is left to do."""
+        left = self.plan(ctx.desired, self.observe(ctx)).steps
+        if not left:
+            return []
+        titles = ", ".join(str(getattr(step, "title", step)) for step in left[:_SHOWN])
+        return [
+            Finding(
+                "core-not-held",
+                "verify",
+                f"{len(left)} steps are left to do after the run: {titles}",
+                "see what else changes this on the machine, then run the same command again",
+            )
+        ]
+
+    def preview(self, ctx: Context[D]) -> dict[str, object]:
+        """The part of `report` that is known beforehand: what check mode returns, so that later tasks can be planned."""
+        return {}
+
+    def report(self, ctx: Context[D]) -> dict[str, object]:
+        """What the module returns beside the common keys."""
+        return self.preview(ctx)
+
+
+class JournalEngine(BaseEngine[J, JS, JP], Generic[J, JS, JP]):
+    """A feature whose steps are each of a kind, and are journaled before and after they are done."""
+
+    name: str
+    kinds: Mapping[str, Kind]
+    policy: Policy = Policy.KEEP
+    record = ""  # a file in the state directory that every journal of this feature names, if there is one
+
+    def keys_to_record_again(self, plan: JP, desired: J) -> Collection[tuple[str, str]]:
+        """Keys of which the journal is to say what was there before this run, not before the first. None, as a rule."""
+        return ()
+
+    def as_result(self, plan: JP) -> dict[str, object]:
+        return {"steps": steps_as_result(plan)}
+
+    def diff(self, plan: JP) -> list[dict[str, str]]:
+        return plan_diff(plan)
+
+    def read_recorded(self, ctx: Context[J]) -> tuple[Recorded, ...]:
+        """What the journal lists. HostError where the state directory is not this feature's."""
+        require_ours(ctx.host, ctx.desired.state_dir, owner=self.name, record=self.record)
+        return self.journal(ctx).recorded
+
+    def values(
+        self, ctx: Context[J], recorded: Sequence[Recorded], resources: Sequence[Resource]
+    ) -> dict[tuple[str, str], Value]:
+        """What is there of each resource that is recorded or wanted."""
+        keys = {record.key for record in recorded} | {resource.key for resource in resources}
+        return {(kind, target): self.read_value(kind, target, ctx) for kind, target in sorted(keys)}
+
+    def claim(self, ctx: Context[J]) -> None:
+        """Make the state directory, or find that it is this feature's: before progress is written into it, too."""
+        claim(ctx.host, ctx.desired.state_dir, owner=self.name, record=self.record)
+
+    def apply(self, plan: JP, ctx: Context[J]) -> JP:
+        """Do the steps in order; returns the plan that was carried out. On failure: with KEEP they stay, with UNDO they are undone.
+
+        `state_dir` belongs to the engine: made when absent, and removed with the journal when nothing is recorded any more.
+        """
+        if not plan.steps and not self._left_open(ctx):
+            return plan
+        with hold_lock(self.name, ctx, record=self.record):
+            journal = self.journal(ctx)
+            adopt(ctx.host, ctx.desired.state_dir, journal.recorded, self.kinds, owner=self.name, record=self.record)
+            undone = plan.steps != () and self._undo_killed_run(journal, ctx)
+            if undone or journal.recorded != plan.based_on:
+                # The machine changed since it was observed: a killed run was undone, or another run came in between.
+                plan = self.plan(ctx.desired, self.observe(ctx))
+            if plan.steps:
+                journal.begin(plan.policy, again=self.keys_to_record_again(plan, ctx.desired))
+                self._do(plan, journal, ctx)
+            self._close(journal, ctx)
+        return plan
+
+    def read_value(self, kind: str, target: str, ctx: Context[Any]) -> Value:
+        return as_json(self._kind(kind).read(ctx, target))
+
+    def change(self, step: Step, ctx: Context[Any], *, after: Value, before: Value) -> None:
+        """Bring the target of a step from one value to another."""
+        if after == before:
+            return
+        kind = self._kind(step.kind)
+        if after == ABSENT:
+            kind.remove(ctx, step.target, before)
+        else:
+            kind.write(ctx, step.target, after, before)
+
+    def plan_steps(self, resources: Sequence[Resource], state: JS) -> Plan:
+        """The way from the state to these resources."""
+        processes = [name for name, kind in self.kinds.items() if getattr(kind, "is_process", False)]
+        return plan_resources(resources, state, policy=self.policy, processes=processes)
+
+    def journal(self, ctx: Context[J]) -> Journal:
+        return Journal(journal_path(ctx.desired.state_dir), host=ctx.host, kinds=self.kinds)
+
+    def _kind(self, kind: str) -> Kind:
+        handler = self.kinds.get(kind)
+        if handler is None:
+            raise Bug(f"{self.name} has no kind {kind!r}", id="core-kind")
+        return handler
+
+    def _left_open(self, ctx: Context[J]) -> bool:
+        """Whether a run was killed after its last step, or before its first, or while it cleaned up. Called with an empty plan."""
+        journal, host, state_dir = self.journal(ctx), ctx.host, ctx.desired.state_dir
+        if journal.recorded:
+            return journal.open
+        if {os.path.basename(journal.path), "lock"} & set(host.listdir(state_dir)):
+            return True
+        return is_only_marked(host, state_dir)
+
+    def _close(self, journal: Journal, ctx: Context[J]) -> None:
+        """The run is over. With nothing recorded, neither journal nor lock nor an empty directory stays."""
+        host, state_dir = ctx.host, ctx.desired.state_dir
+        if journal.recorded:
+            if journal.open:
+                journal.end()
+            return
+        journal.forget_file()
+        mark = read_mark(host, state_dir)
+        if mark is not None and mark.made and list_content(host, state_dir) == ["lock"]:
+            host.remove_tree(state_dir)
+            return
+        host.remove(_lock_path(state_dir))
+        if is_only_marked(host, state_dir):
+            release(host, state_dir)
+
+    def _do(self, plan: JP, journal: Journal, ctx: Context[J]) -> None:
+        begun: list[Step] = []
+        try:
+            for step in plan.steps:
+                if step.group:
+                    ctx.progress.started(step.group, f"{step.verb} {step.title}")
+                begun.append(step)
+                journal.doing(step)
+                self.change(step, ctx, after=step.after, before=step.before)
+                journal.done(step)
+        except (Exception, KeyboardInterrupt) as error:
+            failed = begun[-1]
+            where = f"in step {len(begun)} of {len(plan.steps)}, {failed.verb} {failed.title}"
+            fate = "what was done stays; run it again to go on"
+            if plan.policy is Policy.UNDO:
+                left = self._undo(tuple(begun), journal, ctx)
+                fate = f"undone: {len(begun) - len(left)} of {len(begun)} steps; left: {'; '.join(left) or 'nothing'}"
+                if not left:
+                    with suppress(HostError):  # on a full disk the next run closes it
+                        self._close(journal, ctx)
+            ctx.progress.failed(failed.group or failed.title, where)
+            if isinstance(error, KeyboardInterrupt):
+                raise HostError(f"interrupted {where}; {fate}", id="core-interrupted") from error
+            if isinstance(error, BallastError):
+                error.text = f"{error.text}\n  step:  {where}; {fate}"
+            raise
+
+    def _undo_killed_run(self, journal: Journal, ctx: Context[J]) -> bool:
+        """Undo what a killed run with the policy UNDO began. Whether there was anything of the kind."""
+        run = journal.unfinished
+        if run.policy is not Policy.UNDO or not run.steps:
+            return False
+        left = self._undo(run.steps, journal, ctx)
+        if left:
+            raise HostError(
+                f"an earlier run was killed and {len(left)} of its steps cannot be undone",
+                id="core-undo",
+                found="\n".join(left),
+                remedy="remove the cause that each reason names, then run the same command again",
+                page="docs/errors.md",
+            )
+        journal.end()
+        return True
+
+    def _undo(self, steps: tuple[Step, ...], journal: Journal, ctx: Context[J]) -> list[str]:
+        """Undo the steps, newest first, as far as they can be undone; returns those that are left, the first with the reason.
+
+        It ends with the first that cannot: those before it may be what it stands on, as a bridge is for what it carries.
+        The last may be done in part: it is undone from what is there.
+        """
+        for number, step in reversed(list(enumerate(steps))):
+            try:
+                self.change(step, ctx, after=step.before, before=self.read_value(step.kind, step.target, ctx))
+            except Exception as error:
+                reason = error.text if isinstance(error, BallastError) else repr(error)
+                return [f"{step.title}: {reason}", *(older.title for older in reversed(steps[:number]))]
+            with suppress(HostError):  # on a full disk: the next run undoes it again, which then does nothing
+                journal.undone(step)
+            ctx.progress.undone(step.group or step.title, step.title)
+        return []
+
+
+class ResourceEngine(JournalEngine[J, State, Plan], Generic[J]):
+    """A feature that is a list of resources. It implements `wanted`, and as a rule `report`."""
+
+    def wanted(self, ctx: Context[J]) -> list[Resource]:
+        """What should be, in the order of making; empty for `state: absent`. It may look at the machine."""
+        raise NotImplementedError
+
+    def observe(self, ctx: Context[J]) -> State:
+        recorded, resources = self.read_recorded(ctx), self.wanted(ctx)
+        return State(recorded, self.values(ctx, recorded, resources), tuple(resources))
+
+    def plan(self, desired: J, state: State) -> Plan:
+        refuse_others(state.wanted, {record.key for record in state.recorded}, state.values, self.kinds)
+        return self.plan_steps(state.wanted, state)
+
+
+@contextmanager
+def hold_lock(name: str, ctx: Context[Desired], *, record: str = "") -> Iterator[None]:
+    """The lock of a feature's state directory, which is made when absent and refused when it is not the feature's.
+
+    Waits for another run here as long as it is at work: two labs begun at once build their programs once.
+    """
+    host, state_dir = ctx.host, ctx.desired.state_dir
+    subject, waited = f"{name} in {state_dir}", False
+    with ExitStack() as held:
+
+        def probe() -> Union[Ready[None], Pending]:
+            nonlocal waited
+            try:
+                claim(host, state_dir, owner=name, record=record)
+            except HostError as error:
+                if error.id != "core-eexist":  # another run has made it in this moment
+                    raise
+                return Pending("another run begins here")
+            try:
+                held.enter_context(host.lock(_lock_path(state_dir)))
+            except HostError as error:
+                if error.id != "core-locked":
+                    raise
+                waited = True
+                return Pending(f"another run is at work here, {error.found}")
+            return Ready(None)
+
+        wait(host, ctx.progress, subject, probe, deadline_seconds=_LOCK_SECONDS, interval=0.5)
+        if waited:
+            ctx.progress.done(subject, "the other run has ended")
+        yield
+
+
+def _lock_path(state_dir: str) -> str:
+    return os.path.join(state_dir, "lock")

@@ -1,0 +1,124 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Progress of an engine, as events. Engines emit; what a person sees is decided by a renderer elsewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import Optional, Protocol
+
+from ..host.directories import make_directory
+from ..host.local_files import host_error
+from ..host.safe_path import open_own
+from ..text.json_text import parse_json
+from ..text.redaction import redact_message
+
+STARTED = "started"
+WAITING = "waiting"
+DONE = "done"
+FAILED = "failed"
+UNDONE = "undone"
+
+_TEXTS = ("kind", "feature", "subject", "text")
+_NUMBERS = ("seconds", "at")
+
+
+@dataclass(frozen=True)
+class Event:
+    kind: str  # one of the constants above
+    feature: str  # the engine's name: "instance"
+    subject: str  # what it is about: "node n1"
+    text: str  # "waiting for condition Ready: container runtime network not ready"
+    seconds: float  # since the engine started
+    at: float  # seconds of Unix time
+
+
+def parse_event(text: bytes) -> Optional[Event]:
+    """None where it is no event; a file of progress is not worth a failure."""
+    try:
+        row = parse_json(text)
+    except ValueError:
+        return None
+    if not isinstance(row, Mapping) or set(row) != {*_TEXTS, *_NUMBERS}:
+        return None
+    if not all(isinstance(row[name], str) for name in _TEXTS):
+        return None
+    if not all(isinstance(row[name], (int, float)) for name in _NUMBERS):
+        return None
+    return Event(**row)
+
+
+class EventStream:
+    """Events out of a file that grows, whatever parts of it come at a time."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def take(self, data: bytes) -> list[Event]:
+        *whole, self._rest = (self._rest + data).split(b"\n")
+        return [event for event in map(parse_event, whole) if event is not None]
+
+
+class Sink(Protocol):
+    def emit(self, event: Event) -> None: ...
+
+
+class NullSink:
+    def emit(self, event: Event) -> None:
+        """For callers that nobody watches."""
+
+
+class FileSink:
+    """Appends JSON lines to a file, one write a line, so that several engines may share it."""
+
+    def __init__(self, path: str) -> None:
+        try:
+            make_directory(os.path.dirname(path), None)
+            self._descriptor = open_own(path, os.O_WRONLY | os.O_APPEND, 0o644)
+        except OSError as error:
+            raise host_error("write", path, error) from error
+
+    def emit(self, event: Event) -> None:
+        with suppress(OSError):  # a full disk must not stop the work through what merely tells of it
+            os.write(self._descriptor, json.dumps(asdict(event), sort_keys=True).encode() + b"\n")
+
+
+class Progress:
+    """A sink with the engine's name and its start, so that engines say only what is new. Threads may share it."""
+
+    def __init__(self, sink: Sink, *, feature: str) -> None:
+        self._sink = sink
+        self._feature = feature
+        self._start = time.monotonic()
+        self._lock = threading.Lock()
+
+    def started(self, subject: str, text: str = "") -> None:
+        self._emit(STARTED, subject, text)
+
+    def waiting(self, subject: str, text: str) -> None:
+        self._emit(WAITING, subject, text)
+
+    def done(self, subject: str, text: str = "") -> None:
+        self._emit(DONE, subject, text)
+
+    def failed(self, subject: str, text: str) -> None:
+        self._emit(FAILED, subject, text)
+
+    def undone(self, subject: str, text: str = "") -> None:
+        self._emit(UNDONE, subject, text)
+
+    def _emit(self, kind: str, subject: str, text: str) -> None:
+        subject, text = redact_message(subject), redact_message(text)
+        with self._lock:
+            seconds = round(time.monotonic() - self._start, 3)
+            self._sink.emit(
+                Event(kind=kind, feature=self._feature, subject=subject, text=text, seconds=seconds, at=time.time())
+            )

@@ -1,0 +1,35 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A feature as the run loop takes it: its options, what they ask for, and the engine that brings it about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from ..host.host import Host
+from .engine import BaseEngine
+
+D = TypeVar("D")
+Params = Mapping[str, Any]
+Parse = Callable[[Params, Host], D]
+
+
+@dataclass(frozen=True)
+class Feature(Generic[D]):
+    name: str
+    spec: Mapping[str, Mapping[str, Any]]
+    desired: Parse[D]  # raises Problems with every input error
+    engine: BaseEngine[D, Any, Any]
+    required_if: Sequence[tuple[str, object, Sequence[str]]] = ()
+    # Without root, most of a machine cannot be seen: a process of another user looks as one that is not there. Then nothing
+    # is concluded. False: what it reads and writes is its user's, or an API server's; the kernel refuses the rest.
+    needs_root: bool = True
+
+
+def from_options(parse: Callable[[Params], D]) -> Parse[D]:
+    """For what follows from the options alone, wherever it is run."""
+    return lambda params, _host: parse(params)

@@ -1,0 +1,249 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Kinds of resource that every feature uses: directories, files, links, kernel settings."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any, Optional, Protocol, Union
+
+from ..host.host import Host
+from ..text.errors import Bug, HostError
+from ..text.json_text import parse_json
+from .context import Context
+from .ownership import adopt_directory, make_marked_directory, remove_marked_directory, require_private
+from .plan import ABSENT, Resource, Value
+
+_LOCK_SECONDS = 10
+
+
+class Kind(Protocol):
+    """How one kind of resource is read and made. `write` gets the value from before, so that it does only what it must.
+
+    A program may be killed in the middle of `write` or `remove`. So `read` answers ABSENT only when nothing of the
+    resource is there, and for a part of it some value that nobody asks for; `write` and `remove` finish the job from
+    any part; and what `read` goes by is made last and removed last.
+
+    A kind whose resources are processes has `is_process = True`, and values `{"running": bool, ...}`.
+    """
+
+    def read(self, ctx: Context[Any], target: str) -> Value: ...
+
+    def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None: ...
+
+    def remove(self, ctx: Context[Any], target: str, before: Value) -> None: ...
+
+
+def fields(value: Value) -> Mapping[str, Value]:
+    """The value as the mapping that its kind promises."""
+    if not isinstance(value, Mapping):
+        raise Bug(f"expected a mapping, not {value!r}", id="core-value")
+    return value
+
+
+class DirectoryKind:
+    """`{mode}`: ours with all that lies in it, since we made it, which its mark says; it is removed with its content."""
+
+    def read(self, ctx: Context[Any], target: str) -> Value:
+        stat = ctx.host.stat(target)
+        if stat is None:
+            return ABSENT
+        if stat.kind != "directory":
+            raise _other_kind_error(target, expected="directory", actual=stat.kind)
+        return {"mode": stat.mode}
+
+    def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
+        mode = int(str(fields(after)["mode"]))
+        if before == ABSENT:
+            make_marked_directory(ctx.host, target, mode=mode)
+        else:
+            ctx.host.make_directory(target, mode=mode)
+
+    def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
+        remove_marked_directory(ctx.host, target)
+
+    def adopt(self, host: Host, target: str) -> None:
+        adopt_directory(host, target)
+
+
+class FileKind:
+    """`{content, mode}`."""
+
+    def read(self, ctx: Context[Any], target: str) -> Value:
+        stat = ctx.host.stat(target)
+        if stat is None:
+            return ABSENT
+        if stat.kind != "file":
+            raise _other_kind_error(target, expected="file", actual=stat.kind)
+        data = ctx.host.read(target) or b""
+        return {"content": data.decode(errors="surrogateescape"), "mode": stat.mode}
+
+    def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
+        value = fields(after)
+        content = str(value["content"]).encode(errors="surrogateescape")
+        ctx.host.write(target, content, mode=int(str(value["mode"])))
+
+    def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
+        ctx.host.remove(target)
+
+
+class SymlinkKind:
+    """`{to}`."""
+
+    def read(self, ctx: Context[Any], target: str) -> Value:
+        stat = ctx.host.stat(target)
+        if stat is None:
+            return ABSENT
+        if stat.kind != "symlink":
+            raise _other_kind_error(target, expected="symlink", actual=stat.kind)
+        return {"to": ctx.host.readlink(target)}
+
+    def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
+        ctx.host.symlink(target, str(fields(after)["to"]))
+
+    def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
+        ctx.host.remove(target)
+
+
+def _other_kind_error(path: str, *, expected: str, actual: str) -> HostError:
+    return HostError(
+        f"{path} should be a {expected}",
+        id=f"core-not-a-{expected}",
+        found=f"a {actual}",
+        remedy="move it away, then run the same command again",
+        page="docs/errors.md",
+    )
+
+
+class SysctlMinimumKind:
+    """A host-wide setting that several labs may need raised: `NAME HOLDER`, value `{at_least}`.
+
+    The holders of a setting are listed in /run/ballast/sysctl, which, like the setting itself, does not survive a
+    restart. The last holder that leaves puts the original back, unless somebody else has set it since.
+    """
+
+    directory = "/run/ballast/sysctl"
+    _lock_path = f"{directory}/lock"
+
+    def read(self, ctx: Context[Any], target: str) -> Value:
+        name, holder = target.split(" ", 1)
+        held = self._entry(ctx.host, name)["holders"].get(holder)
+        return ABSENT if held is None else {"at_least": min(held, self._current(ctx.host, name))}
+
+    def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
+        name, holder = target.split(" ", 1)
+        minimum = int(str(fields(after)["at_least"]))
+        current = self._current(ctx.host, name)
+        with self._lock(ctx.host):
+            entry = self._entry(ctx.host, name)
+            entry["holders"][holder] = minimum
+            if current < minimum:
+                # Written before it is raised: a kill in between leaves an original that still holds.
+                entry["original"] = current if current != entry["raised_to"] else entry["original"]
+                entry["raised_to"] = minimum
+            ctx.host.write(self._path(name), json.dumps(entry).encode())
+            if current < minimum:
+                ctx.host.write_kernel_file(sysctl_path(name), f"{minimum}\n")
+
+    def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
+        name, holder = target.split(" ", 1)
+        with self._lock(ctx.host):
+            entry = self._entry(ctx.host, name)
+            entry["holders"].pop(holder, None)
+            if entry["holders"]:
+                ctx.host.write(self._path(name), json.dumps(entry).encode())
+                return
+            if entry["raised_to"] is not None and self._current(ctx.host, name) == entry["raised_to"]:
+                ctx.host.write_kernel_file(sysctl_path(name), f"{entry['original']}\n")
+            last = self._path(name)
+            for parent in (self.directory, os.path.dirname(self.directory)):
+                if {os.path.join(parent, other) for other in ctx.host.listdir(parent)} <= {last, self._lock_path}:
+                    last = parent
+            if last == self._path(name):
+                ctx.host.remove(last)
+            else:
+                ctx.host.remove_tree(last)
+
+    @contextmanager
+    def _lock(self, host: Host) -> Iterator[None]:
+        """Two labs may come up at once; each holds the entries for some milliseconds only."""
+        deadline = host.monotonic() + _LOCK_SECONDS
+        with ExitStack() as held:
+            while True:
+                if host.stat(self.directory) is None:
+                    host.make_directory(self.directory)
+                try:
+                    held.enter_context(host.lock(self._lock_path))
+                    break
+                except HostError as error:  # core-enoent: the last holder has just removed the directory
+                    if error.id not in ("core-locked", "core-enoent") or host.monotonic() > deadline:
+                        raise
+                host.sleep(0.02)
+            yield
+
+    def _entry(self, host: Host, name: str) -> dict[str, Any]:
+        """`original`: the value before it was raised to `raised_to`; `holders`: the minimum each asked for."""
+        require_private(host, self._path(name))
+        data = host.read(self._path(name))
+        entry: dict[str, Any] = parse_json(data) if data else {"original": None, "raised_to": None, "holders": {}}
+        return entry
+
+    def _current(self, host: Host, name: str) -> int:
+        data = host.read(sysctl_path(name))
+        if data is None:
+            raise HostError(
+                f"this kernel has no setting {name}",
+                id="core-no-sysctl",
+                remedy="use a kernel with the feature it belongs to",
+                page="docs/errors.md",
+            )
+        return int(data)
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.directory, f"{name}.json")
+
+
+def sysctl_path(name: str) -> str:
+    return "/proc/sys/" + name.replace(".", "/")
+
+
+def digest(*parts: Union[str, bytes]) -> str:
+    """A short digest of contents, for "restart when one of these changes"."""
+    total = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        total.update(len(data).to_bytes(8, "big") + data)
+    return total.hexdigest()[:16]
+
+
+BASE_KINDS: dict[str, Kind] = {
+    "directory": DirectoryKind(),
+    "file": FileKind(),
+    "symlink": SymlinkKind(),
+    "sysctl-minimum": SysctlMinimumKind(),
+}
+
+
+def directory(path: str, *, mode: int = 0o755, group: str = "") -> Resource:
+    return Resource(kind="directory", target=path, value={"mode": mode}, title=f"directory {path}", group=group)
+
+
+def file(path: str, content: str, *, mode: int = 0o644, group: str = "", title: Optional[str] = None) -> Resource:
+    value: Value = {"content": content, "mode": mode}
+    return Resource(kind="file", target=path, value=value, title=title or f"file {path}", group=group)
+
+
+def sysctl_minimum(name: str, minimum: int, *, holder: str) -> Resource:
+    return Resource(
+        kind="sysctl-minimum",
+        target=f"{name} {holder}",
+        value={"at_least": minimum},
+        title=f"setting {name} at least {minimum}",
+        group="host settings",
+    )

@@ -1,0 +1,110 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Labs and control planes that have a name: their names are from one list of this host, and begin what they make on it.
+
+registration            what holds a name for a directory
+read_registration       the directory of a name
+list_registered_names   all of them, running or stopped
+list_leftovers          what is still there of one that was removed
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Collection, Iterator
+from typing import Optional
+
+from ..host.cgroup_paths import cgroup_hierarchies, slice_unit
+from ..host.host import Host
+from ..host.names import MARK, join_name, link_name, run_directory
+from ..host.processes import OWN_UIDS, is_of, is_of_root, list_processes, read_command
+from ..text.errors import HostError, shorten
+from ..text.json_text import parse_json
+from .kinds import file
+from .ownership import require_private
+from .plan import Resource
+from .shared_directory import shared_directory
+
+REGISTRY = "/var/lib/ballast/labs"
+_SUFFIX = ".json"
+_SECONDS = 30  # for a command that only asks this machine's kernel
+_PARTS = ("nodes", "plane", "vms")  # directories of the parts that have processes
+
+
+def registration(name: str, directory: str, *, group: str, title: str) -> list[Resource]:
+    """`directory` is that of the lab or plane, which holds the list's own directory too."""
+    # The key says lab, also of a plane: labs had the list first.
+    entry = json.dumps({"lab_dir": directory}) + "\n"
+    return [
+        shared_directory(REGISTRY, holder=directory, group=group),
+        file(_path(name), entry, title=title, group=group),
+    ]
+
+
+def read_registration(host: Host, name: str) -> Optional[str]:
+    """The directory of the one of this name; None when none of this host has it. HostError where that cannot be read."""
+    path = _path(name)
+    require_private(host, path)
+    data = host.read(path)
+    if data is None:
+        return None
+    try:
+        return str(parse_json(data)["lab_dir"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise HostError(
+            f"{path} does not say which directory the name {name} stands for",
+            id="core-registry",
+            found=str(error),
+            remedy='write {"lab_dir": "DIRECTORY"} into it, or remove it when nothing of that name is left',
+            page="docs/errors.md",
+        ) from error
+
+
+def list_registered_names(host: Host) -> list[str]:
+    require_private(host, REGISTRY)
+    return [name[: -len(_SUFFIX)] for name in host.listdir(REGISTRY) if name.endswith(_SUFFIX)]
+
+
+def list_leftovers(host: Host, *, name: str, directory: str, nodes: Collection[str] = ()) -> Iterator[str]:
+    """What is still there of one that was removed. `nodes` are the names of a lab's nodes."""
+    mark = join_name(name)
+    # The mark of the lab `lab-2` begins with the one of the lab `lab`.
+    others = tuple(f"{join_name(other)}-" for other in list_registered_names(host) if other.startswith(f"{name}-"))
+
+    def is_ours(thing: str) -> bool:
+        return f"{thing}-".startswith(f"{mark}-") and not f"{thing}-".startswith(others)
+
+    links = parse_json(host.run(["ip", "-j", "link", "show"], timeout=_SECONDS).stdout or "[]")
+    short = {link_name(name), *(link_name(name, node) for node in nodes)}
+    yield from (f"link {row['ifname']}" for row in links if row["ifname"] in short or is_ours(row["ifname"]))
+    yield from (f"namespace {netns}" for netns in host.listdir("/run/netns") if is_ours(netns))
+    mounts = [line.split()[1] for line in (host.read("/proc/self/mounts") or b"").decode().splitlines()]
+    places = (f"{directory}/", f"{run_directory(name)}/")
+    yield from (f"mount {path}" for path in mounts if f"{path}/".startswith(places))
+    names = host.listdir(directory)  # an empty one was there before the lab
+    if names:
+        yield f"directory {directory} ({' '.join(shorten(repr(entry)) for entry in names)})"
+    if host.stat(run_directory(name)):
+        yield f"directory {run_directory(name)}"
+    cgroup = "-".join([MARK, name.replace("-", "_")])
+    for root in cgroup_hierarchies(host):
+        # Under systemd a slice lies in the slices that its name begins with.
+        for place in (root, os.path.join(root, slice_unit(MARK), slice_unit(cgroup))):
+            yield from (f"cgroup {place}/{group}" for group in host.listdir(place) if group.startswith(f"{cgroup}-"))
+    yield from _processes(host, tuple(os.path.join(directory, part, "") for part in _PARTS))
+
+
+def _processes(host: Host, places: tuple[str, ...]) -> Iterator[str]:
+    """Root's and those of our own users, as all are that a lab starts, with a path below `places` among their arguments, as a whole or after `=` or `:`."""
+    for process in list_processes(host):
+        words = read_command(host, process.id) if is_of_root(process) or is_of(process, OWN_UIDS) else []
+        if any(part.startswith(places) for word in words for part in re.split("[=:]", word)):
+            yield f"process {process.pid} ({words[0]})"
+
+
+def _path(name: str) -> str:
+    return f"{REGISTRY}/{name}{_SUFFIX}"

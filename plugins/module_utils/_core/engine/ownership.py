@@ -1,0 +1,342 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Is this object ours? A name never decides: a mark in the object does, and the journal of the feature that made it.
+
+A directory carries its mark in the file `.ballast`: the owner (a feature), the path that the directory was made as, and
+whether we made it or found it empty. A copy of a marked directory has another path, so it is not ours.
+
+    claim(host, path, owner=)      make the directory, or take an empty one, with the mark; refuse any other
+    require_ours(host, path, ...)  refuse what `claim` would refuse, and change nothing
+    adopt(host, path, owner=)      mark what an earlier version made, by its journal
+    remove_marked_directory(...)   with its content, only with the mark
+    release(host, path)            remove the mark, and the directory where we made it and nothing else is left in it
+    refuse_others(...)             of what must not be there before us: links, namespaces, tables, cgroups, services
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Optional, Protocol, runtime_checkable
+
+from ..host.host import Host, Stat
+from ..host.names import MARK, MARKER
+from ..host.safe_path import owners
+from ..text.errors import HostError, shorten
+from ..text.json_text import NotJson, parse_json
+from .plan import ABSENT, Recorded, Resource, Value
+
+_MARK_BYTES = 4096  # a mark has about a hundred
+_OTHERS_WRITE = 0o022
+_JOURNAL, _PROGRESS = "ledger.jsonl", "events.jsonl"
+_NOTES = {_PROGRESS, "outcome.json", "lock"}  # what may be left of an earlier version that had nothing more to undo
+_BOOKS = (_PROGRESS, "lock", _JOURNAL)  # of a state directory; in the order of removing, so that the last one proves it
+_EVENT = {"kind", "feature", "subject", "text", "seconds", "at"}
+_UNITS = "/etc/systemd/system/"
+_SHOWN = 5  # names of a list that a message repeats
+DIRECTORY = "directory"  # owner of a directory that a journal lists, in contrast to the one that holds the journal
+
+ABSENT_PLACE, EMPTY, OURS, OF_JOURNAL = "absent", "empty", "ours", "of a journal"
+
+
+@dataclass(frozen=True)
+class Mark:
+    owner: str
+    path: str
+    made: bool = True
+
+    def as_bytes(self) -> bytes:
+        return json.dumps(asdict(self), sort_keys=True).encode() + b"\n"
+
+
+@runtime_checkable
+class Exclusive(Protocol):
+    """A kind whose resources only the feature that recorded them may change or remove."""
+
+    exclusive: bool
+
+
+@runtime_checkable
+class Adopting(Protocol):
+    """A kind that marks what it makes, and can mark what an earlier version made without a mark."""
+
+    def adopt(self, host: Host, target: str) -> None: ...
+
+
+@runtime_checkable
+class Claiming(Protocol):
+    """An engine that keeps a journal in a directory of its own."""
+
+    def claim(self, ctx: Any) -> None: ...
+
+
+# Directories
+
+
+def list_content(host: Host, path: str) -> list[str]:
+    """What lies in a directory besides our mark."""
+    return [name for name in host.listdir(path) if name != MARKER]
+
+
+def read_mark(host: Host, path: str) -> Optional[Mark]:
+    """The mark of a directory; None where it has none. HostError where the mark is not ours."""
+    place = os.path.join(path, MARKER)
+    stat = host.stat(place)
+    if stat is None:
+        return None
+    reason = _reason_to_distrust(stat, "file")
+    if not reason and stat.size > _MARK_BYTES:
+        reason = f"it has {stat.size} bytes"
+    try:
+        row = {} if reason else parse_json(host.read(place) or b"")
+        if not reason:
+            return Mark(owner=str(row["owner"]), path=str(row["path"]), made=row["made"] is True)
+    except (NotJson, KeyError, TypeError):
+        reason = "it cannot be read"
+    raise not_ours_error(path, f"{place}: {reason}")
+
+
+def require_ours(host: Host, path: str, *, owner: str, record: str = "") -> str:
+    """What a directory is for `owner`: absent, empty, ours, or of a journal that an earlier version left without a mark.
+    HostError `core-not-ours` for every other. `record` is a file that such a journal has to name."""
+    require_private(host, os.path.dirname(path))
+    stat = _behind_link(host, path)
+    if stat is None:
+        return ABSENT_PLACE
+    reason = _reason_to_distrust(stat, "directory")
+    if reason:
+        raise not_ours_error(path, reason)
+    mark = read_mark(host, path)
+    if mark is not None:
+        if mark.owner != owner or os.path.normpath(mark.path) != os.path.normpath(path):
+            raise not_ours_error(path, f"it is marked as {mark.path} of {mark.owner}")
+        return OURS
+    names = host.listdir(path)
+    if not names:
+        return EMPTY
+    if _has_journal(host, path, record):
+        return OF_JOURNAL
+    raise not_ours_error(path, f"no mark of {owner}, and {_list_names(names)}")
+
+
+def claim(host: Host, path: str, *, owner: str, mode: int = 0o755, record: str = "") -> None:
+    """Make `path` ours, or find that it is. What an earlier version left is claimed by `adopt`."""
+    state = require_ours(host, path, owner=owner, record=record)
+    if state == ABSENT_PLACE:
+        host.make_owned_directory(path, Mark(owner, path).as_bytes(), mode=mode)
+    elif state == EMPTY:
+        set_mark(host, path, owner=owner, made=False)
+
+
+def set_mark(host: Host, path: str, *, owner: str = DIRECTORY, made: bool = True, as_path: str = "") -> None:
+    """Mark a directory that is known to be ours. `as_path` is where it is to be, when that is elsewhere."""
+    host.write(os.path.join(path, MARKER), Mark(owner, as_path or path, made).as_bytes(), mode=0o600)
+
+
+def adopt(
+    host: Host, path: str, recorded: Sequence[Recorded], kinds: Mapping[str, object], *, owner: str, record: str = ""
+) -> None:
+    """Mark what an earlier version made: each object of its journal that can hold a mark, and last the directory itself."""
+    if require_ours(host, path, owner=owner, record=record) != OF_JOURNAL:
+        return
+    for resource in recorded:
+        kind = kinds.get(resource.kind)
+        if resource.original == ABSENT and isinstance(kind, Adopting):
+            kind.adopt(host, resource.target)
+    link = host.readlink(path)
+    set_mark(host, path, owner=owner, made=link is None)
+
+
+def adopt_directory(host: Host, path: str) -> None:
+    """One that the journal of an earlier version lists."""
+    stat = host.stat(path)
+    if stat is not None and not _reason_to_distrust(stat, "directory") and read_mark(host, path) is None:
+        set_mark(host, path)
+
+
+def make_marked_directory(host: Host, path: str, *, mode: int, owner: str = DIRECTORY) -> None:
+    """Make a directory that is absent. HostError where something is there by now."""
+    host.make_owned_directory(path, Mark(owner, path).as_bytes(), mode=mode)
+
+
+def remove_marked_directory(host: Host, path: str) -> None:
+    """With its content. One that is not empty needs our mark, in it or in a directory above that goes with its content, too:
+    programs that own what is in it may have removed the mark, as the kubelet does in its directory of logs. Absent is well."""
+    stat = host.stat(path)
+    if stat is None:
+        return
+    if stat.kind == "directory" and not host.listdir(path):
+        host.remove_directory(path)
+        return
+    if not _is_below_marked(host, path) and require_ours(host, path, owner=DIRECTORY) == OF_JOURNAL:
+        # Another feature's state directory, which nobody asked to be adopted here.
+        raise not_ours_error(path, f"no mark of a {DIRECTORY}, and {_list_names(host.listdir(path))}")
+    host.remove_tree(path)
+
+
+def _is_below_marked(host: Host, path: str) -> bool:
+    above = os.path.dirname(path)
+    while above != os.path.dirname(above):
+        if is_ours(host, above):
+            return True
+        above = os.path.dirname(above)
+    return False
+
+
+def release(host: Host, path: str) -> None:
+    """Called when nothing of ours is left in it. Others' files stay."""
+    mark = read_mark(host, path)
+    if mark is None:
+        return
+    if mark.made and not list_content(host, path):
+        host.remove_tree(path)
+    else:
+        host.remove(os.path.join(path, MARKER))
+
+
+def is_only_marked(host: Host, path: str) -> bool:
+    """Whether nothing but our mark is in a directory."""
+    return host.listdir(path) == [MARKER]
+
+
+def is_ours(host: Host, path: str, *, owner: str = DIRECTORY) -> bool:
+    """Whether a directory is there and has the mark."""
+    try:
+        return require_ours(host, path, owner=owner) == OURS
+    except HostError:
+        return False
+
+
+def discard(host: Host, path: str, *, owner: str, caches: Collection[str] = ()) -> None:
+    """Remove a state directory of `owner` with its journal, whatever that still says: what it lists is gone. What is not ours
+    is left as it is. `caches` are directories in it that programs made where `owner` had them."""
+    try:
+        state = require_ours(host, path, owner=owner)
+    except HostError:
+        return
+    if state not in (OURS, OF_JOURNAL):
+        return
+    for name in caches:
+        entry = host.stat(os.path.join(path, name))
+        if entry is not None and entry.kind == "directory":
+            host.remove_tree(os.path.join(path, name))
+    for name in _BOOKS:
+        entry = host.stat(os.path.join(path, name))
+        if entry is not None and entry.kind == "file":
+            host.remove(os.path.join(path, name))
+    release(host, path)
+    if state == OF_JOURNAL and not host.listdir(path):
+        host.remove_directory(path)
+
+
+def require_private(host: Host, path: str) -> None:
+    """HostError where one of the directories of `path`, from the one named `ballast` on, is there and others may write it:
+    what lies in it then says nothing about us."""
+    parts = path.split("/")
+    if MARK not in parts:
+        return
+    for number in range(parts.index(MARK) + 1, len(parts) + 1):
+        place = "/".join(parts[:number])
+        stat = _behind_link(host, place)
+        if stat is None:
+            return
+        reason = "" if stat.kind == "file" and number == len(parts) else _reason_to_distrust(stat, "directory")
+        if reason or not has_trusted_owner(stat):
+            raise not_ours_error(place, reason or f"it belongs to user {stat.uid}, mode {stat.mode:04o}")
+
+
+# Objects that must not be there before us
+
+
+def refuse_others(
+    resources: Sequence[Resource],
+    recorded: Collection[tuple[str, str]],
+    values: Mapping[tuple[str, str], Value],
+    kinds: Mapping[str, object],
+) -> None:
+    """HostError where something that only we may make exists and our journals do not list it."""
+    for resource in resources:
+        kind = kinds.get(resource.kind)
+        # Nobody's unit is put aside for ours, and started again later.
+        is_unit = resource.kind in ("file", "symlink") and resource.target.startswith(_UNITS)
+        is_exclusive = is_unit or (isinstance(kind, Exclusive) and kind.exclusive)
+        if is_exclusive and resource.key not in recorded and values[resource.key] != ABSENT:
+            value = shorten(json.dumps(values[resource.key], sort_keys=True))
+            raise taken_error(resource.title, f"it is there, and no journal of ours lists it: {value}")
+
+
+def taken_error(what: str, reason: str) -> HostError:
+    return HostError(
+        f"{what} belongs to another program",
+        id="core-taken",
+        found=reason,
+        remedy="choose another name, or remove it yourself when nothing needs it",
+        page="docs/errors.md",
+    )
+
+
+def not_ours_error(path: str, reason: str) -> HostError:
+    return HostError(
+        f"{path} is not ours to use or to remove",
+        id="core-not-ours",
+        found=reason,
+        remedy="name a directory that is empty or does not exist yet; to remove something, name the directory it was made in",
+        page="docs/errors.md",
+    )
+
+
+# Inside
+
+
+def has_trusted_owner(stat: Stat) -> bool:
+    """Root, or who runs this, and nobody else may write it."""
+    return stat.uid in owners() and not stat.mode & _OTHERS_WRITE
+
+
+def _behind_link(host: Host, path: str) -> Optional[Stat]:
+    """What a path leads to. A link of somebody else's is answered itself, since it may lead elsewhere the next moment."""
+    stat = host.stat(path)
+    if stat is not None and stat.kind == "symlink" and stat.uid in owners():
+        return host.stat(os.path.join(path, os.curdir)) or stat
+    return stat
+
+
+def _reason_to_distrust(stat: Stat, kind: str) -> str:
+    """Why an entry is not taken for ours; empty when nothing speaks against it."""
+    if stat.kind != kind:
+        return f"a {stat.kind}, not a {kind}"
+    if stat.uid not in owners():
+        return f"it belongs to user {stat.uid}"
+    return f"others may write it: mode {stat.mode:04o}" if stat.mode & _OTHERS_WRITE else ""
+
+
+def _has_journal(host: Host, path: str, record: str) -> bool:
+    """Whether an earlier version left its journal here, or nothing but its notes of progress after it had forgotten that."""
+    data = _own_file(host, os.path.join(path, _JOURNAL))
+    if data is not None:
+        return _is_row(data, {"op"}) and (not record or json.dumps(os.path.join(path, record)).encode() in data)
+    data = _own_file(host, os.path.join(path, _PROGRESS))
+    return data is not None and _is_row(data, _EVENT) and set(host.listdir(path)) <= _NOTES
+
+
+def _own_file(host: Host, path: str) -> Optional[bytes]:
+    stat = host.stat(path)
+    return host.read(path) if stat is not None and not _reason_to_distrust(stat, "file") else None
+
+
+def _is_row(data: bytes, keys: Collection[str]) -> bool:
+    """Whether its first line is a JSON object with these keys."""
+    try:
+        first = parse_json(data[: data.find(b"\n") + 1])
+    except NotJson:
+        return False
+    return isinstance(first, dict) and set(keys) <= first.keys()
+
+
+def _list_names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"in it: {shorten(', '.join(repr(name) for name in names[:_SHOWN]))}{more}"

@@ -1,0 +1,159 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Resources, steps and plans: what should be, what is, and the way from one to the other, all as data."""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, Union
+
+from ..text.errors import Bug
+
+# JSON data. A value says everything about a resource that matters; readings that flap (counters, ages) stay out.
+Value = Union[None, bool, int, str, Sequence["Value"], Mapping[str, "Value"]]
+# "Not there" is a value like any other, so that an undo can make it true again.
+ABSENT: Value = None
+
+
+def as_json(value: Value) -> Value:
+    """The value as JSON gives it back (tuples are lists), so that it compares equal with what a journal kept."""
+    json_value: Value = json.loads(json.dumps(value))
+    return json_value
+
+
+class Policy(enum.Enum):
+    """What becomes of finished steps when one fails."""
+
+    KEEP = "keep"  # building a lab: the evidence stays, and the next run goes on from there
+    UNDO = "undo"  # changing a node: newest first, back to what was
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One thing that should be on the machine. `kind` is a key of the engine's table, never renamed once released."""
+
+    kind: str
+    target: str  # identifies it within its kind: a path, a link's name
+    value: Value
+    title: str  # as the operator reads it: "veth ballast-lab-n1"
+    group: str = ""  # progress is reported per group: "node n1"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", as_json(self.value))
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return (self.kind, self.target)
+
+
+@dataclass(frozen=True)
+class Step:
+    kind: str
+    title: str
+    target: str
+    after: Value  # what doing it makes true
+    before: Value  # what undoing it makes true again, as observed
+    group: str = ""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return (self.kind, self.target)
+
+    @property
+    def verb(self) -> str:
+        if self.after == ABSENT:
+            return "remove"
+        return "make" if self.before == ABSENT else "change"
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A resource that an earlier run made, in the order of making, with what was there before it."""
+
+    kind: str
+    target: str
+    title: str
+    original: Value
+    group: str = ""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return (self.kind, self.target)
+
+
+@dataclass(frozen=True)
+class Plan:
+    steps: tuple[Step, ...]
+    policy: Policy
+    based_on: tuple[Recorded, ...] = ()  # the journal as it was observed
+
+
+class AnyPlan(Protocol):
+    """What every engine's plan has, whatever else it holds."""
+
+    @property
+    def steps(self) -> Sequence[object]:
+        """What will be done; empty when nothing is to do."""
+
+
+@dataclass(frozen=True)
+class State:
+    """What is there: the journal of earlier runs, and the value of every resource recorded or wanted; and what should be."""
+
+    recorded: tuple[Recorded, ...]
+    values: Mapping[tuple[str, str], Value]
+    wanted: tuple[Resource, ...]
+
+
+def plan_resources(
+    resources: Sequence[Resource], state: State, *, policy: Policy, processes: Collection[str] = ()
+) -> Plan:
+    """First remove what was recorded and is no longer wanted, newest first; then end the processes that should no longer
+    run, in reverse order, as each rests on those before it; then make or change, in order.
+
+    `processes` are the kinds whose values have `running: bool`. The plan is empty when everything already holds. What was
+    there before the first run is put back, not removed (`Recorded.original`).
+    """
+    keys = {resource.key for resource in resources}
+    if len(keys) != len(resources):
+        counts = Counter(" ".join(resource.key) for resource in resources)
+        twice = sorted(key for key, count in counts.items() if count > 1)
+        raise Bug("two resources have one kind and target", id="core-resource-twice", found=", ".join(twice))
+    steps = [
+        Step(
+            kind=old.kind,
+            title=old.title,
+            target=old.target,
+            after=old.original,
+            before=state.values[old.key],
+            group=old.group,
+        )
+        for old in reversed(state.recorded)
+        if old.key not in keys
+    ]
+    changes = [
+        Step(
+            kind=resource.kind,
+            title=resource.title,
+            target=resource.target,
+            after=resource.value,
+            before=state.values[resource.key],
+            group=resource.group,
+        )
+        for resource in resources
+        if state.values[resource.key] != resource.value
+    ]
+    ends = [step for step in changes if step.kind in processes and _runs(step.before) and not _runs(step.after)]
+    steps += reversed(ends)
+    steps += [step for step in changes if step not in ends]
+    return Plan(steps=tuple(steps), policy=policy, based_on=state.recorded)
+
+
+def _runs(value: Value) -> bool:
+    return isinstance(value, Mapping) and value.get("running") is True

@@ -1,0 +1,81 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Waiting: for an observed condition, with a deadline, ending at once when it can no longer come true."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar, Union
+
+from ..host.host import Host
+from ..text.errors import PeerError
+from .events import Progress
+
+T = TypeVar("T")
+
+_TELL_EVERY = 2.0  # seconds between two tellings of one unchanged reason
+
+
+@dataclass(frozen=True)
+class Ready(Generic[T]):
+    value: T
+
+
+@dataclass(frozen=True)
+class Pending:
+    reason: str  # what was observed, not what is wished for: "container runtime network not ready"
+
+
+@dataclass(frozen=True)
+class Impossible:
+    reason: str  # why it can no longer happen: "service kubelet ended with status 1"
+
+
+Probe = Callable[[], Union[Ready[T], Pending, Impossible]]
+
+
+def wait(
+    host: Host,
+    progress: Progress,
+    subject: str,
+    probe: Probe[T],
+    *,
+    deadline_seconds: float,
+    interval: float = 0.1,
+) -> T:
+    """The value of the first Ready. PeerError when it is Impossible or the deadline passes, with the last reason."""
+    start = host.monotonic()
+    last_reason, told_at = "", start - _TELL_EVERY
+    while True:
+        answer = probe()
+        if isinstance(answer, Ready):
+            return answer.value
+        elapsed = host.monotonic() - start
+        if isinstance(answer, Impossible):
+            raise PeerError(f"{subject}: {answer.reason}", id="core-wait-impossible", page="docs/errors.md")
+        if elapsed > deadline_seconds:
+            raise PeerError(
+                f"{subject}: not within {deadline_seconds:.0f} seconds",
+                id="core-wait-deadline",
+                found=answer.reason,
+                remedy="see its log; on a slow machine run the same command again, it goes on from here",
+                page="docs/errors.md",
+            )
+        if answer.reason != last_reason or host.monotonic() - told_at >= _TELL_EVERY:
+            last_reason, told_at = answer.reason, host.monotonic()
+            progress.waiting(subject, answer.reason)
+        host.sleep(interval)
+
+
+def wait_until(host: Host, condition: Callable[[], T], *, seconds: float, interval: float = 0.1) -> T:
+    """The first true value of `condition`, or its last value when `seconds` have passed. It tells nobody and raises nothing:
+    for a short wait whose end its caller judges."""
+    deadline = host.monotonic() + seconds
+    while True:
+        value = condition()
+        if value or host.monotonic() >= deadline:
+            return value
+        host.sleep(interval)

@@ -1,0 +1,139 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What `LocalHost` is made of where the standard library leaves a gap, and the errors of a machine."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import shlex
+from collections.abc import Sequence
+
+from ..text.errors import HostError, last_lines
+from .safe_path import open_own
+
+HOLDER_BYTES = 32
+
+
+def lock_file(path: str) -> int:
+    """A descriptor of `path` that holds its lock. What is in the file stays.
+
+    Who removes a lock file holds it while doing so. A process that had opened it before then locks a file without a name,
+    and must begin again, or two would hold "the" lock.
+    """
+    while True:
+        try:
+            descriptor = open_own(path, os.O_RDWR, 0o600)
+        except OSError as error:
+            raise host_error("lock", path, error) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(descriptor), os.lstat(path)):
+                return descriptor
+        except BlockingIOError as error:
+            holder = os.pread(descriptor, HOLDER_BYTES, 0).decode(errors="replace")
+            os.close(descriptor)
+            raise locked_error(path, holder) from error
+        except FileNotFoundError:
+            pass
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def mark_lock(path: str, descriptor: int) -> None:
+    """Write our id into a lock file, which holds an id or nothing. Another file of the same name is not emptied."""
+    content = os.pread(descriptor, HOLDER_BYTES + 1, 0)
+    if len(content) > HOLDER_BYTES or (content.strip() and not content.strip().isdigit()):
+        raise not_a_lock_error(path)
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+
+
+def write_all_or_nothing(descriptor: int, data: bytes) -> None:
+    """A full disk takes a part of a write and refuses the rest: the part is then cut off again."""
+    before = os.fstat(descriptor).st_size
+    left = memoryview(data)
+    try:
+        while left:
+            left = left[os.write(descriptor, left) :]
+    except OSError:
+        os.ftruncate(descriptor, before)
+        raise
+
+
+def mounts_in(path: str) -> list[str]:
+    """Mount points at `path` and below it, as this process sees them, sorted."""
+    real = os.path.realpath(path)
+    with open("/proc/self/mountinfo", "rb") as file:
+        rows = [line.split(b" ") for line in file]
+    # proc(5): blank, tab, newline and backslash are written in octal.
+    points = [
+        re.sub(rb"\\([0-7]{3})", lambda match: bytes([int(match[1], 8)]), row[4]).decode(errors="surrogateescape")
+        for row in rows
+    ]
+    return sorted(point for point in set(points) if point == real or point.startswith(real.rstrip("/") + "/"))
+
+
+def mounted_error(path: str, mounts: Sequence[str]) -> HostError:
+    return HostError(
+        f"cannot remove {path}: it has mounts inside, and what is mounted there would be deleted with it",
+        id="core-mounted",
+        found=last_lines("\n".join(mounts)),
+        remedy=f"see what uses them, unmount them (umount {shlex.quote(mounts[-1])}), then run the same command again",
+        page="docs/errors.md",
+    )
+
+
+def not_a_lock_error(path: str) -> HostError:
+    return HostError(
+        f"cannot lock {path}: it is no lock file",
+        id="core-not-a-lock",
+        found="a file with other content than the id of a process",
+        remedy="see what it is, and move it away; then run the same command again",
+        page="docs/errors.md",
+    )
+
+
+def locked_error(path: str, holder: str) -> HostError:
+    return HostError(
+        f"another run is at work here: {path} is locked",
+        id="core-locked",
+        found=f"process {holder.strip() or 'unknown'}",
+        remedy="wait until it has ended, then run the same command again",
+        page="docs/errors.md",
+    )
+
+
+def host_error(verb: str, path: str, error: OSError) -> HostError:
+    reason = error.strerror or str(error)
+    if error.errno in (errno.EACCES, errno.EPERM) and os.geteuid() != 0:
+        return not_root_error(f"cannot {verb} {path}", found=reason)
+    remedies = {
+        errno.ENOSPC: "free space on that filesystem, then run the same command again",
+        errno.EACCES: "even root may not: see what confines this run (a container, a security module, the server of a network filesystem)",
+        errno.EPERM: "even root may not: see what confines this run (a container, a security module, an immutable file)",
+        errno.EROFS: "the filesystem is mounted read-only; choose another directory",
+    }
+    return HostError(
+        f"cannot {verb} {path}",
+        id=f"core-{errno.errorcode.get(error.errno or 0, 'os').lower()}",
+        found=reason,
+        remedy=remedies.get(error.errno or 0, "see docs/errors.md"),
+        page="docs/errors.md",
+    )
+
+
+def not_root_error(text: str, *, found: str = "") -> HostError:
+    return HostError(
+        text,
+        id="core-not-root",
+        found=found or f"it runs as user {os.geteuid()}",
+        remedy="run it as root: `become: true` in the play, or `--become` on the command line",
+        page="docs/errors.md",
+    )

@@ -1,0 +1,252 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What `LocalHost` knows of processes.
+
+Each is read through one open directory of /proc, which goes on to stand for that process when its pid is given to another
+one: what is read there afterwards is an error, never something of the other process.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple, Optional
+
+from ..text.errors import HostError
+from .host import Process, ProcessId
+from .local_files import host_error
+from .rooted import open_below, path_below
+
+_STATUS_BYTES = 64 * 2**10  # of a file of /proc that the kernel writes
+_WORDS_BYTES = 2 * 2**20  # of a command or an environment, which the process writes
+_GONE = (errno.ENOENT, errno.ESRCH)
+
+
+class StatFields(NamedTuple):
+    state: str  # R, S, D, Z, X, ...
+    parent: int
+    session: int
+    started: int
+
+
+def stat_fields(line: bytes) -> StatFields:
+    """Of proc_pid_stat(5). The command's name, in parentheses, may hold anything, a parenthesis too."""
+    words = line.rpartition(b")")[2].split()
+    return StatFields(words[0].decode(), int(words[1]), int(words[3]), int(words[19]))
+
+
+def process(pid: int) -> Optional[Process]:
+    with _directory(pid) as directory:
+        if directory is None:
+            return None
+        try:
+            stat = stat_fields(_content(directory, "stat", _STATUS_BYTES))
+            status = _content(directory, "status", _STATUS_BYTES).splitlines()
+            uids = next(line.split()[1:] for line in status if line.startswith(b"Uid:"))
+            cgroup = _content(directory, "cgroup", _STATUS_BYTES).decode(errors="surrogateescape")
+            return Process(
+                id=ProcessId(pid, stat.started),
+                parent=stat.parent,
+                uids=tuple(int(uid) for uid in uids),
+                exe=_link(directory, "exe") or "",
+                # cgroups(7): hierarchy, controllers, path. A name may hold a colon.
+                cgroups=tuple(line.split(":", 2)[2] for line in cgroup.splitlines() if line.count(":") >= 2),
+                own_users=_is_own(directory, "ns/user"),
+                own_network=_is_own(directory, "ns/net"),
+                own_pids=_is_own(directory, "ns/pid"),
+                own_root=_has_own_root(directory),
+            )
+        except (OSError, IndexError, StopIteration) as error:
+            if isinstance(error, OSError) and error.errno not in _GONE:
+                raise host_error("read", f"/proc/{pid}", error) from error
+            return None  # it has ended meanwhile
+
+
+def read(identity: ProcessId, name: str) -> Optional[bytes]:
+    with _directory(identity.pid) as directory:
+        if directory is None or not _is(directory, identity):
+            return None
+        try:
+            return _content(directory, name, _WORDS_BYTES)
+        except OSError as error:
+            if error.errno in _GONE:
+                return None
+            raise host_error("read", f"/proc/{identity.pid}/{name}", error) from error
+
+
+def read_below(identity: ProcessId, path: str, *, limit: int) -> Optional[bytes]:
+    with _root(identity) as root:
+        if root is None:
+            return None
+        try:
+            with open_below(root, path) as (file, problem):
+                if problem:
+                    raise not_plain_error(identity, path, problem)
+                data = _read_all(file, limit + 1)
+        except OSError as error:
+            if error.errno in (*_GONE, errno.ENOTDIR):
+                return None
+            raise host_error("read", f"{path} below the root of process {identity.pid}", error) from error
+    if len(data) > limit:
+        raise not_plain_error(identity, path, f"it has more than {limit} bytes")
+    return data
+
+
+def resolve_below(identity: ProcessId, path: str) -> Optional[str]:
+    with _root(identity) as root:
+        if root is None:
+            return None
+        try:
+            return path_below(root, path)
+        except OSError as error:
+            if error.errno in (*_GONE, errno.ENOTDIR, errno.ELOOP):
+                return None
+            raise host_error("examine", f"{path} below the root of process {identity.pid}", error) from error
+
+
+@contextmanager
+def open_program(identity: ProcessId) -> Iterator[Optional[str]]:
+    """A path to the file that the process was started from, for as long as the context lasts; None where it is gone."""
+    descriptor = None
+    with _directory(identity.pid) as directory:
+        if directory is not None and _is(directory, identity):
+            try:
+                descriptor = os.open("exe", os.O_PATH | os.O_CLOEXEC, dir_fd=directory)
+            except OSError as error:
+                if error.errno not in _GONE:
+                    raise host_error("open", f"/proc/{identity.pid}/exe", error) from error
+    try:
+        # By our own pid: the child that becomes the program has the descriptor no longer.
+        yield None if descriptor is None else f"/proc/{os.getpid()}/fd/{descriptor}"
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def send_signal(identity: ProcessId, number: int) -> bool:
+    try:
+        # Held before we look whose it is: from here on it stands for one process, whatever becomes of the pid.
+        handle = os.pidfd_open(identity.pid)
+    except OSError as error:
+        if error.errno == errno.ESRCH:
+            return False
+        if error.errno in (errno.ENOSYS, errno.EPERM):  # before Linux 5.3, or a sandbox that does not know it
+            return _signal_by_number(identity, number)
+        raise host_error("signal", f"process {identity.pid}", error) from error
+    try:
+        with _directory(identity.pid) as directory:
+            if directory is None or not _is(directory, identity):
+                return False
+        signal.pidfd_send_signal(handle, number)
+    except ProcessLookupError:
+        return False
+    except OSError as error:
+        raise host_error("signal", f"process {identity.pid}", error) from error
+    finally:
+        os.close(handle)
+    return True
+
+
+def _signal_by_number(identity: ProcessId, number: int) -> bool:
+    with _directory(identity.pid) as directory:
+        if directory is None or not _is(directory, identity):
+            return False
+        try:
+            os.kill(identity.pid, number)
+        except ProcessLookupError:
+            return False
+        except OSError as error:
+            raise host_error("signal", f"process {identity.pid}", error) from error
+    return True
+
+
+@contextmanager
+def _directory(pid: int) -> Iterator[Optional[int]]:
+    """Of a process in /proc; None where there is none."""
+    try:
+        descriptor = os.open(f"/proc/{pid}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno not in _GONE:
+            raise host_error("open", f"/proc/{pid}", error) from error
+        yield None
+        return
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _root(identity: ProcessId) -> Iterator[Optional[int]]:
+    """The root directory that a process has; None where it is gone."""
+    descriptor = None
+    with _directory(identity.pid) as directory:
+        if directory is not None and _is(directory, identity):
+            try:
+                descriptor = os.open("root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
+            except OSError as error:
+                if error.errno not in _GONE:
+                    raise host_error("open", f"/proc/{identity.pid}/root", error) from error
+    try:
+        yield descriptor
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _is(directory: int, identity: ProcessId) -> bool:
+    try:
+        return stat_fields(_content(directory, "stat", _STATUS_BYTES)).started == identity.started
+    except (OSError, IndexError):
+        return False
+
+
+def _is_own(directory: int, name: str) -> bool:
+    """Whether a namespace of it is ours. A kernel without such namespaces has one for all."""
+    own = _link(None, f"/proc/self/{name}")
+    return own is None or _link(directory, name) == own
+
+
+def _has_own_root(directory: int) -> bool:
+    try:
+        return os.path.samestat(os.stat("root", dir_fd=directory), os.stat("/"))
+    except OSError:  # as for _link
+        return False
+
+
+def _link(directory: Optional[int], name: str) -> Optional[str]:
+    try:
+        return os.readlink(name, dir_fd=directory)
+    except OSError:  # a thread of the kernel has no program, and who may not look at a process sees none of its links
+        return None
+
+
+def _content(directory: int, name: str, limit: int) -> bytes:
+    descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)
+    try:
+        return _read_all(descriptor, limit)
+    finally:
+        os.close(descriptor)
+
+
+def _read_all(descriptor: int, limit: int) -> bytes:
+    parts, left = [], limit
+    while left and (part := os.read(descriptor, min(left, 2**16))):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
+
+
+def not_plain_error(identity: ProcessId, path: str, reason: str) -> HostError:
+    return HostError(
+        f"{path}, as process {identity.pid} sees it, is not read",
+        id="core-below-root",
+        found=reason,
+        remedy="have a plain file of the usual size there, then run the same command again",
+        page="docs/errors.md",
+    )

@@ -1,0 +1,261 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Paths that nobody else can point elsewhere while we write, make or remove something there.
+
+A path is followed from / one component at a time, each through a descriptor of the directory before it. So what is checked is
+what is used, whatever happens to the names meanwhile. The rules, for each directory on the way:
+
+    it belongs to root or to this user                         (where this process is root)
+    nobody else may write in it                                (a group may, where this process is not root)
+    or it is sticky, and what we use in it is root's or ours   (/tmp)
+
+A symbolic link in such a directory is as good as the directory, and is followed. Root's rule has one more user: the one that
+called sudo, who has become root already. Directories of the kernel (/proc, /sys) hold what the kernel put there.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Optional
+
+from ..text.errors import HostError
+
+_DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_LINKS_MAX = 40  # as the kernel
+_OF_KERNEL = ("/proc", "/sys")
+_OF_PROCESS = re.compile(r"/proc/(\d+|self|thread-self)(/|$)")  # its links lead to other places than their text says
+# Distributions let a group of their own write there: that of Ubuntu's log daemon, and Debian's `staff`, whose members may replace
+# what root runs by design. What we use there has to be root's or ours, as in a sticky directory.
+OF_GROUPS = ("/usr/local", "/usr/local/bin", "/usr/local/lib", "/var/log")
+
+
+@dataclass(frozen=True)
+class Place:
+    """`name` in the directory that `descriptor` refers to, whose real path is `directory`."""
+
+    descriptor: int
+    name: str
+    directory: str
+
+    def lstat(self) -> Optional[os.stat_result]:
+        """What is there, a link itself and not where it leads; None where nothing is."""
+        try:
+            return os.stat(self.name, dir_fd=self.descriptor, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+
+    @property
+    def path(self) -> str:
+        return os.path.join(self.directory, self.name)
+
+
+@contextmanager
+def place_of(path: str, *, follow: bool = False, make: bool = False) -> Iterator[Place]:
+    """Where `path` is, or would be. `follow`: where it is a link, the place where that leads. `make`: directories above it that
+    are absent are made. OSError as the kernel has it; HostError where others could point the path elsewhere."""
+    parts, links = _parts(path if path.startswith("/") else os.path.join(os.getcwd(), path)), 0
+    at, where = os.open("/", _DIRECTORY), "/"
+    try:
+        while True:
+            place = Place(at, parts[0], where)
+            shared = check_directory(path, os.fstat(at), where)
+            status = place.lstat()
+            if status is not None:
+                _check_entry(path, place, status, shared=shared)
+            last = len(parts) == 1
+            if status is not None and stat.S_ISLNK(status.st_mode) and (follow or not last):
+                links += 1
+                if links > _LINKS_MAX or _OF_PROCESS.match(place.path):
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+                to = os.readlink(place.name, dir_fd=at)
+                parts = [*_parts(to), *parts[1:]]
+                if to.startswith("/"):
+                    at, where = _instead(at, os.open("/", _DIRECTORY)), "/"
+                continue
+            if last:
+                yield place
+                return
+            if status is None and make:
+                _make(place)
+            entered = os.open(place.name, _DIRECTORY, dir_fd=at)
+            if shared:
+                _check_entry(path, place, os.fstat(entered), shared=True)
+            at, where, parts = _instead(at, entered), os.path.normpath(place.path), parts[1:]
+    finally:
+        os.close(at)
+
+
+def open_own(path: str, flags: int, mode: int) -> int:
+    """A descriptor of the file `path`, which is made, by us alone, where it is absent. HostError where it is no file, belongs
+    to another user, or has other names too, through which others may read or write it."""
+    with place_of(path) as place:
+        while True:
+            status = place.lstat()
+            if status is not None:
+                _check_file(path, status)
+            try:
+                descriptor = os.open(
+                    place.name,
+                    flags | _OWN | (os.O_CREAT | os.O_EXCL if status is None else 0),
+                    mode,
+                    dir_fd=place.descriptor,
+                )
+            except (FileExistsError, FileNotFoundError):  # it came or went since we looked
+                continue
+            try:
+                _check_file(path, os.fstat(descriptor))
+            except BaseException:
+                os.close(descriptor)
+                raise
+            return descriptor
+
+
+def check_trusted(path: str) -> None:
+    """HostError where another user could have written what is in the file `path`. OSError as the kernel has it."""
+    with place_of(path, follow=True) as place:
+        status = place.lstat()
+        if status is not None and status.st_uid not in owners():
+            raise owner_error(path, place.path, status.st_uid)
+        if status is not None and _others_may_write(status):
+            raise file_open_error(path, place.path)
+
+
+def _check_file(path: str, status: os.stat_result) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not stat.S_ISREG(status.st_mode):
+        raise not_a_file_error(path, kind_of(status.st_mode))
+    if status.st_uid not in owners():
+        raise owner_error(path, path, status.st_uid)
+    if status.st_nlink > 1:
+        raise hard_link_error(path, status.st_nlink)
+
+
+def check_directory(path: str, status: os.stat_result, where: str) -> bool:
+    """Whether it is shared: others may make entries in it, and not touch ours."""
+    if _is_kernels(where):
+        return False
+    mode = status.st_mode
+    if os.geteuid() == 0 and status.st_uid not in owners():
+        raise owner_error(path, where, status.st_uid)
+    writable = _others_may_write(status)
+    if writable and not mode & stat.S_ISVTX and (where not in OF_GROUPS or mode & stat.S_IWOTH):
+        raise open_error(path, where)
+    return writable
+
+
+def _others_may_write(status: os.stat_result) -> bool:
+    """A group may, where this process is not root."""
+    group = os.geteuid() == 0 and status.st_mode & stat.S_IWGRP and status.st_gid not in _groups()
+    return bool(status.st_mode & stat.S_IWOTH or group)
+
+
+def _check_entry(path: str, place: Place, status: os.stat_result, *, shared: bool) -> None:
+    if shared and status.st_uid not in owners():
+        raise owner_error(path, place.path, status.st_uid)
+
+
+def _make(place: Place) -> None:
+    try:
+        os.mkdir(place.name, 0o755, dir_fd=place.descriptor)
+    except FileExistsError:  # by another run, or by somebody else: it is checked as any that was there
+        return
+
+
+def _instead(old: int, new: int) -> int:
+    os.close(old)
+    return new
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part not in ("", ".")] or ["."]
+
+
+def _is_kernels(where: str) -> bool:
+    return any(where == root or where.startswith(f"{root}/") for root in _OF_KERNEL)
+
+
+def owners() -> set[int]:
+    """Users whose files are root's own."""
+    return {0, os.geteuid(), *_of_sudo("SUDO_UID")}
+
+
+def _groups() -> set[int]:
+    return {0, *_of_sudo("SUDO_GID")}
+
+
+def _of_sudo(name: str) -> set[int]:
+    """sudo sets it. Who sets it for us without sudo is this user, or root."""
+    text = os.environ.get(name, "")
+    return {int(text)} if os.geteuid() == 0 and text.isdecimal() else set()
+
+
+def kind_of(mode: int) -> str:
+    return _KINDS.get(stat.S_IFMT(mode), "other")
+
+
+def open_error(path: str, directory: str) -> HostError:
+    return HostError(
+        f"{path} is not safe to use: other users may write in {directory}",
+        id="core-place-open",
+        found=f"{directory} can be written by others, who could put something else there at any time",
+        remedy=f"choose a directory that only root may write in, or take their right away: chmod go-w {directory}",
+        page="docs/errors.md",
+    )
+
+
+def file_open_error(path: str, file: str) -> HostError:
+    return HostError(
+        f"{path} is not safe to use: other users may write in it",
+        id="core-place-open",
+        found=f"{file} can be written by others, who decide what it says",
+        remedy=f"look at what it says, then take their right away: chmod go-w {file}",
+        page="docs/errors.md",
+    )
+
+
+def owner_error(path: str, component: str, uid: int) -> HostError:
+    return HostError(
+        f"{path} is not safe to use: {component} belongs to another user",
+        id="core-place-owner",
+        found=f"{component} belongs to user {uid}",
+        remedy=f"choose another path; or see what {component} is, and remove it or give it to root: chown root {component}",
+        page="docs/errors.md",
+    )
+
+
+def hard_link_error(path: str, names: int) -> HostError:
+    return HostError(
+        f"{path} is not safe to write: the file has other names too",
+        id="core-hard-link",
+        found=f"{names} names (hard links) of one file",
+        remedy=f"find them (find / -xdev -samefile {path}), and remove those that should not be there",
+        page="docs/errors.md",
+    )
+
+
+def not_a_file_error(path: str, kind: str) -> HostError:
+    return HostError(
+        f"{path} should be a file",
+        id="core-not-a-file",
+        found=f"a {kind}",
+        remedy="move it away, then run the same command again",
+        page="docs/errors.md",
+    )
+
+
+_OWN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe in its place must not make us wait
+_KINDS = {
+    stat.S_IFREG: "file",
+    stat.S_IFDIR: "directory",
+    stat.S_IFLNK: "symlink",
+    stat.S_IFSOCK: "socket",
+}

@@ -1,0 +1,142 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Objects of the API, listed once and watched from then on, in a thread for each resource.
+
+A watch that the server closes goes on from the last version. After an error everything is listed again, at once where the
+version was too old, else after a pause that grows. Meanwhile the objects stay as they were.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, Optional, TypeVar
+
+from ..text.errors import BallastError
+from ..text.json_text import mapping_in
+
+if TYPE_CHECKING:
+    from .client import Api
+
+_FIRST_SECONDS, _LONGEST_SECONDS = 0.25, 8.0
+
+
+@dataclass(frozen=True)
+class Resource:
+    name: str
+    path: str
+    params: Mapping[str, str] = field(default_factory=dict)  # of its list and its watch
+
+
+R = TypeVar("R", bound=Resource)
+
+
+def backoff(attempt: int) -> float:
+    """Seconds to wait after the attempt of this number, counted from 0: doubled each time, and spread."""
+    longest = min(_LONGEST_SECONDS, _FIRST_SECONDS * 2.0 ** min(attempt, 16))
+    return random.uniform(longest / 2, longest)
+
+
+class Informer(Generic[R]):
+    """A subclass keeps the objects, under `_lock`: its methods `_list`, `_take` and `_ring` are called in the threads."""
+
+    def __init__(
+        self, connect: Callable[[], Api], resources: Sequence[R], *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`connect` is called for each list and each watch: credentials may end."""
+        self._connect = connect
+        self._resources = resources
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self.calls: Counter[str] = Counter()
+        self._versions: dict[str, str] = {}  # by resource: from where its watch goes on; none of what has to be listed
+        self._lost: dict[str, tuple[float, BallastError]] = {}  # by resource: since when, and why
+
+    def load(self) -> None:
+        """List all of it; what is known then is at least as new as the call. PeerError where that cannot be."""
+        for resource in self._resources:
+            self._load(self._connect(), resource)
+
+    def start(self) -> None:
+        """Watch from there on, in threads."""
+        for resource in self._resources:
+            threading.Thread(target=self._follow, args=(resource,), name=f"watch {resource.name}", daemon=True).start()
+
+    def end(self) -> None:
+        """The threads end with their next event at the latest."""
+        self._ended.set()
+
+    def count(self, call: str) -> None:
+        with self._lock:
+            self.calls[call] += 1
+
+    @property
+    def lost(self) -> Optional[tuple[float, BallastError]]:
+        """Seconds since the watch of the API server was lost, and why; None while it is."""
+        with self._lock:
+            if not self._lost:
+                return None
+            since, error = min(self._lost.values(), key=lambda row: row[0])
+        return self._clock() - since, error
+
+    def _list(self, api: Api, resource: R) -> str:
+        """Take all objects of the resource. The version to watch from, "" for one that cannot be watched."""
+        raise NotImplementedError
+
+    def _take(self, resource: R, kind: str, item: Mapping[str, Any]) -> None:
+        """What an event of that kind says, ADDED, MODIFIED or DELETED. Called with the lock held."""
+        raise NotImplementedError
+
+    def _ring(self) -> None:
+        """A resource is lost, or followed again."""
+
+    def _load(self, api: Api, resource: R) -> None:
+        version = self._list(api, resource)
+        with self._lock:
+            self._versions[resource.name] = version
+            self._lost.pop(resource.name, None)
+        self._ring()
+
+    def _follow(self, resource: R) -> None:
+        failed = 0
+        while not self._ended.is_set():
+            try:
+                api = self._connect()
+                if resource.name not in self._versions:
+                    self._load(api, resource)
+                    failed = 0
+                if not self._versions[resource.name]:
+                    return
+                self._watch(api, resource)
+                self._ended.wait(backoff(0))  # of a server that closes at once, too
+            except BallastError as error:
+                with self._lock:
+                    self._versions.pop(resource.name, None)
+                    since, _before = self._lost.get(resource.name, (self._clock(), error))
+                    self._lost[resource.name] = (since, error)
+                self._ring()
+                if error.id != "core-api-gone" or failed:  # of too old a version there is nothing to wait for
+                    self._ended.wait(backoff(failed))
+                failed += 1
+
+    def _watch(self, api: Api, resource: R) -> None:
+        """Until the server closes, which it does every few minutes."""
+        self.count(f"WATCH {resource.name}")
+        params = {**resource.params, "resourceVersion": self._versions[resource.name]}
+        for event in api.watch(resource.path, params):
+            if self._ended.is_set():
+                return
+            item: Mapping[str, Any] = event["object"]
+            if event["type"] != "BOOKMARK":
+                with self._lock:
+                    self._take(resource, event["type"], item)
+            version = mapping_in(item, "metadata").get("resourceVersion")
+            if isinstance(version, str) and version:
+                self._versions[resource.name] = version

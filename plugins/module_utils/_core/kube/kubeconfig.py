@@ -1,0 +1,272 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A kubeconfig to what is needed to speak with its API server: one context of one file, or of several merged as kubectl does.
+
+`Kubeconfig.credentials` is for a client certificate or a token, with the standard library alone. `BY_LIBRARY` are the keys
+that need the Python package kubernetes (library.py). Passwords and impersonation are refused.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Optional, Union
+from urllib.parse import urlsplit
+
+from ..host.host import Host, ProcessId, Response, Stream
+from ..text.document import parse_document
+from ..text.errors import BallastError, Problems, UserError
+
+PAGE = "docs/errors.md"
+BY_LIBRARY = {
+    "cluster": ("insecure-skip-tls-verify", "proxy-url", "tls-server-name"),
+    "user": ("exec", "auth-provider"),
+}
+_REFUSED = {"cluster": (), "user": ("username", "password", "as", "as-uid", "as-groups", "as-user-extra")}
+_GROUPS = {"contexts": "context", "clusters": "cluster", "users": "user"}
+_PATHS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
+_TOKEN_BYTES = 64 * 2**10
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """`ca`, `cert` and `key` as `Host.request` takes them: a path, which is read for each request, so that a renewed
+    certificate counts, or the PEM itself. An `Access` of client.py."""
+
+    server: str  # https://HOST:PORT, without a slash at its end
+    ca: Union[str, bytes, None] = field(default=None, repr=False)
+    cert: Union[str, bytes, None] = field(default=None, repr=False)
+    key: Union[str, bytes, None] = field(default=None, repr=False)
+    token: str = field(default="", repr=False)
+    token_file: str = ""
+    token_of: Optional[ProcessId] = None  # whose root `token_file` lies below, where it is not on this machine's own
+    peer: Union[str, bytes, None] = None  # the certificate that the server has to have, in place of `ca`
+
+    def request(
+        self,
+        host: Host,
+        target: str,
+        *,
+        method: str,
+        body: Optional[bytes],
+        headers: Mapping[str, str],
+        timeout: float,
+    ) -> Response:
+        return host.request(
+            self.server + target,
+            method=method,
+            body=body,
+            headers={**headers, **self._authorization(host)},
+            ca=self.ca,
+            cert=self.cert,
+            key=self.key,
+            peer=self.peer,
+            timeout=timeout,
+        )
+
+    def stream(
+        self, host: Host, target: str, *, headers: Mapping[str, str], timeout: float
+    ) -> AbstractContextManager[Stream]:
+        return host.stream(
+            self.server + target,
+            headers={**headers, **self._authorization(host)},
+            ca=self.ca,
+            cert=self.cert,
+            key=self.key,
+            timeout=timeout,
+        )
+
+    def elsewhere(self, server: str) -> Optional[Credentials]:
+        if self.cert is None or self.token or self.token_file:
+            return None
+        return replace(self, server=server)
+
+    def bearer_token(self, host: Host) -> str:
+        """ "" where there is none. A file of it is read each time: the kubelet renews that of a ServiceAccount."""
+        if not self.token_file:
+            return self.token
+        if self.token_of is None:
+            data = host.read(self.token_file)
+        else:
+            data = host.read_below(self.token_of, self.token_file, limit=_TOKEN_BYTES)
+        text = (data or b"").decode(errors="replace").strip()
+        if not text or not text.isascii() or not text.isprintable():
+            raise kubeconfig_error(self.token_file, "holds no token")
+        return text
+
+    def _authorization(self, host: Host) -> Mapping[str, str]:
+        token = self.bearer_token(host)
+        return {"Authorization": f"Bearer {token}"} if token else {}
+
+
+class Document(NamedTuple):
+    """A parsed kubeconfig, and the directory that the paths in it are relative to."""
+
+    base_dir: str
+    content: object
+
+
+def parse_credentials(text: str, *, base_dir: str, name: str, context: str = "") -> Credentials:
+    """`base_dir` is that of the file, to which its paths are relative; `name` what messages call it. UserError or
+    Problems, with everything that is wrong."""
+    return Kubeconfig([Document(base_dir, parse_document(text, name=name))], name=name, context=context).credentials()
+
+
+class Kubeconfig:
+    """One context: that of the name `context`, else the current one. Of several documents the first that has an entry wins."""
+
+    def __init__(self, documents: Iterable[Document], *, name: str, context: str = "") -> None:
+        self._name = name
+        self._problems: list[BallastError] = []
+        merged = _merge(documents)
+        selected = context or self._text(merged, "current-context", "kubeconfig")
+        chosen = self._entry_named(merged, "contexts", selected)
+        self._sections = {
+            "cluster": self._entry_named(merged, "clusters", self._text(chosen, "cluster", "context")),
+            "user": self._entry_named(merged, "users", self._text(chosen, "user", "context")),
+        }
+        self._server()
+        self._refuse(_REFUSED)
+
+    @property
+    def by_library(self) -> tuple[str, ...]:
+        """What it has that needs the library, as in "user.exec"."""
+        return self._present(BY_LIBRARY)
+
+    def sections(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Cluster and user, with absolute paths. UserError or Problems as `credentials`."""
+        Problems.raise_if(self._problems)
+        cluster, user = self._sections.values()
+        return {**cluster, "server": self._server()}, dict(user)
+
+    def credentials(self) -> Credentials:
+        cluster, user = self._sections.values()
+        credentials = Credentials(
+            server=self._server(),
+            ca=self._file_or_data(cluster, "certificate-authority"),
+            cert=self._file_or_data(user, "client-certificate"),
+            key=self._file_or_data(user, "client-key"),
+            token=self._token(user),
+            token_file=self._optional(user, "tokenFile"),
+        )
+        self._refuse(BY_LIBRARY)
+        if not self._problems and (credentials.cert is None) != (credentials.key is None):
+            self._fault("user", "has one of client-certificate and client-key, and not the other")
+        if not self._problems and credentials.cert is None and not credentials.token and not credentials.token_file:
+            self._fault("user", "has neither a client certificate nor a token")
+        Problems.raise_if(self._problems)
+        return credentials
+
+    def _entry_named(self, merged: Mapping[str, Any], group: str, name: str) -> Mapping[str, Any]:
+        for row in merged[group]:
+            if row.get("name") == name:
+                section: Mapping[str, Any] = row[_GROUPS[group]]
+                return section
+        if name:
+            self._fault(group, f"has no entry of the name {name}")
+        return {}
+
+    def _present(self, keys: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+        return tuple(
+            f"{section}.{key}" for section, values in self._sections.items() for key in keys[section] if values.get(key)
+        )
+
+    def _refuse(self, keys: Mapping[str, tuple[str, ...]]) -> None:
+        for path in self._present(keys):
+            self._fault(path, "is not supported here")
+
+    def _text(self, values: Mapping[str, Any], key: str, section: str) -> str:
+        text = values.get(key)
+        if isinstance(text, str) and text:
+            return text
+        if values or section == "kubeconfig":  # an absent section is reported already
+            self._fault(f"{section}.{key}", "is not given")
+        return ""
+
+    def _optional(self, values: Mapping[str, Any], key: str) -> str:
+        text = values.get(key)
+        if text is None or isinstance(text, str):
+            return text or ""
+        self._fault(key, "is not text")
+        return ""
+
+    def _server(self) -> str:
+        text = self._text(self._sections["cluster"], "server", "cluster")
+        try:
+            parts = urlsplit(text)
+            # A blank or a control sign would end the line of a request.
+            plain = text.isascii() and text.isprintable() and " " not in text and not parts.query and not parts.fragment
+            well = plain and parts.scheme == "https" and bool(parts.hostname) and parts.username is None
+            well = well and (parts.port is None or parts.port > 0)
+        except ValueError:
+            well = False
+        if text and not well:
+            self._fault("cluster.server", "is not an address as in https://192.0.2.1:6443")
+        return text.rstrip("/")
+
+    def _file_or_data(self, values: Mapping[str, Any], key: str) -> Union[str, bytes, None]:
+        """The data wins, as in client-go."""
+        data = self._optional(values, f"{key}-data")
+        if not data:
+            return self._optional(values, key) or None
+        try:
+            pem = base64.b64decode("".join(data.split()), validate=True)
+        except (binascii.Error, ValueError):
+            pem = b""
+        if pem.isascii() and b"-----BEGIN " in pem:
+            return pem
+        self._fault(f"{key}-data", "is not PEM in base64")
+        return None
+
+    def _token(self, user: Mapping[str, Any]) -> str:
+        token = self._optional(user, "token")
+        if token and not (token.isascii() and token.isprintable() and " " not in token):
+            self._fault("user.token", "is no token")
+            return ""
+        return token
+
+    def _fault(self, path: str, what: str) -> None:
+        error = kubeconfig_error(self._name, f"{path} {what}")
+        if error.text not in [problem.text for problem in self._problems]:
+            self._problems.append(error)
+
+
+def _merge(documents: Iterable[Document]) -> dict[str, Any]:
+    """Rows of all documents in their order, the paths in them made absolute; the first current context."""
+    merged: dict[str, Any] = {"current-context": "", **{group: [] for group in _GROUPS}}
+    for base_dir, content in documents:
+        whole = content if isinstance(content, Mapping) else {}
+        merged["current-context"] = merged["current-context"] or whole.get("current-context")
+        for group, key in _GROUPS.items():
+            rows = whole.get(group)
+            for row in rows if isinstance(rows, list) else []:
+                if isinstance(row, Mapping) and isinstance(row.get(key), Mapping):
+                    merged[group].append({"name": row.get("name"), key: _resolve_paths(row[key], base_dir)})
+    return merged
+
+
+def _resolve_paths(section: Mapping[str, Any], base_dir: str) -> dict[str, Any]:
+    located = {key: value for key, value in section.items() if value not in (None, "")}  # as Go reads them: not given
+    for key in _PATHS:
+        if isinstance(section.get(key), str) and section[key]:
+            located[key] = os.path.join(base_dir, section[key])
+    plugin = section.get("exec")
+    command = plugin.get("command") if isinstance(plugin, Mapping) else None
+    if isinstance(plugin, Mapping) and isinstance(command, str) and "/" in command:  # others are looked for in PATH
+        located["exec"] = {**plugin, "command": os.path.join(base_dir, command)}
+    return located
+
+
+def kubeconfig_error(name: str, what: str) -> BallastError:
+    return UserError(
+        f"{name}: {what}",
+        id="core-kubeconfig",
+        remedy="name a kubeconfig whose current context has a server, its authority, and a client certificate or a token",
+        page=PAGE,
+    )

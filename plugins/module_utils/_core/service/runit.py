@@ -1,0 +1,206 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Services under runit, and the `runsvdir` that supervises a directory of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from typing import Any, Optional
+
+from ..engine.context import Context
+from ..engine.kinds import fields
+from ..engine.plan import ABSENT, Value
+from ..engine.wait import wait_until
+from ..host.host import Host, Process, ProcessId
+from ..host.processes import is_run_by, is_runsvdir, list_processes
+from ..text.errors import HostError, Unavailable
+from ..text.json_text import parse_json
+from .service import STOP_SECONDS, Service, definition_path, incomplete, stop_seconds, write_definition
+from .service_text import run_script
+
+
+class Runit:
+    def read(self, host: Host, target: str) -> Value:
+        data = host.read(definition_path(target))
+        if data is None:
+            return incomplete(target) if host.stat(target) else ABSENT
+        service = Service.from_value(parse_json(data))
+        if host.read(os.path.join(target, "run")) != run_script(host, service).encode():
+            return incomplete(target)  # edited, or written by another version
+        return service.as_value(running=self._runs(host, target))
+
+    def write(self, host: Host, target: str, service: Service, *, running: bool, definition_known: bool) -> None:
+        supervised = supervisor_pid(host, os.path.dirname(target)) is not None
+        if not definition_known:
+            host.make_directory(target)
+            host.remove(definition_path(target))
+            host.write(os.path.join(target, "run"), run_script(host, service).encode(), mode=0o755)
+        if running:
+            host.remove(os.path.join(target, "down"))
+        else:
+            host.write(os.path.join(target, "down"), b"")
+        if supervised:
+            _wait_for(host, lambda: _is_supervised(host, target), service.name)
+            # Also before a start: what a full disk kept runsv from noting stays wrong until the process ends.
+            self.stop(host, target, seconds=service.stop_seconds)
+            if running:
+                host.run(["sv", "up", target], timeout=STOP_SECONDS)
+                _wait_for_state(host, target, "run")
+        write_definition(host, target, service)
+
+    def remove(self, host: Host, target: str) -> None:
+        if host.stat(target) is None:
+            return
+        seconds = stop_seconds(host, target)
+        host.remove(definition_path(target))
+        if host.stat(os.path.join(target, "supervise")):
+            # A runsvdir restarts a runsv that ended: with `down` it does not start the service.
+            host.write(os.path.join(target, "down"), b"")
+            host.run(["sv", "-w", str(seconds), "force-shutdown", target], timeout=2 * seconds, check=False)
+        host.remove_tree(target)
+
+    def process(self, host: Host, target: str) -> Optional[Process]:
+        return runit_process(host, target) if self._runs(host, target) else None
+
+    def is_to_run(self, host: Host, target: str) -> bool:
+        return host.stat(target) is not None and host.stat(os.path.join(target, "down")) is None
+
+    def reload(self, host: Host, target: str) -> None:
+        host.run(["sv", "hup", target], timeout=STOP_SECONDS)
+
+    def _runs(self, host: Host, target: str) -> bool:
+        return supervisor_pid(host, os.path.dirname(target)) is not None and _runit_state(host, target) == "run"
+
+    def stop(self, host: Host, target: str, *, seconds: int = STOP_SECONDS) -> None:
+        # force-stop: TERM, and KILL after the wait.
+        host.run(["sv", "-w", str(seconds), "force-stop", target], timeout=2 * seconds, check=False)
+        # One that ends again and again is down, and service up, while runsv waits before its next start: sv takes that for
+        # stopped, and would take the next "up" for asked already.
+        _wait_for(host, lambda: _is_to_be_down(host, target), os.path.basename(target))
+
+
+class SupervisorKind:
+    """Value: `{"running": true}`."""
+
+    def read(self, ctx: Context[Any], target: str) -> Value:
+        if ctx.host.is_systemd() or supervisor_pid(ctx.host, target):
+            return {"running": True}
+        left = _supervisor(ctx.host, target) or ctx.host.stat(_pid_path(target))
+        return {"running": False} if left else ABSENT
+
+    def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
+        if ctx.host.is_systemd():
+            return
+        if not fields(after)["running"]:  # what a removal asks for where a part was there before the first run
+            self.remove(ctx, target, before)
+            return
+        if ctx.host.which("runsvdir") is None:
+            raise Unavailable("runsvdir")
+        if ctx.host.stat(target) is None:
+            ctx.host.make_directory(target)
+        running = _supervisor(ctx.host, target)
+        if running is None:
+            _end_runsv(ctx.host, target)
+            # runsvdir waits while the directory was changed within the current second, to see all of one change.
+            ctx.host.run(["touch", "--date=-10 seconds", target], timeout=10)
+            running = ctx.host.spawn(["runsvdir", "-P", target], log=_log_path(target))
+        ctx.host.write(_pid_path(target), f"{running.pid}\n".encode())
+        for path in _service_directories(ctx.host, target):
+            if not ctx.host.stat(os.path.join(path, "down")):
+                _wait_for_state(ctx.host, path, "run")
+
+    def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
+        running = _supervisor(ctx.host, target)
+        if running is not None:
+            # runsvdir(8): on HUP it sends TERM to each runsv, which ends its service, and then ends itself.
+            ctx.host.signal(running, signal.SIGHUP)
+            _wait_for(ctx.host, lambda: not ctx.host.read_process(running, "cmdline"), f"supervisor of {target}")
+        _end_runsv(ctx.host, target)
+        ctx.host.remove(_log_path(target))
+        ctx.host.remove(_pid_path(target))
+
+
+def supervisor_pid(host: Host, sv_dir: str) -> Optional[int]:
+    """The pid of our runsvdir, if it lives, is root's, and serves `sv_dir`."""
+    recorded = (host.read(_pid_path(sv_dir)) or b"").strip()
+    process = host.process(int(recorded)) if recorded.isdigit() else None
+    return process.pid if process is not None and is_runsvdir(host, process, sv_dir) else None
+
+
+def runit_process(host: Host, directory: str) -> Optional[Process]:
+    """The service of any directory of runit, ours or not; None while it does not run."""
+    data = (host.read(os.path.join(directory, "supervise", "pid")) or b"").strip()
+    # What runsv wrote stays when it is killed, and the pid may be another process's by then.
+    process = host.process(int(data)) if data.isdigit() and _runit_state(host, directory) == "run" else None
+    return process if process is not None and is_run_by(host, process, directory) else None
+
+
+def stop_runit(host: Host, target: str) -> None:
+    """Any service of runit, ours or not, until it is down and stays so."""
+    Runit().stop(host, target)
+
+
+def _supervisor(host: Host, sv_dir: str) -> Optional[ProcessId]:
+    """The runsvdir of the directory, also one that a run started and was killed before it could record it."""
+    return next((process.id for process in list_processes(host) if is_runsvdir(host, process, sv_dir)), None)
+
+
+def _service_directories(host: Host, sv_dir: str) -> list[str]:
+    paths = [os.path.join(sv_dir, name) for name in host.listdir(sv_dir)]
+    return [path for path in paths if host.stat(os.path.join(path, "run"))]
+
+
+def _end_runsv(host: Host, sv_dir: str) -> None:
+    """End each runsv, which outlives its runsvdir, and its service; remove the states that they leave, which would
+    say "run" for ever."""
+    supervised = [path for path in _service_directories(host, sv_dir) if host.stat(os.path.join(path, "supervise"))]
+    if supervised:
+        # Its answer is of no use: one whose runsv has ended already counts as a failure there.
+        argv = ["sv", "-w", str(STOP_SECONDS), "force-shutdown", *supervised]
+        host.run(argv, timeout=3 * STOP_SECONDS, check=False)
+    for path in supervised:
+        host.remove_tree(os.path.join(path, "supervise"))
+
+
+def _log_path(sv_dir: str) -> str:
+    return f"{sv_dir}.log"
+
+
+def _pid_path(sv_dir: str) -> str:
+    # Beside the directory: runsvdir would take an entry inside it for a service.
+    return f"{sv_dir}.pid"
+
+
+def _is_supervised(host: Host, target: str) -> bool:
+    """By a runsv that lives: what one that has ended leaves there looks the same."""
+    if host.stat(os.path.join(target, "supervise", "ok")) is None:
+        return False
+    return host.run(["sv", "status", target], timeout=STOP_SECONDS, check=False).status == 0
+
+
+def _is_to_be_down(host: Host, target: str) -> bool:
+    """Byte 17 of supervise/status (runsv.c, update_status) is "u" or "d", for what is wanted of the service."""
+    requested = (host.read(os.path.join(target, "supervise", "status")) or b"")[17:18]
+    return _runit_state(host, target) == "down" and requested in (b"d", b"")
+
+
+def _runit_state(host: Host, target: str) -> str:
+    return (host.read(os.path.join(target, "supervise", "stat")) or b"").decode().strip()
+
+
+def _wait_for_state(host: Host, target: str, state: str) -> None:
+    _wait_for(host, lambda: _runit_state(host, target) == state, os.path.basename(target))
+
+
+def _wait_for(host: Host, condition: Callable[[], bool], name: str) -> None:
+    if not wait_until(host, condition, seconds=2 * STOP_SECONDS, interval=0.05):
+        raise HostError(
+            f"{name}: its supervisor did not do as asked within {2 * STOP_SECONDS} seconds",
+            id="core-supervisor",
+            remedy="see the log of the service, and the log beside their directory",
+            page="docs/errors.md",
+        )

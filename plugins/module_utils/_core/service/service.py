@@ -1,0 +1,147 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A supervised service as a value, and what a supervisor does with it. `services.py` has the kinds of resource.
+
+A service's resource has the target `SV_DIR/NAME`: under runit that is its directory, under systemd the unit is
+`NAME.service`. The value is the whole definition, kept in `SV_DIR/NAME/ballast.json`, so that any change of it, and of
+the files that `config_digest` stands for, restarts the service. It is removed before a change and written after it: a
+service without it is one that a killed run left half changed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import asdict, dataclass
+from typing import Any, Optional, Protocol
+
+from ..engine.kinds import fields
+from ..engine.plan import ABSENT, Resource, Value
+from ..host.host import Host, Process
+from ..text.errors import UserError
+from ..text.json_text import parse_json
+from .sandbox import Sandbox
+
+STOP_SECONDS = 20  # a kube-apiserver with open watches needs its grace period
+_INCOMPLETE = ("/incomplete",)
+_NAME = re.compile(r"[A-Za-z0-9_.-]+", re.ASCII)
+_PROGRAM = re.compile(r"/[A-Za-z0-9/_.+:,@~ -]+", re.ASCII)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Service:
+    name: str  # "ballast-lab-n1-kubelet"
+    argv: tuple[str, ...]  # argv[0] is an absolute path
+    log: str  # file that its output is appended to
+    cgroup: str  # its own leaf, without the hierarchy: "ballast-lab-n1/kubelet"; under systemd the slice is its parent
+    config_digest: str = ""
+    env: tuple[tuple[str, str], ...] = ()
+    netns: Optional[str] = None  # path of a network namespace
+    mountns: Optional[str] = None  # path of a mount namespace
+    keep_children: bool = False  # containerd: its shims live on when it ends
+    after: tuple[str, ...] = ()  # units of systemd that are started before it; one that is not there is no fault
+    before: tuple[str, ...] = ()  # units of systemd that are started after it
+    reloads: bool = False  # HUP makes it read its settings again, and does not end it
+    stop_seconds: int = STOP_SECONDS  # that it may take to end after TERM
+    sandbox: Optional[Sandbox] = None  # None: it may do all that root may, see the table there
+
+    def __post_init__(self) -> None:
+        """Refuse what a unit file or env(1) cannot carry; everything else is quoted."""
+        parent, _slash, leaf = self.cgroup.partition("/")
+        paths = [path for path in (self.log, self.netns, self.mountns) if path is not None]
+        faults = [
+            *([] if _NAME.fullmatch(self.name) else [f"name {self.name!r}"]),
+            *([] if self.argv and _PROGRAM.fullmatch(self.argv[0]) else [f"program {self.argv[:1]!r}"]),
+            *([] if _NAME.fullmatch(parent) and _NAME.fullmatch(leaf) else [f"cgroup {self.cgroup!r}"]),
+            *(f"variable {name!r}" for name, _text in self.env if not _VARIABLE.fullmatch(name)),
+            *(f"path {path!r}" for path in paths if not path.startswith("/") or not path.isprintable()),
+            *(f"unit {unit!r}" for unit in (*self.after, *self.before) if not _NAME.fullmatch(unit)),
+            *(self.sandbox.faults() if self.sandbox is not None else []),
+            *(f"text {text!r}" for text in (*self.argv, *(text for _name, text in self.env)) if "\0" in text),
+        ]
+        if faults:
+            raise UserError(
+                f"service {self.name}: {', '.join(faults)} cannot be used in a service",
+                id="core-service-text",
+                remedy="use paths and names of letters, digits and / _ . -",
+                page="docs/errors.md",
+            )
+
+    def as_value(self, *, running: bool = True) -> dict[str, Value]:
+        # Through JSON, so that it compares equal with what is read back.
+        value: dict[str, Value] = json.loads(json.dumps(asdict(self)))
+        return {**value, "running": running}
+
+    @staticmethod
+    def from_value(value: Value) -> Service:
+        row: dict[str, Any] = {name: part for name, part in fields(value).items() if name != "running"}
+        row["argv"] = tuple(row["argv"])
+        row["env"] = tuple((name, text) for name, text in row["env"])
+        row.update({name: tuple(row.get(name, ())) for name in ("after", "before")})
+        sandbox = row.get("sandbox")
+        row["sandbox"] = None if sandbox is None else Sandbox.from_value(sandbox)
+        return Service(**row)
+
+
+class Supervisor(Protocol):
+    """What starts services on a host and keeps them running: `runit.Runit` or `systemd.Systemd`."""
+
+    def read(self, host: Host, target: str) -> Value:
+        """`Service.as_value()`, ABSENT, or `incomplete()` where a part is missing or differs."""
+
+    def write(self, host: Host, target: str, service: Service, *, running: bool, definition_known: bool) -> None: ...
+
+    def remove(self, host: Host, target: str) -> None: ...
+
+    def process(self, host: Host, target: str) -> Optional[Process]: ...
+
+    def is_to_run(self, host: Host, target: str) -> bool: ...
+
+    def reload(self, host: Host, target: str) -> None: ...
+
+
+def service(sv_dir: str, definition: Service, *, running: bool, group: str) -> Resource:
+    return Resource(
+        kind="service",
+        target=os.path.join(sv_dir, definition.name),
+        value=definition.as_value(running=running),
+        title=f"service {definition.name}",
+        group=group,
+    )
+
+
+def supervisor(sv_dir: str, *, group: str) -> Resource:
+    """Follows the services of `sv_dir`. Under systemd it always holds."""
+    return Resource(
+        kind="supervisor", target=sv_dir, value={"running": True}, title=f"supervisor of {sv_dir}", group=group
+    )
+
+
+def definition_path(target: str) -> str:
+    return os.path.join(target, "ballast.json")
+
+
+def write_definition(host: Host, target: str, service: Service) -> None:
+    definition = {name: part for name, part in service.as_value().items() if name != "running"}
+    host.write(definition_path(target), json.dumps(definition).encode())
+
+
+def stop_seconds(host: Host, target: str) -> int:
+    """Of the service as it is defined now; where its definition is gone, as for any."""
+    data = host.read(definition_path(target))
+    return STOP_SECONDS if data is None else Service.from_value(parse_json(data)).stop_seconds
+
+
+def incomplete(target: str) -> Value:
+    """The value of a service of which only a part is there: one that nobody asks for."""
+    nothing = Service(name=os.path.basename(target), argv=_INCOMPLETE, log="/dev/null", cgroup="none/none")
+    return nothing.as_value(running=False)
+
+
+def is_incomplete(value: Value) -> bool:
+    """Whether this is the value of a service of which only a part exists."""
+    return value != ABSENT and Service.from_value(value).argv == _INCOMPLETE

@@ -1,0 +1,123 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Configuration files of Kubernetes, which are YAML or JSON, to JSON data and back.
+
+JSON is read by the standard library alone. Other YAML needs PyYAML, and is held to what JSON can say: one document,
+no anchors, no tags, keys that are text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from .errors import BallastError, HostError, UserError, shorten
+from .json_text import parse_json
+
+_PAGE = "docs/errors.md"
+_YAML_MOST = 2**20  # characters; a ConfigMap has at most a MiB, and PyYAML takes ten seconds for it
+_DEPTH_MOST = 100
+_DIGITS = list("-+0123456789")
+_INT = re.compile(r"[-+]?(0|[1-9][0-9]*)\Z", re.ASCII)
+_FLOAT = re.compile(r"[-+]?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?\Z", re.ASCII)
+
+
+def parse_document(text: str, *, name: str) -> Any:
+    """JSON data; `name` is what messages call the text. UserError where it is neither JSON nor YAML of that kind,
+    HostError where it takes PyYAML and there is none."""
+    try:
+        return parse_json(text)
+    except ValueError:
+        pass
+    if len(text) > _YAML_MOST:
+        raise _unreadable(name, f"it has more than {_YAML_MOST} characters")
+    yaml = _yaml(name)
+    try:
+        _refuse_bombs(yaml, text, name)
+        return _as_json(yaml.load(text, _loader(yaml)), name)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise _unreadable(name, _reason(error)) from None  # PyYAML repeats the text, which may hold a secret
+
+
+def format_document(value: Any, *, like: str) -> str:
+    """`value` as text, in JSON where `like` is JSON, in YAML where it is not. The same value gives the same text."""
+    try:
+        parse_json(like)
+    except ValueError:
+        yaml = _yaml("the document")
+        text: str = yaml.safe_dump(value, sort_keys=False, default_flow_style=False, allow_unicode=True)
+        return text
+    return json.dumps(value, indent=2) + "\n"
+
+
+def _yaml(name: str) -> Any:
+    try:
+        import yaml
+    except ImportError as error:
+        raise HostError(
+            f"{name} is YAML, and the Python package PyYAML is not on this machine",
+            id="core-pyyaml",
+            remedy="install it: apt-get install python3-yaml, or pip install PyYAML; or write the file as JSON, which is YAML",
+            page=_PAGE,
+        ) from error
+    return yaml
+
+
+def _loader(yaml: Any) -> Any:
+    """SafeLoader without the dates and the numbers of base 60 that YAML 1.1 has and Kubernetes lacks."""
+
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]
+        pass
+
+    plain = ("tag:yaml.org,2002:bool", "tag:yaml.org,2002:null", "tag:yaml.org,2002:merge")
+    Loader.yaml_implicit_resolvers = {
+        sign: [row for row in rows if row[0] in plain] for sign, rows in Loader.yaml_implicit_resolvers.items()
+    }
+    Loader.add_implicit_resolver("tag:yaml.org,2002:int", _INT, _DIGITS)
+    Loader.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, _DIGITS)
+    return Loader
+
+
+def _refuse_bombs(yaml: Any, text: str, name: str) -> None:
+    """A few anchors stand for gigabytes when what they name is written out, and PyYAML looks at each open list for each
+    sign of a text: 50,000 of them take minutes."""
+    depth = 0
+    for event in yaml.parse(text, yaml.SafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            raise _unreadable(name, f"line {event.start_mark.line + 1}: it refers to an anchor")
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEPTH_MOST:
+            raise _unreadable(name, f"line {event.start_mark.line + 1}: it is nested more than {_DEPTH_MOST} deep")
+
+
+def _reason(error: Exception) -> str:
+    mark = getattr(error, "problem_mark", None)
+    where = "" if mark is None else f"line {mark.line + 1}: "
+    return f"{where}{getattr(error, 'problem', None) or type(error).__name__}"
+
+
+def _as_json(value: Any, name: str) -> Any:
+    if isinstance(value, dict):
+        wrong = [key for key in value if not isinstance(key, str)]
+        if wrong:
+            raise _unreadable(name, f"key {wrong[0]!r} is not text")
+        return {key: _as_json(part, name) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_as_json(part, name) for part in value]
+    if value is None or isinstance(value, (str, bool, int, float)):
+        return value
+    raise _unreadable(name, f"a value of type {type(value).__name__}")
+
+
+def _unreadable(name: str, reason: str) -> BallastError:
+    return UserError(
+        f"{name} cannot be read as YAML or JSON",
+        id="core-document",
+        found=shorten(" ".join(reason.split())),
+        remedy="fix it there; one document, without anchors, keys as text",
+        page=_PAGE,
+    )

@@ -1,0 +1,176 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Errors for people: what was asked, what was found, what to do, a stable id.
+
+    BallastError
+     ├─ UserError     the input must change
+     │   └─ Problems  several of them, reported at once
+     ├─ HostError     this machine cannot, as it is
+     │   ├─ Unavailable    a tool is missing, which is never the same as an empty answer
+     │   └─ CommandFailed  a command ended with a status other than 0
+     ├─ PeerError     an API, a runtime or another machine said no, or did not answer
+     └─ Bug           ours, the only one that is shown with a traceback
+
+A feature keeps its ids in one table (`Messages`); errors, preflight and the troubleshooting page draw on it.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from .redaction import redact, redact_argv, redact_message
+
+_VALUE_LIMIT = 200  # characters of a value that a message repeats
+# Debian's package of a tool that has another name.
+_PACKAGES = {
+    "ctr": "containerd",
+    "ip": "iproute2",
+    "ip6tables": "iptables",
+    "iptables-save": "iptables",
+    "losetup": "mount",
+    "mkfs.ext4": "e2fsprogs",
+    "modprobe": "kmod",
+    "nft": "nftables",
+    "nsenter": "util-linux",
+    "runsvdir": "runit",
+    "ssh": "openssh-client",
+    "ssh-keygen": "openssh-client",
+    "sv": "runit",
+    "sysctl": "procps",
+    "umount": "mount",
+    "unshare": "util-linux",
+}
+_ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*", re.ASCII)
+_OUTPUT_LINES = 20  # last lines of a command's output that a message repeats
+
+
+class BallastError(Exception):
+    """`text` says what was asked and why it cannot be; `found` what is there; `remedy` a command or a setting."""
+
+    exit_code = 1
+
+    def __init__(self, text: str, *, id: str, found: str = "", remedy: str = "", page: str = "") -> None:
+        self.text = redact_message(text)
+        super().__init__(self.text)
+        self.id = id
+        self.found = redact(found)
+        self.remedy = redact_message(remedy)
+        self.page = page
+
+    @property
+    def in_one_line(self) -> str:
+        """What was asked and what is there, for places that have no room for more."""
+        return f"{self.text}: {self.found}" if self.found else self.text
+
+    def __str__(self) -> str:
+        where = f"   ({self.page}#{self.id})" if self.page else ""
+        rows = [("found: ", self.found), ("do:    ", self.remedy), ("id:    ", self.id + where)]
+        lines = [label + value.replace("\n", "\n         ") for label, value in rows if value]
+        return "\n  ".join([self.text, *lines])
+
+
+class UserError(BallastError):
+    exit_code = 2
+
+
+class Problems(UserError):
+    """Every input error of one request; raise it when the list is not empty."""
+
+    def __init__(self, problems: Sequence[BallastError]) -> None:
+        super().__init__(f"{len(problems)} problems in the request", id="problems")
+        self.problems = tuple(problems)
+
+    def __str__(self) -> str:
+        return "\n".join(str(problem) for problem in self.problems)
+
+    @staticmethod
+    def raise_if(problems: Sequence[BallastError]) -> None:
+        if len(problems) == 1:
+            raise problems[0]
+        if problems:
+            raise Problems(problems)
+
+
+class HostError(BallastError):
+    exit_code = 3
+
+
+class Unavailable(HostError):
+    def __init__(self, tool: str, *, package: str = "") -> None:
+        super().__init__(
+            f"{tool} is not on this machine",
+            id="core-tool-missing",
+            remedy=f"install it: apt-get install {package or _PACKAGES.get(tool, tool)}",
+            page="docs/errors.md",
+        )
+        self.tool = tool
+
+
+class CommandFailed(HostError):
+    """The command is printed so that it can be pasted; its output is data and is shown capped."""
+
+    def __init__(self, argv: Sequence[str], *, status: int, output: str) -> None:
+        super().__init__(
+            f"command ended with status {status}: {shlex.join(redact_argv(argv))}",
+            id="core-command-failed",
+            found=last_lines(output) or "no output",
+            page="docs/errors.md",
+        )
+        self.status = status
+        self.output = output
+
+
+class PeerError(BallastError):
+    exit_code = 4
+
+
+class Bug(BallastError):
+    exit_code = 70
+
+
+@dataclass(frozen=True)
+class Message:
+    """One row of a feature's table. `text` and `remedy` are templates over the fields given to `Messages.error`."""
+
+    id: str
+    error: type[BallastError]
+    text: str
+    remedy: str
+
+
+class Messages:
+    """The table of a feature. Two rows with one id, or an id of unusual form, are refused on import."""
+
+    def __init__(self, page: str, rows: Iterable[Message]) -> None:
+        self.page = page
+        self.rows: dict[str, Message] = {}
+        for row in rows:
+            if row.id in self.rows or not _ID.fullmatch(row.id):
+                raise ValueError(f"message id {row.id!r} is taken or is not kebab-case")
+            self.rows[row.id] = row
+
+    def error(self, id: str, *, found: str = "", **fields: object) -> BallastError:
+        row = self.rows[id]
+        shown = {name: shorten(str(value)) for name, value in fields.items()}
+        return row.error(
+            row.text.format(**shown), id=row.id, found=found, remedy=row.remedy.format(**shown), page=self.page
+        )
+
+
+def shorten(text: str, *, limit: int = _VALUE_LIMIT) -> str:
+    """`text`, cut at `limit` characters with a count of what was left out."""
+    return text if len(text) <= limit else f"{text[:limit]}... ({len(text) - limit} more characters)"
+
+
+def last_lines(text: str, *, limit: int = _OUTPUT_LINES) -> str:
+    """The last `limit` lines of `text`, each shortened, headed by a count of what was left out."""
+    lines = text.strip().splitlines()
+    # A terminal would obey what a program printed for one.
+    kept = [shorten("".join(sign if sign.isprintable() else " " for sign in line)) for line in lines[-limit:]]
+    left_out = len(lines) - len(kept)
+    return "\n".join([f"({left_out} earlier lines left out)", *kept] if left_out else kept)

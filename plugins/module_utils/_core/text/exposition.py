@@ -1,0 +1,112 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The text that Prometheus scrapes, as values: samples, histograms and their quantiles. Pure.
+
+Source: https://prometheus.io/docs/instrumenting/exposition_formats/. What an exporter says is untrusted: a line that is no
+sample is passed over, and so is a number that is none.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Optional
+
+_SAMPLE = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})?[ \t]+(\S+)(?:[ \t]+-?\d+)?[ \t]*", re.ASCII)
+_LABEL = re.compile(r'\s*([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"\s*(?:,|$)', re.ASCII)
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Of a histogram of Prometheus: how many observations were at most `le` (infinity of the last)."""
+
+    le: float
+    count: int
+
+
+@dataclass(frozen=True)
+class Sample:
+    name: str
+    labels: Mapping[str, str]
+    value: float  # never NaN
+
+
+def parse_exposition(text: str, names: Collection[str]) -> tuple[Sample, ...]:
+    """The samples of those names; a histogram NAME consists of the samples NAME_bucket, NAME_sum and NAME_count."""
+    selected = frozenset(names)
+    samples = []
+    for line in text.splitlines():
+        # Most of what an API server says is not asked for, and a name ends where no letter of a name follows.
+        if line.partition("{")[0].partition(" ")[0] not in selected:
+            continue
+        match = _SAMPLE.fullmatch(line)
+        labels = None if match is None else _labels(match[2] or "")
+        value = math.nan if match is None else _number(match[3])
+        if match is not None and labels is not None and not math.isnan(value):
+            samples.append(Sample(match[1], labels, value))
+    return tuple(samples)
+
+
+def total(samples: Sequence[Sample], name: str, **labels: str) -> Optional[float]:
+    """The sum of the samples of that name that have these labels; None where there are none, or it is infinite."""
+    values = [sample.value for sample in samples if sample.name == name and _has(sample, labels)]
+    return sum(values) if values and all(map(math.isfinite, values)) else None
+
+
+def histogram(samples: Sequence[Sample], name: str, **labels: str) -> tuple[Bucket, ...]:
+    """Of the series that have these labels, added up, by rising bound, the last infinity; empty where there are none or they do not
+    rise."""
+    counts: dict[float, float] = {}
+    for sample in samples:
+        if sample.name == f"{name}_bucket" and _has(sample, labels):
+            bound = _number(sample.labels.get("le", ""))
+            if not math.isnan(bound) and math.isfinite(sample.value):
+                counts[bound] = counts.get(bound, 0) + sample.value
+    rising = sorted(counts.items())
+    bounds, values = [bound for bound, _count in rising], [count for _bound, count in rising]
+    whole = bounds[-1:] == [math.inf] and math.isfinite(min(bounds[:-1], default=0.0))
+    return tuple(Bucket(bound, int(count)) for bound, count in rising) if whole and values == sorted(values) else ()
+
+
+def quantile(buckets: Sequence[Bucket], part: float) -> Optional[float]:
+    """As histogram_quantile of Prometheus has it: within a bucket, observations are taken as evenly spread. None without
+    any; the highest finite bound where it lies above that."""
+    if not buckets or buckets[-1].count <= 0:
+        return None
+    rank = part * buckets[-1].count
+    below, bound = 0, 0.0
+    for bucket in buckets:
+        if bucket.count >= rank and bucket.count > below:
+            if math.isinf(bucket.le):
+                break
+            return bound + (bucket.le - bound) * max(0.0, rank - below) / (bucket.count - below)
+        below, bound = bucket.count, bucket.le if math.isfinite(bucket.le) else bound
+    return bound
+
+
+def _has(sample: Sample, labels: Mapping[str, str]) -> bool:
+    return all(sample.labels.get(name) == value for name, value in labels.items())
+
+
+def _labels(text: str) -> Optional[dict[str, str]]:
+    labels, at = {}, 0
+    while at < len(text):
+        match = _LABEL.match(text, at)
+        if match is None:
+            return None
+        labels[match[1]] = _ESCAPED.sub(lambda escape: "\n" if escape[1] == "n" else escape[1], match[2])
+        at = match.end()
+    return labels
+
+
+def _number(text: str) -> float:
+    """NaN for what is no number."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan

@@ -1,0 +1,107 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Reads a running instance: its Node object, its kube-proxy, its memory."""
+
+from __future__ import annotations
+
+import calendar
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .._core.host.cgroup_paths import cgroup_directories
+from .._core.host.host import Host
+from .._core.service.cgroup import list_processes
+from .._core.text.errors import PeerError, shorten
+from .._core.text.json_text import parse_json, parse_object
+from .config import KUBE_PROXY_HEALTH_PORT
+from .model import Instance, InstancesRequest
+
+
+@dataclass(frozen=True)
+class NodeReading:
+    ready: bool
+    reason: str  # why not ready, as observed; else ""
+    heartbeat: float = 0.0  # when the kubelet last reported, by its own clock; whole seconds of Unix time
+    kubelet_version: str = ""
+    container_runtime_version: str = ""
+
+
+def read_node(desired: InstancesRequest, instance: Instance, host: Host) -> NodeReading:
+    """The instance's Node, read with its kubelet's credentials, which may read no other."""
+    pki = os.path.join(desired.state_dir, instance.name, "pki")
+    if host.stat(f"{pki}/kubelet.crt") is None:
+        return NodeReading(ready=False, reason="it has no credentials yet")
+    try:
+        answer = host.request(
+            f"{desired.api_server}/api/v1/nodes/{instance.name}",
+            ca=f"{pki}/ca.crt",
+            cert=f"{pki}/kubelet.crt",
+            key=f"{pki}/kubelet.key",
+            timeout=5,
+        )
+    except PeerError as error:
+        return NodeReading(ready=False, reason=f"the API does not answer: {error.found}")
+    if answer.status == 404:
+        return NodeReading(ready=False, reason="the kubelet has not registered its Node yet")
+    if answer.status != 200:
+        return NodeReading(ready=False, reason=f"the API answers {answer.status} for its Node")
+    try:
+        return _parse_node(parse_json(answer.body))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return NodeReading(ready=False, reason="what the API answers for its Node is no Node")
+
+
+def _parse_node(node: dict[str, Any]) -> NodeReading:
+    status = node.get("status", {})
+    info = status.get("nodeInfo", {})
+    conditions = {row["type"]: row for row in status.get("conditions", [])}
+    ready = conditions.get("Ready", {"status": "Unknown", "message": "no condition Ready yet"})
+    return NodeReading(
+        ready=ready["status"] == "True",
+        heartbeat=_unix_seconds(ready.get("lastHeartbeatTime")),
+        reason="" if ready["status"] == "True" else f"condition Ready: {shorten(str(ready.get('message', '')))}",
+        kubelet_version=str(info.get("kubeletVersion", "")),
+        container_runtime_version=str(info.get("containerRuntimeVersion", "")),
+    )
+
+
+def _unix_seconds(text: object) -> float:
+    """From a time as the API writes it, 2026-11-21T12:04:15Z; 0 where there is none."""
+    try:
+        return float(calendar.timegm(time.strptime(str(text), "%Y-%m-%dT%H:%M:%SZ")))
+    except ValueError:
+        return 0.0
+
+
+def read_proxy_health(instance: Instance, host: Host) -> str:
+    """Empty where kube-proxy reports its rules in sync, else why not."""
+    url = f"http://{instance.address}:{KUBE_PROXY_HEALTH_PORT}/healthz"
+    try:
+        answer = host.request(url, timeout=5)
+    except PeerError as error:
+        return f"kube-proxy does not answer: {error.found}"
+    return "" if answer.status == 200 else f"kube-proxy answers {answer.status} on /healthz"
+
+
+def read_proxy_mode(home: str, instance: Instance, host: Host) -> str:
+    """The mode in its configuration, which the module kube_proxy may have changed; without one, the requested mode."""
+    mode = (parse_object(host.read(os.path.join(home, "etc/kube-proxy.json"))) or {}).get("mode")
+    return mode if isinstance(mode, str) and mode else instance.proxy_backend
+
+
+def read_pss_bytes(cgroup: str, unit: str, services: Sequence[str], host: Host) -> int:
+    """Proportional set size of the instance's services, with containerd's shims; its pods are not counted."""
+    parent = cgroup_directories(host, cgroup)[0]
+    names = [f"{unit}-{name}.service" if host.is_systemd() else name for name in services]
+    leaves = [os.path.join(parent, name) for name in names]
+    return sum(_read_process_pss(pid, host) for leaf in leaves for pid in list_processes(host, leaf))
+
+
+def _read_process_pss(pid: int, host: Host) -> int:
+    lines = (host.read(f"/proc/{pid}/smaps_rollup") or b"").decode().splitlines()
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))

@@ -1,0 +1,87 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Values for what a mode left on a node, and the operations that remove it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Union
+
+from ..._audit.facts import UdpConnection
+from ..._rules.iptables import restore
+from ..._rules.ipvs.plan import Operation as BatchOperation
+from ..._rules.nftables.transaction import Operation as TableOperation
+from ..._rules.packet import endpoint_text
+from ..._rules.record import SettingChange
+
+REMOVED, KEPT = "removed", "kept"
+
+
+@dataclass(frozen=True)
+class Artefact:
+    """A leftover, or several of one kind. `kind`: "jump", "chain", "rules" (of kube-proxy, in a chain that is kept),
+    "virtual server", "link", "set", "table", "counter", "setting", "module", "connection"."""
+
+    kind: str
+    target: str
+    fate: str  # REMOVED: a clean-up removes it or restores its former value; KEPT: it does not
+    why: str
+
+    @property
+    def line(self) -> str:
+        return f"{self.kind} {self.target}\n"
+
+
+@dataclass(frozen=True)
+class Forget:
+    """Remove UDP connections from conntrack."""
+
+    connections: UdpConnection  # without their sources
+    kind: str = "forget connections"
+
+    @property
+    def target(self) -> str:
+        flow = self.connections
+        return f"{endpoint_text(flow.destination, flow.port)} {endpoint_text(flow.target, flow.target_port)}"
+
+
+@dataclass(frozen=True)
+class DeleteCounter:
+    target: str
+    kind: str = "delete counter"
+
+
+Operation = Union[restore.Operation, BatchOperation, TableOperation, SettingChange, Forget, DeleteCounter]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Operations of one program, done at once."""
+
+    title: str  # "jumps of iptables (legacy), IPv4"
+    operations: tuple[Operation, ...]
+    variant: str = ""  # of iptables
+    family: int = 0
+
+
+@dataclass(frozen=True)
+class CleanupPart:
+    """A part of the plan, about one kind of leftover: what was found, and the operations that remove it."""
+
+    artefacts: tuple[Artefact, ...] = ()
+    stages: tuple[Stage, ...] = ()
+
+
+@dataclass(frozen=True)
+class CleanupPlan:
+    mode: str
+    artefacts: tuple[Artefact, ...]
+    stages: tuple[Stage, ...]
+    carried: bool  # whether rules of the mode in use exist
+
+    @property
+    def steps(self) -> Sequence[Operation]:
+        return [operation for stage in self.stages for operation in stage.operations]

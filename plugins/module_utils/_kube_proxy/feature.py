@@ -1,0 +1,21 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A node's kube-proxy as a feature, for its module and for that of the whole node."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .._core.engine.feature import Feature, from_options
+from .engine import ENGINE
+from .request import REQUIRED_IF, SPEC, KubeProxyRequest
+
+if TYPE_CHECKING:
+    # Ansible brings to a node what a module imports, and the program is made of that there. Nothing of it runs in here.
+    from . import watchdog  # noqa: F401
+
+FEATURE = Feature(
+    "kube-proxy", spec=SPEC, desired=from_options(KubeProxyRequest.from_params), engine=ENGINE, required_if=REQUIRED_IF
+)

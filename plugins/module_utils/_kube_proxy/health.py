@@ -1,0 +1,109 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What kube-proxy reports, and whether it is healthy.
+
+It reports itself healthy before its first synchronisation too, so the times of its last one count as well. /livez is
+read, not /healthz, which is also 503 for a Node that is being deleted. Source: reference of kube-proxy 3, "Rollout gates".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from .._core.host.host import Host
+from .._core.host.sockets import ask_root
+from .._core.text.exposition import Sample, parse_exposition
+from .config_file import healthz_url, metrics_url
+
+MODES = ("iptables", "ipvs", "nftables")
+_SECONDS = 5
+_SYNCED = "kubeproxy_sync_proxy_rules_last_timestamp_seconds"
+_QUEUED = "kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds"
+_PENDING = (
+    "kubeproxy_sync_proxy_rules_endpoint_changes_pending",
+    "kubeproxy_sync_proxy_rules_service_changes_pending",
+)
+# Counted from kube-proxy's start. The alpha releases have the first two without a family.
+FAILURES = (
+    "kubeproxy_sync_proxy_rules_nftables_sync_failures_total",
+    "kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total",
+    "kubeproxy_sync_proxy_rules_iptables_restore_failures_total",
+)
+SYNC_METRICS = (_SYNCED, _QUEUED, *_PENDING, *FAILURES)
+
+
+def read_mode(host: Host, config: Mapping[str, Any]) -> str:
+    """The mode in effect; "" where kube-proxy does not answer."""
+    answer = ask_root(host, f"{metrics_url(config)}/proxyMode", timeout=_SECONDS)
+    if answer is None:
+        return ""
+    mode = answer.body.decode(errors="replace").strip()
+    return mode if answer.status == 200 and mode in MODES else ""
+
+
+def read_version(host: Host, config: Mapping[str, Any]) -> str:
+    """As in "v1.36.4"; "" where unknown."""
+    return version_in(read_metrics(host, config))
+
+
+def version_in(metrics: str) -> str:
+    """As in "v1.36.4"; "" where the metrics do not have it."""
+    match = re.search(r'kubernetes_build_info\{[^}]*git_version="(v[^"+-]+)', metrics)
+    return match[1] if match else ""
+
+
+def read_samples(host: Host, config: Mapping[str, Any]) -> tuple[Sample, ...]:
+    """Those of SYNC_METRICS; empty where kube-proxy does not answer."""
+    return parse_exposition(read_metrics(host, config), SYNC_METRICS)
+
+
+def read_metrics(host: Host, config: Mapping[str, Any]) -> str:
+    """All metrics, in the Prometheus text format; "" where kube-proxy does not answer."""
+    answer = ask_root(host, f"{metrics_url(config)}/metrics", timeout=_SECONDS)
+    if answer is None:
+        return ""
+    return answer.body.decode(errors="replace") if answer.status == 200 else ""
+
+
+def read_problem(host: Host, config: Mapping[str, Any], mode: str) -> str:
+    """Why kube-proxy is not healthy in this mode (yet); "" when it is."""
+    reported = read_mode(host, config)
+    if reported != mode:
+        return f"it says mode {reported}" if reported else "it does not answer"
+    answer = ask_root(host, f"{healthz_url(config)}/livez", timeout=_SECONDS)
+    if answer is not None and answer.status == 404:  # before 1.29 there is only /healthz
+        answer = ask_root(host, f"{healthz_url(config)}/healthz", timeout=_SECONDS)
+    if answer is None:
+        return "its health port does not answer"
+    return f"it answers {answer.status} on /livez" if answer.status != 200 else sync_problem(read_samples(host, config))
+
+
+def sync_problem(samples: Sequence[Sample]) -> str:
+    """Why kube-proxy has not written all changes, by SYNC_METRICS; "" when it has."""
+    synced = dict(_by_family(samples, _SYNCED))
+    if not any(synced.values()):
+        return "its first synchronisation has not ended"
+    for family, at in _by_family(samples, _QUEUED):
+        if synced.get(family, 0) < at:
+            return f"changes wait to be written{family}"
+    for name in _PENDING:
+        for family, count in _by_family(samples, name):
+            if count:
+                return f"{count:.0f} changes wait to be written{family}"
+    for name in FAILURES:
+        for family, count in _by_family(samples, name):
+            if count:
+                return f"{name}{family} is {count:.0f}"
+    return ""
+
+
+def _by_family(samples: Sequence[Sample], name: str) -> Iterator[tuple[str, float]]:
+    """Family, as in " (IPv4)", and value; "" before kube-proxy 1.33, whose metrics do not name families."""
+    for sample in samples:
+        if sample.name == name:
+            family = sample.labels.get("ip_family", "")
+            yield f" ({family})" if family else "", sample.value

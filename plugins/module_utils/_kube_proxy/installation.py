@@ -1,0 +1,204 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How kube-proxy runs on this node: its process, its files, and its supervisor.
+
+service     a systemd unit or a runit service, with a configuration file on the node
+daemonset   a pod in the host's network that the API lists in kube-system on this node (kubelet.py); its files are
+            read below its root, and its token is sent only to the node's own API server
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Optional
+
+from .._core.host.host import PATH, Host, Process
+from .._core.host.processes import is_of_root, list_processes, pod_uid, program, read_command, read_environment
+from .._core.service.daemon import daemon_exists, daemon_network, daemon_process, flag_value
+from .._core.text.json_text import mapping_in
+from . import kubelet
+from .config_file import parse_config
+from .messages import MESSAGES
+
+if TYPE_CHECKING:
+    from .._core.kube.client import Access, Api
+    from .._core.kube.kubeconfig import Credentials
+
+SERVICE, DAEMONSET = "service", "daemonset"
+MODE_LABEL = "ballast.kube/kube-proxy-mode"  # of a node: the mode whose DaemonSet runs on it
+POD_CONFIG_PATH = "/var/lib/kube-proxy/config.conf"
+_PROGRAM = "kube-proxy"
+_FILE_BYTES = 2**20  # the most that a ConfigMap holds
+ACCOUNT_DIRECTORIES = tuple(f"{run}/secrets/kubernetes.io/serviceaccount" for run in ("/var/run", "/run"))
+
+
+@dataclass(frozen=True)
+class Installation:
+    """As the options say; "" is read from the node."""
+
+    deployment: str
+    service: str  # a systemd unit, or the directory of a runit service
+    config_path: str
+    kubeconfig: str = ""
+    context: str = ""  # of `kubeconfig`
+    node_name: str = ""
+
+
+def process(host: Host, where: Installation) -> Optional[Process]:
+    """kube-proxy's process; None while it does not run."""
+    if where.deployment == DAEMONSET:
+        return _pod_process(host, where)
+    return daemon_process(host, where.service)
+
+
+def runs_here(host: Host) -> bool:
+    """Whether root runs a kube-proxy in this network, as a service or in a pod."""
+    return any(True for _process in _own_processes(host))
+
+
+def require_service(host: Host, where: Installation) -> None:
+    """Raise where there is no such service, or it runs with another configuration file than `config_path`."""
+    if where.deployment == DAEMONSET:
+        return
+    if not daemon_exists(host, where.service):
+        raise MESSAGES.error("migrate-no-service", service=where.service)
+    running = process(host, where)
+    if running is None or program(running) != _PROGRAM:  # it may still be the script that starts it
+        return
+    argv = read_command(host, running.id)
+    if flag_value(argv, "--config") != where.config_path:
+        raise MESSAGES.error("migrate-config-unused", found=" ".join(argv[:12]), path=where.config_path)
+
+
+def config_text(host: Host, where: Installation) -> Optional[str]:
+    """The configuration file that kube-proxy reads; None where there is none."""
+    if where.deployment == DAEMONSET:
+        pod = _pod(host, where)
+        data = _read_in_pod(host, pod, flag_value(read_command(host, pod.id), "--config") or POD_CONFIG_PATH)
+    else:
+        data = host.read(where.config_path)
+    return None if data is None else data.decode("utf-8", errors="surrogateescape")
+
+
+def current_config(host: Host, where: Installation) -> Mapping[str, Any]:
+    """The configuration file, parsed; empty where there is none."""
+    text = config_text(host, where)
+    return {} if text is None else parse_config(text, path=where.config_path)
+
+
+def node_name(host: Host, where: Installation, config: Mapping[str, Any]) -> str:
+    """kube-proxy's flag, else its configuration, else the machine's name; in lower case, without blanks around it, as
+    kube-proxy decides (k8s.io/component-helpers/node/util, GetHostname)."""
+    if where.node_name:
+        return where.node_name
+    running = process(host, where)
+    flag = None if running is None else flag_value(read_command(host, running.id), "--hostname-override")
+    return (flag or str(config.get("hostnameOverride") or "") or platform.node()).strip().lower()
+
+
+def api(host: Host, where: Installation, config: Mapping[str, Any]) -> Api:
+    """A client with kube-proxy's credentials, which may list and watch Services and EndpointSlices."""
+    from .._core.kube.client import Api  # a run that changes nothing needs no API
+
+    return Api(host, _access(host, where, config))
+
+
+def api_server(host: Host, where: Installation, config: Mapping[str, Any]) -> str:
+    """The URL of the server that `api` asks; "" where a library of the kubeconfig's decides."""
+    from .._core.kube.kubeconfig import Credentials
+
+    access = _access(host, where, config)
+    return access.server if isinstance(access, Credentials) else ""
+
+
+def iptables_variant(host: Host, where: Installation) -> str:
+    """The variant that kube-proxy writes: of the first `iptables` in its PATH, below its own root. "" where unknown."""
+    from .._rules.iptables.restore import VARIANTS
+
+    running = process(host, where)
+    if running is None:
+        return ""
+    for directory in read_environment(host, running.id).get("PATH", PATH).split(":"):
+        path = host.resolve_below(running.id, os.path.join(directory, "iptables"))
+        name = os.path.basename(path or "")
+        for variant in VARIANTS:
+            if name.startswith((f"xtables-{variant}", f"iptables-{variant}")):
+                return variant
+    return ""
+
+
+def network_namespace(host: Host, where: Installation) -> Optional[str]:
+    """Path of the namespace that systemd starts kube-proxy in; None where that is the host's."""
+    return None if where.deployment == DAEMONSET else daemon_network(host, where.service)
+
+
+def _access(host: Host, where: Installation, config: Mapping[str, Any]) -> Access:
+    from .._core.kube.connection import access_by
+
+    if where.kubeconfig and host.stat(where.kubeconfig) is not None:
+        return access_by(host, [where.kubeconfig], where.context)
+    return _credentials(host, where, config)
+
+
+def _credentials(host: Host, where: Installation, config: Mapping[str, Any]) -> Credentials:
+    from .._core.kube.kubeconfig import parse_credentials
+
+    path = where.kubeconfig
+    if not path:
+        path = str(mapping_in(config, "clientConnection").get("kubeconfig") or "")
+    if not path:
+        raise MESSAGES.error("migrate-no-kubeconfig", path="clientConnection.kubeconfig")
+    pod = _pod(host, where) if where.deployment == DAEMONSET and not where.kubeconfig else None
+    data = host.read(path) if pod is None else _read_in_pod(host, pod, path)
+    if data is None:
+        raise MESSAGES.error("migrate-unreadable", path=path)
+    pod_credentials = parse_credentials(data.decode(errors="replace"), base_dir=os.path.dirname(path), name=path)
+    return pod_credentials if pod is None else _of_pod(pod_credentials, pod, kubelet.credentials_of(host), path)
+
+
+def _of_pod(pod_credentials: Credentials, pod: Process, node: Credentials, path: str) -> Credentials:
+    """The credentials of a pod's kubeconfig, for the kubelet's API server: a pod must not choose which server gets its
+    token, nor which authority is trusted. Both may name one API by different addresses."""
+    for file in (pod_credentials.cert, pod_credentials.key, pod_credentials.token_file):
+        if isinstance(file, str) and file and not _is_in(file, ACCOUNT_DIRECTORIES):
+            raise MESSAGES.error("migrate-pod-credentials", path=path, found=file)
+    if isinstance(pod_credentials.cert, str) or isinstance(
+        pod_credentials.key, str
+    ):  # a ServiceAccount's mount has none
+        raise MESSAGES.error("migrate-pod-credentials", path=path, found="a client certificate's path")
+    return replace(
+        pod_credentials, server=node.server, ca=node.ca, token_of=pod.id if pod_credentials.token_file else None
+    )
+
+
+def _is_in(path: str, directories: tuple[str, ...]) -> bool:
+    return os.path.normpath(path).startswith(tuple(f"{directory}/" for directory in directories))
+
+
+def _read_in_pod(host: Host, pod: Process, path: str) -> Optional[bytes]:
+    return host.read_below(pod.id, path, limit=_FILE_BYTES)
+
+
+def _pod(host: Host, where: Installation) -> Process:
+    pod = _pod_process(host, where)
+    if pod is None:
+        raise MESSAGES.error("migrate-no-process")
+    return pod
+
+
+def _pod_process(host: Host, where: Installation) -> Optional[Process]:
+    """kube-proxy as root in this network, in the cgroup of a pod that the API lists as kube-proxy's."""
+    candidates = [proc for proc in _own_processes(host) if pod_uid(proc) is not None]
+    known = kubelet.proxy_pods(host, where.node_name) if candidates else frozenset()
+    return next((proc for proc in candidates if pod_uid(proc) in known), None)
+
+
+def _own_processes(host: Host) -> Iterator[Process]:
+    return (
+        proc for proc in list_processes(host) if proc.own_network and is_of_root(proc) and program(proc) == _PROGRAM
+    )

@@ -1,0 +1,78 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The node's own kubelet: its credentials for the API, and which pods of kube-proxy the API lists on this node.
+
+The credentials are trusted, as only root can write them. A pod is kube-proxy's when the API says that it is in
+kube-system, where only administrators may create pods, on this node, in its network, and a DaemonSet's.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Optional
+
+from .._core.host.host import Host
+from .._core.service.daemon import flag_value
+from .._core.text.json_text import mapping_in, rows_in
+from .._kubelet.find import Kubelet, absolute_path, list_kubelets
+from .messages import MESSAGES
+
+if TYPE_CHECKING:
+    from .._core.kube.client import Api
+    from .._core.kube.kubeconfig import Credentials
+
+KUBECONFIG = "/etc/kubernetes/kubelet.conf"  # of kubeadm
+NAMESPACE = "kube-system"
+
+
+def api(host: Host) -> Api:
+    """With the kubelet's own credentials, which may read the pods of this node and set labels of its Node."""
+    from .._core.kube.client import Api  # a run that changes nothing needs no API
+
+    return Api(host, credentials_of(host))
+
+
+def credentials_of(host: Host) -> Credentials:
+    from .._core.kube.kubeconfig import parse_credentials
+
+    path = _kubeconfig(host, _find_kubelet(host))
+    data = host.read(path)
+    if data is None:
+        raise MESSAGES.error("migrate-no-kubelet", path=path)
+    return parse_credentials(data.decode(errors="replace"), base_dir=os.path.dirname(path), name=path)
+
+
+def proxy_pods(host: Host, node_name: str) -> frozenset[str]:
+    """The uids of the pods that run kube-proxy on this node. `node_name` "" is the kubelet's own."""
+    running = _find_kubelet(host)
+    flag = None if running is None else flag_value(running.argv, "--hostname-override")
+    node = node_name or (flag or platform.node()).strip().lower()
+    listed = api(host).list(f"/api/v1/namespaces/{NAMESPACE}/pods", {"fieldSelector": f"spec.nodeName={node}"})
+    return frozenset(uid for uid in (_proxy_uid(pod, node) for pod in listed.items) if uid)
+
+
+def _proxy_uid(pod: Mapping[str, Any], node: str) -> str:
+    """ "" where the pod is not kube-proxy's."""
+    metadata, spec = mapping_in(pod, "metadata"), mapping_in(pod, "spec")
+    owners = rows_in(metadata, "ownerReferences")
+    is_of_set = any(owner.get("kind") == "DaemonSet" and owner.get("controller") is True for owner in owners)
+    fits = spec.get("nodeName") == node and spec.get("hostNetwork") is True and is_of_set
+    return str(metadata.get("uid") or "") if fits else ""
+
+
+def _find_kubelet(host: Host) -> Optional[Kubelet]:
+    """This node's; None where none runs."""
+    kubelets = list_kubelets(host)
+    paths = {_kubeconfig(host, kubelet) for kubelet in kubelets}
+    if len(paths) > 1:
+        raise MESSAGES.error("migrate-kubelets", found=", ".join(sorted(paths)))
+    return kubelets[0] if kubelets else None
+
+
+def _kubeconfig(host: Host, running: Optional[Kubelet]) -> str:
+    path = None if running is None else flag_value(running.argv, "--kubeconfig")
+    return KUBECONFIG if running is None or not path else absolute_path(host, running, path)

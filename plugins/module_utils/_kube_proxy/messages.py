@@ -1,0 +1,125 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Errors of a change of a node's kube-proxy, in one table."""
+
+from __future__ import annotations
+
+from .._core.text.errors import HostError, Message, Messages, PeerError, UserError
+
+_AGAIN = "then run the same command again"
+
+MESSAGES = Messages(
+    "docs/kube-proxy-backends.md",
+    [
+        Message(
+            id="migrate-option",
+            error=UserError,
+            text="{path}: {value} is not {wanted}",
+            remedy="see the page of ballast.kube.kube_proxy",
+        ),
+        Message(
+            id="migrate-no-config",
+            error=HostError,
+            text="there is no configuration of kube-proxy at {path}",
+            remedy="name the file that kube-proxy is started with (--config) as config_path, or deployment: daemonset where it runs in pods",
+        ),
+        Message(
+            id="migrate-config-shape",
+            error=UserError,
+            text="{path} is no KubeProxyConfiguration",
+            remedy=f"fix that file, or name another one as config_path, {_AGAIN}",
+        ),
+        Message(
+            id="migrate-config-unused",
+            error=HostError,
+            text="kube-proxy is not started with --config={path}, so that file says nothing of it",
+            remedy="name the file that it is started with as config_path, or start it with that one",
+        ),
+        Message(
+            id="migrate-no-service",
+            error=HostError,
+            text="there is no service {service} here",
+            remedy="name the systemd unit, or the directory of the runit service, that runs kube-proxy, as service",
+        ),
+        Message(
+            id="migrate-no-process",
+            error=HostError,
+            text="no process of this node's network is proved to be kube-proxy's: root's, in the cgroup of a pod that a DaemonSet of kube-system has here",
+            remedy="see its pod: kubectl -n kube-system get pods -o wide -l k8s-app=kube-proxy",
+        ),
+        Message(
+            id="migrate-no-kubeconfig",
+            error=UserError,
+            text="{path} names no kubeconfig, so it is not known how kube-proxy reaches the API",
+            remedy="name one that may list and watch Services, EndpointSlices and Nodes as kubeconfig",
+        ),
+        Message(
+            id="migrate-no-kubelet",
+            error=HostError,
+            text="{path} is not there, and without the kubelet's credentials it cannot be proved which process is the node's kube-proxy",
+            remedy="start the kubelet, whose --kubeconfig is read; where it has none of that form, run kube-proxy as a service",
+        ),
+        Message(
+            id="migrate-kubelets",
+            error=HostError,
+            text="several kubelets run in this network namespace, with kubeconfigs of their own",
+            remedy="run the module in the namespaces of one of them",
+        ),
+        Message(
+            id="migrate-pod-credentials",
+            error=HostError,
+            text="{path} of kube-proxy's pod names credentials that are not its ServiceAccount's",
+            remedy="name a kubeconfig of this node that may list and watch Services, EndpointSlices and Nodes as kubeconfig",
+        ),
+        Message(
+            id="migrate-unreadable",
+            error=HostError,
+            text="{path} is not there",
+            remedy="see what kube-proxy is started with",
+        ),
+        Message(
+            id="migrate-preflight",
+            error=UserError,
+            text="{count} preflight checks block the change: {ids}",
+            remedy="fix each, or name a warning that you accept in acknowledge",
+        ),
+        Message(
+            id="migrate-bridge",
+            error=HostError,
+            text="the takeover table was not there within {seconds} seconds",
+            remedy=f"fix what the watchdog's log names, {_AGAIN}",
+        ),
+        Message(
+            id="migrate-gate",
+            error=PeerError,
+            text="kube-proxy in mode {mode} was not in order within {seconds} seconds",
+            remedy=f"see kube-proxy's log; where it only needs longer, give more verify_seconds; {_AGAIN}",
+        ),
+        Message(
+            id="migrate-audit",
+            error=PeerError,
+            text="rules of kube-proxy in mode {mode} do not match the Services: {count} differences",
+            remedy="see them whole: ballast.kube.service_rules_info with audit: true and owner: kube-proxy",
+        ),
+        Message(
+            id="migrate-probe",
+            error=PeerError,
+            text="unreachable since switching to {mode}: {what}",
+            remedy=f"see why, {_AGAIN}",
+        ),
+        Message(
+            id="migrate-probe-service",
+            error=UserError,
+            text="probe_service: there is no Service {name}",
+            remedy="name one as NAMESPACE/NAME, or leave it out",
+        ),
+        Message(
+            id="migrate-not-in-order",
+            error=PeerError,
+            text="kube-proxy, mode {mode}, is not in order: {reason}",
+            remedy="see kube-proxy's log",
+        ),
+    ],
+)

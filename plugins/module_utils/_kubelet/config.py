@@ -1,0 +1,81 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The configuration of a kubelet: its flags, and the files that it reads.
+
+Precedence, lowest first: defaults, --config, the files of --config-dir in the order of their paths, flags. Source: k8s.io/
+kubernetes/cmd/kubelet/app/server.go, mergeKubeletConfigurations and kubeletConfigFlagPrecedence.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from .._core.host.host import Host
+from .._core.service.daemon import flag_value
+from .._core.text.document import parse_document
+from .._core.text.errors import HostError
+from .._core.text.json_text import mapping_in
+from .find import Kubelet, absolute_path
+
+DEFAULT_ENDPOINT = "unix:///run/containerd/containerd.sock"  # SetDefaults_KubeletConfiguration
+_FLAG, _KEY = "--container-runtime-endpoint", "containerRuntimeEndpoint"
+_LINE = re.compile(rf"""^["']?{_KEY}["']?:[ \t]*["']?([^\s"'#]+)""", re.MULTILINE)
+_SCHEME = "unix://"
+
+
+def find_config_dir(host: Host, kubelet: Kubelet) -> str:
+    """--config-dir of the running kubelet, "" if it has none."""
+    return absolute_path(host, kubelet, flag_value(kubelet.argv, "--config-dir") or "")
+
+
+def read_config_files(host: Host, kubelet: Kubelet) -> list[tuple[str, Mapping[str, Any]]]:
+    """The files that the kubelet reads, lowest precedence first, with their content. HostError for YAML without PyYAML."""
+    return [(path, mapping_in(parse_document(text, name=path))) for path, text in _config_texts(host, kubelet)]
+
+
+def runtime_endpoint(host: Host, kubelet: Kubelet) -> str:
+    """Where this kubelet reaches its container runtime, as it was given."""
+    flag = flag_value(kubelet.argv, _FLAG)
+    if flag:
+        return flag
+    last = ""
+    for path, text in _config_texts(host, kubelet):
+        try:
+            value = mapping_in(parse_document(text, name=path)).get(_KEY)
+        except HostError:  # no PyYAML: kubeadm writes this key at the beginning of a line
+            lines = _LINE.findall(text)
+            value = lines[-1] if lines else None
+        last = value if isinstance(value, str) and value else last
+    return last or DEFAULT_ENDPOINT
+
+
+def socket_path(endpoint: str) -> str:
+    """The path of a unix socket; "" for another endpoint. A path alone is accepted by the kubelet, with a warning."""
+    path = endpoint[len(_SCHEME) :] if endpoint.startswith(_SCHEME) else endpoint
+    return path if path.startswith("/") else ""
+
+
+def _config_texts(host: Host, kubelet: Kubelet) -> list[tuple[str, str]]:
+    directory = find_config_dir(host, kubelet)
+    base = absolute_path(host, kubelet, flag_value(kubelet.argv, "--config") or "")
+    paths = ([base] if base else []) + (_drop_ins(host, directory) if directory else [])
+    texts = ((path, host.read(path)) for path in paths)
+    return [(path, data.decode(errors="replace")) for path, data in texts if data is not None]
+
+
+def _drop_ins(host: Host, directory: str) -> list[str]:
+    """In the order in which the kubelet reads them, that of filepath.WalkDir."""
+    paths = []
+    for name in sorted(host.listdir(directory)):
+        path = os.path.join(directory, name)
+        stat = host.stat(path)
+        if stat is not None and stat.kind == "directory":
+            paths += _drop_ins(host, path)
+        elif name.endswith(".conf"):
+            paths.append(path)
+    return paths

@@ -1,0 +1,46 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What can be wrong with what `readiness_info` is given, in one table."""
+
+from __future__ import annotations
+
+from .._core.text.errors import HostError, Message, Messages, UserError
+
+MESSAGES = Messages(
+    "docs/readiness.md",
+    [
+        Message(
+            id="readiness-value",
+            error=UserError,
+            text="{path}: {value} is not {wanted}",
+            remedy="give it as the info module with readiness=true, or an earlier readiness.json, has it; all hosts and the controller take one "
+            "version of ballast.kube",
+        ),
+        Message(
+            id="readiness-key",
+            error=UserError,
+            text="{path}: {key} is not known here; known are {allowed}",
+            remedy="use one version of ballast.kube for all of the run, and remove what was added by hand",
+        ),
+        Message(
+            id="readiness-key-missing",
+            error=UserError,
+            text="{path}: {key} is missing",
+            remedy="use one version of ballast.kube for all of the run, and give what the module returned whole",
+        ),
+        Message(
+            id="readiness-host-twice",
+            error=UserError,
+            text="{path}: the host {name} is there more than once",
+            remedy="name each host once: its last answer would hide the others",
+        ),
+        Message(
+            id="readiness-feature",
+            error=HostError,
+            text="a document about a feature is not valid: {problem}",
+            remedy="install ballast.kube again on the controller; if you changed plugins/plugin_utils/readiness_features, correct that document",
+        ),
+    ],
+)

@@ -1,0 +1,104 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Problems of a fleet, as a list, and as the text that a run fails with. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Optional
+
+from .._core.text.errors import shorten
+from .fleet import HostReport
+from .judge import AMBER, AWAY, FAILED, LIGHTS, RED, JudgedFeature, Place
+
+_NAMED = 20  # of the problems in the text of a failure; the report has all of them
+_RUN_AGAIN = "run that module alone on the host, then run readiness again"
+_REACH = "see that the host is up and that Ansible reaches it, then run readiness again"
+_ASK = "give the features of this host, and where each keeps its state; or leave the host out"
+_ONE_VERSION = "use the controller's version of ballast.kube for the whole run"
+_NOTHING_ON = "give the hosts that carry the features, and where each feature keeps its state"
+_FORMER = (
+    "nothing, if the exercises are to be done again; else put back the report that held them, and run readiness again"
+)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """`host` is empty of the whole fleet, `feature` of a host as such, `question` of a feature as a whole; else that
+    is the name of an answer or a kind of exercise."""
+
+    light: str
+    fails: bool
+    host: str
+    feature: str
+    question: str
+    text: str
+    remedy: str
+
+
+def find_problems(
+    judged: Sequence[JudgedFeature], hosts: Sequence[HostReport], previous: Optional[str]
+) -> tuple[Problem, ...]:
+    """The worst first; else of hosts, of features and their hosts, of the fleet. `previous` says why an earlier report could not be used."""
+    problems = [problem for host in hosts for problem in _of_host(host)]
+    for feature in judged:
+        problems += [problem for place in feature.places for problem in _of_place(feature.feature.name, place)]
+        problems += [
+            Problem(row.light, row.fails, "", feature.feature.name, row.kind, row.text, row.remedy)
+            for row in feature.exercised
+            if row.light in (RED, AMBER)
+        ]
+    problems += _of_fleet(judged, previous)
+    return tuple(sorted(problems, key=lambda problem: (not problem.fails, LIGHTS.index(problem.light))))
+
+
+def failure_text(problems: Iterable[Problem]) -> str:
+    """What a run fails with; empty where nothing fails it."""
+    failing = [problem for problem in problems if problem.fails]
+    if not failing:
+        return ""
+    red = sum(problem.light == RED for problem in failing)
+    head = f"{red} required answers are not as they have to be, {len(failing) - red} are not known"
+    texts = [
+        f"{_place(problem)}: {shorten(problem.text)}\n  do:    {shorten(problem.remedy)}"
+        for problem in failing[:_NAMED]
+    ]
+    more = len(failing) - len(texts)
+    return "\n".join([head, *texts, *([f"and {more} more, which the report has"] if more else [])])
+
+
+def _place(problem: Problem) -> str:
+    return " / ".join(part for part in (problem.host or "fleet", problem.feature, problem.question) if part)
+
+
+def _of_host(host: HostReport) -> Iterable[Problem]:
+    if not host.reached:
+        yield Problem(AMBER, True, host.name, "", "", host.reason or "the host was not reached", _REACH)
+    elif not host.features:
+        yield Problem(AMBER, True, host.name, "", "", "no feature was asked of this host", _ASK)
+    for name in host.unknown:
+        text = f"it answered for {name}, which is no feature of this version of ballast.kube"
+        yield Problem(AMBER, True, host.name, "", "", text, _ONE_VERSION)
+
+
+def _of_fleet(judged: Sequence[JudgedFeature], previous: Optional[str]) -> Iterable[Problem]:
+    if not any(feature.is_on for feature in judged):
+        text = "no feature is known to be on on any host, so that nothing was checked"
+        yield Problem(AMBER, True, "", "", "", text, _NOTHING_ON)
+    if previous is not None:
+        text = f"exercises of earlier runs are not known: {previous}"
+        yield Problem(AMBER, False, "", "", "", text, _FORMER)
+
+
+def _of_place(feature: str, place: Place) -> Iterable[Problem]:
+    if place.state == AWAY:
+        return  # said of the host, once
+    if place.state == FAILED:
+        yield Problem(AMBER, True, place.host, feature, "", place.text, _RUN_AGAIN)
+    for judged in place.answers.values():
+        if judged.light in (RED, AMBER):
+            answer = judged.answer
+            yield Problem(judged.light, judged.fails, place.host, feature, judged.name, answer.text, answer.remedy)

@@ -1,0 +1,300 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The production readiness of a host's pull proxy. Pure: from the facts that were read to a `Reading`."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Optional
+
+from ..._core.engine.journal import journal_path
+from ..._core.engine.plan import Recorded
+from ..._core.engine.readiness import (
+    DEPENDENCIES,
+    DISABLING,
+    ENABLED,
+    FAILURES,
+    HEALTHY,
+    IN_USE,
+    NO,
+    ROLLBACK,
+    SCALE,
+    UNKNOWN,
+    YES,
+    Answer,
+    Figure,
+    Reading,
+)
+from ..._core.engine.readiness_common import OpenFiles, distribution, failures_answer, pluralize, removal_lines
+from ..._core.text.exposition import Sample, histogram, total
+
+NAME = "image_pull_proxy"
+DOWN = "pull-proxy-down"
+SETTINGS_REFUSED = "pull-proxy-settings-refused"
+RUNTIME_AWAY = "pull-proxy-runtime-away"
+WAITS_LONG = "pull-proxy-waits-long"
+OUT_OF_FILES = "pull-proxy-out-of-files"
+PACKAGES_MISSING = "pull-proxy-packages-missing"
+BROKEN_OFF = "pull-proxy-broken-off"
+
+_WAIT, _DURATION = "ballast_pull_wait_seconds", "ballast_pull_duration_seconds"
+_COUNTERS = {
+    "ballast_pull_pulls_total": "pulls begun at the runtime",
+    "ballast_pull_joined_total": "callers who joined a pull",
+    "ballast_pull_failed_total": "callers whose pull failed",
+    "ballast_pull_refused_total": "callers who were turned away",
+    "ballast_pull_cancelled_total": "callers who left",
+}
+METRICS = frozenset({*_COUNTERS, f"{_WAIT}_bucket", f"{_DURATION}_bucket"})
+WAITS_LONG_SECONDS = 600.0  # twice the kubelet's longest back-off
+_STATUS = "`ballast-pull-proxy status --json`"
+
+
+@dataclass(frozen=True)
+class Pull:
+    listener: str
+    seconds: float  # in flight, or waiting
+
+
+@dataclass(frozen=True)
+class Status:
+    """What the answers use of the running proxy's status."""
+
+    max_in_flight: int  # 0 is no limit
+    connections: int
+    in_flight: tuple[Pull, ...]
+    queued: tuple[Pull, ...]
+    callers_waiting: int
+    listeners: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, document: object) -> Optional[Status]:
+        """None if the document has another form: another version of the proxy, or another program."""
+        try:
+            fields: Any = document
+            rows = [_pulls(fields[name]) for name in ("in_flight", "queued")]
+            return cls(
+                max_in_flight=_count(fields["max_in_flight"]),
+                connections=_count(fields["connections"]),
+                in_flight=rows[0],
+                queued=rows[1],
+                callers_waiting=sum(_count(row["callers"]) for row in fields["queued"]),
+                listeners=tuple(str(row["name"]) for row in fields["listeners"]),
+            )
+        except (KeyError, TypeError, ValueError):
+            return None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """`status` is None if no proxy answers, or if its status has another form."""
+
+    state_dir: str
+    recorded: tuple[Recorded, ...]
+    unfinished: bool  # a run was killed, and no later run has resumed it
+    pid: Optional[int]
+    log: str
+    config: str
+    status: Optional[Status]
+    unlike: tuple[str, ...]  # settings whose value in the file is not in effect
+    config_problem: str  # why the proxy refuses the file, "" if it accepts it
+    missing_packages: tuple[str, ...]
+    runtimes_away: Mapping[str, str]  # listener to the socket on which no runtime answers
+    metrics: Optional[tuple[Sample, ...]]  # None if they are switched off or could not be read
+    metrics_place: str  # "" if they are switched off
+    open_files: OpenFiles
+    version: str  # of the program's sources; "" if no program is installed
+
+    @property
+    def journal(self) -> str:
+        return journal_path(self.state_dir)
+
+
+def reading_of(facts: Facts) -> Reading:
+    present = present_failures(facts)
+    answers = {
+        ENABLED: _answer_enabled(facts),
+        IN_USE: _in_use(facts),
+        HEALTHY: _healthy(facts, present),
+        DEPENDENCIES: _dependencies(facts),
+        DISABLING: _disabling(facts),
+        ROLLBACK: _rollback(facts),
+        SCALE: _scale(facts),
+        FAILURES: failures_answer(present),
+    }
+    versions = {"ballast-pull-proxy": facts.version} if facts.version else {}
+    return Reading(NAME, answers, tuple(present), versions)
+
+
+def present_failures(facts: Facts) -> dict[str, str]:
+    """Each known failure mode that is present: its id, and what shows it."""
+    texts = {
+        DOWN: _down(facts),
+        SETTINGS_REFUSED: _refusal(facts),
+        RUNTIME_AWAY: "; ".join(
+            f"{name}: nothing answers at {path}" for name, path in sorted(facts.runtimes_away.items())
+        ),
+        WAITS_LONG: _waits_long(facts.status),
+        OUT_OF_FILES: facts.open_files.text if facts.open_files.verdict == NO else "",
+        PACKAGES_MISSING: ", ".join(facts.missing_packages),
+        BROKEN_OFF: f"{facts.journal} has a run that did not end" if facts.unfinished else "",
+    }
+    return {id: text for id, text in texts.items() if text}
+
+
+def _down(facts: Facts) -> str:
+    if facts.pid is None:
+        return "its service does not run"
+    return "" if facts.status else f"process {facts.pid} runs, and does not answer as a pull proxy of this version does"
+
+
+def _refusal(facts: Facts) -> str:
+    if facts.config_problem:
+        return facts.config_problem
+    return f"it works with other values of {', '.join(facts.unlike)} than {facts.config} has" if facts.unlike else ""
+
+
+def _waits_long(status: Optional[Status]) -> str:
+    longest = max((pull.seconds for pull in status.queued), default=0.0) if status else 0.0
+    return f"a pull has waited for {longest:.0f} s" if longest > WAITS_LONG_SECONDS else ""
+
+
+def _answer_enabled(facts: Facts) -> Answer:
+    titles = tuple(entry.title for entry in facts.recorded)
+    status, text = facts.status, "installed"
+    if status is not None:
+        limit = f"max_in_flight {status.max_in_flight}" if status.max_in_flight else "no limit"
+        text = f"installed, with {limit} over {pluralize(len(status.listeners), 'socket')}"
+    return Answer(YES, text, f"{facts.journal}; {_STATUS}", lines=titles)
+
+
+def _in_use(facts: Facts) -> Answer:
+    status = facts.status
+    if status is None:
+        return Answer(NO, "no proxy answers, so that nobody can use it", _STATUS)
+    figure = Figure("connections of kubelets", float(status.connections), "", f"connections of {_STATUS}")
+    used = status.connections > 0
+    text = (
+        f"{pluralize(status.connections, 'connection')} from kubelets to {pluralize(len(status.listeners), 'socket')}"
+    )
+    remedy = "" if used else "point kubelets at it: image_service_endpoint of ballast.kube.image_pulls"
+    return Answer(YES if used else NO, text, _STATUS, remedy, (figure,))
+
+
+def _healthy(facts: Facts, present: Mapping[str, str]) -> Answer:
+    how = f"{_STATUS} against {facts.config}" + (f"; {facts.metrics_place}" if facts.metrics_place else "")
+    wrong = [present[id] for id in (DOWN, SETTINGS_REFUSED, RUNTIME_AWAY, WAITS_LONG) if id in present]
+    figures = (*_status_figures(facts.status), *_metric_figures(facts))
+    if wrong:
+        remedy = (
+            f"see its log, {facts.log}, and `ballast-pull-proxy check --config {facts.config}`; start what does not run"
+        )
+        return Answer(NO, "; ".join(wrong), how, remedy, figures, tuple(wrong))
+    return Answer(YES, f"it works with the settings of its file{_without_metrics(facts)}", how, figures=figures)
+
+
+def _without_metrics(facts: Facts) -> str:
+    if not facts.metrics_place:
+        return "; its metrics are switched off, so that no distribution is shown"
+    return "" if facts.metrics is not None else "; its metrics do not answer"
+
+
+def _status_figures(status: Optional[Status]) -> tuple[Figure, ...]:
+    if status is None:
+        return ()
+    waiting = Figure(
+        "callers who wait for their turn", float(status.callers_waiting), "", f"callers of queued of {_STATUS}"
+    )
+    longest = max((pull.seconds for pull in status.queued), default=0.0)
+    wait = Figure("longest wait now", longest, "s", f"seconds of queued of {_STATUS}", WAITS_LONG_SECONDS)
+    count = Counter(pull.listener for pull in status.in_flight)
+    return (
+        waiting,
+        wait,
+        *(
+            Figure(f"pulls in flight, {name}", float(count[name]), "", f"in_flight of {_STATUS}")
+            for name in status.listeners
+        ),
+    )
+
+
+def _metric_figures(facts: Facts) -> tuple[Figure, ...]:
+    if facts.metrics is None:
+        return ()
+    figures = []
+    for name in (_WAIT, _DURATION):
+        how = f"{name} of {facts.metrics_place}"
+        figures.append(distribution(f"{name}, 99th percentile", histogram(facts.metrics, name), how))
+    figures += [
+        Figure(f"{text} since its start", total(facts.metrics, name), "", f"{name} of {facts.metrics_place}")
+        for name, text in _COUNTERS.items()
+    ]
+    return tuple(figures)
+
+
+def _dependencies(facts: Facts) -> Answer:
+    how = "`find_spec` of /usr/bin/python3 for each package; a connection to the socket of each runtime"
+    away = [f"runtime of {name} at {path}" for name, path in sorted(facts.runtimes_away.items())]
+    missing = [*(f"package {name}" for name in facts.missing_packages), *away]
+    if missing:
+        packages = " ".join(facts.missing_packages)
+        remedies = [f"apt-get install {packages}"] if packages else []
+        remedies += ["start the runtime; nothing has to be done here then"] if away else []
+        return Answer(NO, f"missing: {', '.join(missing)}", how, "; ".join(remedies))
+    if facts.status is None:
+        return Answer(
+            UNKNOWN, "no proxy answers, so that its runtimes are not known", how, "start the proxy, and ask again"
+        )
+    sockets = pluralize(len(facts.status.listeners), "socket")
+    return Answer(YES, f"its packages are there, and a runtime answers behind {sockets}", how)
+
+
+def _disabling(facts: Facts) -> Answer:
+    names = facts.status.listeners if facts.status else ()
+    first = tuple(
+        f"point the kubelet of {name} back at its runtime, by ballast.kube.image_pulls without image_service_endpoint"
+        for name in names
+    )
+    text = f"{pluralize(len(names), 'kubelet')} first asks its runtime again; pods that run go on"
+    how = f"the plan of ballast.kube.image_pull_proxy with state: absent, from {facts.journal}"
+    return Answer(YES, text, how, lines=(*first, *removal_lines(facts.recorded)))
+
+
+def _rollback(facts: Facts) -> Answer:
+    text = f"what was there before is recorded for all {len(facts.recorded)}"
+    return Answer(YES, text, f"`original` of each entry of {facts.journal}")
+
+
+def _scale(facts: Facts) -> Answer:
+    status, files = facts.status, facts.open_files
+    figures = [files.figure]
+    if status is not None:
+        limit = float(status.max_in_flight) or None
+        figures.insert(0, Figure("pulls in flight", float(len(status.in_flight)), "", f"in_flight of {_STATUS}", limit))
+    how = f"{_STATUS}; {files.figure.how}"
+    if status is not None and status.max_in_flight and len(status.in_flight) > status.max_in_flight:
+        text = f"{len(status.in_flight)} pulls are in flight, and the limit is {status.max_in_flight}"
+        remedy = "ask again: under a limit that was lowered, pulls in flight go on to their end"
+        return Answer(NO, text, how, remedy, tuple(figures))
+    remedy = (
+        "" if files.verdict == YES else "raise LimitNOFILE of its unit; run this as root, and with the proxy running"
+    )
+    return Answer(files.verdict, files.text, how, remedy, tuple(figures))
+
+
+def _pulls(rows: Sequence[Mapping[str, Any]]) -> tuple[Pull, ...]:
+    pulls = tuple(Pull(str(row["listener"]), float(row["seconds"])) for row in rows)
+    if not all(math.isfinite(pull.seconds) for pull in pulls):
+        raise ValueError(pulls)
+    return pulls
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(value)
+    return value

@@ -1,0 +1,63 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Assign each destination to exactly one ServicePort."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
+from typing import Optional
+
+from .model import CLUSTER_IP, EXTERNAL_IP, LOAD_BALANCER, NODE_PORT, Duplicate, Frontend, ServicePort
+from .packet import endpoint_text
+
+Key = tuple[str, str, int]  # as Frontend.key
+
+
+def assign_frontends(
+    services: Sequence[ServicePort], created: Callable[[ServicePort], float]
+) -> tuple[tuple[Frontend, ...], tuple[Duplicate, ...]]:
+    """All destinations of `services`, by kind, address, protocol and port, and those that several Services claim.
+
+    A destination belongs to the Service that is older, of equal age to the one first by namespace and name. Within a
+    Service an address that is given twice counts once: as a cluster IP, else as a load balancer's, so that
+    loadBalancerSourceRanges hold, else as an external IP. A health check node port takes the TCP port on every address
+    for node ports, as node ports do.
+    """
+    owners: dict[Key, ServicePort] = {}
+    frontends: list[Frontend] = []
+    duplicates: set[Duplicate] = set()
+    for service in sorted(services, key=lambda service: (created(service), service.namespace, service.name)):
+        for key, frontend in _claims(service):
+            owner = owners.setdefault(key, service)
+            if owner is service:
+                if frontend is not None:
+                    frontends.append(frontend)
+            elif (owner.namespace, owner.name) != (service.namespace, service.name):
+                duplicates.add(Duplicate(destination_text(key), winner=owner.title, loser=service.title))
+    frontends.sort(key=attrgetter("kind", "address", "service.protocol", "port"))
+    return tuple(frontends), tuple(sorted(duplicates, key=attrgetter("destination", "winner", "loser")))
+
+
+def _claims(service: ServicePort) -> Iterator[tuple[Key, Optional[Frontend]]]:
+    """Each destination once. The frontend is None for a port on which the node itself listens."""
+    protocol, port = service.protocol, service.port
+    addresses = {
+        **dict.fromkeys(service.external_ips, EXTERNAL_IP),
+        **dict.fromkeys(service.load_balancer_ips, LOAD_BALANCER),
+        service.cluster_ip: CLUSTER_IP,
+    }
+    for address, kind in addresses.items():
+        yield (address, protocol, port), Frontend(kind, address, port, service)
+    if service.node_port:
+        yield ("", protocol, service.node_port), Frontend(NODE_PORT, "", service.node_port, service)
+    if service.health_check_node_port:
+        yield ("", "TCP", service.health_check_node_port), None
+
+
+def destination_text(key: Key) -> str:
+    """As people read it: "10.0.0.1:80/TCP", "node port 30080/TCP"."""
+    address, protocol, port = key
+    return f"{endpoint_text(address, port)}/{protocol}" if address else f"node port {port}/{protocol}"

@@ -1,0 +1,75 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Messages about iptables rules."""
+
+from __future__ import annotations
+
+from ..._core.text.errors import HostError, Message, Messages, UserError
+
+MESSAGES = Messages(
+    "docs/service-rules.md",
+    [
+        Message(
+            id="rules-iptables-line",
+            error=UserError,
+            text="line {number} of iptables-save: {problem}: {line}",
+            remedy="give the output of iptables-save 1.8.7 or later as it was printed",
+        ),
+        Message(
+            id="rules-iptables-cut",
+            error=UserError,
+            text="iptables-save ends within table {table}, after line {number}",
+            remedy="save it again: a whole table ends with COMMIT",
+        ),
+        Message(
+            id="rules-iptables-hidden",
+            error=HostError,
+            text="line {number} of iptables-save: table {table} holds rules of nft that iptables cannot show",
+            remedy="see what made them: nft list ruleset",
+        ),
+        Message(
+            id="rules-iptables-unknown",
+            error=HostError,
+            text="the packet comes to {part!r}, which is not known here, in table {table}: {rule}",
+            remedy="trace packets that do not come to this rule; the page lists what a trace follows",
+        ),
+        Message(
+            id="rules-iptables-chain",
+            error=UserError,
+            text="table {table} has no chain {chain}, which a rule names",
+            remedy="save the whole table",
+        ),
+        Message(
+            id="rules-iptables-loop",
+            error=UserError,
+            text="table {table}: chain {chain} leads back to itself",
+            remedy="save the rules from a kernel, which refuses such rules",
+        ),
+        Message(
+            id="rules-iptables-deep",
+            error=UserError,
+            text="table {table}: chains jump to chains more than {limit} deep, down to {chain}",
+            remedy="save the rules from a kernel; if they are from one, let fewer chains do the same",
+        ),
+        Message(
+            id="rules-iptables-budget",
+            error=UserError,
+            text="a packet passes more than {limit} rules",
+            remedy="look for chains that many rules jump to, each of which jumps on",
+        ),
+        Message(
+            id="rules-iptables-variant",
+            error=HostError,
+            text="iptables --version does not say whether it is legacy or nf_tables: {said!r}",
+            remedy="install iptables 1.8.7 or later",
+        ),
+        Message(
+            id="rules-iptables-restore",
+            error=HostError,
+            text="{command} refused the rules of IPv{family}; {state}",
+            remedy="load the kernel's modules of the match or target that the line named below has, or report the line",
+        ),
+    ],
+)

@@ -1,0 +1,371 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""iptables rules as values, shared by compilers, parser, tracer and planner.
+
+Rules that the kernel treats alike are equal, however they were written: networks in their shortest form with a length, a
+mark as value and mask, a probability as the kernel's own number, REJECT with its type, a comment apart from the matches.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import Optional, Union
+
+# The chains that the kernel calls, by table; tables in the order in which one hook runs them.
+BUILT_IN: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "raw": ("PREROUTING", "OUTPUT"),
+        "mangle": ("PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"),
+        "nat": ("PREROUTING", "INPUT", "OUTPUT", "POSTROUTING"),
+        "filter": ("INPUT", "FORWARD", "OUTPUT"),
+        "security": ("INPUT", "FORWARD", "OUTPUT"),
+    }
+)
+_PROBABILITY_ONE = 0x80000000  # xt_statistic.h: probability is a number of 31 bits
+
+
+@dataclass(frozen=True)
+class Source:
+    """`-s NETWORK`, always with a length: "10.0.0.1/32"."""
+
+    network: str
+    negated: bool = False
+
+
+@dataclass(frozen=True)
+class Destination:
+    """`-d NETWORK`, always with a length."""
+
+    network: str
+    negated: bool = False
+
+
+@dataclass(frozen=True)
+class InInterface:
+    """`-i NAME`; a `+` at the end matches any rest."""
+
+    name: str
+    negated: bool = False
+
+
+@dataclass(frozen=True)
+class OutInterface:
+    """`-o NAME`; a `+` at the end matches any rest."""
+
+    name: str
+    negated: bool = False
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """`-p NAME`; a number if it is not tcp, udp, sctp, icmp or ipv6-icmp."""
+
+    name: str
+    negated: bool = False
+
+
+@dataclass(frozen=True)
+class DestinationPort:
+    """`-m PROTOCOL --dport PORT`, the protocol being that of the rule."""
+
+    port: int
+    negated: bool = False
+
+
+@dataclass(frozen=True)
+class Mark:
+    """`-m mark --mark VALUE/MASK`."""
+
+    value: int
+    mask: int
+    negated: bool = False
+
+
+@dataclass(frozen=True)
+class ConnectionState:
+    """`-m conntrack --ctstate STATES`, sorted; also the states SNAT and DNAT."""
+
+    states: tuple[str, ...]
+    negated: bool = False
+
+
+@dataclass(frozen=True)
+class AddressType:
+    """`-m addrtype --SIDE-type TYPE`."""
+
+    side: str  # "src" or "dst"
+    type: str  # "LOCAL", "UNICAST", ...
+    negated: bool = False
+
+
+@dataclass(frozen=True)
+class MatchSet:
+    """`-m set --match-set NAME SIDES`."""
+
+    name: str
+    sides: tuple[str, ...]  # ("dst", "dst")
+    negated: bool = False
+
+
+@dataclass(frozen=True)
+class IpvsService:
+    """`-m ipvs --vaddr NETWORK --vproto PROTOCOL --vport PORT`."""
+
+    network: str
+    protocol: str  # "tcp", "udp" or "sctp"
+    port: int
+
+
+@dataclass(frozen=True)
+class PhysicalIn:
+    """`-m physdev --physdev-is-in`: the packet came over a port of a bridge."""
+
+    negated: bool = False
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """`-m statistic --mode random --probability P`, where P is chance / 2**31."""
+
+    chance: int
+    negated: bool = False
+
+
+@dataclass(frozen=True)
+class Recent:
+    """`-m recent --COMMAND --name LIST`: `rcheck` matches a source seen within `seconds`; `set` notes it and matches.
+
+    The mask is the whole address and the side the source, the module's defaults; nothing else is known of this match.
+    """
+
+    command: str  # "rcheck" or "set"
+    name: str
+    seconds: int = 0  # of rcheck; 0: at any time
+    reap: bool = False  # of rcheck: forget what is older
+
+
+@dataclass(frozen=True)
+class Accounting:
+    """`-m nfacct --nfacct-name NAME`: counts, and matches always."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """A match or a target outside the grammar, as it was written: "-m multiport --dports 80,443"."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`-j ACCEPT`, `-j DROP` or `-j RETURN`."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Reject:
+    """`-j REJECT --reject-with TYPE`."""
+
+    type: str  # "icmp-port-unreachable", "icmp6-port-unreachable", "tcp-reset", ...
+
+
+@dataclass(frozen=True)
+class Jump:
+    """`-j CHAIN`."""
+
+    chain: str
+
+
+@dataclass(frozen=True)
+class Goto:
+    """`-g CHAIN`."""
+
+    chain: str
+
+
+@dataclass(frozen=True)
+class SetMark:
+    """`-j MARK --set-xmark VALUE/MASK`: clear the bits of `mask`, then xor `value`."""
+
+    value: int
+    mask: int
+
+
+@dataclass(frozen=True)
+class Masquerade:
+    """`-j MASQUERADE`, `--random-fully` or not."""
+
+    random_fully: bool = False
+
+
+@dataclass(frozen=True)
+class Dnat:
+    """`-j DNAT --to-destination`; 0: the port stays."""
+
+    address: str
+    port: int = 0
+
+
+Match = Union[
+    Source,
+    Destination,
+    InInterface,
+    OutInterface,
+    Protocol,
+    DestinationPort,
+    Mark,
+    ConnectionState,
+    AddressType,
+    MatchSet,
+    IpvsService,
+    PhysicalIn,
+    Statistic,
+    Recent,
+    Accounting,
+    Unknown,
+]
+Target = Union[Verdict, Reject, Jump, Goto, SetMark, Masquerade, Dnat, Unknown]
+
+# What the kernel checks first, in the order of iptables-save. All other matches keep their order: of two stateful matches,
+# the first decides whether the second is evaluated.
+_FIRST: Mapping[type, int] = MappingProxyType(
+    {Source: 0, Destination: 1, InInterface: 2, OutInterface: 3, Protocol: 4, DestinationPort: 5}
+)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule; without a target it only counts (and does what its matches do). Make it with `rule`."""
+
+    matches: tuple[Match, ...] = ()
+    target: Optional[Target] = None
+    comment: str = ""
+    # As it was read, for a rule that may be deleted alone: iptables finds a rule only by its matches in their order.
+    written: str = field(default="", compare=False, repr=False)
+
+
+def rule(*matches: Match, target: Optional[Target] = None, comment: str = "", written: str = "") -> Rule:
+    """A rule with its matches in canonical order, without those that match every packet."""
+    kept = [match for match in matches if not (isinstance(match, (Source, Destination)) and _is_any(match))]
+    return Rule(tuple(sorted(kept, key=_place)), target, comment, written)
+
+
+def _is_any(match: Union[Source, Destination]) -> bool:
+    return match.network.endswith("/0") and not match.negated
+
+
+def _place(match: Match) -> int:
+    return _FIRST.get(type(match), len(_FIRST))
+
+
+@dataclass(frozen=True)
+class Chain:
+    name: str
+    rules: tuple[Rule, ...] = ()
+    policy: str = ""  # of a chain that the kernel calls: ACCEPT or DROP; "" of any other
+
+    def candidates(self, destination: str, port: int) -> list[Rule]:
+        """The rules that may match a packet to `destination` and `port`, in order. An index, as few of the thousands in
+        KUBE-SERVICES can."""
+        places = [*self._places[()], *self._places.get((destination,), ()), *self._places.get((port,), ())]
+        return [self.rules[place] for place in sorted(places)]
+
+    @cached_property
+    def _places(self) -> Mapping[tuple[object, ...], list[int]]:
+        """Places of rules by the one address that they match, else by the port, else under ()."""
+        places: dict[tuple[object, ...], list[int]] = {(): []}
+        for place, rule in enumerate(self.rules):
+            places.setdefault(_key(rule), []).append(place)
+        return places
+
+
+def _key(rule: Rule) -> tuple[object, ...]:
+    for match in rule.matches:
+        if isinstance(match, Destination) and not match.negated and match.network.endswith(("/32", "/128")):
+            address, _slash, length = match.network.partition("/")
+            if (":" in address) == (length == "128"):
+                return (address,)
+        if isinstance(match, DestinationPort) and not match.negated:
+            return (match.port,)
+    return ()
+
+
+@dataclass(frozen=True)
+class Table:
+    """`chains` in the order of their names. A compiled table has of a built-in chain only the rules that must be in it."""
+
+    name: str
+    chains: tuple[Chain, ...] = ()
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Chain]:
+        return {chain.name: chain for chain in self.chains}
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The tables of one family, in the order of BUILT_IN."""
+
+    family: int  # 4 or 6
+    tables: tuple[Table, ...] = ()
+
+    def table(self, name: str) -> Table:
+        """The table of that name; an empty one if it is missing."""
+        return next((table for table in self.tables if table.name == name), Table(name))
+
+    def chain(self, table: str, name: str) -> Optional[Chain]:
+        return self.table(table).by_name.get(name)
+
+
+def tables(family: int, chains: Mapping[str, Mapping[str, Chain]]) -> Tables:
+    """`chains` by table and name, put in order."""
+    return Tables(
+        family,
+        tuple(
+            Table(name, tuple(sorted(chains[name].values(), key=lambda chain: chain.name)))
+            for name in BUILT_IN
+            if name in chains
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The chains that a backend owns: it writes them as a whole, and removes those that are not desired.
+
+    In any other chain that a compiler fills, missing rules are added; the chain itself is kept.
+    """
+
+    chains: frozenset[tuple[str, str]]  # table and name
+    prefixes: tuple[tuple[str, str], ...] = ()  # table and how the name begins
+
+    def owns(self, table: str, chain: str) -> bool:
+        return (table, chain) in self.chains or any(
+            table == of and chain.startswith(prefix) for of, prefix in self.prefixes
+        )
+
+
+def network(text: str) -> str:
+    """An address in its shortest form, or a network, as rules hold it: host bits cleared, with its length."""
+    if "/" not in text:
+        return f"{text}/128" if ":" in text else f"{text}/32"
+    return str(ipaddress.ip_network(text, strict=False))
+
+
+def chance(probability: float) -> int:
+    """The kernel's number of a probability, rounded as libxt_statistic does."""
+    return int(_PROBABILITY_ONE * probability + 0.5)
+
+
+def probability_text(number: int) -> str:
+    """The probability of a kernel's number, as iptables-save prints it."""
+    return f"{number / _PROBABILITY_ONE:.11f}"

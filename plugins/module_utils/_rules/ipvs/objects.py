@@ -1,0 +1,165 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The kernel objects of the ipvs backend as values: virtual servers, ipsets, addresses of the dummy link, and rules.
+
+The compiler makes an `IpvsRules`, the parser reads one, the tracer and the planner work over either. Addresses are in
+their shortest form, elements of sets as `ipset save` prints them.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from types import MappingProxyType
+from typing import Union
+
+from ..iptables.objects import Tables
+from ..packet import endpoint_text
+
+Network = Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
+
+MASQUERADE, ROUTE, TUNNEL = "masq", "route", "tunnel"  # forwarding methods
+
+# The sets of kube-proxy, with their types. Order: as elements are added; they go in the reverse order. A packet in
+# between must not be refused or masqueraded if it is neither before nor after, so exemptions come first.
+# Source: reference of kube-proxy 2.3.
+SET_TYPES: Mapping[str, str] = MappingProxyType(
+    {
+        "KUBE-LOOP-BACK": "hash:ip,port,ip",
+        "KUBE-LOAD-BALANCER-SOURCE-CIDR": "hash:ip,port,net",
+        "KUBE-LOAD-BALANCER-SOURCE-IP": "hash:ip,port,ip",
+        "KUBE-LOAD-BALANCER-FW": "hash:ip,port",
+        "KUBE-LOAD-BALANCER-LOCAL": "hash:ip,port",
+        "KUBE-LOAD-BALANCER": "hash:ip,port",
+        "KUBE-CLUSTER-IP": "hash:ip,port",
+        "KUBE-EXTERNAL-IP-LOCAL": "hash:ip,port",
+        "KUBE-EXTERNAL-IP": "hash:ip,port",
+        "KUBE-NODE-PORT-LOCAL-TCP": "bitmap:port",
+        "KUBE-NODE-PORT-TCP": "bitmap:port",
+        "KUBE-NODE-PORT-LOCAL-UDP": "bitmap:port",
+        "KUBE-NODE-PORT-UDP": "bitmap:port",
+        "KUBE-NODE-PORT-LOCAL-SCTP-HASH": "hash:ip,port",
+        "KUBE-NODE-PORT-SCTP-HASH": "hash:ip,port",
+        "KUBE-HEALTH-CHECK-NODE-PORT": "bitmap:port",
+        "KUBE-IPVS-IPS": "hash:ip",
+    }
+)
+# Names of releases before 1.14.
+FORMER_SETS = ("KUBE-LOAD-BALANCER-MASQ", "KUBE-NODE-PORT-SCTP", "KUBE-NODE-PORT-LOCAL-SCTP")
+_NAME_LIMIT = 31  # IPSET_MAXNAMELEN, without the closing zero
+DEFAULT_MAXELEM = 65536
+
+
+def set_name(name: str, family: int) -> str:
+    """The name that a set of SET_TYPES has in a family; kube-proxy cuts it where the kernel's limit is."""
+    return name if family == 4 else name.replace("KUBE-", "KUBE-6-", 1)[:_NAME_LIMIT]
+
+
+# Of both families. Other programs' sets begin with KUBE- too: KUBE-SRC- and KUBE-DST- are kube-router's.
+SET_NAMES = frozenset(set_name(name, family) for name in (*SET_TYPES, *FORMER_SETS) for family in (4, 6))
+
+
+@lru_cache(maxsize=2**16)
+def address(text: str) -> str:
+    """`text` in its shortest form. ValueError if it is not an address."""
+    return str(ipaddress.ip_address(text))
+
+
+def address_bytes(text: str) -> bytes:
+    """The sort key by which the addresses of a family are in numerical order."""
+    return ipaddress.ip_address(text).packed
+
+
+@dataclass(frozen=True, order=True)
+class RealServer:
+    address: str
+    port: int
+    weight: int = 1  # 0: no new connections, the open ones continue
+    method: str = MASQUERADE
+    connections: int = field(default=0, compare=False)  # open ones, active and inactive
+
+    @property
+    def text(self) -> str:
+        return endpoint_text(self.address, self.port)
+
+
+@dataclass(frozen=True)
+class VirtualServer:
+    address: str  # "" of one that is chosen by a mark
+    port: int
+    protocol: str  # TCP, UDP or SCTP
+    scheduler: str = "rr"
+    persistent_seconds: int = 0  # 0: each connection is scheduled on its own
+    flags: tuple[str, ...] = ()  # of the scheduler, "mh-port"
+    other: tuple[str, ...] = ()  # options that kube-proxy does not use, as ipvsadm prints them
+    mark: int = 0  # 0: chosen by address, port and protocol
+    real_servers: tuple[RealServer, ...] = ()  # sorted
+
+    @property
+    def key(self) -> tuple[int, str, str, int]:
+        return (self.mark, self.address, self.protocol, self.port)
+
+    @property
+    def text(self) -> str:
+        return f"mark {self.mark}" if self.mark else f"{endpoint_text(self.address, self.port)}/{self.protocol}"
+
+
+@dataclass(frozen=True)
+class IpSet:
+    """`elements` of a foreign set are kept as they were printed."""
+
+    name: str
+    type: str
+    family: int = 0  # 0: sets of ports have none
+    elements: frozenset[str] = frozenset()
+    maxelem: int = field(default=DEFAULT_MAXELEM, compare=False)  # a larger set is as good
+
+    @cached_property
+    def networks(self) -> Mapping[str, tuple[Network, ...]]:
+        """Of a hash:ip,port,net: the networks by the part before them."""
+        networks: dict[str, tuple[Network, ...]] = {}
+        for element in self.elements:
+            key, _comma, last = element.rpartition(",")
+            networks[key] = (*networks.get(key, ()), ipaddress.ip_network(last))
+        return networks
+
+
+@dataclass(frozen=True)
+class IpvsRules:
+    """All kernel objects of one family."""
+
+    family: int  # 4 or 6
+    link: bool = False  # whether LINK exists
+    addresses: tuple[str, ...] = ()  # on LINK, of this family, sorted
+    servers: tuple[VirtualServer, ...] = ()  # by key; foreign ones too where it was read
+    sets: tuple[IpSet, ...] = ()  # by name; foreign ones too
+    tables: Tables = Tables(4)
+    # The other links and all their addresses; only where it was read.
+    links: tuple[tuple[str, tuple[str, ...]], ...] = field(default=(), compare=False)
+    # Addresses of the other family on LINK; the link stays while it has any.
+    other_addresses: tuple[str, ...] = field(default=(), compare=False)
+
+    @cached_property
+    def set_by_name(self) -> Mapping[str, IpSet]:
+        return {ipset.name: ipset for ipset in self.sets}
+
+    @cached_property
+    def bound(self) -> frozenset[str]:
+        return frozenset(self.addresses)
+
+    @cached_property
+    def server_by_key(self) -> Mapping[tuple[int, str, str, int], VirtualServer]:
+        return {server.key: server for server in self.servers}
+
+    def kube_set(self, name: str) -> IpSet:
+        """The set of SET_TYPES in this family, empty where it is not there."""
+        own_name = set_name(name, self.family)
+        return self.set_by_name.get(own_name, IpSet(own_name, SET_TYPES[name]))
+
+
+def sort_servers(servers: list[VirtualServer]) -> tuple[VirtualServer, ...]:
+    return tuple(sorted(servers, key=lambda server: server.key))

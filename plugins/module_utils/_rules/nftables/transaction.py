@@ -1,0 +1,236 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Change the live table into the desired one, in one transaction of nft.
+
+`plan` compares two values and says what differs, as operations in the order that nft takes them: what is referred to is
+added before what refers to it, and deleted after it. `commit` hands all of them to one `nft -f -`, which the kernel
+does as a whole or not at all, so packets see the old rules or the new ones. Without a difference there is no operation.
+
+Elements are added and deleted one by one. A chain whose rules differ is emptied and filled again, as its rules have no
+names. Of a base chain, the kernel changes neither type, hook nor priority: it is deleted and added. A set's type cannot
+change while rules refer to it: a table with such a difference is deleted and added as a whole, in the same transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
+from typing import NamedTuple, Optional, Union
+
+from ..._core.host.host import KERNEL_LIMIT, Host
+from ..._core.text.errors import CommandFailed
+from .affinity import DYNAMIC_SIZE
+from .messages import MESSAGES
+from .objects import Chain, Element, Rule, Set, Table
+from .presence import has_table
+from .render import hook_line, name, quote, render_elements, render_rule, set_lines
+
+ADD_TABLE, DELETE_TABLE = "add table", "delete table"
+ADD_CHAIN, FLUSH_CHAIN, DELETE_CHAIN = "add chain", "flush chain", "delete chain"
+ADD_RULE = "add rule"
+ADD_SET, DELETE_SET = "add set", "delete set"
+ADD_MAP, DELETE_MAP = "add map", "delete map"
+ADD_ELEMENT, DELETE_ELEMENT = "add element", "delete element"
+
+_SECONDS = 300  # a limit to what the kernel may take; 50,000 Services take a few
+_AT_ONCE = 1000  # elements in one command
+_PLAIN = Set("", ())  # our keys have neither marks nor names of links, which need a form of their own
+
+
+class Operation(NamedTuple):
+    """One change. A named tuple, not a dataclass: a new table is made of tens of thousands."""
+
+    kind: str
+    family: str
+    table: str
+    name: str = ""  # of the chain, set or map
+    value: Union[None, Chain, Rule, Set, Element] = None  # what is added; of an element also what is deleted
+
+    @property
+    def target(self) -> str:
+        """`ip ballast services 10.0.0.1 . tcp . 80`"""
+        key = self.value.key if isinstance(self.value, Element) else ()
+        return " ".join(part for part in (self.family, self.table, self.name, " . ".join(key)) if part)
+
+
+def plan(desired: Optional[Table], live: Optional[Table]) -> tuple[Operation, ...]:
+    """What changes `live` into `desired`; None: no table. Elements that packets put into dynamic sets are not compared."""
+    if desired is None:
+        return () if live is None else (Operation(DELETE_TABLE, live.family, live.name),)
+    if live is None:
+        return _everything(desired)
+    if (desired.family, desired.name) != (live.family, live.name):
+        raise ValueError(f"{desired.family} {desired.name} is wanted, {live.family} {live.name} was found")
+    if not _is_amendable(desired, live):
+        return (Operation(DELETE_TABLE, live.family, live.name), *_everything(desired))
+    return tuple(_amendments(desired, live))
+
+
+def result(desired: Optional[Table], live: Optional[Table]) -> Optional[Table]:
+    """What `live` is after the operations of `plan`. Of what stays, the kernel keeps comments, how a set is declared, and
+    elements that packets have put into dynamic sets."""
+    if desired is None or live is None or not _is_amendable(desired, live):
+        return desired
+    chains = {at: _kept_chain(chain, live.chains.get(at)) for at, chain in desired.chains.items()}
+    sets = {at: _kept_set(declared, live.sets.get(at)) for at, declared in desired.sets.items()}
+    return replace(desired, comment=live.comment, chains=chains, sets=sets)
+
+
+def _kept_chain(chain: Chain, there: Optional[Chain]) -> Chain:
+    return replace(there, rules=chain.rules) if there is not None and there.base == chain.base else chain
+
+
+def _kept_set(declared: Set, there: Optional[Set]) -> Set:
+    if there is None:
+        return declared
+    return there if declared.dynamic else replace(there, elements=declared.elements)
+
+
+def render(operations: Iterable[Operation]) -> str:
+    """The transaction as text for `nft -f`. UserError `rules-nft-unwritable` for a value that nft cannot read."""
+    return "".join(_commands(operations))
+
+
+def commit(operations: Sequence[Operation], host: Host) -> None:
+    """Do all of `operations`, or none and raise HostError `rules-nft-refused`."""
+    _run(operations, host, "nft", "-f", "-")
+
+
+def check(operations: Sequence[Operation], host: Host) -> None:
+    """Ask the kernel whether `commit` would succeed, and change nothing."""
+    _run(operations, host, "nft", "--check", "-f", "-")
+
+
+def read(host: Host, family: str, table: str) -> Optional[Table]:
+    """The table as the kernel has it, None where it has none."""
+    if not has_table(host, family, table):
+        return None
+    from .json_form import parse_json  # imports the parsers of rules, which a node without our table does not need
+
+    listed = host.run(["nft", "-j", "list", "table", family, table], timeout=_SECONDS, limit=KERNEL_LIMIT).stdout
+    return parse_json(listed).tables[family, table]
+
+
+def _run(operations: Sequence[Operation], host: Host, *argv: str) -> None:
+    if not operations:
+        return
+    try:
+        host.run(argv, stdin=render(operations).encode(), timeout=_SECONDS)
+    except CommandFailed as error:
+        raise MESSAGES.error("rules-nft-refused", command=" ".join(argv), found=error.found) from error
+
+
+# What differs
+
+
+def _is_amendable(desired: Table, live: Table) -> bool:
+    if live.flags != desired.flags or live.objects:
+        return False
+    for at, declared in live.sets.items():
+        if at in desired.sets and replace(declared, elements={}) != replace(desired.sets[at], elements={}):
+            return False
+    # Not amendable: a regular chain, which rules may jump to, that becomes a base chain.
+    return all(
+        chain.base is not None or at not in desired.chains or desired.chains[at].base is None
+        for at, chain in live.chains.items()
+    )
+
+
+def _everything(desired: Table) -> tuple[Operation, ...]:
+    nothing = Table(desired.family, desired.name)
+    return (Operation(ADD_TABLE, desired.family, desired.name), *_amendments(desired, nothing))
+
+
+def _amendments(desired: Table, live: Table) -> Iterator[Operation]:
+    def operation(kind: str, at: str, value: Union[None, Chain, Rule, Set, Element] = None) -> Operation:
+        return Operation(kind, desired.family, desired.name, at, value)
+
+    gone = [at for at in live.chains if at not in desired.chains]
+    rebuilt = [at for at, chain in desired.chains.items() if at in live.chains and chain.base != live.chains[at].base]
+    changed = [at for at, chain in desired.chains.items() if at in live.chains and chain.rules != live.chains[at].rules]
+    for at, declared in desired.sets.items():
+        if at not in live.sets:
+            yield operation(ADD_MAP if declared.is_map else ADD_SET, at, replace(declared, elements={}))
+    for at in dict.fromkeys((*gone, *rebuilt, *changed)):
+        if live.chains[at].rules:
+            yield operation(FLUSH_CHAIN, at)
+    for at in rebuilt:
+        yield operation(DELETE_CHAIN, at)
+    for at, chain in desired.chains.items():
+        if at not in live.chains or at in rebuilt:
+            yield operation(ADD_CHAIN, at, replace(chain, rules=()))
+    yield from _element_amendments(desired, live)
+    for at, chain in desired.chains.items():
+        if at not in live.chains or at in rebuilt or at in changed:
+            for rule in chain.rules:
+                yield operation(ADD_RULE, at, rule)
+    for at, declared in live.sets.items():
+        if at not in desired.sets:
+            yield operation(DELETE_MAP if declared.is_map else DELETE_SET, at)
+    for at in gone:
+        yield operation(DELETE_CHAIN, at)
+
+
+def _element_amendments(desired: Table, live: Table) -> list[Operation]:
+    """All deletions before all additions: an element whose value differs is in both, and networks of an interval set must
+    not overlap in between."""
+    pairs = [
+        (at, declared.elements, live.sets[at].elements if at in live.sets else {})
+        for at, declared in desired.sets.items()
+        if not declared.dynamic
+    ]
+    differing = [pair for pair in pairs if pair[1] != pair[2]]
+    family, table = desired.family, desired.name
+    going = [
+        Operation(DELETE_ELEMENT, family, table, at, element)
+        for at, after, before in differing
+        for key, element in before.items()
+        if after.get(key) != element
+    ]
+    coming = [
+        Operation(ADD_ELEMENT, family, table, at, element)
+        for at, after, before in differing
+        for key, element in after.items()
+        if before.get(key) != element
+    ]
+    return going + coming
+
+
+# Text
+
+
+def _commands(operations: Iterable[Operation]) -> Iterator[str]:
+    for (kind, family, table, at), group in groupby(operations, key=itemgetter(0, 1, 2, 3)):
+        place = " ".join([kind, family, name(table), *([name(at)] if at else [])])
+        if kind in (ADD_ELEMENT, DELETE_ELEMENT):
+            elements = [operation.value for operation in group if isinstance(operation.value, Element)]
+            for start in range(0, len(elements), _AT_ONCE):
+                yield f"{place} {{ {_elements(kind, elements[start : start + _AT_ONCE])} }}\n"
+            continue
+        for operation in group:
+            yield f"{place}{_value(operation.value)}\n"
+
+
+def _elements(kind: str, elements: list[Element]) -> str:
+    if kind == DELETE_ELEMENT:
+        elements = [Element(element.key) for element in elements]
+    return render_elements(_PLAIN, elements, between=",")  # in one line: nft reads that faster by a tenth
+
+
+def _value(value: Union[None, Chain, Rule, Set, Element]) -> str:
+    if isinstance(value, Rule):
+        return f" {render_rule(value)}"
+    if isinstance(value, Set):
+        # The kernel's default for a dynamic set. Given explicitly, the kernel allocates all of it at once: 1 MiB a set.
+        if value.dynamic and value.size == DYNAMIC_SIZE:
+            value = replace(value, size=0)
+        return f" {{ {' '.join(f'{line};' for line in set_lines(value))} }}"
+    if isinstance(value, Chain):
+        lines = [hook_line(value.base)] if value.base else []
+        lines += [f"comment {quote(value.comment)};"] if value.comment else []
+        return f" {{ {' '.join(lines)} }}" if lines else ""
+    return ""

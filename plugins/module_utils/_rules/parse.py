@@ -1,0 +1,262 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Parse a snapshot, a `v1 List` as kubectl prints it, into what the compilers need on this node.
+
+    Snapshot       both families, ready for the compilers
+    parse_snapshot        from decoded JSON
+    parse_snapshot_text   from its text
+
+What the API server accepts is accepted and normalised. What it would refuse is refused with a message, all faults at
+once. Only what kube-proxy ignores is ignored (services.py, slices.py); a single value that it cannot read and passes over is a
+warning. What depends on its version and on its configuration is in gates.py.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import NoReturn, Optional
+
+from .._core.host.gc_pause import pause_collection
+from .._core.text.decode import Faults, Reader, show, text
+from .._core.text.errors import BallastError, Problems
+from .frontends import assign_frontends
+from .gates import SERVICE_CIDRS, Release, given_gates
+from .kubectl_list import OtherLayout, iterate_items
+from .messages import MESSAGES
+from .model import FamilyView, NodeView, ServicePort
+from .nodes import Node, build_node_views, parse_node
+from .reading import LABEL, SKIPPED, SUBDOMAIN, WORDS, matching_name, network, parse_each
+from .services import Service, parse_service
+from .slices import Slice, endpoints_of, parse_slice
+
+_GROUPS = {  # the API versions that have the fields as they are read here
+    "Service": ("v1",),
+    "Node": ("v1",),
+    "EndpointSlice": ("discovery.k8s.io/v1",),
+    "ServiceCIDR": ("networking.k8s.io/v1", "networking.k8s.io/v1beta1"),
+}
+_Item = tuple[Reader, str]  # with its kind
+_NAMESPACED = ("Service", "EndpointSlice")
+_LIST_SUFFIX = "List"
+_LISTED = 20  # warnings about objects; more of them are counted
+_LABEL, _SUBDOMAIN = matching_name(LABEL), matching_name(SUBDOMAIN)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What one node sees of a cluster at one moment."""
+
+    views: tuple[FamilyView, FamilyView]  # of IPv4 and of IPv6
+    warnings: tuple[BallastError, ...] = field(default=(), compare=False)  # values that kube-proxy passes over
+
+    def view(self, family: int) -> FamilyView:
+        """`family` is 4 or 6. Of a family that the cluster does not have, the view has no Services."""
+        return next(view for view in self.views if view.family == family)
+
+
+def parse_snapshot_text(printed: str, *, node_name: str, node_ips: Sequence[str], config: object = None) -> Snapshot:
+    """As parse_snapshot; UserError with line and column where `printed` is not JSON."""
+    with pause_collection():
+        objects = _usual_objects(printed)
+        if objects is None:
+            return parse_snapshot(_decode(printed), node_name=node_name, node_ips=node_ips, config=config)
+        return objects.snapshot(node_name, node_ips, config)
+
+
+def parse_snapshot(data: object, *, node_name: str, node_ips: Sequence[str], config: object = None) -> Snapshot:
+    """`node_ips` are the addresses on the node's links, of both families. `config` is the KubeProxyConfiguration that
+    config.py checks: some of its keys decide what objects mean. Problems, with every fault."""
+    with pause_collection():
+        objects = _Objects()
+        for item in _items(data, objects.problems):
+            objects.add(item)
+        return objects.snapshot(node_name, node_ips, config)
+
+
+def _usual_objects(printed: str) -> Optional[_Objects]:
+    """The objects of a List as kubectl prints it; None for another layout or with a fault, which `parse_snapshot`
+    reports."""
+    objects = _Objects()
+    try:
+        for index, value in enumerate(iterate_items(printed, parse_constant=_refuse_constant)):
+            item = _item(value, ("", None), index, objects.problems)
+            if item is not None:
+                objects.add(item)
+            if objects.problems and not all(problem.id == SKIPPED for problem in objects.problems):
+                return None
+    except OtherLayout:
+        return None
+    return objects
+
+
+def _decode(printed: str) -> object:
+    try:
+        return json.loads(printed, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        reason = f"line {error.lineno}, column {error.colno}: {error.msg}"
+        raise MESSAGES.error("rules-snapshot-json", reason=reason) from error
+    except ValueError as error:
+        raise MESSAGES.error("rules-snapshot-json", reason="NaN, Infinity, or thousands of digits") from error
+    except RecursionError as error:
+        raise MESSAGES.error("rules-snapshot-json", reason="lists in lists, too deep to be read") from error
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+class _Objects:
+    """The objects of a list, read one by one."""
+
+    def __init__(self) -> None:
+        self.problems: list[BallastError] = []
+        self.services: list[Service] = []
+        self.slices: list[Slice] = []
+        self.nodes: list[Node] = []
+        self.service_cidrs: list[tuple[int, str]] = []
+        self._titles: set[str] = set()
+        self._node_problems: dict[str, list[BallastError]] = {}  # by title
+        self._readers: Mapping[str, Callable[[Reader, Reader], None]] = {
+            "Service": self._add_service,
+            "EndpointSlice": self._add_slice,
+            "Node": self._add_node,
+            "ServiceCIDR": self._add_service_cidr,
+        }
+
+    def add(self, entry: _Item) -> None:
+        item, kind = entry
+        metadata = item.below("metadata")
+        named = _title(metadata, kind)
+        if not named:
+            return
+        item.faults.title = named
+        if named in self._titles:
+            item.faults.add("rules-object-twice", "")
+            return
+        self._titles.add(named)
+        self._readers[kind](item, metadata)
+
+    def snapshot(self, node_name: str, node_ips: Sequence[str], config: object) -> Snapshot:
+        given = config if isinstance(config, Mapping) else {}
+        views = build_node_views(
+            self.nodes,
+            name=node_name,
+            addresses=node_ips,
+            bind_address=given.get("bindAddress"),
+            problems=self.problems,
+        )
+        self.problems += self._node_problems.pop(f"Node {node_name}", [])
+        Problems.raise_if([problem for problem in self.problems if problem.id != SKIPPED])
+        release = Release(views[4].minor, given_gates(given))
+        self._drop_unselected(release)
+        return Snapshot((self.view(4, views[4], release), self.view(6, views[6], release)), self._warnings())
+
+    def view(self, family: int, node: NodeView, release: Release) -> FamilyView:
+        endpoints = endpoints_of(self.slices, family)
+        of_family = [service for service in self.services if family in service.families]
+        created = {(service.namespace, service.name): service.created for service in of_family}
+        ports = (port for of in of_family for port in of.service_ports(family, endpoints, release))
+        services = tuple(sorted(ports, key=_order))
+        owned, duplicates = assign_frontends(services, lambda port: created[(port.namespace, port.name)])
+        allocated = self.service_cidrs if release.is_on(SERVICE_CIDRS) else ()
+        cidrs = tuple(sorted({text for of, text in allocated if of == family}))
+        addresses = {(own.text, of.name) for of in self.nodes for own in of.addresses if own.family == family}
+        return FamilyView(family, node, services, owned, duplicates, cidrs, tuple(sorted(addresses)))
+
+    def _drop_unselected(self, release: Release) -> None:
+        if release.selects_by_both_labels:
+            self.services = [service for service in self.services if not service.has_headless_label]
+            self.slices = [of_service for of_service in self.slices if not of_service.has_proxy_name_label]
+
+    def _warnings(self) -> tuple[BallastError, ...]:
+        """Of other Nodes, of which kube-proxy reads nothing, every problem is one."""
+        warnings = [*self.problems, *chain.from_iterable(self._node_problems.values())]
+        more = len(warnings) - _LISTED
+        return (*warnings[:_LISTED], *([MESSAGES.error("rules-object-skipped-more", count=more)] if more > 0 else []))
+
+    def _add_service(self, item: Reader, metadata: Reader) -> None:
+        service = parse_service(item, metadata)
+        if service is not None:
+            self.services.append(service)
+
+    def _add_slice(self, item: Reader, metadata: Reader) -> None:
+        endpoint_slice = parse_slice(item, metadata)
+        if endpoint_slice is not None:
+            self.slices.append(endpoint_slice)
+
+    def _add_node(self, item: Reader, metadata: Reader) -> None:
+        """Its problems are kept apart until it is known which Node is this one."""
+        problems: list[BallastError] = []
+        faults = Faults(item.faults.words, item.faults.title, problems)
+        self.nodes.append(parse_node(Reader(item.values, faults), Reader(metadata.values, faults, metadata.path)))
+        if problems:
+            self._node_problems[faults.title] = problems
+
+    def _add_service_cidr(self, item: Reader, _metadata: Reader) -> None:
+        """A ServiceCIDR that is being deleted counts: its addresses may still be in use."""
+        cidrs = parse_each(item.below("spec"), "cidrs", network)
+        self.service_cidrs += [(cidr.family, cidr.text) for _value, cidr in cidrs if cidr is not None]
+
+
+def _order(service: ServicePort) -> tuple[str, str, str, str]:
+    return (service.namespace, service.name, service.protocol, service.port_name)
+
+
+def _items(data: object, problems: list[BallastError]) -> Sequence[_Item]:
+    """The items of a ServiceList, as the API itself answers, have no kind of their own."""
+    faults = Faults(WORDS, "snapshot", problems)
+    top = Reader({} if data is None else data, faults)
+    kind = top.read("kind", text, "")
+    of = kind[: -len(_LIST_SUFFIX)]
+    if not kind.endswith(_LIST_SUFFIX) or (of and of not in _GROUPS):
+        faults.add("rules-snapshot-kind", "kind", value=show(kind), wanted="a List of Services, EndpointSlices, Nodes")
+        return []
+    if top.below("metadata").read("continue", text, ""):
+        faults.add("rules-snapshot-page", "")
+    said = (of, top.get("apiVersion") if of else None)
+    items = [_item(value, said, index, problems) for index, value in enumerate(top.sequence("items"))]
+    return [item for item in items if item is not None]
+
+
+def _item(value: object, said: tuple[object, object], index: int, problems: list[BallastError]) -> Optional[_Item]:
+    """None where `value` is refused."""
+    item = Reader(value, Faults(WORDS, f"snapshot: items[{index}]", problems))
+    kind = _kind(item, said) if item.is_mapping else ""
+    return (item, kind) if kind else None
+
+
+def _kind(item: Reader, said: tuple[object, object]) -> str:
+    """ "" for a kind that makes no rules, or one of another API: Knative has a Service too. `said`: kind and version that
+    the list gives its items."""
+    values = item.values
+    kind, version = values.get("kind", said[0]), values.get("apiVersion", said[1])
+    if isinstance(kind, str) and version in _GROUPS.get(kind, ()):
+        return kind
+    expected = ", ".join(f"{name} of {versions[0]}" for name, versions in sorted(_GROUPS.items()))
+    name = values.get("metadata")
+    name = name.get("name") if isinstance(name, dict) else None
+    value = f"{show(kind)} of {show(version)}, {show(name)},"
+    item.faults.add("rules-snapshot-kind", "", value=value, wanted=f"one of {expected}")
+    return ""
+
+
+def _title(metadata: Reader, kind: str) -> str:
+    """`Service default/web`, or "" where its name is not one."""
+    name = metadata.read("name", _LABEL if kind == "Service" else _SUBDOMAIN, "")
+    if not name:
+        return _refuse_unnamed(metadata, "name")
+    if kind not in _NAMESPACED:
+        return f"{kind} {name}"
+    namespace = metadata.read("namespace", _LABEL, "")
+    return f"{kind} {namespace}/{name}" if namespace else _refuse_unnamed(metadata, "namespace")
+
+
+def _refuse_unnamed(metadata: Reader, key: str) -> str:
+    if not metadata.get(key):
+        metadata.wrong(key, metadata.get(key), "a name")
+    return ""

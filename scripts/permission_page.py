@@ -1,0 +1,194 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Write what each identity of the project may do into docs/permissions.md, between its marks.
+
+    python -m scripts.permission_page            # write
+    python -m scripts.permission_page --check    # status 1 if the page would change
+
+What they may do is read from the objects and certificates that the engines make. Why they are there, and how long their
+credentials count, stands here; tests/unit/project/test_permissions.py says so where an identity has no words, or words have
+no identity.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from scripts.written import ROOT, between, run
+
+sys.path.insert(0, str(ROOT / ".build" / "collections"))  # `make env` lays it out
+
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.cluster.facts import NAME, NAMESPACE, SIZES
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.deployment.objects import build_objects
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.request import (
+    NEVER_PREEMPT,
+    PRESENT,
+    BalloonsRequest,
+)
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.aggregation.objects import agent_rights
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.engine import wanted_resources
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.pki.certificates import (
+    certificates,
+    node_certificates,
+)
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.pki.identities import IDENTITIES
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.pki.pki import CLIENT
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.request import ControlPlaneRequest
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.spec import MAKE
+from ansible_collections.ballast.kube.plugins.module_utils._lab import kube_proxy
+
+PAGE = ROOT / "docs/permissions.md"
+BEGIN, END = "<!-- identities begin -->", "<!-- identities end -->"
+NODE = "NODE"
+_MINUTES = "a certificate for each request, 10 minutes; not kept"
+_DAYS = "`certificate_days`, in `pki/` of the control plane"
+
+# By user: how long its credential counts and where it is, and why it is there.
+WORDS: Mapping[str, tuple[str, str]] = {
+    **{identity.user: (_MINUTES, identity.why) for identity in IDENTITIES},
+    "ballast:admin": (
+        f"{_DAYS} and `admin.kubeconfig`",
+        "the administrator. Remove its ClusterRoleBinding to revoke it",
+    ),
+    "ballast:aggregation": (_DAYS, "the aggregation agent: says which extension API servers answer"),
+    "kube-apiserver-kubelet-client": (_DAYS, "the API server, as a client of kubelets: logs, exec"),
+    "system:kube-controller-manager": (
+        _DAYS,
+        "kube-controller-manager; each controller acts as its own ServiceAccount",
+    ),
+    "system:kube-scheduler": (_DAYS, "kube-scheduler"),
+    f"system:node:{NODE}": (
+        f"{_DAYS}, and on the node",
+        "a kubelet, bound to its own Node by the Node authorizer and NodeRestriction",
+    ),
+    "system:kube-proxy": (f"{_DAYS}, and on the node", "kube-proxy of a node. All nodes share the name"),
+    "front-proxy-client": (
+        _DAYS,
+        "the API server, as a client of extension API servers. Of another authority: it opens no API server of Kubernetes",
+    ),
+    "apiserver-etcd-client": (
+        _DAYS,
+        "the API server, as a client of etcd. Of etcd's own authority: it opens etcd alone",
+    ),
+    "etcd": (_DAYS, "etcd's gateway, as a client of etcd"),
+    "etcd-peer": (_DAYS, "etcd, as a member among members"),
+    "system:serviceaccount:kube-system:kube-proxy": (
+        "a token of the kubelet, which renews it",
+        "kube-proxy of a lab that runs it as a DaemonSet, as kubeadm does",
+    ),
+    f"system:serviceaccount:{NAMESPACE}:{NAME}": (
+        "a token that you ask for: `kubectl create token`",
+        "the reconciler of balloons. A ValidatingAdmissionPolicy confines its writes",
+    ),
+}
+# What no object of ours says: rights that the API server itself binds, or another authority's.
+_BUILT_IN: Mapping[str, str] = {
+    "ballast:bootstrap": "everything: the group `system:masters`, whom RBAC is not asked about",
+    "system:kube-controller-manager": "ClusterRole `system:kube-controller-manager`",
+    "system:kube-scheduler": "ClusterRoles `system:kube-scheduler` and `system:volume-scheduler`",
+    f"system:node:{NODE}": "what the Node authorizer allows this node (group `system:nodes`)",
+    "system:kube-proxy": "ClusterRole `system:node-proxier`",
+    "front-proxy-client": "nothing here",
+    "apiserver-etcd-client": "all keys of etcd",
+    "etcd": "all keys of etcd",
+    "etcd-peer": "replication",
+}
+
+
+def found() -> dict[str, list[str]]:
+    """What every user may do, by all that binds it."""
+    objects = list(_objects())
+    rules = {(manifest["kind"], _name(path)): manifest["rules"] for path, manifest in objects if "rules" in manifest}
+    may: dict[str, list[str]] = {user: [] for user in _holders()}
+    for path, manifest in objects:
+        if "roleRef" not in manifest:
+            continue
+        role, place = manifest["roleRef"], _namespace(path)
+        named = rules.get((role["kind"], role["name"]))
+        lines = [f"{role['kind']} `{role['name']}`"] if named is None else [_shown(rule) for rule in named]
+        for subject in manifest["subjects"]:
+            may.setdefault(_user(subject), []).extend(f"{line}{place}" for line in lines)
+    for user, text in _BUILT_IN.items():
+        may.setdefault(user, []).append(text)
+    return may
+
+
+def _objects() -> Iterator[tuple[str, dict[str, Any]]]:
+    plane = _request()
+    for identity in IDENTITIES:
+        if identity.rules:
+            yield from identity.objects().items()
+    resources = [*wanted_resources(plane), *agent_rights(plane.state_dir, group="")]
+    for resource in resources:
+        if resource.kind == "api-object":
+            yield resource.target.partition(" of ")[0], dict(resource.value)  # type: ignore[arg-type]
+    request = BalloonsRequest(
+        PRESENT, "/x", NAMESPACE, (), None, NEVER_PREEMPT, 30.0, slices=False, vm=False, image="x", names=SIZES
+    )
+    yield from build_objects(request).items()
+    yield from kube_proxy.manifests(kube_proxy.LabKubeProxyRequest("/x", "/x", "x", "x", "nftables")).items()
+
+
+def _holders() -> list[str]:
+    """Everybody who has a client certificate."""
+    request = _request()
+    made = [*certificates(request), *node_certificates(request)]
+    return [identity.user for identity in IDENTITIES] + [
+        identity.common_name for identity in made if CLIENT in identity.usages
+    ]
+
+
+def _request() -> ControlPlaneRequest:
+    given = {name: option.get("default") for name, option in MAKE.items()}
+    here = {"state_dir": "/x/y", "kubernetes_version": "1.37.1", "bin_dir": "/x", "address": "192.0.2.1"}
+    return ControlPlaneRequest.from_params({**given, **here, "nodes": [{"name": "node", "addresses": ["192.0.2.2"]}]})
+
+
+def _user(subject: Mapping[str, Any]) -> str:
+    if subject["kind"] == "ServiceAccount":
+        return f"system:serviceaccount:{subject['namespace']}:{subject['name']}"
+    return str(subject["name"])
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _namespace(path: str) -> str:
+    words = path.split("/")
+    return f" in `{words[words.index('namespaces') + 1]}`" if "namespaces" in words else ""
+
+
+def _shown(rule: Mapping[str, Any]) -> str:
+    verbs = ", ".join(rule["verbs"])
+    if "nonResourceURLs" in rule:
+        return f"{verbs} `{'`, `'.join(rule['nonResourceURLs'])}`"
+    (group,) = rule["apiGroups"]
+    names = "`, `".join(f"{resource}.{group}" if group else resource for resource in rule["resources"])
+    of = f" named `{'`, `'.join(rule['resourceNames'])}`" if rule.get("resourceNames") else ""
+    return f"{verbs} `{names}`{of}"
+
+
+def table() -> str:
+    may = {(f"system:node:{NODE}" if user == "system:node:node" else user): lines for user, lines in found().items()}
+    rows = [
+        f"| `{user}` | {'; '.join(dict.fromkeys(may[user]))} | {until} | {why} |"
+        for user, (until, why) in WORDS.items()
+    ]
+    return "\n".join(["\n| who | may | credential | why |\n|---|---|---|---|", *rows, ""])
+
+
+def files() -> Iterator[tuple[Path, str]]:
+    yield PAGE, between(PAGE, BEGIN, END, table())
+
+
+def main(arguments: list[str]) -> int:
+    return run("permission_page", __doc__, arguments, files())
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
