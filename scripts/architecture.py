@@ -82,7 +82,10 @@ class Code:
         self.playbooks = {path.stem: [path] for path in sorted((root / "playbooks").glob("*.yml"))}
 
     def _home(self, path: Path) -> str:
-        homes = sorted(imported(path, self.root) - {RUN_LOOP, "_core"})
+        """Of a module that is documentation alone, by the action of its name."""
+        action = self.root / "plugins/action" / path.name
+        engines = imported(path, self.root) or (imported(action, self.root) if action.is_file() else set())
+        homes = sorted(engines - {RUN_LOOP, "_core"})
         if len(homes) != 1:
             sys.exit(
                 f"architecture: {path.relative_to(self.root)} imports {' and '.join(homes) or 'no engine'}; a module is of one engine"

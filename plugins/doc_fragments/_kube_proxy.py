@@ -53,3 +53,25 @@ options:
     type: path
     default: /var/lib/ballast/kube-proxy
 """
+
+    # How a change is made.
+    CHANGE = r"""
+options:
+  probe_service:
+    description:
+      - A Service, C(NAMESPACE/NAME), whose ports and node ports are tried besides those of C(default/kubernetes), from the node and from a pod.
+      - What is reached before a change must be reached after it. UDP ports are asked as DNS servers are.
+    type: str
+    default: ""
+  drain_seconds:
+    description: How long connections of ipvs may take to end before it is left. Those that are open then are cut and counted.
+    type: int
+    default: 30
+  verify_seconds:
+    description:
+      - How long kube-proxy may take until it is in order after its start, and its rules are as the Services mean them.
+      - Traffic is unaffected; the takeover table stays active. On a large cluster the first synchronisation takes minutes,
+        with C(iptables-nft) and 10,000 Services up to a quarter of an hour.
+    type: int
+    default: 1800
+"""

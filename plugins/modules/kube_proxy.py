@@ -20,6 +20,7 @@ author:
 extends_documentation_fragment:
   - ballast.kube._attributes
   - ballast.kube._kube_proxy
+  - ballast.kube._kube_proxy.change
 attributes:
   check_mode:
     support: full
@@ -40,23 +41,6 @@ options:
     description: The backend. Required for O(state=present), as what is not said changes with the release of kube-proxy.
     type: str
     choices: [iptables, ipvs, nftables]
-  probe_service:
-    description:
-      - A Service, C(NAMESPACE/NAME), whose ports and node ports are tried besides those of C(default/kubernetes), from the node and from a pod.
-      - What is reached before a change must be reached after it. UDP ports are asked as DNS servers are.
-    type: str
-    default: ""
-  drain_seconds:
-    description: How long connections of ipvs may take to end before it is left. Those that are open then are cut and counted.
-    type: int
-    default: 30
-  verify_seconds:
-    description:
-      - How long kube-proxy may take until it is in order after its start, and its rules are as the Services mean them.
-      - Traffic is unaffected; the takeover table stays active. On a large cluster the first synchronisation takes minutes,
-        with C(iptables-nft) and 10,000 Services up to a quarter of an hour.
-    type: int
-    default: 1800
   confirm_within:
     description:
       - Seconds. The node goes back by itself unless O(state=confirmed) is asked for by then, which proves that it can be reached.
@@ -64,6 +48,7 @@ options:
     type: int
     default: 0
 seealso:
+  - module: ballast.kube.kube_proxy_change
   - module: ballast.kube.kube_proxy_info
   - module: ballast.kube.kube_proxy_residue
   - module: ballast.kube.node

@@ -1,0 +1,59 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Errors of a change that is made, confirmed and judged over a connection. They are raised on the machine of Ansible."""
+
+from __future__ import annotations
+
+from .._core.text.errors import Message, Messages, PeerError, UserError
+
+_AGAIN = "then run the same command again"
+
+MESSAGES = Messages(
+    "docs/kube-proxy-backends.md",
+    [
+        Message(
+            id="migrate-change-option",
+            error=UserError,
+            text="kube_proxy_change: {problem}",
+            remedy="see the page of ballast.kube.kube_proxy_change",
+        ),
+        Message(
+            id="migrate-node-unread",
+            error=PeerError,
+            text="nothing was changed, as the node's kube-proxy could not be read: {why}",
+            remedy=f"fix what the reason names, {_AGAIN}",
+        ),
+        Message(
+            id="migrate-node-lost",
+            error=PeerError,
+            text="no usable answer to {what}: {why}; {fate}",
+            remedy=f"restore the connection, read the node with ballast.kube.kube_proxy_info, {_AGAIN}",
+        ),
+        Message(
+            id="migrate-went-back",
+            error=PeerError,
+            text="the node is in mode {mode} again: {why}",
+            remedy=f"fix what kept the node from being reached, {_AGAIN}",
+        ),
+        Message(
+            id="migrate-judgement",
+            error=PeerError,
+            text="the node did not pass after the change: {problems}; {fate}",
+            remedy=f"see kube-proxy's log, and the rules with ballast.kube.kube_proxy_info and audit: true, {_AGAIN}",
+        ),
+        Message(
+            id="migrate-no-way-back",
+            error=PeerError,
+            text="the node could not be taken back: {why}",
+            remedy="fix what the reason names, then run ballast.kube.kube_proxy_rollback on this node",
+        ),
+        Message(
+            id="migrate-config-unknown",
+            error=PeerError,
+            text="the node is in mode {mode}, as before; whether its configuration was changed is not known",
+            remedy="run the same command again",
+        ),
+    ],
+)
