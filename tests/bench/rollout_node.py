@@ -9,8 +9,9 @@ Its watchdog is a part of it, so it goes back whether it is reached or not. Time
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Optional
 
 # What becomes of one call.
@@ -24,6 +25,19 @@ REFUSES = "refuses"  # the module fails, and has undone what it did
 FATES = (FINE, LOST_BEFORE, LOST_DURING, LOST_AFTER, HANGS, GARBAGE, REFUSES)
 
 
+def load(text: str) -> SimulatedNode:
+    """A node as `asdict` and JSON have it."""
+    row = json.loads(text)
+    faults = row.pop("faults")
+    return SimulatedNode(
+        **row, faults=Faults(**{**faults, "fates": tuple(faults["fates"]), "gone": tuple(faults["gone"])})
+    )
+
+
+def dump(node: SimulatedNode) -> str:
+    return json.dumps(asdict(node))
+
+
 class ConnectionLost(Exception):
     pass
 
@@ -34,10 +48,13 @@ class NoAnswer(Exception):
 
 @dataclass
 class Faults:
-    """`fates` are of the first calls, in order; the others are fine. `gone` is when the node cannot be reached at all."""
+    """`fates` are of the first calls, in order, or of those from the change on; the others are fine. `gone` is when the node cannot be
+    reached at all, or for how long after the change."""
 
     fates: tuple[str, ...] = ()
+    from_change: bool = False
     gone: tuple[float, float] = (0.0, 0.0)
+    gone_after_change: float = 0.0
     bad_audits: int = 0  # of so many audits the rules differ; they are right before the change
     slow: float = 1.0  # times the usual seconds of a change
 
@@ -54,6 +71,7 @@ class SimulatedNode:
     confirm_within: float = 0.0
     went_back: Optional[dict[str, Any]] = None
     calls: int = 0
+    confirmed_after: Optional[float] = None  # seconds that the change waited
     was_changed: bool = False
 
     @property
@@ -77,8 +95,7 @@ class SimulatedNode:
         self.tick(begun)
         if self.faults.gone[0] <= begun < self.faults.gone[1]:
             raise ConnectionLost(f"{self.name}: no route to host")
-        fate = self.faults.fates[self.calls] if self.calls < len(self.faults.fates) else FINE
-        self.calls += 1
+        fate = self._fate(module)
         if fate == LOST_BEFORE:
             raise ConnectionLost(f"{self.name}: connection refused")
         if fate == LOST_DURING:
@@ -99,15 +116,21 @@ class SimulatedNode:
             }
         return result
 
+    def _fate(self, module: str) -> str:
+        if self.faults.from_change and self.calls == 0 and module != "kube_proxy":
+            return FINE
+        self.calls += 1
+        return self.faults.fates[self.calls - 1] if self.calls <= len(self.faults.fates) else FINE
+
     def _result(self, module: str, options: Mapping[str, Any], now: float, *, check: bool) -> dict[str, Any]:
         if module == "kube_proxy_info":
             return self._info(options)
-        if module == "kube_proxy_residue":
+        if module != "kube_proxy":
             return {"changed": False, "steps": [], "findings": [], "seconds": {}}
         if options["state"] == "confirmed":
             changed = self.is_armed
-            if not check:
-                self.armed_at = None
+            if self.armed_at is not None and not check:
+                self.confirmed_after, self.armed_at = now - self.armed_at, None
             return {"changed": changed, "steps": [], "findings": [], **self._report()}
         return self._change(options, now, check=check)
 
@@ -126,6 +149,8 @@ class SimulatedNode:
             self.previous_mode, self.mode, self.went_back, self.was_changed = self.mode, target, None, True
             self.confirm_within = float(options.get("confirm_within", 0))
             self.armed_at = now if self.confirm_within else None
+            if self.faults.gone_after_change:
+                self.faults.gone = (now, now + self.faults.gone_after_change)
         return {**plan, **self._report()}
 
     def _info(self, options: Mapping[str, Any]) -> dict[str, Any]:
