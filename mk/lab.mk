@@ -9,7 +9,7 @@ LAB_OPTIONS = -e lab_dir=$(LAB_DIR) $(call lab-option,LAB_NAME,lab_name) $(call 
 	$(call lab-option,LAB_KUBERNETES,lab_kubernetes_version) $(call lab-option,LAB_SOURCE,lab_source) \
 	$(call lab-option,LAB_BIN_PATH,lab_bin_path) $(call lab-option,LAB_OUTPUT,lab_output) \
 	$(if $(LAB_TOPOLOGY),-e lab_topology=$(abspath $(LAB_TOPOLOGY))) $(if $(ARCHIVE),-e lab_archive=$(abspath $(ARCHIVE)))
-lab-playbook = ANSIBLE_STDOUT_CALLBACK=ballast.kube.progress BALLAST_EVENTS=$(LAB_DIR)/events.jsonl $(PLAYBOOK) ballast.kube.$(1) $(LAB_OPTIONS) $(ARGS)
+lab-playbook = ANSIBLE_STDOUT_CALLBACK=ballast.kube.progress $(PLAYBOOK) ballast.kube.$(1) $(LAB_OPTIONS) $(ARGS)
 
 .PHONY: lab lab-plan lab-status lab-logs lab-resize lab-stop lab-start lab-images lab-down binaries
 lab: packages env $(if $(filter vm,$(LAB_TARGET)),packages-vm)  ## bring up a lab: LAB_NODES, LAB_TOPOLOGY, LAB_TARGET=vm with LAB_HOSTS, LAB_NAME with LAB_DIR

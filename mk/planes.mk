@@ -2,11 +2,10 @@
 # further options of the module control_plane as ARGS="-e plane_audit=Metadata".
 
 # Only what was given reaches the playbook, so that what is recorded of a plane stays.
-PLANE_HOME = $(or $(PLANE_DIR),/var/lib/ballast/planes/$(or $(PLANE_NAME),plane))
 PLANE_OPTIONS = $(call lab-option,PLANE_DIR,plane_dir) $(call lab-option,PLANE_NAME,plane_name) $(call lab-option,PROFILE,plane_profile) \
 	$(call lab-option,PLANE_KUBERNETES,plane_kubernetes_version) $(call lab-option,PLANE_SOURCE,plane_source) \
 	$(call lab-option,PLANE_BIN_PATH,plane_bin_path) $(call lab-option,PLANE_OUTPUT,plane_output)
-plane-playbook = ANSIBLE_STDOUT_CALLBACK=ballast.kube.progress BALLAST_EVENTS=$(PLANE_HOME)/events.jsonl $(PLAYBOOK) ballast.kube.$(1) $(PLANE_OPTIONS) $(ARGS)
+plane-playbook = ANSIBLE_STDOUT_CALLBACK=ballast.kube.progress $(PLAYBOOK) ballast.kube.$(1) $(PLANE_OPTIONS) $(ARGS)
 
 .PHONY: plane plane-plan plane-status plane-stop plane-down binaries-planes bench-planes
 plane: packages env  ## bring up a control plane without nodes: PROFILE=generic, full, minimal or hyper-mini; PLANE_NAME for one more

@@ -20,18 +20,19 @@ description:
   - Modules of this collection tell of their progress while they run; their events are read from files on the
     machine that Ansible runs on. A task that tells nothing gets one line when it ends.
   - A failed task prints the message of its module as the module wrote it.
-  - Progress and failures go to standard error. Standard output has the messages of M(ansible.builtin.debug), the
-    differences of C(--diff), and at the end the value of C(ballast_summary), which a task returns as a key of its
-    result or sets with M(ansible.builtin.set_stats).
+  - Progress and failures go to standard error. Standard output has the messages of M(ansible.builtin.debug), a list
+    of texts as lines, and the differences of C(--diff).
   - With C(-v) the output is that of P(ansible.builtin.default#callback), and plain lines of progress beside it.
 extends_documentation_fragment:
   - ansible.builtin.default_callback
   - ansible.builtin.result_format_callback
 options:
   events:
-    description: Files of events, which need not exist yet. What is in them at the start is left out.
+    description:
+      - Files of events, which need not exist yet. What is in them at the start is left out.
+      - Of a play that sets the variable C(ballast_events), as those of this collection do, the file that it names is read too.
     type: pathlist
-    default: /var/lib/ballast/lab/events.jsonl
+    default: []
     env:
       - name: BALLAST_EVENTS
     ini:
@@ -54,6 +55,7 @@ from typing import Any, Optional
 
 from ansible import context
 from ansible.plugins.callback.default import CallbackModule as Default
+from ansible.template import Templar
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import Event, EventStream
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.render import (
@@ -167,10 +169,9 @@ class CallbackModule(Default):
 
     def __init__(self) -> None:
         super().__init__()
-        self._files: list[EventFile] = []
+        self._files: dict[str, EventFile] = {}
         self._renderer = Renderer()
         self._run: Optional[TaskRun] = None
-        self._summary = ""
         self._on_terminal = False
         self._drawn = False
         self._end = threading.Event()
@@ -188,9 +189,14 @@ class CallbackModule(Default):
         while not self._end.wait(_POLL_SECONDS):
             self._catch_up()
 
+    def _follow_file(self, path: str) -> None:
+        with self._lock:
+            if path and path not in self._files:
+                self._files[path] = EventFile(path)
+
     def _catch_up(self) -> None:
         with self._lock:
-            events = [event for file in self._files for event in file.poll()]
+            events = [event for file in self._files.values() for event in file.poll()]
             for event in sorted(events, key=lambda event: event.at):
                 self._say(self._renderer.take(event))
             now, run = time.time(), self._run
@@ -241,7 +247,8 @@ class CallbackModule(Default):
     # Playbook, plays and tasks.
 
     def v2_playbook_on_start(self, playbook: Any) -> None:
-        self._files = [EventFile(str(path)) for path in self.get_option("events") or []]
+        for path in self.get_option("events") or []:
+            self._follow_file(str(path))
         dumb = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
         self._on_terminal = sys.stderr.isatty() and not dumb and not self._verbose
         self._follower = threading.Thread(target=self._follow, name="ballast-progress", daemon=True)
@@ -252,6 +259,7 @@ class CallbackModule(Default):
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
         self._end_task()
+        self._follow_file(_events_of(play))
         if self._verbose:
             super().v2_playbook_on_play_start(play)
             return
@@ -293,11 +301,6 @@ class CallbackModule(Default):
         self._stop()
         if self._verbose:
             super().v2_playbook_on_stats(stats)
-        custom = [found.get("ballast_summary") for found in (stats.custom or {}).values() if isinstance(found, Mapping)]
-        for summary in [*filter(None, custom), self._summary]:
-            if summary:
-                self._display.display(_legible(str(summary)))
-                break
 
     def v2_playbook_on_include(self, included_file: Any) -> None:
         if self._verbose:
@@ -318,7 +321,6 @@ class CallbackModule(Default):
             run.hosts += 1
             run.changed += bool(found.get("changed"))
             run.steps += [f"{step.get('verb')} {step.get('title')}" for step in _steps(found)]
-        self._summary = str(found.get("ballast_summary") or self._summary)
         if self._verbose:
             super().v2_runner_on_ok(result)
             return
@@ -328,7 +330,6 @@ class CallbackModule(Default):
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
         found, run = result.result, self._run
-        self._summary = str(found.get("ballast_summary") or self._summary)
         if not ignore_errors:
             self._mark_failed()
         if self._verbose:
@@ -405,6 +406,14 @@ class CallbackModule(Default):
             self._handle_warnings(found)
 
 
+def _events_of(play: Any) -> str:
+    """The file that a play's modules append their progress to: its variable `ballast_events`. Empty where it has none."""
+    variables = play.get_variable_manager().get_vars(play=play)
+    if "ballast_events" not in variables:
+        return ""
+    return str(Templar(loader=play.get_loader(), variables=variables).template(variables["ballast_events"]))
+
+
 def _steps(found: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     steps = found.get("steps")
     return (step for step in (steps if isinstance(steps, list) else []) if isinstance(step, Mapping))
@@ -414,6 +423,8 @@ def _debug_text(found: Mapping[str, Any]) -> str:
     """What ansible.builtin.debug was asked to print: a message, or a variable by its name."""
     if "msg" in found:
         message = found["msg"]
+        if isinstance(message, list) and all(isinstance(one, str) for one in message):
+            message = "\n".join(message)
         return _legible(message) if isinstance(message, str) else json.dumps(message, indent=2, default=str)
     shown = {name: value for name, value in found.items() if name != "changed" and not name.startswith("_ansible")}
     return json.dumps(shown, indent=2, default=str)

@@ -22,8 +22,8 @@ description:
     C(kubernetes_version), C(lab_dir), C(kubeconfig), C(api_server), C(node_cidr), C(pod_cidr) and C(service_cidr).
   - Every instance has the variables that the playbooks C(ballast.kube.kube_proxy_*) read, C(kube_proxy_service),
     C(kube_proxy_config_path) and C(kube_proxy_state_dir), or C(kube_proxy_deployment) where a DaemonSet runs kube-proxy.
-  - Every instance has those that the playbook C(ballast.kube.image_pulls) reads, C(image_pulls_kubelet_service), C(image_pulls_runtime_service),
-    C(image_pulls_runtime) and C(image_pulls_state_dir).
+  - Every instance has those that the playbook C(ballast.kube.image_pull_proxy) reads, C(image_pull_proxy_kubelet_service), C(image_pull_proxy_runtime_service),
+    C(image_pull_proxy_runtime) and C(image_pull_proxy_node_state_dir).
   - Every instance has those that the playbook C(ballast.kube.balloons) reads, C(balloons_slice), C(balloons_kubelet_config) and
     C(balloons_kubelet_config_dir).
   - Hosts and the machine of the control plane have those by which the playbook C(ballast.kube.readiness) finds what runs there,
@@ -142,7 +142,7 @@ def read_record(path: str) -> object:
     except FileNotFoundError as error:
         raise _error(
             f"{path}: there is no lab here",
-            remedy="make one: make lab, or ansible-playbook ballast.kube.lab_up; or set LAB_DIR to the directory of one",
+            remedy="bring one up: ansible-playbook ballast.kube.lab_up; or name the directory of one: lab_dir in the inventory file",
             id="inventory-no-lab",
         ) from error
     except OSError as error:
@@ -268,13 +268,15 @@ def _kube_proxy_service(lab: _Place, name: str, carrier: _Place, *, by_systemd: 
 
 
 def _image_pulls(lab: _Place, place: _Place, carrier: _Place, *, by_systemd: bool) -> Vars:
-    """`image_pulls_runtime` is the socket of the instance's containerd as the host that carries it sees it."""
+    """`image_pull_proxy_runtime` is the socket of the instance's containerd as the host that carries it sees it."""
     name = place.text("name", _NAME)
     return {
-        "image_pulls_kubelet_service": _service(lab, name, carrier, "kubelet", by_systemd=by_systemd),
-        "image_pulls_runtime_service": _service(lab, name, carrier, "containerd", by_systemd=by_systemd),
-        "image_pulls_runtime": os.path.join(os.path.dirname(place.text("mountns", _PATH)), name, "containerd.sock"),
-        "image_pulls_state_dir": os.path.join(_home(carrier, name), "image-pulls"),
+        "image_pull_proxy_kubelet_service": _service(lab, name, carrier, "kubelet", by_systemd=by_systemd),
+        "image_pull_proxy_runtime_service": _service(lab, name, carrier, "containerd", by_systemd=by_systemd),
+        "image_pull_proxy_runtime": os.path.join(
+            os.path.dirname(place.text("mountns", _PATH)), name, "containerd.sock"
+        ),
+        "image_pull_proxy_node_state_dir": os.path.join(_home(carrier, name), "image-pulls"),
     }
 
 
@@ -387,7 +389,7 @@ def _damaged(path: str, found: str) -> AnsibleParserError:
     return _error(
         f"{path}: not as the record of a lab has it",
         found=found,
-        remedy="run make lab, which writes the record again",
+        remedy="write the record again: ansible-playbook ballast.kube.lab_up",
         id="inventory-record",
     )
 

@@ -94,6 +94,10 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+name:
+  description: The lab's name, also of one that is removed. Empty where there was none.
+  returned: success
+  type: str
 lab:
   description: The record, V(null) when absent. Its hosts and nodes are what the other modules take.
   returned: success

@@ -69,6 +69,10 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+name:
+  description: The control plane's name, also of one that is removed. Empty where there was none.
+  returned: success
+  type: str
 plane:
   description: The record, with what follows from it. Null with O(state=absent).
   returned: always

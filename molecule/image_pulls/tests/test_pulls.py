@@ -55,7 +55,7 @@ _POD_SECONDS = 180
 
 
 def playbook(*arguments: str, hosts: str = HOSTS, **variables: object) -> Run:
-    """image_pulls, as an operator types it."""
+    """The playbook image_pull_proxy, as an operator types it."""
     given = {
         **os.environ,
         "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
@@ -63,15 +63,15 @@ def playbook(*arguments: str, hosts: str = HOSTS, **variables: object) -> Run:
         "ANSIBLE_FORCE_COLOR": "0",
     }
     program = str(Path(sys.executable).parent / "ansible-playbook")
-    asked = json.dumps({"image_pulls_hosts": hosts, **variables})
-    argv = [program, "ballast.kube.image_pulls", "-i", str(INVENTORY), "-e", asked, *arguments]
+    asked = json.dumps({"image_pull_proxy_hosts": hosts, **variables})
+    argv = [program, "ballast.kube.image_pull_proxy", "-i", str(INVENTORY), "-e", asked, *arguments]
     done = subprocess.run(argv, cwd=ROOT, env=given, capture_output=True, text=True, timeout=_RUN_SECONDS, check=False)
     sys.stdout.write(done.stdout + done.stderr)
     return Run(done.returncode, done.stdout + done.stderr)
 
 
 def limited(limit: int = LIMIT, *arguments: str, **variables: object) -> Run:
-    wanted = {"image_pull_proxy_max_in_flight": limit, "image_pulls_confirm": True, **variables}
+    wanted = {"image_pull_proxy_max_in_flight": limit, "image_pull_proxy_confirm": True, **variables}
     return playbook(*arguments, **wanted)
 
 
@@ -217,7 +217,7 @@ def before() -> str:
 
 
 def test_a_limit_has_to_be_given(before: str) -> None:
-    done = playbook(image_pulls_confirm=True)
+    done = playbook(image_pull_proxy_confirm=True)
     assert done.status != 0
     assert "image_pull_proxy_max_in_flight is not given" in done.output
     assert footprint() == before
@@ -225,10 +225,10 @@ def test_a_limit_has_to_be_given(before: str) -> None:
 
 def test_who_does_not_confirm_changes_nothing(before: str) -> None:
     kubelets = kubelet_pids()
-    done = limited(image_pulls_confirm=False)
+    done = limited(image_pull_proxy_confirm=False)
     assert done.status != 0
     assert f"{MACHINE['name']}: no pull proxy -> limit {LIMIT}" in done.output
-    assert "-e image_pulls_confirm=true" in done.output
+    assert "-e image_pull_proxy_confirm=true" in done.output
     assert footprint() == before
     assert kubelet_pids() == kubelets
 
@@ -310,7 +310,7 @@ def test_the_api_server_writes_the_priority_of_a_pod() -> None:
         assert status()["order"] == "priority"
     finally:
         kubectl("delete", "priorityclass", "first")
-    done = playbook(image_pulls_state="absent", image_pulls_confirm=True, hosts=HOSTS, **policy)
+    done = playbook(image_pull_proxy_state="absent", image_pull_proxy_confirm=True, hosts=HOSTS, **policy)
     assert done.status == 0
     assert kubectl("get", "mutatingadmissionpolicies,mutatingadmissionpolicybindings", "-o", "name") == ""
 
@@ -325,15 +325,15 @@ def annotations(pod: object) -> dict[str, str]:
 def test_a_removal_leaves_nothing(before: str) -> None:
     assert footprint() == before
     assert endpoints() == {""}
-    done = playbook(image_pulls_state="absent", image_pulls_confirm=True)
+    done = playbook(image_pull_proxy_state="absent", image_pull_proxy_confirm=True)
     assert done.status == 0
     assert done.changed == 0
 
 
 def test_a_proxy_is_not_taken_from_a_kubelet_that_is_not_named(before: str) -> None:
-    done = playbook(image_pulls_state="absent", image_pulls_confirm=True, hosts=NAMES[0])
+    done = playbook(image_pull_proxy_state="absent", image_pull_proxy_confirm=True, hosts=NAMES[0])
     assert done.status != 0
-    assert f"image_pulls_hosts leaves out {NAMES[1]}" in done.output
+    assert f"image_pull_proxy_hosts leaves out {NAMES[1]}" in done.output
 
 
 def test_pods_start_without_it(pulls: Front) -> None:

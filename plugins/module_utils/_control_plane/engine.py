@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from .._core.engine.context import Context
 from .._core.engine.engine import Finding, JournalEngine
 from .._core.engine.kinds import BASE_KINDS, directory, fields, file
+from .._core.engine.lab_names import refuse_others_directory
 from .._core.engine.ownership import discard, list_content, refuse_others
-from .._core.engine.plan import ABSENT, Resource, State, Step, Value
+from .._core.engine.plan import ABSENT, Recorded, Resource, State, Step, Value
 from .._core.host.host import Host
 from .._core.host.names import join_name
 from .._core.service.cgroup import CGROUP_KINDS, Limits, cgroup
@@ -70,6 +71,10 @@ class ControlPlaneEngine(JournalEngine[ControlPlaneRequest, ControlPlaneState, A
         "service": TlsServiceKind(),
         "supervisor": SupervisorKind(),
     }
+
+    def read_recorded(self, ctx: Context[ControlPlaneRequest]) -> tuple[Recorded, ...]:
+        refuse_others_directory(ctx.host, ctx.desired.state_dir, name=ctx.desired.name)
+        return super().read_recorded(ctx)
 
     def observe(self, ctx: Context[ControlPlaneRequest]) -> ControlPlaneState:
         desired, resources, recorded = ctx.desired, wanted_resources(ctx.desired), self.read_recorded(ctx)

@@ -26,7 +26,8 @@ from .._core.engine.context import Context
 from .._core.engine.engine import Finding, ResourceEngine
 from .._core.engine.events import Progress
 from .._core.engine.kinds import BASE_KINDS, Kind, digest, directory, file, sysctl_minimum
-from .._core.engine.plan import Plan, Resource, State
+from .._core.engine.lab_names import refuse_others_directory
+from .._core.engine.plan import Plan, Recorded, Resource, State
 from .._core.engine.shared_directory import SHARED_KINDS, shared_directory
 from .._core.engine.wait import Pending, Ready, wait
 from .._core.host.host import LOG_LIMIT, Host
@@ -80,6 +81,10 @@ class InstanceEngine(ResourceEngine[InstancesRequest]):
         **SHARED_KINDS,
         "image": ImageKind(),
     }
+
+    def read_recorded(self, ctx: Context[InstancesRequest]) -> tuple[Recorded, ...]:
+        refuse_others_directory(ctx.host, ctx.desired.state_dir, name=ctx.desired.lab)
+        return super().read_recorded(ctx)
 
     def wanted(self, ctx: Context[InstancesRequest]) -> list[Resource]:
         desired = ctx.desired

@@ -19,7 +19,8 @@ from typing import Any
 from .._core.engine.context import Context
 from .._core.engine.engine import ResourceEngine
 from .._core.engine.kinds import BASE_KINDS, Kind, sysctl_minimum
-from .._core.engine.plan import Resource
+from .._core.engine.lab_names import refuse_others_directory
+from .._core.engine.plan import Recorded, Resource
 from .._core.host.host import Host
 from .._core.host.names import join_name
 from .._core.text.errors import BallastError, Problems
@@ -88,6 +89,10 @@ class HostNetworkRequest:
 class HostNetworkEngine(ResourceEngine[HostNetworkRequest]):
     name = "network"
     kinds: Mapping[str, Kind] = {**BASE_KINDS, **NETWORK_KINDS, **RESTORE_KINDS}
+
+    def read_recorded(self, ctx: Context[HostNetworkRequest]) -> tuple[Recorded, ...]:
+        refuse_others_directory(ctx.host, ctx.desired.state_dir, name=ctx.desired.lab)
+        return super().read_recorded(ctx)
 
     def wanted(self, ctx: Context[HostNetworkRequest]) -> list[Resource]:
         desired = ctx.desired

@@ -216,7 +216,8 @@ class LabEngine(ResourceEngine[LabRequest]):
         return [Finding(id=error.id, subject=f"lab {desired.name}", text=text, remedy=error.remedy)]
 
     def preview(self, ctx: Context[LabRequest]) -> dict[str, object]:
-        return {"lab": ctx.desired.lab, "parts": parts(ctx.desired.lab) if ctx.desired.lab else None}
+        lab = ctx.desired.lab
+        return {"name": ctx.desired.name, "lab": lab, "parts": parts(lab) if lab else None}
 
 
 ENGINE = LabEngine()

@@ -27,7 +27,7 @@ MESSAGES = Messages(
             id="lab-version",
             error=UserError,
             text="kubernetes_version: {value} cannot be built; there are {versions}",
-            remedy="choose one of them, or take the programs from elsewhere: LAB_SOURCE=release",
+            remedy="choose one of them, or download a release: -e lab_source=release",
         ),
         Message(
             id="lab-node-twice",
@@ -51,7 +51,7 @@ MESSAGES = Messages(
             id="lab-too-many-nodes",
             error=UserError,
             text="{count} nodes on host {host}; its network {network} has room for {room}",
-            remedy="use fewer nodes, or more hosts (LAB_HOSTS)",
+            remedy="use fewer nodes, or more hosts: -e lab_hosts=COUNT",
         ),
         Message(
             id="lab-shares",
@@ -63,37 +63,38 @@ MESSAGES = Messages(
             id="lab-resize-node",
             error=UserError,
             text="resize: the lab has no node {name}; its nodes: {nodes}",
-            remedy="name one of them; make lab brings up a lab where there is none",
+            remedy="name one of them: -e lab_node=NAME",
         ),
         Message(
             id="lab-resize-nothing",
             error=UserError,
             text="resize: neither cpu nor memory is given for {name}",
-            remedy="give one, or both: make lab-resize NODE={name} CPU=500m MEMORY=2Gi",
+            remedy="give one, or both: ansible-playbook ballast.kube.lab_resize -e lab_node={name} -e lab_cpu=500m -e lab_memory=2Gi",
         ),
         Message(
             id="lab-name-taken",
             error=UserError,
             text="name: the lab {name} is on this host already, in another directory",
-            remedy="choose another name (LAB_NAME), or remove that lab: make lab-down LAB_DIR={directory}",
+            remedy="choose another name (-e lab_name=NAME), or remove that lab: ansible-playbook ballast.kube.lab_down -e lab_dir={directory}",
         ),
         Message(
             id="lab-node-clash",
             error=UserError,
             text="node {node} would be {unit} on this host, as node {other} of the lab {lab} is",
-            remedy="rename the node, or choose another name for this lab (LAB_NAME)",
+            remedy="rename the node, or choose another name for this lab: -e lab_name=NAME",
         ),
         Message(
             id="lab-fixed",
             error=UserError,
             text="{path}: {value} differs from what the running lab was made with ({recorded})",
-            remedy="remove the lab first (make lab-down), or make another one beside it (LAB_NAME and LAB_DIR)",
+            remedy="remove the lab first (ansible-playbook ballast.kube.lab_down), or bring up another one beside it: "
+            "-e lab_name=NAME -e lab_dir=DIRECTORY",
         ),
         Message(
             id="lab-tools",
             error=HostError,
             text="this host lacks {tools}",
-            remedy="make packages, or: apt-get install {packages}",
+            remedy="install them: apt-get install {packages}",
         ),
         Message(
             id="lab-kernel",
@@ -117,13 +118,14 @@ MESSAGES = Messages(
             id="lab-disk",
             error=HostError,
             text="{directory}: {nodes} more nodes need about {needed} of disk; {available} are free",
-            remedy="free space there, or put the lab elsewhere (LAB_DIR)",
+            remedy="free space there, or put the lab elsewhere: -e lab_dir=DIRECTORY",
         ),
         Message(
             id="lab-none",
             error=UserError,
             text="there is no lab in {directory}",
-            remedy="name the directory of one, or make one: make lab LAB_DIR={directory}. This host has: {labs}",
+            remedy="name the directory of one, or bring one up: ansible-playbook ballast.kube.lab_up -e lab_dir={directory}. "
+            "This host has: {labs}",
         ),
         Message(
             id="lab-directory",
@@ -147,7 +149,8 @@ MESSAGES = Messages(
             id="lab-connectivity",
             error=PeerError,
             text="{failed} of {total} connections failed",
-            remedy="make lab-logs; the rules of a node are in its network namespace: ip netns exec {netns} nft list ruleset",
+            remedy="collect its logs: ansible-playbook ballast.kube.lab_logs; the rules of a node are in its network namespace: "
+            "ip netns exec {netns} nft list ruleset",
         ),
         Message(
             id="lab-node",
@@ -165,7 +168,7 @@ MESSAGES = Messages(
             id="lab-left",
             error=HostError,
             text="the lab {name} is removed, but {count} resources were left behind",
-            remedy="end what still uses them, then run make lab-down again",
+            remedy="end what still uses them, then run ansible-playbook ballast.kube.lab_down again",
         ),
     ],
 )

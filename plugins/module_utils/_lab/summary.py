@@ -78,7 +78,7 @@ def table(summary: Summary, lab: Mapping[str, Any]) -> str:
     widths = [max(len(row[column]) for row in (heads, *rows)) for column in range(len(heads))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in (heads, *rows)]
     directory = lab["lab_dir"]
-    option = "" if directory == DEFAULT_DIR else f" LAB_DIR={directory}"
+    option = "" if directory == DEFAULT_DIR else f" -e lab_dir={directory}"
     plane = f"ready after {_seconds(summary.plane_ready_seconds)}, {format_memory(summary.plane_rss_bytes)}"
     return "\n".join(
         [
@@ -88,7 +88,7 @@ def table(summary: Summary, lab: Mapping[str, Any]) -> str:
             "",
             f"connections: {summary.passed} of {summary.total} passed; control plane: {plane}",
             f"use it:      {directory}/bin/kubectl --kubeconfig {directory}/admin.kubeconfig get pods -A -o wide",
-            f"remove it:   make lab-down{option}",
+            f"remove it:   ansible-playbook ballast.kube.lab_down{option}",
         ]
     )
 

@@ -132,25 +132,26 @@ def test_the_playbooks_of_kube_proxy_are_told_of_each_instance() -> None:
     assert of_kube_proxy(groups(kube_proxy="service")["ballast_control_plane"]["localhost"]) == {}
 
 
-def of_image_pulls(variables: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in variables.items() if name.startswith("image_pulls_")}
+def of_image_pull_proxy(variables: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in variables.items() if name.startswith("image_pull")}
 
 
-def test_the_playbook_of_image_pulls_is_told_of_each_instance() -> None:
+def test_the_playbook_image_pull_proxy_knows_each_instance() -> None:
     home = "/srv/lab/nodes/n1"
     unit = {
-        "image_pulls_kubelet_service": "ballast-lab-n1-kubelet",
-        "image_pulls_runtime_service": "ballast-lab-n1-containerd",
-        "image_pulls_runtime": "/run/ballast/lab/n1/containerd.sock",
-        "image_pulls_state_dir": f"{home}/image-pulls",
+        "image_pull_proxy_kubelet_service": "ballast-lab-n1-kubelet",
+        "image_pull_proxy_runtime_service": "ballast-lab-n1-containerd",
+        "image_pull_proxy_runtime": "/run/ballast/lab/n1/containerd.sock",
+        "image_pull_proxy_node_state_dir": f"{home}/image-pulls",
     }
-    assert of_image_pulls(groups()["ballast_nodes"]["n1"]) == unit
+    assert of_image_pull_proxy(groups()["ballast_nodes"]["n1"]) == unit
     services = {
-        f"image_pulls_{name}_service": program for name, program in (("kubelet", "kubelet"), ("runtime", "containerd"))
+        f"image_pull_proxy_{name}_service": program
+        for name, program in (("kubelet", "kubelet"), ("runtime", "containerd"))
     }
     runit = {**unit, **{name: f"{home}/sv/ballast-lab-n1-{program}" for name, program in services.items()}}
-    assert of_image_pulls(groups(is_systemd=False)["ballast_nodes"]["n1"]) == runit
-    assert of_image_pulls(groups()["ballast_hosts"]["localhost"]) == {}
+    assert of_image_pull_proxy(groups(is_systemd=False)["ballast_nodes"]["n1"]) == runit
+    assert of_image_pull_proxy(groups()["ballast_hosts"]["localhost"]) == {}
 
 
 def test_the_playbook_of_balloons_is_told_of_each_instance() -> None:
@@ -273,7 +274,7 @@ def test_a_record_of_another_version_is_refused() -> None:
 
 
 def test_no_lab_says_how_to_make_one(tmp_path: Path) -> None:
-    with pytest.raises(AnsibleParserError, match="make lab"):
+    with pytest.raises(AnsibleParserError, match="ansible-playbook ballast.kube.lab_up"):
         read_record(str(tmp_path / "lab.json"))
 
 

@@ -355,7 +355,7 @@ def test_check_mode_answers_what_later_tasks_need(host: FakeHost) -> None:
     assert plan_of(ENGINE, desired, host).steps != ()
     assert ENGINE.preview(Context(desired, FakeHost())) == ENGINE.report(Context(desired, host))
     assert ENGINE.preview(Context(desired, FakeHost()))["parts"] is not None
-    assert ENGINE.preview(Context(want(state="absent"), FakeHost())) == {"lab": None, "parts": None}
+    assert ENGINE.preview(Context(want(state="absent"), FakeHost())) == {"name": "", "lab": None, "parts": None}
     assert host.effects == []
 
 

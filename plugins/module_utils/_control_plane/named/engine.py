@@ -173,7 +173,8 @@ class NamedControlPlaneEngine(ResourceEngine[NamedControlPlaneRequest]):
         return [Finding(id=error.id, subject=f"plane {desired.name}", text=text, remedy=error.remedy)]
 
     def preview(self, ctx: Context[NamedControlPlaneRequest]) -> dict[str, object]:
-        return {"plane": describe(ctx.desired.settings) if ctx.desired.settings else None}
+        settings = ctx.desired.settings
+        return {"name": ctx.desired.name, "plane": describe(settings) if settings else None}
 
 
 ENGINE = NamedControlPlaneEngine()

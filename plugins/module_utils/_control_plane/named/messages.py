@@ -27,13 +27,13 @@ MESSAGES = Messages(
             id="plane-version-unbuilt",
             error=UserError,
             text="kubernetes_version: {value} cannot be built; there are {versions}",
-            remedy="choose one of them, or take the programs from elsewhere: PLANE_SOURCE=release",
+            remedy="choose one of them, or take the programs from elsewhere: -e plane_source=release",
         ),
         Message(
             id="plane-name-taken",
             error=UserError,
             text="name: {name} is already the name of a control plane or lab on this host, in {directory}",
-            remedy="choose another name: PLANE_NAME=NAME",
+            remedy="choose another name: -e plane_name=NAME",
         ),
         Message(
             id="plane-fixed",
@@ -57,13 +57,14 @@ MESSAGES = Messages(
             id="plane-none",
             error=UserError,
             text="there is no control plane in {directory}",
-            remedy="make one: make plane; or name another: PLANE_NAME=NAME. Labs and control planes of this host: {names}",
+            remedy="make one: ansible-playbook ballast.kube.control_plane -e plane_dir={directory}; or name another: -e plane_name=NAME. "
+            "Labs and control planes of this host: {names}",
         ),
         Message(
             id="plane-left",
             error=HostError,
             text="{count} resources of the control plane {name} were left behind",
-            remedy="run make plane-down again; what is left then is in use by another program",
+            remedy="run ansible-playbook ballast.kube.control_plane_down again; what is left then is in use by another program",
         ),
     ],
 )

@@ -7,6 +7,7 @@
 registration            what holds a name for a directory
 read_registration       the directory of a name
 list_registered_names   all of them, running or stopped
+refuse_others_directory of a part that is given another name than the lab or control plane whose directory it is in
 list_leftovers          what is still there of one that was removed
 """
 
@@ -25,7 +26,7 @@ from ..host.processes import OWN_UIDS, is_of, is_of_root, list_processes, read_c
 from ..text.errors import HostError, shorten
 from ..text.json_text import parse_json
 from .kinds import file
-from .ownership import require_private
+from .ownership import not_ours_error, require_private
 from .plan import Resource
 from .shared_directory import shared_directory
 
@@ -67,6 +68,17 @@ def read_registration(host: Host, name: str) -> Optional[str]:
 def list_registered_names(host: Host) -> list[str]:
     require_private(host, REGISTRY)
     return [name[: -len(_SUFFIX)] for name in host.listdir(REGISTRY) if name.endswith(_SUFFIX)]
+
+
+def refuse_others_directory(host: Host, path: str, *, name: str) -> None:
+    """HostError where `path` lies in the directory of a lab or control plane of this host that is not named `name`: a role whose
+    variables are not those of that lab would remove what the lab has and the role does not list."""
+    for other in list_registered_names(host):
+        directory = read_registration(host, other)
+        if other != name and directory is not None and f"{path}/".startswith(f"{directory}/"):
+            raise not_ours_error(
+                path, f"it is in {directory}, which {other} recorded as its own; this run is for {name}"
+            )
 
 
 def list_leftovers(host: Host, *, name: str, directory: str, nodes: Collection[str] = ()) -> Iterator[str]:

@@ -128,7 +128,7 @@ MESSAGES = Messages(
             id="pulls-node-no-proxy",
             error=HostError,
             text="host: there is no pull proxy here: {path} is absent",
-            remedy="install it first: role ballast.kube.image_pull_proxy, or playbook ballast.kube.image_pulls",
+            remedy="install it first: ansible-playbook ballast.kube.image_pull_proxy, or the role of that name",
         ),
         Message(
             id="pulls-node-proxy-refused",

@@ -1,0 +1,91 @@
+# Copyright (c) 2026 the ballast.kube authors
+# GNU General Public License v3.0 or later (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Playbooks as they are typed: one prefix of variables each."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[3]
+PLAYBOOKS = sorted((ROOT / "playbooks").glob("*.yml"))
+# The playbooks of one feature share its variables.
+PREFIXES = (
+    "balloons",
+    "control_plane",
+    "plane",
+    "image_pull_proxy",
+    "kube_proxy",
+    "kubernetes_binaries",
+    "lab",
+    "readiness",
+)
+
+
+@pytest.mark.parametrize("playbook", PLAYBOOKS, ids=lambda path: path.stem)
+def test_variables_in_the_head_of_a_playbook_have_one_prefix(playbook: Path) -> None:
+    head = [line for line in playbook.read_text().splitlines() if line.startswith("#")]
+    names = re.findall(r"-e ([a-z_]+)=", "\n".join(head))
+    prefixes = {prefix for name in names for prefix in PREFIXES if name.startswith(f"{prefix}_")}
+    assert len(prefixes) <= 1
+    assert all(name.startswith(PREFIXES) for name in names)
+
+
+def test_the_playbook_of_the_pull_proxy_is_named_after_its_role() -> None:
+    assert (ROOT / "playbooks/image_pull_proxy.yml").exists()
+    assert (ROOT / "roles/image_pull_proxy").is_dir()
+    shipped = [path for place in ("playbooks", "roles", "plugins", "docs") for path in (ROOT / place).rglob("*.*")]
+    texts = {path: path.read_text() for path in shipped if path.suffix in {".yml", ".py", ".md"}}
+    former = r"\bimage_pulls_(?!info\b|containerd\b)[a-z_]+|ansible-playbook ballast\.kube\.image_pulls\b"
+    assert [(str(path), match) for path, text in texts.items() for match in re.findall(former, text)] == []
+
+
+SHIPPED = [
+    path
+    for place in ("plugins", "roles", "playbooks")
+    for path in sorted((ROOT / place).rglob("*"))
+    if path.suffix in {".py", ".yml", ".j2"} and "toolchain" not in path.parts
+]
+# A target of the checkout, or a variable of one. LAB_DIR in the environment chooses the directory for the inventory.
+OF_CHECKOUT = re.compile(
+    r"\bmake (?:lab|plane|packages|binaries|readiness|env|test|bench)\b(?:-[a-z]+)?|(?<![A-Z_])(?:LAB|PLANE)_[A-Z]+"
+)
+
+
+def texts(path: Path) -> list[str]:
+    """What is shown to people: strings of Python without docstrings, and all of YAML."""
+    source = path.read_text()
+    if path.suffix != ".py":
+        return [line for line in source.splitlines() if not line.lstrip().startswith("#")]
+    tree = ast.parse(source)
+    documentation = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and node.body
+        if isinstance(node.body[0], ast.Expr)
+    }
+    strings = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    return [node.value for node in strings if id(node) not in documentation]
+
+
+def test_no_message_of_the_installed_collection_names_the_targets_of_the_checkout() -> None:
+    named = {
+        f"{path.relative_to(ROOT)}: {match.group()}"
+        for path in SHIPPED
+        for text in texts(path)
+        for match in OF_CHECKOUT.finditer(text)
+    }
+    assert named - {"plugins/inventory/lab.py: LAB_DIR"} == set()
+
+
+@pytest.mark.parametrize("defaults", sorted(ROOT.glob("roles/*/defaults/main.yml")), ids=lambda path: path.parts[-3])
+def test_no_default_of_a_role_is_in_the_directory_of_a_lab(defaults: Path) -> None:
+    values = yaml.safe_load(defaults.read_text())
+    assert {name: value for name, value in values.items() if str(value).startswith("/var/lib/ballast/lab")} == {}
+
+
+def test_playbooks_print_their_summary_where_any_callback_shows_it() -> None:
+    assert [path.name for path in SHIPPED if path.suffix == ".yml" and "set_stats" in path.read_text()] == []
