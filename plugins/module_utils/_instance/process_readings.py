@@ -6,15 +6,14 @@
 
 from __future__ import annotations
 
-import calendar
 import os
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from .._core.host.cgroup_paths import cgroup_directories
 from .._core.host.host import Host
+from .._core.kube.timestamp import unix_seconds
 from .._core.service.cgroup import list_processes
 from .._core.text.errors import PeerError, shorten
 from .._core.text.json_text import parse_json, parse_object
@@ -63,19 +62,11 @@ def _parse_node(node: dict[str, Any]) -> NodeReading:
     ready = conditions.get("Ready", {"status": "Unknown", "message": "no condition Ready yet"})
     return NodeReading(
         ready=ready["status"] == "True",
-        heartbeat=_unix_seconds(ready.get("lastHeartbeatTime")),
+        heartbeat=unix_seconds(ready.get("lastHeartbeatTime")),
         reason="" if ready["status"] == "True" else f"condition Ready: {shorten(str(ready.get('message', '')))}",
         kubelet_version=str(info.get("kubeletVersion", "")),
         container_runtime_version=str(info.get("containerRuntimeVersion", "")),
     )
-
-
-def _unix_seconds(text: object) -> float:
-    """From a time as the API writes it, 2026-11-21T12:04:15Z; 0 where there is none."""
-    try:
-        return float(calendar.timegm(time.strptime(str(text), "%Y-%m-%dT%H:%M:%SZ")))
-    except ValueError:
-        return 0.0
 
 
 def read_proxy_health(instance: Instance, host: Host) -> str:

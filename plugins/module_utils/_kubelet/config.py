@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from .._core.host.host import Host
 from .._core.service.daemon import flag_value
@@ -28,14 +28,26 @@ _LINE = re.compile(rf"""^["']?{_KEY}["']?:[ \t]*["']?([^\s"'#]+)""", re.MULTILIN
 _SCHEME = "unix://"
 
 
+class ConfigFile(NamedTuple):
+    """`is_base`: the file of --config, whose omitted keys get defaults; a file of --config-dir gives only what it sets."""
+
+    path: str
+    settings: Mapping[str, Any]
+    is_base: bool
+
+
 def find_config_dir(host: Host, kubelet: Kubelet) -> str:
     """--config-dir of the running kubelet, "" if it has none."""
     return absolute_path(host, kubelet, flag_value(kubelet.argv, "--config-dir") or "")
 
 
-def read_config_files(host: Host, kubelet: Kubelet) -> list[tuple[str, Mapping[str, Any]]]:
-    """The files that the kubelet reads, lowest precedence first, with their content. HostError for YAML without PyYAML."""
-    return [(path, mapping_in(parse_document(text, name=path))) for path, text in _config_texts(host, kubelet)]
+def read_config_files(host: Host, kubelet: Kubelet) -> list[ConfigFile]:
+    """The files that the kubelet reads, lowest precedence first. HostError for YAML without PyYAML."""
+    base = _base_path(host, kubelet)
+    return [
+        ConfigFile(path, mapping_in(parse_document(text, name=path)), is_base=path == base)
+        for path, text in _config_texts(host, kubelet)
+    ]
 
 
 def runtime_endpoint(host: Host, kubelet: Kubelet) -> str:
@@ -62,10 +74,14 @@ def socket_path(endpoint: str) -> str:
 
 def _config_texts(host: Host, kubelet: Kubelet) -> list[tuple[str, str]]:
     directory = find_config_dir(host, kubelet)
-    base = absolute_path(host, kubelet, flag_value(kubelet.argv, "--config") or "")
+    base = _base_path(host, kubelet)
     paths = ([base] if base else []) + (_drop_ins(host, directory) if directory else [])
     texts = ((path, host.read(path)) for path in paths)
     return [(path, data.decode(errors="replace")) for path, data in texts if data is not None]
+
+
+def _base_path(host: Host, kubelet: Kubelet) -> str:
+    return absolute_path(host, kubelet, flag_value(kubelet.argv, "--config") or "")
 
 
 def _drop_ins(host: Host, directory: str) -> list[str]:

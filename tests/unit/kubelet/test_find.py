@@ -65,7 +65,7 @@ def test_the_configuration_of_k3s_is_that_of_its_own_directory() -> None:
     }
     host = machine(case)
     [kubelet] = list_kubelets(host)
-    assert [path for path, _config in read_config_files(host, kubelet)] == [
+    assert [file.path for file in read_config_files(host, kubelet)] == [
         f"{directory}/00-k3s-defaults.conf",
         f"{directory}/20-cli-config-dir/x.conf",
     ]

@@ -6,12 +6,10 @@
 
 from __future__ import annotations
 
-import calendar
 import json
 import os
 import platform
 import re
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +20,7 @@ from ..._core.host.host import Host
 from ..._core.kube.client import Api
 from ..._core.kube.kubeconfig import parse_credentials
 from ..._core.kube.kubelet_api import PORT, local_kubelet
+from ..._core.kube.timestamp import unix_seconds
 from ..._core.service.daemon import daemon_exists, daemon_files, flag_value
 from ..._core.text.errors import BallastError, PeerError
 from ..._core.text.json_text import mapping_in, parse_json, rows_in
@@ -146,8 +145,8 @@ def _config(host: Host, kubelet: Kubelet) -> dict[str, Any]:
     """What its files set together; empty if they cannot be read (YAML without PyYAML)."""
     config: dict[str, Any] = {}
     try:
-        for _name, part in read_config_files(host, kubelet):
-            config.update(part)
+        for file in read_config_files(host, kubelet):
+            config.update(file.settings)
     except BallastError:
         return {}
     return config
@@ -277,18 +276,10 @@ def check_ready(node: Mapping[str, Any], *, since: float) -> str:
                 return f"condition Ready: {row.get('message')}"
             return (
                 ""
-                if _unix_seconds(row.get("lastHeartbeatTime")) >= int(since)
+                if unix_seconds(row.get("lastHeartbeatTime")) >= int(since)
                 else "condition Ready is from before its start"
             )
     return "its Node has no condition Ready"
-
-
-def _unix_seconds(text: object) -> float:
-    """The Unix time of a timestamp of the API, such as 2026-11-21T12:04:15Z; 0 if it is none."""
-    try:
-        return float(calendar.timegm(time.strptime(str(text), "%Y-%m-%dT%H:%M:%SZ")))
-    except ValueError:
-        return 0.0
 
 
 def _lines_with(text: str, flag: str) -> list[int]:

@@ -7,13 +7,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Optional
 
 from ..._core.host.host import Host
 from ..._core.text.errors import BallastError
-from ..._kubelet.config import find_config_dir, read_config_files
+from ..._kubelet.config import ConfigFile, find_config_dir, read_config_files
 from ..._kubelet.find import Kubelet
 from ..deployment.installation import INSTALLATION, RUNNING
 from ..proxy.settings import Settings
@@ -90,17 +90,17 @@ def _kubelet(host: Host, layout: NodeLayout, seen: Seen) -> dict[str, object]:
     }
 
 
-def from_files(key: str, files: list[tuple[str, Mapping[str, Any]]]) -> tuple[Any, str]:
+def from_files(key: str, files: Sequence[ConfigFile]) -> tuple[Any, str]:
     """The value of a key and the last file that sets it. Null removes a key. A base file that limits parallel pulls makes
     serializeImagePulls false unless it sets it: SetDefaults_KubeletConfiguration."""
     value, source = kubelet.DEFAULTS[key], DEFAULT
-    most = files[0][1].get("maxParallelImagePulls") if files else None
+    most = next((file.settings.get("maxParallelImagePulls") for file in files if file.is_base), None)
     if key == "serializeImagePulls" and isinstance(most, int) and most > 1:
         value = False
-    for path, settings in files:
-        if key in settings:
-            given = settings[key]
-            value, source = (kubelet.DEFAULTS[key] if given is None else given), path
+    for file in files:
+        if key in file.settings:
+            given = file.settings[key]
+            value, source = (kubelet.DEFAULTS[key] if given is None else given), file.path
     return value, source
 
 

@@ -52,7 +52,7 @@ def burst(node: Node) -> Any:
 def test_the_files_are_read_in_the_kubelets_order() -> None:
     node = node_with([*reversed(IN_ORDER), *_NOT_READ])
     kubelet = find_kubelet(node.host, node.request().layout)
-    assert [path for path, _content in read_config_files(node.host, kubelet)] == IN_ORDER
+    assert [file.path for file in read_config_files(node.host, kubelet)] == IN_ORDER
 
 
 @pytest.mark.parametrize(("first", "second"), list(zip(IN_ORDER, IN_ORDER[1:])))

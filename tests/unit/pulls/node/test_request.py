@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems
+from ansible_collections.ballast.kube.plugins.module_utils._kubelet.config import ConfigFile
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.kubelet import (
     DEFAULTS,
     check_ready,
@@ -121,6 +122,7 @@ def test_a_drop_in_says_what_it_was_made_of(settings: dict[str, Any]) -> None:
         ([("/base", {"registryBurst": 1}), ("/later", {"registryBurst": 2})], "registryBurst", (2, "/later")),
         ([("/base", {"maxParallelImagePulls": 4})], "serializeImagePulls", (False, "default")),
         ([("/base", {}), ("/later", {"maxParallelImagePulls": 4})], "serializeImagePulls", (True, "default")),
+        ([("/x", {"maxParallelImagePulls": 4}), ("/y", {})], "serializeImagePulls", (True, "default")),
         (
             [("/base", {"maxParallelImagePulls": 4}), ("/x", {"maxParallelImagePulls": None})],
             "maxParallelImagePulls",
@@ -129,7 +131,8 @@ def test_a_drop_in_says_what_it_was_made_of(settings: dict[str, Any]) -> None:
     ],
 )
 def test_the_last_file_that_sets_a_key_wins(files: list[Any], key: str, expected: tuple[Any, str]) -> None:
-    assert from_files(key, files) == expected
+    read = [ConfigFile(path, settings, is_base=path == "/base") for path, settings in files]
+    assert from_files(key, read) == expected
 
 
 def test_a_node_says_ready_since_a_moment() -> None:
