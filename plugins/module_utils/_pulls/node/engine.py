@@ -5,7 +5,7 @@
 """A node's limits of image pulls: of its kubelet, of its container runtime, and of the host's pull proxy.
 
     containerd or CRI-O   a drop-in, or one number in containerd's main file before 2.0; restarted and verified
-    kubelet               a drop-in in --config-dir; restarted and verified
+    kubelet               a drop-in in --config-dir, and that flag where kubeadm's unit lacks it; restarted once and verified
     pull proxy            keys of its settings; reloaded and verified
 
 Each is a step in the node's journal. A failure undoes the steps, newest first; so does the next run after a kill: it puts the
@@ -27,6 +27,15 @@ from ..._core.host.host import Host
 from ..._core.text.errors import BallastError, Problems
 from ..._kubelet.config import find_config_dir
 from . import kubelet
+from .config_dir import (
+    DIRECTORY,
+    DIRECTORY_KIND,
+    ConfigDirKind,
+    DropInDirectoryKind,
+    config_dir_resource,
+    directory_resource,
+)
+from .config_dir import KIND as _CONFIG_DIR
 from .containerd import ContainerdDropInKind, ContainerdNumberKind, containerd_resource, find_containerd
 from .crio import CrioDropInKind, crio_resource
 from .drop_in import drop_in
@@ -46,7 +55,9 @@ class ImagePullsEngine(ResourceEngine[ImagePullsRequest]):
     name = "image-pulls"
     policy = Policy.UNDO
     kinds: Mapping[str, Kind] = {
+        DIRECTORY_KIND: DropInDirectoryKind(),
         _KUBELET: KubeletKind(),
+        _CONFIG_DIR: ConfigDirKind(),
         _CONTAINERD: ContainerdDropInKind(),
         _NUMBER: ContainerdNumberKind(),
         _CRIO: CrioDropInKind(),
@@ -80,7 +91,9 @@ class ImagePullsEngine(ResourceEngine[ImagePullsRequest]):
         desired, host = ctx.desired, ctx.host
         if not desired.kubelet:
             return []
-        resource = _kubelet(desired, host)
+        resource = next(
+            each for each in _kubelet(desired, host, _by_kind(self.journal(ctx).recorded)) if each.kind == _KUBELET
+        )
         try:
             effective = kubelet.read_in_effect(host, desired.layout, kubelet.find_kubelet(host, desired.layout))
             kubelet.require_kubelet_has(
@@ -102,22 +115,26 @@ def _build_resources(desired: ImagePullsRequest, host: Host, recorded: tuple[Rec
     refuse_managed(desired, host)
     problems: list[BallastError] = []
     resources: list[Resource] = []
-    targets = {entry.kind: entry for entry in recorded}
-    levels: list[tuple[Mapping[str, Any], Callable[[], Resource]]] = [
-        (desired.runtime, lambda: _runtime(desired, host, targets)),
-        (desired.kubelet, lambda: _kubelet(desired, host)),
-        (desired.host, lambda: _proxy(desired, host, targets)),
+    targets = _by_kind(recorded)
+    levels: list[tuple[Mapping[str, Any], Callable[[], list[Resource]]]] = [
+        (desired.runtime, lambda: [_runtime(desired, host, targets)]),
+        (desired.kubelet, lambda: _kubelet(desired, host, targets)),
+        (desired.host, lambda: [_proxy(desired, host, targets)]),
     ]
     for settings, make in levels:
         if settings:
             try:
-                resources.append(make())
+                resources += make()
             except Problems as error:
                 problems += error.problems
             except BallastError as error:
                 problems.append(error)
     Problems.raise_if(problems)
     return resources
+
+
+def _by_kind(recorded: tuple[Recorded, ...]) -> dict[str, Recorded]:
+    return {entry.kind: entry for entry in recorded}
 
 
 def refuse_managed(desired: ImagePullsRequest, host: Host) -> None:
@@ -141,7 +158,7 @@ def _runtime(desired: ImagePullsRequest, host: Host, recorded: Mapping[str, Reco
     return containerd_resource(host, containerd, desired.runtime, None if there is None else there.target)
 
 
-def _kubelet(desired: ImagePullsRequest, host: Host) -> Resource:
+def _kubelet(desired: ImagePullsRequest, host: Host, recorded: Mapping[str, Recorded]) -> list[Resource]:
     layout = desired.layout
     running = kubelet.find_kubelet(host, layout)
     if running.pid is None:
@@ -151,12 +168,16 @@ def _kubelet(desired: ImagePullsRequest, host: Host) -> Resource:
         MESSAGES.error("pulls-node-flag", found=", ".join(flag.places), flag=flag.flag, key=flag.key)
         for flag in kubelet.find_overriding_flags(host, running, tuple(desired.kubelet))
     ]
-    directory = find_config_dir(host, running)
-    if not directory:
-        problems.append(MESSAGES.error("pulls-node-config-dir"))
+    flag = None
+    try:
+        flag = config_dir_resource(host, running, layout.kubelet_service, recorded)
+    except BallastError as error:
+        problems.append(error)
     Problems.raise_if(problems)
-    path = os.path.join(directory, kubelet.FILE_NAME)
-    return drop_in(_KUBELET, path, kubelet.drop_in_text(desired.kubelet), title=f"the kubelet's drop-in {path}")
+    path = os.path.join(DIRECTORY if flag else find_config_dir(host, running), kubelet.FILE_NAME)
+    file = drop_in(_KUBELET, path, kubelet.drop_in_text(desired.kubelet), title=f"the kubelet's drop-in {path}")
+    # In this order the kubelet starts once, with both; and removed in reverse it starts once, without them.
+    return [file] if flag is None else [*directory_resource(host, recorded), file, flag]
 
 
 def _proxy(desired: ImagePullsRequest, host: Host, recorded: Mapping[str, Recorded]) -> Resource:

@@ -12,7 +12,7 @@ import platform
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Optional
 
 from ..._core.engine.context import Context
 from ..._core.engine.wait import wait_until
@@ -24,7 +24,7 @@ from ..._core.kube.timestamp import unix_seconds
 from ..._core.service.daemon import daemon_exists, daemon_files, flag_value
 from ..._core.text.errors import BallastError, PeerError
 from ..._core.text.json_text import mapping_in, parse_json, rows_in
-from ..._kubelet.config import read_config_files
+from ..._kubelet.config import find_config_dir, read_config_files
 from ..._kubelet.find import Kubelet, absolute_path, kubelet_of_service, list_kubelets
 from .drop_in import HEADING, DropInKind, restart_until_healthy
 from .messages import MESSAGES
@@ -175,7 +175,8 @@ def differing_keys(expected: Mapping[str, Any], effective: Mapping[str, Any]) ->
 
 
 class KubeletKind(DropInKind):
-    """The kubelet's drop-in; see DropInKind."""
+    """The kubelet's drop-in; see DropInKind. One that the kubelet does not read yet needs no restart: the flag that makes it
+    read the directory is a step of its own."""
 
     def empty_text(self, text: str) -> str:
         return _HEAD
@@ -183,44 +184,56 @@ class KubeletKind(DropInKind):
     def take_effect(
         self, ctx: Context[ImagePullsRequest], target: str, text: str, seen: Any, *, rolls_back: bool
     ) -> None:
-        service = ctx.desired.layout.kubelet_service
-        old = find_kubelet(ctx.host, ctx.desired.layout)
-        was_ready = _check_ready(ctx.host, ctx.desired.layout, old, since=0.0) == ""
-        begun = ctx.host.now()
-        pids: set[int] = set()
-
-        def check() -> str:
-            kubelet = find_kubelet(ctx.host, ctx.desired.layout)
-            pids.update([] if kubelet.pid is None else [kubelet.pid])
-            if len(pids) > _ENDS_MOST:
-                raise PeerError(f"it ended {len(pids) - 1} times", id="pulls-node-kubelet-failed")
-            reason = "it does not run" if kubelet.pid is None else check_health(ctx.host, kubelet)
-            if not reason and was_ready:
-                reason = _check_ready(ctx.host, ctx.desired.layout, kubelet, since=begun)
-            return reason
-
-        restart_until_healthy(ctx, "kubelet", service, check, failure="pulls-node-kubelet-failed")
+        running = find_kubelet(ctx.host, ctx.desired.layout)
+        if running.pid is not None and find_config_dir(ctx.host, running) != os.path.dirname(target):
+            return
+        restart_kubelet(ctx)
         if not rolls_back:
-            self._require_in_effect(ctx, target, drop_in_settings(text))
+            require_in_effect(ctx, target, drop_in_settings(text))
         ctx.progress.done("kubelet", "healthy")
 
-    def _require_in_effect(self, ctx: Context[ImagePullsRequest], target: str, expected: Mapping[str, Any]) -> None:
-        """Passes values that cannot be read: `verify` reports those. The kubelet answers on its health port before it serves
-        its API, so reading is tried again."""
-        if not expected or not ctx.desired.layout.kubeconfig:
-            return
+
+def restart_kubelet(ctx: Context[ImagePullsRequest], *, config_dir: Optional[str] = None) -> None:
+    """Until it is healthy, and its Node Ready if it was before. `config_dir` is the directory that it has to be started with,
+    "" without one, None whichever. PeerError where it does not come up so."""
+    service = ctx.desired.layout.kubelet_service
+    old = find_kubelet(ctx.host, ctx.desired.layout)
+    was_ready = _check_ready(ctx.host, ctx.desired.layout, old, since=0.0) == ""
+    begun = ctx.host.now()
+    pids: set[int] = set()
+
+    def check() -> str:
         kubelet = find_kubelet(ctx.host, ctx.desired.layout)
+        pids.update([] if kubelet.pid is None else [kubelet.pid])
+        if len(pids) > _ENDS_MOST:
+            raise PeerError(f"it ended {len(pids) - 1} times", id="pulls-node-kubelet-failed")
+        reason = "it does not run" if kubelet.pid is None else check_health(ctx.host, kubelet)
+        if not reason and config_dir not in (None, find_config_dir(ctx.host, kubelet)):
+            reason = f"it runs without --config-dir={config_dir}" if config_dir else "it still runs with --config-dir"
+        if not reason and was_ready:
+            reason = _check_ready(ctx.host, ctx.desired.layout, kubelet, since=begun)
+        return reason
 
-        def try_to_read() -> bool:
-            try:
-                require_kubelet_has(expected, read_in_effect(ctx.host, ctx.desired.layout, kubelet), target)
-            except BallastError as error:
-                if error.id == "pulls-node-not-in-effect":
-                    raise
-                return error.id == "core-api-forbidden"
-            return True
+    restart_until_healthy(ctx, "kubelet", service, check, failure="pulls-node-kubelet-failed")
 
-        wait_until(ctx.host, try_to_read, seconds=_READ_BACK_SECONDS, interval=0.5)
+
+def require_in_effect(ctx: Context[ImagePullsRequest], path: str, expected: Mapping[str, Any]) -> None:
+    """Passes values that cannot be read: `verify` reports those. The kubelet answers on its health port before it serves its
+    API, so reading is tried again."""
+    if not expected or not ctx.desired.layout.kubeconfig:
+        return
+    kubelet = find_kubelet(ctx.host, ctx.desired.layout)
+
+    def try_to_read() -> bool:
+        try:
+            require_kubelet_has(expected, read_in_effect(ctx.host, ctx.desired.layout, kubelet), path)
+        except BallastError as error:
+            if error.id == "pulls-node-not-in-effect":
+                raise
+            return error.id == "core-api-forbidden"
+        return True
+
+    wait_until(ctx.host, try_to_read, seconds=_READ_BACK_SECONDS, interval=0.5)
 
 
 def require_kubelet_has(expected: Mapping[str, Any], effective: Mapping[str, Any], path: str) -> None:

@@ -37,9 +37,22 @@ MESSAGES = Messages(
         Message(
             id="pulls-node-config-dir",
             error=HostError,
-            text="the kubelet is started without --config-dir, so it reads no drop-in",
-            remedy="make /etc/kubernetes/kubelet.conf.d, add --config-dir=/etc/kubernetes/kubelet.conf.d to the kubelet's command line, "
-            "restart it (Kubernetes 1.30 and newer), " + _AGAIN,
+            text="the kubelet is started without --config-dir, and its unit reads no KUBELET_EXTRA_ARGS, where the flag would be added",
+            remedy="make /etc/kubernetes/kubelet.conf.d, add --config-dir=/etc/kubernetes/kubelet.conf.d to the kubelet's command line "
+            "(kubespray: kubelet_custom_flags), restart it (Kubernetes 1.30 and newer), " + _AGAIN,
+        ),
+        Message(
+            id="pulls-node-config-dir-later",
+            error=HostError,
+            text="{path} has --config-dir, and the kubelet that runs was started without it",
+            remedy="restart the kubelet (systemctl restart kubelet), " + _AGAIN,
+        ),
+        Message(
+            id="pulls-node-kubelet-version",
+            error=HostError,
+            text="this kubelet ({version}) reads no drop-ins: --config-dir is for Kubernetes 1.30 and newer",
+            remedy="upgrade the node; until then set the keys in its configuration file (kubeadm: the ConfigMap kubelet-config, then "
+            "`kubeadm upgrade node phase kubelet-config` on the node, and restart the kubelet)",
         ),
         Message(
             id="pulls-node-flag",

@@ -213,7 +213,11 @@ def _dependencies(facts: Facts) -> Answer:
     if "kubelet" in facts.set_here:
         there = bool(kubelet.get("config_dir"))
         needs.append(
-            (there, "--config-dir of the kubelet", "start the kubelet with --config-dir=/etc/kubernetes/kubelet.conf.d")
+            (
+                there,
+                "--config-dir of the kubelet",
+                "run ballast.kube.image_pulls again, which adds the flag on nodes of kubeadm",
+            )
         )
     if "runtime" in facts.set_here:
         there = not facts.errors.get("runtime")

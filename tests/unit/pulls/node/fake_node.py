@@ -179,7 +179,7 @@ class Node:
 
     def _kubelet_reads(self) -> dict[str, Any]:
         settings = {**DEFAULTS, **{k: v for k, v in json.loads(self.host.text(BASE)).items() if k in DEFAULTS}}
-        for name in self.host.listdir(CONFIG_DIR):
+        for name in (name for name in self.host.listdir(CONFIG_DIR) if name.endswith(".conf")):
             text = self.host.text(f"{CONFIG_DIR}/{name}")
             assert "kind: KubeletConfiguration" in text, "the kubelet ends without it"
             settings.update(drop_in_settings(text))
