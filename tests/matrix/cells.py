@@ -19,7 +19,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._rules.gates import G
 NFTABLES, NFT, LEGACY = "nftables", "iptables-nft", "iptables-legacy"  # modes: a backend, and for iptables its variant
 IPTABLES = (NFT, LEGACY)
 EVERY = (NFTABLES, *IPTABLES)
-FIRST_WITH_NFTABLES = 30  # that of 1.29 has a layout of its own, which an audit does not know
+FIRST_WITH_NFTABLES = 30  # that of 1.29 has a dump of its own: tests/unit/audit/cases/dumps/nftables-1.29
 BASE = {"clusterCIDR": "10.244.0.0/16,fd00:10:244::/56"}
 
 

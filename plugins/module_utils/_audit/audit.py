@@ -24,6 +24,7 @@ from typing import Any
 
 from .._rules.backend import KUBE_PROXY_TABLE, Backend
 from .._rules.config import ParsedConfig
+from .._rules.gates import NEWEST
 from .._rules.iptables.backend import Iptables
 from .._rules.iptables.restore import NFT
 from .._rules.ipvs.backend import Ipvs
@@ -90,6 +91,7 @@ def _audit_family(given: AuditInput, facts: Facts, family: int) -> Iterator[Audi
     judged = inspection.rules
     if judged is None or any(part.decides != REFUSALS for part in unsaved):
         return
+    layout = inspection.layout
     known = _destinations(judged, view)
     trace = Tracer(replace(rules_of_one(judged, variant=NFT), missing=unsaved), surroundings).answer
     comparison = VerdictComparison(
@@ -101,12 +103,13 @@ def _audit_family(given: AuditInput, facts: Facts, family: int) -> Iterator[Audi
         equivalence=_equivalence_keys(judged, config, surroundings, view.node.name),
         remedy=origin.rewrite,
         both_right=given.owner == KUBE_PROXY_TABLE,
+        minor=layout.last_minor if layout else NEWEST,
     )
     wrong = [*comparison.check_services(), *comparison.check_undefined_port()]
     yield from wrong or inspection.stale
     yield from find_duplicates(view, Prober(view, config, surroundings), trace)
     yield from find_extra(known, view, remedy=origin.rewrite)
-    if isinstance(judged, Table):
+    if isinstance(judged, Table) and (layout is None or layout.has_cluster_ips):
         yield from find_missing_cluster_ips(view, cluster_ips_in_nftables(judged), remedy=origin.rewrite)
     yield from _find_foreign_translations(given, facts, family)
     yield from find_drops(facts, backend, rules, judged, comparison.served, surroundings, family=family)

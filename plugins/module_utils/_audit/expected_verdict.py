@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Optional
 
 from .._rules.addresses import is_within
+from .._rules.gates import NEWEST
 from .._rules.model import CLUSTER_IP, LOAD_BALANCER, NODE_PORT, Endpoint, FamilyView, Frontend, RuleConfig, ServicePort
 from .._rules.node_ports import LOOPBACK_ADDRESS, node_port_addresses
 from .._rules.packet import DNAT, DROP, PASS, REJECT, Answer, Packet, Surroundings, translate_to
@@ -42,14 +43,18 @@ class _SourceCheck:
 
 
 class ExpectedVerdicts:
-    """A view with an index of its destinations, which may be tens of thousands."""
+    """A view with an index of its destinations, which may be tens of thousands. `minor`: version of the kube-proxy whose
+    nftables rules these are; our own rules do what the newest do."""
 
-    def __init__(self, view: FamilyView, config: RuleConfig, surroundings: Surroundings) -> None:
+    def __init__(
+        self, view: FamilyView, config: RuleConfig, surroundings: Surroundings, *, minor: int = NEWEST
+    ) -> None:
         if config.backend not in EVERY:
             raise ValueError(f"no expected verdicts for the backend {config.backend}")
         self._view = view
         self._config = config
         self._surroundings = surroundings
+        self._minor = minor
         self._node_ports = node_port_addresses(view, config)
         self._frontends: dict[tuple[str, str, int], Frontend] = {frontend.key: frontend for frontend in view.frontends}
         self._cluster_ips = {service.cluster_ip for service in view.services}
@@ -150,7 +155,7 @@ class ExpectedVerdicts:
         if frontend.kind == CLUSTER_IP:
             choice, none = self._choose_internal(service, endpoints, packet), "internal-local-none"
         else:
-            choice, none = self._choose_external(service, endpoints, packet), "external-local-none"
+            choice, none = self._choose_external(frontend, endpoints, packet), "external-local-none"
         if not choice.masquerade and self._is_taken_for_node_port(frontend):
             choice = replace(choice, masquerade=True, why=choice.why + _why("masquerade-node-port"))
         why += choice.why
@@ -168,6 +173,10 @@ class ExpectedVerdicts:
         node_may = bool(node) and is_within(node, networks)
         if not endpoints.has_any and self._holds("ranges-without-endpoints"):
             return _SourceCheck(False, _why("ranges-without-endpoints"))
+        if not packet.node_local and self._holds("ranges-not-on-arrival"):
+            return _SourceCheck(False, _why("ranges-not-on-arrival"))
+        if packet.node_local and not endpoints.has_any and self._holds("ranges-after-endpoints"):
+            return _SourceCheck(False, _why("ranges-after-endpoints"))
         if packet.node_local and self._holds("ranges-from-node"):
             closed = endpoints.has_any and packet.source == packet.destination and not node_may
             return _SourceCheck(closed, _why("ranges-from-node"))
@@ -202,9 +211,12 @@ class ExpectedVerdicts:
             return "masquerade-elsewhere"
         return ""
 
-    def _choose_external(self, service: ServicePort, endpoints: Reachable, packet: Packet) -> _Choice:
-        if not service.external_local:
+    def _choose_external(self, frontend: Frontend, endpoints: Reachable, packet: Packet) -> _Choice:
+        if not frontend.service.external_local:
             return _Choice(endpoints.cluster, True, _why("external-cluster"))
+        too_early = "node-port-none-from-node" if frontend.kind == NODE_PORT else "external-local-none-from-node"
+        if packet.node_local and not endpoints.local and self._holds(too_early):
+            return _Choice((), False, _why(too_early))
         if self._holds("external-local-pod") and self._from_local_pod(packet):
             return _Choice(endpoints.cluster, False, _why("external-local-pod"))
         if self._holds("external-local-node") and self._surroundings.is_local(packet.source):
@@ -257,7 +269,7 @@ class ExpectedVerdicts:
         return self._config.detector.detects(packet.source, packet.inbound_interface)
 
     def _holds(self, rule: str) -> bool:
-        return self._config.backend in RULES[rule].backends
+        return RULES[rule].holds(self._config.backend, self._minor)
 
 
 def _claim(frontend: Frontend) -> str:

@@ -28,51 +28,11 @@ from .._rules.nftables.backend import Nftables
 from .._rules.nftables.expressions import AnonymousMap, Named, Statement, Verdict, Vmap
 from .._rules.nftables.objects import Chain, Hook, Table
 from .._rules.node_rules import Missing
-from .._rules.packet import PROTOCOLS
 from .findings import AuditFinding, finding, list_some
+from .kube_proxy_layouts import KubeProxyLayout, layout_of
 from .remedies import COMPILED, DUMP, Origin
 
 _SINGLE_FINDINGS = 20  # stale chains with a finding each; more of them share one
-
-# kube-proxy's base chains. Source: reference of kube-proxy 2.1; kube-proxy, nftables/proxier.go.
-_NAT_CHAINS = {
-    "nat-prerouting": Hook("nat", "prerouting", -100),
-    "nat-output": Hook("nat", "output", -100),
-    "nat-postrouting": Hook("nat", "postrouting", 100),
-}
-_BASE_CHAINS = {  # from 1.33 on
-    "filter-prerouting-pre-dnat": Hook("filter", "prerouting", -110),
-    "filter-output-pre-dnat": Hook("filter", "output", -110),
-    "filter-input": Hook("filter", "input", 0),
-    "filter-forward": Hook("filter", "forward", 0),
-    "filter-output": Hook("filter", "output", 0),
-    **_NAT_CHAINS,
-}
-_OLD_BASE_CHAINS = {  # 1.29 to 1.32
-    "filter-prerouting": Hook("filter", "prerouting", -110),
-    "filter-input": Hook("filter", "input", -110),
-    "filter-forward": Hook("filter", "forward", -110),
-    "filter-output": Hook("filter", "output", -110),
-    "filter-output-post-dnat": Hook("filter", "output", -90),
-    **_NAT_CHAINS,
-}
-_ONLY_OLD = ("filter-prerouting", "filter-output-post-dnat")
-# Its shared regular chains (those of one Service or endpoint have a slash in their names), with all that always have rules.
-_ALWAYS_FILLED: tuple[str, ...] = (
-    "services",
-    "masquerading",
-    "cluster-ips-check",
-    "nodeport-endpoints-check",
-    "service-endpoints-check",
-)
-_STOCK: tuple[str, ...] = (
-    *_ALWAYS_FILLED,
-    "firewall-check",
-    "reject-chain",
-    "mark-for-masquerade",
-    "hairpin-check",
-    *(f"localhost-nodeport-reject-{protocol.lower()}" for protocol in PROTOCOLS),
-)
 
 
 @dataclass(frozen=True)
@@ -81,6 +41,7 @@ class Inspection:
     rules: Optional[Any]
     # About chains that nothing leads to. Not reported where a Service is wrong, which may be the cause.
     stale: tuple[AuditFinding, ...] = ()
+    layout: Optional[KubeProxyLayout] = None  # of kube-proxy's nftables table
 
 
 def inspect(
@@ -122,8 +83,10 @@ class _Nftables:
             return Inspection(() if not self._view.frontends else (self._missing_table(),), None)
         by_kube_proxy = self._origin.owner == KUBE_PROXY_TABLE
         compiled = None if by_kube_proxy else self._backend.compile(self._view, self._config)
+        layout = None
         if compiled is None:
-            hooks, static, filled = self._kube_proxy_hooks(), _STOCK, _ALWAYS_FILLED
+            layout = layout_of(self._chains)
+            hooks, static, filled = layout.hooks, layout.shared, layout.filled
         else:
             hooks = _shift_priorities(_hooks(compiled), _hooks(self._table))
             bare = self._backend.compile(replace(self._view, services=(), frontends=()), self._config)
@@ -133,8 +96,8 @@ class _Nftables:
         gone = [name for name in expected if name not in self._chains or not self._chains[name].rules]
         if gone:
             return Inspection((self._missing("rules-audit-chains", chains=", ".join(gone)),), None)
-        findings = [*self._find_moved(hooks), *self._find_unknown(hooks, compiled)]
-        return Inspection(tuple(findings), self._with_hooks(hooks), tuple(self._find_stale(static)))
+        findings = [*self._find_moved(hooks), *self._find_unknown(hooks, static, compiled)]
+        return Inspection(tuple(findings), self._with_hooks(hooks), tuple(self._find_stale(static)), layout)
 
     def _missing_table(self) -> AuditFinding:
         what = f"the table {self._backend.table} with the rules of {len(self._view.services)} ports of Services"
@@ -150,11 +113,6 @@ class _Nftables:
     def _chains(self) -> Mapping[str, Chain]:
         return self._table.chains if self._table is not None else {}
 
-    def _kube_proxy_hooks(self) -> Mapping[str, Hook]:
-        is_old = any(name in self._chains for name in _ONLY_OLD)
-        is_new = any(name in self._chains for name in _BASE_CHAINS if name not in _OLD_BASE_CHAINS)
-        return _OLD_BASE_CHAINS if is_old and not is_new else _BASE_CHAINS
-
     def _find_moved(self, hooks: Mapping[str, Hook]) -> Iterator[AuditFinding]:
         for name, hook in hooks.items():
             there = self._chains[name].base
@@ -162,11 +120,13 @@ class _Nftables:
                 actual = "no base chain" if there is None else _hook_text(there)
                 yield self._finding("rules-audit-base-chain", chain=name, hook=_hook_text(hook), there=actual)
 
-    def _find_unknown(self, hooks: Mapping[str, Hook], compiled: Optional[Table]) -> Iterator[AuditFinding]:
+    def _find_unknown(
+        self, hooks: Mapping[str, Hook], static: Collection[str], compiled: Optional[Table]
+    ) -> Iterator[AuditFinding]:
         reached = _find_reached(self._table) if self._table is not None else frozenset()
         for name, chain in self._chains.items():
             if compiled is None:
-                known = name in hooks or (chain.base is None and ("/" in name or name in _STOCK))
+                known = name in hooks or (chain.base is None and ("/" in name or name in static))
             else:
                 # A shared chain of a count that no Service has any more is stale, not unknown.
                 known = name in compiled.chains or (chain.base is None and name not in reached)

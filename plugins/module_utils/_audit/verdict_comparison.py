@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Optional
 
 from .._rules.frontends import destination_text
+from .._rules.gates import NEWEST
 from .._rules.model import FamilyView, Frontend, RuleConfig
 from .._rules.packet import DNAT, EITHER, Answer, Packet, Surroundings
 from .destinations import Key, text
@@ -89,7 +90,7 @@ class Served:
 class VerdictComparison:
     """`known`: the destinations with entries in the rules. `equivalence`: returns equal keys for destinations of which one
     trace is enough, None for a destination without equivalents. `both_right`: the rules may serve either of two Services
-    that claim one destination."""
+    that claim one destination. `minor`: of the kube-proxy that wrote nftables rules."""
 
     def __init__(
         self,
@@ -102,11 +103,12 @@ class VerdictComparison:
         equivalence: EquivalenceKey,
         remedy: str,
         both_right: bool,
+        minor: int = NEWEST,
     ) -> None:
         self._view = view
         self._known = known
         self._equivalence = equivalence
-        self._expected = ExpectedVerdicts(view, config, surroundings)
+        self._expected = ExpectedVerdicts(view, config, surroundings, minor=minor)
         self._prober = Prober(view, config, surroundings)
         self._trace = trace
         self._remedy = remedy

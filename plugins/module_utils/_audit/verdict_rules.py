@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from .._rules.gates import NEWEST, OLDEST
 from .._rules.model import IPTABLES, IPVS, NFTABLES
 
 EVERY = (NFTABLES, IPTABLES, IPVS)
@@ -19,10 +20,17 @@ EVERY = (NFTABLES, IPTABLES, IPVS)
 
 @dataclass(frozen=True)
 class Rule:
+    """`backends`: where it holds; of kube-proxy's nftables rules, in those of the minor versions `since` to `until`."""
+
     id: str
     text: str
     source: str
-    backends: tuple[str, ...] = EVERY  # where it holds
+    backends: tuple[str, ...] = EVERY
+    since: int = OLDEST
+    until: int = NEWEST
+
+    def holds(self, backend: str, minor: int) -> bool:
+        return backend in self.backends and (backend != NFTABLES or self.since <= minor <= self.until)
 
     def __post_init__(self) -> None:
         if not self.backends or set(self.backends) - set(EVERY):
@@ -39,6 +47,7 @@ _ROWS = (
         "the address is a clusterIP, but no Service has this port on it",
         "reference of kube-proxy 1.7, row 6",
         (NFTABLES, IPVS),
+        since=30,
     ),
     Rule(
         "undefined-external-port-rejected",
@@ -57,6 +66,7 @@ _ROWS = (
         "the address is in a ServiceCIDR, but no Service has it",
         "reference of kube-proxy 1.3",
         (NFTABLES,),
+        since=30,
     ),
     Rule(
         "taken-by-node",
@@ -135,6 +145,22 @@ _ROWS = (
         "kube-proxy, ipvs/proxier.go: KUBE-IPVS-OUT-FILTER; kernel, ip_vs translates before the filter table of OUTPUT",
         (IPVS,),
     ),
+    Rule(
+        "ranges-not-on-arrival",
+        "kube-proxy 1.29 judges loadBalancerSourceRanges after the translation of packets that come in, which then have "
+        "another destination: every source is let through",
+        "kube-proxy 1.29, nftables/proxier.go: firewall-check is in input, forward and output",
+        (NFTABLES,),
+        until=29,
+    ),
+    Rule(
+        "ranges-after-endpoints",
+        "up to kube-proxy 1.32, a packet of the node itself to a Service without endpoints is rejected before "
+        "loadBalancerSourceRanges are judged",
+        "kube-proxy 1.32, nftables/proxier.go: order of the jumps in filter-output",
+        (NFTABLES,),
+        until=32,
+    ),
     Rule("no-endpoints", "no endpoint serves on any node", _VERDICTS),
     Rule(
         "no-endpoints-from-node",
@@ -175,6 +201,21 @@ _ROWS = (
         "externalTrafficPolicy Local, from this node itself: endpoints of all nodes, masqueraded",
         "reference of kube-proxy 1.3 and 1.7, row 16",
         (NFTABLES, IPTABLES),
+    ),
+    Rule(
+        "external-local-none-from-node",
+        "externalTrafficPolicy Local, only other nodes have endpoints, and the packet is of this node: up to kube-proxy "
+        "1.32 it is dropped before the policy lets it reach these",
+        "kube-proxy 1.32, nftables/proxier.go: filter-output comes before nat-output",
+        (NFTABLES,),
+        until=32,
+    ),
+    Rule(
+        "node-port-none-from-node",
+        "the same with a node port, which kube-proxy 1.29 alone drops there",
+        "kube-proxy 1.29, nftables/proxier.go: endpoints-check has no-endpoint-nodeports too",
+        (NFTABLES,),
+        until=29,
     ),
     Rule(
         "external-local-none",

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Union
 
 from ansible_collections.ballast.kube.plugins.module_utils._rules.frontends import assign_frontends
+from ansible_collections.ballast.kube.plugins.module_utils._rules.gates import NEWEST
 from ansible_collections.ballast.kube.plugins.module_utils._rules.model import (
     Endpoint,
     FamilyView,
@@ -105,6 +106,7 @@ class Case:
     packet: Packet
     want: Union[Answer, dict[str, Answer]]  # dict: by backend, "" for the others
     config: dict[str, object] = field(default_factory=dict)
+    minor: int = NEWEST  # of the kube-proxy that wrote the nftables rules
 
     def scenario(self, backend: str) -> s.Scenario:
         family = self.packet.family
@@ -528,5 +530,57 @@ CASES = (
         from_node(CLUSTER_IP, 80),
         to(f"{POOL.primary}:6443", hairpin=(f"{POOL.primary}:6443",)),
         NO_DETECTOR,
+    ),
+    # nftables of older releases
+    Case(
+        "1.29: an undefined port of a clusterIP",
+        SERVICE,
+        tcp(POD, CLUSTER_IP, 7),
+        {"ipvs": Answer(REJECT), "": Answer(PASS)},
+        minor=29,
+    ),
+    Case("1.29: an unallocated clusterIP", SERVICE, tcp(POD, POOL.unallocated, 80), Answer(PASS), minor=29),
+    Case(
+        "1.29: a source in no range",
+        RANGED,
+        tcp(STRANGER, BALANCER, 80),
+        {"nftables": to(HERE, THERE, masquerade=True), "": Answer(DROP)},
+        minor=29,
+    ),
+    Case("1.30: a source in no range", RANGED, tcp(STRANGER, BALANCER, 80), Answer(DROP), minor=30),
+    Case(
+        "1.32: the node in no range, no endpoints",
+        RANGED._replace(endpoints=()),
+        from_node(BOUND, 80, source=BOUND),
+        Answer(REJECT),
+        minor=32,
+    ),
+    Case(
+        "1.33: the node in no range, no endpoints",
+        RANGED._replace(endpoints=()),
+        from_node(BOUND, 80, source=BOUND),
+        {"nftables": Answer(DROP), "": Answer(REJECT)},
+        minor=33,
+    ),
+    Case(
+        "1.32: eTP Local, none local, from the node",
+        LOCAL_REMOTE_ONLY,
+        from_node(BALANCER, 80),
+        {"nftables": Answer(DROP), "iptables": to(THERE, masquerade=True), "ipvs": to(THERE)},
+        minor=32,
+    ),
+    Case(
+        "1.32: a node port, eTP Local, none local, from the node",
+        LOCAL_REMOTE_ONLY,
+        from_node(POOL.primary, 30080),
+        {"ipvs": to(THERE), "": to(THERE, masquerade=True)},
+        minor=32,
+    ),
+    Case(
+        "1.29: a node port, eTP Local, none local, from the node",
+        LOCAL_REMOTE_ONLY,
+        from_node(POOL.primary, 30080),
+        {"nftables": Answer(DROP), "iptables": to(THERE, masquerade=True), "ipvs": to(THERE)},
+        minor=29,
     ),
 )

@@ -20,7 +20,8 @@ from tests.unit.rules import strategies as s
 
 def told(case: Case, backend: str) -> Answer:
     scenario = case.scenario(backend)
-    return ExpectedVerdicts(scenario.view, scenario.config, scenario.surroundings).answer(case.packet)
+    expected = ExpectedVerdicts(scenario.view, scenario.config, scenario.surroundings, minor=case.minor)
+    return expected.answer(case.packet)
 
 
 @pytest.mark.parametrize("backend", s.BACKENDS)
