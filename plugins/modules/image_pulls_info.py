@@ -11,7 +11,8 @@ short_description: Read which limits of image pulls are in effect on a node, and
 version_added: 0.1.0
 description:
   - Says at each level, kubelet, container runtime and pull proxy, which limits are in effect, and which file or flag set them.
-  - A file of the kubelet in YAML needs PyYAML on the node (Debian's C(python3-yaml)) for that, one in JSON nothing.
+  - A file of the kubelet needs nothing on the node for that where it is as kubeadm writes it.
+    YAML beyond that (anchors, texts of several lines) needs PyYAML.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:

@@ -14,8 +14,8 @@ import signal
 from collections.abc import Mapping
 from typing import Optional
 
+from .._archives.tarred import FILE, Damaged, decompress, read_members
 from .._core.host.host import Host
-from .._core.host.tarred import FILE, Damaged, decompress, read_members
 from .._core.text.errors import CommandFailed, Unavailable
 from .families import Family, Release
 from .messages import MESSAGES

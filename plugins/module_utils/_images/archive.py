@@ -19,11 +19,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Optional
 
+from .._archives.tarred import FILE, LINK, SYMLINK, Damaged, Source, decompress
+from .._archives.tarred import Member as TarMember
+from .._archives.tarred import read_members as tar_members
 from .._core.host.bounded import open_file
 from .._core.host.local_files import host_error
-from .._core.host.tarred import FILE, LINK, SYMLINK, Damaged, Source, decompress
-from .._core.host.tarred import Member as TarMember
-from .._core.host.tarred import read_members as tar_members
 from .._core.text.json_text import parse_json
 from .definitions import NAME
 from .layout import DEFINITIONS_ANNOTATION, NAME_ANNOTATION, PACKAGES_LABEL, TAG_ANNOTATION

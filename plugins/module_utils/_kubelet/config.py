@@ -11,20 +11,17 @@ kubernetes/cmd/kubelet/app/server.go, mergeKubeletConfigurations and kubeletConf
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from .._core.host.host import Host
 from .._core.service.daemon import flag_value
 from .._core.text.document import parse_document
-from .._core.text.errors import HostError
 from .._core.text.json_text import mapping_in
 from .find import Kubelet, absolute_path
 
 DEFAULT_ENDPOINT = "unix:///run/containerd/containerd.sock"  # SetDefaults_KubeletConfiguration
 _FLAG, _KEY = "--container-runtime-endpoint", "containerRuntimeEndpoint"
-_LINE = re.compile(rf"""^["']?{_KEY}["']?:[ \t]*["']?([^\s"'#]+)""", re.MULTILINE)
 _SCHEME = "unix://"
 
 
@@ -42,7 +39,7 @@ def find_config_dir(host: Host, kubelet: Kubelet) -> str:
 
 
 def read_config_files(host: Host, kubelet: Kubelet) -> list[ConfigFile]:
-    """The files that the kubelet reads, lowest precedence first. HostError for YAML without PyYAML."""
+    """The files that the kubelet reads, lowest precedence first. Errors as of `parse_document`."""
     base = _base_path(host, kubelet)
     return [
         ConfigFile(path, mapping_in(parse_document(text, name=path)), is_base=path == base)
@@ -55,15 +52,9 @@ def runtime_endpoint(host: Host, kubelet: Kubelet) -> str:
     flag = flag_value(kubelet.argv, _FLAG)
     if flag:
         return flag
-    last = ""
-    for path, text in _config_texts(host, kubelet):
-        try:
-            value = mapping_in(parse_document(text, name=path)).get(_KEY)
-        except HostError:  # no PyYAML: kubeadm writes this key at the beginning of a line
-            lines = _LINE.findall(text)
-            value = lines[-1] if lines else None
-        last = value if isinstance(value, str) and value else last
-    return last or DEFAULT_ENDPOINT
+    values = [file.settings.get(_KEY) for file in read_config_files(host, kubelet)]
+    given = [value for value in values if isinstance(value, str) and value]
+    return given[-1] if given else DEFAULT_ENDPOINT
 
 
 def socket_path(endpoint: str) -> str:

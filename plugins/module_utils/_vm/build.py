@@ -16,8 +16,8 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from .._archives.tarred import unpack
 from .._core.host.host import PROGRAM_LIMIT, Host
-from .._core.host.tarred import unpack
 from . import cpio, guest, uml_kernel
 from .messages import MESSAGES
 from .recipes import DISK_MIB, EPOCH, KEYRING, SUITE, UML_MODULES, Recipe

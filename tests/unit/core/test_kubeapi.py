@@ -11,7 +11,6 @@ import http.server
 import json
 import ssl
 import subprocess
-import sys
 import threading
 import time
 import urllib.parse
@@ -192,14 +191,6 @@ def test_a_document_is_written_in_the_form_that_it_had() -> None:
         text = format_document(value, like=like)
         assert text.startswith("{") == like.startswith("{")
         assert parse_document(text, name="it") == value
-
-
-def test_without_pyyaml_json_is_read_and_yaml_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "yaml", None)  # an import of it fails
-    assert parse_document("{}", name="it") == {}
-    error = raised(lambda: parse_document("a: 1", name="it"))
-    assert error.id == "core-pyyaml"
-    assert "PyYAML" in error.text
 
 
 def test_a_list_is_read_to_its_end() -> None:

@@ -33,9 +33,9 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ..._archives.tarred import FILE, Damaged, Member, read_members
 from ..._core.host.bounded import file_sha256, read_pieces
 from ..._core.host.host import Host
-from ..._core.host.tarred import FILE, Damaged, Member, read_members
 from ..._core.text.errors import BallastError, HostError
 from ..._core.text.json_text import parse_json
 from .messages import MESSAGES

@@ -4,25 +4,22 @@
 
 """Configuration files of Kubernetes, which are YAML or JSON, to JSON data and back.
 
-JSON is read by the standard library alone. Other YAML needs PyYAML, and is held to what JSON can say: one document,
-no anchors, no tags, keys that are text.
+JSON and plain YAML (plain_yaml.py), as kubeadm writes it, are read and written by the standard library alone. Other YAML needs
+PyYAML, and is held to what JSON can say: one document, no anchors, no tags, keys that are text.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 from .errors import BallastError, HostError, UserError, shorten
 from .json_text import parse_json
+from .plain_yaml import DEPTH_MOST, FLOAT, INT, NotPlain, format_plain, parse_plain
 
 _PAGE = "docs/errors.md"
 _YAML_MOST = 2**20  # characters; a ConfigMap has at most a MiB, and PyYAML takes ten seconds for it
-_DEPTH_MOST = 100
 _DIGITS = list("-+0123456789")
-_INT = re.compile(r"[-+]?(0|[1-9][0-9]*)\Z", re.ASCII)
-_FLOAT = re.compile(r"[-+]?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?\Z", re.ASCII)
 
 
 def parse_document(text: str, *, name: str) -> Any:
@@ -34,7 +31,10 @@ def parse_document(text: str, *, name: str) -> Any:
         pass
     if len(text) > _YAML_MOST:
         raise _unreadable(name, f"it has more than {_YAML_MOST} characters")
-    yaml = _yaml(name)
+    try:
+        return parse_plain(text)
+    except NotPlain as error:
+        yaml = _yaml(name, error)
     try:
         _refuse_bombs(yaml, text, name)
         return _as_json(yaml.load(text, _loader(yaml)), name)
@@ -47,20 +47,19 @@ def format_document(value: Any, *, like: str) -> str:
     try:
         parse_json(like)
     except ValueError:
-        yaml = _yaml("the document")
-        text: str = yaml.safe_dump(value, sort_keys=False, default_flow_style=False, allow_unicode=True)
-        return text
+        return format_plain(value)
     return json.dumps(value, indent=2) + "\n"
 
 
-def _yaml(name: str) -> Any:
+def _yaml(name: str, why: NotPlain) -> Any:
     try:
         import yaml
     except ImportError as error:
         raise HostError(
-            f"{name} is YAML, and the Python package PyYAML is not on this machine",
+            f"{name} is no plain YAML, and the Python package PyYAML, which reads the rest, is not on this machine",
             id="core-pyyaml",
-            remedy="install it: apt-get install python3-yaml, or pip install PyYAML; or write the file as JSON, which is YAML",
+            found=str(why),
+            remedy="write that line in plain YAML, as kubeadm writes it, or the file as JSON; or install PyYAML (Debian: python3-yaml, RHEL: python3-pyyaml)",
             page=_PAGE,
         ) from error
     return yaml
@@ -76,8 +75,8 @@ def _loader(yaml: Any) -> Any:
     Loader.yaml_implicit_resolvers = {
         sign: [row for row in rows if row[0] in plain] for sign, rows in Loader.yaml_implicit_resolvers.items()
     }
-    Loader.add_implicit_resolver("tag:yaml.org,2002:int", _INT, _DIGITS)
-    Loader.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, _DIGITS)
+    Loader.add_implicit_resolver("tag:yaml.org,2002:int", INT, _DIGITS)
+    Loader.add_implicit_resolver("tag:yaml.org,2002:float", FLOAT, _DIGITS)
     return Loader
 
 
@@ -90,8 +89,8 @@ def _refuse_bombs(yaml: Any, text: str, name: str) -> None:
             raise _unreadable(name, f"line {event.start_mark.line + 1}: it refers to an anchor")
         depth += isinstance(event, yaml.CollectionStartEvent)
         depth -= isinstance(event, yaml.CollectionEndEvent)
-        if depth > _DEPTH_MOST:
-            raise _unreadable(name, f"line {event.start_mark.line + 1}: it is nested more than {_DEPTH_MOST} deep")
+        if depth > DEPTH_MOST:
+            raise _unreadable(name, f"line {event.start_mark.line + 1}: it is nested more than {DEPTH_MOST} deep")
 
 
 def _reason(error: Exception) -> str:

@@ -142,7 +142,7 @@ def _api(host: Host, layout: NodeLayout, kubelet: Kubelet) -> Api:
 
 
 def _config(host: Host, kubelet: Kubelet) -> dict[str, Any]:
-    """What its files set together; empty if they cannot be read (YAML without PyYAML)."""
+    """What its files set together; empty if they cannot be read."""
     config: dict[str, Any] = {}
     try:
         for file in read_config_files(host, kubelet):

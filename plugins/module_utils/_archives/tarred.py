@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Optional, Protocol
 
-from .bounded import PIECE
+from .._core.host.bounded import PIECE
 
 FILE, DIRECTORY, SYMLINK, LINK, OTHER = "file", "directory", "symlink", "link", "other"
 _BLOCK = 512

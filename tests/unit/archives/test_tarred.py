@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.host.tarred import Damaged, decompress, read_members
+from ansible_collections.ballast.kube.plugins.module_utils._archives.tarred import Damaged, decompress, read_members
 from tests.unit.memory import MIB, measured
 
 FORMATS = {"gnu": tarfile.GNU_FORMAT, "pax": tarfile.PAX_FORMAT, "ustar": tarfile.USTAR_FORMAT}
@@ -127,7 +127,7 @@ def test_gzip_members_one_after_the_other_are_one_archive() -> None:
 
 PREPARE = """
 import io
-from ansible_collections.ballast.kube.plugins.module_utils._core.host.tarred import decompress, read_members
+from ansible_collections.ballast.kube.plugins.module_utils._archives.tarred import decompress, read_members
 def read(path):
     with open(path, "rb") as file:
         for member in read_members(decompress(file), entries=100, size=2**40):
