@@ -19,19 +19,24 @@ options:
     default: {}
   deployment:
     description:
+      - How kube-proxy runs on the node. V(auto) finds it by the cgroup and the supervisor of the process, and the result names it.
       - V(service) is supervised by systemd or runit and reads a file of the node.
       - V(daemonset) runs in pods, those of one DaemonSet for each mode, which the node chooses by its label C(ballast.kube/kube-proxy-mode).
+      - A kube-proxy that somebody else keeps (k3s, RKE2, EKS and others) is refused before anything is changed. The error names what its owner
+        has instead. C(docs/kube-proxy-backends.md) lists them.
     type: str
-    default: service
-    choices: [service, daemonset]
+    default: auto
+    choices: [auto, service, daemonset]
   service:
-    description: A systemd unit, or the directory of a runit service.
+    description:
+      - A systemd unit, or the directory of a runit service.
+      - The default is the one in which kube-proxy runs, or C(kube-proxy) while none runs.
     type: str
-    default: kube-proxy
   config_path:
-    description: The file of KubeProxyConfiguration, YAML or JSON, that kube-proxy is started with.
+    description:
+      - The file of KubeProxyConfiguration, YAML or JSON, that kube-proxy is started with.
+      - The default is C(--config) of its own arguments.
     type: path
-    default: /var/lib/kube-proxy/config.conf
   kubeconfig:
     description:
       - One that may list and watch Services, EndpointSlices and Nodes.

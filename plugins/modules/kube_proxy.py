@@ -88,6 +88,21 @@ node_name:
   returned: success, not in check mode
   type: str
   sample: n1
+deployment:
+  description: How kube-proxy runs on this node, V(service) or V(daemonset).
+  returned: success, not in check mode
+  type: str
+  sample: daemonset
+service:
+  description: The systemd unit, or the directory of the runit service, that runs it; empty with V(daemonset).
+  returned: success, not in check mode
+  type: str
+  sample: kube-proxy
+config_path:
+  description: The file of KubeProxyConfiguration that it reads; with V(daemonset) in its pod.
+  returned: success, not in check mode
+  type: str
+  sample: /var/lib/kube-proxy/config.conf
 previous_mode:
   description: What V(previous) goes back to; null where nothing is recorded.
   returned: success, not in check mode

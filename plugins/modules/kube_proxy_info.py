@@ -59,6 +59,21 @@ node_name:
   returned: success
   type: str
   sample: n1
+deployment:
+  description: How kube-proxy runs on this node, V(service) or V(daemonset).
+  returned: success
+  type: str
+  sample: daemonset
+service:
+  description: The systemd unit, or the directory of the runit service, that runs it; empty with V(daemonset).
+  returned: success
+  type: str
+  sample: kube-proxy
+config_path:
+  description: The file of KubeProxyConfiguration that it reads; with V(daemonset) in its pod.
+  returned: success
+  type: str
+  sample: /var/lib/kube-proxy/config.conf
 in_order:
   description: Whether kube-proxy says that its rules are in sync.
   returned: success

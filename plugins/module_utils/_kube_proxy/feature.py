@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .._core.engine.feature import Feature, from_options
+from .._core.engine.feature import Feature
 from .engine import ENGINE
+from .find import locate
 from .request import REQUIRED_IF, SPEC, KubeProxyRequest
 
 if TYPE_CHECKING:
@@ -17,5 +18,9 @@ if TYPE_CHECKING:
     from . import watchdog  # noqa: F401
 
 FEATURE = Feature(
-    "kube-proxy", spec=SPEC, desired=from_options(KubeProxyRequest.from_params), engine=ENGINE, required_if=REQUIRED_IF
+    "kube-proxy",
+    spec=SPEC,
+    desired=lambda params, host: locate(KubeProxyRequest.from_params(params), host),
+    engine=ENGINE,
+    required_if=REQUIRED_IF,
 )

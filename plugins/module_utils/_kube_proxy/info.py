@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .._core.engine.context import Context
 from .._core.host.host import Host
 from .engine import ENGINE, describe
+from .find import locate
 from .inspection import audit_rules, inspect
 from .readiness_answers import Look, is_off, not_here, reading
 from .request import PREVIOUS, KubeProxyRequest
@@ -24,9 +25,10 @@ if TYPE_CHECKING:
 
 
 def read(host: Host, params: Mapping[str, Any]) -> Mapping[str, Any]:
-    desired = KubeProxyRequest.to_read(params)
-    if params["readiness"] and is_off(host, desired):
-        return {"readiness": not_here(desired).as_json()}
+    request = KubeProxyRequest.to_read(params)
+    if params["readiness"] and is_off(host, request):
+        return {"readiness": not_here(request).as_json()}
+    desired = locate(request, host)
     ctx = Context(desired, host)
     state = ENGINE.observe(ctx)
     sources = Sources(host, desired.where, state)

@@ -39,7 +39,7 @@ ACCOUNT_DIRECTORIES = tuple(f"{run}/secrets/kubernetes.io/serviceaccount" for ru
 
 @dataclass(frozen=True)
 class Installation:
-    """As the options say; "" is read from the node."""
+    """As the options say; "" is read from the node (find.py)."""
 
     deployment: str
     service: str  # a systemd unit, or the directory of a runit service
@@ -52,13 +52,13 @@ class Installation:
 def process(host: Host, where: Installation) -> Optional[Process]:
     """kube-proxy's process; None while it does not run."""
     if where.deployment == DAEMONSET:
-        return _pod_process(host, where)
+        return pod_process(host, where)
     return daemon_process(host, where.service)
 
 
 def runs_here(host: Host) -> bool:
     """Whether root runs a kube-proxy in this network, as a service or in a pod."""
-    return any(True for _process in _own_processes(host))
+    return any(True for _process in own_processes(host))
 
 
 def require_service(host: Host, where: Installation) -> None:
@@ -68,11 +68,17 @@ def require_service(host: Host, where: Installation) -> None:
     if not daemon_exists(host, where.service):
         raise MESSAGES.error("migrate-no-service", service=where.service)
     running = process(host, where)
-    if running is None or program(running) != _PROGRAM:  # it may still be the script that starts it
+    if running is None or not is_kube_proxy(running):  # it may still be the script that starts it
         return
-    argv = read_command(host, running.id)
-    if flag_value(argv, "--config") != where.config_path:
+    if config_flag(host, running) != where.config_path:
+        argv = read_command(host, running.id)
         raise MESSAGES.error("migrate-config-unused", found=" ".join(argv[:12]), path=where.config_path)
+
+
+def config_flag(host: Host, running: Process) -> str:
+    """--config of a kube-proxy that is no pod's, as an absolute path; "" where it has none."""
+    path = flag_value(read_command(host, running.id), "--config") or ""
+    return os.path.join(host.readlink(f"/proc/{running.pid}/cwd") or "/", path) if path else ""
 
 
 def config_text(host: Host, where: Installation) -> Optional[str]:
@@ -185,20 +191,23 @@ def _read_in_pod(host: Host, pod: Process, path: str) -> Optional[bytes]:
 
 
 def _pod(host: Host, where: Installation) -> Process:
-    pod = _pod_process(host, where)
+    pod = pod_process(host, where)
     if pod is None:
         raise MESSAGES.error("migrate-no-process")
     return pod
 
 
-def _pod_process(host: Host, where: Installation) -> Optional[Process]:
+def pod_process(host: Host, where: Installation) -> Optional[Process]:
     """kube-proxy as root in this network, in the cgroup of a pod that the API lists as kube-proxy's."""
-    candidates = [proc for proc in _own_processes(host) if pod_uid(proc) is not None]
+    candidates = [proc for proc in own_processes(host) if pod_uid(proc) is not None]
     known = kubelet.proxy_pods(host, where.node_name) if candidates else frozenset()
     return next((proc for proc in candidates if pod_uid(proc) in known), None)
 
 
-def _own_processes(host: Host) -> Iterator[Process]:
-    return (
-        proc for proc in list_processes(host) if proc.own_network and is_of_root(proc) and program(proc) == _PROGRAM
-    )
+def own_processes(host: Host) -> Iterator[Process]:
+    """Every kube-proxy that root runs in this network."""
+    return (proc for proc in list_processes(host) if proc.own_network and is_of_root(proc) and is_kube_proxy(proc))
+
+
+def is_kube_proxy(process: Process) -> bool:
+    return program(process) == _PROGRAM

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 KUBECONFIG = "/etc/kubernetes/kubelet.conf"  # of kubeadm
 NAMESPACE = "kube-system"
+MIRROR = "kubernetes.io/config.mirror"  # annotation of what the API shows of a static pod
 
 
 def api(host: Host) -> Api:
@@ -47,21 +48,43 @@ def credentials_of(host: Host) -> Credentials:
 
 
 def proxy_pods(host: Host, node_name: str) -> frozenset[str]:
-    """The uids of the pods that run kube-proxy on this node. `node_name` "" is the kubelet's own."""
+    """The uids of `list_proxy_pods`."""
+    uids = (mapping_in(pod, "metadata").get("uid") for pod in list_proxy_pods(host, node_name))
+    return frozenset(uid for uid in uids if isinstance(uid, str) and uid)
+
+
+def list_proxy_pods(host: Host, node_name: str) -> list[Mapping[str, Any]]:
+    """The pods that may run kube-proxy on this node: a DaemonSet's, in its network. `node_name` "" is the kubelet's own."""
+    return [pod for pod in _list_pods(host, node_name) if _is_of_daemonset(pod)]
+
+
+def list_mirror_pods(host: Host, node_name: str) -> list[Mapping[str, Any]]:
+    """What the API shows of the static pods of this node."""
+    pods = _list_pods(host, node_name)
+    return [pod for pod in pods if MIRROR in mapping_in(pod, "metadata", "annotations")]
+
+
+def read_node(host: Host, node_name: str) -> Mapping[str, Any]:
+    """This Node, as the API has it."""
+    return api(host).get(f"/api/v1/nodes/{_node_name(host, node_name)}")
+
+
+def _list_pods(host: Host, node_name: str) -> list[Mapping[str, Any]]:
+    node = _node_name(host, node_name)
+    listed = api(host).list(f"/api/v1/namespaces/{NAMESPACE}/pods", {"fieldSelector": f"spec.nodeName={node}"})
+    return [pod for pod in listed.items if mapping_in(pod, "spec").get("nodeName") == node]
+
+
+def _node_name(host: Host, node_name: str) -> str:
     running = _find_kubelet(host)
     flag = None if running is None else flag_value(running.argv, "--hostname-override")
-    node = node_name or (flag or platform.node()).strip().lower()
-    listed = api(host).list(f"/api/v1/namespaces/{NAMESPACE}/pods", {"fieldSelector": f"spec.nodeName={node}"})
-    return frozenset(uid for uid in (_proxy_uid(pod, node) for pod in listed.items) if uid)
+    return node_name or (flag or platform.node()).strip().lower()
 
 
-def _proxy_uid(pod: Mapping[str, Any], node: str) -> str:
-    """ "" where the pod is not kube-proxy's."""
-    metadata, spec = mapping_in(pod, "metadata"), mapping_in(pod, "spec")
-    owners = rows_in(metadata, "ownerReferences")
+def _is_of_daemonset(pod: Mapping[str, Any]) -> bool:
+    owners = rows_in(mapping_in(pod, "metadata"), "ownerReferences")
     is_of_set = any(owner.get("kind") == "DaemonSet" and owner.get("controller") is True for owner in owners)
-    fits = spec.get("nodeName") == node and spec.get("hostNetwork") is True and is_of_set
-    return str(metadata.get("uid") or "") if fits else ""
+    return mapping_in(pod, "spec").get("hostNetwork") is True and is_of_set
 
 
 def _find_kubelet(host: Host) -> Optional[Kubelet]:

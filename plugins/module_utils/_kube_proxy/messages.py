@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from .._core.text.errors import HostError, Message, Messages, PeerError, UserError
+from .._kubelet.owners import kube_proxy_owners
 
 _AGAIN = "then run the same command again"
 
@@ -23,7 +24,7 @@ MESSAGES = Messages(
             id="migrate-no-config",
             error=HostError,
             text="there is no configuration of kube-proxy at {path}",
-            remedy="name the file that kube-proxy is started with (--config) as config_path, or deployment: daemonset where it runs in pods",
+            remedy="leave service and config_path out: they are read from kube-proxy's own process while it runs",
         ),
         Message(
             id="migrate-config-shape",
@@ -35,13 +36,45 @@ MESSAGES = Messages(
             id="migrate-config-unused",
             error=HostError,
             text="kube-proxy is not started with --config={path}, so that file says nothing of it",
-            remedy="name the file that it is started with as config_path, or start it with that one",
+            remedy="leave config_path out, or start kube-proxy with that file",
         ),
         Message(
             id="migrate-no-service",
             error=HostError,
             text="there is no service {service} here",
-            remedy="name the systemd unit, or the directory of the runit service, that runs kube-proxy, as service",
+            remedy="leave service out: it is found while kube-proxy runs; or name its systemd unit or the directory of its runit service",
+        ),
+        Message(
+            id="migrate-none",
+            error=HostError,
+            text="no kube-proxy runs on this node: no process of root's in its network, and no unit kube-proxy",
+            remedy="see whether its pod is about to start (kubectl -n kube-system get pods -o wide), then run the same command again; where a "
+            "service runs it that is down, name that as service",
+        ),
+        Message(
+            id="migrate-several",
+            error=HostError,
+            text="several kube-proxies run in this node's network",
+            remedy="stop those that are left over; a node has one",
+        ),
+        Message(
+            id="migrate-elsewhere",
+            error=HostError,
+            text="kube-proxy (process {pid}) runs in no service of systemd or runit and in no pod: its cgroup is {cgroup}",
+            remedy="have a systemd unit or a DaemonSet run it; a container of Docker, and a process that was started by hand, cannot be restarted safely",
+        ),
+        Message(
+            id="migrate-static-pod",
+            error=HostError,
+            text="kube-proxy (process {pid}) is a static pod, whose manifest somebody else writes, so nothing is changed here",
+            remedy="change --proxy-mode or the configuration with the tool that wrote the manifest (staticPodPath of the kubelet, usually "
+            "/etc/kubernetes/manifests)",
+        ),
+        Message(
+            id="migrate-no-config-flag",
+            error=HostError,
+            text="kube-proxy of {service} is started without --config, so that no file says its mode",
+            remedy="start it with --config=FILE, a KubeProxyConfiguration with the values of its flags, then run the same command again",
         ),
         Message(
             id="migrate-no-process",
@@ -120,6 +153,15 @@ MESSAGES = Messages(
             error=PeerError,
             text="kube-proxy, mode {mode}, is not in order: {reason}",
             remedy="see kube-proxy's log",
+        ),
+        *(
+            Message(
+                id=f"migrate-owner-{owner.name}",
+                error=HostError,
+                text=f"{owner.runs}, so nothing is changed on this node",
+                remedy=owner.kube_proxy,
+            )
+            for owner in kube_proxy_owners()
         ),
     ],
 )

@@ -42,7 +42,7 @@ from .config_file import healthz_url, metrics_url
 from .health import FAILURES as SYNC_FAILURES
 from .health import version_in
 from .inspection import Audit, blocking_findings, mode_in_effect
-from .installation import DAEMONSET, runs_here
+from .installation import DAEMONSET, POD_CONFIG_PATH, runs_here
 from .preflight.node_rules import MANY_ENDPOINTS, MANY_SERVICES
 from .preflight.rule import BLOCKER, PreflightFinding
 from .preflight.versions import parse_version
@@ -106,14 +106,14 @@ class Look:
 
 def is_off(host: Host, desired: KubeProxyRequest) -> bool:
     """Whether the node shows no kube-proxy: no configuration, no journal of ours, and no process, also none in a pod."""
-    traces = (desired.where.config_path, journal_path(desired.state_dir))
+    traces = (desired.where.config_path or POD_CONFIG_PATH, journal_path(desired.state_dir))
     if desired.where.deployment == DAEMONSET or any(host.stat(path) is not None for path in traces):
         return False
     return not runs_here(host)
 
 
 def not_here(desired: KubeProxyRequest) -> Reading:
-    path = desired.where.config_path
+    path = desired.where.config_path or POD_CONFIG_PATH
     return off_reading(NAME, f"There is no kube-proxy here: no configuration at {path}.", f"stat {path}")
 
 

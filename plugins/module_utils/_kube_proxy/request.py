@@ -14,17 +14,18 @@ from .._core.engine.plan import Resource, State
 from .._core.text.errors import BallastError, Problems
 from .._rules.config_keys import check_config
 from .health import MODES
-from .installation import DAEMONSET, POD_CONFIG_PATH, SERVICE, Installation
+from .installation import DAEMONSET, SERVICE, Installation
 from .messages import MESSAGES
 
 PRESENT, CONFIRMED, PREVIOUS = "present", "confirmed", "previous"
+AUTO = "auto"  # of `deployment`: find.py replaces it by what the node has
 SPEC: dict[str, Any] = {
     "state": {"type": "str", "default": PRESENT, "choices": [PRESENT, CONFIRMED, PREVIOUS]},
     "mode": {"type": "str", "choices": list(MODES)},
     "config": {"type": "dict", "default": {}},
-    "deployment": {"type": "str", "default": SERVICE, "choices": [SERVICE, DAEMONSET]},
-    "service": {"type": "str", "default": "kube-proxy"},
-    "config_path": {"type": "path", "default": POD_CONFIG_PATH},
+    "deployment": {"type": "str", "default": AUTO, "choices": [AUTO, SERVICE, DAEMONSET]},
+    "service": {"type": "str"},
+    "config_path": {"type": "path"},
     "kubeconfig": {"type": "path"},
     "context": {"type": "str"},
     "node_name": {"type": "str"},
@@ -98,8 +99,8 @@ class KubeProxyRequest:
             config=params["config"],
             where=Installation(
                 deployment=params["deployment"],
-                service=params["service"],
-                config_path=params["config_path"],
+                service=params["service"] or "",
+                config_path=params["config_path"] or "",
                 kubeconfig=params["kubeconfig"] or "",
                 context=params.get("context") or "",
                 node_name=params["node_name"] or "",

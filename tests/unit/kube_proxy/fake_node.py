@@ -18,6 +18,7 @@ from typing import Any, Optional
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.kinds import digest
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Response
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.web import no_answer_error
+from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.find import locate
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.request import SPEC, KubeProxyRequest
 from ansible_collections.ballast.kube.plugins.module_utils._rules.backend import TAKEOVER_TABLE
 from tests.unit.fake_supervisors import FakeRunit, FakeSystemd
@@ -152,7 +153,7 @@ class Node:
             "systemd": {"service": "kube-proxy"},
             "pod": {"deployment": "daemonset", "node_name": "n1"},
         }
-        return KubeProxyRequest.from_params(params(**where[self.kind], **options))
+        return locate(KubeProxyRequest.from_params(params(**where[self.kind], **options)), self.host)
 
     def started(self) -> None:
         if self.kind != "pod":

@@ -126,7 +126,7 @@ def test_a_host_with_one_in_a_pod_that_nobody_told_of_is_a_failure() -> None:
     with pytest.raises(BallastError) as caught:
         module(node(kind="pod").host)
     assert caught.value.id == "migrate-no-config"
-    assert "deployment: daemonset" in caught.value.remedy
+    assert "leave service and config_path out" in caught.value.remedy
 
 
 def test_a_node_that_names_no_mode_has_the_feature_off() -> None:

@@ -60,7 +60,7 @@ def test_null_removes_a_key_and_is_no_wrong_value() -> None:
 def test_what_is_not_given_is_to_be_found_out() -> None:
     found = KubeProxyRequest.from_params(params(state="previous", mode=None))
     assert (found.mode, found.confirm_within) == ("", 0)
-    assert found.where == Installation("service", "kube-proxy", "/var/lib/kube-proxy/config.conf", "", "")
+    assert found.where == Installation("auto", "", "")
 
 
 def test_the_guard_gets_what_it_needs_to_go_back_and_no_state() -> None:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from ..._core.text.errors import Message, Messages, PeerError, UserError
+from ..._kubelet.owners import cluster_owners
 
 MESSAGES = Messages(
     "docs/kube-proxy-backends.md",
@@ -27,7 +28,8 @@ MESSAGES = Messages(
             id="daemonset-none",
             error=PeerError,
             text="there is no {kind} {name} in the namespace {namespace}",
-            remedy="name the DaemonSet that runs kube-proxy: kubectl get daemonsets --all-namespaces",
+            remedy="name the DaemonSet that runs kube-proxy (kubectl get daemonsets --all-namespaces); there is none where Cilium, Calico eBPF, "
+            "kube-router or OVN-Kubernetes carries Services",
         ),
         Message(
             id="daemonset-shape",
@@ -118,6 +120,15 @@ MESSAGES = Messages(
             error=PeerError,
             text="objects were modified concurrently by another program",
             remedy="see who writes them (kubectl get --show-managed-fields), then run the same command again",
+        ),
+        *(
+            Message(
+                id=f"daemonset-owner-{owner.name}",
+                error=PeerError,
+                text=f"{owner.runs}, so nothing is changed in this cluster",
+                remedy=owner.kube_proxy,
+            )
+            for owner in cluster_owners()
         ),
     ],
 )

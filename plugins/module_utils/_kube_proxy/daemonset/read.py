@@ -16,6 +16,7 @@ from ..._core.host.host import Host
 from ..._core.kube.client import Api
 from ..._core.kube.connection import connect, is_missing
 from ..._core.text.errors import BallastError
+from ..._kubelet.owners import owner_by_nodes
 from ..installation import MODE_LABEL
 from .messages import MESSAGES
 from .model import DaemonSetRequest
@@ -54,7 +55,11 @@ def api_of(desired: DaemonSetRequest, host: Host) -> Api:
 
 
 def read(desired: DaemonSetRequest, api: Api, host: Host) -> DaemonSetState:
+    nodes = api.list(NODES).items
     daemonset = wait_for_controller(desired, api, host, desired.name)
+    owner = owner_by_nodes(nodes, daemonset)
+    if owner is not None:
+        raise MESSAGES.error(f"daemonset-owner-{owner.name}")
     if daemonset is None:
         raise _missing(desired, "DaemonSet")
     daemonset = _check(daemonset, desired)
@@ -69,7 +74,7 @@ def read(desired: DaemonSetRequest, api: Api, host: Host) -> DaemonSetState:
         canary_set=canary_set,
         pods=list_pods(desired, api, daemonset),
         canary_pods=list_pods(desired, api, canary_set) if canary_set else (),
-        labels={node["metadata"]["name"]: _label(node) for node in api.list(NODES).items},
+        labels={node["metadata"]["name"]: _label(node) for node in nodes},
     )
 
 
