@@ -69,9 +69,12 @@ options:
     type: str
     default: ""
   drain_seconds:
-    description: How long connections of ipvs may take to end before it is left. Those that are open then are cut and counted.
+    description:
+      - Seconds. How long M(ballast.kube.kube_proxy_residue) keeps virtual servers that have open connections, after a change from ipvs to another mode.
+      - The change waits for no connection and cuts none. The deadline is recorded on the node.
+      - The default is a day, as long as kube-proxy lets conntrack keep an idle TCP connection.
     type: int
-    default: 30
+    default: 86400
   verify_seconds:
     description:
       - How long kube-proxy may take until it is in order after its start, and its rules are as the Services mean them.

@@ -120,6 +120,21 @@ went_back:
   description: When and why the node last went back by itself, C(at), C(why), C(steps); null where it did not since the last change.
   returned: success, not in check mode
   type: dict
+draining:
+  description: Connections through ipvs that go on after a change to another mode; null where there are none.
+  returned: success, not in check mode
+  type: dict
+  contains:
+    connections:
+      description: How many are open.
+      type: int
+    virtual_servers:
+      description: How many are kept for them.
+      type: int
+    until:
+      description: From when on M(ballast.kube.kube_proxy_residue) removes them, in UTC; empty without a deadline.
+      type: str
+  sample: {connections: 16, virtual_servers: 3, until: "2026-11-27T14:05:00Z"}
 steps:
   description: What was done, or in check mode would be, in order.
   returned: success
@@ -135,6 +150,13 @@ seconds:
   description: Time spent, by stage.
   returned: success
   type: dict
+change_seconds:
+  description:
+    - Where C(apply) of RV(seconds) goes in a change. V(synchronise) and V(restart) are kube-proxy's own, V(compare), V(probe), V(reach),
+      V(takeover_table) and V(takeover_table_removed) come from this module. Empty where nothing changed.
+  returned: success, not in check mode
+  type: dict
+  sample: {takeover_table: 2.1, probe: 0.6, restart: 1.2, synchronise: 57.0, compare: 6.3, reach: 0.4, takeover_table_removed: 0.2}
 """
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run

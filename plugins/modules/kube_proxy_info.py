@@ -98,6 +98,12 @@ went_back:
   description: When and why the node last went back by itself, C(at), C(why), C(steps); null where it did not since the last change.
   returned: success
   type: dict
+draining:
+  description:
+    - Connections through ipvs that go on after a change to another mode, C(connections) through C(virtual_servers), which a clean-up removes from
+      C(until) on; null where there are none.
+  returned: success
+  type: dict
 residue:
   description: What modes that are not in use have left, each with C(kind), C(target), C(fate) (what a clean-up would do) and C(why).
   returned: success

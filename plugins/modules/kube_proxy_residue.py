@@ -35,6 +35,13 @@ options:
     description: Where kube-proxy says its mode, as C(metricsBindAddress) of its configuration has it.
     type: str
     default: 127.0.0.1:10249
+  cut_connections:
+    description:
+      - Removes virtual servers that have open connections, and so cuts them, before the deadline that a change of the mode has recorded
+        (O(ballast.kube.kube_proxy#module:drain_seconds)). Without a recorded deadline they are removed in this way alone.
+      - RV(connections) says how many connections are cut, in check mode too.
+    type: bool
+    default: false
   migration_dir:
     description: Where M(ballast.kube.kube_proxy) keeps its journal. While a change of the mode is at work, its takeover table stays.
     type: path
@@ -49,6 +56,10 @@ EXAMPLES = r"""
 
 - name: Remove it
   ballast.kube.kube_proxy_residue:
+
+- name: Remove virtual servers with open connections now
+  ballast.kube.kube_proxy_residue:
+    cut_connections: true
 
 - name: Remove it on a node whose kube-proxy does not serve metrics
   ballast.kube.kube_proxy_residue:
@@ -70,7 +81,7 @@ artefacts:
   elements: dict
   contains:
     kind:
-      description: One of jump, chain, rules, virtual server, link, set, table, counter, module, setting, connection.
+      description: One of jump, chain, rules, virtual server, link, address, set, table, counter, module, setting, connection.
       type: str
     target:
       description: Which it is.
@@ -90,6 +101,21 @@ artefacts:
       target: net.ipv4.ip_forward = 1
       fate: kept
       why: packets between pods and other nodes need it in every mode
+connections:
+  description: Open connections through ipvs; in check mode, what would become of them.
+  returned: success
+  type: dict
+  contains:
+    cut:
+      description: How many end with their virtual servers, which are removed.
+      type: int
+    kept:
+      description: How many go on through virtual servers that stay.
+      type: int
+    until:
+      description: From when on a clean-up removes those, in UTC; empty without a deadline.
+      type: str
+  sample: {cut: 0, kept: 16, until: "2026-11-27T14:05:00Z"}
 seconds:
   description: Seconds by stage.
   returned: success

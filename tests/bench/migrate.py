@@ -49,7 +49,7 @@ NFTABLES, IPTABLES, IPVS = "nftables", "iptables", "ipvs"
 # The load goes to node ports on the primary address alone.
 ACKNOWLEDGE = ["preflight-node-port-addresses", "preflight-node-port-localhost"]
 # Away from it, and back. Each UDP request of the load is a flow of its own, which nobody goes on with.
-_OF_IPVS = ["preflight-ipvs-connections", "preflight-udp-connections", "preflight-ipvs-deprecated"]
+_OF_IPVS = ["preflight-ipvs-deprecated"]
 STOCK, BALLAST, ROLLBACK = "stock", "ballast", "rollback"
 _VM_SERVICES, _VM_RATE = 200, 40  # at most, in a virtual machine: kube-proxy takes minutes for 1000 in ipvs mode there
 _SYNC_SECONDS = 1800  # at most: iptables-nft takes many minutes for 10,000 Services
@@ -144,11 +144,12 @@ def _module(road: Road, options: Mapping[str, Any]) -> Mapping[str, Any]:
     node = Node(road.made.host.namespace, road.made.host, road.made.host)
     run = run_module(node, "kube_proxy", given, road.proxy.place)
     found = {"seconds": run.process_seconds, "wall": run.wall_seconds, "stages": run.result["seconds"]}
-    if road.proxy.mode() == NFTABLES and road.proxy.virtual_servers():
-        # As the playbooks do. kube-proxy removes its rules of iptables by itself, and leaves these.
+    found["change"] = run.result["change_seconds"]
+    if road.origin.mode == IPVS:
+        # As the playbooks do. Virtual servers with open connections stay.
         removal = run_module(node, "kube_proxy_residue", {"migration_dir": given["state_dir"]}, road.proxy.place)
-        found["removal_seconds"] = removal.process_seconds
-        if road.proxy.virtual_servers():
+        found["removal_seconds"], found["connections"] = removal.process_seconds, removal.result["connections"]
+        if road.proxy.mode() != IPVS and road.proxy.virtual_servers() and not found["connections"]["kept"]:
             raise RuntimeError(f"virtual servers of ipvs are left: {removal.result}")
     return found
 
@@ -161,6 +162,9 @@ def round_of(by: Sequence[str], mode: str) -> list[tuple[str, str]]:
     if BALLAST not in by:
         return [(STOCK, NFTABLES), (STOCK, mode)]
     ours = [(BALLAST, NFTABLES), (ROLLBACK, mode)]
+    if mode == IPVS:  # every direction
+        ours += [(BALLAST, IPTABLES), (ROLLBACK, mode), (BALLAST, IPTABLES), (BALLAST, NFTABLES), (BALLAST, IPTABLES)]
+        ours += [(BALLAST, mode)]
     if STOCK not in by:
         return [*ours, (BALLAST, NFTABLES), (BALLAST, mode), (ROLLBACK, NFTABLES), (BALLAST, mode)]
     return [(STOCK, NFTABLES), (BALLAST, mode), (ROLLBACK, NFTABLES), (STOCK, mode), *ours]
@@ -191,6 +195,7 @@ def switched(road: Road, by: str, mode: str) -> dict[str, Any]:
     """One switch, and what the load saw from its beginning until nothing had failed for some seconds."""
     road.running.wait_for_held()
     calm_at_last(road.running, _BEFORE_SECONDS)
+    left = road.proxy.mode()
     began = time.monotonic()
     told = SWITCHES[by](road, mode)
     done = time.monotonic()
@@ -204,7 +209,7 @@ def switched(road: Road, by: str, mode: str) -> dict[str, Any]:
             raise RuntimeError(f"{by} to {mode}: {_MOST_SECONDS} s after it new connections fail still: {found.total}")
         until = time.monotonic()
     road.check(mode)
-    return {"by": by, "to": mode, **told, "began": began, **asdict(found)}
+    return {"by": by, "from": left, "to": mode, **told, "began": began, **asdict(found)}
 
 
 class Bench:

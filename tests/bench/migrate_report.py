@@ -18,6 +18,7 @@ from tests.bench.rules_report import markdown, told
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/kube-proxy-backends.md"
 _ORIGINS = {"legacy": "iptables (legacy)", "nft": "iptables (nft)", "ipvs": "ipvs"}
+_ORDER = ("ipvs", "iptables", "nftables")
 _WAYS = {"stock": "edited, restarted", "ballast": "`kube_proxy`", "rollback": "`kube_proxy`, rolled back"}
 
 Found = Mapping[str, Any]
@@ -36,17 +37,19 @@ def write_report(origin: str, found: Found, results: Optional[Path]) -> None:
 
 def table(origin: str, found: Found) -> str:
     heads = ["switch", "by", "new connections failed", "longest outage", "long-lived broken", "longest silence", "took"]
-    by_row: dict[tuple[bool, bool, int], list[Found]] = {}
+    by_row: dict[tuple[int, str, bool, int], list[Found]] = {}
     for one in found["switches"]:
-        key = (one["to"] != "nftables", one["fresh"], list(_WAYS).index(one["by"]))
+        left, entered = _modes(origin, one)
+        key = (_ORDER.index(left), entered, one["fresh"], list(_WAYS).index(one["by"]))
         by_row.setdefault(key, []).append(one)
-    rows = [_row(_ORIGINS[origin], ones) for _key, ones in sorted(by_row.items())]
+    rows = [_row(origin, ones) for _key, ones in sorted(by_row.items())]
     return "\n".join([*markdown(heads, rows), "", _notes(found)])
 
 
 def _row(origin: str, ones: Sequence[Found]) -> list[str]:
     """Of the same switch in several rounds."""
-    title = f"{origin} to nftables" if ones[0]["to"] == "nftables" else f"nftables to {origin}"
+    left, entered = (_names(origin).get(mode, mode) for mode in _modes(origin, ones[0]))
+    title = f"{left} to {entered}"
     return [
         title + (", never before" if ones[0]["fresh"] else ""),
         _WAYS[ones[0]["by"]],
@@ -56,6 +59,16 @@ def _row(origin: str, ones: Sequence[Found]) -> list[str]:
         told([one["held"]["silence_seconds"] for one in ones]),
         told([one["seconds"] for one in ones]),
     ]
+
+
+def _modes(origin: str, one: Found) -> tuple[str, str]:
+    """Left and entered. Earlier figures lack the mode that was left: the origin's, or nftables."""
+    home = "ipvs" if origin == "ipvs" else "iptables"
+    return one.get("from", home if one["to"] == "nftables" else "nftables"), one["to"]
+
+
+def _names(origin: str) -> Mapping[str, str]:
+    return {"iptables": _ORIGINS["legacy" if origin == "ipvs" else origin]}
 
 
 def _counted(pairs: Sequence[tuple[int, int]]) -> str:

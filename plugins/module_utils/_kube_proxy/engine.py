@@ -33,7 +33,7 @@ from .._core.service.sandbox import Sandbox
 from .._core.service.service import Service, service, supervisor
 from .._core.service.services import SERVICE_KINDS
 from .._core.text.json_text import parse_json
-from . import installation, watchdog_files
+from . import drain_record, installation, watchdog_files
 from .config_file import changed_text, parse_config
 from .health import read_problem, read_version
 from .installation import DAEMONSET
@@ -146,7 +146,7 @@ class KubeProxyEngine(JournalEngine[KubeProxyRequest, KubeProxyState, Plan]):
         return [Finding(error.id, "kube-proxy", error.text, error.remedy, blocking=reason.startswith("it "))]
 
     def report(self, ctx: Context[KubeProxyRequest]) -> dict[str, object]:
-        return describe(ctx, self.observe(ctx))
+        return {**describe(ctx, self.observe(ctx)), "change_seconds": dict(ctx.progress.seconds)}
 
     def _read_proxy(self, node: str, ctx: Context[KubeProxyRequest]) -> Resource:
         where = ctx.desired.where
@@ -175,6 +175,7 @@ def describe(ctx: Context[KubeProxyRequest], state: KubeProxyState) -> dict[str,
         "armed": any(record.kind == "service" for record in state.recorded),
         "bridged": state.values[_takeover_table(ctx.desired, state).key] != ABSENT,
         "went_back": None if outcome is None else parse_json(outcome),
+        "draining": drain_record.describe(ctx.host),
     }
 
 

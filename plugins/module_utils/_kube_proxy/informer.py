@@ -64,6 +64,18 @@ def read_snapshot(api: Api, node: str) -> dict[str, Any]:
     return as_list([list_objects(api, resource)[0] for resource in resources_of(node)])
 
 
+def read_named_services(api: Api, names: Iterable[str], node: str) -> dict[str, Any]:
+    """Services by NAMESPACE/NAME, as far as they exist, and the Node, as a `v1 List`: a change that tries two Services does not
+    read those of a large cluster for that."""
+    services, _slices, nodes, _cidrs = resources_of(node)
+    chosen = []
+    for name in names:
+        namespace, _slash, own = name.partition("/")
+        selector = {"fieldSelector": f"metadata.namespace={namespace},metadata.name={own}"}
+        chosen.append(list_objects(api, replace(services, params=selector))[0])
+    return as_list([*chosen, list_objects(api, nodes)[0]])
+
+
 def read_nodes(api: Api) -> list[dict[str, Any]]:
     """Every Node, listed now."""
     return [item for _key, item in sorted(list_objects(api, KindOfObject("Node", _NODES))[0].items())]

@@ -143,6 +143,18 @@ MESSAGES = Messages(
             remedy=f"see why, {_AGAIN}",
         ),
         Message(
+            id="migrate-draining",
+            error=HostError,
+            text="{path} is no record of connections through ipvs",
+            remedy=f"remove that file, {_AGAIN}; then a clean-up keeps virtual servers until their connections have ended",
+        ),
+        Message(
+            id="migrate-ipvs-lost",
+            error=HostError,
+            text="{count} virtual servers with open connections could not be kept: {servers}",
+            remedy=f"see which other program changes virtual servers (ipvsadm -L -n), {_AGAIN}",
+        ),
+        Message(
             id="migrate-probe-service",
             error=UserError,
             text="probe_service: there is no Service {name}",

@@ -90,10 +90,15 @@ def targets(data: Mapping[str, Any], probe_service: str, node: str) -> list[Targ
     if probe_service and probe_service not in services:
         raise MESSAGES.error("migrate-probe-service", name=probe_service)
     result: list[Target] = []
-    for name in dict.fromkeys((API_SERVICE, *([probe_service] if probe_service else []))):
+    for name in names(probe_service):
         if name in services:
             result.extend(_of_service(name, services[name]["spec"], _primary(data, node)))
     return result
+
+
+def names(probe_service: str) -> list[str]:
+    """Of the Services that are tried."""
+    return list(dict.fromkeys((API_SERVICE, *([probe_service] if probe_service else []))))
 
 
 def try_targets(host: Host, targets: Sequence[Target]) -> dict[Try, str]:

@@ -31,7 +31,7 @@ SPEC: dict[str, Any] = {
     "node_name": {"type": "str"},
     "acknowledge": {"type": "list", "elements": "str", "default": []},
     "probe_service": {"type": "str", "default": ""},
-    "drain_seconds": {"type": "int", "default": 30},
+    "drain_seconds": {"type": "int", "default": 86400},
     "verify_seconds": {"type": "int", "default": 1800},
     "confirm_within": {"type": "int", "default": 0},
     "state_dir": {"type": "path", "default": "/var/lib/ballast/kube-proxy"},

@@ -14,13 +14,13 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any, Union
+from typing import Any, Optional, Union
 
 from .._core.engine.context import Context
 from .._core.engine.kinds import digest, fields
 from .._core.engine.plan import ABSENT, Resource, Value
 from .._core.engine.wait import Pending, Ready, wait, wait_until
-from .._core.host.host import KERNEL_LIMIT, Host
+from .._core.host.host import Host
 from .._core.service.daemon import start_daemon, stop_daemon
 from .._core.text.errors import BallastError, PeerError, last_lines
 from .._core.text.json_text import parse_json
@@ -28,8 +28,9 @@ from .._rules.backend import TAKEOVER_TABLE
 from .._rules.model import IPVS
 from . import installation, kubelet, own_source, probes, takeover_table, watchdog_files
 from .config_file import parse_config
+from .drain_record import Draining, read_draining
 from .health import read_mode, read_problem
-from .informer import read_snapshot
+from .informer import read_named_services, read_snapshot
 from .installation import MODE_LABEL, Installation, current_config
 from .messages import MESSAGES
 from .request import KubeProxyRequest
@@ -38,6 +39,8 @@ from .rule_verification import compare_rules
 _TABLE_SECONDS = 60
 _LOCK_SECONDS = 60
 _STARTING_SECONDS = 10
+_ASK_SECONDS = 0.3
+_START_POLL_SECONDS = 0.05  # as long as packets of connections through ipvs may be dropped
 _PROBE_TRIES = 5
 _NO_POD = "no pod of this node is there to try from any more"
 _AUDIT_TRIES = 3  # Services and endpoints change while they are compared
@@ -75,7 +78,8 @@ class TakeoverTableKind:
             return Pending(status["problem"]) if status["problem"] else Ready(None)
 
         try:
-            wait(ctx.host, ctx.progress, "bridge", probe, deadline_seconds=_TABLE_SECONDS)
+            with ctx.progress.time("takeover_table", "the takeover table"):
+                wait(ctx.host, ctx.progress, "bridge", probe, deadline_seconds=_TABLE_SECONDS)
         except PeerError as error:
             log = last_lines(
                 (ctx.host.read(_watchdog_path(target, watchdog_files.LOG)) or b"").decode(errors="replace"), limit=5
@@ -84,8 +88,10 @@ class TakeoverTableKind:
             raise MESSAGES.error("migrate-bridge", found=details, seconds=_TABLE_SECONDS) from error
 
     def remove(self, ctx: Context[KubeProxyRequest], target: str, before: Value) -> None:
-        self._remove_table(ctx, target)
-        own_source.use_service_addresses(ctx.host)
+        with ctx.progress.time("takeover_table_removed", "removing the takeover table"):
+            self._remove_table(ctx, target)
+        if read_draining(ctx.host) is None:  # else the addresses stay bound, and go later
+            own_source.use_service_addresses(ctx.host)
 
     def _remove_table(self, ctx: Context[KubeProxyRequest], target: str) -> None:
         if ctx.host.stat(os.path.join(target, watchdog_files.DIRECTORY)) is None:
@@ -124,49 +130,83 @@ def pod_resource(node: str, *, label: str, mode: str) -> Resource:
 
 
 class _VerifiedChange:
-    """What both deployments have in common: drain ipvs, `_change` kube-proxy, verify the result."""
+    """What both deployments have in common: keep connections of ipvs, `_change` kube-proxy, verify the result."""
 
     def write(self, ctx: Context[KubeProxyRequest], target: str, after: Value, before: Value) -> None:
         target_value = fields(after)
         left = current_config(ctx.host, ctx.desired.where)
         node = installation.node_name(ctx.host, ctx.desired.where, left)
-        reached: frozenset[probes.Try] = frozenset()
-        try:
-            data = read_snapshot(installation.api(ctx.host, ctx.desired.where, left), node)
-            tried = probes.try_targets(ctx.host, probes.targets(data, ctx.desired.probe_service, node))
-            reached = frozenset(attempt for attempt, failure in tried.items() if not failure)
-        except PeerError as error:  # going back must work without the API, and then compares nothing
-            ctx.progress.waiting("kube-proxy", f"no connections are compared: {error.text}")
+        time = ctx.progress.time
+        with time("probe", "trying connections before the change"):
+            reached = self._try_connections(ctx, left, node)
         mode = str(target_value["mode"])
-        if before != ABSENT and fields(before)["mode"] == IPVS and mode != IPVS:
-            self._drain(ctx)
+        draining = self._hold_connections(ctx, mode)
         ctx.progress.started("kube-proxy", f"into mode {mode}")
-        self._change(ctx, target, target_value)
+        with time("restart", "kube-proxy's restart"):
+            self._change(ctx, target, target_value)
+            self._wait_until_started(ctx, mode, draining)
         config = current_config(ctx.host, ctx.desired.where)
-        self._wait_until_healthy(ctx, config, mode)
+        with time("synchronise", "kube-proxy's first synchronisation"):
+            self._wait_until_healthy(ctx, config, mode)
         if mode == IPVS and takeover_table.is_there(ctx.host):
             # If the change fails, the addresses that ipvs has bound go again, and the takeover table carries on.
             own_source.use_own_address(ctx.host)
-        self._wait_until_rules_match(ctx, config, mode, node)
-        self._wait_until_reached(ctx, mode, reached)
+        with time("compare", "comparing rules with the Services"):
+            self._wait_until_rules_match(ctx, config, mode, node)
+        with time("reach", "trying connections after the change"):
+            self._wait_until_reached(ctx, mode, reached)
         ctx.progress.done("kube-proxy", f"mode {mode}, {len(reached)} connections as before")
+
+    def _try_connections(
+        self, ctx: Context[KubeProxyRequest], config: Mapping[str, Any], node: str
+    ) -> frozenset[probes.Try]:
+        """What can be reached before the change; nothing without the API, as going back must work without it."""
+        try:
+            api = installation.api(ctx.host, ctx.desired.where, config)
+            data = read_named_services(api, probes.names(ctx.desired.probe_service), node)
+            tried = probes.try_targets(ctx.host, probes.targets(data, ctx.desired.probe_service, node))
+        except PeerError as error:
+            ctx.progress.waiting("kube-proxy", f"no connections are compared: {error.text}")
+            return frozenset()
+        return frozenset(attempt for attempt, failure in tried.items() if not failure)
 
     def _change(self, ctx: Context[KubeProxyRequest], target: str, target_value: Mapping[str, Value]) -> None:
         raise NotImplementedError
 
-    def _drain(self, ctx: Context[KubeProxyRequest]) -> None:
-        """Wait for connections of ipvs to end, as ip_vs forgets them with its rules. New ones use the takeover table."""
+    def _hold_connections(self, ctx: Context[KubeProxyRequest], mode: str) -> Optional[Draining]:
+        """New connections use the takeover table, so those through ipvs only become fewer."""
+        from . import ipvs_connections  # a run that changes nothing needs no rules
+
+        if mode == IPVS:
+            ipvs_connections.give_back(ctx.host)
+            return None
         own_source.use_own_address(ctx.host)  # for the addresses of Services that are newer than the takeover table
+        return ipvs_connections.hold(ctx.host, drain_seconds=ctx.desired.drain_seconds)
 
-        def probe() -> Union[Ready[int], Pending]:
-            left = _ipvs_connections(ctx.host)
-            late = ctx.host.monotonic() - begun > ctx.desired.drain_seconds
-            return Ready(left) if not left or late else Pending(f"{left} connections of ipvs are open")
+    def _wait_until_started(self, ctx: Context[KubeProxyRequest], mode: str, draining: Optional[Draining]) -> None:
+        """Until kube-proxy reports the mode. By then it has removed what it removes when it starts."""
+        from . import ipvs_connections
 
-        begun = ctx.host.monotonic()
-        left = wait(ctx.host, ctx.progress, "drain", probe, deadline_seconds=ctx.desired.drain_seconds + 60)
-        text = f"{left} connections of ipvs are cut: they were still open" if left else "no connection of ipvs is open"
-        ctx.progress.done("drain", text)
+        restored, reported, ask_at = 0, "", 0.0
+
+        def probe() -> Union[Ready[None], Pending]:
+            nonlocal restored, reported, ask_at
+            if draining is not None:
+                restored += ipvs_connections.restore(ctx.host, draining)
+            if ctx.host.monotonic() >= ask_at:  # in pods, the API server is asked too
+                reported = _mode_now(ctx.host, ctx.desired.where)
+                ask_at = ctx.host.monotonic() + _ASK_SECONDS
+            return Ready(None) if reported == mode else Pending(f"it runs in mode {reported or 'unknown'}")
+
+        try:
+            seconds, interval = ctx.desired.verify_seconds, _START_POLL_SECONDS
+            wait(ctx.host, ctx.progress, "kube-proxy", probe, deadline_seconds=seconds, interval=interval)
+        except PeerError as error:
+            raise MESSAGES.error("migrate-gate", found=error.found, mode=mode, seconds=f"{seconds:.0f}") from error
+        if draining is not None:
+            ipvs_connections.settle(ctx.host, draining)
+            text = f"{len(draining.own)} virtual servers with open connections stay, {restored} were made again"
+            ctx.progress.done("ipvs", text)
 
     def _wait_until_healthy(self, ctx: Context[KubeProxyRequest], config: Mapping[str, Any], mode: str) -> None:
         def probe() -> Union[Ready[None], Pending]:
@@ -256,17 +296,6 @@ class PodKind(_VerifiedChange):
         patch = {"metadata": {"labels": {MODE_LABEL: target_value["label"] or None}}}
         kubelet.api(ctx.host).patch(_node_path(target), patch)
 
-        def probe() -> Union[Ready[None], Pending]:
-            mode = _mode_now(ctx.host, ctx.desired.where)
-            return Ready(None) if mode == target_value["mode"] else Pending(f"its pod runs in mode {mode or 'unknown'}")
-
-        try:
-            seconds = ctx.desired.verify_seconds
-            wait(ctx.host, ctx.progress, "kube-proxy", probe, deadline_seconds=seconds, interval=0.3)
-        except PeerError as error:
-            shown = {"mode": target_value["mode"], "seconds": f"{seconds:.0f}"}
-            raise MESSAGES.error("migrate-gate", found=error.found, **shown) from error
-
     def remove(self, ctx: Context[KubeProxyRequest], target: str, before: Value) -> None:
         raise MESSAGES.error("migrate-no-process")
 
@@ -290,9 +319,3 @@ def _mode_now(host: Host, where: Installation) -> str:
         return read_mode(host, current_config(host, where))
     except BallastError:  # the old pod has ended, and the new one has not started
         return ""
-
-
-def _ipvs_connections(host: Host) -> int:
-    """Open ones, by ip_vs_conn of proc: a heading, then lines with the state in the eighth column."""
-    lines = (host.read("/proc/net/ip_vs_conn", limit=KERNEL_LIMIT) or b"").decode(errors="replace").splitlines()[1:]
-    return sum(1 for line in lines if line.split()[7:8] == ["ESTABLISHED"])

@@ -20,6 +20,9 @@ FAMILIES = (4, 6)
 _IPV6 = "/proc/net/if_inet6"  # exists if the kernel has IPv6
 # ipvs binds every service address to it, so that a packet for it comes to the hook of ip_vs at INPUT.
 LINK = "kube-ipvs0"
+# Its name while a kube-proxy that would remove it starts (_kube_proxy/ipvs_connections.py).
+HIDDEN_LINK = "ballast-ipvs0"
+_OF_SERVICES = (LINK, HIDDEN_LINK)
 
 Links = tuple[tuple[str, tuple[str, ...]], ...]
 _SECONDS = 60
@@ -70,7 +73,7 @@ def own_addresses(links: Links) -> list[str]:
     return [
         address
         for name, addresses in links
-        if name != LINK
+        if name not in _OF_SERVICES
         for address in addresses
         if not ipaddress.ip_address(address).is_loopback
     ]
@@ -78,7 +81,7 @@ def own_addresses(links: Links) -> list[str]:
 
 def surroundings_with(links: Links, routes: Routes = ()) -> Surroundings:
     """Of a node with these links. Rules of ipvs add the addresses that it binds for Services."""
-    return Surroundings(tuple(link for link in links if link[0] != LINK), routes)
+    return Surroundings(tuple(link for link in links if link[0] not in _OF_SERVICES), routes)
 
 
 def surroundings_of(node_ips: Sequence[str]) -> Surroundings:

@@ -122,6 +122,10 @@ def read_setting(host: Host, name: str) -> Optional[str]:
 
 
 def _path(host: Host, backend: str) -> str:
-    # "net:[4026531840]": instances on one host share /run.
-    namespace = "".join(sign for sign in host.readlink("/proc/self/ns/net") or "" if sign.isdigit())
-    return os.path.join(DIRECTORY, f"{namespace or 'host'}-{backend}.json")
+    return os.path.join(DIRECTORY, f"{namespace_name(host)}-{backend}.json")
+
+
+def namespace_name(host: Host) -> str:
+    """Of this network namespace, for a file name: instances on one host share /run."""
+    # "net:[4026531840]"
+    return "".join(sign for sign in host.readlink("/proc/self/ns/net") or "" if sign.isdigit()) or "host"

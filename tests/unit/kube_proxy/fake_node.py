@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
 from typing import Any, Optional
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.kinds import digest
@@ -119,6 +120,8 @@ class Node:
         self.blind = False
         self.pod: Optional[int] = None
         self.pods = 0  # that there were so far
+        self._pod_mode = mode  # of the DaemonSet for nodes without a label
+        self.on_start: Callable[[], None] = lambda: None
         host = self.host
         host.given_directory("/var/lib/ballast")
         host.given("/proc/net/if_inet6", "")
@@ -158,6 +161,7 @@ class Node:
     def started(self) -> None:
         if self.kind != "pod":
             self.mode = self.config()["mode"]
+            self.on_start()
 
     def left(self) -> list[str]:
         """All that there is of guard and bridge."""
@@ -213,8 +217,9 @@ class Node:
         for name, value in json.loads(body or b"")["metadata"]["labels"].items():
             self.labels.pop(name, None)
             self.labels.update({} if value is None else {name: value})
-        self.mode = self.labels.get(MODE_LABEL, "iptables")
+        self.mode = self.labels.get(MODE_LABEL, self._pod_mode)
         self._start_pod()
+        self.on_start()
         return json_answer(200, {})
 
     def _start_pod(self) -> None:

@@ -330,11 +330,17 @@ CASES: Mapping[str, Case] = {
             of_ipvs({"excludeCIDRs": None}),
             of_ipvs({"excludeCIDRs": []}),
             of_ipvs({"excludeCIDRs": ["203.0.113.0/24"]}, IPVS, IPTABLES),
+            replace(of_ipvs({"excludeCIDRs": ["203.0.113.0/24"]}), has_ipvsadm=True),
         ),
     ),
     "preflight-ipvs-strict-arp": Case(of_ipvs({"strictARP": True}), (of_ipvs({"strictARP": False}),)),
     "preflight-ipvs-connections": Case(
-        known(IPVS, NFTABLES, links=ON_LINK, change={"virtual_servers": {OURS: 2}}), (servers(OURS),)
+        known(IPVS, NFTABLES, links=ON_LINK, change={"virtual_servers": {OURS: 2}}),
+        (
+            servers(OURS),
+            known(IPVS, NFTABLES, links=ON_LINK, change={"virtual_servers": {OURS: 2}, "has_ipvsadm": True}),
+            known(IPVS, IPTABLES, links=ON_LINK, change={"virtual_servers": {OURS: 2}}),
+        ),
     ),
     "preflight-ipvs-addresses-used": Case(
         known(IPVS, NFTABLES, links=ON_LINK, change={"listeners": (("10.96.0.1", 53, "TCP"),)}),
@@ -347,6 +353,7 @@ CASES: Mapping[str, Case] = {
             servers(NODES_OWN, objects=WITH_PORT),
             servers(NODES_OWN, objects=None),
             servers(OURS, FOREIGN, modes=(IPVS, IPTABLES)),
+            replace(servers(OURS, FOREIGN), has_ipvsadm=True),
         ),
     ),
     "preflight-ipvs-takes-virtual-servers": Case(
@@ -380,7 +387,12 @@ CASES: Mapping[str, Case] = {
         beside=("preflight-ipvs-deprecated",),
     ),
     "preflight-udp-connections": Case(
-        known(IPVS, NFTABLES, objects=WITH_UDP), (known(IPVS, NFTABLES), known(IPTABLES, NFTABLES, objects=WITH_UDP))
+        known(IPVS, NFTABLES, objects=WITH_UDP),
+        (
+            known(IPVS, NFTABLES),
+            known(IPTABLES, NFTABLES, objects=WITH_UDP),
+            known(IPVS, NFTABLES, objects=WITH_UDP, change={"has_ipvsadm": True}),
+        ),
     ),
     "preflight-duplicates": Case(
         known(objects=TWICE, version="v1.35.8"), (known(objects=EXTERNAL, version="v1.35.8"),)

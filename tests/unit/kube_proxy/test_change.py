@@ -15,12 +15,18 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context 
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import Progress
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import Plan
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, HostError
-from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy import switch, watchdog, watchdog_files
+from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy import (
+    drain_record,
+    switch,
+    watchdog,
+    watchdog_files,
+)
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.engine import ENGINE
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.request import KubeProxyRequest
 from ansible_collections.ballast.kube.plugins.module_utils._rules.backend import TAKEOVER_TABLE
 from tests.unit import cases
 from tests.unit.fakes import Killed, ListSink
+from tests.unit.kube_proxy import draining_node
 from tests.unit.kube_proxy.fake_node import (
     CONFIG_PATH,
     GUARD,
@@ -414,15 +420,65 @@ def test_beside_an_ipvs_that_comes_and_goes_again_connections_of_the_node_do_not
     assert found == [made, came, left]
 
 
-def test_open_connections_of_ipvs_are_given_time_then_cut() -> None:
-    node = Node(mode="ipvs")
-    heading = "Pro FromIP   FPrt ToIP     TPrt DestIP   DPrt State       Expires PEName PEData\n"
-    row = "TCP 0A010005 9C40 0A600001 0050 0A010006 1F90 {} 899\n"
-    node.host.given("/proc/net/ip_vs_conn", heading + row.format("ESTABLISHED") + row.format("TIME_WAIT"))
-    sink = ListSink()
-    wanted = node.asked(drain_seconds=3)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("mode", ["nftables", "iptables"])
+def test_connections_of_ipvs_go_on_after_the_change_and_after_the_way_back(kind: str, mode: str) -> None:
+    node, kernel = in_ipvs(kind)
+    was_open, weights = dict(kernel.open), kernel.weights()
     begun = node.host.monotonic()
-    ENGINE.apply(cases.plan_of(ENGINE, wanted, node.host), Context(wanted, node.host, Progress(sink, feature="test")))
-    assert 3 < node.host.monotonic() - begun < 10
-    assert "1 connections of ipvs are cut: they were still open" in [event.text for event in sink.events]
-    assert node.mode == "nftables"
+    apply(node, node.asked(mode=mode, drain_seconds=600))
+    assert node.host.monotonic() - begun < 10, "the change waits for no connection"
+    assert (node.mode, node.left(), kernel.open) == (mode, [], was_open)
+    assert kernel.weights()[draining_node.WEB] == "0"
+    assert draining_node.HIDDEN not in kernel.links
+    draining = drain_record.describe(node.host)
+    assert draining is not None
+    assert draining["connections"] == 5
+    apply(node, node.asked(state="previous"))
+    assert (node.mode, node.left(), kernel.open) == ("ipvs", [], was_open)
+    assert {key: weights[key] for key in kernel.weights()} == kernel.weights()
+    assert drain_record.describe(node.host) is None
+
+
+@pytest.mark.parametrize("wrong", ["unfit", "lost"])
+def test_a_failed_change_gives_ipvs_its_connections_back(wrong: str) -> None:
+    node, kernel = in_ipvs("runit")
+    was_open, weights = dict(kernel.open), kernel.weights()
+    setattr(node, wrong, {"nftables"})
+    with pytest.raises(BallastError) as caught:
+        changed(node)
+    assert "left: nothing" in str(caught.value)
+    assert (node.mode, node.left(), kernel.open) == ("ipvs", [], was_open)
+    assert {key: weights[key] for key in kernel.weights()} == kernel.weights()
+
+
+def test_sources_of_the_node_stay_its_own_while_addresses_of_ipvs_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    node, _kernel = in_ipvs("runit")
+    calls: list[str] = []
+    monkeypatch.setattr(switch.own_source, "use_service_addresses", lambda _host: calls.append(node.mode))
+    changed(node)
+    assert calls == []
+    apply(node, node.asked(state="previous"))
+    assert calls == ["ipvs"]
+
+
+def test_the_result_says_where_the_seconds_of_a_change_went() -> None:
+    node, sink = Node(), ListSink()
+    ctx = Context(node.asked(), node.host, Progress(sink, feature="kube-proxy"))
+    assert ENGINE.report(ctx)["change_seconds"] == {}
+    ENGINE.apply(ENGINE.plan(ctx.desired, ENGINE.observe(ctx)), ctx)
+    parts = ["takeover_table", "probe", "restart", "synchronise", "compare", "reach", "takeover_table_removed"]
+    found = ENGINE.report(ctx)["change_seconds"]
+    assert isinstance(found, dict)
+    assert list(found) == parts
+    assert "kube-proxy's first synchronisation took 0.0 s" in [event.text for event in sink.events]
+
+
+def in_ipvs(kind: str) -> tuple[Node, draining_node.DrainingKernel]:
+    """A node whose kube-proxy does what it does to virtual servers when it starts."""
+    node = Node(kind, mode="ipvs")
+    kernel = draining_node.DrainingKernel(node.host)
+    node.host.on("ip", "-j", "-4", answer=1, reads=True)  # routes: test_own_source.py
+    node.host.on("ip", "-j", "-6", answer=1, reads=True)
+    node.on_start = lambda: kernel.kube_proxy_starts(node.mode)
+    return node, kernel

@@ -19,6 +19,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.kube.client imp
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import PeerError
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.informer import (
     ServiceInformer,
+    read_named_services,
     read_snapshot,
     resources_of,
 )
@@ -229,3 +230,14 @@ def test_an_object_of_wrong_shape_ends_no_thread(server: Server, followed: Servi
 def test_a_node_of_wrong_shape_ends_no_thread(server: Server, followed: ServiceInformer) -> None:
     server.send(NODES, ("MODIFIED", {"metadata": {"name": "n1"}, "status": "text"}), ("DELETED", given.node("n1")))
     until(lambda: names(followed.take(), "Node") == [])
+
+
+def test_of_named_services_alone_the_api_is_asked() -> None:
+    server = Server()
+    data = read_named_services(server, ["default/kubernetes", "kube-system/kube-dns"], "n1")  # type: ignore[arg-type]
+    assert server.listed == [
+        (SERVICES, {"fieldSelector": "metadata.namespace=default,metadata.name=kubernetes"}),
+        (SERVICES, {"fieldSelector": "metadata.namespace=kube-system,metadata.name=kube-dns"}),
+        (NODES, {"fieldSelector": "metadata.name=n1"}),
+    ]
+    assert {item["kind"] for item in data["items"]} == {"Service", "Node"}

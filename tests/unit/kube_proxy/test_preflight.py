@@ -125,7 +125,8 @@ OF_IPTABLES_TO_NFTABLES = (
     "kube-chains-changed kube-chains-used module-missing nft-too-old node-local-dns node-port-addresses portmap "
     "section-ignored source-ranges"
 )
-OUT_OF_IPVS = "ipvs-addresses-used ipvs-connections ipvs-scheduler ipvs-strict-arp ipvs-timeouts udp-connections"
+OUT_OF_IPVS = "ipvs-addresses-used ipvs-scheduler ipvs-strict-arp ipvs-timeouts"
+IPVS_TO_NFTABLES = "ipvs-connections ipvs-exclude-cidrs udp-connections"
 INTO_IPVS = "ipvs-deprecated ipvs-module-missing ipvs-own-address ipvs-takes-virtual-servers"
 
 
@@ -137,7 +138,7 @@ INTO_IPVS = "ipvs-deprecated ipvs-module-missing ipvs-own-address ipvs-takes-vir
         (IPTABLES, NFTABLES, [ALWAYS, OF_CHANGES, OF_IPTABLES_TO_NFTABLES, "conntrack-invalid node-port-localhost"]),
         (IPVS, IPTABLES, [ALWAYS, OF_CHANGES, OUT_OF_IPVS]),
         (IPVS, IPVS, [ALWAYS, "ipvs-module-missing"]),
-        (IPVS, NFTABLES, [ALWAYS, OF_CHANGES, OF_IPTABLES_TO_NFTABLES, OUT_OF_IPVS, "ipvs-exclude-cidrs"]),
+        (IPVS, NFTABLES, [ALWAYS, OF_CHANGES, OF_IPTABLES_TO_NFTABLES, OUT_OF_IPVS, IPVS_TO_NFTABLES]),
         (NFTABLES, IPTABLES, [ALWAYS, OF_CHANGES, "calico-nftables section-ignored"]),
         (NFTABLES, IPVS, [ALWAYS, OF_CHANGES, INTO_IPVS, "calico-nftables section-ignored"]),
         (NFTABLES, NFTABLES, [ALWAYS]),

@@ -10,8 +10,8 @@ import json
 import os
 import threading
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from typing import Optional, Protocol
 
@@ -99,6 +99,18 @@ class Progress:
         self._feature = feature
         self._start = time.monotonic()
         self._lock = threading.Lock()
+        self.seconds: dict[str, float] = {}  # spent by part of the work, as `time` names them
+
+    @contextmanager
+    def time(self, part: str, text: str) -> Iterator[None]:
+        """Add the seconds that the block takes to `seconds`, and say them in an event once it has ended: `text` is what it did."""
+        begun = time.monotonic()
+        try:
+            yield
+        finally:
+            spent = time.monotonic() - begun
+            self.seconds[part] = round(self.seconds.get(part, 0.0) + spent, 3)
+        self.done(self._feature, f"{text} took {spent:.1f} s")
 
     def started(self, subject: str, text: str = "") -> None:
         self._emit(STARTED, subject, text)

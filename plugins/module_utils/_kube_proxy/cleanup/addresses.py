@@ -7,24 +7,33 @@
 A virtual server belongs to a Service when its address is on the link or in one of kube-proxy's sets (ipvs/plan.py). The
 others are another program's and are kept: nothing is flushed. Order: virtual servers first, as the link and the sets
 identify them; a set only when no rule uses it any more.
+
+A virtual server with open connections is kept, as its removal cuts them, until the deadline that the change of the mode has
+recorded (../ipvs_connections.py), or until the connections have ended. The link stays with it, with its address alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Optional
 
 from ..._audit.findings import list_some
 from ..._audit.stale_chains import StaleChains
 from ..._rules.iptables.objects import MatchSet, Tables, Unknown
 from ..._rules.iptables.text import rule_text
-from ..._rules.ipvs.objects import SET_NAMES, IpvsRules
-from ..._rules.ipvs.plan import IP, IPSET, IPVSADM, Operation, plan, select_own
+from ..._rules.ipvs.objects import SET_NAMES, IpvsRules, VirtualServer
+from ..._rules.ipvs.parse import Key
+from ..._rules.ipvs.plan import IP, IPSET, IPVSADM, Operation, select_own
+from ..._rules.ipvs.text import definition, real_definition, service, with_length
 from ..._rules.model import IPVS
 from ..._rules.node_addresses import LINK
-from .artefact import KEPT, REMOVED, Artefact, CleanupPart, Stage
+from ..drain_record import Draining, show_time
+from .artefact import KEPT, REMOVED, Artefact, CleanupPart, IpvsConnections, Stage
 
 _IDENTIFIES = "by it the virtual servers of Services are told from others, and they could not be looked at"
+_FORCED = "cut_connections is set"
 
 
 @dataclass(frozen=True)
@@ -34,62 +43,148 @@ class IpvsReading:
     rules: Mapping[int, IpvsRules]
     sets: tuple[str, ...] = ()  # all names
     unlisted: int = 0  # virtual servers that could not be listed, as there is no ipvsadm
+    connections: Mapping[Key, int] = field(default_factory=dict)  # open ones, by virtual server
+    draining: Optional[Draining] = None  # what a change of the mode has recorded
+    now: float = 0.0  # seconds since the epoch
 
     @property
     def link(self) -> bool:
         return any(rules.link for rules in self.rules.values())
 
+    @cached_property
+    def own(self) -> Mapping[Key, VirtualServer]:
+        """Virtual servers of Services."""
+        recorded = frozenset[Key]() if self.draining is None else self.draining.own_keys
+        return {
+            server.key: server
+            for rules in self.rules.values()
+            for chosen in (select_own(rules).server_by_key,)
+            for server in rules.servers
+            if server.key in chosen or server.key in recorded
+        }
 
-def left_of_ipvs(reading: IpvsReading, mode: str, users: Mapping[str, str]) -> CleanupPart:
-    """`users`: sets that a kept rule uses, each with such a rule."""
+    def open_of(self, servers: Iterable[VirtualServer]) -> int:
+        return sum(self.connections.get(server.key, 0) for server in servers)
+
+
+def staying_servers(reading: IpvsReading, *, cut: bool) -> tuple[VirtualServer, ...]:
+    """Virtual servers of Services that are kept for their connections. `cut`: none is."""
+    if cut:
+        return ()
+    return tuple(server for server in reading.own.values() if reading.connections.get(server.key))
+
+
+def plan_connections(reading: IpvsReading, staying: tuple[VirtualServer, ...]) -> IpvsConnections:
+    """The record names what stays: later it can be told by that alone, as the sets are gone."""
+    cut = reading.open_of(server for server in reading.own.values() if server not in staying)
+    if not staying:
+        return IpvsConnections(cut)
+    draining = reading.draining or Draining(reading.now, None)
+    own = tuple("\n".join(_definition(server)) for server in staying)
+    until = show_time(draining.until)
+    return IpvsConnections(cut, reading.open_of(staying), until, replace(draining, own=own, others=()))
+
+
+def _definition(server: VirtualServer) -> Iterator[str]:
+    yield f"-A {definition(server)}"
+    for real in server.real_servers:
+        yield f"-a {real_definition(server, real)}"
+
+
+def left_of_ipvs(
+    reading: IpvsReading, mode: str, users: Mapping[str, str], staying: tuple[VirtualServer, ...] = ()
+) -> CleanupPart:
+    """`users`: sets that a kept rule uses, each with such a rule. `staying`: of `staying_servers`."""
     if mode == IPVS:
         return CleanupPart()
-    parts = [*_servers(reading), *_link(reading), *_sets(reading, users)]
+    parts = [*_servers(reading, staying), *_link(reading, staying), *_sets(reading, users)]
     return CleanupPart(
         tuple(artefact for part in parts for artefact in part.artefacts),
         tuple(stage for part in parts for stage in part.stages),
     )
 
 
-def _servers(reading: IpvsReading) -> Iterator[CleanupPart]:
+def _servers(reading: IpvsReading, staying: tuple[VirtualServer, ...]) -> Iterator[CleanupPart]:
     if reading.unlisted:
         why = "ipvsadm is not on this machine, so that they can be neither told apart nor removed"
         yield CleanupPart((Artefact("virtual server", f"{reading.unlisted} in /proc/net/ip_vs", KEPT, why),))
         return
     for family, rules in reading.rules.items():
-        mine = select_own(rules).servers
-        if mine:
-            gone = [step for step in plan(None, rules) if isinstance(step, Operation) and step.tool == IPVSADM]
-            title = f"IPv{family}: {list_some(server.text for server in mine)}"
-            why = f"they are of Services: their addresses are on {LINK} or in sets of kube-proxy's"
+        mine = [server for server in rules.servers if server.key in reading.own]
+        for server in (server for server in mine if server in staying):
+            yield CleanupPart((Artefact("virtual server", server.text, KEPT, _why_kept(reading, server)),))
+        gone = [server for server in mine if server not in staying]
+        if gone:
             yield CleanupPart(
-                (Artefact("virtual server", title, REMOVED, why),),
-                (Stage(f"virtual servers of IPv{family}", tuple(gone)),),
+                tuple(_gone_servers(reading, family, gone)),
+                (Stage(f"virtual servers of IPv{family}", tuple(_removal(server) for server in gone)),),
             )
-    for server in foreign_servers(reading):
+    for text in foreign_servers(reading):
         yield CleanupPart(
-            (Artefact("virtual server", server, KEPT, f"another program's: neither {LINK} nor a set has it"),)
+            (Artefact("virtual server", text, KEPT, f"another program's: neither {LINK} nor a set has it"),)
         )
+
+
+def _gone_servers(reading: IpvsReading, family: int, gone: list[VirtualServer]) -> Iterator[Artefact]:
+    """Those whose connections are cut apart from the others."""
+    busy = [server for server in gone if reading.connections.get(server.key)]
+    idle = [server for server in gone if server not in busy]
+    if idle:
+        why = f"they are of Services: their addresses are on {LINK} or in sets of kube-proxy's"
+        yield Artefact("virtual server", f"IPv{family}: {list_some(server.text for server in idle)}", REMOVED, why)
+    if busy:
+        target = f"IPv{family}: {list_some(server.text for server in busy)}: cuts {reading.open_of(busy)} connections"
+        until = show_time(reading.draining.until) if reading.draining else ""
+        over = until and reading.draining is not None and reading.draining.is_over(reading.now)
+        yield Artefact("virtual server", target, REMOVED, f"the deadline {until} has passed" if over else _FORCED)
+
+
+def _removal(server: VirtualServer) -> Operation:
+    return Operation("remove virtual server", server.text, IPVSADM, f"-D {service(server)}")
+
+
+def _why_kept(reading: IpvsReading, server: VirtualServer) -> str:
+    until = show_time(reading.draining.until) if reading.draining else ""
+    end = f"until {until}" if until else "until they have ended, as no change of the mode has recorded a deadline"
+    return f"{reading.open_of([server])} connections are open: it stays {end}; cut_connections removes it now"
 
 
 def foreign_servers(reading: IpvsReading) -> list[str]:
     """Texts of other programs' virtual servers, once each: both families list those that a mark selects."""
     texts: dict[str, None] = {}
     for rules in reading.rules.values():
-        mine = select_own(rules).server_by_key
-        texts.update({server.text: None for server in rules.servers if server.key not in mine})
+        texts.update({server.text: None for server in rules.servers if server.key not in reading.own})
     return list(texts)
 
 
-def _link(reading: IpvsReading) -> Iterator[CleanupPart]:
+def _link(reading: IpvsReading, staying: tuple[VirtualServer, ...]) -> Iterator[CleanupPart]:
     if not reading.link:
         return
     if reading.unlisted:
         yield CleanupPart((Artefact("link", LINK, KEPT, _IDENTIFIES),))
         return
+    if staying:
+        yield _addresses(reading, {server.address for server in staying})
+        return
     operation = Operation("remove link", LINK, IP, f"link delete {LINK}")
     why = "only the mode ipvs binds addresses of Services; its addresses go with it"
     yield CleanupPart((Artefact("link", LINK, REMOVED, why),), (Stage(f"the link {LINK}", (operation,)),))
+
+
+def _addresses(reading: IpvsReading, needed: Collection[str]) -> CleanupPart:
+    """The link stays, with the addresses of virtual servers that stay."""
+    kept = Artefact("link", LINK, KEPT, "virtual servers with open connections need its addresses")
+    bound = [address for rules in reading.rules.values() for address in rules.addresses]
+    gone = [address for address in bound if address not in needed]
+    if not gone:
+        return CleanupPart((kept,))
+    why = "no virtual server that stays has them"
+    operations = tuple(
+        Operation("unbind address", address, IP, f"address delete {with_length(address)} dev {LINK}")
+        for address in gone
+    )
+    removed = Artefact("address", f"on {LINK}: {list_some(gone)}", REMOVED, why)
+    return CleanupPart((kept, removed), (Stage(f"addresses of {LINK}", operations),))
 
 
 def _sets(reading: IpvsReading, users: Mapping[str, str]) -> Iterator[CleanupPart]:

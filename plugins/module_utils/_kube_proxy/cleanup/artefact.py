@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Union
+from typing import Optional, Union
 
 from ..._audit.facts import UdpConnection
 from ..._rules.iptables import restore
@@ -16,6 +16,7 @@ from ..._rules.ipvs.plan import Operation as BatchOperation
 from ..._rules.nftables.transaction import Operation as TableOperation
 from ..._rules.packet import endpoint_text
 from ..._rules.record import SettingChange
+from ..drain_record import Draining
 
 REMOVED, KEPT = "removed", "kept"
 
@@ -23,7 +24,7 @@ REMOVED, KEPT = "removed", "kept"
 @dataclass(frozen=True)
 class Artefact:
     """A leftover, or several of one kind. `kind`: "jump", "chain", "rules" (of kube-proxy, in a chain that is kept),
-    "virtual server", "link", "set", "table", "counter", "setting", "module", "connection"."""
+    "virtual server", "link", "address", "set", "table", "counter", "setting", "module", "connection"."""
 
     kind: str
     target: str
@@ -76,11 +77,22 @@ class CleanupPart:
 
 
 @dataclass(frozen=True)
+class IpvsConnections:
+    """Open connections through ipvs, and what the plan does with them."""
+
+    cut: int = 0
+    kept: int = 0
+    until: str = ""  # the deadline of those that are kept, in UTC; "" where none is recorded
+    record: Optional[Draining] = None  # to be written
+
+
+@dataclass(frozen=True)
 class CleanupPlan:
     mode: str
     artefacts: tuple[Artefact, ...]
     stages: tuple[Stage, ...]
     carried: bool  # whether rules of the mode in use exist
+    connections: IpvsConnections = IpvsConnections()
 
     @property
     def steps(self) -> Sequence[Operation]:

@@ -35,15 +35,17 @@ from ..._core.text.errors import BallastError, CommandFailed, Problems
 from ..._rules.backend import TAKEOVER_TABLE
 from ..._rules.iptables import restore
 from ..._rules.ipvs import apply as ipvs
+from ..._rules.ipvs.objects import VirtualServer
 from ..._rules.ipvs.plan import IPSET
 from ..._rules.ipvs.plan import Operation as BatchOperation
 from ..._rules.nftables import transaction
 from ..._rules.node_rules import rules_of_one
 from ..._rules.packet import UNKNOWN, Answer, Packet
 from ..._rules.record import SettingChange, change_setting
+from ..drain_record import read_draining, write_draining
 from ..health import MODES, read_mode
 from . import other, settings
-from .addresses import foreign_servers, left_of_ipvs, users_of_sets
+from .addresses import foreign_servers, left_of_ipvs, plan_connections, staying_servers, users_of_sets
 from .artefact import REMOVED, Artefact, CleanupPart, CleanupPlan, DeleteCounter, Forget, Stage
 from .connections import left_in_conntrack
 from .messages import MESSAGES
@@ -56,9 +58,11 @@ SPEC: dict[str, Any] = {
     "mode": {"type": "str", "choices": list(MODES)},
     "metrics_address": {"type": "str", "default": METRICS},
     "migration_dir": {"type": "path", "default": MIGRATION_DIR},
+    "cut_connections": {"type": "bool", "default": False},
 }
 _SECONDS = 60
 _ATTEMPTS = 50
+_OF_DRAINING = ("virtual server", "address", "link", "setting")
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,7 @@ class CleanupRequest:
     mode: str = ""  # "": as kube-proxy reports it
     metrics_address: str = METRICS
     change_under_way: bool = False  # whether a change of the mode is running
+    cut_connections: bool = False  # whether virtual servers with open connections go before their deadline too
     originals: Mapping[str, str] = field(
         default_factory=dict
     )  # settings before kube-proxy, as far as they are recorded
@@ -82,7 +87,7 @@ class CleanupRequest:
             problems.append(MESSAGES.error("residue-address", value=params["metrics_address"]))
         Problems.raise_if(problems)
         in_use = is_change_under_way(host, params["migration_dir"])
-        return cls(params["mode"] or "", params["metrics_address"], in_use)
+        return cls(params["mode"] or "", params["metrics_address"], in_use, params["cut_connections"])
 
 
 def is_change_under_way(host: Host, state_dir: str) -> bool:
@@ -104,13 +109,21 @@ class CleanupEngine(BaseEngine[CleanupRequest, CleanupState, CleanupPlan]):
 
     def plan(self, desired: CleanupRequest, state: CleanupState) -> CleanupPlan:
         with pause_collection():
-            parts = _parts(state, change_under_way=desired.change_under_way)
+            staying = _staying(desired, state)
+            parts = _parts(state, staying, change_under_way=desired.change_under_way)
             artefacts = [artefact for part in parts for artefact in part.artefacts]
             stages = [stage for part in parts for stage in part.stages]
-            return CleanupPlan(state.mode, (*artefacts, *state.reading.unseen), tuple(stages), is_carried(state))
+            artefacts += state.reading.unseen
+            connections = plan_connections(state.reading.ipvs, staying)
+            return CleanupPlan(state.mode, tuple(artefacts), tuple(stages), is_carried(state), connections)
 
     def as_result(self, plan: CleanupPlan) -> dict[str, object]:
-        return {"mode": plan.mode, "artefacts": [asdict(artefact) for artefact in plan.artefacts]}
+        connections = plan.connections
+        return {
+            "mode": plan.mode,
+            "artefacts": [asdict(artefact) for artefact in plan.artefacts],
+            "connections": {"cut": connections.cut, "kept": connections.kept, "until": connections.until},
+        }
 
     def diff(self, plan: CleanupPlan) -> list[dict[str, str]]:
         changes = [
@@ -143,12 +156,16 @@ class CleanupEngine(BaseEngine[CleanupRequest, CleanupState, CleanupPlan]):
                     found=error.found,
                 ) from error
             progress.done(stage.title)
+        if plan.stages or plan.connections.record is None:
+            write_draining(ctx.host, plan.connections.record)
         return plan
 
     def verify(self, ctx: Context[CleanupRequest]) -> list[Finding]:
         findings = []
+        draining = read_draining(ctx.host) is not None
         for artefact in self.plan(ctx.desired, self.observe(ctx)).artefacts:
-            if artefact.fate == REMOVED:
+            ended = draining and artefact.kind in _OF_DRAINING  # its last connection has ended meanwhile
+            if artefact.fate == REMOVED and not ended:
                 error = MESSAGES.error("residue-came-back", artefact=f"{artefact.kind} {artefact.target}")
                 findings.append(Finding(id=error.id, subject=artefact.kind, text=error.text, remedy=error.remedy))
         return findings
@@ -166,7 +183,14 @@ def _mode(desired: CleanupRequest, host: Host) -> str:
     return desired.mode or said
 
 
-def _parts(state: CleanupState, *, change_under_way: bool) -> list[CleanupPart]:
+def _staying(desired: CleanupRequest, state: CleanupState) -> tuple[VirtualServer, ...]:
+    """Virtual servers that are kept for their connections."""
+    reading = state.reading.ipvs
+    over = reading.draining is not None and reading.draining.is_over(reading.now)
+    return staying_servers(reading, cut=desired.cut_connections or over)
+
+
+def _parts(state: CleanupState, staying: tuple[VirtualServer, ...], *, change_under_way: bool) -> list[CleanupPart]:
     """The parts of the plan, in the order of removal."""
     reading, mode = state.reading, state.mode
     left = {
@@ -174,7 +198,7 @@ def _parts(state: CleanupState, *, change_under_way: bool) -> list[CleanupPart]:
         for key, tables in reading.tables.items()
     }
     users = users_of_sets((reading.tables[key], stale) for key, stale in left.items())
-    of_ipvs = left_of_ipvs(reading.ipvs, mode, users)
+    of_ipvs = left_of_ipvs(reading.ipvs, mode, users, staying)
     counters = other.counters_left(reading.tables, state.counters, mode)
     return [
         left_in_iptables(left, mode, undecided=reading.undecided),
@@ -182,13 +206,13 @@ def _parts(state: CleanupState, *, change_under_way: bool) -> list[CleanupPart]:
         left_in_nftables(reading.nft_tables, mode, change_under_way=change_under_way),
         counters,
         other.modules_left(reading.modules, mode),
-        settings.plan_settings(_known_settings(state, has_ipvs=bool(of_ipvs.stages)), mode),
+        settings.plan_settings(_known_settings(state, staying, has_ipvs=bool(of_ipvs.stages)), mode),
         _connections(state),
     ]
 
 
-def _known_settings(state: CleanupState, *, has_ipvs: bool) -> settings.Known:
-    stay = foreign_servers(state.reading.ipvs)
+def _known_settings(state: CleanupState, staying: tuple[VirtualServer, ...], *, has_ipvs: bool) -> settings.Known:
+    stay = [*foreign_servers(state.reading.ipvs), *(server.text for server in staying)]
     if state.reading.ipvs.unlisted:
         stay = [f"{state.reading.ipvs.unlisted} in /proc/net/ip_vs"]
     loopback = (settings.leads_to_loopback(tables) for tables in state.reading.tables.values())

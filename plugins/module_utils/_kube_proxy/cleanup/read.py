@@ -25,6 +25,7 @@ from ..._rules.ipvs.objects import SET_NAMES
 from ..._rules.ipvs.parse import parse as parse_ipvs
 from ..._rules.model import IPVS, NFTABLES
 from ..._rules.node_addresses import LINK, families
+from ..drain_record import count_open, read_draining
 from .addresses import IpvsReading
 from .artefact import KEPT, Artefact
 from .rules import RulesKey
@@ -166,7 +167,7 @@ def _ipvs(host: Host, mode: str, modules: tuple[str, ...], unseen: list[Artefact
         family: parse_ipvs(tables=Tables(family), servers=servers, sets=saved, links=links)
         for family in (4, 6)  # where the kernel has no IPv6, there are no servers of it either
     }
-    return IpvsReading(rules, names, unlisted)
+    return IpvsReading(rules, names, unlisted, count_open(host), read_draining(host), host.now())
 
 
 def _links(host: Host, unseen: list[Artefact]) -> str:

@@ -70,6 +70,7 @@ class Facts:
     kernel: Optional[Version] = None  # None: not known
     nft: Optional[Version] = None  # of the node; None: not there, or not known
     missing_tools: tuple[str, ...] = ()
+    has_ipvsadm: bool = False  # by which virtual servers are made again (../ipvs_connections.py)
     modules: Mapping[str, str] = field(default_factory=dict)  # name: state, of those that the new mode needs
     refused_statements: tuple[str, ...] = ()  # of kube-proxy's rules, by the kernel
     refused_rules: tuple[str, ...] = ()  # of the takeover table, compiled from the snapshot
@@ -144,6 +145,7 @@ def _read_facts(host: Host, change: ModeChange) -> Facts:
         kernel=release_version,
         nft=nft,
         missing_tools=_missing_tools(host, change),
+        has_ipvsadm=host.which("ipvsadm") is not None,
         modules=modules,
         refused_statements=kernel.refused_statements(host, here, modules) if change.to_mode == NFTABLES else (),
         refused_rules=kernel.refused_rules(host, views, _takeover_configs(change, views, after), here),

@@ -13,6 +13,7 @@ from ..._core.text.errors import HostError, Message, Messages, UserError
 
 _ACKNOWLEDGE = "acknowledge this finding"
 _THEN = f"then {_ACKNOWLEDGE}"
+_NO_IPVSADM = "this node has no ipvsadm, by which the change makes them again at once"
 
 
 def _row(id: str, text: str, remedy: str) -> Message:
@@ -176,8 +177,8 @@ MESSAGES = Messages(
         ),
         _row(
             "preflight-ipvs-exclude-cidrs",
-            "kube-proxy in mode nftables removes every virtual server when it starts, those in excludeCIDRs as well",
-            f"let the program that has made them make them again after the change (keepalived: systemctl restart keepalived), {_THEN}",
+            f"kube-proxy in mode nftables removes every virtual server when it starts, those in excludeCIDRs as well; {_NO_IPVSADM}",
+            f"install ipvsadm; else let the program that has made them make them again after the change (keepalived: systemctl restart keepalived), {_THEN}",
         ),
         _row(
             "preflight-ipvs-strict-arp",
@@ -186,8 +187,8 @@ MESSAGES = Messages(
         ),
         _row(
             "preflight-ipvs-connections",
-            "the kernel forgets connections of ipvs with their virtual servers: those that have not ended by the deadline break",
-            f"give them the time that they need as drain_seconds, {_THEN}",
+            f"kube-proxy in mode nftables removes every virtual server when it starts, and so cuts these connections; {_NO_IPVSADM}",
+            f"install ipvsadm; where they may break, {_ACKNOWLEDGE}",
         ),
         _row(
             "preflight-ipvs-addresses-used",
@@ -196,8 +197,8 @@ MESSAGES = Messages(
         ),
         _row(
             "preflight-foreign-virtual-servers",
-            "kube-proxy in mode nftables removes every virtual server when it starts, other programs' too",
-            f"let the program that has made them make them again after the change (keepalived: systemctl restart keepalived), {_THEN}",
+            f"kube-proxy in mode nftables removes every virtual server when it starts, other programs' too; {_NO_IPVSADM}",
+            f"install ipvsadm; else let the program that has made them make them again after the change (keepalived: systemctl restart keepalived), {_THEN}",
         ),
         _row(
             "preflight-ipvs-takes-virtual-servers",
@@ -227,10 +228,10 @@ MESSAGES = Messages(
         ),
         _row(
             "preflight-udp-connections",
-            "UDP flows that ipvs carries are known to conntrack without a translation, so that those which go on are not answered after "
-            "the change until they pause",
-            f"forget them after the change: conntrack -D -p udp --orig-dst ADDRESS, for the addresses of these Services; the next packet of "
-            f"each client opens a new one; {_ACKNOWLEDGE}",
+            f"UDP flows that ipvs carries are known to conntrack without a translation, so that those which go on are not answered after "
+            f"the change until they pause: kube-proxy in mode nftables removes every virtual server when it starts; {_NO_IPVSADM}",
+            f"install ipvsadm; else forget them after the change: conntrack -D -p udp --orig-dst ADDRESS, for the addresses of these "
+            f"Services; the next packet of each client opens a new one; {_ACKNOWLEDGE}",
         ),
         _row(
             "preflight-duplicates",

@@ -106,11 +106,13 @@ def conntrack_invalid(facts: Facts) -> Sequence[str]:
 
 
 def ipvs_connections(facts: Facts) -> Sequence[str]:
-    count = sum(facts.virtual_servers.values())
+    count = 0 if facts.has_ipvsadm else sum(facts.virtual_servers.values())
     return [f"{count} connections"] if count else []
 
 
 def udp_connections(facts: Facts) -> Sequence[str]:
+    if facts.has_ipvsadm:
+        return []
     services = dict.fromkeys(
         f"{service.namespace}/{service.name}"
         for view in facts.views.values()
@@ -159,6 +161,8 @@ def ipvs_timeouts(facts: Facts) -> Sequence[str]:
 
 
 def ipvs_exclude_cidrs(facts: Facts) -> Sequence[str]:
+    if facts.has_ipvsadm:
+        return []
     value = mapping_in(facts.change.config, IPVS).get("excludeCIDRs")
     return [f"ipvs.excludeCIDRs: {', '.join(str(cidr) for cidr in value)}"] if isinstance(value, list) and value else []
 
@@ -201,7 +205,7 @@ def _show(value: object) -> str:
 
 
 def foreign_virtual_servers(facts: Facts) -> Sequence[str]:
-    return [_server_shown(key) for key in _foreign(facts)]
+    return [] if facts.has_ipvsadm else [_server_shown(key) for key in _foreign(facts)]
 
 
 def taken_virtual_servers(facts: Facts) -> Sequence[str]:
@@ -287,6 +291,7 @@ def cluster_ips_in_link_networks(facts: Facts) -> Sequence[str]:
 _TO_NFTABLES = Transition(leaving=(IPTABLES, IPVS), entering=(NFTABLES,))
 _FROM_IPTABLES = Transition(leaving=(IPTABLES,), entering=(NFTABLES,))
 _TO_IPVS = Transition(entering=(IPVS,))
+_IPVS_TO_NFTABLES = Transition(leaving=(IPVS,), entering=(NFTABLES,))
 _FROM_IPVS = Transition(leaving=(IPVS,), entering=(IPTABLES, NFTABLES))
 
 RULES = (
@@ -333,9 +338,9 @@ RULES = (
     Rule(
         id="preflight-ipvs-exclude-cidrs",
         severity=WARNING,
-        reads="the section ipvs of the configuration as it is now",
+        reads="PATH of root, the section ipvs of the configuration as it is now",
         condition=ipvs_exclude_cidrs,
-        applies=Transition(leaving=(IPVS,), entering=(NFTABLES,)),
+        applies=_IPVS_TO_NFTABLES,
         source="k/k#55857; pkg/proxy/ipvs/cleanup.go",
     ),
     Rule(
@@ -349,10 +354,10 @@ RULES = (
     Rule(
         id="preflight-ipvs-connections",
         severity=WARNING,
-        reads="/proc/net/ip_vs",
+        reads="PATH of root, /proc/net/ip_vs",
         condition=ipvs_connections,
-        applies=_FROM_IPVS,
-        source="pkg/proxy/ipvs/cleanup.go; the kernel forgets the connections of a virtual server with it",
+        applies=_IPVS_TO_NFTABLES,
+        source="pkg/proxy/ipvs/cleanup.go; net/netfilter/ipvs/ip_vs_ctl.c of the kernel",
     ),
     Rule(
         id="preflight-ipvs-addresses-used",
@@ -365,7 +370,7 @@ RULES = (
     Rule(
         id="preflight-foreign-virtual-servers",
         severity=WARNING,
-        reads="/proc/net/ip_vs, addresses of kube-ipvs0, Services",
+        reads="PATH of root, /proc/net/ip_vs, addresses of kube-ipvs0, Services",
         condition=foreign_virtual_servers,
         applies=_TO_NFTABLES,
         source="pkg/proxy/ipvs/cleanup.go, cleanupLeftovers; k/k#55857",
@@ -406,9 +411,9 @@ RULES = (
     Rule(
         id="preflight-udp-connections",
         severity=WARNING,
-        reads="Services of UDP",
+        reads="PATH of root, Services of UDP",
         condition=udp_connections,
-        applies=_FROM_IPVS,
+        applies=_IPVS_TO_NFTABLES,
         believed=True,
         source="pkg/proxy/conntrack/cleanup.go; conntrack translates only new connections",
     ),

@@ -10,6 +10,7 @@ error as each of them does. It prints itself as they print the real one.
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import re
 from copy import deepcopy
@@ -63,6 +64,11 @@ class Kernel:
 
     def host(self) -> FakeHost:
         host = FakeHost()
+        self.attach(host)
+        return host
+
+    def attach(self, host: FakeHost) -> None:
+        """To a host that has more."""
         host.on("ipvsadm", "-S", answer=lambda _call: self.save_servers(), reads=True)
         host.on("ipvsadm", "-R", answer=self.restore_servers)
         host.on("ipset", "save", answer=lambda _call: self.save_sets(), reads=True)
@@ -74,7 +80,6 @@ class Kernel:
             host.on(f"{program}-save", answer=lambda _call, of=family: self.save_rules(of), reads=True)
             host.on(f"{program}-restore", answer=lambda call, of=family: self.restore_rules(of, call))
         host.given("/proc/net/ip_vs", self.list_connections())
-        return host
 
     # ipvsadm: goes on after an error; the status is that of the last line.
 
@@ -118,8 +123,8 @@ class Kernel:
         for (service, real), count in self.connections.items():
             option, _separator, where = service.partition(" ")
             protocol = {"-t": "TCP", "-u": "UDP", "--sctp-service": "SCTP"}[option]
-            lines.append(f"{protocol}  {_hexadecimal(where)} rr")
-            lines.append(f"  -> {_hexadecimal(real)}      Masq    1      {count}          0")
+            lines.append(f"{protocol}  {hexadecimal(where)} rr")
+            lines.append(f"  -> {hexadecimal(real)}      Masq    1      {count}          0")
         return "".join(line + "\n" for line in lines)
 
     # ipset: stops at the first error; what came before stays.
@@ -261,8 +266,10 @@ def _built_in(table: str) -> dict[str, tuple[str, list[str]]]:
     return {name: ("ACCEPT", []) for name in names}
 
 
-def _hexadecimal(text: str) -> str:
+def hexadecimal(text: str) -> str:
     host, _separator, port = text.rpartition(":")
+    if host.startswith("["):
+        return f"[{ipaddress.ip_address(host[1:-1]).exploded}]:{int(port):04X}"
     return "".join(f"{int(part):02X}" for part in host.split(".")) + f":{int(port):04X}"
 
 
