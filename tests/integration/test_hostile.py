@@ -31,7 +31,6 @@ import grpc
 import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
-from ansible_collections.ballast.kube.plugins.module_utils._core.engine.lab_names import list_leftovers
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.cgroup_paths import cgroup_hierarchies
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import PATH
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
@@ -40,6 +39,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.service.runit i
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, HostError
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy import installation, kubelet
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.health import read_mode
+from ansible_collections.ballast.kube.plugins.module_utils._registry.names import list_leftovers
 from ansible_collections.ballast.kube.plugins.module_utils._vm.engines import qemu_mark, uml_mark
 from ansible_collections.ballast.kube.plugins.module_utils._vm.kinds import end, process_of
 from tests.fake_runtime.runtime import FakeRuntime

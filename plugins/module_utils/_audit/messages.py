@@ -188,7 +188,7 @@ _ROWS = (
         severity=WARNING,
         expected="a list of UDP connections, by which stale ones are found",
         found="{problem}",
-        remedy="install conntrack (apt-get install conntrack); where it cannot list them: modprobe nf_conntrack_netlink",
+        remedy="install conntrack (Red Hat, SUSE: conntrack-tools); where it cannot list them: modprobe nf_conntrack_netlink",
     ),
 )
 CLASSES = {row.id: row for row in _ROWS}

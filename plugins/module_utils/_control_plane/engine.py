@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from .._core.engine.context import Context
 from .._core.engine.engine import Finding, JournalEngine
 from .._core.engine.kinds import BASE_KINDS, directory, fields, file
-from .._core.engine.lab_names import refuse_others_directory
 from .._core.engine.ownership import discard, list_content, refuse_others
 from .._core.engine.plan import ABSENT, Recorded, Resource, State, Step, Value
 from .._core.host.host import Host
@@ -22,6 +21,7 @@ from .._core.service.cgroup import CGROUP_KINDS, Limits, cgroup
 from .._core.service.runit import SupervisorKind
 from .._core.service.service import Service, supervisor
 from .._core.text.errors import BallastError, Problems
+from .._registry.names import refuse_others_directory
 from .aggregation import deployment as aggregation
 from .aggregation.objects import API_SERVICE_KINDS
 from .annotated_plan import AnnotatedPlan, annotate_diff

@@ -26,7 +26,6 @@ from .._core.engine.context import Context
 from .._core.engine.engine import Finding, ResourceEngine
 from .._core.engine.events import Progress
 from .._core.engine.kinds import BASE_KINDS, Kind, digest, directory, file, sysctl_minimum
-from .._core.engine.lab_names import refuse_others_directory
 from .._core.engine.plan import Plan, Recorded, Resource, State
 from .._core.engine.shared_directory import SHARED_KINDS, shared_directory
 from .._core.engine.wait import Pending, Ready, wait
@@ -39,6 +38,7 @@ from .._core.service.service import Service, service, supervisor
 from .._core.service.services import SERVICE_KINDS, service_pid
 from .._core.text.errors import BallastError, Problems, last_lines
 from .._core.text.json_text import parse_json
+from .._registry.names import refuse_others_directory
 from . import config
 from .images import ImageKind, image
 from .messages import MESSAGES

@@ -19,11 +19,11 @@ from typing import Any
 from .._core.engine.context import Context
 from .._core.engine.engine import ResourceEngine
 from .._core.engine.kinds import BASE_KINDS, Kind, sysctl_minimum
-from .._core.engine.lab_names import refuse_others_directory
 from .._core.engine.plan import Recorded, Resource
 from .._core.host.host import Host
 from .._core.host.names import join_name
 from .._core.text.errors import BallastError, Problems
+from .._registry.names import refuse_others_directory
 from .messages import MESSAGES
 from .model import check_address, check_name, check_network
 from .network import NETWORK_KINDS, mac_address, route

@@ -20,7 +20,6 @@ from typing import Any, Optional
 from .._core.engine.context import Context
 from .._core.engine.engine import Finding, ResourceEngine
 from .._core.engine.kinds import BASE_KINDS, Kind, file
-from .._core.engine.lab_names import list_leftovers, list_registered_names, read_registration, registration
 from .._core.engine.ownership import discard, is_ours, require_ours
 from .._core.engine.plan import Plan, Recorded, Resource
 from .._core.engine.prune_directories import remove_emptied
@@ -31,6 +30,7 @@ from .._core.host.tables import read_meminfo
 from .._core.text.errors import BallastError, HostError, Problems
 from .._core.text.json_text import parse_json
 from .._images.archive import image_references
+from .._registry.names import list_leftovers, list_registered_names, read_registration, registration
 from .messages import MESSAGES
 from .parts import parts
 from .preflight import preflight

@@ -27,8 +27,8 @@ from ansible_collections.ballast.kube.plugins.module_utils._control_plane.named.
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.request import PORTS
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.spec import MAKE
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
-from ansible_collections.ballast.kube.plugins.module_utils._core.engine.lab_names import REGISTRY
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems
+from ansible_collections.ballast.kube.plugins.module_utils._registry.names import REGISTRY
 from tests.unit.cases import apply, check_kills, plan_of
 from tests.unit.fakes import FakeHost
 

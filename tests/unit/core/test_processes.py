@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.engine.lab_names import list_leftovers
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.processes import (
     Thread,
@@ -23,6 +22,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.host.processes 
     program,
     read_threads,
 )
+from ansible_collections.ballast.kube.plugins.module_utils._registry.names import list_leftovers
 from tests.unit.fakes import FakeHost
 
 TICKS = os.sysconf("SC_CLK_TCK")

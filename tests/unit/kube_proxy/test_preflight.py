@@ -15,6 +15,7 @@ from hypothesis import given as drawn
 from hypothesis import strategies as st
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import UserError
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.packages import parse_distribution
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.preflight.facts import Facts
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.preflight.messages import MESSAGES
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.preflight.rule import (
@@ -206,6 +207,15 @@ def test_the_gate_of_ipvs_is_known_from_1_37_on() -> None:
 def test_modules_are_told_by_lists_where_nft_cannot_ask_for_them() -> None:
     facts = changed(missing_tools=("nft",), modules={"nft_ct": "absent", "nft_nat": "loadable"})
     assert found_in(facts)["preflight-module-missing"].found == ("module nft_ct: absent",)
+
+
+def test_a_node_is_told_by_its_distribution() -> None:
+    red_hat = parse_distribution('ID="rhel"\nPRETTY_NAME="Red Hat Enterprise Linux 8.10 (Ootpa)"\n')
+    facts = changed(kernel=(4, 18, 0), missing_tools=("nft", "ip6tables"), distribution=red_hat)
+    found = found_in(facts)
+    assert found["preflight-kernel-too-old"].found == ("Linux 4.18 of Red Hat Enterprise Linux 8.10 (Ootpa)",)
+    tools = ("nft (dnf install nftables)", "ip6tables (dnf install iptables-nft)")
+    assert found["preflight-tool-missing"].found == tools
 
 
 def test_no_gate_is_asked_of_a_version_that_is_not_known() -> None:

@@ -12,7 +12,6 @@ import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import NullSink, Progress
-from ansible_collections.ballast.kube.plugins.module_utils._core.engine.lab_names import REGISTRY
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.names import link_name
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, HostError
 from ansible_collections.ballast.kube.plugins.module_utils._lab import engine as lab_engine
@@ -23,6 +22,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._lab.engine import (
     desired_from_params,
     read_lab,
 )
+from ansible_collections.ballast.kube.plugins.module_utils._registry.names import REGISTRY
 from tests.unit.cases import apply, check_kills, plan_of
 from tests.unit.fakes import FakeHost
 from tests.unit.lab import given as g

@@ -23,7 +23,6 @@ from typing import Any, Optional
 from ..._core.engine.context import Context
 from ..._core.engine.engine import Finding, ResourceEngine
 from ..._core.engine.kinds import BASE_KINDS, Kind, file
-from ..._core.engine.lab_names import list_leftovers, list_registered_names, read_registration, registration
 from ..._core.engine.plan import Plan, Resource
 from ..._core.engine.prune_directories import remove_emptied
 from ..._core.engine.shared_directory import SHARED_KINDS
@@ -31,6 +30,7 @@ from ..._core.host.host import Host
 from ..._core.host.sockets import read_listeners
 from ..._core.text.errors import BallastError, Problems
 from ..._core.text.json_text import NotJson, parse_json
+from ..._registry.names import list_leftovers, list_registered_names, read_registration, registration
 from ..profiles.profiles import GENERIC
 from ..request import PORTS, PRESENT, ControlPlaneRequest
 from ..spec import MAKE

@@ -18,6 +18,7 @@ from ..host.host import Host
 from ..service.cgroup import CGROUP_KINDS, Limits, cgroup
 from ..service.service import Service, supervisor
 from ..service.services import SERVICE_KINDS, service_pid
+from ..text.packages import install_command, read_distribution
 from .installation import CONFIG_DIRECTORY, PYTHON, Installation
 from .program import PROGRAM_KINDS, program, sources_digest
 from .running import AgentKind
@@ -85,8 +86,9 @@ class AgentEngine(ResourceEngine[D], Generic[D]):
     def require(self, ctx: Context[D]) -> None:
         missing = {} if ctx.desired.state == ABSENT else self.installation.missing(ctx.host)
         if missing:
-            modules, packages = ", ".join(missing), " ".join(missing.values())
-            raise self.installation.agent.error("deploy-packages", modules=modules, packages=packages)
+            modules = ", ".join(missing)
+            command = install_command(read_distribution(ctx.host), missing.values())
+            raise self.installation.agent.error("deploy-packages", modules=modules, command=command)
 
     def verify(self, ctx: Context[D]) -> list[Finding]:
         return [] if ctx.desired.state == ABSENT else self.running.finding(ctx.host, ctx.progress)

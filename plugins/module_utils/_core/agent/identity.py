@@ -56,7 +56,7 @@ def program_rows(ids: str, *, name: str, what: str, role: str) -> list[Message]:
             HostError,
             "library",
             "the Python package {module} is not on this machine",
-            "install it: apt-get install {package}",
+            "install its package ({package} on Debian)",
         ),
         (
             HostError,
@@ -111,7 +111,7 @@ def program_rows(ids: str, *, name: str, what: str, role: str) -> list[Message]:
             HostError,
             "deploy-packages",
             f"/usr/bin/python3 of this machine lacks what the {what} runs on: {{modules}}",
-            f"install it: apt-get install {{packages}}; the role ballast.kube.{role} does",
+            f"install it: {{command}}; the role ballast.kube.{role} does",
         ),
         (
             PeerError,

@@ -22,6 +22,7 @@ from typing import Any, Callable
 
 from ..host.host import Host
 from ..service.sandbox import Sandbox
+from ..text.packages import UNKNOWN, package_names, read_distribution
 from .identity import Agent
 
 CONFIG_DIRECTORY = "/etc/ballast"
@@ -94,9 +95,10 @@ class Installation:
         return replace(sandbox, writes=(self.sockets, *sandbox.writes), reads=(self.config, *sandbox.reads))
 
     def missing(self, host: Host) -> dict[str, str]:
-        """Modules that Python does not find on this machine, each with its package of Debian."""
+        """Modules that Python does not find on this machine, each with its package, as this distribution names it."""
         names = host.run([PYTHON, "-I", "-c", _FIND, *self.needed], timeout=30).stdout.split()
-        return {name: self.needed[name] for name in names}
+        distribution = read_distribution(host) if names else UNKNOWN
+        return {name: package_names(distribution, [self.needed[name]])[0] for name in names}
 
 
 def as_text(document: Mapping[str, Any]) -> str:

@@ -21,6 +21,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from typing import IO, Optional, Union
 
 from ..text.errors import CommandFailed, Unavailable
+from ..text.packages import read_distribution
 from . import directories, local_processes
 from .bounded import (
     Deadline,
@@ -85,7 +86,7 @@ class LocalHost:
         except FileNotFoundError as error:
             if cwd is not None and not os.path.isdir(cwd):
                 raise host_error("run a command in", cwd, error) from error
-            raise Unavailable(argv[0]) from error
+            raise Unavailable(argv[0], distribution=read_distribution(self)) from error
         except OSError as error:
             raise host_error("run", argv[0], error) from error
         deadline = Deadline(timeout)
@@ -129,7 +130,7 @@ class LocalHost:
         cwd: str = "/",
     ) -> ProcessId:
         if shutil.which(argv[0], path=PATH) is None:
-            raise Unavailable(argv[0])
+            raise Unavailable(argv[0], distribution=read_distribution(self))
         try:
             output = open_own(log, os.O_WRONLY | os.O_APPEND, 0o640)
         except OSError as error:

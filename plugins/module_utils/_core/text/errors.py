@@ -23,28 +23,10 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from .packages import UNKNOWN, Distribution, install_command, package_of
 from .redaction import redact, redact_argv, redact_message
 
 _VALUE_LIMIT = 200  # characters of a value that a message repeats
-# Debian's package of a tool that has another name.
-_PACKAGES = {
-    "ctr": "containerd",
-    "ip": "iproute2",
-    "ip6tables": "iptables",
-    "iptables-save": "iptables",
-    "losetup": "mount",
-    "mkfs.ext4": "e2fsprogs",
-    "modprobe": "kmod",
-    "nft": "nftables",
-    "nsenter": "util-linux",
-    "runsvdir": "runit",
-    "ssh": "openssh-client",
-    "ssh-keygen": "openssh-client",
-    "sv": "runit",
-    "sysctl": "procps",
-    "umount": "mount",
-    "unshare": "util-linux",
-}
 _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*", re.ASCII)
 _OUTPUT_LINES = 20  # last lines of a command's output that a message repeats
 
@@ -101,11 +83,13 @@ class HostError(BallastError):
 
 
 class Unavailable(HostError):
-    def __init__(self, tool: str, *, package: str = "") -> None:
+    """`distribution` is that of the machine, whose own command the remedy names; `package` is Debian's name."""
+
+    def __init__(self, tool: str, *, package: str = "", distribution: Distribution = UNKNOWN) -> None:
         super().__init__(
             f"{tool} is not on this machine",
             id="core-tool-missing",
-            remedy=f"install it: apt-get install {package or _PACKAGES.get(tool, tool)}",
+            remedy=f"install it: {install_command(distribution, [package or package_of(tool)])}",
             page="docs/errors.md",
         )
         self.tool = tool

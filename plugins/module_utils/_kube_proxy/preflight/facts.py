@@ -17,6 +17,7 @@ from ..._core.host.sockets import parse_sockets
 from ..._core.text.errors import BallastError, Problems, Unavailable
 from ..._core.text.exposition import parse_exposition, total
 from ..._core.text.json_text import mapping_in, rows_in
+from ..._core.text.packages import UNKNOWN, Distribution, read_distribution
 from ..._rules.config import BACKENDS, parse_config
 from ..._rules.config_keys import KEYS
 from ..._rules.ipvs.parse import Key, parse_listing
@@ -68,6 +69,7 @@ class Facts:
 
     change: ModeChange
     kernel: Optional[Version] = None  # None: not known
+    distribution: Distribution = UNKNOWN
     nft: Optional[Version] = None  # of the node; None: not there, or not known
     missing_tools: tuple[str, ...] = ()
     has_ipvsadm: bool = False  # by which virtual servers are made again (../ipvs_connections.py)
@@ -143,6 +145,7 @@ def _read_facts(host: Host, change: ModeChange) -> Facts:
     return Facts(
         change=change,
         kernel=release_version,
+        distribution=read_distribution(host),
         nft=nft,
         missing_tools=_missing_tools(host, change),
         has_ipvsadm=host.which("ipvsadm") is not None,

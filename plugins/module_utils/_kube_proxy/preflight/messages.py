@@ -39,7 +39,7 @@ MESSAGES = Messages(
         _row(
             "preflight-tool-missing",
             "the change to {to_mode} needs tools on this node that are not there",
-            "install them: apt-get install nftables iptables ipset",
+            "install them, by the command behind each",
         ),
         _row(
             "preflight-rules-refused",
@@ -49,8 +49,8 @@ MESSAGES = Messages(
         _row(
             "preflight-module-missing",
             "the kernel cannot do what kube-proxy's nftables rules need",
-            "install the kernel's modules (apt-get install linux-modules-extra-$(uname -r), or the distribution's like), or boot a "
-            "kernel that has them",
+            "install the kernel's modules (Ubuntu: linux-modules-extra-$(uname -r); Red Hat: kernel-modules-extra; SUSE: kernel-default), "
+            "or boot a kernel that has them",
         ),
         _row(
             "preflight-kernel-too-old",
@@ -102,8 +102,8 @@ MESSAGES = Messages(
         _row(
             "preflight-ipvs-module-missing",
             "kernel modules for ipvs are missing",
-            "install the kernel's modules (apt-get install linux-modules-extra-$(uname -r), or the distribution's like), boot a kernel that "
-            "has them, or choose mode nftables",
+            "install the kernel's modules (Ubuntu: linux-modules-extra-$(uname -r); Red Hat: kernel-modules-extra; SUSE: kernel-default), "
+            "boot a kernel that has them, or choose mode nftables",
         ),
         _row(
             "preflight-ipvs-gate",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..._core.text.packages import install_command, package_of
 from ..._rules.model import IPTABLES, IPVS, NFTABLES
 from .facts import DAEMONSET, NEWER_NFT, Facts, gate
 from .kernel import ABSENT
@@ -27,7 +28,8 @@ _INTERFACES_FIXED = ((1, 33, 6), (1, 34, 2), (1, 35, 0))
 
 def kernel_too_old(facts: Facts) -> Sequence[str]:
     old = facts.kernel is not None and facts.kernel < OLDEST_KERNEL
-    return [f"Linux {version_text(facts.kernel)}"] if old and facts.kernel else []
+    system = f" of {facts.distribution.name}" if facts.distribution.name else ""
+    return [f"Linux {version_text(facts.kernel)}{system}"] if old and facts.kernel else []
 
 
 def nft_too_old(facts: Facts) -> Sequence[str]:
@@ -35,7 +37,8 @@ def nft_too_old(facts: Facts) -> Sequence[str]:
 
 
 def tool_missing(facts: Facts) -> Sequence[str]:
-    return facts.missing_tools
+    """Each with the command that installs it on this node."""
+    return [f"{tool} ({install_command(facts.distribution, [package_of(tool)])})" for tool in facts.missing_tools]
 
 
 def rules_refused(facts: Facts) -> Sequence[str]:

@@ -21,6 +21,7 @@ from ..._core.host.host import Host
 from ..._core.text.errors import BallastError, PeerError
 from ..._core.text.exposition import Sample, parse_exposition
 from ..._core.text.json_text import mapping_in, rows_in
+from ..._core.text.packages import install_command, read_distribution
 from .engine import ENGINE
 from .installation import INSTALLATION, RUNNING
 from .readiness_answers import METRICS, NAME, Facts, Status, reading_of
@@ -65,6 +66,7 @@ def _reading(host: Host, params: Mapping[str, Any], levels: Mapping[str, Any]) -
         unlike=unlike,
         config_problem=problem,
         missing_packages=tuple(levels["missing_packages"]),
+        install=install_command(read_distribution(host), levels["missing_packages"]),
         runtimes_away=_find_runtimes_away(host, status),
         metrics=_metrics(host, address),
         metrics_place=_url(address),

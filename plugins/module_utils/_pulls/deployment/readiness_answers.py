@@ -104,6 +104,7 @@ class Facts:
     unlike: tuple[str, ...]  # settings whose value in the file is not in effect
     config_problem: str  # why the proxy refuses the file, "" if it accepts it
     missing_packages: tuple[str, ...]
+    install: str  # the command for them on this machine
     runtimes_away: Mapping[str, str]  # listener to the socket on which no runtime answers
     metrics: Optional[tuple[Sample, ...]]  # None if they are switched off or could not be read
     metrics_place: str  # "" if they are switched off
@@ -242,8 +243,7 @@ def _dependencies(facts: Facts) -> Answer:
     away = [f"runtime of {name} at {path}" for name, path in sorted(facts.runtimes_away.items())]
     missing = [*(f"package {name}" for name in facts.missing_packages), *away]
     if missing:
-        packages = " ".join(facts.missing_packages)
-        remedies = [f"apt-get install {packages}"] if packages else []
+        remedies = [facts.install] if facts.missing_packages else []
         remedies += ["start the runtime; nothing has to be done here then"] if away else []
         return Answer(NO, f"missing: {', '.join(missing)}", how, "; ".join(remedies))
     if facts.status is None:

@@ -230,6 +230,11 @@ def test_what_python_lacks_is_named_with_its_packages(proxy: Proxy) -> None:
         ENGINE.require(Context(deployment(), proxy.host))
     assert caught.value.id == "pulls-deploy-packages"
     assert "apt-get install python3-grpcio python3-yaml;" in caught.value.remedy
+    proxy.host.given("/etc/os-release", "ID=rocky\nID_LIKE='rhel centos fedora'\n")
+    assert ENGINE.read(proxy.host, {"state_dir": STATE})["missing_packages"] == ["python3-grpcio", "python3-pyyaml"]
+    with pytest.raises(BallastError, match="dnf install python3-grpcio python3-pyyaml;"):
+        ENGINE.require(Context(deployment(), proxy.host))
+    proxy.host.remove("/etc/os-release")
     ENGINE.require(Context(nothing(), proxy.host))
     assert ENGINE.read(proxy.host, {"state_dir": STATE})["missing_packages"] == ["python3-grpcio", "python3-yaml"]
 

@@ -12,16 +12,16 @@ import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.engine import ControlPlaneEngine
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
-from ansible_collections.ballast.kube.plugins.module_utils._core.engine.lab_names import (
-    REGISTRY,
-    refuse_others_directory,
-)
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import HostError
 from ansible_collections.ballast.kube.plugins.module_utils._instance.engine import InstanceEngine
 from ansible_collections.ballast.kube.plugins.module_utils._instance.hostnet import (
     SPEC,
     HostNetworkEngine,
     HostNetworkRequest,
+)
+from ansible_collections.ballast.kube.plugins.module_utils._registry.names import (
+    REGISTRY,
+    refuse_others_directory,
 )
 from tests.unit.control_plane import given as plane
 from tests.unit.fakes import FakeHost

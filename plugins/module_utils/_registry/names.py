@@ -19,16 +19,16 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Optional
 
-from ..host.cgroup_paths import cgroup_hierarchies, slice_unit
-from ..host.host import Host
-from ..host.names import MARK, join_name, link_name, run_directory
-from ..host.processes import OWN_UIDS, is_of, is_of_root, list_processes, read_command
-from ..text.errors import HostError, shorten
-from ..text.json_text import parse_json
-from .kinds import file
-from .ownership import not_ours_error, require_private
-from .plan import Resource
-from .shared_directory import shared_directory
+from .._core.engine.kinds import file
+from .._core.engine.ownership import not_ours_error, require_private
+from .._core.engine.plan import Resource
+from .._core.engine.shared_directory import shared_directory
+from .._core.host.cgroup_paths import cgroup_hierarchies, slice_unit
+from .._core.host.host import Host
+from .._core.host.names import MARK, join_name, link_name, run_directory
+from .._core.host.processes import OWN_UIDS, is_of, is_of_root, list_processes, read_command
+from .._core.text.errors import HostError, shorten
+from .._core.text.json_text import parse_json
 
 REGISTRY = "/var/lib/ballast/labs"
 _SUFFIX = ".json"

@@ -1,0 +1,84 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which distribution a machine runs, and what it calls its packages. Our code names them as Debian does; docs/support.md says which
+names of others were tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+OS_RELEASE = "/etc/os-release"
+DEBIAN, RED_HAT, SUSE = "Debian", "Red Hat", "SUSE"
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """Fields of os-release(5), "" where they are not known."""
+
+    id: str = ""
+    name: str = ""  # for people: "Red Hat Enterprise Linux 8.10 (Ootpa)"
+    family: str = ""
+
+
+UNKNOWN = Distribution()
+# ID and ID_LIKE of os-release(5).
+_FAMILIES: Mapping[str, str] = {
+    **dict.fromkeys(("debian", "ubuntu"), DEBIAN),
+    **dict.fromkeys(("rhel", "centos", "fedora", "rocky", "almalinux", "ol", "amzn"), RED_HAT),
+    **dict.fromkeys(("suse", "sles", "sle-micro", "opensuse", "opensuse-leap", "opensuse-tumbleweed"), SUSE),
+}
+_COMMANDS: Mapping[str, str] = {DEBIAN: "apt-get install", RED_HAT: "dnf install", SUSE: "zypper install"}
+# Debian's package of a tool that has another name.
+_TOOLS: Mapping[str, str] = {
+    "ctr": "containerd", "ip": "iproute2", "mkfs.ext4": "e2fsprogs", "modprobe": "kmod", "nft": "nftables", "sysctl": "procps",
+    **dict.fromkeys(("ip6tables", "ip6tables-restore", "ip6tables-save", "iptables-restore", "iptables-save"), "iptables"),
+    **dict.fromkeys(("losetup", "umount"), "mount"), **dict.fromkeys(("nsenter", "unshare"), "util-linux"),
+    **dict.fromkeys(("runsvdir", "sv"), "runit"), **dict.fromkeys(("ssh", "ssh-keygen"), "openssh-client"),
+}  # fmt: skip
+# By Debian's name, the names of the others where they differ.
+NAMES: Mapping[str, Mapping[str, str]] = {
+    "conntrack": {RED_HAT: "conntrack-tools", SUSE: "conntrack-tools"},
+    "iproute2": {RED_HAT: "iproute"},
+    "iptables": {RED_HAT: "iptables-nft"},
+    "mount": {RED_HAT: "util-linux", SUSE: "util-linux"},
+    "openssh-client": {RED_HAT: "openssh-clients", SUSE: "openssh-clients"},
+    "procps": {RED_HAT: "procps-ng"},
+    "python3-grpcio": {SUSE: "python311-grpcio"},
+    "python3-hpack": {SUSE: "python311-hpack"},
+    "python3-prometheus-client": {RED_HAT: "python3-prometheus_client", SUSE: "python311-prometheus-client"},
+    "python3-yaml": {RED_HAT: "python3-pyyaml", SUSE: "python311-PyYAML"},
+}
+
+
+def parse_distribution(text: str) -> Distribution:
+    """From the content of os-release: `NAME=value` or `NAME="value"`, a line each."""
+    rows = (line.partition("=") for line in text.splitlines())
+    values = {name.strip(): value.strip().strip("\"'") for name, equals, value in rows if equals}
+    ids = [values.get("ID", "").lower(), *values.get("ID_LIKE", "").lower().split()]
+    family = next((_FAMILIES[each] for each in ids if each in _FAMILIES), "")
+    return Distribution(values.get("ID", ""), values.get("PRETTY_NAME", ""), family)
+
+
+def read_distribution(host: Any) -> Distribution:
+    """That of the machine behind a `Host`; an empty one where it has no os-release."""
+    return parse_distribution((host.read(OS_RELEASE) or b"").decode(errors="replace"))
+
+
+def package_of(tool: str) -> str:
+    """Debian's package of a program."""
+    return _TOOLS.get(tool, tool)
+
+
+def package_names(distribution: Distribution, packages: Iterable[str]) -> list[str]:
+    """The names of Debian's `packages` there, each once."""
+    return list(dict.fromkeys(NAMES.get(package, {}).get(distribution.family, package) for package in packages))
+
+
+def install_command(distribution: Distribution, packages: Iterable[str]) -> str:
+    """The command that installs Debian's `packages` there. Of an unknown distribution, Debian's."""
+    command = _COMMANDS.get(distribution.family, _COMMANDS[DEBIAN])
+    return f"{command} {' '.join(package_names(distribution, packages))}"
