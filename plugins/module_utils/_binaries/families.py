@@ -141,6 +141,12 @@ _GITHUB = "https://github.com"
 _ETCD = "etcd-v{version}-linux-{arch}"
 _KUBERNETES_TAGS = ("selinux", "notest", "grpcnotrace")  # hack/lib/golang.sh builds with these
 
+_KUBERNETES_RELEASE = Release(
+    base="https://dl.k8s.io",
+    url="{base}/release/v{version}/bin/linux/{arch}/{name}",
+    checksum="{base}/release/v{version}/bin/linux/{arch}/{name}.sha256",
+)
+
 FAMILIES: Mapping[str, Family] = {
     family.name: family
     for family in (
@@ -166,13 +172,30 @@ FAMILIES: Mapping[str, Family] = {
                 ),
                 Component(name="kubemark", package="k8s.io/kubernetes/cmd/kubemark", optional=True, released=False),
             ),
-            release=Release(
-                base="https://dl.k8s.io",
-                url="{base}/release/v{version}/bin/linux/{arch}/{name}",
-                checksum="{base}/release/v{version}/bin/linux/{arch}/{name}.sha256",
-            ),
+            release=_KUBERNETES_RELEASE,
             # Measured: 3.4 GB of build cache, 0.5 GB of programs, 1 GB of modules.
             build_bytes=6 * _GIB,
+            stamps=_kubernetes_stamps(),
+            tags=_KUBERNETES_TAGS,
+            staging="./staging/src/",
+            shows="v{version}+lab",
+        ),
+        # Of a family of its own, so that those who need none of it build none of it.
+        Family(
+            name="kubeadm",
+            module="k8s.io/kubernetes",
+            default_version="1.37.1",
+            components=(
+                Component(
+                    name="kubeadm",
+                    package="k8s.io/kubernetes/cmd/kubeadm",
+                    version_args=("version", "--output=short"),
+                ),
+            ),
+            release=_KUBERNETES_RELEASE,
+            build_bytes=2 * _GIB,
+            follows=True,
+            optional=True,
             stamps=_kubernetes_stamps(),
             tags=_KUBERNETES_TAGS,
             staging="./staging/src/",
