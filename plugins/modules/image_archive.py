@@ -44,12 +44,19 @@ options:
       - V(kube-proxy) is C(ballast.local/kube-proxy:1), the program of O(bin_dir) with what it runs - C(nftables), both variants of
         C(iptables), C(conntrack), C(ipset), C(kmod), C(netbase), and all that they depend on. C(iptables) writes to nf_tables; with
         C(/usr/libexec/iptables-legacy) first in C(PATH) it is the other variant.
+      - V(coredns), V(etcd), V(kube-apiserver), V(kube-controller-manager) and V(kube-scheduler) are the program of that name in
+        O(bin_dir), alone.
     type: list
     elements: str
-    choices: [busybox, kube-proxy, pause]
+    choices: [busybox, coredns, etcd, kube-apiserver, kube-controller-manager, kube-proxy, kube-scheduler, pause]
     default: [busybox, pause]
+  names:
+    description: Full names for some of O(images), by image. Others keep C(ballast.local/IMAGE:1).
+    type: dict
+    default: {}
+    version_added: 0.2.0
   bin_dir:
-    description: Directory of the program C(kube-proxy), for the image V(kube-proxy). Required for it.
+    description: Directory of the programs for O(images) that have one. Required for them.
     type: path
   definitions:
     description: Further images.
@@ -150,6 +157,16 @@ EXAMPLES = r"""
     path: /var/cache/ballast/images/kube-proxy-1.37.1.tar
     images:
       - kube-proxy
+    bin_dir: /opt/ballast/bin
+
+- name: The images of kube-proxy and CoreDNS, named as kubeadm asks for them
+  ballast.kube.image_archive:
+    path: /var/cache/ballast/images/nodes.tar
+    images: [kube-proxy, coredns, pause]
+    names:
+      kube-proxy: ballast.local/kube-proxy:v1.36.4
+      coredns: ballast.local/coredns:v1.14.6
+      pause: ballast.local/pause:3.10.2
     bin_dir: /opt/ballast/bin
 
 - name: Without the archive

@@ -92,6 +92,18 @@ _IPTABLES = tuple(f"{name}{end}" for name in ("iptables", "ip6tables") for end i
 LEGACY_IPTABLES = "/usr/libexec/iptables-legacy"  # put first into PATH to have kube-proxy write legacy rules
 KUBE_PROXY = "kube-proxy"
 
+
+def _program(name: str) -> Image:
+    """A program of `bin_dir`, and nothing else."""
+    path = f"/usr/local/bin/{name}"
+    return Image(
+        name=f"ballast.local/{name}:1",
+        files=(File(path=path, program=name),),
+        entrypoint=(path,),
+        env=(("PATH", "/usr/local/bin"),),
+    )
+
+
 PRESETS: Mapping[str, Image] = {
     # catatonit -P sleeps until it gets a signal, and then ends at once (catatonit(1)).
     "pause": Image(
@@ -134,6 +146,11 @@ PRESETS: Mapping[str, Image] = {
         entrypoint=("/usr/local/bin/kube-proxy",),
         env=(("PATH", "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),),
     ),
+    # With kube-proxy, pause and other names, what kubeadm asks a registry for.
+    **{
+        name: _program(name)
+        for name in ("coredns", "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+    },
 }
 DEFAULT_IMAGES = ("busybox", "pause")
 
@@ -159,6 +176,7 @@ INFO_SPEC: dict[str, dict[str, Any]] = {"path": {"type": "path", "required": Tru
 SPEC: dict[str, dict[str, Any]] = {
     **INFO_SPEC,
     "images": {"type": "list", "elements": "str", "choices": sorted(PRESETS), "default": list(DEFAULT_IMAGES)},
+    "names": {"type": "dict", "default": {}},
     "bin_dir": {"type": "path"},
     "definitions": {"type": "list", "elements": "dict", "options": _DEFINITION_SPEC, "default": []},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
@@ -187,9 +205,20 @@ class ImageArchiveRequest:
             Problems.raise_if(problems)
             return cls(path=path, images=())
         bin_dir = params.get("bin_dir") or ""
-        if KUBE_PROXY in params["images"] and not is_plain(bin_dir):
-            problems.append(MESSAGES.error("image-bin-dir", value=bin_dir))
-        images = [_preset(name, bin_dir) for name in dict.fromkeys(params["images"])]
+        chosen = list(dict.fromkeys(params["images"]))
+        built = [name for name in chosen if any(file.program for file in PRESETS[name].files)]
+        if built and not is_plain(bin_dir):
+            problems.append(MESSAGES.error("image-bin-dir", value=bin_dir, image=built[0]))
+        names = {str(preset): str(name) for preset, name in params["names"].items()}
+        for preset, name in names.items():
+            if preset not in chosen:
+                problems.append(MESSAGES.error("image-names", preset=preset, chosen=", ".join(chosen)))
+            elif not NAME.fullmatch(name):
+                problems.append(MESSAGES.error("image-name", where=f"names.{preset}", name=name))
+        images = [_preset(preset, bin_dir, names.get(preset)) for preset in chosen]
+        for number, (preset, name) in enumerate(names.items()):
+            if name in list(names.values())[:number]:
+                problems.append(MESSAGES.error("image-name-twice", where=f"names.{preset}", name=name))
         for number, definition in enumerate(params["definitions"]):
             image = _image(definition)
             problems += _problems_of(image, where=f"definitions[{number}]")
@@ -204,13 +233,13 @@ class ImageArchiveRequest:
         return cls(path=path, images=tuple(images))
 
 
-def _preset(name: str, bin_dir: str) -> Image:
-    image = PRESETS[name]
+def _preset(preset: str, bin_dir: str, name: Optional[str]) -> Image:
+    image = PRESETS[preset]
     files = (
         file if file.program is None else replace(file, program=os.path.join(bin_dir, file.program))
         for file in image.files
     )
-    return replace(image, files=tuple(files))
+    return replace(image, name=name or image.name, files=tuple(files))
 
 
 def _image(definition: Mapping[str, Any]) -> Image:

@@ -62,8 +62,14 @@ MESSAGES = Messages(
         Message(
             id="image-bin-dir",
             error=UserError,
-            text="bin_dir: {value!r} is not the absolute path of a directory, and the image kube-proxy needs one",
-            remedy="name the directory of the program kube-proxy",
+            text="bin_dir: {value!r} is not the absolute path of a directory, and the image {image} needs one",
+            remedy="name the directory of the programs",
+        ),
+        Message(
+            id="image-names",
+            error=UserError,
+            text="names: {preset} is not one of the images in this archive ({chosen})",
+            remedy="add it to images, or leave its name out",
         ),
         Message(
             id="image-program",

@@ -39,6 +39,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._images.layout import
 
 REQUEST: dict[str, Any] = {
     "images": ["busybox", "pause"],
+    "names": {},
     "definitions": [],
     "state": "present",
 }
@@ -358,6 +359,10 @@ BAD_REQUESTS = [
     ("image-name", {"definitions": [{**DEFINITION, "name": "Busybox"}]}),
     ("image-name", {"definitions": [{**DEFINITION, "name": "busybox:1"}]}),
     ("image-name-twice", {"definitions": [{**DEFINITION, "name": "ballast.local/pause:1"}]}),
+    ("image-names", {"names": {"etcd": "example.local/etcd:1"}}),
+    ("image-name", {"names": {"pause": "pause:3"}}),
+    ("image-name-twice", {"names": {"pause": "a.local/a:1", "busybox": "a.local/a:1"}}),
+    ("image-bin-dir", {"images": ["etcd"]}),
     ("image-package", {"definitions": [{**DEFINITION, "packages": ["--allow-unauthenticated"]}]}),
     ("image-file", {"definitions": [{**DEFINITION, "files": [{"path": "/../etc/x", "content": ""}]}]}),
     ("image-file", {"definitions": [{**DEFINITION, "files": [{"path": "/x", "source": "/a", "content": "b"}]}]}),
