@@ -51,7 +51,7 @@ PLUGINS = Path(__file__).with_name("rollout")
 NODES, FORKS, MAX_FAIL = 300, (5, 20, 50), 10
 OLD, NEW = "iptables", "nftables"
 CONFIRM_WITHIN = 20
-CHANGE_SECONDS, READ_SECONDS = (8.0, 12.0), 0.3
+CHANGE_SECONDS, READ_SECONDS = (3.0, 5.0), 0.3
 _SAMPLE_SECONDS = 0.5
 # Faults by which a node is not in the new mode in the end.
 FAILING: dict[str, dict[str, Any]] = {

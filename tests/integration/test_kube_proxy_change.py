@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,7 @@ from tests.bench import rules_cluster as cluster
 from tests.bench.migrate import ACKNOWLEDGE, Sizes
 from tests.bench.migrate import Bench as Cluster
 from tests.bench.rules import binaries
+from tests.integration import adhoc
 from tests.integration.kube_proxy import BRIDGE, NODE, Api, control_plane
 from tests.integration.loaded_node import LoadedNode, Rates, loaded_node
 from tests.integration.supervised_proxy import LEGACY, SupervisedProxy, supervised
@@ -58,14 +60,17 @@ class Node:
     def state_dir(self) -> Path:
         return self.proxy.place / "state"
 
-    def start(self, *, kill_at: int = 0, **options: Any) -> subprocess.Popen[str]:
-        given = {
+    @property
+    def options(self) -> dict[str, Any]:
+        return {
             "service": self.proxy.service,
             "config_path": str(self.proxy.config_path),
             "state_dir": str(self.state_dir),
             "acknowledge": ACKNOWLEDGE,
-            **options,
         }
+
+    def start(self, *, kill_at: int = 0, **options: Any) -> subprocess.Popen[str]:
+        given = {**self.options, **options}
         argv = [sys.executable, "-m", "tests.integration.killed_run", "kube_proxy", json.dumps(given), str(kill_at)]
         with entered(self.made.host.namespace):
             pipe = subprocess.PIPE
@@ -228,6 +233,51 @@ def test_a_change_that_nobody_confirms_is_taken_back_and_a_confirmed_one_stays(n
         node.run(state="confirmed")
         node.check_clean(OTHER[before])
         assert not (node.state_dir / "outcome.json").exists()
+
+
+def _task(node: Node, *flags: str, fails: bool = False, **options: Any) -> dict[str, Any]:
+    """What a task of an operator returns: `kube_proxy_change`, with the node's options."""
+    with entered(node.made.host.namespace):
+        return adhoc.module("kube_proxy_change", *flags, fails=fails, **node.options, **options)
+
+
+def test_one_task_changes_confirms_and_judges(node: Node) -> None:
+    before = node.proxy.mode()
+    with node.served():
+        plan = _task(node, "--check", "--diff", mode=OTHER[before])
+        assert (plan["outcome"], plan["changed"], node.proxy.mode()) == ("unchanged", True, before)
+        done = _task(node, mode=OTHER[before])
+        assert (done["outcome"], done["confirmed"], done["in_order"]) == ("confirmed", True, True)
+        assert (done["differences"], done["reasons"], done["node_name"]) == ([], [], NODE)
+        assert (done["mode"], done["previous_mode"]) == (OTHER[before], before)
+        assert [step["title"] for step in plan["steps"]] == [step["title"] for step in done["steps"]]
+        node.check_clean(OTHER[before])
+        again = _task(node, mode=OTHER[before])
+        assert (again["outcome"], again["changed"], again["steps"]) == ("unchanged", False, [])
+        back = _task(node, state="previous")
+        assert (back["outcome"], back["mode"]) == ("confirmed", before)
+        node.check_clean(before)
+
+
+@pytest.mark.parametrize("kind", ["bridge", "kube-proxy"])
+def test_a_task_whose_module_is_killed_says_that_the_node_went_back(node: Node, kind: str) -> None:
+    before = node.proxy.mode()
+    with node.served(), ThreadPoolExecutor() as pool:
+        task = pool.submit(_task, node, fails=True, mode=OTHER[before])
+        node.wait(f"the change is at its {kind}", lambda: _step_at_work(node) == kind)
+        os.kill(int((node.state_dir / "lock").read_text(encoding="utf-8")), signal.SIGKILL)  # who holds it
+        found = task.result(timeout=300)
+    assert (found["outcome"], found["mode"], found["confirmed"]) == ("went_back", before, False)
+    assert found["id"] == "migrate-went-back"
+    node.check_clean(before)
+
+
+def _step_at_work(node: Node) -> str:
+    """Its kind, by the journal; "" where none is."""
+    journal = node.state_dir / "ledger.jsonl"
+    lines = journal.read_text(encoding="utf-8").splitlines() if journal.exists() else []
+    last = json.loads(lines[-1]) if lines else {}
+    return str(last["kind"]) if last.get("op") == "doing" else ""
 
 
 def test_a_guard_that_the_api_fails_leaves_what_serves_and_goes_back_when_it_is_there_again(node: Node) -> None:
