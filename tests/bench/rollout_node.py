@@ -22,7 +22,8 @@ LOST_AFTER = "lost after"  # the module ran, and its answer was lost
 HANGS = "hangs"  # the same, and the connection says nothing until the limit of the call
 GARBAGE = "garbage"  # the module ran, and something else was printed
 REFUSES = "refuses"  # the module fails, and has undone what it did
-FATES = (FINE, LOST_BEFORE, LOST_DURING, LOST_AFTER, HANGS, GARBAGE, REFUSES)
+BREAKS = "breaks"  # the module fails, and could not undo what it did
+FATES = (FINE, LOST_BEFORE, LOST_DURING, LOST_AFTER, HANGS, GARBAGE, REFUSES, BREAKS)
 
 
 def load(text: str) -> SimulatedNode:
@@ -101,12 +102,14 @@ class SimulatedNode:
         if fate == LOST_DURING:
             raise ConnectionLost(f"{self.name}: connection reset by peer")
         if fate == REFUSES:
-            return {"failed": True, "msg": f"{module} on {self.name}: refused\n  do:    nothing", "id": "migrate-gate"}
+            return self._failure(module, "refused")
         result = self._result(module, options, now, check=check)
         if fate == LOST_AFTER or self.faults.gone[0] < now < self.faults.gone[1]:
             raise ConnectionLost(f"{self.name}: broken pipe")
         if fate == HANGS:
             raise NoAnswer
+        if fate == BREAKS:
+            return self._failure(module, "left as it is")
         if fate == GARBAGE:
             return {
                 "failed": True,
@@ -115,6 +118,9 @@ class SimulatedNode:
                 "rc": 137,
             }
         return result
+
+    def _failure(self, module: str, text: str) -> dict[str, Any]:
+        return {"failed": True, "msg": f"{module} on {self.name}: {text}\n  do:    nothing", "id": "migrate-gate"}
 
     def _fate(self, module: str) -> str:
         if self.faults.from_change and self.calls == 0 and module != "kube_proxy":

@@ -32,6 +32,7 @@ from ansible_collections.ballast.kube.plugins.plugin_utils.kube_proxy_change imp
     read_answer,
 )
 from tests.bench.rollout_node import (
+    BREAKS,
     FATES,
     FINE,
     GARBAGE,
@@ -185,6 +186,7 @@ def test_a_node_that_was_unchanged_and_does_not_pass_is_left_alone() -> None:
         (GARBAGE, "confirmed", "nftables"),
         (HANGS, "went_back", "iptables"),
         (REFUSES, "failed", "iptables"),
+        (BREAKS, "went_back", "iptables"),
     ],
 )
 def test_a_change_whose_answer_is_lost_is_settled(fate: str, outcome: str, mode: str) -> None:
