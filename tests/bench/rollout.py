@@ -151,6 +151,7 @@ class Bench:
             "kube_proxy_confirm": True,
             "kube_proxy_confirm_within": CONFIRM_WITHIN,
             "kube_proxy_max_fail": MAX_FAIL,
+            "kube_proxy_serial": [1, 5, "10%"],
             **variables,
         }
         argv = [str(PLAYBOOK), "-i", str(self.inventory), "--forks", str(forks), "-e", json.dumps(given)]
