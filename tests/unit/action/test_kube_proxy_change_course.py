@@ -6,8 +6,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -24,16 +23,13 @@ from ansible_collections.ballast.kube.plugins.plugin_utils.kube_proxy_change imp
     SPEC,
     Answer,
     Call,
-    OutOfTime,
     Request,
     Verdict,
     arguments,
-    change_node,
     read_answer,
 )
 from tests.bench.rollout_node import (
     BREAKS,
-    FATES,
     FINE,
     GARBAGE,
     HANGS,
@@ -41,78 +37,14 @@ from tests.bench.rollout_node import (
     LOST_BEFORE,
     LOST_DURING,
     REFUSES,
-    ConnectionLost,
     Faults,
-    NoAnswer,
     SimulatedNode,
 )
-
-WITHIN = 120
-FAR = 10**6
-
-
-@dataclass
-class Run:
-    """A course with its node; seconds pass as calls take them."""
-
-    node: SimulatedNode
-    now: float = 1000.0
-    calls: list[Call] = field(default_factory=list)
-    confirmed_after: Optional[float] = None
-    was_stopped: bool = False
-
-    def __call__(self, *, check: bool = False, stop_at: Optional[int] = None, **options: Any) -> Verdict:
-        given_options = {"confirm_within": WITHIN, **(options or {"mode": "nftables"})}
-        typed, problems = read_typed(SPEC, given_options)
-        assert problems == []
-        request = Request.from_options(given_options, typed, check_mode=check)
-        course = change_node(request)
-        changed = 0.0
-        try:
-            call = next(course)
-            while True:
-                if stop_at == len(self.calls):
-                    self.was_stopped = True
-                    call = course.throw(OutOfTime("timed out after 9 seconds"))
-                    pytest.fail("a course that is out of time asks nothing more")
-                self.calls.append(call)
-                answer = self.ask(call, request)
-                if call.kind == CHANGE:
-                    changed = self.now
-                if call.kind == CONFIRM and answer.is_result:
-                    self.confirmed_after = self.now - changed
-                call = course.send(answer)
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
-
-    def ask(self, call: Call, request: Request) -> Answer:
-        name, options = arguments(call, request)
-        module = name.rpartition(".")[2]
-        begun = self.now = self.now + call.pause
-        self.node.tick(begun)
-        self.now += self.node.seconds(module, options)
-        try:
-            returned = self.node.run(module, options, begun=begun, now=self.now, check=request.check_mode)
-        except ConnectionLost as error:
-            return Answer(self.now, loss=str(error))
-        except NoAnswer:
-            self.now = begun + call.limit
-            return Answer(self.now, loss="no answer")
-        return read_answer(call, returned, at=self.now, check_mode=request.check_mode)
-
-    @property
-    def kinds(self) -> list[str]:
-        return [call.kind for call in self.calls]
+from tests.unit.action.course import FAR, FAULTS, WITHIN, Run, end_of
 
 
 def a_run(*fates: str, **faults: Any) -> Run:
     return Run(SimulatedNode("n1", faults=Faults(fates=fates, **faults)))
-
-
-def end_of(run: Run) -> tuple[str, bool]:
-    """Where the node is when its watchdog has had all the time that it needs."""
-    run.node.tick(run.now + FAR)
-    return run.node.mode, run.node.is_armed
 
 
 def test_a_change_is_confirmed_over_a_new_connection_and_judged() -> None:
@@ -273,15 +205,6 @@ def test_a_refusal_without_an_id_is_a_refusal_unless_the_module_ended_without_a_
 
     assert refused({}).why == "mode is missing"
     assert refused({"module_stdout": "Killed\n"}).loss == "mode is missing Killed"
-
-
-FAULTS = st.builds(
-    Faults,
-    fates=st.lists(st.sampled_from(FATES), max_size=12).map(tuple),
-    gone=st.tuples(st.floats(900, 1500), st.floats(0, 600)).map(lambda row: (row[0], row[0] + row[1])),
-    bad_audits=st.integers(0, 5),
-    slow=st.floats(0.1, 5.0),
-)
 
 
 def check(run: Run, verdict: Verdict, before: str, wanted: str) -> None:
