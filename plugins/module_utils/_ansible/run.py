@@ -168,7 +168,8 @@ def _bring_about(request: Request[D], host: LocalHost, module: AnsibleModule) ->
     if module.check_mode:
         result = _changes(feature, plan, module)
         return Outcome({**result, "seconds": seconds.spent, "findings": [], **feature.engine.preview(ctx)})
-    feature.engine.require(ctx)
+    with seconds.of("require"):
+        feature.engine.require(ctx)
     if plan.steps and isinstance(feature.engine, Claiming):
         feature.engine.claim(ctx)
     ctx = replace(ctx, progress=Progress(_sink(request.params, plan), feature=feature.name))

@@ -40,7 +40,7 @@ def test_a_run_makes_what_is_wanted_and_the_second_does_nothing(ran: Callable[..
         "make file",
     ]
     assert set(first.result["steps"][0]) == {"kind", "verb", "title", "target"}
-    assert set(first.result["seconds"]) == {"parse", "observe", "plan", "apply", "verify"}
+    assert set(first.result["seconds"]) == {"parse", "observe", "plan", "require", "apply", "verify"}
     assert (first.result["findings"], first.result["there"]) == ([], True)
     assert (tmp_path / "made/a").read_text() == "one"
     before = {path: os.stat(tmp_path / path).st_mtime_ns for path in paths(tmp_path)}
