@@ -86,6 +86,8 @@ class Code:
         action = self.root / "plugins/action" / path.name
         engines = imported(path, self.root) or (imported(action, self.root) if action.is_file() else set())
         homes = sorted(engines - {RUN_LOOP, "_core"})
+        if not homes and action.is_file():
+            return RUN_LOOP  # it works for several engines
         if len(homes) != 1:
             sys.exit(
                 f"architecture: {path.relative_to(self.root)} imports {' and '.join(homes) or 'no engine'}; a module is of one engine"

@@ -32,7 +32,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors imp
     UserError,
 )
 
-UTILS = ROOT / "plugins" / "module_utils"
+PLUGINS = ROOT / "plugins"
 HEADING = "## Errors by id"
 _EARLIER_HEADING = re.compile(r"^## Errors( by id)?$", re.MULTILINE)
 _WHO: dict[type[BallastError], str] = {
@@ -50,9 +50,10 @@ or machine.
 
 def tables() -> list[Messages]:
     """One table for each page, of all the features that it describes, in the order of their packages."""
-    package = "ansible_collections.ballast.kube.plugins.module_utils"
-    paths = sorted(UTILS.glob("_*/**/*messages.py"), key=lambda path: (path.parent.relative_to(UTILS).parts, path.stem))
-    names = (".".join(path.relative_to(UTILS).with_suffix("").parts) for path in paths)
+    package = "ansible_collections.ballast.kube.plugins"
+    paths = [*PLUGINS.glob("module_utils/_*/**/*messages.py"), *PLUGINS.glob("plugin_utils/*/messages.py")]
+    paths.sort(key=lambda path: (path.parent.relative_to(PLUGINS).parts, path.stem))
+    names = (".".join(path.relative_to(PLUGINS).with_suffix("").parts) for path in paths)
     tables = [importlib.import_module(f"{package}.{name}").MESSAGES for name in names]
     pages = dict.fromkeys(table.page for table in tables)
     return [

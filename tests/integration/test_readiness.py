@@ -48,7 +48,8 @@ class Fleet:
     def asked(self, *inventories: str, **variables: object) -> tuple[Run, dict[str, Any]]:
         """One run, and the report that it wrote."""
         given = [word for path in ("lab.yml", *inventories) for word in ("-i", str(self.place / path))]
-        run = self.lab.playbook("readiness", *given, readiness_dir=str(self.place / "report"), **variables)
+        asked = {"readiness_hosts": "all", "readiness_dir": str(self.place / "report"), **variables}
+        run = self.lab.playbook("readiness", *given, **asked)
         report: dict[str, Any] = json.loads((self.place / "report/readiness.json").read_text(encoding="utf-8"))
         return run, report
 

@@ -383,25 +383,28 @@ def playbook(node: Node, inventory: Path, *words: str) -> tuple[int, str]:
 
 
 def test_the_playbook(node: Node, tmp_path: Path) -> None:
-    """It acts only when told to, and refuses a selection of nobody."""
+    """It acts only when it is confirmed, and refuses a selection of nobody."""
     plant_residue(node)
     before = machine(node)
+    hosts = tmp_path / "hosts"
     mode = ("-e", "kube_proxy_mode=nftables")
-    status, said = playbook(node, tmp_path / "hosts", *mode)
+    chosen = (*mode, "-e", "kube_proxy_hosts=n1")
+    status, said = playbook(node, hosts, *mode)
     assert status != 0
+    assert "kube_proxy_hosts is not given" in said
+    status, said = playbook(node, hosts, *chosen)
+    assert status == 0, said
     assert "goes:  link kube-ipvs0 (only the mode ipvs binds addresses of Services" in said
     assert "-e kube_proxy_confirm=true" in said
-    status, said = playbook(node, tmp_path / "hosts", *mode, "--check")
+    status, said = playbook(node, hosts, *chosen, "--check")
     assert status == 0, said
-    status, said = playbook(
-        node, tmp_path / "hosts", *mode, "-e", "kube_proxy_confirm=true", "-e", "kube_proxy_hosts=n1:n7"
-    )
+    status, said = playbook(node, hosts, *mode, "-e", "kube_proxy_confirm=true", "-e", "kube_proxy_hosts=n1:n7")
     assert status != 0
-    assert "no host of the inventory fits n7" in said
+    assert "no host of the inventory matches n7" in said
     assert machine(node) == before
-    status, said = playbook(node, tmp_path / "hosts", *mode, "-e", "kube_proxy_confirm=true")
+    status, said = playbook(node, hosts, *chosen, "-e", "kube_proxy_confirm=true")
     assert status == 0, said
     assert audited(node, "nftables") == []
-    status, said = playbook(node, tmp_path / "hosts", *mode)
-    assert status == 0, "with nothing to remove, nobody is asked"
+    status, said = playbook(node, hosts, *chosen)
+    assert status == 0, said
     assert "nothing of another mode is to be removed" in said

@@ -161,7 +161,7 @@ def footprint() -> str:
 def audit() -> None:
     found = playbook("kube_proxy_audit")
     assert found.status == 0
-    assert "as it should be" in found.output
+    assert "healthy" in found.output
 
 
 def start_client(origin: str, targets: Sequence[str]) -> None:
@@ -250,7 +250,7 @@ def test_a_finding_that_nobody_accepts_stops_the_change() -> None:
 def test_who_does_not_confirm_changes_nothing() -> None:
     before = footprint()
     done = playbook("kube_proxy_migrate", kube_proxy_mode="nftables", **ACCEPTED)
-    assert done.status != 0
+    assert done.status == 0
     assert "ipvs -> nftables" in done.output
     assert "-e kube_proxy_confirm=true" in done.output
     assert footprint() == before
@@ -289,7 +289,7 @@ def test_a_second_migration_changes_nothing() -> None:
 
 
 def test_the_rollback_loses_no_connection(unbroken: None) -> None:
-    done = playbook("kube_proxy_rollback", kube_proxy_confirm=True)
+    done = playbook("kube_proxy_rollback")
     assert done.status == 0
     assert mode() == "ipvs"
     assert virtual_servers()

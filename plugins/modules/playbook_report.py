@@ -1,0 +1,109 @@
+#!/usr/bin/python
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: playbook_report
+short_description: Compose what a playbook of this collection reports
+version_added: 0.1.0
+description:
+  - Composes lines for an operator from what modules returned on the hosts of a playbook. Hosts with the same answer share a line.
+  - Decides which nodes are changed, in which batches, and whether the run goes on after a batch.
+  - It runs on the machine of Ansible, and reads the registered variables that the playbooks of this collection have.
+author:
+  - ballast.kube contributors (@ballast-kube)
+extends_documentation_fragment:
+  - ballast.kube._attributes
+attributes:
+  check_mode:
+    support: full
+    details:
+      - The plan is written in check mode too, as it changes no host.
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+options:
+  report:
+    description: Which report.
+    type: str
+    required: true
+    choices:
+      - kube_proxy_preview
+      - kube_proxy_batch
+      - kube_proxy_way_back
+      - kube_proxy_outcome
+      - kube_proxy_audit
+      - kube_proxy_cleanup
+      - image_pull_proxy_preview
+      - balloons_preview
+      - balloons_outcome
+  request:
+    description: What M(ballast.kube.playbook_request) returned.
+    type: dict
+    required: true
+  batch:
+    description: Hosts of the batch at work, for O(report=kube_proxy_batch).
+    type: list
+    elements: str
+    default: []
+seealso:
+  - module: ballast.kube.playbook_request
+"""
+
+EXAMPLES = r"""
+- name: Compose the preview
+  ballast.kube.playbook_report:
+    report: kube_proxy_preview
+    request: "{{ kube_proxy_request }}"
+  register: kube_proxy_preview
+
+- name: Say what would happen
+  ansible.builtin.debug:
+    msg: "{{ kube_proxy_preview.lines }}"
+"""
+
+RETURN = r"""
+lines:
+  description: What to show.
+  returned: success
+  type: list
+  elements: str
+  sample: ["ipvs -> nftables: 496 nodes (n[001-496])"]
+failure:
+  description: Why the run must fail. Empty where it goes on.
+  returned: success
+  type: str
+changing:
+  description: Hosts to change, in order. Empty where the run is a preview.
+  returned: for previews of kube-proxy
+  type: list
+  elements: str
+serial:
+  description: Sizes of their batches.
+  returned: for previews of kube-proxy
+  type: list
+  elements: int
+stop:
+  description: Whether the run ends with this batch.
+  returned: for a batch
+  type: bool
+take_back:
+  description: Hosts of the batch that go back to their former mode.
+  returned: for a batch
+  type: list
+  elements: str
+kept:
+  description: Hosts of the batch that keep their mode.
+  returned: for a batch
+  type: list
+  elements: str
+failed_hosts:
+  description: Hosts of the batch that failed.
+  returned: for a batch
+  type: list
+  elements: str
+"""

@@ -1,0 +1,39 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a playbook was given: variables and the inventory, as its checks read them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+LOCALHOST = "localhost"
+Match = Callable[[str], list[str]]  # hosts of the inventory that a pattern matches, in its order
+
+
+@dataclass(frozen=True)
+class Given:
+    """Variables of the playbook's own machine and of the hosts, as they were given; values are what Ansible made of them."""
+
+    value: Callable[[str], Any]  # None where the variable is not given
+    host_value: Callable[[str, str], Any]  # host, variable
+    match: Match
+    group: Callable[[str], list[str]] = lambda name: []  # its hosts; empty where there is no such group
+    extra: Collection[str] = ()  # names of variables given with -e
+    inventory: Callable[[Sequence[str]], Collection[str]] = lambda hosts: ()  # names of all variables of these hosts
+    is_check: bool = False
+
+    def is_true(self, host: str, name: str) -> bool:
+        return str(self.host_value(host, name)).lower() in ("true", "yes", "1", "on")
+
+
+def plain(value: Any) -> Any:
+    """Ansible's values, which are templated as they are read, as what JSON has."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(part) for part in value]
+    return value

@@ -1,0 +1,81 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Every error that a playbook of this collection gives for its variables."""
+
+from __future__ import annotations
+
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import Message, Messages, UserError
+
+MESSAGES = Messages(
+    "docs/fleet.md",
+    [
+        Message(
+            id="fleet-unknown-variable",
+            error=UserError,
+            text="{name} is not a variable of this playbook",
+            remedy="{hint}",
+        ),
+        Message(
+            id="fleet-hosts-missing",
+            error=UserError,
+            text="{name} is not given: which nodes",
+            remedy="name hosts or groups of the inventory: -e {name}=workers; every host is -e {name}=all",
+        ),
+        Message(
+            id="fleet-hosts-unknown",
+            error=UserError,
+            text="{name}: {pattern}: no host of the inventory matches {parts}",
+            remedy="name hosts or groups of the inventory (ansible-inventory --graph), and give the inventory with -i",
+        ),
+        Message(
+            id="fleet-hosts-empty",
+            error=UserError,
+            text="{name}: {pattern} selects no host",
+            remedy="name hosts or groups of the inventory (ansible-inventory --graph), and give the inventory with -i",
+        ),
+        Message(
+            id="fleet-canaries",
+            error=UserError,
+            text="{name}: {hosts}: not among {selection}",
+            remedy="choose canaries among the hosts that are to be changed",
+        ),
+        Message(
+            id="fleet-value",
+            error=UserError,
+            text="{name}: {value} is not {expected}",
+            remedy="{hint}",
+        ),
+        Message(
+            id="fleet-missing",
+            error=UserError,
+            text="{name} is not given: {why}",
+            remedy="give it: -e {name}={example}",
+        ),
+        Message(
+            id="fleet-exclusive",
+            error=UserError,
+            text="{first} and {second} exclude each other",
+            remedy="{hint}",
+        ),
+        Message(
+            id="fleet-machines-alone",
+            error=UserError,
+            text="{name} names machines that carry nodes, and no node",
+            remedy="name the nodes: ansible-inventory --graph",
+        ),
+        Message(
+            id="fleet-machine-unknown",
+            error=UserError,
+            text="balloons_machine: {machines}: no host of the inventory",
+            remedy="name the host that has the nodes' slices or virtual machines",
+        ),
+        Message(
+            id="fleet-shared-proxy",
+            error=UserError,
+            text="image_pull_proxy_hosts leaves out {nodes}, which use the same pull proxy",
+            remedy="name all nodes of {machines}",
+        ),
+    ],
+)

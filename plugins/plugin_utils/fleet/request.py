@@ -1,0 +1,307 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a playbook was asked to do to which nodes, from its variables; every problem of them at once."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Optional, Union
+
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems
+from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.health import MODES
+
+from .given import LOCALHOST, Given
+from .messages import MESSAGES
+from .placement import DETAILS
+from .variables import unknown_variables
+
+Amount = Union[int, float]  # a number of nodes, or a share of them
+
+_PARTS = re.compile(r"[^,: !&\[]+(?:\[[^]]*\])?")
+_PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]+)?)%", re.ASCII)
+DEFAULT_SERIAL = (1, 5, "10%")
+
+
+@dataclass(frozen=True)
+class Playbook:
+    prefix: str  # of its variables
+    prefixes: tuple[str, ...] = ()  # of all that it reads
+    has_batches: bool = False
+    confirms: bool = True  # whether it changes nothing without PREFIX_confirm
+    is_fleet: bool = True
+
+    @property
+    def all_prefixes(self) -> tuple[str, ...]:
+        return self.prefixes or (self.prefix,)
+
+
+PLAYBOOKS = {
+    "kube_proxy_migrate": Playbook("kube_proxy", has_batches=True),
+    "kube_proxy_rollback": Playbook("kube_proxy", has_batches=True, confirms=False),
+    "kube_proxy_audit": Playbook("kube_proxy", confirms=False),
+    "kube_proxy_cleanup": Playbook("kube_proxy"),
+    "image_pull_proxy": Playbook("image_pull_proxy"),
+    "balloons": Playbook("balloons"),
+    "readiness": Playbook("readiness", ("readiness", "kube_proxy", "image_pull_proxy", "balloons"), confirms=False),
+    "lab": Playbook("lab", confirms=False, is_fleet=False),
+}
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a fleet playbook was asked, checked. `acts` is whether it may go beyond a preview."""
+
+    playbook: str
+    hosts: tuple[str, ...]
+    acts: bool
+    canaries: tuple[str, ...] = ()
+    serial: tuple[Union[int, str], ...] = DEFAULT_SERIAL
+    max_fail: int = 0  # nodes of the whole run
+    mode: str = ""
+    admin_kubeconfig: str = ""  # "" where no DaemonSet runs kube-proxy
+    plan_file: str = ""
+    gate: Mapping[str, Any] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)  # of the pull proxy and balloons: placement.py
+
+    def as_result(self) -> dict[str, Any]:
+        """For `register`. `acting` has the nodes and machines of `details`, where the run may go beyond a preview."""
+        acting = {name: self.details[name] for name in ("nodes", "machines") if self.acts and name in self.details}
+        values = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+        return {**values, "acting": acting}
+
+    @classmethod
+    def from_result(cls, result: Mapping[str, Any]) -> Request:
+        values: dict[str, Any] = {name: result[name] for name in cls.__dataclass_fields__}
+        values.update({name: tuple(value) for name, value in values.items() if isinstance(value, list)})
+        return cls(**values)
+
+
+def read_request(name: str, given: Given, known: Sequence[str]) -> Request:
+    """`known` are the names of all variables that the playbook has. Raises every problem at once."""
+    playbook = PLAYBOOKS[name]
+    problems: list[BallastError] = []
+    hosts = _selection(f"{playbook.prefix}_hosts", given, problems) if playbook.is_fleet else []
+    problems += unknown_variables(
+        known, playbook.all_prefixes, extra=given.extra, inventory=given.inventory([LOCALHOST, *hosts])
+    )
+    canaries = _canaries(playbook.prefix, given, hosts, problems) if playbook.has_batches else ()
+    confirmed = playbook.confirms and _boolean(f"{playbook.prefix}_confirm", given, problems)
+    values: dict[str, Any] = {}
+    if playbook.has_batches:
+        values.update(_batches(playbook.prefix, given, hosts, problems))
+    if playbook.prefix == "kube_proxy":
+        values.update(_kube_proxy(name, given, hosts, problems))
+    if name in DETAILS and hosts:
+        values["details"] = DETAILS[name](given, hosts, problems)
+    Problems.raise_if(problems)
+    acts = given.is_check or confirmed or not playbook.confirms
+    return Request(name, hosts=tuple(hosts), acts=acts, canaries=tuple(canaries), **values)
+
+
+def _selection(name: str, given: Given, problems: list[BallastError]) -> list[str]:
+    pattern = _pattern(given.value(name))
+    if not pattern:
+        problems.append(MESSAGES.error("fleet-hosts-missing", name=name))
+        return []
+    unknown = [part for part in _PARTS.findall(pattern) if not given.match(part)]
+    hosts = given.match(pattern)
+    if unknown:
+        problems.append(MESSAGES.error("fleet-hosts-unknown", name=name, pattern=pattern, parts=", ".join(unknown)))
+    elif not hosts:
+        problems.append(MESSAGES.error("fleet-hosts-empty", name=name, pattern=pattern))
+    return hosts
+
+
+def _canaries(prefix: str, given: Given, hosts: Sequence[str], problems: list[BallastError]) -> list[str]:
+    name = f"{prefix}_canaries"
+    pattern = _pattern(given.value(name))
+    if not pattern:
+        return []
+    canaries = given.match(pattern)
+    others = [canary for canary in canaries if canary not in hosts]
+    if hosts and (others or not canaries):
+        problems.append(
+            MESSAGES.error("fleet-canaries", name=name, hosts=", ".join(others) or pattern, selection=f"{prefix}_hosts")
+        )
+    return canaries
+
+
+def _pattern(value: Any) -> str:
+    return ":".join(str(part) for part in value) if isinstance(value, (list, tuple)) else str(value or "").strip()
+
+
+def _batches(prefix: str, given: Given, hosts: Sequence[str], problems: list[BallastError]) -> dict[str, Any]:
+    serial = given.value(f"{prefix}_serial")
+    sizes = list(DEFAULT_SERIAL if serial is None else serial if isinstance(serial, (list, tuple)) else [serial])
+    for size in sizes:
+        amount = parse_amount(size)
+        if amount is None or amount <= 0:
+            problems.append(
+                MESSAGES.error(
+                    "fleet-value",
+                    name=f"{prefix}_serial",
+                    value=size,
+                    expected="a number of nodes or a share of them",
+                    hint="for example [1, 5, '10%'], which is the default",
+                )
+            )
+    max_fail = given.value(f"{prefix}_max_fail")
+    most = parse_amount(0 if max_fail is None else max_fail)
+    if most is None:
+        problems.append(
+            MESSAGES.error(
+                "fleet-value",
+                name=f"{prefix}_max_fail",
+                value=max_fail,
+                expected="a number of nodes or a share of them",
+                hint="for example 3, or 2%",
+            )
+        )
+    allowed = int(most * len(hosts)) if isinstance(most, float) else most or 0
+    return {"serial": tuple(sizes), "max_fail": allowed}
+
+
+def _kube_proxy(name: str, given: Given, hosts: Sequence[str], problems: list[BallastError]) -> dict[str, Any]:
+    mode = given.value("kube_proxy_mode") if name == "kube_proxy_migrate" else ""
+    if name == "kube_proxy_migrate" and mode not in MODES:
+        problems.append(
+            MESSAGES.error(
+                "fleet-value",
+                name="kube_proxy_mode",
+                value=mode or "nothing",
+                expected=" or ".join(MODES),
+                hint="name the backend: -e kube_proxy_mode=nftables",
+            )
+        )
+    if not PLAYBOOKS[name].has_batches:
+        return {}
+    admin = _first("kube_proxy_admin_kubeconfig", given, hosts)
+    in_pods = [host for host in hosts if given.host_value(host, "kube_proxy_deployment") == "daemonset"]
+    if in_pods and not admin:
+        problems.append(
+            MESSAGES.error(
+                "fleet-missing",
+                name="kube_proxy_admin_kubeconfig",
+                why=f"a DaemonSet runs kube-proxy on {in_pods[0]}, and a second one is made for the other mode",
+                example="/etc/kubernetes/admin.conf",
+            )
+        )
+    return {
+        "mode": mode or "",
+        "admin_kubeconfig": admin,
+        "plan_file": _path(given.value("kube_proxy_plan_file")),
+        "gate": _gate(given, problems),
+    }
+
+
+def _path(value: Any) -> str:
+    return os.path.abspath(os.path.expanduser(str(value))) if value else ""
+
+
+def _first(name: str, given: Given, hosts: Sequence[str]) -> str:
+    """A variable that is the same for all: of this machine, else of the first host that has it."""
+    values = (given.host_value(host, name) for host in hosts)
+    return str(given.value(name) or next((value for value in values if value), ""))
+
+
+def _gate(given: Given, problems: list[BallastError]) -> dict[str, Any]:
+    pause = _number("kube_proxy_pause", given, problems, least=0) or 0
+    command = given.value("kube_proxy_gate_command") or []
+    if not isinstance(command, (list, tuple)):
+        problems.append(
+            MESSAGES.error(
+                "fleet-value",
+                name="kube_proxy_gate_command",
+                value=command,
+                expected="a list of words",
+                hint="""-e '{"kube_proxy_gate_command": ["/usr/local/bin/is-healthy", "--strict"]}'""",
+            )
+        )
+        command = []
+    query = str(given.value("kube_proxy_gate_query") or "")
+    prometheus = str(given.value("kube_proxy_gate_prometheus") or "").rstrip("/")
+    threshold = _number("kube_proxy_gate_threshold", given, problems)
+    if query or prometheus or threshold is not None:
+        problems += _missing_of_query(query, prometheus, threshold)
+    return {
+        "pause": pause,
+        "command": [str(word) for word in command],
+        "query": query,
+        "prometheus": prometheus,
+        "threshold": threshold,
+    }
+
+
+def _missing_of_query(query: str, prometheus: str, threshold: Optional[float]) -> Iterator[BallastError]:
+    rows = (
+        (query, "query", "what Prometheus is asked after each batch", "'sum(rate(failures[5m]))'"),
+        (prometheus, "prometheus", "where kube_proxy_gate_query is asked", "http://prometheus:9090"),
+        (threshold is not None, "threshold", "the largest value that lets the run go on", "0.1"),
+    )
+    for is_given, name, why, example in rows:
+        if not is_given:
+            yield MESSAGES.error("fleet-missing", name=f"kube_proxy_gate_{name}", why=why, example=example)
+
+
+def _number(name: str, given: Given, problems: list[BallastError], *, least: Optional[float] = None) -> Optional[float]:
+    value = given.value(name)
+    if value is None or value == "":
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = float("nan")
+    if number != number or (least is not None and number < least):
+        expected = "a number" if least is None else f"a number of at least {least:g}"
+        problems.append(
+            MESSAGES.error(
+                "fleet-value", name=name, value=value, expected=expected, hint="give a number, or leave it out"
+            )
+        )
+        return None
+    return number
+
+
+_WORDS = {"true": True, "yes": True, "1": True, "on": True, "false": False, "no": False, "0": False, "off": False}
+
+
+def _boolean(name: str, given: Given, problems: list[BallastError]) -> bool:
+    value = given.value(name)
+    if value is None or value == "":
+        return False
+    parsed = _WORDS.get(str(value).lower())
+    if parsed is None:
+        problems.append(
+            MESSAGES.error("fleet-value", name=name, value=value, expected="true or false", hint=f"-e {name}=true")
+        )
+    return bool(parsed)
+
+
+def parse_amount(value: Any) -> Optional[Amount]:
+    """An int is a number of nodes, a float a share of them; None for anything else."""
+    if isinstance(value, bool):
+        return None
+    text = str(value).strip()
+    match = _PERCENT.fullmatch(text)
+    if match is not None:
+        share = float(match[1]) / 100
+        return share if share <= 1 else None
+    return int(text) if text.isdecimal() and text.isascii() else None
+
+
+def batch_sizes(serial: Sequence[Union[int, str]], *, selected: int, changing: int) -> list[int]:
+    """Sizes of the batches of `changing` nodes. A share is one of all selected nodes, so that a run that goes on where another stopped
+    has batches of the same sizes; the last size repeats."""
+    sizes: list[int] = []
+    left = changing
+    while left > 0:
+        amount = parse_amount(serial[min(len(sizes), len(serial) - 1)]) or 1
+        size = max(1, int(amount * selected)) if isinstance(amount, float) else amount
+        sizes.append(min(size, left))
+        left -= sizes[-1]
+    return sizes

@@ -1,0 +1,106 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The variables of this collection's playbooks, and which of those that were given no playbook knows.
+
+Nothing checks the name of an Ansible variable: a misspelt one has no effect. Names of a prefix come from the options of modules and
+roles, from files of variables, and from the table `_OWN`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Host
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
+from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.cleanup.engine import SPEC as CLEANUP_SPEC
+from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.request import SPEC as KUBE_PROXY_SPEC
+
+from .messages import MESSAGES
+
+ROOT = Path(__file__).resolve().parents[3]
+# Of the playbooks themselves, by prefix.
+_OWN = {
+    "kube_proxy": (
+        "admin_kubeconfig canaries confirm finish gate_command gate_prometheus gate_query gate_threshold hosts max_fail pause plan_file serial"
+    ),
+    "image_pull_proxy": "confirm container_runtime hosts runtime runtime_config runtime_service serial",
+    "balloons": ("confirm hosts machine node_name qmp reconciler share slice startup_taint target weight"),
+    "readiness": "exercise hosts",
+    "lab": "cpu memory node",
+}
+# Options that a playbook chooses.
+_CHOSEN = {"kube_proxy": {"state", "migration_dir"}}
+_SPECS: Mapping[str, tuple[Mapping[str, Any], ...]] = {
+    "kube_proxy": (KUBE_PROXY_SPEC, CLEANUP_SPEC),
+}
+_ROLES = {"image_pull_proxy": "image_pull_proxy", "balloons": "balloons", "readiness": "readiness"}
+_FILES = {"lab": "playbooks/vars/lab.yml"}
+# How names that are meant for a prefix begin, where it is not PREFIX_.
+_HEADS = {"image_pull_proxy": "image_pull"}
+_ALIKE = 0.6  # of difflib: a name that may be meant
+_TYPO = 0.9  # a name that is meant
+_TYPO_LETTERS = 1  # that it is longer or shorter
+
+
+def known_names(host: Host, prefixes: Iterable[str]) -> list[str]:
+    """All variables of the prefixes, sorted."""
+    return sorted({name for prefix in prefixes for name in _names(host, prefix)})
+
+
+def _names(host: Host, prefix: str) -> Iterable[str]:
+    yield from (f"{prefix}_{name}" for name in _OWN.get(prefix, "").split())
+    for spec in _SPECS.get(prefix, ()):
+        yield from (f"{prefix}_{option}" for option in spec if option not in _CHOSEN.get(prefix, ()))
+    if prefix in _ROLES:
+        specs = _document(host, f"roles/{_ROLES[prefix]}/meta/argument_specs.yml")["argument_specs"]
+        yield from (name for entry in specs.values() for name in entry.get("options", {}))
+    if prefix in _FILES:
+        yield from _document(host, _FILES[prefix])
+
+
+def _document(host: Host, path: str) -> Any:
+    return yaml.safe_load(host.read(str(ROOT / path)) or b"")
+
+
+def unknown_variables(
+    known: Sequence[str],
+    prefixes: Iterable[str],
+    *,
+    extra: Iterable[str],
+    inventory: Iterable[str],
+) -> list[BallastError]:
+    """`extra` are names given with -e: all of a prefix must be known. In an inventory other programs may have names of the same prefix, as
+    kubespray has kube_proxy_strict_arp: there, a name is refused only where it is a known one with a letter or two wrong."""
+    heads = tuple(_HEADS.get(prefix, f"{prefix}_") for prefix in prefixes)
+    problems = [
+        _problem(name, _nearest(name, known, _ALIKE))
+        for name in sorted(set(extra) - set(known))
+        if name.startswith(heads) or _is_typo(name, known)
+    ]
+    problems += [
+        _problem(name, _nearest(name, known, _TYPO))
+        for name in sorted(set(inventory) - set(known) - set(extra))
+        if name.startswith(heads) and _is_typo(name, known)
+    ]
+    return problems
+
+
+def _is_typo(name: str, known: Sequence[str]) -> bool:
+    nearest = _nearest(name, known, _TYPO)
+    return bool(nearest) and abs(len(nearest) - len(name)) <= _TYPO_LETTERS
+
+
+def _nearest(name: str, known: Sequence[str], alike: float) -> str:
+    return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=alike)), "")
+
+
+def _problem(name: str, nearest: str) -> BallastError:
+    hint = f"did you mean {nearest}?" if nearest else "remove it"
+    return MESSAGES.error("fleet-unknown-variable", name=name, hint=hint)

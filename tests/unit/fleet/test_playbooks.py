@@ -1,0 +1,287 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What an operator sees of the playbooks that change fleets: real runs of ansible-playbook on nodes that a file describes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.fleet.shadow import Fleet
+
+TO_NFTABLES = {"kube_proxy_hosts": "all", "kube_proxy_mode": "nftables"}
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Fleet:
+    return Fleet(tmp_path)
+
+
+def look(mode: str = "ipvs", **more: Any) -> dict[str, Any]:
+    return {
+        "mode": mode,
+        "version": "v1.37.1",
+        "node_name": "n",
+        "previous_mode": None,
+        "armed": False,
+        "bridged": False,
+        "in_order": True,
+        "reason": "",
+        "residue": [],
+        "preflight": [],
+        "differences": [],
+        **more,
+    }
+
+
+def confirmed(mode: str = "nftables", **more: Any) -> dict[str, Any]:
+    return {"changed": True, "mode": mode, "outcome": "confirmed", "reasons": [], "began": 1.8e9, "seconds": 97, **more}
+
+
+def nodes(count: int) -> dict[str, dict[str, Any]]:
+    return {
+        f"n{number}": {
+            "kube_proxy_info": look(),
+            "kube_proxy_info after": look("nftables"),
+            "kube_proxy_change": confirmed(),
+            "kube_proxy_residue": {},
+        }
+        for number in range(1, count + 1)
+    }
+
+
+def test_a_preview_changes_nothing_and_ends_well(fleet: Fleet, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    done = fleet.run("kube_proxy_migrate", hosts=nodes(3), variables={**TO_NFTABLES, "kube_proxy_plan_file": str(plan)})
+    assert done.status == 0, done.output
+    assert done.lines_of("Say what would happen") == [
+        "ipvs -> nftables: 3 nodes (n[1-3])",
+        "batches: 1, 2; the run ends when more than 0 nodes fail",
+        "this was a preview: nothing was changed",
+        "  do:    read what would happen above, then run the same command again with -e kube_proxy_confirm=true",
+    ]
+    assert {(name, options["become"]) for _host, name, options in fleet.calls()} == {("kube_proxy_info", True)}
+    assert plan.stat().st_mode & 0o777 == 0o600
+    assert json.loads(plan.read_text())["batches"] == [["n1"], ["n2", "n3"]]
+
+
+def test_problems_end_the_run_before_a_node_is_asked(fleet: Fleet) -> None:
+    hosts = {"n1": {"vars": {"kube_proxy_deployment": "{{ 'daemon' ~ 'set' }}", "kube_proxy_servce": "kube-proxy"}}}
+    done = fleet.run("kube_proxy_migrate", hosts=hosts, variables={**TO_NFTABLES, "kube_proxy_canarys": "n1"})
+    assert done.status != 0
+    for text in ("kube_proxy_servce is not", "kube_proxy_canarys is not", "kube_proxy_admin_kubeconfig is not given"):
+        assert text in done.output
+    assert fleet.calls() == []
+
+
+def test_a_run_in_batches_stops_takes_back_and_reports(fleet: Fleet) -> None:
+    hosts = nodes(5)
+    hosts["n1"]["kube_proxy_info"] = look("nftables")
+    hosts["n3"]["kube_proxy_change"] = {"failed": True, "msg": "10 differences", "outcome": "went_back"}
+    hosts["n3"]["kube_proxy_info after"] = look()
+    gate = fleet.directory / "gate"
+    done = fleet.run(
+        "kube_proxy_migrate",
+        hosts=hosts,
+        variables={
+            **TO_NFTABLES,
+            "kube_proxy_confirm": True,
+            "kube_proxy_serial": [1, 2],
+            "kube_proxy_drain_seconds": 7,
+            "kube_proxy_gate_command": ["sh", "-c", f"echo asked >> {gate}"],
+        },
+    )
+    assert done.status != 0
+    assert done.lines_of("Say what became of each node") == [
+        "n1  unchanged  nftables",
+        "n2  confirmed  ipvs -> nftables  2027-01-15T08:00:00Z, 97 s",
+        "n3  went back: 10 differences",
+        "n4  taken back  2027-01-15T08:00:00Z, 97 s",
+        "n5  not begun",
+        "5 nodes: 1 unchanged, 1 confirmed, 1 went back, 1 taken back, 1 not begun",
+    ]
+    changes = [(host, options["state"]) for host, _name, options in fleet.calls("kube_proxy_change")]
+    assert changes[0] == ("n2", "present")
+    assert set(changes[1:3]) == {("n3", "present"), ("n4", "present")}
+    assert changes[3:] == [("n4", "previous")]
+    assert {options["drain_seconds"] for _host, _name, options in fleet.calls("kube_proxy_change")} == {7}
+    assert [host for host, _name, _options in fleet.calls("kube_proxy_residue")] == ["n2"]
+    assert gate.read_text() == "asked\nasked\n", "once for each batch"
+
+
+def test_unreachable_nodes_do_not_end_the_report(fleet: Fleet) -> None:
+    hosts = nodes(3)
+    hosts["n2"]["kube_proxy_change"] = {"lost": "no route to host"}
+    hosts["n3"]["kube_proxy_info"] = {"lost": "Connection timed out"}
+    done = fleet.run(
+        "kube_proxy_migrate",
+        hosts=hosts,
+        variables={**TO_NFTABLES, "kube_proxy_confirm": True, "kube_proxy_max_fail": 2},
+    )
+    assert done.status != 0
+    report = done.lines_of("Say what became of each node")
+    assert report[0].startswith("n1  confirmed")
+    assert report[1].startswith("n2  unreachable: ")
+    assert "no route to host" in report[1]
+    assert report[2].startswith("n3  no answer: ")
+    assert report[3] == "3 nodes: 1 confirmed, 1 unreachable, 1 no answer"
+
+
+def test_a_failed_clean_up_does_not_end_the_report(fleet: Fleet) -> None:
+    hosts = nodes(2)
+    hosts["n1"]["kube_proxy_residue"] = {"failed": True, "msg": "a chain is in use"}
+    done = fleet.run("kube_proxy_migrate", hosts=hosts, variables={**TO_NFTABLES, "kube_proxy_confirm": True})
+    assert done.status != 0
+    assert done.lines_of("Say what became of each node")[-2:] == [
+        "n1  not cleaned up: a chain is in use",
+        "2 nodes: 1 not cleaned up, 1 confirmed",
+    ]
+
+
+def test_a_daemonset_is_finished_when_all_nodes_are_done(fleet: Fleet) -> None:
+    variables = {
+        **TO_NFTABLES,
+        "kube_proxy_deployment": "daemonset",
+        "kube_proxy_admin_kubeconfig": "/a",
+        "kube_proxy_confirm": True,
+    }
+    done = fleet.run(
+        "kube_proxy_migrate", hosts={**nodes(1), "localhost": {}}, variables={**variables, "kube_proxy_hosts": "n1"}
+    )
+    assert done.status == 0, done.output
+    asked = [(name, options.get("state"), options["check"]) for _host, name, options in fleet.calls()]
+    daemonset, last = "kube_proxy_daemonset", len(asked) - 1
+    assert [row for row in asked if row[0] == daemonset] == [
+        (daemonset, None, True),
+        (daemonset, None, False),
+        (daemonset, "final", False),
+    ]
+    assert asked.index((daemonset, None, True)) == 0, "before a node is asked"
+    assert asked.index((daemonset, "final", False)) == last
+
+
+def test_a_rollback_is_one_command(fleet: Fleet) -> None:
+    """Where a DaemonSet runs kube-proxy: the mode is the one of the record."""
+    hosts: dict[str, dict[str, Any]] = nodes(2)
+    for row in hosts.values():
+        row["kube_proxy_info"] = look("nftables", previous_mode="ipvs")
+        row["kube_proxy_change"] = confirmed("ipvs")
+        row["kube_proxy_info after"] = look("ipvs")
+        row["vars"] = {"kube_proxy_deployment": "daemonset", "kube_proxy_admin_kubeconfig": "/a"}
+    hosts["localhost"] = {"kube_proxy_daemonset": {"canary": ""}}
+    done = fleet.run("kube_proxy_rollback", hosts=hosts, variables={"kube_proxy_hosts": "all:!localhost"})
+    assert done.status == 0, done.output
+    assert [options["state"] for _host, _name, options in fleet.calls("kube_proxy_change")] == ["previous", "previous"]
+    modes = [(options["mode"], options.get("state")) for _host, _name, options in fleet.calls("kube_proxy_daemonset")]
+    assert modes == [("ipvs", None), ("nftables", "absent")]
+    (fleet.directory / "calls.jsonl").unlink()
+    hosts["localhost"] = {"kube_proxy_daemonset": {"canary": "kube-proxy-ipvs"}}
+    done = fleet.run("kube_proxy_rollback", hosts=hosts, variables={"kube_proxy_hosts": "all:!localhost"})
+    assert done.status == 0, done.output
+    changes = [(options["state"], options["mode"]) for _host, _name, options in fleet.calls("kube_proxy_change")]
+    assert changes == [("present", "ipvs")] * 2, "after the DaemonSets were made one again"
+    assert fleet.calls("kube_proxy_daemonset")[-1][2]["state"] == "final"
+
+
+def test_check_mode_goes_through_all_batches(fleet: Fleet) -> None:
+    hosts = nodes(2)
+    for row in hosts.values():
+        row["kube_proxy_change"] = {"changed": True, "outcome": "unchanged", "mode": "ipvs"}
+    done = fleet.run("kube_proxy_migrate", "--check", hosts=hosts, variables=TO_NFTABLES)
+    assert done.status == 0, done.output
+    assert done.lines_of("Say what became of each node")[-1] == "2 nodes: 2 would change"
+    assert all(options["check"] for _host, name, options in fleet.calls("kube_proxy_change"))
+
+
+def test_a_limit_without_localhost_is_refused(fleet: Fleet) -> None:
+    done = fleet.run("kube_proxy_migrate", "--limit", "n1", hosts=nodes(2), variables=TO_NFTABLES)
+    assert done.status != 0
+    assert "--limit leaves out localhost" in done.output
+    assert fleet.calls() == []
+
+
+def test_an_audit_fails_where_a_node_has_a_problem(fleet: Fleet) -> None:
+    hosts = nodes(2)
+    hosts["n2"]["kube_proxy_info"] = look("nftables", differences=["a rule is missing"])
+    done = fleet.run("kube_proxy_audit", hosts=hosts, variables={"kube_proxy_hosts": "all"})
+    assert done.status != 0
+    assert done.lines_of("Say what was found") == ["ipvs, healthy: 1 node (n1)", "a rule is missing: 1 node (n2)"]
+
+
+def test_a_clean_up_is_previewed_and_then_done_where_there_is_something(fleet: Fleet) -> None:
+    hosts = nodes(2)
+    left = {"kind": "link", "target": "kube-ipvs0", "fate": "removed", "why": "of ipvs"}
+    hosts["n1"]["kube_proxy_residue"] = {"changed": True, "mode": "nftables", "artefacts": [left]}
+    hosts["n2"]["kube_proxy_residue"] = {"mode": "nftables", "artefacts": []}
+    done = fleet.run("kube_proxy_cleanup", hosts=hosts, variables={"kube_proxy_hosts": "all"})
+    assert done.status == 0, done.output
+    assert "goes:  link kube-ipvs0 (of ipvs): 1 node (n1)" in done.lines_of("Say what goes, and what stays")
+    done = fleet.run(
+        "kube_proxy_cleanup", hosts=hosts, variables={"kube_proxy_hosts": "all", "kube_proxy_confirm": True}
+    )
+    assert done.status == 0, done.output
+    assert [host for host, _name, options in fleet.calls("kube_proxy_residue") if not options["check"]] == ["n1"]
+
+
+def test_image_pulls_are_previewed(fleet: Fleet) -> None:
+    """Two instances of one machine, and an ordinary node."""
+    changed = {"changed": True, "steps": [{"verb": "make", "title": "drop-in"}]}
+    hosts: dict[str, dict[str, Any]] = {
+        "m1": {"image_pull_proxy_info": {"status": None}},
+        "n1": {"vars": {"ballast_host": "m1"}, "image_pulls": changed},
+        "n2": {"vars": {"ballast_host": "m1"}, "image_pulls": changed},
+        "w1": {"image_pull_proxy_info": {"status": {"max_in_flight": 4}}, "image_pulls": {"steps": []}},
+    }
+    variables = {"image_pull_proxy_hosts": "all", "image_pull_proxy_max_in_flight": 4}
+    done = fleet.run("image_pull_proxy", hosts=hosts, variables=variables)
+    assert done.status == 0, done.output
+    assert done.lines_of("Say what would happen") == [
+        "machines: no pull proxy -> limit 4: 1 node (m1)",
+        "machines: limit 4 stays: 1 node (w1)",
+        "kubelets: make drop-in, restart the kubelet: 2 nodes (n[1-2])",
+        "kubelets: no change: 1 node (w1)",
+        "this was a preview: nothing was changed",
+        "  do:    read what would happen above, then run the same command again with -e image_pull_proxy_confirm=true",
+    ]
+    assert all(options["become"] for _host, _name, options in fleet.calls())
+    assert all(options["check"] for _host, name, options in fleet.calls("image_pulls"))
+    done = fleet.run(
+        "image_pull_proxy", hosts=hosts, variables={"image_pull_proxy_hosts": "n1", "image_pull_proxy_state": "absent"}
+    )
+    assert "image_pull_proxy_hosts leaves out n2, which use the same pull proxy" in done.output
+
+
+def test_balloons_are_previewed_and_sized_from_here(fleet: Fleet) -> None:
+    table = {"changed": True, "steps": [{"verb": "make", "title": "DaemonSet"}], "table": "n1 1500m\n\nn2 2\n"}
+    hosts: dict[str, dict[str, Any]] = {
+        "n1": {"vars": {"balloons_target": {"cpu": "{{ 1 + 0 }}500m", "memory": "4Gi"}}},
+        "n2": {"vars": {"balloons_weight": 2, "balloons_node_name": "two"}},
+        "localhost": {"balloon": table},
+    }
+    variables = {"balloons_hosts": "all:!localhost", "balloons_kubeconfig": "/a"}
+    done = fleet.run("balloons", hosts=hosts, variables=variables)
+    assert done.status == 0, done.output
+    assert done.lines_of("Say what would happen")[:2] == ["make DaemonSet", "this was a preview: nothing was changed"]
+    ((_host, _name, options),) = fleet.calls("balloon")
+    assert options["nodes"] == [
+        {"name": "n1", "target": {"cpu": "1500m", "memory": "4Gi"}},
+        {"name": "two", "weight": 2},
+    ]
+    assert (options["check"], options["become"]) == (True, False)
+    done = fleet.run("balloons", hosts=hosts, variables={**variables, "balloons_confirm": True})
+    assert done.status == 0, done.output
+    assert done.lines_of("Show the sizes") == ["n1 1500m", "n2 2"]
+    hosts["localhost"] = {"balloon": {"failed": True, "msg": "balloon-no-room"}}
+    done = fleet.run("balloons", "--limit", "n1", hosts=hosts, variables=variables)
+    assert "--limit leaves out localhost" in done.output
+
+
+def test_a_misspelt_variable_of_a_lab_is_refused(fleet: Fleet) -> None:
+    done = fleet.run("lab_status", hosts={}, variables={"lab_dri": str(fleet.directory), "lab_user_id": 0})
+    assert done.status != 0
+    assert "did you mean lab_dir?" in done.output
