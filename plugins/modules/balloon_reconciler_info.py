@@ -51,7 +51,7 @@ pid:
   returned: success
   type: int
 missing_packages:
-  description: Packages of Debian that the reconciler needs and this machine lacks.
+  description: Packages that the reconciler needs and this machine lacks, by the names of its own distribution.
   returned: success
   type: list
   elements: str

@@ -52,7 +52,7 @@ pid:
   returned: success
   type: int
 missing_packages:
-  description: Packages of Debian that the proxy needs and this host lacks.
+  description: Packages that the proxy needs and this host lacks, by the names of its own distribution.
   returned: success
   type: list
   elements: str
