@@ -30,7 +30,13 @@ from .._core.host.tables import read_meminfo
 from .._core.text.errors import BallastError, HostError, Problems
 from .._core.text.json_text import parse_json
 from .._images.archive import image_references
-from .._registry.names import list_leftovers, list_registered_names, read_registration, registration
+from .._registry.names import (
+    find_registered_name,
+    list_leftovers,
+    list_registered_names,
+    read_registration,
+    registration,
+)
 from .messages import MESSAGES
 from .parts import parts
 from .preflight import preflight
@@ -217,7 +223,8 @@ class LabEngine(ResourceEngine[LabRequest]):
 
     def preview(self, ctx: Context[LabRequest]) -> dict[str, object]:
         lab = ctx.desired.lab
-        return {"name": ctx.desired.name, "lab": lab, "parts": parts(lab) if lab else None}
+        name = ctx.desired.name or find_registered_name(ctx.host, ctx.desired.state_dir)
+        return {"name": name, "lab": lab, "parts": parts(lab) if lab else None}
 
 
 ENGINE = LabEngine()

@@ -6,6 +6,7 @@
 
 registration            what holds a name for a directory
 read_registration       the directory of a name
+find_registered_name    the other way round
 list_registered_names   all of them, running or stopped
 refuse_others_directory of a part that is given another name than the lab or control plane whose directory it is in
 list_leftovers          what is still there of one that was removed
@@ -68,6 +69,11 @@ def read_registration(host: Host, name: str) -> Optional[str]:
 def list_registered_names(host: Host) -> list[str]:
     require_private(host, REGISTRY)
     return [name[: -len(_SUFFIX)] for name in host.listdir(REGISTRY) if name.endswith(_SUFFIX)]
+
+
+def find_registered_name(host: Host, directory: str) -> str:
+    """The name that is held for a directory; "" where none is. A removal that was killed may have left it without its record."""
+    return next((name for name in list_registered_names(host) if read_registration(host, name) == directory), "")
 
 
 def refuse_others_directory(host: Host, path: str, *, name: str) -> None:

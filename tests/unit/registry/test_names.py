@@ -19,8 +19,11 @@ from ansible_collections.ballast.kube.plugins.module_utils._instance.hostnet imp
     HostNetworkEngine,
     HostNetworkRequest,
 )
+from ansible_collections.ballast.kube.plugins.module_utils._lab.engine import ENGINE as LAB_ENGINE
+from ansible_collections.ballast.kube.plugins.module_utils._lab.engine import LabRequest
 from ansible_collections.ballast.kube.plugins.module_utils._registry.names import (
     REGISTRY,
+    find_registered_name,
     refuse_others_directory,
 )
 from tests.unit.control_plane import given as plane
@@ -67,6 +70,13 @@ def test_a_run_for_another_name_is_refused_in_the_directory_of_a_lab(engine: Any
 )
 def test_other_directories_and_the_lab_itself_are_left_to_run(path: str, name: str) -> None:
     refuse_others_directory(host(), path, name=name)
+
+
+def test_a_lab_without_its_record_is_still_known_by_its_name() -> None:
+    machine = host()
+    desired = LabRequest(state="absent", state_dir=LAB, name="", lab=None)
+    assert LAB_ENGINE.preview(Context(desired, machine))["name"] == "lab"
+    assert find_registered_name(machine, "/var/lib/ballast/other") == ""
 
 
 def test_nothing_is_refused_on_a_host_without_labs() -> None:

@@ -30,7 +30,13 @@ from ..._core.host.host import Host
 from ..._core.host.sockets import read_listeners
 from ..._core.text.errors import BallastError, Problems
 from ..._core.text.json_text import NotJson, parse_json
-from ..._registry.names import list_leftovers, list_registered_names, read_registration, registration
+from ..._registry.names import (
+    find_registered_name,
+    list_leftovers,
+    list_registered_names,
+    read_registration,
+    registration,
+)
 from ..profiles.profiles import GENERIC
 from ..request import PORTS, PRESENT, ControlPlaneRequest
 from ..spec import MAKE
@@ -174,7 +180,8 @@ class NamedControlPlaneEngine(ResourceEngine[NamedControlPlaneRequest]):
 
     def preview(self, ctx: Context[NamedControlPlaneRequest]) -> dict[str, object]:
         settings = ctx.desired.settings
-        return {"name": ctx.desired.name, "plane": describe(settings) if settings else None}
+        name = ctx.desired.name or find_registered_name(ctx.host, ctx.desired.state_dir)
+        return {"name": name, "plane": describe(settings) if settings else None}
 
 
 ENGINE = NamedControlPlaneEngine()
