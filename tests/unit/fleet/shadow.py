@@ -81,6 +81,8 @@ class Fleet:
             "ANSIBLE_COLLECTIONS_PATH": str(self.directory / "collections"),
             "ANSIBLE_HOME": str(self.directory / "home"),
             "ANSIBLE_LOCAL_TEMP": str(self.directory / "tmp"),
+            "ANSIBLE_REMOTE_TMP": str(self.directory / "tmp"),
+            "ANSIBLE_PYTHON_INTERPRETER": sys.executable,
             "ANSIBLE_NOCOLOR": "1",
             "ANSIBLE_FORCE_COLOR": "0",
             "ANSIBLE_LOCALHOST_WARNING": "0",

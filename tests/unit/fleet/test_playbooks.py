@@ -7,8 +7,13 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 
@@ -112,6 +117,54 @@ def test_a_run_in_batches_stops_takes_back_and_reports(fleet: Fleet) -> None:
     assert {options["drain_seconds"] for _host, _name, options in fleet.calls("kube_proxy_change")} == {7}
     assert [host for host, _name, _options in fleet.calls("kube_proxy_residue")] == ["n2"]
     assert gate.read_text() == "asked\nasked\n", "once for each batch"
+
+
+@contextmanager
+def prometheus(*values: str) -> Iterator[tuple[str, list[dict[str, list[str]]]]]:
+    """Its URL, and the questions that it was asked; the last value is repeated."""
+    asked: list[dict[str, list[str]]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked.append(parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode()))
+            row = {"metric": {}, "value": [1.8e9, values[min(len(asked), len(values)) - 1]]}
+            answer = {"status": "success", "data": {"resultType": "vector", "result": [row]}}
+            self.send_response(200 if self.path == "/api/v1/query" else 404)
+            self.send_header("Content-Type", "application/json")
+            self.end_headers()
+            self.wfile.write(json.dumps(answer).encode())
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", asked
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_prometheus_closes_the_gate(fleet: Fleet) -> None:
+    with prometheus("0.1", "0.7") as (url, asked):
+        gate = {
+            "kube_proxy_gate_prometheus": url,
+            "kube_proxy_gate_query": 'sum(rate(errors{job="web"}[5m]))',
+            "kube_proxy_gate_threshold": 0.5,
+            "kube_proxy_pause": 1,
+        }
+        done = fleet.run(
+            "kube_proxy_migrate",
+            hosts=nodes(3),
+            variables={**TO_NFTABLES, **gate, "kube_proxy_confirm": True, "kube_proxy_serial": 1},
+        )
+    assert done.status != 0
+    assert asked == [{"query": ['sum(rate(errors{job="web"}[5m]))']}] * 2
+    assert "kube_proxy_gate_query gave 0.7, above 0.5" in done.output
+    report = done.lines_of("Say what became of each node")
+    assert [line.split()[1:3] for line in report[:3]] == [["confirmed", "ipvs"], ["taken", "back"], ["not", "begun"]]
 
 
 def test_unreachable_nodes_do_not_end_the_report(fleet: Fleet) -> None:
