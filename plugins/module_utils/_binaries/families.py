@@ -201,6 +201,22 @@ FAMILIES: Mapping[str, Family] = {
             staging="./staging/src/",
             shows="v{version}+lab",
         ),
+        # What kubeadm deploys for the names of Services.
+        Family(
+            name="coredns",
+            module="github.com/coredns/coredns",
+            default_version="1.14.6",
+            components=(Component(name="coredns", package="github.com/coredns/coredns", version_args=("-version",)),),
+            release=Release(
+                base=_GITHUB,
+                url="{base}/coredns/coredns/releases/download/v{version}/coredns_{version}_linux_{arch}.tgz",
+                checksum="{base}/coredns/coredns/releases/download/v{version}/coredns_{version}_linux_{arch}.tgz.sha256",
+                archive=True,
+                member="{name}",
+            ),
+            build_bytes=2 * _GIB,
+            optional=True,
+        ),
         # The generic control plane in one process, see files/toolchain/hyper-mini/command/README.md.
         Family(
             name="hyper-mini",
