@@ -34,7 +34,7 @@ class ActionModule(ActionBase):
         )
         variables = task_vars or {}
         given = Given(
-            value=lambda name: variables["hostvars"][LOCALHOST].get(name),
+            value=variables["hostvars"][LOCALHOST].get,
             host_value=lambda host, name: variables["hostvars"][host].get(name),
             match=lambda pattern: self._match(variables, pattern),
             group=lambda name: list(variables["groups"].get(name, [])),

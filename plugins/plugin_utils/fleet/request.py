@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -256,7 +257,7 @@ def _number(name: str, given: Given, problems: list[BallastError], *, least: Opt
         number = float(value)
     except (TypeError, ValueError):
         number = float("nan")
-    if number != number or (least is not None and number < least):
+    if math.isnan(number) or (least is not None and number < least):
         expected = "a number" if least is None else f"a number of at least {least:g}"
         problems.append(
             MESSAGES.error(
