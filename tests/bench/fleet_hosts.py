@@ -18,6 +18,7 @@ import json
 import os
 import pwd
 import shlex
+import shutil
 import socket
 import subprocess
 import time
@@ -170,19 +171,15 @@ def _furnish(host: FleetHost, found: Fleet, sshd: str, bin_dir: str, plane: Plan
     for path, text in files.items():
         _write(host, path, text)
     (host.upper / "etc/ssh/fleet_host_key").chmod(0o600)
-    for path in ("etc/containerd/conf.d", "etc/kubernetes/kubelet.conf.d"):
+    for path in ("etc/containerd/conf.d", "etc/kubernetes/kubelet.conf.d", "usr/local/bin"):
         (host.upper / path).mkdir(parents=True)
-    _write(
-        host,
-        "usr/local/bin/kubelet",
-        "#!/bin/sh\n# In the place of a kubelet: it has its command line.\nexec 0<&-\nwhile :; do sleep 86400; done\n",
-        0o755,
-    )
+    # In the place of a kubelet: a program of that name with its command line. A script would be its shell to who looks at processes.
+    shutil.copy("/bin/bash", host.upper / "usr/local/bin/kubelet")
     services = {
         "sshd": f"{sshd} -D -e -f /etc/ssh/fleet_sshd_config",
         "containerd": f"env PATH={bin_dir}:$PATH {bin_dir}/containerd --config /etc/containerd/config.toml",
         "kube-proxy": f"{bin_dir}/kube-proxy --config=/var/lib/kube-proxy/config.conf",
-        "kubelet": "/usr/local/bin/kubelet --config=/var/lib/kubelet/config.yaml "
+        "kubelet": "/usr/local/bin/kubelet -c 'while :; do sleep 86400; done' kubelet --config=/var/lib/kubelet/config.yaml "
         "--config-dir=/etc/kubernetes/kubelet.conf.d --healthz-port=0",
     }
     for name, command in services.items():
