@@ -17,7 +17,11 @@ import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import NullSink, Progress
-from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy import ipvs_connections, own_source
+from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy import (
+    ipvs_connections,
+    own_source,
+    takeover_table,
+)
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.cleanup.engine import ENGINE, CleanupRequest
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.takeover_table import takeover_config
 from ansible_collections.ballast.kube.plugins.module_utils._rules.backends import backend_named
@@ -47,8 +51,9 @@ class Served:
         self.node, self.data, self.running = node, data, running
 
     def load_new_rules(self) -> None:
-        """Of mode nftables, by our own backend; node ports on all addresses, as ipvs has them."""
+        """The takeover table, and those of mode nftables by our own backend; node ports on all addresses, as ipvs has them."""
         config = takeover_config(CONFIG, IPVS)
+        takeover_table.TakeoverTable(self.node, config, NODE).update(self.data)
         snapshot = parse_snapshot(
             self.data, node_name=NODE, node_ips=own_addresses(read_links(self.node)), config=config
         )
@@ -120,6 +125,7 @@ def test_connections_outlive_the_virtual_servers_that_kube_proxy_removes(served:
     served.kube_proxy_starts()
     assert ipvs_connections.restore(node, draining) == len(draining.own) + 1
     ipvs_connections.settle(node, draining)
+    takeover_table.remove(node)
     seen = served.seen_since(began)
     assert (seen.held.open, seen.held.broken, seen.held.waiting) == (RATES.held, 0, False), seen
     assert seen.total.failures == 0, seen

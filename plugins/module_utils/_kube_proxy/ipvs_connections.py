@@ -10,7 +10,7 @@ leaves them alone only where `modprobe ip_vs` fails. In mode iptables it leaves 
 
     hold     before kube-proxy is replaced: the virtual servers with open connections are recorded. The link gets a name that
              kube-proxy does not look for. ip_vs drops packets of a connection without a virtual server (expire_nodest_conn
-             0) instead of forgetting it
+             0) instead of forgetting it, and rules drop them while there is no virtual server at all (ipvs_gap.py)
     restore  while kube-proxy starts: virtual servers that are gone are made again. ip_vs then finds the former real servers,
              with their connections (ip_vs_trash_get_dest). Senders repeat the packets that were dropped meanwhile
     settle   once it runs: the link gets its name back. Weight 0 keeps new connections away, whatever the new rules send there
@@ -36,6 +36,7 @@ from .._rules.ipvs.plan import select_own
 from .._rules.ipvs.text import definition, real_definition
 from .._rules.node_addresses import HIDDEN_LINK, LINK
 from .._rules.record import SettingChange, change_setting, read_setting
+from . import ipvs_gap
 from .drain_record import Draining, count_open, read_draining, write_draining
 from .messages import MESSAGES
 
@@ -69,6 +70,7 @@ def hold(host: Host, *, drain_seconds: float) -> Optional[Draining]:
     draining = Draining(since, known.until if known else since + drain_seconds, own, others)
     write_draining(host, draining)
     _set_expiry(host, "0")
+    ipvs_gap.silence(host, [_server(block) for block in (*own, *others)])
     if own:
         _rename(host, LINK, HIDDEN_LINK)
     return draining
@@ -107,6 +109,7 @@ def settle(host: Host, draining: Draining) -> None:
         for line in _real_servers("-e", live[server.key], weight=0, only_others=True)
     ]
     _run_ipvsadm(host, lines)
+    ipvs_gap.unsilence(host)
     write_draining(host, replace(draining, others=()) if draining.own else None)
     if lost:
         raise MESSAGES.error("migrate-ipvs-lost", count=len(lost), servers=", ".join(lost[:5]))
@@ -120,6 +123,7 @@ def give_back(host: Host) -> None:
         return
     restore(host, draining)
     _run_ipvsadm(host, [line for block in draining.own for line in _real_servers("-e", _server(block))])
+    ipvs_gap.unsilence(host)
     write_draining(host, None)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Optional
 
+from ansible_collections.ballast.kube.plugins.module_utils._rules.backend import TAKEOVER_TABLE
 from tests.unit.fakes import Call, Completed, FakeHost
 from tests.unit.rules.ipvs.kernel import LINK, Kernel, Server, hexadecimal
 
@@ -28,7 +29,7 @@ _HEADING = "Pro FromIP   FPrt ToIP     TPrt DestIP   DPrt State       Expires PE
 
 class DrainingKernel(Kernel):
     """`open`: connections by virtual server. A connection is lost with its virtual server while EXPIRE is 1, or when its
-    address is on no link."""
+    address is on no link, or when nothing silences its family (`silenced`)."""
 
     def __init__(self, host: Optional[FakeHost] = None) -> None:
         super().__init__(
@@ -51,6 +52,10 @@ class DrainingKernel(Kernel):
         self.on_host.on("ip", "link", "delete", answer=self._delete)
         self.on_host.on("ipvsadm", "-R", answer=self._restore)
         self.on_host.given_sysctl(EXPIRE, 1)
+        self.silenced: set[str] = set()
+        if host is None:  # else that one has the tables
+            self.on_host.on("nft", "list", "chains", answer=self._list_chains)
+            self.on_host.on("nft", "-f", "-", answer=self._run_nft)
         self.show()
 
     def show(self) -> None:
@@ -84,11 +89,28 @@ class DrainingKernel(Kernel):
             bound = {address for addresses in self.links.values() for address in addresses}
             if self.on_host.text("/proc/sys/net/ipv4/vs/expire_nodest_conn") == "1\n":
                 self.open.clear()
-            self.open = {key: count for key, count in self.open.items() if _address(key) in bound or key == FOREIGN}
+            self.open = {
+                key: count
+                for key, count in self.open.items()
+                if _family(key) in self.silenced and (_address(key) in bound or key == FOREIGN)
+            }
         self.show()
 
     def weights(self) -> dict[str, str]:
         return {key: words[-1] for key, server in self.servers.items() for words in server.real.values()}
+
+    def _list_chains(self, call: Call) -> Completed:
+        return Completed(call.argv, 0, f"table {call.argv[3]} {TAKEOVER_TABLE} {{\n}}\n", "")
+
+    def _run_nft(self, call: Call) -> Completed:
+        self.silence((call.stdin or b"").decode())
+        return Completed(call.argv, 0, "", "")
+
+    def silence(self, script: str) -> None:
+        """What nft is given for it (ipvs_gap.py)."""
+        family = script.split()[2]
+        assert f"add chain {family} {TAKEOVER_TABLE} ipvs-input" in script
+        (self.silenced.add if "add rule" in script else self.silenced.discard)(family)
 
     def _restore(self, call: Call) -> Completed:
         done = self.restore_servers(call)
@@ -106,6 +128,10 @@ class DrainingKernel(Kernel):
         del self.links[call.argv[3]]
         self.show()
         return Completed(call.argv, 0, "", "")
+
+
+def _family(key: str) -> str:
+    return "ip6" if "[" in key else "ip"
 
 
 def _address(key: str) -> str:

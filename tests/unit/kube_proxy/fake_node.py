@@ -122,6 +122,7 @@ class Node:
         self.pods = 0  # that there were so far
         self._pod_mode = mode  # of the DaemonSet for nodes without a label
         self.on_start: Callable[[], None] = lambda: None
+        self.on_chains: Callable[[str], object] = lambda _script: None
         host = self.host
         host.given_directory("/var/lib/ballast")
         host.given("/proc/net/if_inet6", "")
@@ -184,7 +185,11 @@ class Node:
         return "".join(f"table {call.argv[3]} {name} {{\n\tchain {self.owner} {{\n\t}}\n}}\n" for name in names)
 
     def _commit(self, call: Call) -> Answer:
-        for line in call.stdin.decode().splitlines():
+        script = call.stdin.decode()
+        if script.startswith("add chain"):
+            self.on_chains(script)
+            return ""
+        for line in script.splitlines():
             verb, _table, family, name = line.split()
             assert verb == "delete"
             self.tables.remove((family, name.strip('"')))

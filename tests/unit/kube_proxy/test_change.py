@@ -481,4 +481,5 @@ def in_ipvs(kind: str) -> tuple[Node, draining_node.DrainingKernel]:
     node.host.on("ip", "-j", "-4", answer=1, reads=True)  # routes: test_own_source.py
     node.host.on("ip", "-j", "-6", answer=1, reads=True)
     node.on_start = lambda: kernel.kube_proxy_starts(node.mode)
+    node.on_chains = kernel.silence
     return node, kernel

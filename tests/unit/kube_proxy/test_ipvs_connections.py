@@ -52,6 +52,15 @@ def test_no_connection_is_lost_and_none_is_taken_any_more(mode: str) -> None:
     assert (IDLE in kernel.servers) == (mode == "iptables"), "without a connection nothing keeps it"
     assert kernel.links[LINK] == ["10.96.0.1", "10.96.0.2", "10.96.0.10", "fd00:96::1"]
     assert HIDDEN not in kernel.links
+    assert kernel.silenced == set()
+
+
+def test_while_virtual_servers_are_gone_nothing_answers_their_connections_with_a_reset() -> None:
+    kernel = DrainingKernel()
+    hold(kernel.on_host, drain_seconds=600)
+    assert kernel.silenced == {"ip", "ip6"}
+    give_back(kernel.on_host)
+    assert kernel.silenced == set()
 
 
 def test_while_kube_proxy_starts_it_finds_no_link_and_ip_vs_forgets_no_connection() -> None:
