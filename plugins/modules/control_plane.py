@@ -46,7 +46,7 @@ options:
   name:
     description: Name that services, cgroups and the context in the kubeconfig bear, after C(ballast).
     type: str
-    default: lab
+    default: kubernetes
   profile:
     description:
       - V(full) serves every API of Kubernetes, with its controllers and scheduler.

@@ -430,8 +430,9 @@ def is_exercised_and_is_what_it_was(node: Node, place: Path, state_dir: str) -> 
 def exercised(node: Node, place: Path, state_dir: str) -> tuple[dict[str, Any], str]:
     """The steps of each exercise of the proxy that the playbook did, and what it printed."""
     asked = {"readiness_dir": str(place), "readiness_features": ["image_pull_proxy"], "readiness_exercise": True}
+    hosts = {"readiness_hosts": "all"}
     chosen = {"readiness_canary": ["localhost"], "image_pull_proxy_state_dir": state_dir}
-    run = node.lab.playbook("readiness", "-i", node.inventory, **asked, **chosen)
+    run = node.lab.playbook("readiness", "-i", node.inventory, **asked, **hosts, **chosen)
     assert run.status == 0, run.output
     report = json.loads((place / "readiness.json").read_text(encoding="utf-8"))
     return {one["kind"]: one["steps"] for one in report["exercises"]}, run.output

@@ -25,7 +25,7 @@ MAKE: dict[str, dict[str, Any]] = {
     **READ,
     "events": {"type": "path"},
     "state": {"type": "str", "choices": [PRESENT, STOPPED, ABSENT_STATE], "default": PRESENT},
-    "name": {"type": "str", "default": "lab"},
+    "name": {"type": "str", "default": "kubernetes"},
     "profile": {"type": "str", "choices": list(PROFILES), "default": FULL},
     "shape": {"type": "str", "choices": list(SHAPES)},
     "crds": {"type": "bool", "default": True},

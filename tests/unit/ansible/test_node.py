@@ -75,7 +75,8 @@ def on(started: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> Callable
 
 def told(result: dict[str, Any]) -> str:
     """Without what differs from run to run, and what Ansible adds."""
-    left = {key: value for key, value in result.items() if key not in ("seconds", "invocation", "warnings", "diff")}
+    other = ("seconds", "change_seconds", "invocation", "warnings", "diff")
+    left = {key: value for key, value in result.items() if key not in other}
     return json.dumps(left, sort_keys=True)
 
 

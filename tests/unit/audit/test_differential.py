@@ -25,7 +25,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._rules.ipvs import co
 from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables import compile as nftables
 from ansible_collections.ballast.kube.plugins.module_utils._rules.node_rules import rules_of_one
 from ansible_collections.ballast.kube.plugins.module_utils._rules.packet import Answer, Packet
-from tests.unit.audit.expected_verdict_cases import CASES, Case
+from tests.unit.audit.expected_verdict_cases import CASES, NEWEST, Case
 from tests.unit.rules import strategies as s
 
 PACKETS_OF_A_KIND = 4
@@ -50,9 +50,9 @@ def test_a_packet_meets_the_fate_that_is_meant_for_it(backend: str, data: st.Dat
 
 
 @pytest.mark.parametrize("backend", COMPILERS)
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
+@pytest.mark.parametrize("case", [case for case in CASES if case.minor == NEWEST], ids=lambda case: case.title)
 def test_rules_do_as_the_case_wants(case: Case, backend: str) -> None:
-    """Here each difference between backends is seen as one, in what their rules do."""
+    """Here each difference between backends is seen as one, in what their rules do. Ours are as the newest kube-proxy's."""
     assert tracer(case.scenario(backend), backend)(case.packet) == case.wanted(backend)
 
 

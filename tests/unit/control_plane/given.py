@@ -58,6 +58,7 @@ def params(**changes: Any) -> dict[str, Any]:
     """The parameters as the module gets them: every option, with its default."""
     return {
         **{name: option.get("default") for name, option in MAKE.items()},
+        "name": "lab",
         "state_dir": STATE_DIR,
         "kubernetes_version": "1.37.1",
         "bin_dir": BIN_DIR,
