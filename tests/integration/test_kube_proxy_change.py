@@ -98,11 +98,11 @@ class Node:
     def bridge(self) -> str:
         return self.made.host.run(["nft", "list", "table", "ip", "ballast-bridge"], timeout=60).stdout
 
-    def wait(self, what: str, holds: Callable[[], bool], *, seconds: float = 120) -> None:
+    def wait(self, what: str, holds: Callable[[], bool], *, seconds: float = 120, interval: float = 0.1) -> None:
         deadline = time.monotonic() + seconds
         while not holds():
             assert time.monotonic() < deadline, f"{what}: not within {seconds} s"
-            time.sleep(0.1)
+            time.sleep(interval)
 
     def check_clean(self, mode: str) -> None:
         """In that mode, with neither bridge nor guard, its journal closed."""
@@ -264,7 +264,7 @@ def test_a_task_whose_module_is_killed_says_that_the_node_went_back(node: Node, 
     before = node.proxy.mode()
     with node.served(), ThreadPoolExecutor() as pool:
         task = pool.submit(_task, node, fails=True, mode=OTHER[before])
-        node.wait(f"the change is at its {kind}", lambda: _step_at_work(node) == kind)
+        node.wait(f"the change is at its {kind}", lambda: _step_at_work(node) == kind, interval=0.01)
         os.kill(int((node.state_dir / "lock").read_text(encoding="utf-8")), signal.SIGKILL)  # who holds it
         found = task.result(timeout=300)
     assert (found["outcome"], found["mode"], found["confirmed"]) == ("went_back", before, False)
