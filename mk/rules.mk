@@ -4,7 +4,7 @@
 BENCH_KUBERNETES ?= 1.36.4
 
 .PHONY: rules-matrix
-rules-matrix: packages env-test  ## kube-proxy 1.29 to 1.37 with every setting that changes rules, audited and recorded for the unit tests, an hour: ARGS="1.36.4" to choose, as root
+rules-matrix: packages env-test  ## kube-proxy 1.29 to 1.37 with every setting that changes rules, audited and recorded for the unit tests, an hour: ARGS="1.36.4" to choose, ARGS=--ipvs for those of ipvs, as root
 	@$(PLAYBOOK) ballast.kube.kubernetes_binaries
 	@PYTHONPATH=$(ANSIBLE_COLLECTIONS_PATH):$(CURDIR) $(VENV)/bin/python -m tests.matrix.run $(ARGS)
 

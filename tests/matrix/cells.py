@@ -16,9 +16,10 @@ from typing import Any
 
 from ansible_collections.ballast.kube.plugins.module_utils._rules.gates import GATES, NEWEST, OLDEST, Release
 
-NFTABLES, NFT, LEGACY = "nftables", "iptables-nft", "iptables-legacy"  # modes: a backend, and for iptables its variant
+# Modes: a backend, and for iptables its variant.
+NFTABLES, NFT, LEGACY, IPVS = "nftables", "iptables-nft", "iptables-legacy", "ipvs"
 IPTABLES = (NFT, LEGACY)
-EVERY = (NFTABLES, *IPTABLES)
+EVERY = (NFTABLES, *IPTABLES, IPVS)
 FIRST_WITH_NFTABLES = 30  # that of 1.29 has a dump of its own: tests/unit/audit/cases/dumps/nftables-1.29
 BASE = {"clusterCIDR": "10.244.0.0/16,fd00:10:244::/56"}
 
@@ -30,7 +31,7 @@ class Change:
     title: str
     config: Mapping[str, Any]
     keys: tuple[str, ...]
-    modes: tuple[str, ...] = (NFTABLES, NFT)
+    modes: tuple[str, ...] = (NFTABLES, NFT, IPVS)
     since: int = OLDEST
     until: int = NEWEST
 
@@ -77,21 +78,24 @@ CHANGES: tuple[Change, ...] = (
     _change("bindAddress", "10.50.0.11"),
     _change("bindAddress", "fd00:50::11"),
     _change("iptables.masqueradeAll", True, modes=EVERY),
-    _change("iptables.masqueradeBit", 5, modes=IPTABLES),
+    _change("iptables.masqueradeBit", 5, modes=(*IPTABLES, IPVS)),
     _change("iptables.localhostNodePorts", False, modes=IPTABLES),
     _change("nftables.masqueradeAll", True, modes=(NFTABLES,)),
     _change("nftables.masqueradeBit", 5, modes=(NFTABLES,)),
     _change("conntrack.tcpBeLiberal", True),
+    *(_change("ipvs.scheduler", scheduler, modes=(IPVS,)) for scheduler in ("lc", "sh", "mh")),
+    _change("ipvs.strictARP", True, modes=(IPVS,)),
+    _change("ipvs.excludeCIDRs", ["10.96.7.0/24", "fd00:96::/112"], modes=(IPVS,)),
 )
-# Modes of their own: a virtual machine runs ipvs (tests/integration/test_rules_ipvs.py), and nothing here runs Windows.
-ELSEWHERE = ("ipvs", "winkernel", "mode")
+ELSEWHERE = ("winkernel", "mode")  # nothing here runs Windows
 WITHOUT_RULES = (
     *("apiVersion", "kind", "clientConnection", "logging", "hostnameOverride", "healthzBindAddress", "oomScoreAdj"),
     *("metricsBindAddress", "bindAddressHardFail", "enableProfiling", "showHiddenMetricsForVersion", "portRange"),
     *("configSyncPeriod", "windowsRunAsService", "iptables.syncPeriod", "iptables.minSyncPeriod"),
     *("nftables.syncPeriod", "nftables.minSyncPeriod", "conntrack.maxPerCore", "conntrack.min"),
     *("conntrack.tcpEstablishedTimeout", "conntrack.tcpCloseWaitTimeout", "conntrack.udpTimeout"),
-    "conntrack.udpStreamTimeout",
+    *("conntrack.udpStreamTimeout", "ipvs.syncPeriod", "ipvs.minSyncPeriod", "ipvs.tcpTimeout", "ipvs.tcpFinTimeout"),
+    "ipvs.udpTimeout",
 )
 
 

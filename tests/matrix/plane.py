@@ -25,7 +25,7 @@ from tests.integration.kube_proxy import ADDRESS, BRIDGE
 
 _PORT = 16443
 _ETCD = ("http://127.0.0.1:12379", "http://127.0.0.1:12380")
-_START_SECONDS = 120
+_START_SECONDS = 300
 _LISTS = (
     "/api/v1/services",
     "/apis/discovery.k8s.io/v1/endpointslices",

@@ -4,7 +4,7 @@
 
 """Run the kube-proxy of each minor version with each setting that changes rules; its rules, live and as a dump, must give no finding.
 
-    python -m tests.matrix.run [VERSION ...]
+    python -m tests.matrix.run [--ipvs] [VERSION ...]
 
 What each cell wrote is recorded in tests/unit/audit/cases/matrix, from which tests/unit/audit/test_matrix.py asks the same of every
 commit. A cell with a finding is printed, and recorded too: the unit test fails until it is right.
@@ -13,52 +13,51 @@ commit. A cell with a finding is printed, and recorded too: the unit test fails 
 from __future__ import annotations
 
 import argparse
-import json
-import shutil
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from ansible_collections.ballast.kube.plugins.module_utils._audit.info import trace_and_audit
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
-from tests.integration import containerds, processes
+from tests.integration import containerds
 from tests.integration.kube_proxy import NODE, NodeHost, connected, node
-from tests.matrix import binaries, cluster
-from tests.matrix.cells import LEGACY, NFT, NFTABLES, Cell, cells
+from tests.matrix import binaries, cluster, ipvs
+from tests.matrix.cells import IPVS, LEGACY, NFT, NFTABLES, Cell, cells
 from tests.matrix.plane import Api, control_plane
-from tests.unit.audit.matrix_records import Record, about_rules, params_of, write
+from tests.matrix.proxy import KubeProxy, add_addresses
+from tests.unit.audit.matrix_records import Record, about_rules, params_of, shown, write
 
 _SYNC_SECONDS = 60
 _WRITTEN = {NFTABLES: "service-ips", NFT: "KUBE-SERVICES", LEGACY: "KUBE-SERVICES"}
 _STARTS = 2
-_TOOLS = ("iptables", "iptables-save", "iptables-restore", "ip6tables", "ip6tables-save", "ip6tables-restore")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--bin-dir", type=Path, help="with etcd and kube-apiserver, in the place of the project's own")
     parser.add_argument("--cells", default="", help="only those whose title has this text; nothing is recorded")
+    parser.add_argument("--ipvs", action="store_true", help="those of mode ipvs, in a virtual machine")
     parser.add_argument("versions", nargs="*", default=binaries.VERSIONS)
     arguments = parser.parse_args()
     wrong = 0
     programs = {version: binaries.kube_proxy(version) for version in sorted(arguments.versions)}
+    bin_dir = arguments.bin_dir or containerds.bin_dir()
     later = cluster.rivals()
     with tempfile.TemporaryDirectory(prefix="ballast-matrix-") as name:
         place = Path(name)
-        with control_plane(arguments.bin_dir or containerds.bin_dir(), place, cluster.objects()) as api:
+        if arguments.ipvs:
+            return 1 if ipvs.run(programs, bin_dir, place, chosen=arguments.cells) else 0
+        with control_plane(bin_dir, place, cluster.objects()) as api:
             for version, program in programs.items():
                 minor = int(version.split(".")[1])
                 api.set_version(NODE, f"v{version}")
                 while later and minor >= cluster.RIVALS_SINCE:
                     api.create(later.pop(0))
                 runner = _Runner(api, program, place)
-                records = [runner.run(cell) for cell in cells(minor) if arguments.cells in cell.title]
+                chosen = [cell for cell in cells(minor) if cell.mode != IPVS and arguments.cells in cell.title]
+                records = [runner.run(cell) for cell in chosen]
                 wrong += runner.wrong
                 print(f"{version}: {len(records)} cells, {runner.wrong} with findings", flush=True)
                 if not arguments.cells:
@@ -72,17 +71,16 @@ class _Runner:
     def __init__(self, api: Api, program: Path, place: Path) -> None:
         self.snapshot = api.snapshot()
         self.wrong = 0
-        self._kubeconfig = api.kubeconfig
-        self._program = program
+        self._proxy = KubeProxy(program, api.kubeconfig, place)
         self._place = place
 
     def run(self, cell: Cell) -> Record:
         """On a node of its own. kube-proxy is started again where it wrote its rules before it knew its Node."""
         with node("matrix") as host:
-            _add_addresses(host)
+            add_addresses(host)
             findings: list[str] = []
             for _attempt in range(_STARTS):
-                with connected(host), self._running(host, cell):
+                with connected(host), self._proxy.running(host, cell):
                     findings = self._settled(host, cell)
                 if not findings:
                     break
@@ -108,45 +106,14 @@ class _Runner:
     def _audit(self, host: LocalHost, cell: Cell, dump: Path | None) -> list[str]:
         params = params_of(cell.backend, cell.config, self.snapshot, str(dump) if dump else None)
         try:
-            return [_shown(finding) for finding in about_rules(trace_and_audit(host, params)["findings"])]
+            return [shown(finding) for finding in about_rules(trace_and_audit(host, params)["findings"])]
         except BallastError as error:  # the first rules are being written
             return [error.text]
-
-    @contextmanager
-    def _running(self, host: NodeHost, cell: Cell) -> Iterator[None]:
-        config = {
-            "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
-            "kind": "KubeProxyConfiguration",
-            "clientConnection": {"kubeconfig": str(self._kubeconfig)},
-            "hostnameOverride": NODE,
-            "mode": cell.backend,
-            **cell.config,
-            "conntrack": {**cell.config.get("conntrack", {}), "maxPerCore": 0},  # belongs to the whole machine
-        }
-        settings = self._write("kube-proxy.json", json.dumps(config))
-        argv = ["ip", "netns", "exec", host.namespace, str(self._program), f"--config={settings}", "--v=2"]
-        log = self._place / f"kube-proxy-1.{cell.minor}-{cell.mode}.log"
-        log.write_bytes(b"")
-        with processes.running(argv, log, env={"PATH": _path_with(cell.mode, self._place)}) as process:
-            yield
-            if process.poll() is not None:
-                print(log.read_text(encoding="utf-8")[-2000:])
-                raise SystemExit(f"kube-proxy 1.{cell.minor} has ended: {cell.mode}, {cell.title}")
 
     def _write(self, name: str, text: str) -> Path:
         path = self._place / name
         path.write_text(text, encoding="utf-8")
         return path
-
-
-def _shown(finding: Mapping[str, Any]) -> str:
-    return f"{finding['id']} IPv{finding['family']} {finding['service']}: {finding['expected']} / {finding['found']}"
-
-
-def _add_addresses(host: NodeHost) -> None:
-    links = {"10.97.249.11": "eth0", "10.50.0.11": "eth1", "10.244.1.1": "cni0"}
-    for address, twin in cluster.NODE_IPS.items():
-        host.run(["ip", "address", "add", f"{twin}/80", "dev", links[address], "nodad"], timeout=60)
 
 
 def _dump(host: NodeHost, cell: Cell) -> str:
@@ -155,20 +122,6 @@ def _dump(host: NodeHost, cell: Cell) -> str:
     variant = cell.mode.partition("-")[2]
     saved = [host.run([f"{program}-{variant}-save"], timeout=60).stdout for program in ("iptables", "ip6tables")]
     return "".join(line + "\n" for line in "".join(saved).splitlines() if not line.startswith("# Completed"))
-
-
-def _path_with(mode: str, place: Path) -> str:
-    """PATH, with the tools of one variant first."""
-    variant = "legacy" if mode == LEGACY else "nft"
-    folder = place / f"tools-{variant}"
-    if not folder.exists():
-        folder.mkdir()
-        for tool in _TOOLS:
-            program, _dash, rest = tool.partition("-")
-            found = shutil.which(f"{program}-{variant}" + (f"-{rest}" if rest else ""))
-            (folder / tool).symlink_to(found or f"/usr/sbin/{program}-{variant}")
-    path = subprocess.run(["sh", "-c", "echo $PATH"], capture_output=True, text=True, check=True, timeout=10).stdout
-    return f"{folder}:{path.strip()}"
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Optional
 from ansible_collections.ballast.kube.plugins.module_utils._audit.info import SPEC
 
 FOLDER = Path(__file__).parent / "cases" / "matrix"
+IPVS_FOLDER = FOLDER / "ipvs"  # the same of one mode, which another machine runs
 NODE = "n1"
 NODE_IPS = ("10.97.249.11", "10.50.0.11", "10.244.1.1", "fd00:97:249::11", "fd00:50::11", "fd00:10:244:1::1")
 
@@ -36,22 +37,22 @@ class Recorded(NamedTuple):
     records: Sequence[Record]
 
 
-def versions() -> list[str]:
-    names = (path.name.removesuffix(".json.xz") for path in FOLDER.glob("*.json.xz"))
+def versions(folder: Path = FOLDER) -> list[str]:
+    names = (path.name.removesuffix(".json.xz") for path in folder.glob("*.json.xz"))
     return sorted(names, key=lambda name: [int(part) for part in name.split(".")])
 
 
-def write(version: str, snapshot: Mapping[str, Any], records: Sequence[Record]) -> None:
+def write(version: str, snapshot: Mapping[str, Any], records: Sequence[Record], folder: Path = FOLDER) -> None:
     """Dumps that several cells have are written once."""
     dumps = sorted({record.dump for record in records})
     rows = [[record.mode, record.title, record.config, dumps.index(record.dump)] for record in records]
     text = json.dumps({"snapshot": snapshot, "dumps": dumps, "cells": rows}, sort_keys=True)
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    (FOLDER / f"{version}.json.xz").write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{version}.json.xz").write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
 
 
-def read(version: str) -> Recorded:
-    found = json.loads(lzma.decompress((FOLDER / f"{version}.json.xz").read_bytes()))
+def read(version: str, folder: Path = FOLDER) -> Recorded:
+    found = json.loads(lzma.decompress((folder / f"{version}.json.xz").read_bytes()))
     dumps = found["dumps"]
     records = [Record(mode, title, config, dumps[number]) for mode, title, config, number in found["cells"]]
     return Recorded(found["snapshot"], records)
@@ -60,6 +61,10 @@ def read(version: str) -> Recorded:
 def about_rules(findings: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Without those that say something of the Services alone."""
     return [finding for finding in findings if finding["id"] != _OF_THE_CLUSTER]
+
+
+def shown(finding: Mapping[str, Any]) -> str:
+    return f"{finding['id']} IPv{finding['family']} {finding['service']}: {finding['expected']} / {finding['found']}"
 
 
 def params_of(backend: str, config: Mapping[str, Any], snapshot: object, dump: Optional[str]) -> dict[str, Any]:
