@@ -133,7 +133,7 @@ def test_present_twice_a_change_and_absent(backend: str) -> None:
 
     made = rules(backend)
     assert made["operations"] == planned["operations"]
-    assert set(made["seconds"]) == {"parse", "observe", "compile", "apply", "verify"}
+    assert set(made["seconds"]) == {"parse", "observe", "compile", "require", "apply", "verify"}
     again = rules(backend)
     assert (again["changed"], again["operations"]) == (False, {})
 
