@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.preflight.rules import RULES
 from ansible_collections.ballast.kube.plugins.module_utils._rules.gates import GATES, NEWEST, OLDEST, Release
 
 # Modes: a backend, and for iptables its variant.
@@ -88,6 +89,9 @@ CHANGES: tuple[Change, ...] = (
     _change("ipvs.excludeCIDRs", ["10.96.7.0/24", "fd00:96::/112"], modes=(IPVS,)),
 )
 ELSEWHERE = ("winkernel", "mode")  # nothing here runs Windows
+# Releases whose mode nftables never gets a rule for a prefix of links into the kernel.
+_WITHOUT_PREFIX = next(rule.versions for rule in RULES if rule.id == "preflight-interface-mode")
+_LAST_PATCH = 99
 WITHOUT_RULES = (
     *("apiVersion", "kind", "clientConnection", "logging", "hostnameOverride", "healthzBindAddress", "oomScoreAdj"),
     *("metricsBindAddress", "bindAddressHardFail", "enableProfiling", "showHiddenMetricsForVersion", "portRange"),
@@ -104,9 +108,15 @@ def cells(minor: int) -> Iterator[Cell]:
     for change in (*CHANGES, *_gate_changes(minor)):
         if change.since <= minor <= change.until:
             for mode in change.modes:
-                if mode == NFTABLES and minor < FIRST_WITH_NFTABLES:
+                if mode == NFTABLES and not _writes(minor, change):
                     continue
                 yield Cell(minor, mode, change.title, _config(minor, mode, change.config))
+
+
+def _writes(minor: int, change: Change) -> bool:
+    """Whether the last patch of this minor version writes nftables rules with these settings."""
+    has_prefix = "detectLocal.interfaceNamePrefix" in change.keys
+    return minor >= FIRST_WITH_NFTABLES and not (has_prefix and (1, minor, _LAST_PATCH) in _WITHOUT_PREFIX)
 
 
 def _gate_changes(minor: int) -> Iterator[Change]:
