@@ -36,6 +36,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.host.host impor
     Pem,
     ProcessId,
     Response,
+    Socket,
     Stream,
 )
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_files import (
@@ -47,6 +48,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_file
 )
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.names import MARKER
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.safe_path import not_a_file_error, open_error
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.sockets import listed_listeners
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.web import answer_too_large, no_answer_error
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import CommandFailed, Unavailable
 from tests.unit.fake_parts import (
@@ -547,6 +549,9 @@ class FakeHost(FakeProcesses):
             yield
         finally:
             self._locked.discard(path)
+
+    def tcp_listeners(self) -> list[Socket]:
+        return listed_listeners(self)
 
     def monotonic(self) -> float:
         return self._clock

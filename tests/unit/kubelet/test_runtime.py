@@ -16,12 +16,12 @@ import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
-from ansible_collections.ballast.kube.plugins.module_utils._core.host.sockets import find_unix_listener
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.engine import ENGINE
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.kubelet import find_kubelet
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.model import SPEC, ImagePullsRequest
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.runtime import find_runtime, runtime_service
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.unix_listener import find_unix_listener
 from tests.unit import cases
 from tests.unit.fakes import FakeHost
 from tests.unit.kubelet.machine import machine, read_cases

@@ -88,6 +88,23 @@ class Stream:
     lines: Iterator[bytes]
 
 
+LISTENING = "0A"  # TCP_LISTEN, include/net/tcp_states.h
+_UDP_UNCONNECTED = "07"  # how the kernel shows a UDP socket that takes packets from everyone
+
+
+class Socket(NamedTuple):
+    address: str  # its own
+    port: int
+    state: str  # as the kernel writes it, "0A"
+    inode: str
+    uid: int = 0  # of the user that made it
+
+    @property
+    def is_open_to_all(self) -> bool:
+        """It takes connections, or packets, from any sender."""
+        return self.state in (LISTENING, _UDP_UNCONNECTED)
+
+
 class Host(Protocol):
     def run(
         self,
@@ -196,6 +213,9 @@ class Host(Protocol):
     def read_socket(self, path: str, *, timeout: float) -> Optional[bytes]:
         """What a listener on a unix socket says to a client, until it closes, within `timeout` seconds in all.
         None where none does; what is beyond READ_LIMIT is an error."""
+
+    def tcp_listeners(self) -> list[Socket]:
+        """The TCP sockets of our network namespace that take connections, of both families."""
 
     def free_bytes(self, path: str) -> int:
         """Free bytes of the filesystem that `path`, or its nearest present parent, lies on."""

@@ -22,7 +22,7 @@ from typing import IO, Optional, Union
 
 from ..text.errors import CommandFailed, Unavailable
 from ..text.packages import read_distribution
-from . import directories, local_processes
+from . import directories, local_processes, socket_diag
 from .bounded import (
     Deadline,
     NotAFile,
@@ -46,6 +46,7 @@ from .host import (
     Process,
     ProcessId,
     Response,
+    Socket,
     Stat,
     Stream,
 )
@@ -53,6 +54,7 @@ from .local_files import host_error, lock_file, mark_lock, write_all_or_nothing
 from .local_processes import stat_fields
 from .local_tree import make_marked
 from .safe_path import check_trusted, kind_of, not_a_file_error, open_own, place_of
+from .sockets import listed_listeners
 
 _SPAWN_SECONDS = 30
 _KILLED_SECONDS = 10  # for the kernel to end a process; one that hangs in it is left to it
@@ -347,6 +349,12 @@ class LocalHost:
             raise host_error("connect to", path, error) from error
         except OSError:
             return None
+
+    def tcp_listeners(self) -> list[Socket]:
+        try:
+            return socket_diag.read_listeners()
+        except OSError:  # no inet_diag in this kernel, or no netlink in this sandbox
+            return listed_listeners(self)
 
     def free_bytes(self, path: str) -> int:
         while not os.path.isdir(path):

@@ -7,31 +7,14 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Container, Iterator
-from typing import NamedTuple, Optional
+from collections.abc import Iterator
+from typing import Optional
 from urllib.parse import urlsplit
 
 from ..text.errors import PeerError
-from .host import KERNEL_LIMIT, Host, Process, Response
-from .processes import is_of_root, list_processes, real_path
+from .host import KERNEL_LIMIT, LISTENING, Host, Response, Socket
 
-LISTENING = "0A"  # TCP_LISTEN, include/net/tcp_states.h
 _ANY = ("0.0.0.0", "::")
-_ACCEPTS = 0x10000  # of a unix socket that listens: __SO_ACCEPTCON, include/uapi/linux/net.h
-_UDP_UNCONNECTED = "07"  # how the kernel shows a UDP socket that takes packets from everyone
-
-
-class Socket(NamedTuple):
-    address: str  # its own
-    port: int
-    state: str  # as the kernel writes it, "0A"
-    inode: str
-    uid: int = 0  # of the user that made it
-
-    @property
-    def is_open_to_all(self) -> bool:
-        """It takes connections, or packets, from any sender."""
-        return self.state in (LISTENING, _UDP_UNCONNECTED)
 
 
 def parse_sockets(text: str) -> Iterator[Socket]:
@@ -47,46 +30,18 @@ def parse_sockets(text: str) -> Iterator[Socket]:
             continue
 
 
-def read_listeners(host: Host, address: str) -> list[Socket]:
-    """The TCP sockets that take connections to this address."""
+def listed_listeners(host: Host) -> list[Socket]:
+    """All TCP sockets that take connections, from the lists of all sockets, which are slow to read."""
     texts = [
         (host.read(path, limit=KERNEL_LIMIT) or b"").decode(errors="replace")
         for path in ("/proc/net/tcp", "/proc/net/tcp6")
     ]
-    sockets = (socket for text in texts for socket in parse_sockets(text))
-    return [socket for socket in sockets if socket.state == LISTENING and socket.address in (address, *_ANY)]
+    return [socket for text in texts for socket in parse_sockets(text) if socket.state == LISTENING]
 
 
-def find_unix_listener(host: Host, path: str, *, near: int) -> Optional[Process]:
-    """Root's process that takes connections to this unix socket; None where none does. `near` is the pid of one in the network
-    namespace of its listener, as the kernel lists each namespace's own. A name may hold a line break, and so look like the row of
-    another socket: whose process it is decides. Process 1 holds the sockets of socket units too, and counts last."""
-    beside = host.process(near)
-    listed = "/proc/net/unix" if beside is None or beside.own_network else f"/proc/{near}/net/unix"
-    text = (host.read(listed, limit=KERNEL_LIMIT) or b"").decode(errors="replace")
-    place = real_path(host, path)
-    links = {f"socket:[{inode}]" for inode, bound in _unix_listeners(text) if real_path(host, bound) == place}
-    if not links:
-        return None
-    of_root = (process for process in list_processes(host) if is_of_root(process))
-    holders = (process for process in of_root if _holds(host, process.pid, links))
-    return min(holders, key=lambda process: (process.pid == 1, process.pid), default=None)
-
-
-def _unix_listeners(text: str) -> Iterator[tuple[str, str]]:
-    """Inode and path of each unix socket with a path that listens, from /proc/net/unix."""
-    for line in text.splitlines()[1:]:
-        words = line.split(maxsplit=7)
-        try:
-            if len(words) == 8 and words[7].startswith("/") and int(words[3], 16) & _ACCEPTS:
-                yield words[6], words[7]
-        except ValueError:
-            continue
-
-
-def _holds(host: Host, pid: int, links: Container[str]) -> bool:
-    place = f"/proc/{pid}/fd"
-    return any(host.readlink(f"{place}/{name}") in links for name in host.listdir(place))
+def read_listeners(host: Host, address: str) -> list[Socket]:
+    """The TCP sockets that take connections to this address."""
+    return [socket for socket in host.tcp_listeners() if socket.address in (address, *_ANY)]
 
 
 def ask_root(host: Host, url: str, *, timeout: float) -> Optional[Response]:

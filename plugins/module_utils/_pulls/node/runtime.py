@@ -15,7 +15,6 @@ from typing import NamedTuple, Optional
 
 from ..._core.host.host import Host, Process
 from ..._core.host.processes import program
-from ..._core.host.sockets import find_unix_listener
 from ..._core.service.daemon import daemon_exists, daemon_of, daemon_process
 from ..._core.text.errors import BallastError
 from ..._kubelet.config import runtime_endpoint, socket_path
@@ -23,6 +22,7 @@ from ..._kubelet.find import Kubelet
 from .kubelet import find_kubelet
 from .messages import MESSAGES
 from .model import AUTO, CONTAINERD, CRIO, NodeLayout
+from .unix_listener import find_unix_listener
 
 _CRI_DOCKERD = "cri-dockerd"
 # What listens on these sockets, and the service that runs it, unless somebody changed it: it is down, and nothing listens.
