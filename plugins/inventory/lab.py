@@ -29,6 +29,8 @@ description:
   - Hosts and the machine of the control plane have those by which the playbook C(ballast.kube.readiness) finds what runs there,
     C(node_instances_state_dir), C(node_instances_lab), C(node_instances_list), C(node_instances_gateway), C(node_instances_kube_proxy),
     C(node_instances_api_server) and C(control_plane_state_dir).
+  - Of a lab that kubeadm made, virtual machines are in C(kube_control_plane) and C(kube_node), and all of them in C(k8s_cluster), with the
+    variables that reach them and C(ballast_lab).
   - Nothing that the record holds is ever treated as a template.
   - The name of the configuration file must end in C(ballast.yml), C(ballast.yaml), C(lab.yml) or C(lab.yaml).
 extends_documentation_fragment:
@@ -88,6 +90,7 @@ _PATH = re.compile(r"/[-A-Za-z0-9._/]{1,200}", re.ASCII)
 _USER = re.compile(r"[a-z_][-a-z0-9_]{0,31}", re.ASCII)
 _VERSION_TEXT = re.compile(r"\d+\.\d+\.\d+", re.ASCII)
 _BACKEND = re.compile("iptables|ipvs|nftables")
+_BOOTSTRAP = re.compile("lab|kubeadm")
 _KUBE_PROXY = re.compile("service|daemonset")
 _QUANTITY = re.compile(r"[0-9.]{1,20}[A-Za-z]{0,2}", re.ASCII)
 # What `ipaddress` lets through: behind a percent sign it takes any zone of an IPv6 address.
@@ -169,6 +172,8 @@ def groups_of(record: object, *, python: str, uid: int, is_systemd: bool) -> dic
             id="inventory-version",
         )
     common = {"ballast_lab": _lab_facts(lab)}
+    if lab.has("bootstrap") and lab.text("bootstrap", _BOOTSTRAP) == "kubeadm":
+        return _kubeadm_groups(lab, common, uid=uid, python=python)
     carriers = {place.text("name", _NAME): place for place in lab.places("hosts")}
     hosts = {name: _host_vars(place, python=python, uid=uid) for name, place in carriers.items()}
     proxy = _kube_proxy_deployment(lab)
@@ -197,6 +202,22 @@ def groups_of(record: object, *, python: str, uid: int, is_systemd: bool) -> dic
         "ballast_control_plane": {_LOCAL: {**control_plane, **common, **proxy, **plane}},
         "ballast_nodes": nodes,
         **dict(sorted(proxies.items())),
+    }
+
+
+def _kubeadm_groups(lab: _Place, common: Vars, *, python: str, uid: int) -> dict[str, dict[str, Vars]]:
+    """As an inventory of kubespray groups them. Nothing but how to reach a machine is set: what runs there is for the playbooks to find."""
+    machines = {
+        place.text("name", _NAME): {**_host_vars(place, python=python, uid=uid), **common}
+        for place in lab.places("hosts")
+    }
+    first = lab.places("nodes")[0].text("name", _NAME)
+    if first not in machines:
+        raise _damaged("lab.nodes[0].name", f"{first} is not one of the hosts")
+    return {
+        "k8s_cluster": machines,
+        "kube_control_plane": {first: {}},
+        "kube_node": {name: {} for name in machines if name != first},
     }
 
 

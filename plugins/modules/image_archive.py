@@ -54,7 +54,6 @@ options:
     description: Full names for some of O(images), by image. Others keep C(ballast.local/IMAGE:1).
     type: dict
     default: {}
-    version_added: 0.2.0
   bin_dir:
     description: Directory of the programs for O(images) that have one. Required for them.
     type: path

@@ -51,6 +51,14 @@ options:
     description: V(host) puts the nodes on this host, V(vm) on virtual machines. The default is what is recorded, else V(host).
     type: str
     choices: [host, vm]
+  bootstrap:
+    description:
+      - What makes the cluster. V(lab) runs the control plane on this host, and node instances on the hosts.
+      - With V(kubeadm), C(kubeadm init) and C(kubeadm join) make a node of each virtual machine, as kubeadm's documentation describes it.
+        Of a topology, C(defaults.proxy_backend), names, networks and the version count then.
+      - The default is what is recorded, else V(lab).
+    type: str
+    choices: [lab, kubeadm]
   hosts:
     description: Number of virtual machines. The default is what is recorded, else 2.
     type: int

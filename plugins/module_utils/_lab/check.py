@@ -19,8 +19,6 @@ from dataclasses import dataclass
 from typing import Any, Optional, Union
 
 from .._control_plane.pki.identities import LAB_CHECK, LAB_NAMESPACE
-from .._control_plane.record import Record, load_record
-from .._control_plane.rights import kubeconfig_of
 from .._core.engine.context import Context
 from .._core.engine.engine import Finding, ResourceEngine
 from .._core.engine.events import Progress
@@ -28,13 +26,15 @@ from .._core.engine.kinds import BASE_KINDS, Kind
 from .._core.engine.plan import Recorded, Resource
 from .._core.engine.wait import Impossible, Pending, Ready, wait
 from .._core.host.host import Host
+from .._core.kube.client import Refused
 from .._core.text.errors import BallastError, PeerError
-from .._core.text.json_text import parse_json
+from .cluster import KUBECONFIG, Cluster, open_cluster
 from .engine import no_lab, require_lab_directory
 from .manifests import manifest_kinds, manifest_resources
 from .messages import MESSAGES
 from .nodes import kubectl_options
 from .summary import NodeSummary, Summary, table
+from .topology import KUBEADM
 
 NAMESPACE = LAB_NAMESPACE
 IMAGE = "ballast.local/busybox:1"
@@ -73,8 +73,13 @@ class CheckRequest:
     output: str
 
     @property
-    def plane_dir(self) -> str:
-        return os.path.join(self.lab_dir, "plane")
+    def by_kubeadm(self) -> bool:
+        return bool(self.lab.get("bootstrap") == KUBEADM)
+
+    @property
+    def place(self) -> str:
+        """Of the cluster, see `open_cluster`."""
+        return os.path.join(self.lab_dir, KUBECONFIG if self.by_kubeadm else "plane")
 
     @property
     def node_names(self) -> list[str]:
@@ -160,6 +165,7 @@ class CheckEngine(ResourceEngine[CheckRequest]):
     def __init__(self) -> None:
         self._reached: dict[str, Reached] = {}
         self._pods: list[Pod] = []
+        self._ready: dict[str, bool] = {}  # of kubeadm's nodes, which no module of ours reads
 
     def read_recorded(self, ctx: Context[CheckRequest]) -> tuple[Recorded, ...]:
         require_lab_directory(ctx.host, ctx.desired.lab_dir)  # the summary and the link are written there
@@ -176,33 +182,41 @@ class CheckEngine(ResourceEngine[CheckRequest]):
                 title=f"link {programs}",
                 group="check",
             ),
-            *manifest_resources(desired.plane_dir, MANIFESTS, group="check"),
+            *manifest_resources(desired.place, MANIFESTS, group="check"),
         ]
 
     def verify(self, ctx: Context[CheckRequest]) -> list[Finding]:
         desired, host, progress = ctx.desired, ctx.host, ctx.progress
-        record = load_record(host, desired.plane_dir)
-        if record is None:
+        cluster = open_cluster(host, desired.place, LAB_CHECK)
+        if cluster is None:
             raise no_lab(host, desired.lab_dir)
         try:
-            self.measure(ctx, record)
+            self.measure(ctx, cluster)
         except BallastError as error:
             progress.failed("check", error.text)
-            return [_make_finding(desired, record, error)]
-        summary = _summary(desired, self._pods, self._reached)
+            return [_make_finding(cluster, error)]
+        summary = self._summarize(desired)
         progress.done("check", f"{summary.passed} of {summary.total} connections")
         return []
 
-    def measure(self, ctx: Context[CheckRequest], record: Record) -> None:
-        self._pods = _wait_for_pods(ctx.desired, record, ctx.host, ctx.progress)
-        self._reached = _wait_for_connections(ctx.desired, record, self._pods, ctx.host, ctx.progress)
+    def measure(self, ctx: Context[CheckRequest], cluster: Cluster) -> None:
+        try:
+            self._pods = _wait_for_pods(ctx.desired, cluster, ctx.host, ctx.progress)
+            self._reached = _wait_for_connections(ctx.desired, cluster, self._pods, ctx.host, ctx.progress)
+        finally:
+            if ctx.desired.by_kubeadm:
+                listed = cluster.reader(ctx.host, "/api/v1/nodes").list("/api/v1/nodes").items
+                self._ready = {node["metadata"]["name"]: is_ready(node) for node in listed}
 
     def summary(self, desired: CheckRequest) -> dict[str, Any]:
         """The last measurement, as values and as text for people."""
-        summary = _summary(desired, self._pods, self._reached)
+        summary = self._summarize(desired)
         text = json.dumps(summary.as_json(), indent=2) + "\n"
         shown = text if desired.output == "json" else table(summary, desired.lab)
         return {"summary": summary.as_json(), "ballast_summary": shown}
+
+    def _summarize(self, desired: CheckRequest) -> Summary:
+        return _summary(desired, self._pods, self._reached, self._ready)
 
     def report(self, ctx: Context[CheckRequest]) -> dict[str, object]:
         report = self.summary(ctx.desired)
@@ -214,20 +228,27 @@ class CheckEngine(ResourceEngine[CheckRequest]):
 def read_status(ctx: Context[CheckRequest]) -> dict[str, Any]:
     """What `lab_check_info` returns: the check, without a change; failures are shown as they are."""
     engine = CheckEngine()
-    record = load_record(ctx.host, ctx.desired.plane_dir)
-    if record is not None:
+    cluster = open_cluster(ctx.host, ctx.desired.place, LAB_CHECK)
+    if cluster is not None:
         with contextlib.suppress(PeerError):
-            engine.measure(ctx, record)
+            engine.measure(ctx, cluster)
     return engine.summary(ctx.desired)
 
 
-def _wait_for_pods(desired: CheckRequest, record: Record, host: Host, progress: Progress) -> list[Pod]:
+def is_ready(node: Mapping[str, Any]) -> bool:
+    conditions = node.get("status", {}).get("conditions", [])
+    return any((row["type"], row["status"]) == ("Ready", "True") for row in conditions)
+
+
+def _wait_for_pods(desired: CheckRequest, cluster: Cluster, host: Host, progress: Progress) -> list[Pod]:
     """One ready pod on every node."""
 
     def probe() -> Union[Ready[list[Pod]], Pending, Impossible]:
-        path = f"/api/v1/namespaces/{NAMESPACE}/pods?labelSelector=app%3D{_NAME}"
-        answer = record.ask(host, path, identity=LAB_CHECK)
-        items = parse_json(answer.body).get("items", []) if answer.status == 200 else []
+        path = f"/api/v1/namespaces/{NAMESPACE}/pods"
+        try:
+            items = cluster.reader(host, path).get(path, {"labelSelector": f"app={_NAME}"}).get("items", [])
+        except Refused:
+            items = []
         return judge_pods(items, desired.node_names)
 
     return wait(host, progress, "check", probe, deadline_seconds=desired.ready_seconds)
@@ -261,14 +282,15 @@ def judge_pods(
 
 
 def _wait_for_connections(
-    desired: CheckRequest, record: Record, pods: Sequence[Pod], host: Host, progress: Progress
+    desired: CheckRequest, cluster: Cluster, pods: Sequence[Pod], host: Host, progress: Progress
 ) -> dict[str, Reached]:
     """What each pod reached, once it is everything: the rules of a Service follow its endpoints a little later."""
-    answer = record.ask(host, f"/api/v1/namespaces/{NAMESPACE}/services/{_NAME}", identity=LAB_CHECK)
-    if answer.status != 200:
-        reason = f"{answer.status} for the Service {_NAME}"
-        raise MESSAGES.error("lab-pods", kubeconfig=record.kubeconfig, found=reason)
-    service = parse_json(answer.body)["spec"]["clusterIP"]
+    path = f"/api/v1/namespaces/{NAMESPACE}/services/{_NAME}"
+    try:
+        service = cluster.reader(host, path).get(path)["spec"]["clusterIP"]
+    except Refused as error:
+        reason = f"{error.status} for the Service {_NAME}"
+        raise MESSAGES.error("lab-pods", kubeconfig=cluster.kubeconfig, found=reason) from error
     reached: dict[str, Reached] = {}
 
     def ask(pod: Pod) -> Reached:
@@ -288,13 +310,14 @@ def _wait_for_connections(
         return Pending(f"connections from {', '.join(left[:5])} and {max(len(left) - 5, 0)} more fail")
 
     try:
-        with kubeconfig_of(host, record, LAB_CHECK) as lent:
+        with cluster.lend(host) as lent:
             return wait(host, progress, "check", probe, deadline_seconds=desired.settle_seconds, interval=0.5)
     except PeerError as error:
         total = len(pods) ** 2
         passed = sum(connections.pods + connections.service for connections in reached.values())
         left = next(pod.node for pod in pods if not _is_complete(reached[pod.node], len(pods)))
-        netns = next(node["netns"] for node in desired.lab["nodes"] if node["name"] == left).rpartition("/")[2]
+        node = next(node for node in desired.lab["nodes"] if node["name"] == left)
+        netns = node.get("netns", left).rpartition("/")[2]
         raise MESSAGES.error(
             "lab-connectivity", failed=total - passed, total=total, netns=netns, found=error.found
         ) from error
@@ -311,14 +334,16 @@ def _is_complete(reached: Optional[Reached], count: int) -> bool:
     return reached is not None and reached.service and reached.pods == count - 1
 
 
-def _make_finding(desired: CheckRequest, record: Record, error: BallastError) -> Finding:
-    own = MESSAGES.error("lab-pods", kubeconfig=record.kubeconfig)
+def _make_finding(cluster: Cluster, error: BallastError) -> Finding:
+    own = MESSAGES.error("lab-pods", kubeconfig=cluster.kubeconfig)
     known = error if error.id in MESSAGES.rows else own
     text = error.text + (f" ({error.found})" if error.found else "")
     return Finding(id=known.id, subject="check", text=text, remedy=known.remedy)
 
 
-def _summary(desired: CheckRequest, pods: Sequence[Pod], reached: Mapping[str, Reached]) -> Summary:
+def _summary(
+    desired: CheckRequest, pods: Sequence[Pod], reached: Mapping[str, Reached], kubeadm_ready: Mapping[str, bool]
+) -> Summary:
     addresses = {pod.node: pod.address for pod in pods}
     readings = {reading["name"]: reading for reading in desired.instances}
     nodes = []
@@ -329,7 +354,7 @@ def _summary(desired: CheckRequest, pods: Sequence[Pod], reached: Mapping[str, R
             NodeSummary(
                 name=node["name"],
                 host=node["host"],
-                ready=bool(reading.get("ready")),
+                ready=bool(reading.get("ready")) or kubeadm_ready.get(node["name"], False),
                 ready_seconds=reading.get("ready_seconds"),
                 pss_bytes=int(reading.get("pss_bytes") or 0),
                 pod_ip=addresses.get(node["name"], ""),

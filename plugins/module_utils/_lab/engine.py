@@ -41,7 +41,7 @@ from .messages import MESSAGES
 from .parts import parts
 from .preflight import preflight
 from .resolve import VERSION, HostFacts, Lab, resolve
-from .topology import TARGETS, parse_request
+from .topology import BOOTSTRAPS, KUBEADM, TARGETS, parse_request
 
 DEFAULT_KUBERNETES_VERSION = "1.37.1"
 DEFAULT_HOSTS = 2
@@ -58,6 +58,7 @@ SPEC: dict[str, Any] = {
     "nodes": {"type": "int"},
     "topology": {"type": "dict"},
     "target": {"type": "str", "choices": list(TARGETS)},
+    "bootstrap": {"type": "str", "choices": list(BOOTSTRAPS)},
     "hosts": {"type": "int"},
     "kubernetes_version": {"type": "str"},
     "resize": {
@@ -99,6 +100,9 @@ def desired_from_params(params: Mapping[str, Any], host: Host) -> LabRequest:
     versions = host.listdir(params["toolchain_dir"]) if params["toolchain_dir"] else []
     if versions and request.kubernetes_version not in versions:
         raise MESSAGES.error("lab-version", value=request.kubernetes_version, versions=", ".join(sorted(versions)))
+    if params["archive"] and request.bootstrap == KUBEADM:
+        wanted = "for nodes of a lab without kubeadm: import it with ctr"
+        raise MESSAGES.error("lab-value", path="archive", value=params["archive"], wanted=wanted)
     other = read_registration(host, request.name)
     if other is not None and other != lab_dir:
         raise MESSAGES.error("lab-name-taken", name=request.name, directory=other)
@@ -123,6 +127,7 @@ def _with_recorded(params: Mapping[str, Any], lab_dir: str, previous: Optional[L
         effective["balloons"] = recorded.get("balloons", False)
         effective["nodes"] = _or_default(params["nodes"], len(recorded["nodes"]) if recorded else None)
     effective["target"] = params["target"] or recorded.get("target", TARGETS[0])
+    effective["bootstrap"] = params["bootstrap"] or recorded.get("bootstrap", BOOTSTRAPS[0])
     machines = sum(host["connection"] != "local" for host in recorded.get("hosts", []))
     effective["hosts"] = _or_default(params["hosts"], machines or DEFAULT_HOSTS)
     for key, default in (("name", None), ("kubernetes_version", DEFAULT_KUBERNETES_VERSION)):
@@ -193,7 +198,7 @@ class LabEngine(ResourceEngine[LabRequest]):
                 target=desired.lab["target"],
                 new_nodes=desired.new_nodes,
                 backends=sorted({node["proxy_backend"] for node in desired.lab["nodes"]}),
-                runtimes=sorted({node["runtime"] for node in desired.lab["nodes"]}),
+                runtimes=sorted({node["runtime"] for node in desired.lab["nodes"] if "runtime" in node}),
             )
 
     def apply(self, plan: Plan, ctx: Context[LabRequest]) -> Plan:

@@ -129,7 +129,8 @@ def _collect_entries(host: Host, lab_dir: str) -> Iterator[Entry]:
     yield _run_command(host, "host/kernel", ("dmesg",))
     yield Entry("host/processes.txt", _list_processes(host, str(lab.get("name", "")), nodes))
     for node in lab["nodes"]:
-        if host.stat(node["netns"]):
+        # A node of kubeadm is a whole virtual machine.
+        if "netns" in node and host.stat(node["netns"]):
             enter = ("nsenter", f"--net={node['netns']}", "--")
             netns = join_name(lab["name"], node["name"])
             yield from (_run_command(host, f"{netns}/{name}", (*enter, *argv)) for name, argv in _NETWORK.items())

@@ -12,23 +12,21 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from .._control_plane.pki.identities import Identity, reader_of, writer_of
-from .._control_plane.record import Record, load_record
-from .._control_plane.rights import ensure_rights
+from .._control_plane.pki.identities import Identity
 from .._core.engine.context import Context
 from .._core.engine.kinds import Kind, fields
 from .._core.engine.plan import ABSENT, Resource, Value
-from .._core.host.host import Host
 from .._core.kube.client import Refused
 from .._core.text.errors import PeerError
 from .._core.text.json_text import parse_json
+from .cluster import open_cluster
 from .messages import MESSAGES
 
 _ANNOTATION = "ballast.local/applied"
 
 
 class ManifestKind:
-    """The manifest as we applied it, which an annotation of the object keeps. The target is `PLANE_DIR PATH`.
+    """The manifest as we applied it, which an annotation of the object keeps. The target is `PLACE PATH`, see `open_cluster`.
 
     The object itself differs: the API server fills in defaults that change with its version, and others may change it.
     `identity` applies it.
@@ -38,10 +36,10 @@ class ManifestKind:
         self._identity = identity
 
     def read(self, ctx: Context[Any], target: str) -> Value:
-        plane_dir, path = target.split(" ")
-        record = load_record(ctx.host, plane_dir)
+        place, path = target.split(" ")
+        cluster = open_cluster(ctx.host, place, self._identity)
         try:
-            manifest = None if record is None else record.api(ctx.host, reader_of(path, self._identity)).find(path)
+            manifest = None if cluster is None else cluster.reader(ctx.host, path).find(path)
         except PeerError:
             manifest = None
         if manifest is None:
@@ -50,42 +48,37 @@ class ManifestKind:
         return applied
 
     def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
-        plane_dir, path = target.split(" ")
-        record = load_record(ctx.host, plane_dir)
-        if record is None:
-            raise MESSAGES.error("lab-none", directory=os.path.dirname(plane_dir))
+        place, path = target.split(" ")
+        cluster = open_cluster(ctx.host, place, self._identity)
+        if cluster is None:
+            raise MESSAGES.error("lab-none", directory=os.path.dirname(place))
         manifest = fields(after)
         text = json.dumps(manifest, sort_keys=True, separators=(",", ":"))
         metadata = {**fields(manifest["metadata"]), "annotations": {_ANNOTATION: text}}
         try:
-            record.api(ctx.host, self._writer(ctx.host, record, path)).apply(path, {**manifest, "metadata": metadata})
+            cluster.writer(ctx.host, path).apply(path, {**manifest, "metadata": metadata})
         except Refused as error:
-            raise MESSAGES.error("lab-pods", kubeconfig=record.kubeconfig, found=error.found) from error
+            raise MESSAGES.error("lab-pods", kubeconfig=cluster.kubeconfig, found=error.found) from error
 
     def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
-        plane_dir, path = target.split(" ")
-        record = load_record(ctx.host, plane_dir)
-        if record is not None:
-            writer = self._writer(ctx.host, record, path)
+        place, path = target.split(" ")
+        cluster = open_cluster(ctx.host, place, self._identity)
+        if cluster is not None:
+            writer = cluster.writer(ctx.host, path)
             with suppress(Refused):
-                record.api(ctx.host, writer).delete(path)
-
-    def _writer(self, host: Host, record: Record, path: str) -> Identity:
-        writer = writer_of(path, self._identity)
-        ensure_rights(host, record, writer)
-        return writer
+                writer.delete(path)
 
 
 def manifest_kinds(identity: Identity) -> dict[str, Kind]:
     return {"manifest": ManifestKind(identity)}
 
 
-def manifest_resources(plane_dir: str, manifests: Mapping[str, Mapping[str, Any]], *, group: str) -> list[Resource]:
+def manifest_resources(place: str, manifests: Mapping[str, Mapping[str, Any]], *, group: str) -> list[Resource]:
     """`manifests` by the path of each object."""
     return [
         Resource(
             kind="manifest",
-            target=f"{plane_dir} {path}",
+            target=f"{place} {path}",
             value=manifest,
             title=f"{manifest['kind']} {manifest['metadata']['name']}",
             group=group,

@@ -14,7 +14,9 @@ from .._balloon.cluster.facts import TAINT
 from .._core.text.quantity import parse_quantity
 from .._instance.config import EVICTION_MEMORY, KUBE_RESERVED_MEMORY
 from .._instance.model import cgroup_of
+from .kubeadm import kubeadm_parts
 from .resolve import LOCAL, MACHINE_BIN_DIR, MACHINE_RESERVE_MIB, RESERVE_BYTES, Lab
+from .topology import KUBEADM
 
 _INSTANCE_OPTIONS = (
     *("name", "address", "pod_cidr", "labels", "taints"),
@@ -25,30 +27,38 @@ _INSTANCE_OPTIONS = (
 def parts(lab: Lab) -> dict[str, Any]:
     """`credentials`: nodes of the control plane; `nodes`: Node objects; `hosts`: by name, the instances, routes and
     masqueraded networks of each, this host among them also when it carries no instance; `machines`: virtual machines;
-    `balloons`: by name of a host, the options `nodes` and `reserve` of the module balloon, or null."""
+    `balloons`: by name of a host, the options `nodes` and `reserve` of the module balloon, or null; `kubeadm`: see
+    `kubeadm_parts`, null where the lab's own playbooks make the cluster."""
+    by_kubeadm = lab.get("bootstrap") == KUBEADM
     return {
-        "credentials": [{"name": node["name"], "addresses": [node["address"]]} for node in lab["nodes"]],
+        "credentials": []
+        if by_kubeadm
+        else [{"name": node["name"], "addresses": [node["address"]]} for node in lab["nodes"]],
         "nodes": [{name: node[name] for name in ("name", "labels", "taints")} for node in lab["nodes"]],
         "hosts": {name: _host(lab, name) for name in {LOCAL, *(host["name"] for host in lab["hosts"])}},
         "balloons": {host["name"]: _balloons(lab, host) for host in lab["hosts"]},
         "machines": [_machine(lab, host) for host in lab["hosts"] if host["connection"] != "local"],
+        "kubeadm": kubeadm_parts(lab) if by_kubeadm else None,
     }
 
 
 def _host(lab: Lab, name: str) -> dict[str, Any]:
     others = [host for host in lab["hosts"] if host["name"] != name]
+    by_kubeadm = lab.get("bootstrap") == KUBEADM  # its machines are nodes themselves, with no network inside
     routes = [
         {"to": network, "via": host["address"]}
         for host in others
         for network in (
-            str(ipaddress.IPv4Interface(host["gateway"]).network),
+            *([] if by_kubeadm else [str(_network(host))]),
             *(node["pod_cidr"] for node in lab["nodes"] if node["host"] == host["name"]),
         )
     ]
     pods = [node["pod_cidr"] for node in lab["nodes"] if not _lies_in(node["pod_cidr"], lab["pod_cidr"])]
     # Machines reach other networks through the host that they run on.
     inside = (
-        [lab["node_cidr"], lab["pod_cidr"], *pods, *(str(_network(host)) for host in others)] if name == LOCAL else []
+        [lab["node_cidr"], lab["pod_cidr"], *pods, *([] if by_kubeadm else (str(_network(host)) for host in others))]
+        if name == LOCAL
+        else []
     )
     # Until its balloon has its size, a new node would promise all of the host.
     startup_taints = [{"key": TAINT, "value": "", "effect": "NoSchedule"}] if lab.get("balloons") else []
@@ -56,7 +66,7 @@ def _host(lab: Lab, name: str) -> dict[str, Any]:
         "instances": [
             {**{option: node[option] for option in _INSTANCE_OPTIONS}, "startup_taints": startup_taints}
             for node in lab["nodes"]
-            if node["host"] == name
+            if node["host"] == name and not by_kubeadm
         ],
         "routes": routes,
         "masqueraded": inside,

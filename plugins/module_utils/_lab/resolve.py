@@ -26,7 +26,7 @@ from .._instance.engine import mountns_path
 from .._instance.model import KUBE_PROXIES
 from .._instance.network import netns_path
 from .messages import MESSAGES
-from .topology import NodeRequest, TopologyRequest
+from .topology import KUBEADM, LAB, NodeRequest, TopologyRequest
 
 Lab = dict[str, Any]  # the content of lab.json
 Network = ipaddress.IPv4Network
@@ -40,9 +40,10 @@ _FIRST_MACHINE = 201
 _NODE_LEAST_BYTES = 128 * 2**20  # of a node that requests none
 RESERVE_BYTES = 2**30  # of this host's memory, for the control plane and the host itself
 _MACHINE_BASE_MIB, _MACHINE_NODE_MIB = 768, 640
+_KUBEADM_PLANE_MIB, _KUBEADM_NODE_MIB = 3072, 1536  # kubeadm warns of less than 1700 MiB for a control plane
 # Of a machine's memory: its kernel takes as much again of the half of the base that no node gets.
 MACHINE_RESERVE_MIB = 128
-_MACHINE_STATE_DIR = "/var/lib/ballast/lab"
+MACHINE_STATE_DIR = "/var/lib/ballast/lab"
 MACHINE_BIN_DIR = "/opt/ballast/bin"
 
 
@@ -61,12 +62,19 @@ def resolve(request: TopologyRequest, previous: Optional[Lab], facts: HostFacts)
     node_cidr, pod_cidr, machines = _choose_networks(request, previous, facts)
     gateway = str(node_cidr[1])
     hosts = _make_hosts(request, node_cidr, machines)
-    nodes = _make_nodes(request, previous, hosts, pod_cidr, problems)
+    by_kubeadm = request.bootstrap == KUBEADM
+    if by_kubeadm:
+        nodes = _make_machine_nodes(request, hosts, pod_cidr)
+    else:
+        nodes = _make_nodes(request, previous, hosts, pod_cidr, problems)
     for host in hosts:
         on_host = [node for node in nodes if node["host"] == host["name"]]
         requests = [node for node in request.nodes if node.name in {node["name"] for node in on_host}]
         if request.target == "vm":
             host["memory_mib"] = _MACHINE_BASE_MIB + _MACHINE_NODE_MIB * max(len(on_host), 1)
+        if by_kubeadm:
+            host["memory_mib"] = _KUBEADM_PLANE_MIB if host is hosts[0] else _KUBEADM_NODE_MIB
+            continue
         _set_limits(host, on_host, requests, facts, problems, balloons=request.balloons)
     fixed = [("node_cidr", node_cidr), ("service_cidr", request.service_cidr)]
     fixed += [("the virtual machines", machines)] if request.target == "vm" else []
@@ -78,6 +86,7 @@ def resolve(request: TopologyRequest, previous: Optional[Lab], facts: HostFacts)
         "kubernetes_version": request.kubernetes_version,
         "lab_dir": request.lab_dir,
         "target": request.target,
+        "bootstrap": request.bootstrap,
         "bridge": link_name(request.name),
         "node_cidr": str(node_cidr),
         "gateway": f"{gateway}/{node_cidr.prefixlen}",
@@ -85,28 +94,29 @@ def resolve(request: TopologyRequest, previous: Optional[Lab], facts: HostFacts)
         "service_cidr": str(request.service_cidr),
         "kube_proxy": request.kube_proxy,
         "balloons": request.balloons,
-        "control_plane": {"address": gateway, "port": API_PORT},
+        "control_plane": {"address": hosts[0]["address"] if by_kubeadm else gateway, "port": API_PORT},
         "hosts": hosts,
-        "nodes": [{**node, **_namespaces(request.name, node["name"])} for node in nodes],
+        "nodes": nodes if by_kubeadm else [{**node, **_namespaces(request.name, node["name"])} for node in nodes],
     }
 
 
 def _find_fixed_changes(request: TopologyRequest, previous: Lab) -> list[BallastError]:
     """What a running lab cannot change."""
-    recorded = {"kube_proxy": KUBE_PROXIES[0], **previous}  # records of earlier versions lack it
+    recorded = {"bootstrap": LAB, "kube_proxy": KUBE_PROXIES[0], **previous}  # records of earlier versions lack it
     fixed: list[tuple[str, object]] = [
         ("target", request.target),
+        ("bootstrap", request.bootstrap),
         ("kubernetes_version", request.kubernetes_version),
         ("service_cidr", str(request.service_cidr)),
         ("kube_proxy", request.kube_proxy),
         *([("node_cidr", str(request.node_cidr))] if request.node_cidr else []),
         *([("pod_cidr", str(request.pod_cidr))] if request.pod_cidr else []),
     ]
-    return [
-        MESSAGES.error("lab-fixed", path=path, value=value, recorded=recorded[path])
-        for path, value in fixed
-        if value != recorded[path]
-    ]
+    changed = [(path, value, recorded[path]) for path, value in fixed if value != recorded[path]]
+    machines = len(previous["hosts"])
+    if request.bootstrap == KUBEADM and request.hosts < machines:  # its Node would stay in the cluster
+        changed.append(("hosts", request.hosts, f"{machines} or more"))
+    return [MESSAGES.error("lab-fixed", path=path, value=value, recorded=old) for path, value, old in changed]
 
 
 def _choose_networks(
@@ -175,7 +185,7 @@ def _make_hosts(request: TopologyRequest, node_cidr: Network, machines: Network)
             "known_hosts": os.path.join(machines_dir, "known_hosts"),
             "bridge": link_name(request.name),
             "gateway": f"{network[1]}/{network.prefixlen}",
-            "state_dir": _MACHINE_STATE_DIR,
+            "state_dir": MACHINE_STATE_DIR,
         }
         for machine, network in enumerate(inside)
     ]
@@ -230,6 +240,24 @@ def _make_nodes(
             }
         )
     return nodes
+
+
+def _make_machine_nodes(
+    request: TopologyRequest, hosts: Sequence[Mapping[str, Any]], pod_cidr: Network
+) -> list[dict[str, Any]]:
+    """kubeadm's nodes: a controller gives each the next /24 of the pod network, in the order in which they join."""
+    return [
+        {
+            "name": node.name,
+            "host": host["name"],
+            "address": host["address"],
+            "pod_cidr": str(pods),
+            "labels": {},
+            "taints": [],
+            "proxy_backend": node.proxy_backend,
+        }
+        for node, host, pods in zip(request.nodes, hosts, pod_cidr.subnets(new_prefix=24))
+    ]
 
 
 def _choose_host(

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Optional
 
 from .._core.text.quantity import format_memory
+from .topology import KUBEADM
 
 DEFAULT_DIR = "/var/lib/ballast/lab"
 
@@ -60,17 +61,18 @@ def table(summary: Summary, lab: Mapping[str, Any]) -> str:
     machines = [host["name"] for host in lab["hosts"] if host["connection"] != "local"]
     where = f"{len(machines)} virtual machines" if machines else "this host"
     count = len(summary.nodes)
+    by_kubeadm = lab.get("bootstrap") == KUBEADM  # its nodes and control plane are measured by none of our modules
     heads = ("NODE", "HOST", "READY", "PODS REACHED", "SERVICE", "PROXY", "MEMORY", "POD")
     others = count - 1
     rows = [
         (
             node.name,
             node.host,
-            _seconds(node.ready_seconds) if node.ready else "no",
+            _ready(node, by_kubeadm=by_kubeadm),
             f"{node.pods_reached}/{others}",
             "yes" if node.service_reached else "no",
             node.proxy_backend,
-            format_memory(node.pss_bytes),
+            "-" if by_kubeadm else format_memory(node.pss_bytes),
             node.pod_ip or "-",
         )
         for node in summary.nodes
@@ -80,6 +82,8 @@ def table(summary: Summary, lab: Mapping[str, Any]) -> str:
     directory = lab["lab_dir"]
     option = "" if directory == DEFAULT_DIR else f" -e lab_dir={directory}"
     plane = f"ready after {_seconds(summary.plane_ready_seconds)}, {format_memory(summary.plane_rss_bytes)}"
+    if by_kubeadm:
+        plane = f"kubeadm's, on {lab['nodes'][0]['name']}"
     return "\n".join(
         [
             f"lab {summary.name}: {count} nodes on {where}, Kubernetes {summary.kubernetes_version}",
@@ -91,6 +95,12 @@ def table(summary: Summary, lab: Mapping[str, Any]) -> str:
             f"remove it:   ansible-playbook ballast.kube.lab_down{option}",
         ]
     )
+
+
+def _ready(node: NodeSummary, *, by_kubeadm: bool) -> str:
+    if not node.ready:
+        return "no"
+    return "yes" if by_kubeadm else _seconds(node.ready_seconds)
 
 
 def _seconds(value: Optional[float]) -> str:

@@ -21,6 +21,7 @@ from .._instance.model import DAEMONSET, KUBE_PROXIES, PROXY_BACKENDS, RUNTIMES,
 from .messages import MESSAGES
 
 TARGETS = ("host", "vm")
+LAB, KUBEADM = BOOTSTRAPS = ("lab", "kubeadm")
 DEFAULT_NODES = 3
 DEFAULT_PIDS = 8192
 _VERSION = re.compile(r"v?(\d+\.\d+\.\d+)", re.ASCII)
@@ -35,6 +36,9 @@ _KEYS = (
     *("balloons", "defaults", "kube_proxy", "kubernetes_version", "name", "node_cidr", "nodes", "pod_cidr"),
     "service_cidr",
 )
+# kubeadm makes a node of each virtual machine, without limits, and one DaemonSet runs kube-proxy on all of them.
+_KUBEADM_KEYS = ("defaults", "kubernetes_version", "name", "node_cidr", "pod_cidr", "service_cidr")
+_KUBEADM_NODE_KEYS = ("proxy_backend",)
 _WORDS = Words(MESSAGES, value="lab-value", key="lab-key", show=str, mapping="a mapping", whole="topology")
 
 
@@ -59,6 +63,7 @@ class TopologyRequest:
     name: str
     kubernetes_version: str
     target: str
+    bootstrap: str  # what makes the cluster: one of BOOTSTRAPS
     hosts: int  # virtual machines; 0 where the nodes are on this host
     node_cidr: Optional[ipaddress.IPv4Network]
     pod_cidr: Optional[ipaddress.IPv4Network]
@@ -75,7 +80,8 @@ def parse_request(params: Mapping[str, Any]) -> TopologyRequest:
     `sizes`, by name, replace what the topology says: `resize` has set them since.
     """
     faults = Faults(_WORDS)
-    top = Reader(params["topology"] or {}, faults, known=_KEYS)
+    target, bootstrap = params["target"], params["bootstrap"]
+    top = Reader(params["topology"] or {}, faults, known=_KUBEADM_KEYS if bootstrap == KUBEADM else _KEYS)
     name = params["name"] or top.read("name", _text, "") or "lab"
     if not is_name(name):
         faults.wrong("name", name, "a name of a-z, 0-9 and -, at most 40 characters")
@@ -83,20 +89,29 @@ def parse_request(params: Mapping[str, Any]) -> TopologyRequest:
     match = _VERSION.fullmatch(version)
     if match is None:
         faults.wrong("kubernetes_version", version, "a version such as 1.37.1")
-    target = params["target"]
+    if (target, bootstrap) == ("host", KUBEADM):
+        faults.wrong("bootstrap", bootstrap, "possible on this host, whose kubelet it would take: set target to vm")
+    hosts = _check_hosts(params["hosts"], faults) if target == "vm" else 0
+    if bootstrap == KUBEADM:
+        nodes = _parse_machine_nodes(top, params["nodes"], hosts, faults)
+        for name in params["sizes"]:
+            faults.wrong("resize", name, "a node with limits: kubeadm makes a node of a whole virtual machine")
+    else:
+        nodes = _parse_nodes(top, params["nodes"], faults)
     request = TopologyRequest(
         lab_dir=_check_lab_dir(params["lab_dir"], faults),
         name=name,
         kubernetes_version=match.group(1) if match else "",
         target=target,
-        hosts=_check_hosts(params["hosts"], faults) if target == "vm" else 0,
+        bootstrap=bootstrap,
+        hosts=hosts,
         node_cidr=top.read("node_cidr", _network, None),
         pod_cidr=top.read("pod_cidr", _network, None),
         service_cidr=top.read("service_cidr", _network, ipaddress.IPv4Network("10.96.0.0/16")),
-        kube_proxy=top.read("kube_proxy", choice(KUBE_PROXIES), KUBE_PROXIES[0]),
+        kube_proxy=DAEMONSET if bootstrap == KUBEADM else top.read("kube_proxy", choice(KUBE_PROXIES), KUBE_PROXIES[0]),
         # A balloon keeps a size that was set later: it changes while the kubelet runs.
         balloons=params["balloons"] or bool(params["sizes"]) or top.read("balloons", boolean, False),
-        nodes=_apply_sizes(_parse_nodes(top, params["nodes"], faults), params["sizes"], faults),
+        nodes=_apply_sizes(nodes, params["sizes"], faults),
     )
     for key, network, least in (("node_cidr", request.node_cidr, 24), ("pod_cidr", request.pod_cidr, 16)):
         if network is not None and network.prefixlen > least:
@@ -121,6 +136,15 @@ def _check_hosts(count: int, faults: Faults) -> int:
     if not 1 <= count <= 16:
         faults.wrong("hosts", count, "a number of virtual machines from 1 to 16")
     return count
+
+
+def _parse_machine_nodes(top: Reader, count: Optional[int], hosts: int, faults: Faults) -> tuple[NodeRequest, ...]:
+    """A node for each virtual machine, of its name."""
+    if count not in (None, hosts):
+        faults.wrong("nodes", count, f"the number of virtual machines, {hosts}: kubeadm makes a node of each (hosts)")
+    defaults = Reader(top.get("defaults") or {}, faults, "defaults", known=_KUBEADM_NODE_KEYS)
+    names = [f"vm{number}" for number in range(1, hosts + 1)]
+    return tuple(_parse_node(Reader({"name": name, "host": name}, faults, name), defaults) for name in names)
 
 
 def _parse_nodes(top: Reader, count: Optional[int], faults: Faults) -> tuple[NodeRequest, ...]:

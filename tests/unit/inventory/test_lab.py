@@ -19,6 +19,7 @@ from ansible.errors import AnsibleParserError
 
 from ansible_collections.ballast.kube.plugins.inventory import lab as lab_plugin
 from ansible_collections.ballast.kube.plugins.inventory.lab import InventoryModule, groups_of, read_record
+from tests.unit.lab import given as g
 
 PYTHON = "/opt/venv/bin/python"
 NODE: dict[str, Any] = {
@@ -343,3 +344,17 @@ def test_only_files_of_its_name_are_its_own(tmp_path: Path, name: str, ours: boo
     path = tmp_path / name
     path.write_text("plugin: ballast.kube.lab\n")
     assert InventoryModule().verify_file(str(path)) is ours
+
+
+def test_machines_of_kubeadm_are_in_the_groups_of_kubespray_with_what_reaches_them_and_no_more() -> None:
+    lab = g.lab(target="vm", bootstrap="kubeadm", hosts=3)
+    groups = groups_of(json.loads(json.dumps(lab)), python=PYTHON, uid=0, is_systemd=False)
+    assert {group: list(hosts) for group, hosts in groups.items()} == {
+        "k8s_cluster": ["vm1", "vm2", "vm3"],
+        "kube_control_plane": ["vm1"],
+        "kube_node": ["vm2", "vm3"],
+    }
+    variables = groups["k8s_cluster"]["vm2"]
+    assert variables["ansible_host"] == "10.97.0.202"
+    assert variables["ballast_lab"]["api_server"] == "https://10.97.0.201:6443"
+    assert not [name for name in variables if not name.startswith("ansible_") and name != "ballast_lab"]

@@ -43,6 +43,7 @@ def params(**changes: Any) -> dict[str, Any]:
         "nodes": None,
         "topology": None,
         "target": "host",
+        "bootstrap": "lab",
         "hosts": 2,
         "kubernetes_version": "1.37.1",
         "balloons": False,

@@ -100,6 +100,13 @@ def test_what_cannot_be_read_is_named() -> None:
     assert found["ballast-lab-n1/addresses.txt"] == "2: eth0\n"
 
 
+def test_a_lab_of_kubeadm_is_collected_with_what_its_machines_said() -> None:
+    made = g.lab(target="vm", bootstrap="kubeadm", hosts=2)
+    host = FakeHost(files={f"{g.DIR}/lab.json": json.dumps(made), f"{g.DIR}/vms/vm1/host.log": "kubelet said\n"})
+    host.given_ours(g.DIR, "lab")
+    assert archive(host)["vms/vm1/host.log"] == "kubelet said\n"
+
+
 @pytest.mark.parametrize("record", [None, "{"])
 def test_a_lab_without_a_readable_record_is_collected_too(record: Optional[str]) -> None:
     host = FakeHost(files={f"{g.DIR}/nodes/n1/log/kubelet.log": "told\n"})

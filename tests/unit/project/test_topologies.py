@@ -33,6 +33,7 @@ def lab_of(path: Path, variables: dict[str, str]) -> Lab:
         "nodes": None,
         "topology": yaml.safe_load(path.read_text(encoding="utf-8")),
         "target": variables.get("LAB_TARGET", "host"),
+        "bootstrap": variables.get("LAB_BOOTSTRAP", "lab"),
         "hosts": int(variables.get("LAB_HOSTS", "2")),
         "kubernetes_version": DEFAULT_KUBERNETES_VERSION,
         "balloons": False,

@@ -1,0 +1,87 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How a lab's modules reach its API server, and as whom.
+
+With a control plane of ours: as an identity with few rights and a certificate of minutes. With one that kubeadm made, whose authority
+lies in a virtual machine: as the administrator of the lab's kubeconfig.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Optional, Protocol
+
+from .._control_plane.pki.identities import Identity, reader_of, writer_of
+from .._control_plane.record import Record, load_record
+from .._control_plane.rights import ensure_rights, kubeconfig_of
+from .._core.host.host import Host
+from .._core.kube.client import Api
+from .._core.kube.connection import connect
+
+KUBECONFIG = "admin.kubeconfig"  # in LAB_DIR
+
+
+class Cluster(Protocol):
+    """Methods raise PeerError where the API server cannot be asked."""
+
+    @property
+    def kubeconfig(self) -> str:
+        """The administrator's, for messages."""
+
+    def reader(self, host: Host, path: str) -> Api:
+        """A client that may read the object at `path`, or the list."""
+
+    def writer(self, host: Host, path: str) -> Api:
+        """A client that may change the object at `path`."""
+
+    def lend(self, host: Host) -> AbstractContextManager[str]:
+        """The path of a kubeconfig for kubectl, valid for the block."""
+
+
+@dataclass(frozen=True)
+class OwnCluster:
+    record: Record
+    identity: Identity
+
+    @property
+    def kubeconfig(self) -> str:
+        return self.record.kubeconfig
+
+    def reader(self, host: Host, path: str) -> Api:
+        return self.record.api(host, reader_of(path, self.identity))
+
+    def writer(self, host: Host, path: str) -> Api:
+        writer = writer_of(path, self.identity)
+        ensure_rights(host, self.record, writer)
+        return self.record.api(host, writer)
+
+    def lend(self, host: Host) -> AbstractContextManager[str]:
+        return kubeconfig_of(host, self.record, self.identity)
+
+
+@dataclass(frozen=True)
+class KubeadmCluster:
+    kubeconfig: str
+
+    def reader(self, host: Host, path: str) -> Api:
+        return connect(host, self.kubeconfig)
+
+    def writer(self, host: Host, path: str) -> Api:
+        return connect(host, self.kubeconfig)
+
+    @contextmanager
+    def lend(self, host: Host) -> Iterator[str]:
+        yield self.kubeconfig
+
+
+def open_cluster(host: Host, place: str, identity: Identity) -> Optional[Cluster]:
+    """`place` is the state directory of a control plane of ours, or the path of a kubeconfig. None where it is missing."""
+    if os.path.basename(place) == KUBECONFIG:
+        return KubeadmCluster(place) if host.stat(place) is not None else None
+    record = load_record(host, place)
+    return None if record is None else OwnCluster(record, identity)

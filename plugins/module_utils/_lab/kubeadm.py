@@ -1,0 +1,246 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a lab of `bootstrap: kubeadm` is made from: images by the names that kubeadm asks for, and the files of each machine. Pure.
+
+A machine is what kubeadm's installation guide describes: containerd and kubelet as systemd units, kubeadm's drop-in for the kubelet,
+CNI plugins in /opt/cni/bin. Pods of a node are connected by the plugin `ptp`, and nodes by routes of the host, as in every lab: that
+needs no further program and no pod before the first pod, and kube-proxy's rules see both directions of each packet.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from .._binaries.families import FAMILIES
+from .resolve import MACHINE_BIN_DIR, Lab
+from .resolve import MACHINE_STATE_DIR as STATE_DIR
+
+REPOSITORY = "ballast.local"
+IMAGES_DIR = "/opt/ballast/images"
+SCRIPT = "/usr/local/sbin/ballast-kubeadm"
+CONFIG = "/etc/kubernetes-lab/kubeadm.yaml"
+SOCKET = "unix:///run/containerd/containerd.sock"
+_API = "kubeadm.k8s.io/v1beta4"
+# kubeadm asks for it by this name, which is a constant of its releases 1.36 and 1.37.
+_PAUSE = f"{REPOSITORY}/pause:3.10.2"
+_CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+# A virtual machine of User Mode Linux has one processor, and a kernel without cpusets.
+_IGNORED = ("NumCPU", "SystemVerification")
+
+
+def kubeadm_parts(lab: Lab) -> dict[str, Any]:
+    """`images`: by archive, the preset and full name of each image; `first`: the machine of the control plane;
+    `machines`: by name, the files of each; `directories`: of these files, those that are no package's; `script`: the one of them that runs kubeadm; `families`: of programs, beside those of every lab."""
+    first = lab["nodes"][0]["name"]
+    return {
+        "images": {"control-plane": _control_plane_images(lab), "nodes": _node_images(lab)},
+        "families": [{"name": name} for name in ("kubeadm", "coredns")],
+        "first": first,
+        "script": SCRIPT,
+        "directories": ["/etc/cni/net.d", "/etc/systemd/system/kubelet.service.d", os.path.dirname(CONFIG)],
+        "machines": {node["name"]: _files(lab, node, first=first) for node in lab["nodes"]},
+    }
+
+
+def _etcd_version(lab: Lab) -> str:
+    return FAMILIES["etcd"].version_with(lab["kubernetes_version"])
+
+
+def _coredns_version(lab: Lab) -> str:
+    return f"v{FAMILIES['coredns'].version_with(lab['kubernetes_version'])}"
+
+
+def _control_plane_images(lab: Lab) -> dict[str, str]:
+    names = {preset: f"{REPOSITORY}/{preset}:v{lab['kubernetes_version']}" for preset in _CONTROL_PLANE}
+    return {**names, "etcd": f"{REPOSITORY}/etcd:{_etcd_version(lab)}"}
+
+
+def _node_images(lab: Lab) -> dict[str, str]:
+    """Those of a node, and busybox, which the check of a lab runs under its own name."""
+    return {
+        "kube-proxy": f"{REPOSITORY}/kube-proxy:v{lab['kubernetes_version']}",
+        "coredns": f"{REPOSITORY}/coredns:{_coredns_version(lab)}",
+        "pause": _PAUSE,
+        "busybox": f"{REPOSITORY}/busybox:1",
+    }
+
+
+def _files(lab: Lab, node: Mapping[str, Any], *, first: str) -> list[dict[str, str]]:
+    texts = {
+        "/etc/modules-load.d/kubernetes.conf": "overlay\nip_vs\nip_vs_rr\nip_vs_wrr\nip_vs_sh\nnf_conntrack\n",
+        "/etc/sysctl.d/kubernetes.conf": "net.ipv4.ip_forward = 1\n",
+        # CoreDNS forwards to it. The host answers no queries: names outside the cluster do not resolve.
+        "/etc/resolv.conf": f"nameserver {lab['gateway'].partition('/')[0]}\n",
+        "/etc/containerd/config.toml": _CONTAINERD_CONFIG,
+        "/etc/systemd/system/containerd.service": _CONTAINERD_UNIT,
+        "/etc/systemd/system/kubelet.service": _KUBELET_UNIT,
+        "/etc/systemd/system/kubelet.service.d/10-kubeadm.conf": _KUBELET_DROP_IN,
+        "/etc/cni/net.d/10-ballast.conflist": _cni(lab, node),
+    }
+    if node["name"] == first:
+        texts[CONFIG] = _config(lab, node)
+    script = {"path": SCRIPT, "content": _script(node, is_first=node["name"] == first), "mode": "0755"}
+    return [*({"path": path, "content": text, "mode": "0644"} for path, text in texts.items()), script]
+
+
+def _script(node: Mapping[str, Any], *, is_first: bool) -> str:
+    archives = [*(["control-plane"] if is_first else []), "nodes"]
+    return _SCRIPT.format(
+        log=f"{STATE_DIR}/nodes/{node['name']}/log",
+        state=STATE_DIR,
+        bin_dir=MACHINE_BIN_DIR,
+        images=" ".join(f"{IMAGES_DIR}/{name}.tar" for name in archives),
+        config=CONFIG,
+        socket=SOCKET,
+        name=node["name"],
+        ignored=",".join(_IGNORED),
+    )
+
+
+def _config(lab: Lab, node: Mapping[str, Any]) -> str:
+    """JSON documents, which are YAML."""
+    version = f"v{lab['kubernetes_version']}"
+    documents: list[dict[str, Any]] = [
+        {
+            "apiVersion": _API,
+            "kind": "InitConfiguration",
+            "localAPIEndpoint": {"advertiseAddress": node["address"], "bindPort": lab["control_plane"]["port"]},
+            "nodeRegistration": {
+                "name": node["name"],
+                "criSocket": SOCKET,
+                "ignorePreflightErrors": list(_IGNORED),
+            },
+        },
+        {
+            "apiVersion": _API,
+            "kind": "ClusterConfiguration",
+            "clusterName": lab["name"],
+            "kubernetesVersion": version,
+            "imageRepository": REPOSITORY,
+            "networking": {"podSubnet": lab["pod_cidr"], "serviceSubnet": lab["service_cidr"]},
+            # The versions that the lab builds, not those that kubeadm has by default.
+            "dns": {"imageTag": _coredns_version(lab)},
+            "etcd": {
+                "local": {
+                    "imageTag": _etcd_version(lab),
+                    "extraArgs": [{"name": "unsafe-no-fsync", "value": "true"}],
+                }
+            },
+        },
+        {
+            "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
+            "kind": "KubeProxyConfiguration",
+            "mode": node["proxy_backend"],
+        },
+        {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", "cgroupDriver": "systemd"},
+    ]
+    return "---\n".join(json.dumps(document, indent=2) + "\n" for document in documents)
+
+
+def _cni(lab: Lab, node: Mapping[str, Any]) -> str:
+    ptp = {
+        "type": "ptp",
+        "ipMasq": False,
+        "ipam": {
+            "type": "host-local",
+            "ranges": [[{"subnet": node["pod_cidr"]}]],
+            "routes": [{"dst": "0.0.0.0/0"}],
+        },
+    }
+    plugins = [ptp, {"type": "portmap", "capabilities": {"portMappings": True}}]
+    return json.dumps({"cniVersion": "1.0.0", "name": lab["name"], "plugins": plugins}, indent=2) + "\n"
+
+
+_SCRIPT = """#!/bin/sh
+# Runs kubeadm for the lab: ballast-kubeadm prepare | init | join SERVER OPTIONS, as the control plane says how to join.
+# What an interrupted run began is reset first. The files prepared and node say what is done.
+set -eu
+logged() {{
+  "$@" >>{log}/kubeadm.log 2>&1 || {{ tail -n 40 {log}/kubeadm.log >&2; exit 1; }}
+}}
+mkdir -p {log}
+case $1 in
+  prepare)
+    mkdir -p /opt/cni
+    ln -sfT {bin_dir} /opt/cni/bin
+    for program in crictl ctr kubeadm kubectl kubelet; do ln -sf {bin_dir}/$program /usr/bin/$program; done
+    logged systemctl restart systemd-modules-load systemd-sysctl
+    systemctl daemon-reload
+    systemctl enable --quiet --now containerd
+    systemctl enable --quiet kubelet
+    for archive in {images}; do logged ctr --namespace k8s.io images import --local $archive; done
+    touch {state}/prepared
+    ;;
+  init | join)
+    [ ! -e /etc/kubernetes/manifests ] || logged kubeadm reset --force --cri-socket={socket}
+    if [ $1 = init ]; then
+      logged kubeadm init --config={config} --skip-token-print
+    else
+      shift
+      logged kubeadm join "$@" --node-name={name} --cri-socket={socket} --ignore-preflight-errors={ignored}
+    fi
+    touch {state}/node
+    ;;
+esac
+"""
+
+_CONTAINERD_CONFIG = f"""version = 3
+
+[plugins."io.containerd.cri.v1.images".pinned_images]
+sandbox = "{_PAUSE}"
+
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
+SystemdCgroup = true
+"""
+
+_CONTAINERD_UNIT = f"""[Unit]
+Description=containerd
+After=network.target
+
+[Service]
+Type=notify
+ExecStart={MACHINE_BIN_DIR}/containerd
+Environment=PATH={MACHINE_BIN_DIR}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+Delegate=yes
+KillMode=process
+Restart=always
+RestartSec=1
+LimitNOFILE=1048576
+TasksMax=infinity
+OOMScoreAdjust=-999
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+_KUBELET_UNIT = """[Unit]
+Description=kubelet
+After=containerd.service
+
+[Service]
+ExecStart=/usr/bin/kubelet
+Restart=always
+RestartSec=2
+StartLimitIntervalSec=0
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+# The variables, files and flags are those that kubeadm's page about the kubelet names.
+_KUBELET_DROP_IN = """[Service]
+Environment="KUBELET_KUBECONFIG_ARGS=--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf --kubeconfig=/etc/kubernetes/kubelet.conf"
+Environment="KUBELET_CONFIG_ARGS=--config=/var/lib/kubelet/config.yaml"
+EnvironmentFile=-/var/lib/kubelet/kubeadm-flags.env
+EnvironmentFile=-/etc/default/kubelet
+ExecStart=
+ExecStart=/usr/bin/kubelet $KUBELET_KUBECONFIG_ARGS $KUBELET_CONFIG_ARGS $KUBELET_KUBEADM_ARGS $KUBELET_EXTRA_ARGS
+"""
