@@ -37,6 +37,11 @@ ARCHITECTURES = ("amd64", "arm64")
 # Modules that a release pins at a version which is known to be bad (requirements/known-bad.toml), with what it is built with instead.
 RAISED = {
     ("kubernetes", "1.35.8"): {"google.golang.org/grpc": "1.83.2"},
+    ("kubeadm", "1.36.4"): {
+        "go.opentelemetry.io/otel": "1.44.0",
+        "golang.org/x/crypto": "0.55.0",
+        "google.golang.org/grpc": "1.83.2",
+    },
     ("coredns", "1.14.6"): {
         "go.opentelemetry.io/otel": "1.44.0",
         "golang.org/x/crypto": "0.55.0",

@@ -57,6 +57,12 @@ options:
   bin_dir:
     description: Directory of the programs for O(images) that have one. Required for them.
     type: path
+  suite:
+    description:
+      - Suite of Debian that packages come from, such as V(trixie), for an image whose programs must match those of other machines.
+      - Packages are then fetched from the Debian mirror of this machine's apt, also those that are installed here.
+      - The default is this machine's own packages.
+    type: str
   definitions:
     description: Further images.
     type: list
@@ -127,7 +133,7 @@ options:
     description: File to which progress is appended, a JSON object on each line.
     type: path
 requirements:
-  - The commands C(apt-get), C(dpkg), C(dpkg-query) and C(dpkg-deb) on the machine that builds.
+  - The commands C(apt-get), C(dpkg), C(dpkg-query) and C(dpkg-deb) on the machine that builds, and with O(suite) the package C(debian-archive-keyring).
 seealso:
   - module: ballast.kube.image_archive_info
 """
@@ -167,6 +173,7 @@ EXAMPLES = r"""
       coredns: ballast.local/coredns:v1.14.6
       pause: ballast.local/pause:3.10.2
     bin_dir: /opt/ballast/bin
+    suite: trixie
 
 - name: Without the archive
   ballast.kube.image_archive:

@@ -29,6 +29,7 @@ NAME = re.compile(
 )
 # deb-control(5) Package, and the version that apt-get takes behind it.
 PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+(=[A-Za-z0-9.+~:-]+)?", re.ASCII)
+_SUITE = re.compile(r"[a-z][a-z0-9-]*", re.ASCII)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
@@ -60,13 +61,15 @@ class Image:
     entrypoint: tuple[str, ...] = ()
     cmd: tuple[str, ...] = ()
     env: tuple[tuple[str, str], ...] = ()
+    suite: str = ""  # Debian's, of the packages; empty: those of the building machine
 
     def as_value(self) -> Value:
         """As JSON, so that it compares equal with what is read back. Fields newer than the first archives are left out
         when they are empty, so that those archives stay unchanged."""
         value: dict[str, Any] = json.loads(json.dumps(asdict(self)))
-        if not self.whole:
-            del value["whole"]
+        for name in ("whole", "suite"):
+            if not value[name]:
+                del value[name]
         for file in value["files"]:
             if file["program"] is None:
                 del file["program"]
@@ -178,6 +181,7 @@ SPEC: dict[str, dict[str, Any]] = {
     "images": {"type": "list", "elements": "str", "choices": sorted(PRESETS), "default": list(DEFAULT_IMAGES)},
     "names": {"type": "dict", "default": {}},
     "bin_dir": {"type": "path"},
+    "suite": {"type": "str"},
     "definitions": {"type": "list", "elements": "dict", "options": _DEFINITION_SPEC, "default": []},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     "events": {"type": "path"},
@@ -209,6 +213,9 @@ class ImageArchiveRequest:
         built = [name for name in chosen if any(file.program for file in PRESETS[name].files)]
         if built and not is_plain(bin_dir):
             problems.append(MESSAGES.error("image-bin-dir", value=bin_dir, image=built[0]))
+        suite = params.get("suite") or ""
+        if suite and not _SUITE.fullmatch(suite):
+            problems.append(MESSAGES.error("image-suite", suite=suite))
         names = {str(preset): str(name) for preset, name in params["names"].items()}
         for preset, name in names.items():
             if preset not in chosen:
@@ -230,7 +237,7 @@ class ImageArchiveRequest:
         if not images:
             problems.append(MESSAGES.error("image-none", path=path))
         Problems.raise_if(problems)
-        return cls(path=path, images=tuple(images))
+        return cls(path=path, images=tuple(replace(image, suite=suite) for image in images))
 
 
 def _preset(preset: str, bin_dir: str, name: Optional[str]) -> Image:

@@ -27,7 +27,7 @@ from .archive import ArchiveFacts, DamagedArchive, ImageFacts, inspect
 from .definitions import File, Image, ImageArchiveRequest, Link
 from .layout import INDEX_AT, INDEX_START, Entry, FileEntry, FilledImage, LinkEntry, format_archive
 from .messages import MESSAGES
-from .packages import Package, architecture, provide, resolve_dependencies
+from .packages import Package, architecture, open_source, provide, resolve_dependencies
 
 KIND = "image-archive"
 
@@ -158,9 +158,10 @@ def read_facts(host: Host, path: str) -> Optional[ArchiveFacts]:
 
 def build(host: Host, images: tuple[Image, ...], *, directory: str) -> bytes:
     """The archive of these images. Fetches packages that are not installed and unpacks them below `directory`."""
-    whole = {image.name: resolve_dependencies(host, image.whole, directory=directory) for image in images}
+    source = open_source(host, next((image.suite for image in images), ""), directory=directory)
+    whole = {image.name: resolve_dependencies(host, source, image.whole, directory=directory) for image in images}
     names = sorted({package for image in images for package in (*image.packages, *whole[image.name])})
-    packages = {name: provide(host, name, directory=directory) for name in names}
+    packages = {name: provide(host, source, name, directory=directory) for name in names}
     filled = [
         _fill(host, image, [packages[name] for name in image.packages], [packages[name] for name in whole[image.name]])
         for image in images
@@ -212,4 +213,5 @@ def _image_of(entry: object) -> Image:
         entrypoint=tuple(fields["entrypoint"]),
         cmd=tuple(fields["cmd"]),
         env=tuple((name, text) for name, text in fields["env"]),
+        suite=fields.get("suite", ""),
     )

@@ -42,6 +42,12 @@ MESSAGES = Messages(
             remedy="write it as apt-get does: busybox-static or busybox-static=1:1.37.0-6",
         ),
         Message(
+            id="image-suite",
+            error=UserError,
+            text="suite: {suite} is not the name of a Debian suite",
+            remedy="write it as in Debian's sources.list: trixie",
+        ),
+        Message(
             id="image-file",
             error=UserError,
             text="{where}: a file needs an absolute path, and either source, an absolute path, or content",

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Optional
 
+from .._core.host.debian import KEYRING, MIRROR, debian_mirror
 from .._core.host.host import PROGRAM_LIMIT, Host
 from .._core.text.errors import CommandFailed
 from .layout import Entry, FileEntry, LinkEntry
@@ -42,6 +43,18 @@ _ARCHITECTURES = {
     "riscv64": "riscv64",
     "s390x": "s390x",
 }
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where packages come from: this machine's own lists, and what it has installed, or a suite of Debian alone."""
+
+    suite: str = ""
+    options: tuple[str, ...] = ()  # of apt-get, so that it uses lists of the suite and none of this machine's
+
+    @property
+    def has_installed(self) -> bool:
+        return not self.suite
 
 
 @dataclass(frozen=True)
@@ -104,25 +117,62 @@ def architecture(host: Host) -> str:
     return _ARCHITECTURES[name]
 
 
-def provide(host: Host, package: str, *, directory: str) -> Package:
-    """The package NAME or NAME=VERSION. An installed package of that version is used in place."""
+def open_source(host: Host, suite: str, *, directory: str) -> Source:
+    """Fetches the suite's lists of packages below `directory`; of this machine's own ones ("") nothing is needed."""
+    if not suite:
+        return Source()
+    place = os.path.join(directory, "apt")
+    sources, status = os.path.join(place, "sources.list"), os.path.join(place, "status")
+    for name in ("cache", "lists"):
+        host.make_directory(os.path.join(place, name))
+    mirror = debian_mirror(host) or MIRROR
+    host.write(sources, f"deb [signed-by={KEYRING}] {mirror} {suite} main\n".encode(), mode=0o600)
+    host.write(status, b"")
+    settings = {
+        "Dir::Etc::SourceList": sources,
+        "Dir::Etc::SourceParts": "/dev/null",
+        "Dir::State::Lists": os.path.join(place, "lists"),
+        "Dir::State::status": status,
+        "Dir::Cache": os.path.join(place, "cache"),
+        "Acquire::Languages": "none",
+        "APT::Sandbox::User": "root",  # which alone reads the directory
+    }
+    source = Source(suite, tuple(word for key, value in settings.items() for word in ("--option", f"{key}={value}")))
+    try:
+        host.run(["apt-get", "--quiet", *source.options, "update", "--error-on=any"], timeout=_FETCH_SECONDS)
+    except CommandFailed as error:
+        raise MESSAGES.error("image-fetch", package=f"lists of {suite}", name="apt", found=error.found) from error
+    return source
+
+
+def provide(host: Host, source: Source, package: str, *, directory: str) -> Package:
+    """The package NAME or NAME=VERSION. An installed package of that version is used in place, where the source is this machine."""
     name, _equals, version = package.partition("=")
+    if not source.has_installed:
+        return _fetch(host, source, package, directory=os.path.join(directory, name))
     query = ["dpkg-query", "--show", "--showformat", "${db:Status-Status} ${Version}", name]
     status, _blank, installed = host.run(query, timeout=_QUERY_SECONDS, check=False).stdout.partition(" ")
     if status == "installed" and version in ("", installed):
         files = host.run(["dpkg-query", "--listfiles", name], timeout=_QUERY_SECONDS).stdout.splitlines()
         return Package(name=name, version=installed, root="", files=frozenset(files))
-    return _fetch(host, package, directory=os.path.join(directory, name))
+    return _fetch(host, source, package, directory=os.path.join(directory, name))
 
 
-def resolve_dependencies(host: Host, names: Sequence[str], *, directory: str) -> list[str]:
+def resolve_dependencies(host: Host, source: Source, names: Sequence[str], *, directory: str) -> list[str]:
     """The packages and all their dependencies, as apt-get would install them on an empty machine; sorted."""
     if not names:
         return []
     host.make_directory(directory)
     nothing = os.path.join(directory, "status")
     host.write(nothing, b"")
-    options = ["--quiet", "--simulate", "--no-install-recommends", "--option", f"Dir::State::status={nothing}"]
+    options = [
+        *source.options,
+        "--quiet",
+        "--simulate",
+        "--no-install-recommends",
+        "--option",
+        f"Dir::State::status={nothing}",
+    ]
     try:
         done = host.run(["apt-get", *options, "install", *names], timeout=_FETCH_SECONDS)
     except CommandFailed as error:
@@ -141,12 +191,12 @@ def _walk(host: Host, root: str, path: str = "") -> Iterator[str]:
             yield below
 
 
-def _fetch(host: Host, package: str, *, directory: str) -> Package:
+def _fetch(host: Host, source: Source, package: str, *, directory: str) -> Package:
     name = package.partition("=")[0]
     root = os.path.join(directory, "root")
     host.make_directory(root)
     try:
-        host.run(["apt-get", "--quiet", "download", package], timeout=_FETCH_SECONDS, cwd=directory)
+        host.run(["apt-get", "--quiet", *source.options, "download", package], timeout=_FETCH_SECONDS, cwd=directory)
     except CommandFailed as error:
         raise MESSAGES.error("image-fetch", package=package, name=name, found=error.found) from error
     fetched = [entry for entry in host.listdir(directory) if entry.endswith(".deb")]

@@ -12,11 +12,11 @@ needs no further program and no pod before the first pod, and kube-proxy's rules
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from typing import Any
 
 from .._binaries.families import FAMILIES
+from .._core.engine.kinds import digest
 from .resolve import MACHINE_BIN_DIR, Lab
 from .resolve import MACHINE_STATE_DIR as STATE_DIR
 
@@ -28,22 +28,29 @@ SOCKET = "unix:///run/containerd/containerd.sock"
 _API = "kubeadm.k8s.io/v1beta4"
 # kubeadm asks for it by this name, which is a constant of its releases 1.36 and 1.37.
 _PAUSE = f"{REPOSITORY}/pause:3.10.2"
+_LEADERS = ("controllerManager", "scheduler")
 _CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 # A virtual machine of User Mode Linux has one processor, and a kernel without cpusets.
 _IGNORED = ("NumCPU", "SystemVerification")
 
 
 def kubeadm_parts(lab: Lab) -> dict[str, Any]:
-    """`images`: by archive, the preset and full name of each image; `first`: the machine of the control plane;
-    `machines`: by name, the files of each; `directories`: of these files, those that are no package's; `script`: the one of them that runs kubeadm; `families`: of programs, beside those of every lab."""
+    """What the playbooks need of it.
+
+    `images`: by archive, the preset and full name of each image. `families`: of programs, beside those of every lab.
+    `first`: the machine of the control plane. `script`: the path of what runs kubeadm on a machine. `machines`: by name, the
+    `script`'s text, and `prepared`, the file that says that it has prepared the machine.
+    """
     first = lab["nodes"][0]["name"]
+    scripts = {node["name"]: _script(lab, node, is_first=node["name"] == first) for node in lab["nodes"]}
     return {
         "images": {"control-plane": _control_plane_images(lab), "nodes": _node_images(lab)},
         "families": [{"name": name} for name in ("kubeadm", "coredns")],
         "first": first,
         "script": SCRIPT,
-        "directories": ["/etc/cni/net.d", "/etc/systemd/system/kubelet.service.d", os.path.dirname(CONFIG)],
-        "machines": {node["name"]: _files(lab, node, first=first) for node in lab["nodes"]},
+        "machines": {
+            name: {"script": text, "prepared": f"{STATE_DIR}/prepared-{digest(text)}"} for name, text in scripts.items()
+        },
     }
 
 
@@ -70,30 +77,33 @@ def _node_images(lab: Lab) -> dict[str, str]:
     }
 
 
-def _files(lab: Lab, node: Mapping[str, Any], *, first: str) -> list[dict[str, str]]:
+def machine_files(lab: Lab, node: Mapping[str, Any]) -> dict[str, str]:
+    """By path, the text of each file that a node has before kubeadm runs."""
     texts = {
         "/etc/modules-load.d/kubernetes.conf": "overlay\nip_vs\nip_vs_rr\nip_vs_wrr\nip_vs_sh\nnf_conntrack\n",
         "/etc/sysctl.d/kubernetes.conf": "net.ipv4.ip_forward = 1\n",
         # CoreDNS forwards to it. The host answers no queries: names outside the cluster do not resolve.
         "/etc/resolv.conf": f"nameserver {lab['gateway'].partition('/')[0]}\n",
+        "/etc/crictl.yaml": f"runtime-endpoint: {SOCKET}\n",
         "/etc/containerd/config.toml": _CONTAINERD_CONFIG,
         "/etc/systemd/system/containerd.service": _CONTAINERD_UNIT,
         "/etc/systemd/system/kubelet.service": _KUBELET_UNIT,
         "/etc/systemd/system/kubelet.service.d/10-kubeadm.conf": _KUBELET_DROP_IN,
         "/etc/cni/net.d/10-ballast.conflist": _cni(lab, node),
     }
-    if node["name"] == first:
+    if node["name"] == lab["nodes"][0]["name"]:
         texts[CONFIG] = _config(lab, node)
-    script = {"path": SCRIPT, "content": _script(node, is_first=node["name"] == first), "mode": "0755"}
-    return [*({"path": path, "content": text, "mode": "0644"} for path, text in texts.items()), script]
+    return texts
 
 
-def _script(node: Mapping[str, Any], *, is_first: bool) -> str:
+def _script(lab: Lab, node: Mapping[str, Any], *, is_first: bool) -> str:
+    """One file for all that a machine needs, as each file that Ansible writes takes two seconds there."""
     archives = [*(["control-plane"] if is_first else []), "nodes"]
     return _SCRIPT.format(
         log=f"{STATE_DIR}/nodes/{node['name']}/log",
         state=STATE_DIR,
         bin_dir=MACHINE_BIN_DIR,
+        files="".join(f"put {path} <<'{_END}'\n{text}{_END}\n" for path, text in machine_files(lab, node).items()),
         images=" ".join(f"{IMAGES_DIR}/{name}.tar" for name in archives),
         config=CONFIG,
         socket=SOCKET,
@@ -123,6 +133,8 @@ def _config(lab: Lab, node: Mapping[str, Any]) -> str:
             "kubernetesVersion": version,
             "imageRepository": REPOSITORY,
             "networking": {"podSubnet": lab["pod_cidr"], "serviceSubnet": lab["service_cidr"]},
+            # There is one of each, and a busy processor: a lease that is not renewed in time would end them.
+            **{name: {"extraArgs": [{"name": "leader-elect", "value": "false"}]} for name in _LEADERS},
             # The versions that the lab builds, not those that kubeadm has by default.
             "dns": {"imageTag": _coredns_version(lab)},
             "etcd": {
@@ -156,16 +168,24 @@ def _cni(lab: Lab, node: Mapping[str, Any]) -> str:
     return json.dumps({"cniVersion": "1.0.0", "name": lab["name"], "plugins": plugins}, indent=2) + "\n"
 
 
+_END = "END-OF-FILE"
 _SCRIPT = """#!/bin/sh
-# Runs kubeadm for the lab: ballast-kubeadm prepare | init | join SERVER OPTIONS, as the control plane says how to join.
-# What an interrupted run began is reset first. The files prepared and node say what is done.
+# Runs kubeadm for the lab: ballast-kubeadm prepare FILE | init | join SERVER OPTIONS, as the control plane says how to join.
+# What an interrupted run began is reset first. FILE and {state}/node say what is done.
 set -eu
 logged() {{
   "$@" >>{log}/kubeadm.log 2>&1 || {{ tail -n 40 {log}/kubeadm.log >&2; exit 1; }}
 }}
+put() {{
+  mkdir -p "${{1%/*}}"
+  cat >"$1"
+}}
+files() {{
+{files}}}
 mkdir -p {log}
 case $1 in
   prepare)
+    files
     mkdir -p /opt/cni
     ln -sfT {bin_dir} /opt/cni/bin
     for program in crictl ctr kubeadm kubectl kubelet; do ln -sf {bin_dir}/$program /usr/bin/$program; done
@@ -174,7 +194,7 @@ case $1 in
     systemctl enable --quiet --now containerd
     systemctl enable --quiet kubelet
     for archive in {images}; do logged ctr --namespace k8s.io images import --local $archive; done
-    touch {state}/prepared
+    touch "$2"
     ;;
   init | join)
     [ ! -e /etc/kubernetes/manifests ] || logged kubeadm reset --force --cri-socket={socket}

@@ -17,10 +17,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from .._archives.tarred import unpack
+from .._core.host.debian import KEYRING, MIRROR, debian_mirror
 from .._core.host.host import PROGRAM_LIMIT, Host
 from . import cpio, guest, uml_kernel
 from .messages import MESSAGES
-from .recipes import DISK_MIB, EPOCH, KEYRING, SUITE, UML_MODULES, Recipe
+from .recipes import DISK_MIB, EPOCH, SUITE, UML_MODULES, Recipe
 
 _BUILD_SECONDS = 1800  # for one command; fetching Debian packages over a slow line takes longest
 _FEATURES_WITHOUT_JOURNAL = ("-O", "^has_journal")
@@ -37,7 +38,6 @@ class Order:
     source: str = ""  # of a directory image
 
 
-_MIRROR = "http://deb.debian.org/debian"  # mmdebstrap's default
 _COMPILE_SECONDS = 5400  # of a kernel, on the slowest machine worth trying
 
 Builder = Callable[[Host, Order, str, str], "tuple[str, ...]"]
@@ -229,20 +229,6 @@ def uml_version(host: Host) -> str:
     return host.run(["linux.uml", "--version"], timeout=10).stdout.strip()
 
 
-def debian_mirror(host: Host) -> str:
-    """The Debian mirror of this machine's apt, or ""."""
-    directory = "/etc/apt/sources.list.d"
-    paths = [os.path.join(directory, name) for name in host.listdir(directory) if name.endswith((".sources", ".list"))]
-    for path in ["/etc/apt/sources.list", *paths]:
-        for line in (host.read(path) or b"").decode(errors="replace").splitlines():
-            words = line.split()
-            if words and words[0] in ("deb", "URIs:"):
-                mirrors = [word for word in words if "://" in word and word.rstrip("/").endswith("/debian")]
-                if mirrors:
-                    return mirrors[0]
-    return ""
-
-
 def _bootstrap(host: Host, order: Order, root: str, *, variant: str, suite: str = SUITE) -> None:
     """Install or unpack the order's packages below `root`, from `suite` where it has them, else from Debian 13."""
     left_out = ("doc", "info", "locale", "man", "zoneinfo")
@@ -260,7 +246,7 @@ def _bootstrap(host: Host, order: Order, root: str, *, variant: str, suite: str 
     mirror = order.mirror or debian_mirror(host)
     suites: tuple[str, ...] = (SUITE,)
     if suite != SUITE:
-        mirror, suites = mirror or _MIRROR, (SUITE, suite)
+        mirror, suites = mirror or MIRROR, (SUITE, suite)
         argv.append(f'--aptopt=Apt::Default-Release "{suite}"')
     # A command line is read by everybody on this machine: addresses, which may hold a password, go other ways.
     sources = "".join(f"deb {mirror} {of} main\n" for of in suites) if mirror else ""

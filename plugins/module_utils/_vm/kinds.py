@@ -43,6 +43,7 @@ from .recipes import EPOCH
 
 _SECONDS = 30  # for a command that only uses this machine's kernel
 _TERM_SECONDS = 3  # for a machine to end after a signal
+_KILL_SECONDS = 60  # for the kernel to take the memory of a killed one apart
 _ROOT = 0  # the user of machines that an earlier release started
 _EXEC_SECONDS = 30  # until a process that was started has become the machine
 _PROGRAMS = {engine.program for engine in ENGINES.values()}
@@ -338,17 +339,27 @@ def ask_to_power_off(host: Host, directory: str, definition: Mapping[str, Value]
 
 
 def end(host: Host, directory: str) -> None:
-    """End the processes of this machine, and only those, and so release its files."""
+    """End the processes of this machine, and only those, and so release its files.
+
+    A killed machine of much memory takes long to go, and shows no command meanwhile: those that were seen are waited for. A kernel
+    that dies last may have started further helpers meanwhile: they are looked for until there is none.
+    """
     machine = process_of(host, directory)
+    seen: set[ProcessId] = set()
     if machine is not None:
+        seen.add(machine)
         host.signal(machine, signal.SIGTERM)
         _wait_for_end(host, machine, seconds=_TERM_SECONDS)
-    # Processes that did not end in time, and helpers that outlive a killed kernel with its files open.
-    left = processes_of(host, directory)
-    for process in left:
-        host.signal(process, signal.SIGKILL)
-    for process in left:
-        _wait_for_end(host, process, seconds=_TERM_SECONDS)
+
+    def gone() -> bool:
+        # Processes that did not end in time, and helpers that outlive a killed kernel with its files open.
+        left = processes_of(host, directory)
+        for process in left:
+            host.signal(process, signal.SIGKILL)
+        seen.update(left)
+        return not left and all(has_ended(host, process) for process in seen)
+
+    wait_until(host, gone, seconds=_KILL_SECONDS, interval=0.05)
 
 
 def _wait_for_end(host: Host, process: ProcessId, *, seconds: float) -> None:

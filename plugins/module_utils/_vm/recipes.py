@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from .._core.engine.kinds import digest
+from .._core.host.debian import KEYRING
 from . import guest, uml_kernel
 
 EPOCH = 1735689600  # every time stamp in an image: 2025-01-01T00:00:00Z
 FORMAT = 1  # raised when the build code changes the images
 SUITE = "trixie"  # Debian 13
-KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 DISK_MIB = 8192  # of a machine's root disk; its empty part takes no space on the host
 UML_MODULES = "/usr/lib/uml/modules"
 

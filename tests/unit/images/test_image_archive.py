@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shutil
 import tarfile
 from collections.abc import Mapping, Sequence
@@ -61,6 +62,8 @@ class DebianHost(LocalHost):
         self.commands: list[str] = []
         self.installed = installed
         self.umask = umask
+        self.sources: list[str] = []
+        self.fetched_by: set[str] = set()
         self.packages = {
             "catatonit": ("0.1.7-1", {"usr/bin/catatonit": b"ELF catatonit"}),
             # Debian 12 has it in /bin, Debian 13 in /usr/bin.
@@ -87,6 +90,9 @@ class DebianHost(LocalHost):
         if argv[:2] == ["dpkg-query", "--listfiles"]:
             return self._said(argv, "\n".join(f"/{path}" for path in self.packages[name][1]))
         if argv[0] == "apt-get":
+            self._note_source(argv)
+            if "update" in argv:
+                return self._said(argv, "")
             assert cwd is not None
             if name not in self.packages:
                 raise CommandFailed(argv, status=100, output=f"E: Unable to locate package {name}")
@@ -101,6 +107,22 @@ class DebianHost(LocalHost):
                 file.chmod(0o777 & ~self.umask)
             return self._said(argv, "")
         raise AssertionError(f"unexpected command {argv}")
+
+    def _note_source(self, argv: Sequence[str]) -> None:
+        """Which lists a command of apt-get uses: those that a file names, or this machine's own."""
+        options = dict(word.split("=", 1) for word in argv if word.startswith(("Dir::", "APT::")))
+        listed = options.get("Dir::Etc::SourceList")
+        if listed is None:
+            self.fetched_by.add("")
+            return
+        line = Path(listed).read_text(encoding="utf-8").rstrip()
+        assert Path(listed).stat().st_mode & 0o077 == 0, "an address may hold a password"
+        assert options["Dir::Etc::SourceParts"] == "/dev/null"
+        assert Path(options["Dir::State::Lists"]).is_dir()
+        if "update" in argv:
+            self.sources.append(re.sub(r"https?://\S+", "URL", line))
+        else:
+            self.fetched_by.add(line.split()[-2])
 
     def _said(self, argv: Sequence[str], text: str) -> Completed:
         return Completed(argv=tuple(argv), status=0, stdout=text, stderr="")
@@ -225,6 +247,24 @@ def test_another_version_than_the_installed_one_is_fetched(archive: Path) -> Non
     host = DebianHost(installed=["tool"])
     bring_about(desired(archive, images=[], definitions=[{**DEFINITION, "packages": ["tool=3"]}]), host)
     assert "apt-get --quiet" in host.commands
+
+
+def test_packages_of_a_suite_come_from_its_lists_alone(archive: Path) -> None:
+    host = DebianHost(installed=["catatonit", "busybox-static"])
+    bring_about(desired(archive, suite="trixie"), host)
+    assert host.sources == ["deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] URL trixie main"]
+    assert host.fetched_by == {"trixie"}
+    assert "dpkg-query --show" not in host.commands
+    assert bring_about(desired(archive, suite="trixie"), DebianHost()).steps == ()
+    assert [step.verb for step in bring_about(desired(archive), DebianHost()).steps] == ["change"]
+    assert os.listdir(archive.parent) == [archive.name]
+
+
+@pytest.mark.parametrize("suite", ["Trixie", "trixie main", "trixie\n", "../x"])
+def test_a_suite_is_a_name(archive: Path, suite: str) -> None:
+    with pytest.raises(BallastError) as raised:
+        desired(archive, suite=suite)
+    assert raised.value.id == "image-suite"
 
 
 def test_the_layer_is_sorted_and_belongs_to_root(archive: Path) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import ipaddress
 import json
-import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._lab.check import (
     read_status,
 )
 from ansible_collections.ballast.kube.plugins.module_utils._lab.cluster import open_cluster
-from ansible_collections.ballast.kube.plugins.module_utils._lab.kubeadm import CONFIG, SCRIPT
+from ansible_collections.ballast.kube.plugins.module_utils._lab.kubeadm import CONFIG, machine_files
 from ansible_collections.ballast.kube.plugins.module_utils._lab.parts import parts
 from ansible_collections.ballast.kube.plugins.module_utils._lab.resolve import Lab
 from tests.unit.fakes import FakeHost, json_answer
@@ -47,7 +46,11 @@ def lab(**changes: Any) -> Lab:
 
 
 def files(made: Lab, machine: str) -> dict[str, str]:
-    return {row["path"]: row["content"] for row in parts(made)["kubeadm"]["machines"][machine]}
+    return machine_files(made, next(node for node in made["nodes"] if node["name"] == machine))
+
+
+def script(made: Lab, machine: str) -> str:
+    return str(parts(made)["kubeadm"]["machines"][machine]["script"])
 
 
 def documents(made: Lab) -> dict[str, Any]:
@@ -120,6 +123,8 @@ def test_kubeadm_is_given_version_networks_and_mode(version: str, mode: str) -> 
     assert cluster["kubernetesVersion"] == f"v{version}"
     assert cluster["networking"] == {"podSubnet": made["pod_cidr"], "serviceSubnet": made["service_cidr"]}
     assert found["InitConfiguration"]["localAPIEndpoint"] == {"advertiseAddress": "10.97.0.201", "bindPort": 6443}
+    for program in ("controllerManager", "scheduler"):
+        assert cluster[program]["extraArgs"] == [{"name": "leader-elect", "value": "false"}]
     assert CONFIG not in files(made, "vm2")
 
 
@@ -139,40 +144,55 @@ def test_every_image_that_kubeadm_asks_for_is_made_by_that_name(version: str) ->
     assert f'sandbox = "{names["pause"]}"' in files(made, "vm1")["/etc/containerd/config.toml"]
 
 
-def test_every_file_has_a_directory_that_debian_or_the_playbook_makes() -> None:
-    made = lab()
-    present = {
-        "/etc",
-        "/etc/containerd",
-        "/etc/modules-load.d",
-        "/etc/sysctl.d",
-        "/etc/systemd/system",
-        "/usr/local/sbin",
-    }
-    directories = {os.path.dirname(path) for name in ("vm1", "vm2") for path in files(made, name)}
-    assert directories - present == set(parts(made)["kubeadm"]["directories"])
+@pytest.mark.parametrize("machine", ["vm1", "vm2"])
+def test_the_script_writes_every_file_and_then_says_that_the_machine_is_prepared(tmp_path: Path, machine: str) -> None:
+    made = lab(hosts=2)
+    mark = tmp_path / "prepared"
+    status, said = run_script(tmp_path, "prepare", str(mark), machine=machine)
+    assert status == 0
+    assert mark.exists()
+    for path, text in files(made, machine).items():
+        assert (tmp_path / path[1:]).read_text(encoding="utf-8") == text
+    assert [line for line in said if "images import" in line][-1].endswith("/opt/ballast/images/nodes.tar")
+
+
+def test_a_machine_that_was_prepared_otherwise_is_prepared_again() -> None:
+    marks = {parts(lab(kubernetes_version=version))["kubeadm"]["machines"]["vm1"]["prepared"] for version in VERSIONS}
+    assert len(marks) == 2
+
+
+def test_a_machine_whose_runtime_does_not_start_is_not_said_to_be_prepared(tmp_path: Path) -> None:
+    mark = tmp_path / "prepared"
+    status, _said = run_script(tmp_path, "prepare", str(mark), broken="systemctl")
+    assert status != 0
+    assert not mark.exists()
 
 
 def test_the_first_machine_alone_has_the_images_of_the_control_plane() -> None:
     made = lab(hosts=3)
     assert parts(made)["kubeadm"]["first"] == "vm1"
-    has = {name: "control-plane.tar" in files(made, name)[SCRIPT] for name in ("vm1", "vm2", "vm3")}
+    has = {name: "control-plane.tar" in script(made, name) for name in ("vm1", "vm2", "vm3")}
     assert has == {"vm1": True, "vm2": False, "vm3": False}
 
 
-def run_script(tmp_path: Path, *arguments: str, interrupted: bool = False) -> tuple[int, list[str]]:
-    """The script of vm2 with every directory below tmp_path, and the commands of kubeadm that it ran."""
+def run_script(
+    tmp_path: Path, *arguments: str, machine: str = "vm2", interrupted: bool = False, broken: str = ""
+) -> tuple[int, list[str]]:
+    """The script with every directory below tmp_path, and the commands of programs that it ran."""
     programs, manifests = tmp_path / "programs", tmp_path / "etc/kubernetes/manifests"
     programs.mkdir(exist_ok=True)
+    (tmp_path / "usr/bin").mkdir(parents=True)
     said = tmp_path / "said"
-    kubeadm = programs / "kubeadm"
-    kubeadm.write_text(f'#!/bin/sh\necho "$@" >>{said}\necho printed "$1"\n[ "$1" != fail ]\n', encoding="utf-8")
-    kubeadm.chmod(0o755)
+    for name in ("kubeadm", "ctr", "systemctl"):
+        program = programs / name
+        status = 1 if name == broken else 0
+        program.write_text(f'#!/bin/sh\necho "$@" >>{said}\necho printed "$1"\nexit {status}\n', encoding="utf-8")
+        program.chmod(0o755)
     if interrupted:
         manifests.mkdir(parents=True)
-    text = files(lab(hosts=2), "vm2")[SCRIPT]
-    for directory in ("/var/lib/", "/etc/"):
-        text = text.replace(directory, f"{tmp_path}{directory}")
+    text = script(lab(hosts=2), machine)
+    for place in ("/var/lib/", "/etc/", "/usr/bin/", "/opt/cni"):
+        text = text.replace(f" {place}", f" {tmp_path}{place}").replace(f">>{place}", f">>{tmp_path}{place}")
     environment = {"PATH": f"{programs}:/usr/bin:/bin"}
     done = subprocess.run(["sh", "-c", text, "sh", *arguments], env=environment, check=False, timeout=30)
     return done.returncode, said.read_text(encoding="utf-8").splitlines()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import signal
 import tarfile
 from typing import Any
 
@@ -258,6 +259,49 @@ def test_a_machine_starts_when_nothing_holds_the_tap_and_the_disk_of_the_one_bef
     held: list[bool] = []
     world.apply(params(vm(1)))
     assert held == [False]
+
+
+def test_a_removal_waits_for_a_machine_that_takes_long_to_end() -> None:
+    world = World()
+    world.apply(params(vm(1)))
+    world.answers = False
+    killed = world.report()["vms"][0]["pid"]
+    ends = world.host.monotonic() + 20
+
+    def dies(pid: int, process: Process, number: int) -> bool:
+        process.argv = ()  # its memory, and so its command, is the first that goes
+        return True
+
+    world.host.on_signal.append(dies)
+    world.host.on_sleep.append(
+        lambda: (
+            world.host.end_process(killed)
+            if killed in world.host.processes and world.host.monotonic() >= ends
+            else None
+        )
+    )
+    world.apply(params(state="absent"))
+    assert world.host.processes == {}
+
+
+def test_a_removal_ends_helpers_that_come_while_the_machine_dies() -> None:
+    world = World()
+    world.apply(params(vm(1)))
+    world.answers = False
+    row = world.host.processes[world.report()["vms"][0]["pid"]]
+    argv, uid = row.argv, row.uid
+    late = iter(range(3))
+
+    def dies(pid: int, process: Process, number: int) -> bool:
+        if number == signal.SIGKILL and next(late, None) is not None:
+            helper = world.host.given_process(argv, uid=uid)
+            world.given_threads(helper, "S", session=1)
+        return False
+
+    world.host.on_signal.append(dies)
+    world.host.given_process(argv, uid=uid)
+    world.apply(params(state="absent"))
+    assert world.host.processes == {}
 
 
 def test_a_machine_that_nobody_reaped_is_started_again() -> None:
