@@ -158,10 +158,11 @@ def read_facts(host: Host, path: str) -> Optional[ArchiveFacts]:
 
 def build(host: Host, images: tuple[Image, ...], *, directory: str) -> bytes:
     """The archive of these images. Fetches packages that are not installed and unpacks them below `directory`."""
-    source = open_source(host, next((image.suite for image in images), ""), directory=directory)
+    suites = [image.suite for image in images if image.packages or image.whole]
+    source = open_source(host, suites[0] if suites else "", directory=directory)
     whole = {image.name: resolve_dependencies(host, source, image.whole, directory=directory) for image in images}
     names = sorted({package for image in images for package in (*image.packages, *whole[image.name])})
-    packages = {name: provide(host, source, name, directory=directory) for name in names}
+    packages = provide(host, source, names, directory=directory)
     filled = [
         _fill(host, image, [packages[name] for name in image.packages], [packages[name] for name in whole[image.name]])
         for image in images

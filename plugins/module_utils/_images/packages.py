@@ -145,17 +145,21 @@ def open_source(host: Host, suite: str, *, directory: str) -> Source:
     return source
 
 
-def provide(host: Host, source: Source, package: str, *, directory: str) -> Package:
-    """The package NAME or NAME=VERSION. An installed package of that version is used in place, where the source is this machine."""
+def provide(host: Host, source: Source, packages: Sequence[str], *, directory: str) -> dict[str, Package]:
+    """By NAME or NAME=VERSION as given. An installed package of that version is used in place, where the source is this machine."""
+    installed = {package: _find_installed(host, package) for package in packages} if source.has_installed else {}
+    found = {package: entry for package, entry in installed.items() if entry is not None}
+    return {**found, **_fetch(host, source, [package for package in packages if package not in found], directory)}
+
+
+def _find_installed(host: Host, package: str) -> Optional[Package]:
     name, _equals, version = package.partition("=")
-    if not source.has_installed:
-        return _fetch(host, source, package, directory=os.path.join(directory, name))
     query = ["dpkg-query", "--show", "--showformat", "${db:Status-Status} ${Version}", name]
     status, _blank, installed = host.run(query, timeout=_QUERY_SECONDS, check=False).stdout.partition(" ")
-    if status == "installed" and version in ("", installed):
-        files = host.run(["dpkg-query", "--listfiles", name], timeout=_QUERY_SECONDS).stdout.splitlines()
-        return Package(name=name, version=installed, root="", files=frozenset(files))
-    return _fetch(host, source, package, directory=os.path.join(directory, name))
+    if status != "installed" or version not in ("", installed):
+        return None
+    files = host.run(["dpkg-query", "--listfiles", name], timeout=_QUERY_SECONDS).stdout.splitlines()
+    return Package(name=name, version=installed, root="", files=frozenset(files))
 
 
 def resolve_dependencies(host: Host, source: Source, names: Sequence[str], *, directory: str) -> list[str]:
@@ -191,18 +195,27 @@ def _walk(host: Host, root: str, path: str = "") -> Iterator[str]:
             yield below
 
 
-def _fetch(host: Host, source: Source, package: str, *, directory: str) -> Package:
-    name = package.partition("=")[0]
-    root = os.path.join(directory, "root")
-    host.make_directory(root)
+def _fetch(host: Host, source: Source, packages: Sequence[str], directory: str) -> dict[str, Package]:
+    """All at once, as a call of apt-get reads all lists."""
+    if not packages:
+        return {}
+    place, shown = os.path.join(directory, "packages"), ", ".join(packages)
+    host.make_directory(place)
     try:
-        host.run(["apt-get", "--quiet", *source.options, "download", package], timeout=_FETCH_SECONDS, cwd=directory)
+        host.run(["apt-get", "--quiet", *source.options, "download", *packages], timeout=_FETCH_SECONDS, cwd=place)
     except CommandFailed as error:
-        raise MESSAGES.error("image-fetch", package=package, name=name, found=error.found) from error
-    fetched = [entry for entry in host.listdir(directory) if entry.endswith(".deb")]
-    if len(fetched) != 1:
-        raise MESSAGES.error("image-fetch", package=package, name=name, found=f"{len(fetched)} files were downloaded")
+        name = packages[0].partition("=")[0]
+        raise MESSAGES.error("image-fetch", package=shown, name=name, found=error.found) from error
     # NAME_VERSION_ARCHITECTURE.deb, the colon of a version as %3a.
-    version = urllib.parse.unquote(fetched[0].split("_")[1])
-    host.run(["dpkg-deb", "--extract", os.path.join(directory, fetched[0]), root], timeout=_FETCH_SECONDS)
-    return Package(name=name, version=version, root=root, files=None)
+    files = {entry.split("_")[0]: entry for entry in host.listdir(place) if entry.endswith(".deb")}
+    found = {}
+    for package in packages:
+        name = package.partition("=")[0]
+        if name not in files:
+            raise MESSAGES.error("image-fetch", package=package, name=name, found="it was not downloaded")
+        root = os.path.join(directory, name, "root")
+        host.make_directory(root)
+        host.run(["dpkg-deb", "--extract", os.path.join(place, files[name]), root], timeout=_FETCH_SECONDS)
+        version = urllib.parse.unquote(files[name].split("_")[1])
+        found[package] = Package(name=name, version=version, root=root, files=None)
+    return found

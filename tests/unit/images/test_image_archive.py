@@ -94,10 +94,12 @@ class DebianHost(LocalHost):
             if "update" in argv:
                 return self._said(argv, "")
             assert cwd is not None
-            if name not in self.packages:
-                raise CommandFailed(argv, status=100, output=f"E: Unable to locate package {name}")
-            version = self.packages[name][0].replace(":", "%3a")
-            Path(cwd, f"{name}_{version}_amd64.deb").write_bytes(b"")
+            for word in argv[argv.index("download") + 1 :]:
+                name = word.partition("=")[0]
+                if name not in self.packages:
+                    raise CommandFailed(argv, status=100, output=f"E: Unable to locate package {name}")
+                version = self.packages[name][0].replace(":", "%3a")
+                Path(cwd, f"{name}_{version}_amd64.deb").write_bytes(b"")
             return self._said(argv, "")
         if argv[:2] == ["dpkg-deb", "--extract"]:
             for path, data in self.packages[Path(argv[2]).name.partition("_")[0]][1].items():
@@ -258,6 +260,20 @@ def test_packages_of_a_suite_come_from_its_lists_alone(archive: Path) -> None:
     assert bring_about(desired(archive, suite="trixie"), DebianHost()).steps == ()
     assert [step.verb for step in bring_about(desired(archive), DebianHost()).steps] == ["change"]
     assert os.listdir(archive.parent) == [archive.name]
+
+
+def test_all_packages_are_fetched_by_one_command(archive: Path) -> None:
+    host = DebianHost()
+    bring_about(desired(archive), host)
+    assert len(desired(archive).images) == 2
+    assert host.commands.count("apt-get --quiet") == 1
+
+
+def test_no_lists_are_fetched_for_programs_alone(archive: Path, tmp_path: Path) -> None:
+    (tmp_path / "etcd").write_bytes(b"ELF etcd")
+    host = DebianHost()
+    bring_about(desired(archive, images=["etcd"], definitions=[], bin_dir=str(tmp_path), suite="trixie"), host)
+    assert host.sources == []
 
 
 @pytest.mark.parametrize("suite", ["Trixie", "trixie main", "trixie\n", "../x"])

@@ -29,7 +29,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._lab.check import (
     read_status,
 )
 from ansible_collections.ballast.kube.plugins.module_utils._lab.cluster import open_cluster
-from ansible_collections.ballast.kube.plugins.module_utils._lab.kubeadm import CONFIG, machine_files
+from ansible_collections.ballast.kube.plugins.module_utils._lab.kubeadm import CONFIG, UPGRADES, machine_files
 from ansible_collections.ballast.kube.plugins.module_utils._lab.parts import parts
 from ansible_collections.ballast.kube.plugins.module_utils._lab.resolve import Lab
 from tests.unit.fakes import FakeHost, json_answer
@@ -122,6 +122,7 @@ def test_kubeadm_is_given_version_networks_and_mode(version: str, mode: str) -> 
     cluster = found["ClusterConfiguration"]
     assert cluster["kubernetesVersion"] == f"v{version}"
     assert cluster["networking"] == {"podSubnet": made["pod_cidr"], "serviceSubnet": made["service_cidr"]}
+    assert set(found["InitConfiguration"]["timeouts"].values()) == {"10m0s"}
     assert found["InitConfiguration"]["localAPIEndpoint"] == {"advertiseAddress": "10.97.0.201", "bindPort": 6443}
     for program in ("controllerManager", "scheduler"):
         assert cluster[program]["extraArgs"] == [{"name": "leader-elect", "value": "false"}]
@@ -152,7 +153,7 @@ def test_the_script_writes_every_file_and_then_says_that_the_machine_is_prepared
     assert status == 0
     assert mark.exists()
     for path, text in files(made, machine).items():
-        assert (tmp_path / path[1:]).read_text(encoding="utf-8") == text
+        assert (tmp_path / path[1:]).read_text(encoding="utf-8").replace(str(tmp_path), "") == text
     assert [line for line in said if "images import" in line][-1].endswith("/opt/ballast/images/nodes.tar")
 
 
@@ -191,7 +192,7 @@ def run_script(
     if interrupted:
         manifests.mkdir(parents=True)
     text = script(lab(hosts=2), machine)
-    for place in ("/var/lib/", "/etc/", "/usr/bin/", "/opt/cni"):
+    for place in ("/var/lib/", "/etc/", "/usr/bin/", "/usr/local/bin/", "/opt/cni"):
         text = text.replace(f" {place}", f" {tmp_path}{place}").replace(f">>{place}", f">>{tmp_path}{place}")
     environment = {"PATH": f"{programs}:/usr/bin:/bin"}
     done = subprocess.run(["sh", "-c", text, "sh", *arguments], env=environment, check=False, timeout=30)
@@ -205,6 +206,28 @@ def test_a_machine_joins_with_what_the_control_plane_said_as_arguments(tmp_path:
     assert (tmp_path / "var/lib/ballast/lab/node").exists()
     log = tmp_path / "var/lib/ballast/lab/nodes/vm2/log/kubeadm.log"
     assert log.read_text(encoding="utf-8") == "printed join\n"
+
+
+@pytest.mark.parametrize(
+    ("typed", "passes_over"),
+    [
+        ("upgrade apply v1.37.1 --yes", True),
+        ("upgrade node", True),
+        ("upgrade node phase kubelet-config", False),
+        ("upgrade plan", False),
+        ("token create", False),
+        ("", False),
+    ],
+)
+def test_an_upgrade_passes_over_what_init_passed_over(tmp_path: Path, typed: str, passes_over: bool) -> None:
+    said = tmp_path / "said"
+    kubeadm = tmp_path / "kubeadm"
+    kubeadm.write_text(f'#!/bin/sh\necho "$@" >{said}\n', encoding="utf-8")
+    kubeadm.chmod(0o755)
+    text = files(lab(), "vm2")[UPGRADES].replace("/usr/bin/kubeadm", str(kubeadm))
+    subprocess.run(["sh", "-c", text, "sh", *typed.split()], check=True, timeout=30)
+    extra = " --ignore-preflight-errors=NumCPU,SystemVerification" if passes_over else ""
+    assert said.read_text(encoding="utf-8") == f"{typed}{extra}\n"
 
 
 def test_what_an_interrupted_run_began_is_reset_first(tmp_path: Path) -> None:
