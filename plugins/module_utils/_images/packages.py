@@ -16,9 +16,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Optional
 
-from .._core.host.debian import KEYRING, MIRROR, debian_mirror
 from .._core.host.host import PROGRAM_LIMIT, Host
 from .._core.text.errors import CommandFailed
+from .debian import KEYRING, MIRROR, debian_mirror
 from .layout import Entry, FileEntry, LinkEntry
 from .messages import MESSAGES
 
@@ -148,8 +148,8 @@ def open_source(host: Host, suite: str, *, directory: str) -> Source:
 def provide(host: Host, source: Source, packages: Sequence[str], *, directory: str) -> dict[str, Package]:
     """By NAME or NAME=VERSION as given. An installed package of that version is used in place, where the source is this machine."""
     installed = {package: _find_installed(host, package) for package in packages} if source.has_installed else {}
-    found = {package: entry for package, entry in installed.items() if entry is not None}
-    return {**found, **_fetch(host, source, [package for package in packages if package not in found], directory)}
+    here = {package: entry for package, entry in installed.items() if entry is not None}
+    return {**here, **_fetch(host, source, [package for package in packages if package not in here], directory)}
 
 
 def _find_installed(host: Host, package: str) -> Optional[Package]:
@@ -208,7 +208,7 @@ def _fetch(host: Host, source: Source, packages: Sequence[str], directory: str) 
         raise MESSAGES.error("image-fetch", package=shown, name=name, found=error.found) from error
     # NAME_VERSION_ARCHITECTURE.deb, the colon of a version as %3a.
     files = {entry.split("_")[0]: entry for entry in host.listdir(place) if entry.endswith(".deb")}
-    found = {}
+    fetched = {}
     for package in packages:
         name = package.partition("=")[0]
         if name not in files:
@@ -217,5 +217,5 @@ def _fetch(host: Host, source: Source, packages: Sequence[str], directory: str) 
         host.make_directory(root)
         host.run(["dpkg-deb", "--extract", os.path.join(place, files[name]), root], timeout=_FETCH_SECONDS)
         version = urllib.parse.unquote(files[name].split("_")[1])
-        found[package] = Package(name=name, version=version, root=root, files=None)
-    return found
+        fetched[package] = Package(name=name, version=version, root=root, files=None)
+    return fetched

@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from .._archives.tarred import unpack
-from .._core.host.debian import KEYRING, MIRROR, debian_mirror
 from .._core.host.host import PROGRAM_LIMIT, Host
+from .._images.debian import KEYRING, MIRROR, debian_mirror
 from . import cpio, guest, uml_kernel
 from .messages import MESSAGES
 from .recipes import DISK_MIB, EPOCH, SUITE, UML_MODULES, Recipe

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from .._core.engine.kinds import digest
-from .._core.host.debian import KEYRING
+from .._images.debian import KEYRING
 from . import guest, uml_kernel
 
 EPOCH = 1735689600  # every time stamp in an image: 2025-01-01T00:00:00Z

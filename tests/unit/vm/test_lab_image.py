@@ -15,9 +15,9 @@ import pytest
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import NullSink, Progress
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import Plan
-from ansible_collections.ballast.kube.plugins.module_utils._core.host.debian import KEYRING, debian_mirror
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Completed
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
+from ansible_collections.ballast.kube.plugins.module_utils._images.debian import KEYRING, debian_mirror
 from ansible_collections.ballast.kube.plugins.module_utils._vm import cpio
 from ansible_collections.ballast.kube.plugins.module_utils._vm.build import initrd
 from ansible_collections.ballast.kube.plugins.module_utils._vm.image import ImageEngine, ImageRequest

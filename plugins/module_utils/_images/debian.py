@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from .host import Host
+from .._core.host.host import Host
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"  # of the package debian-archive-keyring
 MIRROR = "http://deb.debian.org/debian"  # Debian's own, where this machine's apt names none
