@@ -21,7 +21,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._rules.gates import G
 NFTABLES, NFT, LEGACY, IPVS = "nftables", "iptables-nft", "iptables-legacy", "ipvs"
 IPTABLES = (NFT, LEGACY)
 EVERY = (NFTABLES, *IPTABLES, IPVS)
-FIRST_WITH_NFTABLES = 30  # that of 1.29 has a dump of its own: tests/unit/audit/cases/dumps/nftables-1.29
+FIRST_WITH_NFTABLES = 29
 BASE = {"clusterCIDR": "10.244.0.0/16,fd00:10:244::/56"}
 
 

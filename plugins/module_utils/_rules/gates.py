@@ -140,8 +140,9 @@ class Release:
         """Whether hints of zones and of nodes are in use for a Service with this value of the annotation."""
         if self.known_minor > _LAST_OF_ANNOTATIONS:
             return (True, self._follows_node_hints)
-        by_annotation = self.is_on(ZONE_HINTS) and annotation not in ("", "disabled", "Disabled")
-        return (self.is_on(TRAFFIC_DISTRIBUTION) or by_annotation, False)
+        by_annotation = annotation not in ("", "disabled", "Disabled")
+        # Without ZONE_HINTS kube-proxy does not read them at all (endpointslicecache.go).
+        return (self.is_on(ZONE_HINTS) and (self.is_on(TRAFFIC_DISTRIBUTION) or by_annotation), False)
 
     def warnings(self, backend: str) -> Iterator[BallastError]:
         """About gates that kube-proxy does not know, or does not let anybody set, and those that forbid `backend`."""
