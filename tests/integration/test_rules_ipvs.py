@@ -4,7 +4,7 @@
 
 """The ipvs rules meet a real kernel: that of a virtual machine, as few hosts have ip_vs, and nobody may load it for a test.
 
-It runs ipvs_in_vm.py, residue_in_vm.py and draining_in_vm.py and ends.
+It runs ipvs_in_vm.py, residue_in_vm.py, draining_in_vm.py and used_addresses_in_vm.py and ends.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ TESTS = (
     "tests/integration/ipvs_in_vm.py",
     "tests/integration/residue_in_vm.py",
     "tests/integration/draining_in_vm.py",
+    "tests/integration/used_addresses_in_vm.py",
 )
 SECONDS = 900
 
