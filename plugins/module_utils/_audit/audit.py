@@ -93,7 +93,9 @@ def _audit_family(given: AuditInput, facts: Facts, family: int) -> Iterator[Audi
         return
     layout = inspection.layout
     known = _destinations(judged, view)
-    trace = Tracer(replace(rules_of_one(judged, variant=NFT), missing=unsaved), surroundings).answer
+    sets = given.node_rules[family].sets if family in given.node_rules else ()
+    of_services = rules_of_one(judged, variant=NFT)
+    trace = Tracer(replace(of_services, sets=of_services.sets or sets, missing=unsaved), surroundings).answer
     comparison = VerdictComparison(
         view,
         config,
@@ -112,7 +114,7 @@ def _audit_family(given: AuditInput, facts: Facts, family: int) -> Iterator[Audi
     if isinstance(judged, Table) and (layout is None or layout.has_cluster_ips):
         yield from find_missing_cluster_ips(view, cluster_ips_in_nftables(judged), remedy=origin.rewrite)
     yield from _find_foreign_translations(given, facts, family)
-    yield from find_drops(facts, backend, rules, judged, comparison.served, surroundings, family=family)
+    yield from find_drops(facts, backend, rules, judged, comparison.served, surroundings, family=family, sets=sets)
 
 
 def _find_foreign_translations(given: AuditInput, facts: Facts, family: int) -> Iterator[AuditFinding]:
@@ -132,7 +134,7 @@ def _rules_of_all(given: AuditInput, facts: Facts, family: int) -> NodeRules:
         tables[rules.family, rules.name] = rules
     elif isinstance(backend, (Iptables, Ipvs)):
         iptables[backend.variant] = rules.tables if isinstance(rules, IpvsRules) else rules
-    return NodeRules(Ruleset(tables), iptables, rules if isinstance(rules, IpvsRules) else None)
+    return replace(rules_of_one(rules, variant=NFT), nftables=Ruleset(tables), iptables=iptables)
 
 
 def _equivalence_keys(rules: Any, config: RuleConfig, surroundings: Surroundings, node_name: str) -> EquivalenceKey:

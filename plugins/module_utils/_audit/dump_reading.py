@@ -19,6 +19,7 @@ from .._rules.iptables.backend import Iptables
 from .._rules.iptables.restore import LEGACY, NFT
 from .._rules.ipvs.backend import Ipvs
 from .._rules.ipvs.objects import IpvsRules
+from .._rules.ipvs.parse import parse_sets
 from .._rules.nftables.backend import Nftables
 from .._rules.nftables.objects import Ruleset
 from .._rules.node_addresses import FAMILIES, LINK, Links, parse_links
@@ -64,6 +65,7 @@ class DumpReading:
             nftables=self.ruleset(family),
             iptables={variant: tables for (variant, of), tables in self.dump.iptables.items() if of == family},
             ipvs=self._ipvs(family),
+            sets=parse_sets(self.dump.sets or ""),
             missing=self._missing[family],
         )
 

@@ -20,7 +20,7 @@ from .._rules.backend import NFT_FAMILIES, Backend
 from .._rules.iptables import objects as ipt
 from .._rules.iptables.backend import Iptables
 from .._rules.ipvs.backend import Ipvs
-from .._rules.ipvs.objects import IpvsRules
+from .._rules.ipvs.objects import IpSet, IpvsRules
 from .._rules.nftables import expressions as nft
 from .._rules.nftables.objects import Chain, Ruleset, Table
 from .._rules.node_rules import NodeRules, rules_of_one
@@ -54,11 +54,12 @@ def find_drops(
     surroundings: Surroundings,
     *,
     family: int,
+    sets: Sequence[IpSet] = (),
 ) -> Iterator[AuditFinding]:
-    """`rules` as they were read; `judged`: those of Services. Each rule that drops has one finding. Without any, there is one
+    """`rules` as they were read; `judged`: those of Services; `sets`: ipsets of all programs. Each rule that drops has one finding. Without any, there is one
     finding about rules that could not be traced."""
     sample = served[:: max(1, len(served) // _SAMPLE)]
-    for foreign in _foreign(facts, backend, rules, judged, surroundings, family=family):
+    for foreign in _foreign(facts, backend, rules, judged, surroundings, family=family, sets=tuple(sets)):
         differences = [difference for sampled in sample for difference in _check(foreign, sampled, family)]
         certain = [difference for difference in differences if difference.severity == ERROR]
         yield from {difference.found: difference for difference in reversed(certain or differences[:1])}.values()
@@ -85,7 +86,14 @@ def translation_finding(taken: Taken, family: int) -> AuditFinding:
 
 
 def _foreign(
-    facts: Facts, backend: Backend, rules: Any, judged: Any, surroundings: Surroundings, *, family: int
+    facts: Facts,
+    backend: Backend,
+    rules: Any,
+    judged: Any,
+    surroundings: Surroundings,
+    *,
+    family: int,
+    sets: tuple[IpSet, ...],
 ) -> Iterator[_Foreign]:
     for key, table in facts.ruleset.tables.items():
         if table.family not in (NFT_FAMILIES[family], "inet"):
@@ -98,11 +106,12 @@ def _foreign(
     in_use = backend.variant if isinstance(backend, (Iptables, Ipvs)) else ""
     for (variant, of), tables in facts.iptables.items():
         if of == family and variant != in_use:
-            trace = Tracer(NodeRules(iptables={variant: tables}), surroundings).answer
+            trace = Tracer(NodeRules(iptables={variant: tables}, sets=sets), surroundings).answer
             yield _Foreign(trace, True, _find_dropping_chain(tables, variant), _is_not_of_kube)
     if in_use:
         tables = rules.tables if isinstance(rules, IpvsRules) else rules
-        trace_whole = Tracer(rules_of_one(rules, variant=in_use), surroundings).answer
+        whole_rules = rules_of_one(rules, variant=in_use)
+        trace_whole = Tracer(replace(whole_rules, sets=whole_rules.sets or sets), surroundings).answer
         yield _Foreign(trace_whole, False, _find_dropping_chain(tables, in_use), _is_not_of_kube)
 
 

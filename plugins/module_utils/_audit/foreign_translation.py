@@ -199,7 +199,7 @@ def without_kube_proxy(rules: NodeRules) -> NodeRules:
         variant: replace(both, tables=tuple(_without_jumps(table) for table in both.tables))
         for variant, both in rules.iptables.items()
     }
-    return NodeRules(Ruleset(tables), iptables)
+    return NodeRules(Ruleset(tables), iptables, sets=rules.sets)
 
 
 def _without_rules(rules: NodeRules, gone: Collection[Optional[int]]) -> NodeRules:

@@ -21,11 +21,12 @@ from .._core.text.errors import BallastError, Unavailable
 from .._rules.backend import NFT_FAMILIES, Backend
 from .._rules.iptables import restore
 from .._rules.iptables.backend import Iptables
-from .._rules.iptables.objects import BUILT_IN, Tables
+from .._rules.iptables.objects import BUILT_IN, MatchSet, Tables
 from .._rules.ipvs.apply import CONNECTIONS
 from .._rules.ipvs.backend import Ipvs
-from .._rules.ipvs.objects import IpvsRules
+from .._rules.ipvs.objects import IpSet, IpvsRules
 from .._rules.ipvs.parse import parse as parse_ipvs
+from .._rules.ipvs.parse import parse_sets
 from .._rules.nftables.backend import Nftables
 from .._rules.nftables.json_form import parse_json
 from .._rules.nftables.objects import Ruleset, Table
@@ -73,6 +74,7 @@ class KernelReading:
             nftables=self.ruleset(family),
             iptables={variant: tables for (variant, of), tables in self.iptables.items() if of == family},
             ipvs=self._ipvs(family),
+            sets=self._sets,
         )
 
     def output(self, *argv: str) -> str:
@@ -171,6 +173,24 @@ class KernelReading:
     @cached_property
     def _saved_sets(self) -> str:
         return self.output("ipset", "save")
+
+    @cached_property
+    def _sets(self) -> tuple[IpSet, ...]:
+        """Read only where a rule asks for one: ipset would load ip_set."""
+        if isinstance(self.backend, Ipvs):
+            return next((self.rules(family).sets for family in self.families), ())
+        if not any(asks_for_sets(tables) for tables in self.iptables.values()):
+            return ()
+        try:
+            return parse_sets(self._saved_sets)
+        except BallastError as error:
+            self.unread.append(("ipsets", error.text))
+            return ()
+
+
+def asks_for_sets(tables: Tables) -> bool:
+    rules = (rule for table in tables.tables for chain in table.chains for rule in chain.rules)
+    return any(isinstance(match, MatchSet) for rule in rules for match in rule.matches)
 
 
 def read_iptables(

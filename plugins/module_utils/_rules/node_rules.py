@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Optional, Union
 
 from .iptables.objects import Tables
-from .ipvs.objects import IpvsRules
+from .ipvs.objects import IpSet, IpvsRules
 from .nftables.objects import Ruleset, Table
 
 # What a missing part decides: everything; only whether packets are refused that nothing translates; or packets that come
@@ -31,12 +31,14 @@ class Missing:
 @dataclass(frozen=True)
 class NodeRules:
     """`nftables` has the tables of this family and of `inet`, except those that iptables-nft shows. `iptables` is by variant
-    (iptables/restore.py: VARIANTS). Of `ipvs`, its virtual servers, sets and addresses count; its `tables` are in `iptables`.
+    (iptables/restore.py: VARIANTS). Of `ipvs`, its virtual servers and addresses count; its `tables` are in `iptables`. `sets`:
+    the ipsets of all programs that were read.
     """
 
     nftables: Ruleset = Ruleset()
     iptables: Mapping[str, Tables] = field(default_factory=dict)
     ipvs: Optional[IpvsRules] = None
+    sets: tuple[IpSet, ...] = ()
     missing: tuple[Missing, ...] = ()  # never of a kernel
 
 
@@ -45,5 +47,5 @@ def rules_of_one(rules: Union[Table, Tables, IpvsRules, None], *, variant: str) 
     if isinstance(rules, Tables):
         return NodeRules(iptables={variant: rules})
     if isinstance(rules, IpvsRules):
-        return NodeRules(iptables={variant: rules.tables}, ipvs=rules)
+        return NodeRules(iptables={variant: rules.tables}, ipvs=rules, sets=rules.sets)
     return NodeRules(Ruleset({} if rules is None else {(rules.family, rules.name): rules}))

@@ -91,6 +91,18 @@ def test_what_no_tool_shows_is_noted() -> None:
     assert [what for what, _why in reading.unread] == ["1 virtual servers of ipvs"]
 
 
+def test_ipsets_are_read_where_a_rule_asks_for_one() -> None:
+    """Else ipset would load ip_set."""
+    for rule, count in (("-A OUTPUT -m set --match-set blocked src -j ACCEPT\n", 1), ("", 0)):
+        host = node()
+        host.on("ip", "-j", "address", "show", answer="[]", reads=True)
+        host.on("iptables-nft-save", answer=SAVED.replace("COMMIT", rule + "COMMIT"), reads=True)
+        host.on("ipset", "save", answer="create blocked hash:net family inet\nadd blocked 10.1.0.0/16\n", reads=True)
+        sets = KernelReading(host, Nftables("kube-proxy")).node_rules(4).sets
+        assert [(one.name, *one.elements) for one in sets] == [("blocked", "10.1.0.0/16")] * count
+        assert host.commands.count(("ipset", "save")) == count
+
+
 SNAPSHOT = {
     "apiVersion": "v1",
     "kind": "List",

@@ -137,15 +137,17 @@ def _of_iptables(rules: NodeRules, family: int) -> Iterable[Entry]:
     if not rules.iptables:
         return
     from ..._rules.iptables.objects import BUILT_IN, Chain, Tables
+    from .ipsets import IpSets
     from .iptables import TableInterpreter
     from .ipvs import Ipvs
 
+    sets = IpSets(rules.sets)
     ipvs = None if rules.ipvs is None else Ipvs(rules.ipvs)
 
     def runner(tables: Tables, table: str, chain: Chain, label: str) -> Run:
-        return lambda view, states, outcome: TableInterpreter(tables, table, view, outcome, ipvs, label=label).base(
-            chain, states
-        )
+        return lambda view, states, outcome: TableInterpreter(
+            tables, table, view, outcome, sets, ipvs, label=label
+        ).base(chain, states)
 
     filled = [
         variant

@@ -51,6 +51,7 @@ from ..._rules.iptables.text import match_text, rule_text
 from ..._rules.ipvs.messages import MESSAGES as IPVS_MESSAGES
 from ..._rules.packet import DROP, REJECT
 from .hook_view import HookView
+from .ipsets import IpSets, SetNotKnown
 from .iptables_matches import DRAWN, Holds, holds
 from .iptables_targets import ConnectionMark, DnatRange, Effect, NoEffect, Redirect, Untrack, effect_of
 from .ipvs import Ipvs
@@ -71,15 +72,24 @@ class _At:
 
 
 class TableInterpreter:
-    """Interprets one table for one packet at one hook. `ipvs` evaluates matches on ipsets and virtual servers."""
+    """Interprets one table for one packet at one hook. `sets` and `ipvs` evaluate matches on ipsets and virtual servers."""
 
     def __init__(
-        self, rules: Tables, table: str, view: HookView, outcome: Outcome, ipvs: Optional[Ipvs], *, label: str
+        self,
+        rules: Tables,
+        table: str,
+        view: HookView,
+        outcome: Outcome,
+        sets: IpSets,
+        ipvs: Optional[Ipvs],
+        *,
+        label: str,
     ) -> None:
         self._rules = rules
         self._table = table
         self._view = view
         self._outcome = outcome
+        self._sets = sets
         self._ipvs = ipvs
         self._label = label
         self._source = ipaddress.ip_address(view.packet.source)
@@ -169,9 +179,11 @@ class TableInterpreter:
             on.append(other)
 
     def _problem(self, part: str, reason: Optional[NotKnown], rule: Rule, at: _At) -> BallastError:
+        line = f"-A {at.chains[-1]} {rule_text(rule)}"
+        if isinstance(reason, SetNotKnown):
+            return MESSAGES.error("rules-iptables-ipset", what=reason.args[0], table=self._label, rule=line)
         if reason is not None and reason.args:
             return IPVS_MESSAGES.error("rules-ipvs-unknown", what=reason.args[0])
-        line = f"-A {at.chains[-1]} {rule_text(rule)}"
         return MESSAGES.error("rules-iptables-unknown", part=part, table=self._label, rule=line)
 
     def _holds(self, match: Match, state: State) -> Holds:
@@ -204,7 +216,7 @@ class TableInterpreter:
             certain = {0: match.negated, _CERTAIN: not match.negated}
             return certain.get(match.chance, DRAWN)
         if isinstance(match, MatchSet):
-            return None if self._ipvs is None else self._ipvs.is_in(match, self._view, state) != match.negated
+            return self._sets.is_in(match, self._view, state) != match.negated
         if isinstance(match, IpvsService):
             return None if self._ipvs is None else self._ipvs.is_served(match, self._view, state)
         if isinstance(match, Unknown):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Evaluates virtual servers and ipsets as the kernel does.
+"""Evaluates virtual servers as the kernel does.
 
 ip_vs looks at packets for the node in INPUT at priority 99, and at packets of the node in OUTPUT at -98. Its addresses on
 kube-ipvs0 are the node's own.
@@ -19,12 +19,11 @@ Source: kernel, ip_vs_core.c (ip_vs_ops4), ip_vs_xmit.c (ip_vs_nat_xmit), xt_ipv
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Optional
 
-from ..._rules.iptables.objects import IpvsService, MatchSet
-from ..._rules.ipvs.objects import MASQUERADE, SET_TYPES, IpSet, IpvsRules, VirtualServer, set_name
+from ..._rules.iptables.objects import IpvsService
+from ..._rules.ipvs.objects import MASQUERADE, IpvsRules, VirtualServer
 from ..._rules.packet import Packet, Surroundings
 from .hook_view import HookView
 from .packet_state import NotKnown, State
@@ -98,36 +97,3 @@ class Ipvs:
             and ipaddress.ip_address(packet.destination) in ipaddress.ip_network(match.network)
             and (packet.protocol.lower(), packet.port) == (match.protocol, match.port)
         )
-
-    def is_in(self, match: MatchSet, view: HookView, state: State) -> bool:
-        held = self._rules.set_by_name.get(match.name)
-        if held is None:
-            raise NotKnown(f"the ipset {match.name}, which is not there")
-        if match.name not in _NAMES or held.type != SET_TYPES[_NAMES[match.name]]:
-            raise NotKnown(f"the ipset {match.name} of type {held.type}")
-        parts = held.type.partition(":")[2].split(",")
-        if len(match.sides) != len(parts):
-            raise NotKnown(f"the ipset {match.name}, asked for {','.join(match.sides)}")
-        if view.other_source and "src" in match.sides:
-            return False
-        return _has(held, parts, match.sides, view.packet, state)
-
-
-def _has(held: IpSet, parts: Sequence[str], sides: Sequence[str], packet: Packet, state: State) -> bool:
-    addresses = {"src": packet.source, "dst": state.destination}
-    if "src" in [side for part, side in zip(parts, sides) if part == "port"]:
-        raise NotKnown(f"the ipset {held.name}, asked for the source's port")
-    if held.type == "bitmap:port":  # ip_set_get_ip_port knows no other protocol
-        return packet.protocol in ("TCP", "UDP") and str(state.port) in held.elements
-    if held.type == "hash:ip":
-        return addresses[sides[0]] in held.elements
-    key = f"{addresses[sides[0]]},{packet.protocol.lower()}:{state.port}"
-    if held.type == "hash:ip,port":
-        return key in held.elements
-    if held.type == "hash:ip,port,ip":
-        return f"{key},{addresses[sides[2]]}" in held.elements
-    last = ipaddress.ip_address(addresses[sides[2]])
-    return any(last in network for network in held.networks.get(key, ()))
-
-
-_NAMES = {set_name(name, family): name for name in SET_TYPES for family in (4, 6)}

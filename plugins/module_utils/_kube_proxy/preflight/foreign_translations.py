@@ -138,7 +138,7 @@ def _with_kube_proxy(
         there = rules.iptables.get(variant, Tables(view.family))
         tables = there if in_kernel else _above(compiled.tables, there)
         ipvs: IpvsRules = replace(compiled, tables=tables)
-        return replace(rules, iptables={**rules.iptables, variant: tables}, ipvs=ipvs)
+        return replace(rules, iptables={**rules.iptables, variant: tables}, ipvs=ipvs, sets=ipvs.sets)
     if in_kernel:
         return rules
     tables = _above(Iptables(variant).compile(view, config), rules.iptables.get(variant, Tables(view.family)))

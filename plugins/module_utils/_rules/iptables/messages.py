@@ -36,6 +36,12 @@ MESSAGES = Messages(
             remedy="trace packets that do not come to this rule; the page lists what a trace follows",
         ),
         Message(
+            id="rules-iptables-ipset",
+            error=HostError,
+            text="the packet comes to {what}, in table {table}: {rule}",
+            remedy="save it beside the rules: ipset save; on a node, install ipset; the page lists the types of sets that a trace follows",
+        ),
+        Message(
             id="rules-iptables-chain",
             error=UserError,
             text="table {table} has no chain {chain}, which a rule names",

@@ -59,6 +59,9 @@ def set_name(name: str, family: int) -> str:
     return name if family == 4 else name.replace("KUBE-", "KUBE-6-", 1)[:_NAME_LIMIT]
 
 
+KUBE_TYPES: Mapping[str, str] = MappingProxyType(
+    {set_name(name, family): kind for name, kind in SET_TYPES.items() for family in (4, 6)}
+)
 # Of both families. Other programs' sets begin with KUBE- too: KUBE-SRC- and KUBE-DST- are kube-router's.
 SET_NAMES = frozenset(set_name(name, family) for name in (*SET_TYPES, *FORMER_SETS) for family in (4, 6))
 
@@ -110,22 +113,14 @@ class VirtualServer:
 
 @dataclass(frozen=True)
 class IpSet:
-    """`elements` of a foreign set are kept as they were printed."""
+    """`elements` of a foreign set are kept as they were printed, and so are those of its `options` that change what is in it."""
 
     name: str
     type: str
     family: int = 0  # 0: sets of ports have none
     elements: frozenset[str] = frozenset()
     maxelem: int = field(default=DEFAULT_MAXELEM, compare=False)  # a larger set is as good
-
-    @cached_property
-    def networks(self) -> Mapping[str, tuple[Network, ...]]:
-        """Of a hash:ip,port,net: the networks by the part before them."""
-        networks: dict[str, tuple[Network, ...]] = {}
-        for element in self.elements:
-            key, _comma, last = element.rpartition(",")
-            networks[key] = (*networks.get(key, ()), ipaddress.ip_network(last))
-        return networks
+    options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

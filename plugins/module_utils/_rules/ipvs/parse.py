@@ -22,9 +22,9 @@ from .iptables import sort_out_filter
 from .messages import MESSAGES
 from .objects import (
     DEFAULT_MAXELEM,
+    KUBE_TYPES,
     MASQUERADE,
     ROUTE,
-    SET_TYPES,
     TUNNEL,
     IpSet,
     IpvsRules,
@@ -32,7 +32,6 @@ from .objects import (
     VirtualServer,
     address,
     address_bytes,
-    set_name,
     sort_servers,
 )
 
@@ -47,7 +46,6 @@ _VALUE_OPTIONS = (
 _TUNNEL_VALUES = ("--tun-type", "--tun-port")
 _TUNNEL_FLAGS = ("--tun-nocsum", "--tun-csum", "--tun-remcsum")
 _LIMITS = {"port": 2**16, "weight": 2**31, "timeout": 2**31, "mark": 2**32, "maxelem": 2**32}
-_KUBE_TYPES = {set_name(name, family): kind for name, kind in SET_TYPES.items() for family in (4, 6)}
 _SET_FAMILIES = {"inet": 4, "inet6": 6}
 _SET_FLAGS = ("counters", "comment", "skbinfo", "forceadd", "wildcard")
 _SET_VALUES = (
@@ -58,8 +56,6 @@ _SET_VALUES = (
     "initval",
     "range",
     "timeout",
-    "netmask",
-    "markmask",
     "size",
 )
 
@@ -179,10 +175,7 @@ def parse_sets(text: str) -> tuple[IpSet, ...]:
                 raise _Bad("neither create nor add")
         except _Bad as bad:
             _refuse("ipset save", number, line, str(bad), "ipset save")
-    return tuple(
-        IpSet(ipset.name, ipset.type, ipset.family, frozenset(elements[name]), ipset.maxelem)
-        for name, ipset in sorted(made.items())
-    )
+    return tuple(replace(ipset, elements=frozenset(elements[name])) for name, ipset in sorted(made.items()))
 
 
 # --- virtual servers
@@ -262,23 +255,26 @@ def _service(rest: Iterator[str]) -> Key:
 def _set(words: list[str]) -> IpSet:
     name, kind = words[:2]
     values: dict[str, str] = {}
+    others: list[str] = []  # netmask, markmask, and what is newer than this code
     rest = iter(words[2:])
     for option in rest:
         if option in _SET_VALUES:
             values[option] = _value(rest, option)
         elif option not in _SET_FLAGS:
-            raise _Bad(f"unknown option {option}")
+            others.append(option)
+    if others and name in KUBE_TYPES:
+        raise _Bad(f"unknown option {others[0]}")
     family = values.get("family", "")
     if family and family not in _SET_FAMILIES:
         raise _Bad(f"unknown family {family}")
-    if name in _KUBE_TYPES and kind == "bitmap:port" and values.get("range") != "0-65535":
+    if name in KUBE_TYPES and kind == "bitmap:port" and values.get("range") != "0-65535":
         raise _Bad("a set of ports that lacks some of them")
     maxelem = _number(values["maxelem"], "maxelem") if "maxelem" in values else DEFAULT_MAXELEM
-    return IpSet(name, kind, _SET_FAMILIES.get(family, 0), maxelem=maxelem)
+    return IpSet(name, kind, _SET_FAMILIES.get(family, 0), maxelem=maxelem, options=tuple(others))
 
 
 def _element(of: IpSet, words: list[str]) -> str:
-    if of.name not in _KUBE_TYPES or of.type not in _ELEMENTS:
+    if of.name not in KUBE_TYPES or of.type not in _ELEMENTS:
         return " ".join(words)
     if len(words) != 1:
         raise _Bad("an element with options")

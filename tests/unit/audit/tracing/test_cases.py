@@ -15,6 +15,8 @@ import pytest
 from ansible_collections.ballast.kube.plugins.module_utils._audit.tracing.packet_path import Tracer
 from ansible_collections.ballast.kube.plugins.module_utils._rules.iptables.objects import Tables
 from ansible_collections.ballast.kube.plugins.module_utils._rules.iptables.parse import parse
+from ansible_collections.ballast.kube.plugins.module_utils._rules.ipvs.objects import IpSet
+from ansible_collections.ballast.kube.plugins.module_utils._rules.ipvs.parse import parse_sets
 from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.objects import Ruleset
 from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.text import parse_text
 from ansible_collections.ballast.kube.plugins.module_utils._rules.node_rules import NodeRules
@@ -56,14 +58,17 @@ def read(text: str) -> tuple[Surroundings, NodeRules, list[Expected]]:
             expected[-1].ways.append(value)
     tables: dict[str, Tables] = {}
     ruleset = Ruleset()
+    sets: tuple[IpSet, ...] = ()
     for section in sections:
         title, _newline, rules = section.partition("\n")
         if title == "nft":
             ruleset = parse_text(rules)
+        elif title == "ipset":
+            sets = parse_sets(rules)
         else:
             tables[title.split()[1]] = parse(rules, family=4)
     node = Surroundings((("lo", ("127.0.0.1",)), ("eth0", ("192.0.2.1",)), ("vip0", local)))
-    return node, NodeRules(ruleset, tables), expected
+    return node, NodeRules(ruleset, tables, sets=sets), expected
 
 
 def answer_of(text: str) -> Answer:

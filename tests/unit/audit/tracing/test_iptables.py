@@ -271,7 +271,6 @@ def test_an_endpoint_that_another_program_drops_is_told() -> None:
     [
         "-A FORWARD -p tcp -m geoip --source-country XX -j DROP",
         "-A FORWARD -p tcp -j NFQUEUE --queue-num 0",
-        "-A FORWARD -m set --match-set KUBE-CLUSTER-IP dst,dst -j DROP",
         "-A FORWARD -m ipvs --vaddr 10.96.0.1/32 --vproto tcp --vport 80 -j DROP",
     ],
 )

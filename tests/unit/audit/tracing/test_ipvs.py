@@ -170,10 +170,10 @@ def test_a_packet_for_an_endpoint_on_the_node_is_not_sent_again() -> None:
     assert meet(replace(found, tables=closed), POOL.primary, "10.96.0.1", node_local=True).verdict == DROP
 
 
-def check_problem(answer: Answer, named: str) -> None:
+def check_problem(answer: Answer, named: str, error_id: str = "rules-ipvs-unknown") -> None:
     assert answer.verdict == UNKNOWN
     assert answer.problem is not None
-    assert answer.problem.id == "rules-ipvs-unknown"
+    assert answer.problem.id == error_id
     assert named in answer.problem.text
 
 
@@ -194,7 +194,6 @@ SERVER = WEB.server_by_key[0, "10.96.0.1", "TCP", 80]
         ),
         (known(replace(SERVER, port=0)), "all ports of 10.96.0.1"),
         (known(VirtualServer("", 0, "", mark=0x4000)), "mark 16384"),
-        (replace(WEB, sets=WEB.sets[1:]), WEB.sets[0].name),
     ],
 )
 def test_what_is_not_known_is_named(found: IpvsRules, named: str) -> None:
@@ -204,9 +203,11 @@ def test_what_is_not_known_is_named(found: IpvsRules, named: str) -> None:
 @pytest.mark.parametrize(
     ("match", "named"),
     [
-        (MatchSet("cali40all", ("src",)), "cali40all of type hash:net"),
+        (MatchSet("machines", ("src",)), "machines of type hash:mac"),
         (MatchSet("KUBE-CLUSTER-IP", ("dst",)), "asked for dst"),
-        (MatchSet("KUBE-CLUSTER-IP", ("dst", "src")), "source's port"),
+        (MatchSet("KUBE-IPVS-IPS", ("dst",)), "KUBE-IPVS-IPS of type hash:net"),
+        (MatchSet("gone", ("dst",)), "gone, which was not read"),
+        (MatchSet("ports", ("dst", "src")), "ports, asked for the source's port"),
     ],
 )
 def test_a_set_that_is_not_known_is_named_when_a_packet_comes_to_it(match: MatchSet, named: str) -> None:
@@ -215,7 +216,12 @@ def test_a_set_that_is_not_known_is_named_when_a_packet_comes_to_it(match: Match
     found = replace(
         WEB,
         tables=tables(4, {"filter": filters}),
-        sets=(*WEB.sets, IpSet("cali40all", "hash:net", 4, frozenset({"10.0.0.0/8"}))),
+        sets=(
+            *(ipset for ipset in WEB.sets if ipset.name != "KUBE-IPVS-IPS"),
+            IpSet("machines", "hash:mac"),
+            IpSet("KUBE-IPVS-IPS", "hash:net", 4),
+            IpSet("ports", "hash:ip,port", 4, frozenset({f"{POOL.primary},tcp:81"})),
+        ),
     )
-    check_problem(meet(found, CLIENT, POOL.primary), named)
+    check_problem(meet(found, CLIENT, POOL.primary), named, "rules-iptables-ipset")
     assert meet(found, CLIENT, POOL.elsewhere).verdict == PASS, "no packet comes to it there"

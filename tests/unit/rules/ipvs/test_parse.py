@@ -164,7 +164,7 @@ def test_a_line_that_ipvsadm_does_not_print_is_refused_with_its_number(line: str
         "create KUBE-CLUSTER-IP",
         "create x hash:ip family inet5",
         "create x hash:ip family",
-        "create x hash:ip sesame",
+        "create KUBE-CLUSTER-IP hash:ip,port sesame",
         "create x hash:ip maxelem many",
         "create KUBE-NODE-PORT-TCP bitmap:port range 0-1024",
         "add p 70000",
