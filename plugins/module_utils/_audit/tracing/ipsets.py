@@ -116,9 +116,9 @@ class _Index:
         if key not in self.keys:
             return False
         for length in sorted(self.networks, reverse=True):
-            found = self.networks[length].get((key, int(parsed) >> (_BITS[parsed.version] - length)))
-            if found is not None:
-                return found
+            is_member = self.networks[length].get((key, int(parsed) >> (_BITS[parsed.version] - length)))
+            if is_member is not None:
+                return is_member
         return False
 
 
