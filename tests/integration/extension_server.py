@@ -17,6 +17,7 @@ import argparse
 import json
 import re
 import ssl
+import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -40,6 +41,12 @@ _GROUP = {
     "versions": [{"groupVersion": GROUP_VERSION, "version": VERSION}],
     "preferredVersion": {"groupVersion": GROUP_VERSION, "version": VERSION},
 }
+
+
+def command(address: str, certificate: str, client_ca: str) -> list[str]:
+    """Its command line. The key lies beside the certificate."""
+    argv = [sys.executable, __file__, "--address", address, "--certificate", certificate]
+    return [*argv, "--key", certificate.removesuffix(".crt") + ".key", "--client-ca", client_ca]
 
 
 class Flunders:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import shutil
@@ -19,6 +20,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration import extension_server, processes
+from tests.integration.certificates import issue
 from tests.integration.lab import Lab, lab_named, machine, processes_of
 
 pytestmark = pytest.mark.alone
@@ -118,6 +121,78 @@ def test_status_is_measured_and_changes_nothing(lab: Lab) -> None:
     assert run.changed == 0
     after = {path: path.stat().st_mtime_ns for path in Path(lab.directory).glob("*") if path.is_file()}
     assert after == before
+
+
+def test_the_api_server_reaches_a_webhook_and_an_extension_api_server_behind_a_service(
+    lab: Lab, tmp_path: Path
+) -> None:
+    ca = issue(str(tmp_path / "ca.crt"), None)
+    certificate = issue(str(tmp_path / "serving.crt"), ca, "DNS:wardle.default.svc")
+    host, front_proxy = lab.record["control_plane"]["address"], f"{lab.directory}/plane/pki/front-proxy-ca.crt"
+    server = processes.started(extension_server.command(f"{host}:8443", certificate, front_proxy), tmp_path / "log")
+    manifests = tmp_path / "manifests.json"
+    manifests.write_text(json.dumps(behind_a_service(host, Path(ca))), encoding="utf-8")
+    try:
+        lab.kubectl("apply", "-f", str(manifests))
+        wait_until(lambda: "flunders" in raw(lab, "/apis/wardle.example.com/v1"), "the extension API server is asked")
+        wait_until(lambda: "it is called refused" in refusal(lab), "the webhook is asked")
+    finally:
+        lab.kubectl("delete", "--ignore-not-found", "-f", str(manifests))
+        processes.ended(server, signal.SIGTERM)
+
+
+def raw(lab: Lab, path: str) -> str:
+    try:
+        return lab.kubectl("get", "--raw", path)
+    except subprocess.CalledProcessError as error:
+        return str(error.stderr)
+
+
+def refusal(lab: Lab) -> str:
+    try:
+        lab.kubectl("create", "configmap", "refused", "--dry-run=server")
+    except subprocess.CalledProcessError as error:
+        return str(error.stderr)
+    return ""
+
+
+def behind_a_service(address: str, ca: Path) -> dict[str, object]:
+    """An APIService and a webhook that name the Service default/wardle, whose only endpoint is this address."""
+    bundle = base64.b64encode(ca.read_bytes()).decode()
+    service = {"name": "wardle", "namespace": "default"}
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
+    webhook = {
+        "name": "wardle.example.com",
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "clientConfig": {"service": {**service, "path": "/admit"}, "caBundle": bundle},
+        "rules": [rule],
+    }
+    group = {"group": "wardle.example.com", "version": "v1", "groupPriorityMinimum": 1000, "versionPriority": 10}
+    items = [
+        {"apiVersion": "v1", "kind": "Service", "metadata": service, "spec": {"ports": [{"port": 443}]}},
+        {
+            "apiVersion": "discovery.k8s.io/v1",
+            "kind": "EndpointSlice",
+            "metadata": {**service, "labels": {"kubernetes.io/service-name": "wardle"}},
+            "addressType": "IPv4",
+            "ports": [{"name": "", "port": 8443, "protocol": "TCP"}],
+            "endpoints": [{"addresses": [address]}],
+        },
+        {
+            "apiVersion": "apiregistration.k8s.io/v1",
+            "kind": "APIService",
+            "metadata": {"name": "v1.wardle.example.com"},
+            "spec": {**group, "service": service, "caBundle": bundle},
+        },
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": "wardle"},
+            "webhooks": [webhook],
+        },
+    ]
+    return {"apiVersion": "v1", "kind": "List", "items": items}
 
 
 def test_another_node_leaves_the_others_alone(lab: Lab) -> None:

@@ -13,7 +13,6 @@ import signal
 import socket
 import stat
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -25,11 +24,9 @@ import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.aggregation import deployment
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.info import readiness_answers as readiness
-from ansible_collections.ballast.kube.plugins.module_utils._control_plane.pki.pki import PKI_KINDS, SERVER, Certificate
-from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
-from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import ABSENT
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
 from tests.integration import extension_server, processes
+from tests.integration.certificates import issue
 from tests.integration.lab import stopped
 from tests.integration.plane_client import Client, eventually
 from tests.integration.plane_lab import Plane, place
@@ -56,9 +53,7 @@ class Lab:
     server: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        key = self.certificate.removesuffix(".crt") + ".key"
-        argv = [sys.executable, extension_server.__file__, "--address", self.address]
-        argv += ["--certificate", self.certificate, "--key", key, "--client-ca", self.plane.pki("front-proxy-ca.crt")]
+        argv = extension_server.command(self.address, self.certificate, self.plane.pki("front-proxy-ca.crt"))
         self.server = processes.started(argv, self.directory / "extension.log")
 
     def end(self, number: int = signal.SIGTERM) -> None:
@@ -115,14 +110,6 @@ class Lab:
 
 def entry(address: str, ca: str, **changes: object) -> dict[str, object]:
     return {"name": _NAME, "service": "wardle", "namespace": "default", "address": address, "ca": ca, **changes}
-
-
-def issue(path: str, issuer: str | None, *names: str) -> str:
-    usages = (SERVER,) if names else ()
-    found = Certificate(path=path, issuer=issuer, common_name=Path(path).stem, usages=usages, names=names, days=30)
-    made = found.resource(group="")
-    PKI_KINDS["certificate"].write(Context(None, LocalHost()), made.target, made.value, ABSENT)
-    return path
 
 
 @pytest.fixture(scope="module", params=["generic", "hyper-mini"])

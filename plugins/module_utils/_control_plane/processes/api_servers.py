@@ -31,6 +31,10 @@ def kube_api_server(request: ControlPlaneRequest) -> Flags:
         *service_account_keys(request),
         *flags("service_cidr", ("service-cluster-ip-range", request.service_cidr)),
         *flags(
+            "webhooks behind a Service are asked at its endpoints: where it runs need not be a node",
+            ("enable-aggregator-routing", "true"),
+        ),
+        *flags(
             "kubelets serve with certificates of this authority", ("kubelet-certificate-authority", request.pki(CA))
         ),
         *pair(
