@@ -48,6 +48,7 @@ class ActionModule(ActionBase):
             value=variables.get,
             local=variables["hostvars"].raw_get("localhost").get,
             batch=arguments["batch"],
+            is_check=bool(self._task.check_mode),
         )
         report = REPORTS[arguments["report"]](facts).as_result()
         plan = report.pop("plan", None)

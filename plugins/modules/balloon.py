@@ -102,6 +102,12 @@ targets:
   description: By node, what its pods may request in all.
   returned: always
   type: dict
+shared:
+  description: Of each host with nodes of O(nodes) C(host), C(nodes), their names, and C(behind), those of them that were not at their targets.
+  returned: always
+  type: list
+  elements: dict
+  sample: [{host: 5f3c, nodes: [n1, n2], behind: [n2]}]
 steps:
   description: What was done, or in check mode would be, in order.
   returned: always

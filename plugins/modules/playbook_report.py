@@ -39,14 +39,21 @@ options:
       - kube_proxy_audit
       - kube_proxy_cleanup
       - image_pull_proxy_preview
+      - image_pull_proxy_proxies_batch
+      - image_pull_proxy_kubelets
+      - image_pull_proxy_kubelets_batch
+      - image_pull_proxy_removal
+      - image_pull_proxy_removal_batch
+      - image_pull_proxy_outcome
       - balloons_preview
+      - balloons_batch
       - balloons_outcome
   request:
     description: What M(ballast.kube.playbook_request) returned.
     type: dict
     required: true
   batch:
-    description: Hosts of the batch at work, for O(report=kube_proxy_batch).
+    description: Hosts of the batch at work, for the reports whose names end with C(_batch).
     type: list
     elements: str
     default: []
@@ -79,25 +86,46 @@ failure:
   type: str
 changing:
   description: Hosts to change, in order. Empty where the run is a preview.
-  returned: for previews of kube-proxy
+  returned: for previews, and before a further stage of the pull proxy
   type: list
   elements: str
 serial:
   description: Sizes of their batches.
-  returned: for previews of kube-proxy
+  returned: for previews, and before a further stage of the pull proxy
   type: list
   elements: int
+leaders:
+  description: By host that stands for nodes of its batch, the C(machine) that sizes them and C(nodes), their rows for M(ballast.kube.balloon).
+  returned: for the preview of balloons
+  type: dict
+silent:
+  description: Why hosts gave no answer before the first change.
+  returned: for previews
+  type: dict
+machines:
+  description: Machines that are to be changed; in the report of balloons, those whose reconcilers are to run.
+  returned: for the preview of the pull proxy and the report of balloons
+  type: list
+  elements: str
+nodes:
+  description: Nodes that are to be changed; for O(report=kube_proxy_way_back), how each goes back.
+  returned: for the preview of the pull proxy and O(report=kube_proxy_way_back)
+  type: raw
+stopped:
+  description: Whether an earlier stage of the pull proxy ended the run.
+  returned: before a further stage of the pull proxy
+  type: bool
 stop:
   description: Whether the run ends with this batch.
   returned: for a batch
   type: bool
 take_back:
-  description: Hosts of the batch that go back to their former mode.
+  description: Hosts of the batch that go back to what they had before.
   returned: for a batch
   type: list
   elements: str
 kept:
-  description: Hosts of the batch that keep their mode.
+  description: Hosts of the batch that are done.
   returned: for a batch
   type: list
   elements: str

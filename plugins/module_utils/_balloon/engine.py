@@ -68,7 +68,7 @@ class TargetUpdate:
 @dataclass(frozen=True)
 class BalloonsPlan:
     """`resizes` are the steps if each succeeds at once. `targets` are those of nodes that have a balloon to move,
-    `behind` the nodes that are not at theirs yet, and `named` are the targets of all nodes that were named."""
+    `behind` the nodes that are not at theirs yet, `named` the targets of all nodes that were named, and `hosts` the hosts of these."""
 
     objects: tuple[ObjectStep, ...]
     resizes: tuple[ResizeStep, ...]
@@ -76,6 +76,7 @@ class BalloonsPlan:
     targets: Mapping[str, Resources]
     behind: tuple[str, ...]
     named: Mapping[str, Resources]
+    hosts: Mapping[str, str]
 
     @property
     def steps(self) -> Sequence[object]:
@@ -119,6 +120,7 @@ class BalloonEngine(BaseEngine[BalloonsRequest, BalloonsState, BalloonsPlan]):
             targets=movable,
             behind=tuple(name for name in movable if not is_at_target(nodes[name], movable[name])),
             named=named,
+            hosts={name: nodes[name].host for name in named},
         )
 
     def as_result(self, plan: BalloonsPlan) -> dict[str, object]:
@@ -136,7 +138,8 @@ class BalloonEngine(BaseEngine[BalloonsRequest, BalloonsState, BalloonsPlan]):
             for step in plan.resizes
         ]
         quantities = {name: target.as_quantities() for name, target in plan.targets.items()}
-        return {"steps": [*steps_as_result(plan.objects), *resizes, *records], "targets": quantities}
+        steps = [*steps_as_result(plan.objects), *resizes, *records]
+        return {"steps": steps, "targets": quantities, "shared": _by_host(plan)}
 
     def diff(self, plan: BalloonsPlan) -> list[dict[str, str]]:
         texts = [(_describe(step), str(step.before), str(step.after)) for step in plan.resizes]
@@ -198,6 +201,17 @@ class BalloonEngine(BaseEngine[BalloonsRequest, BalloonsState, BalloonsPlan]):
                     # The reconciler keeps the targets of the others.
                     if name not in self._outcomes or self._outcomes[name].outcome == DONE:
                         cluster.annotate(name, None)
+
+
+def _by_host(plan: BalloonsPlan) -> list[dict[str, object]]:
+    moved = {*plan.behind, *(record.node.name for record in plan.records)}
+    hosts: dict[str, list[str]] = {}
+    for name, host in plan.hosts.items():
+        hosts.setdefault(host, []).append(name)
+    return [
+        {"host": host, "nodes": names, "behind": [name for name in names if name in moved]}
+        for host, names in hosts.items()
+    ]
 
 
 def read(desired: BalloonsRequest, host: Host) -> Fleet:

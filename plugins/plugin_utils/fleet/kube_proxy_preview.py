@@ -12,6 +12,7 @@ from typing import Any, Optional
 from .node_list import count_nodes, group_lines, grouped
 from .report import Report, Result, Results, confirmation, no_answer
 from .request import Request, batch_sizes
+from .run import batch_lines, silence_refusal
 
 _FOUND = 3  # different things found that a finding's lines name
 PLAN_VERSION = 1
@@ -23,7 +24,7 @@ def preview(request: Request, looks: Results, *, configured: Collection[str] = (
     answers = {host: look for host, look in looks.items() if look is not None and not no_answer(look)}
     silent = {host: no_answer(look) for host, look in looks.items() if look is not None and no_answer(look)}
     changing = [
-        host for host in _ordered(request) if host in answers and not _is_done(request, host, answers, configured)
+        host for host in request.in_order if host in answers and not _is_done(request, host, answers, configured)
     ]
     sizes = batch_sizes(request.serial, selected=len(request.hosts), changing=len(changing))
     findings = _findings(answers, changing)
@@ -35,11 +36,7 @@ def preview(request: Request, looks: Results, *, configured: Collection[str] = (
         *(f"no answer: {line}" for line in grouped(silent.items())),
         *_left_out(request, looks),
         *(line for finding in findings for line in _finding_lines(finding)),
-        *(
-            [f"batches: {_sizes_text(sizes)}; the run ends when more than {request.max_fail} nodes fail"]
-            if sizes
-            else []
-        ),
+        *batch_lines(request, sizes),
     ]
     if changing and not refusal and not request.acts:
         lines += confirmation("kube_proxy")
@@ -78,10 +75,6 @@ def way_back(
     last = [{"mode": mode, "state": "final"} for mode in own]
     last += [{"mode": mode, "state": "absent"} for mode in from_modes if not own]
     return Report((), facts={"nodes": {host: options(host) for host in changing}, "daemonsets": last})
-
-
-def _ordered(request: Request) -> list[str]:
-    return [*request.canaries, *(host for host in request.hosts if host not in request.canaries)]
 
 
 def _is_done(request: Request, host: str, answers: Mapping[str, Result], configured: Collection[str]) -> bool:
@@ -155,12 +148,7 @@ def _refusal(request: Request, findings: Sequence[Mapping[str, Any]], silent: Ma
             "  do:    fix what is listed above; accept a soft finding by its id:"
             """ -e '{"kube_proxy_acknowledge": ["ID"]}'"""
         )
-    if len(silent) > request.max_fail:
-        return (
-            f"no node was changed: no answer from {count_nodes(list(silent))}, and kube_proxy_max_fail allows {request.max_fail}\n"
-            "  do:    reach them, leave them out ('kube_proxy_hosts=workers:!NODE'), or allow it with kube_proxy_max_fail"
-        )
-    return ""
+    return silence_refusal(request, silent)
 
 
 def _missing_kubeconfig(request: Request, in_pods: Sequence[str]) -> str:
@@ -171,17 +159,6 @@ def _missing_kubeconfig(request: Request, in_pods: Sequence[str]) -> str:
         f"no node was changed: a DaemonSet runs kube-proxy on {count_nodes(in_pods)}, and kube_proxy_admin_kubeconfig is not given\n"
         "  do:    give it, so that a second DaemonSet can be made: -e kube_proxy_admin_kubeconfig=/etc/kubernetes/admin.conf"
     )
-
-
-def _sizes_text(sizes: Sequence[int]) -> str:
-    """`1, 5, 50 (9 times), 44`."""
-    runs: list[list[int]] = []
-    for size in sizes:
-        if runs and runs[-1][0] == size:
-            runs[-1][1] += 1
-        else:
-            runs.append([size, 1])
-    return ", ".join(f"{size} ({times} times)" if times > 1 else str(size) for size, times in runs)
 
 
 def _plan(

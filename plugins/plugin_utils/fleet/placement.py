@@ -47,22 +47,25 @@ def _nodes(
 
 
 def image_pull_proxy(given: Given, hosts: Sequence[str], problems: list[BallastError]) -> dict[str, Any]:
-    """`state`, `limit`, `nodes`, and `machines`, where their pull proxies run."""
+    """`state`, `limit`, `nodes`, `machines`, where their pull proxies run, and `machine_of`, by node."""
     state, limit = _state("image_pull_proxy", given, problems), given.value("image_pull_proxy_max_in_flight")
     if state == PRESENT and limit is None:
         why = "how many pulls may be under way on a host"
         problems.append(MESSAGES.error("fleet-missing", name="image_pull_proxy_max_in_flight", why=why, example="4"))
     carried = _machines_of_nodes(given)
     nodes = _nodes("image_pull_proxy", given, hosts, carried, problems)
-    machines = list(dict.fromkeys(carried.get(node, node) for node in nodes))
+    machine_of = {node: carried.get(node, node) for node in nodes}
+    machines = list(dict.fromkeys(machine_of.values()))
     left_out = [node for node, machine in carried.items() if machine in machines and node not in nodes]
     if state == ABSENT and left_out:
         problems.append(MESSAGES.error("fleet-shared-proxy", nodes=", ".join(left_out), machines=", ".join(machines)))
-    return {"state": state, "limit": int(limit or 0), "nodes": nodes, "machines": machines}
+    placed = {"nodes": nodes, "machines": machines, "machine_of": machine_of}
+    return {"state": state, "limit": int(limit or 0), **placed}
 
 
 def balloons(given: Given, hosts: Sequence[str], problems: list[BallastError]) -> dict[str, Any]:
-    """`state`, `nodes`, `machines`, from which they are moved, and `rows`, by machine, as the module `balloon` takes them."""
+    """`state`, `nodes`, `machines`, from which they are moved, and `rows`, by machine, as the module `balloon` takes them; by node
+    `machine_of` and `name_of`, its name in the cluster."""
     state = _state("balloons", given, problems)
     if given.is_true(LOCALHOST, "balloons_slices") and given.is_true(LOCALHOST, "balloons_vm"):
         hint = "give balloons_slices where the nodes are kubelets of one kernel, balloons_vm where each is a virtual machine"
@@ -70,15 +73,19 @@ def balloons(given: Given, hosts: Sequence[str], problems: list[BallastError]) -
     carried = _machines_of_nodes(given)
     nodes = _nodes("balloons", given, hosts, carried, problems)
     rows: dict[str, list[dict[str, Any]]] = {}
+    machine_of, name_of = dict[str, str](), dict[str, str]()
     for node in nodes:
         # A slice is moved on the machine that has it; all other sizes from here, in one execution.
         default = carried.get(node, node) if given.is_true(node, "balloons_slices") else LOCALHOST
         machine = str(given.host_value(node, "balloons_machine") or default)
-        rows.setdefault(machine, []).append(_balloon(given, node, state))
+        row = _balloon(given, node, state)
+        rows.setdefault(machine, []).append(row)
+        machine_of[node], name_of[node] = machine, row["name"]
     unknown = [machine for machine in rows if machine not in (*given.match("all"), LOCALHOST)]
     if unknown:
         problems.append(MESSAGES.error("fleet-machine-unknown", machines=", ".join(unknown)))
-    return {"state": state, "nodes": nodes, "machines": list(rows), "rows": rows}
+    placed = {"nodes": nodes, "machines": list(rows), "machine_of": machine_of, "name_of": name_of}
+    return {"state": state, "rows": rows, **placed}
 
 
 def _balloon(given: Given, node: str, state: str) -> dict[str, Any]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Optional
 
-from . import kube_proxy_looks, kube_proxy_preview, kube_proxy_run, node_features
-from .report import Report, Results
+from . import balloon_run, image_pull_run, kube_proxy_looks, kube_proxy_preview, kube_proxy_run
+from .report import Report, Result, Results
 from .request import Request
+from .run import judge
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,12 @@ class Facts:
     value: Callable[[str], Any]  # what was registered for the host that the task runs for; None where nothing was
     local: Callable[[str], Any]  # the same for localhost
     batch: Sequence[str] = ()
+    is_check: bool = False
+
+    @property
+    def gate(self) -> dict[str, Any]:
+        """Results of the operator's gate after the batch at work, for `judge`."""
+        return {"command": self.value("fleet_gate_ran"), "answer": self.value("fleet_gate_answer")}
 
 
 def _preview(facts: Facts) -> Report:
@@ -40,8 +47,7 @@ def _batch(facts: Facts) -> Report:
         facts.results("kube_proxy_changed"),
         facts.results("kube_proxy_after"),
         failed_before=[*facts.local("kube_proxy_preview")["silent"], *earlier],
-        command=facts.value("kube_proxy_gate_ran"),
-        answer=facts.value("kube_proxy_gate_answer"),
+        **facts.gate,
     )
 
 
@@ -71,8 +77,93 @@ def _way_back(facts: Facts) -> Report:
 
 def _failed(facts: Facts) -> list[str]:
     """Hosts that failed in batches that were judged."""
-    verdicts = facts.results("kube_proxy_batch")
+    verdicts = facts.results("fleet_verdict")
     return [host for host, verdict in verdicts.items() if verdict and host in verdict["failed_hosts"]]
+
+
+def _image_pull_looks(facts: Facts) -> image_pull_run.Looks:
+    return image_pull_run.Looks(
+        found=facts.results("image_pull_proxy_before"),
+        proxies=facts.results("image_pull_proxy_result"),
+        kubelets=facts.results("image_pull_proxy_kubelet_result"),
+    )
+
+
+def _judge_stage(
+    facts: Facts, stage: str, reason: Callable[[Optional[Result], Optional[Result]], str], changed: str, after: str
+) -> Report:
+    """Of the pull proxy. `changed` and `after` are the variables of what a host returned for the change, and when the pause was over."""
+    results, looks = facts.results(changed), facts.results(after)
+    earlier = [
+        *facts.local(stage)["failed_before"],
+        *image_pull_run.judged(stage, facts.results("fleet_verdict")).failed,
+    ]
+    found = judge(
+        facts.request,
+        facts.batch,
+        {host: reason(results.get(host), looks.get(host)) for host in facts.batch},
+        failed_before=[host for host in earlier if host not in facts.batch],
+        **facts.gate,
+    )
+    return replace(found, facts={**found.facts, "stage": stage})
+
+
+def _proxies_batch(facts: Facts, stage: str) -> Report:
+    def reason(changed: Optional[Result], after: Optional[Result]) -> str:
+        return image_pull_run.judge_proxy(facts.request, changed, after)
+
+    return _judge_stage(facts, stage, reason, "image_pull_proxy_result", "image_pull_proxy_after")
+
+
+def _kubelets_batch(facts: Facts) -> Report:
+    names = ("image_pull_proxy_kubelet_result", "image_pull_proxy_kubelet_after")
+    return _judge_stage(facts, image_pull_run.KUBELETS, image_pull_run.judge_kubelet, *names)
+
+
+def _image_pull_outcome(facts: Facts) -> Report:
+    run = image_pull_run.Run(
+        before=facts.local(image_pull_run.PROXIES),
+        kubelets=facts.local(image_pull_run.KUBELETS),
+        removal=facts.local(image_pull_run.REMOVAL),
+        gone=image_pull_run.judged(image_pull_run.REMOVAL, facts.results("fleet_verdict")),
+        looks=facts.results("image_pull_proxy_kubelet_result"),
+        proxy_results=facts.results("image_pull_proxy_result"),
+        kubelet_results=facts.results("image_pull_proxy_kubelet_result"),
+        is_check=facts.is_check,
+    )
+    return image_pull_run.outcome(facts.request, run)
+
+
+def _sized(facts: Facts) -> balloon_run.Sized:
+    leaders = facts.local("balloons_preview")["leaders"]
+    return balloon_run.Sized(facts.request, leaders, facts.results("balloons_result"), facts.results("balloons_after"))
+
+
+def _balloons_batch(facts: Facts) -> Report:
+    sized = _sized(facts)
+    earlier = [host for host in _failed(facts) if host not in facts.batch]
+    return judge(
+        facts.request,
+        facts.batch,
+        {host: sized.reason(host) for host in facts.batch},
+        failed_before=[*facts.local("balloons_preview")["silent"], *earlier],
+        **facts.gate,
+    )
+
+
+def _balloons_outcome(facts: Facts) -> Report:
+    """The fact `machines` are those of which all nodes were sized, for the reconciler."""
+    before, verdicts = facts.local("balloons_preview"), [row for row in facts.results("fleet_verdict").values() if row]
+    report = balloon_run.outcome(
+        facts.request,
+        before,
+        _sized(facts),
+        begun=frozenset(host for row in verdicts for host in row["batch"]),
+        failed=frozenset(_failed(facts)),
+        is_check=facts.is_check,
+    )
+    machines = facts.request.details["machines"] if facts.request.acts and not report.failure else []
+    return replace(report, facts={"machines": machines})
 
 
 REPORTS: Mapping[str, Callable[[Facts], Report]] = {
@@ -80,11 +171,23 @@ REPORTS: Mapping[str, Callable[[Facts], Report]] = {
     "kube_proxy_batch": _batch,
     "kube_proxy_way_back": _way_back,
     "kube_proxy_outcome": _outcome,
-    "image_pull_proxy_preview": lambda facts: node_features.image_pull_proxy(
-        facts.request, facts.results("image_pull_proxy_before"), facts.results("image_pull_proxy_kubelet_result")
+    "image_pull_proxy_preview": lambda facts: image_pull_run.preview(facts.request, _image_pull_looks(facts)),
+    "image_pull_proxy_proxies_batch": lambda facts: _proxies_batch(facts, image_pull_run.PROXIES),
+    "image_pull_proxy_kubelets": lambda facts: image_pull_run.kubelets_stage(
+        facts.request, facts.local(image_pull_run.PROXIES), facts.results("fleet_verdict")
     ),
-    "balloons_preview": lambda facts: node_features.balloons(facts.request, facts.results("balloons_result")),
-    "balloons_outcome": lambda facts: node_features.balloon_sizes(facts.request, facts.results("balloons_result")),
+    "image_pull_proxy_kubelets_batch": _kubelets_batch,
+    "image_pull_proxy_removal": lambda facts: image_pull_run.removal_stage(
+        facts.request,
+        facts.local(image_pull_run.PROXIES),
+        facts.local(image_pull_run.KUBELETS),
+        facts.results("fleet_verdict"),
+    ),
+    "image_pull_proxy_removal_batch": lambda facts: _proxies_batch(facts, image_pull_run.REMOVAL),
+    "image_pull_proxy_outcome": _image_pull_outcome,
+    "balloons_preview": lambda facts: balloon_run.preview(facts.request, facts.results("balloons_result")),
+    "balloons_batch": _balloons_batch,
+    "balloons_outcome": _balloons_outcome,
     "kube_proxy_audit": lambda facts: kube_proxy_looks.audit(facts.request, facts.results("kube_proxy_found")),
     "kube_proxy_cleanup": lambda facts: kube_proxy_looks.cleanup(facts.request, facts.results("kube_proxy_residue")),
 }

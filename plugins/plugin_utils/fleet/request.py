@@ -46,8 +46,8 @@ PLAYBOOKS = {
     "kube_proxy_rollback": Playbook("kube_proxy", has_batches=True, confirms=False),
     "kube_proxy_audit": Playbook("kube_proxy", confirms=False),
     "kube_proxy_cleanup": Playbook("kube_proxy"),
-    "image_pull_proxy": Playbook("image_pull_proxy"),
-    "balloons": Playbook("balloons"),
+    "image_pull_proxy": Playbook("image_pull_proxy", has_batches=True),
+    "balloons": Playbook("balloons", has_batches=True),
     "readiness": Playbook("readiness", ("readiness", "kube_proxy", "image_pull_proxy", "balloons"), confirms=False),
     "lab": Playbook("lab", confirms=False, is_fleet=False),
 }
@@ -68,6 +68,15 @@ class Request:
     plan_file: str = ""
     gate: Mapping[str, Any] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)  # of the pull proxy and balloons: placement.py
+
+    @property
+    def prefix(self) -> str:
+        return PLAYBOOKS[self.playbook].prefix
+
+    @property
+    def in_order(self) -> list[str]:
+        """The hosts, canaries first."""
+        return [*self.canaries, *(host for host in self.hosts if host not in self.canaries)]
 
     def as_result(self) -> dict[str, Any]:
         """For `register`. `acting` has the nodes and machines of `details`, where the run may go beyond a preview."""
@@ -95,6 +104,7 @@ def read_request(name: str, given: Given, known: Sequence[str]) -> Request:
     values: dict[str, Any] = {}
     if playbook.has_batches:
         values.update(_batches(playbook.prefix, given, hosts, problems))
+        values["gate"] = _gate(playbook.prefix, given, problems)
     if playbook.prefix == "kube_proxy":
         values.update(_kube_proxy(name, given, hosts, problems))
     if name in DETAILS and hosts:
@@ -196,7 +206,6 @@ def _kube_proxy(name: str, given: Given, hosts: Sequence[str], problems: list[Ba
         "mode": mode or "",
         "admin_kubeconfig": admin,
         "plan_file": _path(given.value("kube_proxy_plan_file")),
-        "gate": _gate(given, problems),
     }
 
 
@@ -210,25 +219,25 @@ def _first(name: str, given: Given, hosts: Sequence[str]) -> str:
     return str(given.value(name) or next((value for value in values if value), ""))
 
 
-def _gate(given: Given, problems: list[BallastError]) -> dict[str, Any]:
-    pause = _number("kube_proxy_pause", given, problems, least=0) or 0
-    command = given.value("kube_proxy_gate_command") or []
+def _gate(prefix: str, given: Given, problems: list[BallastError]) -> dict[str, Any]:
+    pause = _number(f"{prefix}_pause", given, problems, least=0) or 0
+    command = given.value(f"{prefix}_gate_command") or []
     if not isinstance(command, (list, tuple)):
         problems.append(
             MESSAGES.error(
                 "fleet-value",
-                name="kube_proxy_gate_command",
+                name=f"{prefix}_gate_command",
                 value=command,
                 expected="a list of words",
-                hint="""-e '{"kube_proxy_gate_command": ["/usr/local/bin/is-healthy", "--strict"]}'""",
+                hint=f"""-e '{{"{prefix}_gate_command": ["/usr/local/bin/is-healthy", "--strict"]}}'""",
             )
         )
         command = []
-    query = str(given.value("kube_proxy_gate_query") or "")
-    prometheus = str(given.value("kube_proxy_gate_prometheus") or "").rstrip("/")
-    threshold = _number("kube_proxy_gate_threshold", given, problems)
+    query = str(given.value(f"{prefix}_gate_query") or "")
+    prometheus = str(given.value(f"{prefix}_gate_prometheus") or "").rstrip("/")
+    threshold = _number(f"{prefix}_gate_threshold", given, problems)
     if query or prometheus or threshold is not None:
-        problems += _missing_of_query(query, prometheus, threshold)
+        problems += _missing_of_query(prefix, query, prometheus, threshold)
     return {
         "pause": pause,
         "command": [str(word) for word in command],
@@ -238,15 +247,15 @@ def _gate(given: Given, problems: list[BallastError]) -> dict[str, Any]:
     }
 
 
-def _missing_of_query(query: str, prometheus: str, threshold: Optional[float]) -> Iterator[BallastError]:
+def _missing_of_query(prefix: str, query: str, prometheus: str, threshold: Optional[float]) -> Iterator[BallastError]:
     rows = (
         (query, "query", "what Prometheus is asked after each batch", "'sum(rate(failures[5m]))'"),
-        (prometheus, "prometheus", "where kube_proxy_gate_query is asked", "http://prometheus:9090"),
+        (prometheus, "prometheus", f"where {prefix}_gate_query is asked", "http://prometheus:9090"),
         (threshold is not None, "threshold", "the largest value that lets the run go on", "0.1"),
     )
     for is_given, name, why, example in rows:
         if not is_given:
-            yield MESSAGES.error("fleet-missing", name=f"kube_proxy_gate_{name}", why=why, example=example)
+            yield MESSAGES.error("fleet-missing", name=f"{prefix}_gate_{name}", why=why, example=example)
 
 
 def _number(name: str, given: Given, problems: list[BallastError], *, least: Optional[float] = None) -> Optional[float]:

@@ -25,13 +25,12 @@ from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.request i
 from .messages import MESSAGES
 
 ROOT = Path(__file__).resolve().parents[3]
+_BATCHES = "canaries confirm gate_command gate_prometheus gate_query gate_threshold hosts max_fail pause serial"
 # Of the playbooks themselves, by prefix.
 _OWN = {
-    "kube_proxy": (
-        "admin_kubeconfig canaries confirm finish gate_command gate_prometheus gate_query gate_threshold hosts max_fail pause plan_file serial"
-    ),
-    "image_pull_proxy": "confirm container_runtime hosts runtime runtime_config runtime_service serial",
-    "balloons": ("confirm hosts machine node_name qmp reconciler share slice startup_taint target weight"),
+    "kube_proxy": f"{_BATCHES} admin_kubeconfig finish plan_file",
+    "image_pull_proxy": f"{_BATCHES} container_runtime runtime runtime_config runtime_service",
+    "balloons": f"{_BATCHES} machine node_name qmp reconciler share slice startup_taint target weight",
     "readiness": "exercise hosts",
     "lab": "cpu memory node",
 }

@@ -26,10 +26,13 @@ REPLACED = (
     "kube_proxy_change",
     "kube_proxy_residue",
     "kube_proxy_daemonset",
+    "image_pull_proxy",
     "image_pull_proxy_info",
     "image_pulls",
+    "image_pulls_info",
     "image_pull_priority",
     "balloon",
+    "balloon_info",
 )
 
 

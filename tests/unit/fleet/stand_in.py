@@ -17,6 +17,9 @@ from typing import Any, Optional
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 
+# Modules after which one that reads answers as "NAME after" has it.
+CHANGES = ("kube_proxy_change", "image_pull_proxy", "image_pulls")
+
 
 class ActionModule(ActionBase):
     _requires_connection = False
@@ -27,15 +30,20 @@ class ActionModule(ActionBase):
         module = self._task.action.rpartition(".")[2]
         place = Path(os.environ["BALLAST_STAND_IN"])
         options = {**self._task.args, "check": self._task.check_mode, "become": self._task.become}
-        earlier = (place / "calls.jsonl").read_text() if (place / "calls.jsonl").exists() else ""
+        earlier = (place / "calls.jsonl").read_text().splitlines() if (place / "calls.jsonl").exists() else []
         with (place / "calls.jsonl").open("a") as log:
             fcntl.flock(log, fcntl.LOCK_EX)
             log.write(json.dumps([host, module, options]) + "\n")
         answers = json.loads((place / "answers.json").read_text()).get(host, {})
-        is_changed = f'["{host}", "kube_proxy_change"' in earlier
+        is_changed = any(self._is_change(json.loads(row), host) for row in earlier)
         answer = answers.get(f"{module} after", {}) if is_changed else {}
         answer = answer or answers.get(module, {})
         answer = answer.get(f"state {options.get('state')}", answer)
+        if not self._task.check_mode:
+            answer = answer.get("acting", answer)
         if answer.get("lost"):
             raise AnsibleConnectionFailure(answer["lost"])
         return {**result, "changed": False, **answer}
+
+    def _is_change(self, call: tuple[str, str, dict[str, Any]], host: str) -> bool:
+        return call[0] == host and call[1] in CHANGES and not call[2]["check"]

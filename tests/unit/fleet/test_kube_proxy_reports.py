@@ -18,9 +18,9 @@ from ansible_collections.ballast.kube.plugins.plugin_utils.fleet.kube_proxy_run 
     Run,
     judge_batch,
     outcome,
-    query_values,
 )
 from ansible_collections.ballast.kube.plugins.plugin_utils.fleet.request import Request
+from ansible_collections.ballast.kube.plugins.plugin_utils.fleet.run import query_values
 
 FINDING = {
     "id": "preflight-kernel-too-old",
@@ -191,7 +191,8 @@ BAD = {
 
 def test_a_batch_with_few_enough_failures_lets_the_run_go_on() -> None:
     found = judge_batch(asked(5, max_fail=1), ["n1", "n2"], {"n1": confirmed(), "n2": BAD}, {"n1": look("nftables")})
-    assert found.facts == {"stop": False, "take_back": [], "kept": ["n1"], "failed_hosts": ["n2"]}
+    batch = {"batch": ["n1", "n2"], "failed_hosts": ["n2"]}
+    assert found.facts == {**batch, "stop": False, "take_back": [], "kept": ["n1"]}
     assert found.lines == ("batch of 2 nodes (n[1-2]): 1 done, 1 failed", "  10 differences: 1 node (n2)")
 
 
@@ -203,7 +204,8 @@ def test_failures_of_all_batches_count() -> None:
         {"n1": look("nftables")},
         failed_before=["n5"],
     )
-    assert found.facts == {"stop": True, "take_back": ["n1"], "kept": [], "failed_hosts": ["n2"]}
+    batch = {"batch": ["n1", "n2"], "failed_hosts": ["n2"]}
+    assert found.facts == {**batch, "stop": True, "take_back": ["n1"], "kept": []}
     assert found.lines[-1] == "the run ends: 2 nodes failed, and kube_proxy_max_fail allows 1; going back: 1 node (n1)"
 
 

@@ -30,7 +30,13 @@ def test_instances_of_a_machine_share_its_pull_proxy() -> None:
     problems: list[BallastError] = []
     found = image_pull_proxy(given(LAB, image_pull_proxy_max_in_flight="4"), list(LAB), problems)
     assert problems == []
-    assert found == {"state": "present", "limit": 4, "nodes": ["n1", "n2", "w1"], "machines": ["m1", "w1"]}
+    assert found == {
+        "state": "present",
+        "limit": 4,
+        "nodes": ["n1", "n2", "w1"],
+        "machines": ["m1", "w1"],
+        "machine_of": {"n1": "m1", "n2": "m1", "w1": "w1"},
+    }
 
 
 @pytest.mark.parametrize(
@@ -69,6 +75,8 @@ def test_slices_are_moved_on_their_machine_and_other_sizes_from_here() -> None:
         "localhost": [{"name": "two", "target": {"cpu": "2"}}],
     }
     assert found["machines"] == ["m1", "localhost"]
+    assert found["machine_of"] == {"n1": "m1", "n2": "localhost"}
+    assert found["name_of"] == {"n1": "n1", "n2": "two"}
     gone = balloons(given(mixed, balloons_state="absent"), ["n1", "n2"], problems)
     assert gone["rows"]["localhost"] == [{"name": "two"}]
 

@@ -281,55 +281,212 @@ def test_a_clean_up_is_previewed_and_then_done_where_there_is_something(fleet: F
     assert [host for host, _name, options in fleet.calls("kube_proxy_residue") if not options["check"]] == ["n1"]
 
 
+STEPS = {"changed": True, "steps": [{"verb": "make", "title": "drop-in"}], "seconds": {"apply": 11.4, "verify": 0.4}}
+RUNS = {"kubelet": {"running": True}}
+
+
+def pulling(count: int) -> dict[str, dict[str, Any]]:
+    """Ordinary nodes without a pull proxy."""
+    answers = {
+        "image_pull_proxy_info": {"status": None},
+        "image_pull_proxy_info after": {"status": {"max_in_flight": 4}},
+        "image_pull_proxy": STEPS,
+        "image_pulls": STEPS,
+        "image_pulls_info": RUNS,
+    }
+    return {f"w{number}": dict(answers) for number in range(1, count + 1)}
+
+
+WITH_PROXY = {"image_pull_proxy_hosts": "all", "image_pull_proxy_max_in_flight": 4}
+
+
 def test_image_pulls_are_previewed(fleet: Fleet) -> None:
     """Two instances of one machine, and an ordinary node."""
-    changed = {"changed": True, "steps": [{"verb": "make", "title": "drop-in"}]}
     hosts: dict[str, dict[str, Any]] = {
-        "m1": {"image_pull_proxy_info": {"status": None}},
-        "n1": {"vars": {"ballast_host": "m1"}, "image_pulls": changed},
-        "n2": {"vars": {"ballast_host": "m1"}, "image_pulls": changed},
+        "m1": {"image_pull_proxy_info": {"status": None}, "image_pull_proxy": STEPS},
+        "n1": {"vars": {"ballast_host": "m1"}, "image_pulls": STEPS},
+        "n2": {"vars": {"ballast_host": "m1"}, "image_pulls": STEPS},
         "w1": {"image_pull_proxy_info": {"status": {"max_in_flight": 4}}, "image_pulls": {"steps": []}},
     }
-    variables = {"image_pull_proxy_hosts": "all", "image_pull_proxy_max_in_flight": 4}
-    done = fleet.run("image_pull_proxy", hosts=hosts, variables=variables)
+    done = fleet.run("image_pull_proxy", hosts=hosts, variables=WITH_PROXY)
     assert done.status == 0, done.output
     assert done.lines_of("Say what would happen") == [
         "machines: no pull proxy -> limit 4: 1 node (m1)",
         "machines: limit 4 stays: 1 node (w1)",
         "kubelets: make drop-in, restart the kubelet: 2 nodes (n[1-2])",
         "kubelets: no change: 1 node (w1)",
+        "batches of machines: 1; the run ends when more than 0 nodes fail",
+        "batches of kubelets: 1 (2 times); the run ends when more than 0 nodes fail",
         "this was a preview: nothing was changed",
         "  do:    read what would happen above, then run the same command again with -e image_pull_proxy_confirm=true",
     ]
     assert all(options["become"] for _host, _name, options in fleet.calls())
-    assert all(options["check"] for _host, name, options in fleet.calls("image_pulls"))
+    for module in ("image_pulls", "image_pull_proxy"):
+        assert all(options["check"] for _host, _name, options in fleet.calls(module))
     done = fleet.run(
         "image_pull_proxy", hosts=hosts, variables={"image_pull_proxy_hosts": "n1", "image_pull_proxy_state": "absent"}
     )
     assert "image_pull_proxy_hosts leaves out n2, which use the same pull proxy" in done.output
 
 
+def test_image_pulls_go_in_batches_to_the_one_that_fails(fleet: Fleet) -> None:
+    hosts = pulling(5)
+    hosts["w1"].update({name: {"changed": False, "steps": []} for name in ("image_pull_proxy", "image_pulls")})
+    hosts["w3"]["image_pulls"] = {**STEPS, "acting": {"failed": True, "msg": "the kubelet is not healthy\n  do: look"}}
+    gate = fleet.directory / "gate"
+    variables = {
+        **WITH_PROXY,
+        "image_pull_proxy_confirm": True,
+        "image_pull_proxy_serial": [1, 2],
+        "image_pull_proxy_canaries": "w2",
+        "image_pull_proxy_gate_command": ["sh", "-c", f"echo asked >> {gate}"],
+    }
+    done = fleet.run("image_pull_proxy", hosts=hosts, variables=variables)
+    assert done.status != 0
+    assert done.lines_of("Say what became of each node") == [
+        "w1  unchanged",
+        "w2  changed  12 s",
+        "w4  changed  12 s",
+        "w3  failed  the kubelet: the kubelet is not healthy",
+        "w5  not begun",
+        "5 nodes: 1 unchanged, 2 changed, 1 failed, 1 not begun",
+    ]
+    acting = [(host, name) for host, name, options in fleet.calls() if not options["check"] and "_info" not in name]
+    proxies = [host for host, name in acting if name == "image_pull_proxy"]
+    assert (proxies[0], sorted(proxies)) == ("w2", ["w2", "w3", "w4", "w5"])
+    kubelets = [host for host, name in acting if name == "image_pulls"]
+    assert (kubelets[0], sorted(kubelets)) == ("w2", ["w2", "w3", "w4"])
+    assert gate.read_text() == "asked\n" * 5, "after each of 3 batches of proxies and 2 of kubelets"
+
+
+def test_a_proxy_that_is_gone_after_the_pause_ends_the_run_before_its_kubelet(fleet: Fleet) -> None:
+    hosts = pulling(2)
+    hosts["w1"]["image_pull_proxy_info after"] = {"status": None}
+    done = fleet.run("image_pull_proxy", hosts=hosts, variables={**WITH_PROXY, "image_pull_proxy_confirm": True})
+    assert done.status != 0
+    assert "after the change: the pull proxy does not answer: 1 node (w1)" in done.output
+    assert done.lines_of("Say what became of each node")[:2] == [
+        "w1  failed after the change  the pull proxy of w1",
+        "w2  not begun",
+    ]
+    assert all(options["check"] for _host, _name, options in fleet.calls("image_pulls"))
+    (fleet.directory / "calls.jsonl").unlink()
+    variables = {**WITH_PROXY, "image_pull_proxy_confirm": True, "image_pull_proxy_max_fail": "50%"}
+    done = fleet.run("image_pull_proxy", hosts=hosts, variables=variables)
+    assert done.status != 0, "a node is not done"
+    acting = [host for host, _name, options in fleet.calls("image_pulls") if not options["check"]]
+    assert acting == ["w2"]
+
+
+def test_proxies_go_after_their_kubelets_were_pointed_back(fleet: Fleet) -> None:
+    hosts = pulling(3)
+    hosts["w2"]["image_pulls"] = {**STEPS, "acting": {"failed": True, "msg": "no"}}
+    done = fleet.run(
+        "image_pull_proxy",
+        hosts=hosts,
+        variables={
+            "image_pull_proxy_hosts": "all",
+            "image_pull_proxy_state": "absent",
+            "image_pull_proxy_confirm": True,
+            "image_pull_proxy_max_fail": 1,
+        },
+    )
+    assert done.status != 0
+    acting = [(host, name) for host, name, options in fleet.calls() if not options["check"] and "_info" not in name]
+    assert [host for host, name in acting if name == "image_pull_proxy"] == ["w1", "w3"]
+    assert {name for _host, name in acting[:3]} == {"image_pulls"}
+    assert done.lines_of("Say what became of each node")[-2:] == [
+        "w2  failed  the kubelet: no",
+        "3 nodes: 2 changed, 1 failed",
+    ]
+
+
+PLAN = {
+    "changed": True,
+    "steps": [{"verb": "make", "title": "DaemonSet"}],
+    "shared": [
+        {"host": "b1", "nodes": ["n1", "two"], "behind": ["n1", "two"]},
+        {"host": "b2", "nodes": ["n3"], "behind": ["n3"]},
+        {"host": "b3", "nodes": ["n4"], "behind": []},
+    ],
+}
+
+
+def sized(*names: str, **more: Any) -> dict[str, Any]:
+    size = {"outcome": "done", "before": {"cpu": "1m", "memory": "16Mi"}, "after": {"cpu": "2", "memory": "4Gi"}}
+    return {"nodes": [{"name": name, "host": "b1", **size} for name in names], "seconds": {"apply": 3.0}, **more}
+
+
 def test_balloons_are_previewed_and_sized_from_here(fleet: Fleet) -> None:
-    table = {"changed": True, "steps": [{"verb": "make", "title": "DaemonSet"}], "table": "n1 1500m\n\nn2 2\n"}
     hosts: dict[str, dict[str, Any]] = {
         "n1": {"vars": {"balloons_target": {"cpu": "{{ 1 + 0 }}500m", "memory": "4Gi"}}},
         "n2": {"vars": {"balloons_weight": 2, "balloons_node_name": "two"}},
-        "localhost": {"balloon": table},
+        "n3": {},
+        "n4": {},
+        "localhost": {"balloon": PLAN},
     }
     variables = {"balloons_hosts": "all:!localhost", "balloons_kubeconfig": "/a"}
     done = fleet.run("balloons", hosts=hosts, variables=variables)
     assert done.status == 0, done.output
-    assert done.lines_of("Say what would happen")[:2] == ["make DaemonSet", "this was a preview: nothing was changed"]
+    assert done.lines_of("Say what would happen")[:3] == [
+        "make DaemonSet",
+        "batches: 2, 1; the run ends when more than 0 nodes fail",
+        "this was a preview: nothing was changed",
+    ]
     ((_host, _name, options),) = fleet.calls("balloon")
     assert options["nodes"] == [
         {"name": "n1", "target": {"cpu": "1500m", "memory": "4Gi"}},
         {"name": "two", "weight": 2},
+        {"name": "n3"},
+        {"name": "n4"},
     ]
     assert (options["check"], options["become"]) == (True, False)
+    (fleet.directory / "calls.jsonl").unlink()
+    hosts["n1"]["balloon"] = sized("n1", "two")
+    hosts["n3"]["balloon"] = {"failed": True, "msg": "balloon-no-room"}
     done = fleet.run("balloons", hosts=hosts, variables={**variables, "balloons_confirm": True})
+    assert done.status != 0
+    assert done.lines_of("Say what became of each node") == [
+        "n1  sized  balloon 1m 16Mi -> 2 4Gi  3 s",
+        "n2  sized  balloon 1m 16Mi -> 2 4Gi  3 s",
+        "n4  unchanged",
+        "n3  failed: balloon-no-room",
+        "4 nodes: 2 sized, 1 failed, 1 unchanged",
+    ]
+    acting = [(host, options) for host, _name, options in fleet.calls("balloon") if not options["check"]]
+    assert [(host, [row["name"] for row in options["nodes"]]) for host, options in acting] == [
+        ("n1", ["n1", "two"]),
+        ("n3", ["n3"]),
+    ]
+    assert {(options["kubeconfig"], options["become"]) for _host, options in acting} == {("/a", False)}
+    assert [options["nodes"] for _host, _name, options in fleet.calls("balloon_info")][0] == acting[0][1]["nodes"]
+
+
+def test_slices_are_moved_on_the_machine_that_has_them(fleet: Fleet) -> None:
+    shared = [{"host": "b1", "nodes": ["n1", "n2"], "behind": ["n2"]}]
+    of_machine = {"balloons_kubeconfig": "/on/machine", "balloons_reserve": {"cpu": "1"}}
+    hosts: dict[str, dict[str, Any]] = {
+        "m1": {"vars": of_machine, "balloon": {**PLAN, "shared": shared}},
+        "n1": {"vars": {"ballast_host": "m1", "balloons_slice": "a"}},
+        "n2": {"vars": {"ballast_host": "m1", "balloons_slice": "b"}, "balloon": sized("n1", "n2")},
+    }
+    variables = {"balloons_hosts": "n1,n2", "balloons_slices": True, "balloons_confirm": True}
+    done = fleet.run("balloons", hosts=hosts, variables=variables)
     assert done.status == 0, done.output
-    assert done.lines_of("Show the sizes") == ["n1 1500m", "n2 2"]
-    hosts["localhost"] = {"balloon": {"failed": True, "msg": "balloon-no-room"}}
+    assert "n2 -> m1" in done.output, "the leader's task runs on the machine"
+    (acting,) = [options for _host, _name, options in fleet.calls("balloon") if not options["check"]]
+    assert [row["slice"] for row in acting["nodes"]] == ["a", "b"]
+    assert (acting["become"], acting["kubeconfig"], acting["reserve"]["cpu"]) == (True, "/on/machine", "1")
+    assert done.lines_of("Say what became of each node")[-1] == "2 nodes: 1 unchanged, 1 sized"
+
+
+def test_balloons_that_cannot_be_planned_are_refused(fleet: Fleet) -> None:
+    hosts: dict[str, dict[str, Any]] = {"n1": {}, "localhost": {"balloon": {"failed": True, "msg": "balloon-no-room"}}}
+    variables = {"balloons_hosts": "n1", "balloons_kubeconfig": "/a", "balloons_confirm": True}
+    done = fleet.run("balloons", hosts=hosts, variables=variables)
+    assert done.status != 0
+    assert done.lines_of("Say what would happen") == ["no answer: balloon-no-room: 1 node (n1)"]
+    assert len(fleet.calls("balloon")) == 1
     done = fleet.run("balloons", "--limit", "n1", hosts=hosts, variables=variables)
     assert "--limit leaves out localhost" in done.output
 

@@ -255,7 +255,7 @@ def test_every_variable_that_the_playbooks_of_kube_proxy_read_is_known() -> None
             re.findall(r"^ *(kube_proxy_\w+):", text, re.MULTILINE)
         )
     modules = {path.stem for path in (ROOT / "plugins/modules").glob("*.py")} | {path.stem for path in paths}
-    reports = {"kube_proxy_way_back", "kube_proxy_outcome", "kube_proxy_preview"}
+    reports = {"kube_proxy_batch", "kube_proxy_way_back", "kube_proxy_outcome", "kube_proxy_preview"}
     used = used_names("kube_proxy", paths) - internal - modules - reports
     assert "kube_proxy_probe_service" in used
     assert used - set(known_names(LocalHost(), ["kube_proxy"])) == set()
