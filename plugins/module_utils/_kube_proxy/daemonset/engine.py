@@ -35,6 +35,7 @@ from .objects import (
     canary_map,
     canary_set,
     essence,
+    finished_map,
     for_all_nodes,
     record_of,
     with_canaries,
@@ -210,9 +211,7 @@ class _Run:
 
     def _put_config(self, step: Step) -> None:
         canary = self._api.get(self._desired.map_path(self._desired.canary))
-        self._edit(
-            step.target, lambda current: {**current, "data": {**current["data"], CONFIG: canary["data"][CONFIG]}}
-        )
+        self._edit(step.target, lambda current: finished_map(current, canary["data"][CONFIG], self._desired))
 
     def _share(self, step: Step) -> None:
         mode, final = self._desired.mode, self._desired.state == FINAL

@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Optional
 
 from ..._core.text.json_text import parse_json
-from ..config_file import changed_text
+from ..config_file import changed_text, parse_config
 from ..installation import MODE_LABEL
 from .messages import MESSAGES
 from .model import MODES, DaemonSetRequest
@@ -31,10 +31,13 @@ Object = dict[str, Any]
 
 RECORD = "ballast.kube/kube-proxy-canaries"  # of the original: `Record`, as JSON
 CANARY_OF = "ballast.kube/kube-proxy-canary-of"  # of a canary's objects: the name of the original
+FORMER = "ballast.kube/kube-proxy-former-config"  # of the original's ConfigMap: `Former`, as JSON
 _DIGEST = "ballast.kube/kube-proxy-config"  # of a canary's template: a changed configuration restarts its pods
 CONFIG = "config.conf"
 ON_DELETE: Object = {"type": "OnDelete"}
 _NODES = "requiredDuringSchedulingIgnoredDuringExecution"
+_OURS = (RECORD, CANARY_OF, FORMER)
+_DEFAULT_MODE = "iptables"  # of a configuration without one
 HASH = "controller-revision-hash"  # of a pod: the revision of the template that it was made from
 
 
@@ -50,6 +53,57 @@ class Record:
 
     def as_text(self) -> str:
         return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+
+
+@dataclass(frozen=True)
+class Former:
+    """The configuration that the original had before `final` gave it another mode: `text`, of `mode`. `written` is the digest of what it was
+    given: where it is another one by now, somebody has edited it since, and the record is of no use."""
+
+    mode: str
+    text: str
+    written: str
+
+
+def former_of(config_map: Object) -> Optional[Former]:
+    """None where the configuration is not as `final` left it."""
+    note = annotations_of(config_map).get(FORMER)
+    if note is None:
+        return None
+    try:
+        fields = parse_json(note)
+        former = Former(str(fields["mode"]), str(fields["text"]), str(fields["written"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise _changed_error(config_map, f"its annotation {FORMER}") from error
+    return former if former.written == _digest_of(config_map["data"][CONFIG]) else None
+
+
+def finished_map(config_map: Object, canary_text: str, desired: DaemonSetRequest) -> Object:
+    """The original's ConfigMap with the configuration of the canary, whose mode becomes that of all nodes. It keeps what it had before in an
+    annotation, which goes when the mode of that is back."""
+    text = config_map["data"][CONFIG]
+    if text == canary_text:
+        return config_map
+    annotations = {name: note for name, note in annotations_of(config_map).items() if name != FORMER}
+    former, mode = former_of(config_map), _mode_of(text, desired)
+    if mode != desired.mode and (former is None or former.mode != desired.mode):
+        annotations[FORMER] = json.dumps(asdict(Former(mode, text, _digest_of(canary_text))), sort_keys=True)
+    metadata = {name: value for name, value in config_map["metadata"].items() if name != "annotations"}
+    if annotations:
+        metadata["annotations"] = annotations
+    return {**config_map, "metadata": metadata, "data": {**config_map["data"], CONFIG: canary_text}}
+
+
+def _mode_of(text: str, desired: DaemonSetRequest) -> str:
+    return str(parse_config(text, path=_where(desired)).get("mode") or _DEFAULT_MODE)
+
+
+def _where(desired: DaemonSetRequest) -> str:
+    return f"{CONFIG} of ConfigMap {desired.name}"
+
+
+def _digest_of(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def record_of(daemonset: Object) -> Record:
@@ -147,10 +201,11 @@ def canary_set(daemonset: Object, config_map: Object, desired: DaemonSetRequest)
 
 
 def canary_map(config_map: Object, desired: DaemonSetRequest) -> Object:
-    """The ConfigMap of the mode, copied from the original."""
+    """The ConfigMap of the mode, copied from the original; where that has left the mode, with the configuration that it had in it."""
     data = dict(config_map["data"])
-    where = f"{CONFIG} of ConfigMap {desired.name}"
-    data[CONFIG] = changed_text(data[CONFIG], {**desired.config, "mode": desired.mode}, path=where)
+    former = former_of(config_map)
+    text = former.text if former is not None and former.mode == desired.mode else data[CONFIG]
+    data[CONFIG] = changed_text(text, {**desired.config, "mode": desired.mode}, path=_where(desired))
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": _canary_metadata(config_map, desired), "data": data}
 
 
@@ -179,7 +234,7 @@ def essence(item: Object) -> Object:
     spec = deepcopy(item.get("spec"))
     if isinstance(spec, dict) and isinstance(spec.get("template"), dict):
         spec["template"]["metadata"].pop("creationTimestamp", None)  # null, in answers of versions before 1.35
-    ours = {name: text for name, text in annotations_of(item).items() if name in (RECORD, CANARY_OF)}
+    ours = {name: text for name, text in annotations_of(item).items() if name in _OURS}
     return {"labels": item["metadata"].get("labels") or {}, "ours": ours, "spec": spec, "data": item.get("data")}
 
 

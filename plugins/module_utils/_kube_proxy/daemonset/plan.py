@@ -32,6 +32,7 @@ from .objects import (
     canary_map,
     canary_set,
     check_shape,
+    finished_map,
     record_of,
     same,
     with_canaries,
@@ -104,7 +105,7 @@ def _final(desired: DaemonSetRequest, state: DaemonSetState) -> list[Step]:
     shared = with_canaries(state.daemonset, record.modes, finishing=desired.mode)
     settled = without_canaries(state.daemonset)
     data = (state.canary_map or state.config_map)["data"]
-    config_map = {**state.config_map, "data": {**state.config_map["data"], CONFIG: data[CONFIG]}}
+    config_map = finished_map(state.config_map, data[CONFIG], desired)
     moves = [
         Step(MOVE, "change", f"node {name}: from DaemonSet {desired.canary} to {desired.name}", name)
         for name in sorted({pod.node for pod in state.canary_pods} | _nodes_to_label(state, desired))
