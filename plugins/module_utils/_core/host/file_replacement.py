@@ -17,6 +17,7 @@ from contextlib import suppress
 from typing import Union
 
 from .safe_path import Place, kind_of, not_a_file_error, open_own, place_of
+from .selinux import ATTRIBUTE, policy_label
 
 _OTHERS_WRITE = 0o022
 _OF_CONTENT = ("security.evm", "security.ima")  # sums over the old content, which the kernel makes again
@@ -24,9 +25,17 @@ _NONE = (errno.ENOTSUP, errno.ENODATA)  # a filesystem without attributes; one t
 
 
 def write_file(path: str, data: Union[bytes, Iterable[bytes]], *, mode: int) -> None:
-    """A file of our own. A link in its place is replaced, and what that leads to is left alone."""
+    """A file of our own, with the label that SELinux' policy has for it. A link in its place is replaced, and what that leads to is left alone."""
     with place_of(path) as place:
-        _write_beside(place, data, lambda new: os.fchmod(new, mode))
+        # Not that of the temporary name, which is the directory's.
+        label = policy_label(place.path, stat.S_IFREG | mode)
+
+        def finish(new: int) -> None:
+            os.fchmod(new, mode)
+            if label is not None:
+                _set_label(new, label)
+
+        _write_beside(place, data, finish)
 
 
 def set_aside(path: str, status: os.stat_result, *, mode: int) -> int:
@@ -102,6 +111,14 @@ def _write_beside(place: Place, data: Union[bytes, Iterable[bytes]], finish: Cal
         os.fsync(directory)
     finally:
         os.close(directory)
+
+
+def _set_label(opened: int, label: bytes) -> None:
+    try:
+        os.setxattr(opened, ATTRIBUTE, label)
+    except OSError as error:
+        if error.errno != errno.ENOTSUP:  # a filesystem that was mounted with one label for all
+            raise
 
 
 def _rename(place: Place, temporary: str) -> None:
