@@ -17,6 +17,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.text.packages i
     RED_HAT,
     SUSE,
     install_command,
+    names_everywhere,
     package_names,
     parse_distribution,
     read_distribution,
@@ -62,6 +63,16 @@ def test_a_tool_that_is_missing_is_installed_as_its_machine_does() -> None:
     assert distribution.name == "Red Hat Enterprise Linux 8.10 (Ootpa)"
     assert "dnf install iproute" in str(Unavailable("ip", distribution=distribution))
     assert "apt-get install iproute2" in str(Unavailable("ip", distribution=read_distribution(FakeHost())))
+
+
+def test_a_message_without_a_machine_names_the_package_of_each_distribution() -> None:
+    assert names_everywhere("python3-yaml") == "Debian: python3-yaml, Red Hat: python3-pyyaml, SUSE: python311-PyYAML"
+    assert names_everywhere("python3-kubernetes").startswith("Debian: python3-kubernetes, Red Hat: python3-kubernetes")
+
+
+def test_remedies_of_missing_packages_name_no_distribution_s_command() -> None:
+    core = Path(__file__).resolve().parents[3] / "plugins/module_utils/_core"
+    assert [path.name for path in core.rglob("*.py") if "apt-get" in path.read_text()] == ["packages.py"]
 
 
 def test_every_name_of_the_table_is_in_the_page() -> None:

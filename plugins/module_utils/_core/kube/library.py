@@ -26,11 +26,14 @@ from ..host.bounded import PIECE, Deadline
 from ..host.host import BODY_LIMIT, Host, Response, Stream
 from ..host.web import LINE_LIMIT, answer_too_large, no_answer_error
 from ..text.errors import BallastError, HostError, UserError, last_lines
+from ..text.packages import names_everywhere
 from .kubeconfig import PAGE, Kubeconfig
 
 _T = TypeVar("_T")
 _LOAD_SECONDS = 60  # for a plugin to give credentials, or an issuer to refresh a token
-_PACKAGES = {"socks": "PySocks"}  # by the name of a module that is missing
+# Of pip and of Debian, by the name of a module that is missing.
+_PACKAGES = {"socks": ("PySocks", "python3-socks")}
+_LIBRARY = ("kubernetes", "python3-kubernetes")
 
 
 class LibraryAccess:
@@ -225,13 +228,13 @@ def _capture_log() -> Iterator[list[str]]:
 
 
 def _missing(error: ImportError, name: str, needed_for: str) -> BallastError:
-    package = _PACKAGES.get(error.name or "", "kubernetes")
+    package, of_debian = _PACKAGES.get(error.name or "", _LIBRARY)
     return HostError(
         f"{name}: {needed_for} needs the Python package {package} on the machine where this runs",
         id="core-kubeconfig-library",
         found=f"{error}",
-        remedy=f"install it for the Python that runs the module: pip install {package}, or apt-get install "
-        f"python3-{package.lower()}",
+        remedy=f"install it for the Python that runs the module: pip install {package}, or the distribution's package "
+        f"({names_everywhere(of_debian)})",
         page=PAGE,
     )
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from .errors import BallastError, HostError, UserError, shorten
 from .json_text import parse_json
+from .packages import names_everywhere
 from .plain_yaml import DEPTH_MOST, FLOAT, INT, NotPlain, format_plain, parse_plain
 
 _PAGE = "docs/errors.md"
@@ -59,7 +60,8 @@ def _yaml(name: str, why: NotPlain) -> Any:
             f"{name} is no plain YAML, and the Python package PyYAML, which reads the rest, is not on this machine",
             id="core-pyyaml",
             found=str(why),
-            remedy="write that line in plain YAML, as kubeadm writes it, or the file as JSON; or install PyYAML (Debian: python3-yaml, RHEL: python3-pyyaml)",
+            remedy="write that line in plain YAML, as kubeadm writes it, or the file as JSON; or install PyYAML "
+            f"({names_everywhere('python3-yaml')})",
             page=_PAGE,
         ) from error
     return yaml

@@ -49,7 +49,9 @@ NAMES: Mapping[str, Mapping[str, str]] = {
     "procps": {RED_HAT: "procps-ng"},
     "python3-grpcio": {SUSE: "python311-grpcio"},
     "python3-hpack": {SUSE: "python311-hpack"},
+    "python3-kubernetes": {SUSE: "python311-kubernetes"},
     "python3-prometheus-client": {RED_HAT: "python3-prometheus_client", SUSE: "python311-prometheus-client"},
+    "python3-socks": {RED_HAT: "python3-pysocks", SUSE: "python311-PySocks"},
     "python3-yaml": {RED_HAT: "python3-pyyaml", SUSE: "python311-PyYAML"},
 }
 
@@ -76,6 +78,12 @@ def package_of(tool: str) -> str:
 def package_names(distribution: Distribution, packages: Iterable[str]) -> list[str]:
     """The names of Debian's `packages` there, each once."""
     return list(dict.fromkeys(NAMES.get(package, {}).get(distribution.family, package) for package in packages))
+
+
+def names_everywhere(package: str) -> str:
+    """For a message that does not know which machine it is about: what each distribution calls Debian's `package`."""
+    names = NAMES.get(package, {})
+    return ", ".join(f"{family}: {names.get(family, package)}" for family in (DEBIAN, RED_HAT, SUSE))
 
 
 def install_command(distribution: Distribution, packages: Iterable[str]) -> str:
