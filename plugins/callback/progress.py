@@ -58,7 +58,10 @@ from ansible.plugins.callback.default import CallbackModule as Default
 from ansible.template import Templar
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import Event, EventStream
-from ansible_collections.ballast.kube.plugins.module_utils._core.engine.render import (
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.bounded import open_file
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import last_lines
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.redaction import redact
+from ansible_collections.ballast.kube.plugins.plugin_utils.render import (
     BAD,
     BUSY,
     OK,
@@ -66,9 +69,6 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.engine.render i
     line,
     plain_text,
 )
-from ansible_collections.ballast.kube.plugins.module_utils._core.host.bounded import open_file
-from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import last_lines
-from ansible_collections.ballast.kube.plugins.module_utils._core.text.redaction import redact
 
 _POLL_SECONDS = 0.1
 _QUIET_SECONDS = 15.0

@@ -11,7 +11,7 @@ from typing import Optional
 import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import Event
-from ansible_collections.ballast.kube.plugins.module_utils._core.engine.render import Renderer, line
+from ansible_collections.ballast.kube.plugins.plugin_utils.render import Renderer, line
 
 
 def event(kind: str, subject: str, at: float, text: str = "", *, feature: str = "instance") -> Event:

@@ -19,7 +19,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .events import DONE, FAILED, STARTED, UNDONE, WAITING, Event
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import (
+    DONE,
+    FAILED,
+    STARTED,
+    UNDONE,
+    WAITING,
+    Event,
+)
 
 OK, BAD, BUSY = "✓", "✗", "•"
 
