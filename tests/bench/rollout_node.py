@@ -131,8 +131,16 @@ class SimulatedNode:
     def _result(self, module: str, options: Mapping[str, Any], now: float, *, check: bool) -> dict[str, Any]:
         if module == "kube_proxy_info":
             return self._info(options)
+        if module == "kube_proxy_residue":
+            return {
+                "changed": False,
+                "mode": self.mode,
+                "artefacts": [],
+                "connections": {"cut": 0, "kept": 0},
+                "findings": [],
+            }
         if module != "kube_proxy":
-            return {"changed": False, "steps": [], "findings": [], "seconds": {}}
+            raise ValueError(f"a simulated node has no module {module}")
         if options["state"] == "confirmed":
             changed = self.is_armed
             if self.armed_at is not None and not check:
@@ -177,6 +185,10 @@ class SimulatedNode:
     def _report(self) -> dict[str, Any]:
         return {
             "mode": self.mode,
+            "deployment": "service",
+            "service": "kube-proxy",
+            "config_path": "/var/lib/kube-proxy/config.conf",
+            "draining": None,
             "version": "v1.37.1",
             "node_name": self.name,
             "previous_mode": self.previous_mode,

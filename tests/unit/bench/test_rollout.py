@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.bench import rollout_report
 from tests.bench.rollout import FAILING, MAX_FAIL, Bench, Rehearsal, Run, few, many, name_of, problems_of
+from tests.bench.rollout_node import SimulatedNode
 from tests.bench.rollout_report import HEADS, write_report
 
 PATIENT = {"kube_proxy_confirm_within": 300}  # of a busy machine that runs the tests
@@ -34,6 +36,28 @@ def test_a_run_with_too_many_failures_ends_with_its_batch(tmp_path: Path) -> Non
     options = {"kube_proxy_serial": [2], "kube_proxy_max_fail": 0, **PATIENT}
     run, text = Bench(tmp_path, 4, (0.1, 0.2)).run(Rehearsal("many", faults), 5, **options)
     assert (run.confirmed, run.back, run.lost, run.failed) == (0, 4, (), 2), text
+
+
+# What a module returns beside what every node has: what was asked for by an option, and stages of its own time.
+UNASKED = {"diff", "readiness", "seconds", "change_seconds"}
+
+
+@pytest.mark.parametrize(
+    ("module", "options"),
+    [
+        ("kube_proxy_info", {}),
+        ("kube_proxy", {"state": "present", "mode": "nftables", "confirm_within": 20}),
+        ("kube_proxy", {"state": "confirmed"}),
+        ("kube_proxy", {"state": "previous"}),
+        ("kube_proxy_residue", {"mode": "iptables"}),
+    ],
+)
+def test_a_simulated_node_answers_with_what_the_module_returns(module: str, options: dict[str, Any]) -> None:
+    source = (Path(__file__).resolve().parents[3] / f"plugins/modules/{module}.py").read_text(encoding="utf-8")
+    documented = set(yaml.safe_load(source.partition('RETURN = r"""')[2].partition('"""')[0]))
+    answer = SimulatedNode("n1").run(module, options, begun=0, now=1)
+    assert isinstance(answer, dict)
+    assert set(answer) - {"changed"} == documented - UNASKED
 
 
 def test_rehearsals_plant_what_they_say() -> None:
