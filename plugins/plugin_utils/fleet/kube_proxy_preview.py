@@ -54,6 +54,9 @@ def preview(request: Request, looks: Results, *, configured: Collection[str] = (
     )
 
 
+_OF_A_FORMER_MODE = "preflight-ipvs-deprecated"
+
+
 def target_mode(request: Request, look: Result) -> str:
     """The mode that the node is to have: what the request names, or what its record has from before."""
     return request.mode or str(look.get("previous_mode") or look["mode"] or "")
@@ -67,10 +70,12 @@ def way_back(
     options of `kube_proxy_daemonset` for when all nodes have gone back."""
     own = [str(row["item"]) for row in daemonsets if row.get("canary") or (row.get("changed") and "canary" not in row)]
 
-    def options(host: str) -> dict[str, str]:
+    def options(host: str) -> dict[str, Any]:
         mode = str((looks[host] or {})["previous_mode"])
-        # The record is of the time when the original DaemonSet had that mode.
-        return {"state": "present", "mode": mode} if mode in own else {"state": "previous"}
+        if mode not in own:
+            return {"state": "previous"}
+        # The record is of the time when the original DaemonSet had that mode. The node goes back to what it was.
+        return {"state": "present", "mode": mode, "acknowledge": [_OF_A_FORMER_MODE]}
 
     last = [{"mode": mode, "state": "final"} for mode in own]
     last += [{"mode": mode, "state": "absent"} for mode in from_modes if not own]

@@ -7,9 +7,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Optional
 
+from .node_list import count_nodes
 from .report import Report, Result, Results, no_answer
 from .request import Request
 from .run import CHECKED, NO_ANSWER, NOT_BEGUN, UNCHANGED, judge, report_nodes, times
@@ -72,12 +73,36 @@ class Run:
     back: Results
     failed: Sequence[str]  # hosts that failed in their batch
     cleaned: Results = field(default_factory=dict)  # of removing what the former mode left
+    now: str = ""  # UTC, as modules print times
 
 
 def outcome(request: Request, run: Run) -> Report:
-    """A line for each node, the failed last."""
+    """A line for each node, the failed last. The fact `draining` says which connections through ipvs the start of another kube-proxy would
+    cut; empty where there are none, and after a rollback."""
     rows = {host: _row(host, run) for host in request.hosts if run.looks.get(host) is not None}
-    return report_nodes(rows, ("confirmed", UNCHANGED, CHECKED))
+    report = report_nodes(rows, ("confirmed", UNCHANGED, CHECKED))
+    return replace(report, facts={**report.facts, "draining": _draining_lines(request, run, list(rows))})
+
+
+def _draining_lines(request: Request, run: Run, hosts: Sequence[str]) -> list[str]:
+    open_on = {host: _open_connections(host, run) for host in hosts} if request.mode else {}
+    draining = [host for host, count in open_on.items() if count]
+    if not draining:
+        return []
+    return [
+        f"{sum(open_on.values())} connections through ipvs go on on {count_nodes(draining)}; the DaemonSet kube-proxy-{request.mode} stays, "
+        "as kube-proxy of the original one would cut them when it starts",
+        "  do:    run the same command again when they have ended; -e kube_proxy_cut_connections=true cuts them now",
+    ]
+
+
+def _open_connections(host: str, run: Run) -> int:
+    """Connections through ipvs that the clean-up of this run has kept, else those at the first look whose deadline is not over."""
+    cleaned = run.cleaned.get(host)
+    if cleaned is not None and not cleaned.get("skipped"):
+        return int((cleaned.get("connections") or {}).get("kept") or 0)
+    row = (run.looks.get(host) or {}).get("draining") or {}
+    return 0 if row.get("until") and row["until"] <= run.now else int(row.get("connections") or 0)
 
 
 def _row(host: str, run: Run) -> tuple[str, str]:

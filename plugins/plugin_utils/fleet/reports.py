@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Optional
@@ -61,6 +62,7 @@ def _outcome(facts: Facts) -> Report:
         back=facts.results("kube_proxy_taken_back"),
         cleaned=facts.results("kube_proxy_cleaned"),
         failed=_failed(facts),
+        now=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     )
     return kube_proxy_run.outcome(facts.request, run)
 

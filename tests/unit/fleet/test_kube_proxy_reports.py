@@ -154,7 +154,8 @@ def test_the_way_back_of_daemonsets() -> None:
         "nodes": {"n1": {"state": "previous"}},
         "daemonsets": [{"mode": "nftables", "state": "absent"}],
     }
-    own = {"nodes": {"n1": {"state": "present", "mode": "ipvs"}}, "daemonsets": [{"mode": "ipvs", "state": "final"}]}
+    present = {"state": "present", "mode": "ipvs", "acknowledge": ["preflight-ipvs-deprecated"]}
+    own = {"nodes": {"n1": present}, "daemonsets": [{"mode": "ipvs", "state": "final"}]}
     assert back(canary="kube-proxy-ipvs") == own
     assert back(changed=True) == own, "in check mode, where it would be made"
 
@@ -307,6 +308,34 @@ def test_a_node_that_keeps_leftovers_is_not_done() -> None:
     found = outcome(asked(1), run)
     assert found.lines[0] == "n1  not cleaned up: busy"
     assert found.failure.startswith("1 of 1 nodes are not done")
+
+
+def drains(connections: int, until: str = "2027-01-16T08:00:00Z") -> dict[str, Any]:
+    return look("nftables", draining={"virtual_servers": 1, "connections": connections, "until": until})
+
+
+@pytest.mark.parametrize(
+    ("looked", "cleaned", "count"),
+    [
+        (look(), {"connections": {"cut": 0, "kept": 2, "until": "2027-01-16T08:00:00Z"}}, 2),
+        (look(), {"connections": {"cut": 1, "kept": 0, "until": ""}}, 0),
+        (drains(5), {"connections": {"cut": 0, "kept": 1, "until": ""}}, 1),
+        (drains(5), {"skipped": True}, 5),
+        (drains(5), None, 5),
+        (drains(5, until="2027-01-15T07:59:59Z"), None, 0),
+        (drains(0), None, 0),
+        (look("nftables", draining=None), None, 0),
+    ],
+)
+def test_connections_through_ipvs_keep_the_second_daemonset(
+    looked: dict[str, Any], cleaned: Optional[dict[str, Any]], count: int
+) -> None:
+    run = Run({"n1": looked}, {}, [], {}, {}, [], cleaned={"n1": cleaned}, now="2027-01-15T08:00:00Z")
+    draining = outcome(asked(1), run).facts["draining"]
+    assert [line.split(" go on ")[0] for line in draining[:1]] == (
+        [f"{count} connections through ipvs"] if count else []
+    )
+    assert outcome(asked(1, mode=""), run).facts["draining"] == [], "a rollback"
 
 
 def test_check_mode_is_reported_as_such() -> None:

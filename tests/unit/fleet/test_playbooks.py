@@ -218,6 +218,26 @@ def test_a_daemonset_is_finished_when_all_nodes_are_done(fleet: Fleet) -> None:
     assert asked.index((daemonset, "final", False)) == last
 
 
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_daemonset_is_not_finished_while_connections_through_ipvs_go_on(fleet: Fleet, *, cut: bool) -> None:
+    """The start of kube-proxy in mode nftables removes their virtual servers."""
+    hosts: dict[str, dict[str, Any]] = {**nodes(1), "localhost": {}}
+    hosts["n1"]["kube_proxy_residue"] = {"changed": True, "connections": {"cut": 0, "kept": 2, "until": ""}}
+    variables = {
+        **TO_NFTABLES,
+        "kube_proxy_deployment": "daemonset",
+        "kube_proxy_admin_kubeconfig": "/a",
+        "kube_proxy_confirm": True,
+        "kube_proxy_hosts": "n1",
+        **({"kube_proxy_cut_connections": True} if cut else {}),
+    }
+    done = fleet.run("kube_proxy_migrate", hosts=hosts, variables=variables)
+    assert done.status == 0, done.output
+    states = [options.get("state") for _host, _name, options in fleet.calls("kube_proxy_daemonset")]
+    assert states == [None, None, *(["final"] if cut else [])]
+    assert ("2 connections through ipvs go on on 1 node (n1)" in done.output) is not cut
+
+
 def test_a_rollback_is_one_command(fleet: Fleet) -> None:
     """Where a DaemonSet runs kube-proxy: the mode is the one of the record."""
     hosts: dict[str, dict[str, Any]] = nodes(2)
@@ -238,6 +258,8 @@ def test_a_rollback_is_one_command(fleet: Fleet) -> None:
     assert done.status == 0, done.output
     changes = [(options["state"], options["mode"]) for _host, _name, options in fleet.calls("kube_proxy_change")]
     assert changes == [("present", "ipvs")] * 2, "after the DaemonSets were made one again"
+    accepted = [options["acknowledge"] for _host, _name, options in fleet.calls("kube_proxy_change")]
+    assert accepted == [["preflight-ipvs-deprecated"]] * 2, "nobody has to accept what a node has been"
     assert fleet.calls("kube_proxy_daemonset")[-1][2]["state"] == "final"
 
 
