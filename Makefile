@@ -47,6 +47,10 @@ mutants:  ## measure which small faults in the pure engines the unit tests notic
 clean:  ## remove the virtual environment and everything built in the checkout; caches and labs stay
 	rm -rf .venv .build .ansible
 
+.PHONY: kubeadm
+kubeadm: packages env-test packages-vm  ## docs/migrate-a-kubeadm-cluster.md, every command, on a cluster of two virtual machines, half an hour, as root
+	@PATH=$(CURDIR)/$(VENV)/bin:$$PATH molecule test --scenario-name kubeadm
+
 .PHONY: test test-matrix format lint sanity build unit alone integration proxy-tests plane-tests machines molecule
 test:  ## every check of the project; on 2 cores an hour or more when nothing is cached, less than one later
 	@$(PYTHON) scripts/test.py

@@ -9,38 +9,16 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tests.integration.console import Command, commands, pattern
 from tests.integration.lab import ROOT, lab_named
 
 PAGE = ROOT / "docs/quick-start.md"
 MARK = "::: command"
 SECONDS = 900
-
-
-@dataclass(frozen=True)
-class Command:
-    line: str
-    output: str  # as the page has it; nothing is asked of it where it is empty
-
-
-def commands(page: str) -> list[Command]:
-    """In each ```console: a line that begins with `# ` is a command, and what follows is what it prints."""
-    found = []
-    for block in re.findall(r"^```console\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL):
-        for part in re.split(r"^# ", block, flags=re.MULTILINE)[1:]:
-            line, _newline, output = part.partition("\n")
-            found.append(Command(line, output))
-    return found
-
-
-def pattern(output: str) -> str:
-    """`...` stands for anything; columns may be wider or narrower."""
-    words = [re.escape(word) for word in output.split()]
-    return r"\s*".join(words).replace(re.escape("..."), r"[\s\S]*?")
 
 
 def script(found: list[Command]) -> str:

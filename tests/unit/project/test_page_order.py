@@ -27,6 +27,7 @@ OTHERS = {
     "errors",
     "fleet",
     "metrics",
+    "migrate-a-kubeadm-cluster",
     "permissions",
     "quick-start",
     "security",
