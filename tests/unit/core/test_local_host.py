@@ -10,10 +10,12 @@ import errno
 import http.server
 import json
 import os
+import signal
 import socket
 import socketserver
 import ssl
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -80,6 +82,59 @@ def test_a_spawned_daemon_has_its_own_session_and_no_descriptor_of_ours(tmp_path
     finally:
         HOST.signal(process, 9)
         os.close(keep)
+
+
+_CALLER = """
+import os, resource, signal, sys
+os.umask(0o077)
+os.nice(5)
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+resource.setrlimit(resource.RLIMIT_NOFILE, (300, 2000))
+resource.setrlimit(resource.RLIMIT_FSIZE, (2**30, 2**30))
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+with open("/proc/self/oom_score_adj", "w") as file:
+    file.write("300")
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+print(LocalHost().spawn(["sleep", "95"], log=sys.argv[1]).pid)
+"""
+
+
+_CAP_SYS_NICE, _CAP_SYS_RESOURCE = 23, 24
+
+
+def has_capability(number: int) -> bool:
+    rows = (HOST.read("/proc/self/status") or b"").decode().splitlines()
+    effective = next(row.split()[1] for row in rows if row.startswith("CapEff:"))
+    return bool(int(effective, 16) & 1 << number)
+
+
+def attributes(pid: int) -> dict[str, object]:
+    rows = [line.split(":", 1) for line in (HOST.read(f"/proc/{pid}/status") or b"").decode().splitlines()]
+    status = {name: text.strip() for name, text in rows}
+    limits = (HOST.read(f"/proc/{pid}/limits") or b"").decode().splitlines()
+    return {
+        **{name: status[name] for name in ("Umask", "Cpus_allowed", "SigIgn", "SigBlk")},
+        "nice": os.getpriority(os.PRIO_PROCESS, pid),
+        "oom": (HOST.read(f"/proc/{pid}/oom_score_adj") or b"").decode().strip(),
+        **{line[:14]: line[26:].split()[:2] for line in limits if line.startswith(("Max open files", "Max file size"))},
+    }
+
+
+def test_a_spawned_daemon_inherits_nothing_of_the_shell_that_a_run_was_typed_in(tmp_path: Path) -> None:
+    argv, env = [sys.executable, "-c", _CALLER, str(tmp_path / "log")], {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(argv, env=env, capture_output=True, check=True, text=True)
+    pid = int(done.stdout)
+    shown = attributes(pid)
+    os.kill(pid, 9)
+    assert (shown["Umask"], int(str(shown["SigBlk"]), 16)) == ("0022", 0)
+    assert not int(str(shown["SigIgn"]), 16) & 1 << signal.SIGHUP - 1
+    raises = has_capability(_CAP_SYS_RESOURCE)  # without it the kernel keeps the lower hard limits
+    assert shown["Max open files"] == ["1024", str(2**20 if raises else 2000)]
+    assert shown["Max file size "] == ["unlimited" if raises else str(2**30)] * 2
+    assert shown["nice"] == (0 if has_capability(_CAP_SYS_NICE) else 5)
+    assert shown["oom"] == "0"
+    assert bin(int(str(shown["Cpus_allowed"]).replace(",", ""), 16)).count("1") == len(os.sched_getaffinity(0))
 
 
 def test_descriptors_are_closed_also_after_failures(tmp_path: Path) -> None:

@@ -125,7 +125,8 @@ class Host(Protocol):
         """
 
     def spawn(self, argv: Sequence[str], *, log: str, env: Mapping[str, str] = ..., cwd: str = "/") -> ProcessId:
-        """Start a daemon in a session of its own, its output appended to `log`."""
+        """Start a daemon in a session of its own, its output appended to `log`. Its umask, limits, priorities and processors are
+        stated (`detached_program.py`), not those of the caller."""
 
     def process(self, pid: int) -> Optional[Process]:
         """None where it is gone."""

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import errno
+import inspect
 import os
 import resource
 import shlex
@@ -22,7 +23,7 @@ from typing import IO, Optional, Union
 
 from ..text.errors import CommandFailed, Unavailable
 from ..text.packages import read_distribution
-from . import directories, local_processes, socket_diag
+from . import detached_program, directories, local_processes, socket_diag
 from .bounded import (
     Deadline,
     NotAFile,
@@ -138,9 +139,10 @@ class LocalHost:
         except OSError as error:
             raise host_error("open", log, error) from error
         try:
-            # A short-lived process in between: the daemon's parent becomes init, so nobody here has to reap it.
+            # A short-lived process in between: the daemon's parent becomes init, so nobody here has to reap it. It prints the daemon's
+            # line of proc_pid_stat(5): while that parent lives, the pid can be of no other process.
             starter = subprocess.run(
-                [sys.executable, "-IS", "-c", _START_DETACHED, *argv],
+                [sys.executable, "-IS", "-c", inspect.getsource(detached_program), *argv],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=output,
@@ -424,15 +426,3 @@ def _end_group(leader: int) -> None:
     """A process that is not reaped, and what it started in its group: the number is still its own."""
     with suppress(ProcessLookupError):
         os.killpg(leader, signal.SIGKILL)
-
-
-# Run as `python -c`: starts argv[1:] in a session of its own, stderr for all its output, and prints its pid and its line of
-# proc_pid_stat(5): while the parent lives, the pid can be of no other process.
-_START_DETACHED = """
-import subprocess, sys
-daemon = subprocess.Popen(
-    sys.argv[1:], stdin=subprocess.DEVNULL, stdout=sys.stderr.fileno(), stderr=sys.stderr.fileno(), start_new_session=True
-)
-with open(f"/proc/{daemon.pid}/stat", "rb") as file:
-    sys.stdout.buffer.write(b"%d %s" % (daemon.pid, file.read()))
-"""

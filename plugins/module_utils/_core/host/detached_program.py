@@ -1,0 +1,76 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A program of its own: it starts a daemon with stated process attributes, prints `PID STAT-LINE`, and ends.
+
+A daemon outlives the shell that a run was typed in, and everything it starts inherits from it. Inherited from that shell, a small
+`ulimit -n`, `nice`, `taskset` or an `oom_score_adj` would hold for a whole cluster. The values are those that systemd gives a
+service, see systemd.exec(5). What the kernel refuses, as in a container without CAP_SYS_RESOURCE, stays as near as it may.
+"""
+
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+
+_UNLIMITED = resource.RLIM_INFINITY
+_CPUS = 8192  # the kernel takes those of them that the cgroup has
+_LIMITS = {  # soft, hard
+    resource.RLIMIT_AS: (_UNLIMITED, _UNLIMITED),
+    resource.RLIMIT_CORE: (0, _UNLIMITED),
+    resource.RLIMIT_CPU: (_UNLIMITED, _UNLIMITED),
+    resource.RLIMIT_DATA: (_UNLIMITED, _UNLIMITED),
+    resource.RLIMIT_FSIZE: (_UNLIMITED, _UNLIMITED),
+    resource.RLIMIT_MEMLOCK: (8 * 2**20, 8 * 2**20),
+    resource.RLIMIT_NOFILE: (1024, 2**20),
+    resource.RLIMIT_NPROC: (_UNLIMITED, _UNLIMITED),
+    resource.RLIMIT_STACK: (8 * 2**20, _UNLIMITED),
+}
+
+
+def set_attributes() -> None:
+    os.umask(0o022)
+    for number in signal.valid_signals():  # a child inherits what is ignored (nohup) and what is blocked
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    for limit, (soft, hard) in _LIMITS.items():
+        _limit(limit, soft, hard)
+    with suppress(OSError):
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, 0)
+    with suppress(OSError):
+        os.sched_setaffinity(0, range(_CPUS))
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+        file.write("0")
+    ionice = shutil.which("ionice")
+    if ionice is not None:  # ioprio_set(2) has no function in libc
+        subprocess.run([ionice, "--ignore", "--class", "0", "--pid", str(os.getpid())], check=False)
+
+
+def _limit(number: int, soft: int, hard: int) -> None:
+    try:
+        resource.setrlimit(number, (soft, hard))
+    except (OSError, ValueError):  # only root of the machine may raise a hard limit
+        allowed = resource.getrlimit(number)[1]
+        with suppress(OSError, ValueError):
+            resource.setrlimit(number, (allowed if soft == _UNLIMITED else min(soft, allowed), allowed))
+
+
+def main() -> None:
+    set_attributes()
+    output = sys.stderr.fileno()
+    daemon = subprocess.Popen(
+        sys.argv[1:], stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+    )
+    with open(f"/proc/{daemon.pid}/stat", "rb") as file:
+        sys.stdout.buffer.write(b"%d %s" % (daemon.pid, file.read()))
+
+
+if __name__ == "__main__":
+    main()
