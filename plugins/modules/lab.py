@@ -114,6 +114,17 @@ parts:
   description: What the other modules are to be given for this lab - credentials, nodes, hosts, machines. V(null) when absent.
   returned: success
   type: dict
+is_lost:
+  description:
+    - Whether the directory's content was deleted while the lab was there. V(absent) finds what is left of it by the name that the
+      list of labs of this host has for the directory.
+  returned: success
+  type: bool
+labs:
+  description: Names and directories of the labs and control planes of this host, as a text.
+  returned: success
+  type: str
+  sample: lab in /var/lib/ballast/lab
 steps:
   description: What was done, or in check mode would be done, in order.
   returned: always

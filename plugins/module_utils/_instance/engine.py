@@ -64,7 +64,8 @@ _KUBELET_SYSCTLS = {
 }
 # Not namespaced, and too low for several kubelets (kind, "Known issues": too many open files).
 _INOTIFY_SYSCTLS = {"fs.inotify.max_user_instances": 8192, "fs.inotify.max_user_watches": 1_048_576}
-_MOUNT_POINTS = (config.KUBELET_ROOT, config.CONTAINERD_STATE, "/run/netns", "/var/lib/cni", "/var/log/containers")
+MOUNT_POINTS = (config.KUBELET_ROOT, config.CONTAINERD_STATE, "/run/netns", "/var/lib/cni", "/var/log/containers")
+KERNEL_MODULES = "/lib/modules"
 _RESTARTS_MAX = 3
 _KEPT_WHEN_STOPPED = ("directory", "file")
 
@@ -155,7 +156,7 @@ class InstanceEngine(ResourceEngine[InstancesRequest]):
         homes = [directory(_home(desired, instance), group=_group(instance)) for instance in desired.instances]
         holder = desired.state_dir
         # A pod of kube-proxy mounts it; a container runtime creates it where it is missing, and leaves it.
-        shared = [*_MOUNT_POINTS, *(["/lib/modules"] if desired.kube_proxy == DAEMONSET else [])]
+        shared = [*MOUNT_POINTS, *([KERNEL_MODULES] if desired.kube_proxy == DAEMONSET else [])]
         return [
             *(sysctl_minimum(name, least, holder=holder) for name, least in sorted(_INOTIFY_SYSCTLS.items())),
             *(sysctl_minimum(name, least, holder=holder) for name, least in sorted(_KUBELET_SYSCTLS.items())),
@@ -349,7 +350,7 @@ def _mount_namespace(desired: InstancesRequest, instance: Instance) -> Resource:
         config.CONTAINERD_STATE: containerd_directory(desired.lab, instance.name),
         "/var/log/containers": f"{home}/log/containers",
     }
-    mounts = [Mount(target=path, source=sources.get(path, "")) for path in _MOUNT_POINTS]
+    mounts = [Mount(target=path, source=sources.get(path, "")) for path in MOUNT_POINTS]
     target = mountns_path(desired.lab, instance.name)
     return Resource(
         kind="mountns",

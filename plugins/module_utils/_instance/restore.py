@@ -37,6 +37,7 @@ FORGOTTEN = (
     *("private-directory", "run-directory", "netns", "veth", "route", "mountns"),
 )
 _KINDS: Mapping[str, Kind] = {**BASE_KINDS, **SHARED_KINDS, **MOUNT_KINDS, **NETWORK_KINDS}
+AT_BOOT = os.path.join(UNIT_DIRECTORY, "multi-user.target.wants")
 _PACKAGES = ("_core", "_instance")
 _MAIN = "_instance.restore.main"
 
@@ -55,15 +56,15 @@ def restore_resources(
     ]
     path, resources_path = os.path.join(state_dir, "restore.pyz"), os.path.join(state_dir, "restore.json")
     name = f"{join_name(lab, part, 'restore')}.service"
-    unit, at_boot = os.path.join(UNIT_DIRECTORY, name), os.path.join(UNIT_DIRECTORY, "multi-user.target.wants")
+    unit = os.path.join(UNIT_DIRECTORY, name)
     return [
         program(path, packages=_PACKAGES, main=_MAIN, group="restart"),
         file(resources_path, json.dumps(rows, indent=1) + "\n", group="restart"),
         file(unit, _unit(lab, part, path, resources_path, after=after), group="restart"),
-        shared_directory(at_boot, holder=state_dir, group="restart"),
+        shared_directory(AT_BOOT, holder=state_dir, group="restart"),
         Resource(
             kind="symlink",
-            target=os.path.join(at_boot, name),
+            target=os.path.join(AT_BOOT, name),
             value={"to": unit},
             title=f"unit {name} at boot",
             group="restart",

@@ -13,7 +13,6 @@ import ipaddress
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Optional
 
@@ -32,11 +31,13 @@ from .._core.text.json_text import parse_json
 from .._images.archive import image_references
 from .._registry.names import (
     find_registered_name,
+    list_directories,
     list_leftovers,
     list_registered_names,
     read_registration,
     registration,
 )
+from .lost import LOST_KINDS, find_lost, lost_resources
 from .messages import MESSAGES
 from .parts import parts
 from .preflight import preflight
@@ -83,11 +84,17 @@ class LabRequest:
     new_nodes: int = 0
     node_names: tuple[str, ...] = ()  # of the lab that is removed
     archives: tuple[str, ...] = ()  # image archives of that lab
+    is_lost: bool = False  # its directory was deleted while the lab was there
 
 
 def desired_from_params(params: Mapping[str, Any], host: Host) -> LabRequest:
     """Resolved with what this host has and what an earlier run recorded."""
     lab_dir = params["lab_dir"].rstrip("/") or "/"
+    lost = find_lost(host, lab_dir, RECORD)
+    if lost and params["state"] == "absent":
+        return LabRequest(state="absent", state_dir=lab_dir, name=lost, lab=None, is_lost=True)
+    if lost:
+        raise MESSAGES.error("lab-lost", directory=lab_dir, name=lost)
     require_lab_directory(host, lab_dir)  # a record in another program's directory does not count
     previous = read_record(host, lab_dir)
     if params["state"] == "absent":
@@ -170,7 +177,7 @@ def _merge_archives(path: Optional[str], previous: Optional[Lab]) -> list[dict[s
 
 class LabEngine(ResourceEngine[LabRequest]):
     name = "lab"
-    kinds: Mapping[str, Kind] = {**BASE_KINDS, **SHARED_KINDS}
+    kinds: Mapping[str, Kind] = {**BASE_KINDS, **SHARED_KINDS, **LOST_KINDS}
     record = RECORD
 
     def wanted(self, ctx: Context[LabRequest]) -> list[Resource]:
@@ -185,6 +192,8 @@ class LabEngine(ResourceEngine[LabRequest]):
         ]
 
     def read_recorded(self, ctx: Context[LabRequest]) -> tuple[Recorded, ...]:
+        if ctx.desired.is_lost:
+            return lost_resources(ctx.host, ctx.desired.name, ctx.desired.state_dir)
         require_lab_directory(ctx.host, ctx.desired.state_dir)
         return super().read_recorded(ctx)
 
@@ -203,6 +212,8 @@ class LabEngine(ResourceEngine[LabRequest]):
 
     def apply(self, plan: Plan, ctx: Context[LabRequest]) -> Plan:
         desired, host = ctx.desired, ctx.host
+        if desired.is_lost:
+            return self._remove_lost(plan, ctx)
         is_removal = desired.lab is None and bool(desired.name)
         if is_removal:
             require_lab_directory(host, desired.state_dir)
@@ -211,6 +222,17 @@ class LabEngine(ResourceEngine[LabRequest]):
         if is_removal:
             remove_emptied(host, desired.state_dir)
         return done
+
+    def claim(self, ctx: Context[LabRequest]) -> None:
+        if not ctx.desired.is_lost:
+            super().claim(ctx)
+
+    def _remove_lost(self, plan: Plan, ctx: Context[LabRequest]) -> Plan:
+        """Without a journal, which is lost: what a killed run leaves the next one finds again."""
+        for step in plan.steps:
+            ctx.progress.started(step.group, f"{step.verb} {step.title}")
+            self.change(step, ctx, after=step.after, before=step.before)
+        return plan
 
     def verify(self, ctx: Context[LabRequest]) -> list[Finding]:
         """After a removal: what is left behind."""
@@ -229,7 +251,13 @@ class LabEngine(ResourceEngine[LabRequest]):
     def preview(self, ctx: Context[LabRequest]) -> dict[str, object]:
         lab = ctx.desired.lab
         name = ctx.desired.name or find_registered_name(ctx.host, ctx.desired.state_dir)
-        return {"name": name, "lab": lab, "parts": parts(lab) if lab else None}
+        return {
+            "name": name,
+            "lab": lab,
+            "parts": parts(lab) if lab else None,
+            "is_lost": ctx.desired.is_lost,
+            "labs": _list_labs(ctx.host),
+        }
 
 
 ENGINE = LabEngine()
@@ -267,11 +295,7 @@ def require_lab_directory(host: Host, lab_dir: str) -> None:
 
 def _list_labs(host: Host) -> str:
     """The labs and control planes of this host, with their directories."""
-    rows = []
-    for name in sorted(list_registered_names(host)):
-        with suppress(HostError):
-            rows.append(f"{name} in {read_registration(host, name)}")
-    return ", ".join(rows) or "none"
+    return ", ".join(f"{name} in {directory}" for name, directory in list_directories(host)) or "none"
 
 
 def record_path(lab_dir: str) -> str:
@@ -301,6 +325,9 @@ def read_lab(host: Host, lab_dir: str) -> dict[str, Any]:
 
 
 def no_lab(host: Host, lab_dir: str) -> BallastError:
+    lost = find_lost(host, lab_dir.rstrip("/"), RECORD)
+    if lost:
+        return MESSAGES.error("lab-lost", directory=lab_dir, name=lost)
     return MESSAGES.error("lab-none", directory=lab_dir, labs=_list_labs(host))
 
 

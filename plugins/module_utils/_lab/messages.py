@@ -128,6 +128,12 @@ MESSAGES = Messages(
             "This host has: {labs}",
         ),
         Message(
+            id="lab-lost",
+            error=HostError,
+            text="{directory} lacks the record of the lab {name}, which this host's list of labs has there",
+            remedy="remove what is left of that lab, by its name: ansible-playbook ballast.kube.lab_down -e lab_dir={directory}",
+        ),
+        Message(
             id="lab-directory",
             error=HostError,
             text="{directory} is not the directory of a lab, and holds files of others",

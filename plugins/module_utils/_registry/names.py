@@ -7,8 +7,10 @@
 registration            what holds a name for a directory
 read_registration       the directory of a name
 find_registered_name    the other way round
+list_directories        the directories of all of them
 list_registered_names   all of them, running or stopped
 refuse_others_directory of a part that is given another name than the lab or control plane whose directory it is in
+is_named_after          whether something of this host bears that name
 list_leftovers          what is still there of one that was removed
 """
 
@@ -18,6 +20,7 @@ import json
 import os
 import re
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from typing import Optional
 
 from .._core.engine.kinds import file
@@ -34,7 +37,7 @@ from .._core.text.json_text import parse_json
 REGISTRY = "/var/lib/ballast/labs"
 _SUFFIX = ".json"
 _SECONDS = 30  # for a command that only asks this machine's kernel
-_PARTS = ("nodes", "plane", "vms")  # directories of the parts that have processes
+PARTS = ("nodes", "plane", "vms")  # directories of the parts that have processes
 
 
 def registration(name: str, directory: str, *, group: str, title: str) -> list[Resource]:
@@ -66,6 +69,16 @@ def read_registration(host: Host, name: str) -> Optional[str]:
         ) from error
 
 
+def list_directories(host: Host) -> list[tuple[str, str]]:
+    """Name and directory of each lab and control plane of this host, by name; without those whose entry cannot be read."""
+    rows = []
+    for name in sorted(list_registered_names(host)):
+        with suppress(HostError):
+            directory = read_registration(host, name)
+            rows.append((name, directory or ""))
+    return rows
+
+
 def list_registered_names(host: Host) -> list[str]:
     require_private(host, REGISTRY)
     return [name[: -len(_SUFFIX)] for name in host.listdir(REGISTRY) if name.endswith(_SUFFIX)]
@@ -87,14 +100,18 @@ def refuse_others_directory(host: Host, path: str, *, name: str) -> None:
             )
 
 
-def list_leftovers(host: Host, *, name: str, directory: str, nodes: Collection[str] = ()) -> Iterator[str]:
-    """What is still there of one that was removed. `nodes` are the names of a lab's nodes."""
-    mark = join_name(name)
+def is_named_after(host: Host, name: str, thing: str) -> bool:
+    """Whether the name of a link, a namespace or a unit begins with this lab's, and not with that of another of this host."""
     # The mark of the lab `lab-2` begins with the one of the lab `lab`.
     others = tuple(f"{join_name(other)}-" for other in list_registered_names(host) if other.startswith(f"{name}-"))
+    return f"{thing}-".startswith(f"{join_name(name)}-") and not f"{thing}-".startswith(others)
+
+
+def list_leftovers(host: Host, *, name: str, directory: str, nodes: Collection[str] = ()) -> Iterator[str]:
+    """What is still there of one that was removed. `nodes` are the names of a lab's nodes."""
 
     def is_ours(thing: str) -> bool:
-        return f"{thing}-".startswith(f"{mark}-") and not f"{thing}-".startswith(others)
+        return is_named_after(host, name, thing)
 
     links = parse_json(host.run(["ip", "-j", "link", "show"], timeout=_SECONDS).stdout or "[]")
     short = {link_name(name), *(link_name(name, node) for node in nodes)}
@@ -113,7 +130,7 @@ def list_leftovers(host: Host, *, name: str, directory: str, nodes: Collection[s
         # Under systemd a slice lies in the slices that its name begins with.
         for place in (root, os.path.join(root, slice_unit(MARK), slice_unit(cgroup))):
             yield from (f"cgroup {place}/{group}" for group in host.listdir(place) if group.startswith(f"{cgroup}-"))
-    yield from _processes(host, tuple(os.path.join(directory, part, "") for part in _PARTS))
+    yield from _processes(host, tuple(os.path.join(directory, part, "") for part in PARTS))
 
 
 def _processes(host: Host, places: tuple[str, ...]) -> Iterator[str]:

@@ -9,6 +9,7 @@ Each command refuses what the real one refuses: a second link of one name, a nam
 
 from __future__ import annotations
 
+import ipaddress
 import itertools
 import json
 import os
@@ -143,6 +144,10 @@ class Kernel(FakeHost):
         elif verb == "link del":
             del known.links[name]
             self.remove_quietly(f"/sys/class/net/{name}")
+            inside = [ipaddress.ip_interface(address).network for address in link.addresses]
+            gone = [to for to, via in known.routes.items() if any(ipaddress.ip_address(via) in one for one in inside)]
+            for to in gone:
+                del known.routes[to]
             if link.peer is not None and link.peer[0] in self.namespaces:
                 self.namespaces[link.peer[0]].links.pop(link.peer[1], None)
                 self.namespaces[link.peer[0]].routes.clear()

@@ -1,0 +1,252 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A lab whose directory was deleted while it was there, and with it the journals of its parts.
+
+The list of labs, which only root can write, still has its name and its directory. What that name begins is the lab's: no other lab
+gets the name, and none is made where something of that name is there already. So a removal finds the lab's resources by the name,
+and its programs by the paths in its directory that they serve.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from .._core.engine.context import Context
+from .._core.engine.journal import journal_path
+from .._core.engine.kinds import BASE_KINDS, Kind, SysctlMinimumKind
+from .._core.engine.ownership import has_trusted_owner, list_content, release
+from .._core.engine.plan import ABSENT, Recorded, Value
+from .._core.engine.shared_directory import SHARED_KINDS
+from .._core.engine.wait import wait_until
+from .._core.host.cgroup_paths import cgroup_hierarchies
+from .._core.host.host import Host, Process, ProcessId
+from .._core.host.names import MARK, join_name, run_directory
+from .._core.host.processes import OWN_UIDS, has_ended, is_of, is_of_root, list_processes, program, read_command
+from .._core.service.cgroup import CGROUP_KINDS
+from .._core.service.systemd import UNIT_DIRECTORY
+from .._core.text.errors import HostError
+from .._instance.engine import KERNEL_MODULES, MOUNT_POINTS
+from .._instance.mounts import MOUNT_KINDS
+from .._instance.network import NETWORK_KINDS, ip_json
+from .._instance.restore import AT_BOOT
+from .._registry.names import PARTS, REGISTRY, find_registered_name, is_named_after, registration
+
+_KILL_SECONDS = 10
+_UNIT_SECONDS = 120
+_HOLDERS = (
+    "",
+    "/network",
+    *(f"/{part}" for part in PARTS),
+)  # state directories that hold settings and shared directories
+_SLICE = ".slice"
+_SUPERVISORS = ("runsvdir", "runsv")
+_DELETED = " (deleted)"
+
+
+def find_lost(host: Host, lab_dir: str, record: str) -> str:
+    """The name that the list of labs has for a directory without `record` and without a journal; "" where none is lost."""
+    name = find_registered_name(host, lab_dir)
+    kept = [path for path in (os.path.join(lab_dir, record), journal_path(lab_dir)) if host.stat(path) is not None]
+    return "" if kept else name
+
+
+def lost_resources(host: Host, name: str, lab_dir: str) -> tuple[Recorded, ...]:
+    """In the order of making, so that a removal ends its programs first and gives its name free last."""
+    rows = [
+        *((part.kind, part.target, part.title) for part in registration(name, lab_dir, group="", title=f"name {name}")),
+        *_shared(lab_dir),
+        *_settings(host, lab_dir),
+        ("lost-place", lab_dir, f"directory {lab_dir}"),
+        *(("lost-part", path, f"directory {path}") for path in (os.path.join(lab_dir, part) for part in PARTS)),
+        ("private-directory", run_directory(name), f"directory {run_directory(name)}"),
+        *(("mountns", path, f"mount namespace {path}") for path in _mount_namespaces(host, name)),
+        ("masquerade", join_name(name), f"nftables table ip {join_name(name)}"),
+        *(
+            ("netns", netns, f"network namespace {netns}")
+            for netns in host.listdir("/run/netns")
+            if is_named_after(host, name, netns)
+        ),
+        *(("lost-link", link, f"link {link}") for link in _links(host, name)),
+        *(("cgroup", group, f"cgroup {group}") for group in _cgroups(host, name)),
+        *(("lost-unit", unit, f"unit {unit}") for unit in _units(host, name, lab_dir)),
+        *(("lost-process", *row) for row in _programs(host, lab_dir)),
+    ]
+    found = dict.fromkeys(rows)
+    ctx = Context(None, host)
+    there = [row for row in found if LOST_KINDS[row[0]].read(ctx, row[1]) != ABSENT]
+    return tuple(Recorded(kind, target, title, ABSENT, group=f"lab {name}") for kind, target, title in there)
+
+
+def _shared(lab_dir: str) -> Iterator[tuple[str, str, str]]:
+    for path in (REGISTRY, AT_BOOT, KERNEL_MODULES, *MOUNT_POINTS):
+        for holder in _HOLDERS:
+            yield "shared-directory", f"{path} {lab_dir}{holder}", f"use of directory {path}"
+
+
+def _settings(host: Host, lab_dir: str) -> Iterator[tuple[str, str, str]]:
+    for entry in host.listdir(SysctlMinimumKind.directory):
+        setting, extension = os.path.splitext(entry)
+        for holder in _HOLDERS if extension == ".json" else ():
+            yield "sysctl-minimum", f"{setting} {lab_dir}{holder}", f"setting {setting}"
+
+
+def _mount_namespaces(host: Host, name: str) -> Iterator[str]:
+    for entry in host.listdir(run_directory(name)):
+        if entry.endswith(".mnt"):
+            yield os.path.join(run_directory(name), entry)
+
+
+def _links(host: Host, name: str) -> Iterator[str]:
+    """The bridge, and what is on it: taps, and the host's ends of veth pairs, whose names may be too long for the lab's."""
+    links = ip_json(host, "link", "show") or []
+    bridges = {row["ifname"] for row in links if is_named_after(host, name, row["ifname"])}
+    yield from sorted(bridges)
+    yield from sorted(row["ifname"] for row in links if row.get("master") in bridges and row["ifname"] not in bridges)
+
+
+def _cgroups(host: Host, name: str) -> Iterator[str]:
+    mark = f"{MARK}-{name.replace('-', '_')}-"
+    if host.is_systemd():
+        for entry in host.listdir(UNIT_DIRECTORY):
+            if entry.startswith(mark) and entry.endswith(_SLICE):
+                yield entry[: -len(_SLICE)]
+    else:
+        for root in cgroup_hierarchies(host):
+            yield from (entry for entry in host.listdir(root) if entry.startswith(mark))
+
+
+def _units(host: Host, name: str, lab_dir: str) -> Iterator[str]:
+    """Units of systemd that bear the lab's name and work in its directory."""
+    for entry in host.listdir(UNIT_DIRECTORY) if host.is_systemd() else ():
+        path = os.path.join(UNIT_DIRECTORY, entry)
+        is_named = entry.endswith(".service") and is_named_after(host, name, entry)
+        if is_named and f"{lab_dir}/".encode() in (host.read(path) or b""):
+            yield path
+
+
+def _programs(host: Host, lab_dir: str) -> list[tuple[str, str]]:
+    """Supervisors, which nobody is to start again, last; what they supervise ends with its cgroup."""
+    places = tuple(os.path.join(lab_dir, part, "") for part in PARTS)
+    found: dict[str, list[tuple[str, str]]] = {"": [], **{word: [] for word in reversed(_SUPERVISORS)}}
+    for process in list_processes(host):
+        kind = _kind_of(host, process, places)
+        if kind is not None:
+            row = f"{process.pid} {process.id.started}", f"process {process.pid} ({program(process)})"
+            found[kind].append(row)
+    return [row for rows in found.values() for row in rows]
+
+
+def _kind_of(host: Host, process: Process, places: tuple[str, ...]) -> Any:
+    """Which supervisor of the lab it is; "" for the process of a virtual machine; None where it is none of them."""
+    if is_of(process, OWN_UIDS):
+        return "" if _names_path(read_command(host, process.id), places) else None
+    if not is_of_root(process):
+        return None
+    words = read_command(host, process.id)
+    called = os.path.basename(words[0]) if words else ""
+    if called == "runsvdir" and words[-1].startswith(places):
+        return called
+    works_in = (host.readlink(f"/proc/{process.pid}/cwd") or "").removesuffix(_DELETED)
+    return called if called == "runsv" and works_in.startswith(places) else None
+
+
+def _names_path(words: Iterable[str], places: tuple[str, ...]) -> bool:
+    return any(part.startswith(places) for word in words for part in word.replace("=", ":").split(":"))
+
+
+class _Found:
+    """What is only read and removed."""
+
+    def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
+        """Never called: nothing lost is made again."""
+
+
+class LostProcessKind(_Found):
+    """`PID START`."""
+
+    def read(self, ctx: Context[Any], target: str) -> Value:
+        wanted = _process_id(target)
+        process = ctx.host.process(wanted.pid)
+        return {"running": True} if process is not None and process.id == wanted else ABSENT
+
+    def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
+        process = _process_id(target)
+        ctx.host.signal(process, 9)
+        if not wait_until(ctx.host, lambda: has_ended(ctx.host, process), seconds=_KILL_SECONDS, interval=0.05):
+            raise HostError(
+                f"process {process.pid} does not end",
+                id="core-processes-stay",
+                remedy="see what it waits for: cat /proc/PID/stack; then run the same command again",
+                page="docs/errors.md",
+            )
+
+
+class LostUnitKind(_Found):
+    """A unit file of systemd."""
+
+    def read(self, ctx: Context[Any], target: str) -> Value:
+        return ABSENT if ctx.host.stat(target) is None else {}
+
+    def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
+        unit = os.path.basename(target)
+        ctx.host.run(["systemctl", "disable", "--now", unit], timeout=_UNIT_SECONDS, check=False)
+        ctx.host.remove(os.path.join(AT_BOOT, unit))  # a link of ours, not of systemctl's
+        ctx.host.remove(target)
+        ctx.host.run(["systemctl", "daemon-reload"], timeout=_UNIT_SECONDS)
+        ctx.host.run(["systemctl", "reset-failed", unit], timeout=_UNIT_SECONDS, check=False)
+
+
+class LostLinkKind(_Found):
+    def read(self, ctx: Context[Any], target: str) -> Value:
+        return {} if ip_json(ctx.host, "link", "show", "dev", target) else ABSENT
+
+    def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
+        if self.read(ctx, target) != ABSENT:  # the end of a veth pair goes with its namespace
+            ctx.host.run(["ip", "link", "del", target], timeout=_KILL_SECONDS, check=False)
+
+
+class LostPartKind(_Found):
+    """A part's directory, made again by programs that went on writing."""
+
+    def read(self, ctx: Context[Any], target: str) -> Value:
+        stat = ctx.host.stat(target)
+        is_theirs = stat is not None and stat.kind == "directory" and has_trusted_owner(stat)
+        return {} if is_theirs else ABSENT
+
+    def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
+        ctx.host.remove_tree(target)
+
+
+class LostPlaceKind(_Found):
+    """The directory of the lab. What else is in it by now is not the lab's, and stays."""
+
+    def read(self, ctx: Context[Any], target: str) -> Value:
+        return LostPartKind().read(ctx, target)
+
+    def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
+        release(ctx.host, target)
+        if ctx.host.stat(target) is not None and not list_content(ctx.host, target):
+            ctx.host.remove_directory(target)
+
+
+LOST_KINDS: Mapping[str, Kind] = {
+    **BASE_KINDS,
+    **CGROUP_KINDS,
+    **MOUNT_KINDS,
+    **NETWORK_KINDS,
+    **SHARED_KINDS,
+    "lost-link": LostLinkKind(),
+    "lost-part": LostPartKind(),
+    "lost-place": LostPlaceKind(),
+    "lost-process": LostProcessKind(),
+    "lost-unit": LostUnitKind(),
+}
+
+
+def _process_id(target: str) -> ProcessId:
+    pid, started = target.split(" ")
+    return ProcessId(int(pid), int(started))
