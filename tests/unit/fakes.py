@@ -302,7 +302,7 @@ class FakeHost(FakeProcesses):
         self._refuse_kernel("write", path)
         if self._is(path, "directory"):
             raise host_error("write", path, OSError(errno.EISDIR, "Is a directory"))
-        self._need_space("write", path)
+        self._need_space("write", path, size=len(data))
         self._effect("write", path)
         self._on_disk.pop(path, None)
         self._nodes[path] = Node("file", mode=mode, data=data, mtime=self.now())
@@ -382,6 +382,8 @@ class FakeHost(FakeProcesses):
             raise mounted_error(path, below)
         self._refuse_kernel("remove", real)
         self._effect("remove_tree", path)
+        if any(self._nodes[below].data for below in self.paths(real)) and not real.startswith("/run/"):
+            self.empty_disk()  # what is removed is room again
         self._forget(real)
 
     def make_directory(self, path: str, *, mode: Optional[int] = None) -> None:
@@ -591,6 +593,7 @@ class FakeHost(FakeProcesses):
             raise error
         self.effects.append(Effect(verb, target))
 
-    def _need_space(self, verb: str, path: str) -> None:
-        if self._full and self._kernel_root(path) is None:
+    def _need_space(self, verb: str, path: str, *, size: int = 1) -> None:
+        """An empty file takes none; /run is in memory."""
+        if self._full and size and not path.startswith("/run/") and self._kernel_root(path) is None:
             raise host_error(verb, path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))

@@ -144,6 +144,16 @@ def test_certificates_are_renewed_as_time_goes(machine):
     assert machine.run() == []
 
 
+def test_a_full_disk_stops_neither_a_stop_nor_a_removal(machine):
+    machine.run()
+    machine.host.fill_disk()
+    machine.run(state="stopped")
+    assert machine.host.processes == {}
+    machine.host.fill_disk()
+    machine.run(state="absent")
+    assert machine.host.listdir(STATE_DIR) == []
+
+
 def test_stopped_keeps_everything_but_the_processes(machine):
     machine.run()
     assert told(machine.run(state="stopped")) == [

@@ -73,6 +73,22 @@ def test_a_machine_carries_instances_and_is_as_before_when_they_are_removed(host
     assert host.snapshot() == before
 
 
+def test_a_full_disk_stops_neither_a_stop_nor_a_removal(host: Kernel) -> None:
+    before = host.snapshot()
+    apply(ENGINE, g.desired(2), host)
+    host.fill_disk()
+    apply(ENGINE, g.desired(2, state="stopped"), host)
+    assert host.processes == {}
+    host.fill_disk()
+    apply(ENGINE, g.desired(2, state="absent", instances=None, credentials=None, archives=None), host)
+    assert host.snapshot() == before
+    apply(ENGINE, g.desired(2), host)
+    host.fill_disk()
+    apply(ENGINE, g.desired(2, state="absent", instances=None, credentials=None, archives=None), host)
+    host.empty_disk()
+    assert host.snapshot() == before
+
+
 def test_where_a_daemonset_runs_kube_proxy_the_instance_has_no_service_of_it_and_asks_for_its_health() -> None:
     host = g.machine()
     host.given_directory("/lib")

@@ -34,7 +34,7 @@ OF_JSON = (
     "_kube_proxy/probes.py",  # in the text of a program that runs elsewhere
 )
 OF_READING = (
-    "_core/host/local_host.py",  # in the text of a program that starts another
+    "_core/host/detached_program.py",  # a program that starts another, and reads what the kernel says of it
     "_core/agent/program.py",  # our own sources
     "_pulls/proxy/relay.py",  # a method of its own of that name, as of its neighbour
     "_pulls/proxy/runtime_side.py",

@@ -21,7 +21,6 @@ from ..._core.engine.engine import hold_lock
 from ..._core.engine.kinds import directory
 from ..._core.engine.ownership import list_content, set_mark
 from ..._core.engine.plan import ABSENT, Plan, Policy, Resource, Step
-from ..._core.engine.recording import Recording, open_recording
 from ..._core.host.host import Host
 from ..._core.service.services import service_pid
 from ..._core.text.errors import BallastError, Problems
@@ -47,6 +46,7 @@ from .messages import MESSAGES
 from .operation import Operation
 from .paths import find_path_problems
 from .placement import ETCD, new_path, place_all, work_path
+from .recording import Recording, open_recording
 from .replaced_data import replaced_data_path
 from .restore_note import PLACING, RESTORED, RestoreNote, load_note, write_note
 from .snapshot import REVISIONS_AHEAD, restore_snapshot

@@ -20,7 +20,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,8 @@ from ..host.host import Host
 from ..text.errors import HostError
 from ..text.json_text import parse_json
 from .plan import Policy, Recorded, Step
+
+_FULL = ("core-enospc", "core-edquot")
 
 
 @dataclass(frozen=True)
@@ -68,30 +71,37 @@ class Journal:
         record holds again."""
         old = [self._recorded.pop(key) for key in again if key in self._recorded]
         self._run, self._dropped, self._policy = [], {record.key: record for record in old}, policy
-        self._compact()
+        needed = policy is Policy.UNDO or bool(old)
+        with _as_needed(needed):
+            self._compact()
         self._open = True
-        self._append({"op": "begin", "policy": policy.value})
+        self._append({"op": "begin", "policy": policy.value}, needed=needed)
         for record in old:
-            self._append({"op": "replaced", **vars(record)})
+            self._append({"op": "replaced", **vars(record)}, needed=True)
 
     def doing(self, step: Step) -> None:
-        self._append({"op": "doing", **vars(step)})
+        """With KEEP only the record counts, and the journal has that of what is removed or changed: a full disk stops no removal."""
+        is_recorded = step.key in self._recorded
+        self._append({"op": "doing", **vars(step)}, needed=self._policy is Policy.UNDO or not is_recorded)
         self._note_doing(step)
 
     def done(self, step: Step) -> None:
-        self._append({"op": "done", "kind": step.kind, "target": step.target, "after": step.after})
+        entry = {"op": "done", "kind": step.kind, "target": step.target, "after": step.after}
+        self._append(entry, needed=self._policy is Policy.UNDO)
         self._note_done(step.key, step.after)
 
     def undone(self, step: Step) -> None:
         if self._torn:
             self._host.write(self.path, self._whole_lines(), mode=0o600)
             self._torn = False
-        self._append({"op": "undone", "kind": step.kind, "target": step.target, "before": step.before})
+        entry = {"op": "undone", "kind": step.kind, "target": step.target, "before": step.before}
+        self._append(entry, needed=True)
         self._note_undone(step.key, step.before)
 
     def end(self) -> None:
         self._run, self._open = [], False
-        self._compact()
+        with _as_needed(self._policy is Policy.UNDO):
+            self._compact()
 
     def forget_file(self) -> None:
         self._host.remove(self.path)
@@ -153,15 +163,26 @@ class Journal:
         else:
             raise ValueError(f"unknown op {op!r}")
 
-    def _append(self, entry: dict[str, Any]) -> None:
+    def _append(self, entry: dict[str, Any], *, needed: bool) -> None:
         # Flushed to the disk only where a step must survive a power cut to be undone. A lab's kernel objects do not
         # survive one themselves.
-        self._host.append(self.path, _line(entry), mode=0o600, sync=self._policy is Policy.UNDO)
+        with _as_needed(needed):
+            self._host.append(self.path, _line(entry), mode=0o600, sync=self._policy is Policy.UNDO)
 
     def _compact(self) -> None:
         lines = b"".join(_line({"op": "recorded", **vars(record)}) for record in self._recorded.values())
         self._host.write(self.path, lines, mode=0o600)
         self._torn = False
+
+
+@contextmanager
+def _as_needed(needed: bool) -> Iterator[None]:
+    """A full disk stops what is needed alone."""
+    try:
+        yield
+    except HostError as error:
+        if needed or error.id not in _FULL:
+            raise
 
 
 def _line(entry: dict[str, Any]) -> bytes:

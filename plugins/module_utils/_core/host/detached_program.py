@@ -9,6 +9,8 @@ A daemon outlives the shell that a run was typed in, and everything it starts in
 service, see systemd.exec(5). What the kernel refuses, as in a container without CAP_SYS_RESOURCE, stays as near as it may.
 """
 
+from __future__ import annotations
+
 import os
 import resource
 import shutil
@@ -46,11 +48,19 @@ def set_attributes() -> None:
         os.setpriority(os.PRIO_PROCESS, 0, 0)
     with suppress(OSError):
         os.sched_setaffinity(0, range(_CPUS))
-    with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
-        file.write("0")
+    with suppress(OSError):
+        _write_own("oom_score_adj", b"0")
     ionice = shutil.which("ionice")
     if ionice is not None:  # ioprio_set(2) has no function in libc
         subprocess.run([ionice, "--ignore", "--class", "0", "--pid", str(os.getpid())], check=False)
+
+
+def _write_own(name: str, value: bytes) -> None:
+    descriptor = os.open(f"/proc/self/{name}", os.O_WRONLY)
+    try:
+        os.write(descriptor, value)
+    finally:
+        os.close(descriptor)
 
 
 def _limit(number: int, soft: int, hard: int) -> None:

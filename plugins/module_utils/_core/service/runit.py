@@ -50,7 +50,8 @@ class Runit:
             if running:
                 host.run(["sv", "up", target], timeout=STOP_SECONDS)
                 _wait_for_state(host, target, "run")
-        write_definition(host, target, service)
+        if not definition_known:
+            write_definition(host, target, service)
 
     def remove(self, host: Host, target: str) -> None:
         if host.stat(target) is None:

@@ -54,7 +54,8 @@ class Systemd:
             host.run(["systemctl", "start" if definition_known else "restart", name], timeout=3 * service.stop_seconds)
         else:
             host.run(["systemctl", "disable", "--now", name], timeout=3 * service.stop_seconds)
-        write_definition(host, target, service)
+        if not definition_known:
+            write_definition(host, target, service)
 
     def remove(self, host: Host, target: str) -> None:
         name = os.path.basename(target)

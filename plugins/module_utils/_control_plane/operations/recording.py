@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from ..text.errors import HostError
-from .context import Context
-from .engine import JournalEngine
-from .journal import Journal
-from .plan import ABSENT, Policy, Resource, Step, Value
+from ..._core.engine.context import Context
+from ..._core.engine.engine import JournalEngine
+from ..._core.engine.journal import Journal
+from ..._core.engine.plan import ABSENT, Policy, Resource, Step, Value
+from ..._core.text.errors import HostError
 
 
 class Recording:
