@@ -73,6 +73,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ansible import constants as C
 from ansible.errors import AnsibleParserError
 from ansible.plugins.inventory import BaseInventoryPlugin, Constructable
 from ansible.template import trust_as_template
@@ -99,6 +100,7 @@ _ADDRESS = re.compile(r"[0-9A-Fa-f:.]{2,45}(%[A-Za-z0-9._-]{1,15})?(/[0-9]{1,3})
 _INERT = re.compile(r"[-A-Za-z0-9._:/@%=+,~ ]*", re.ASCII)
 _RESERVED = ("all", "ungrouped")
 _LOCAL = "localhost"
+_OWN_CONNECTIONS = "mitogen"  # it does not know become plugins of collections
 
 Vars = dict[str, Any]
 
@@ -112,6 +114,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable):
 
     def parse(self, inventory: Any, loader: Any, path: str, cache: bool = True) -> None:
         super().parse(inventory, loader, path, cache)
+        refuse_strategy(str(C.config.get_config_value("DEFAULT_STRATEGY")))
         self._read_config_data(path)
         lab_dir = str(self.get_option("lab_dir"))
         groups = groups_of(
@@ -413,6 +416,16 @@ def _damaged(path: str, found: str) -> AnsibleParserError:
         remedy="write the record again: ansible-playbook ballast.kube.lab_up",
         id="inventory-record",
     )
+
+
+def refuse_strategy(name: str) -> None:
+    """AnsibleParserError for a strategy that makes connections of its own, and leaves out the plugin that enters a node."""
+    if _OWN_CONNECTIONS in name:
+        raise _error(
+            f"with the strategy {name} tasks for nodes of a lab would run on their host",
+            remedy="run Ansible without Mitogen for this inventory: ANSIBLE_STRATEGY=linear",
+            id="inventory-strategy",
+        )
 
 
 def _error(text: str, *, remedy: str, id: str, found: str = "") -> AnsibleParserError:

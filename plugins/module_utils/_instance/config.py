@@ -84,6 +84,7 @@ def kubelet(desired: InstancesRequest, instance: Instance, home: str) -> str:
             "kubeReserved": {"memory": KUBE_RESERVED_MEMORY},
             "podLogsDir": f"{home}/log/pods",
             "registerWithTaints": _taints(instance.taints),
+            **({"resolvConf": desired.resolv_conf} if desired.resolv_conf else {}),
             "tlsCertFile": f"{home}/pki/kubelet-serving.crt",
             "tlsPrivateKeyFile": f"{home}/pki/kubelet-serving.key",
             "volumePluginDir": f"{home}/volume-plugins",

@@ -17,6 +17,7 @@ from .._core.host.names import is_name, join_name, link_name
 from .._core.text.errors import BallastError, Problems
 from .._core.text.quantity import parse_quantity
 from .messages import MESSAGES
+from .resolvers import find_resolv_conf
 
 PROXY_BACKENDS = ("nftables", "iptables", "ipvs")
 RUNTIMES = ("runc", "crun")
@@ -97,6 +98,7 @@ class InstancesRequest:
     archives: tuple[Archive, ...]
     ready_seconds: float  # deadline for all instances to become Ready
     at_boot: bool = False  # whether the host's systemd brings the instances back after a restart
+    resolv_conf: str = ""  # for pods, where the host's own names resolvers that a network namespace does not reach
 
     @property
     def gateway_address(self) -> str:
@@ -177,6 +179,7 @@ def desired_from_params(params: Mapping[str, Any], host: Host) -> InstancesReque
         ),
         ready_seconds=params["ready_seconds"],
         at_boot=is_systemd,
+        resolv_conf=find_resolv_conf(host),
     )
 
 

@@ -358,3 +358,11 @@ def test_machines_of_kubeadm_are_in_the_groups_of_kubespray_with_what_reaches_th
     assert variables["ansible_host"] == "10.97.0.202"
     assert variables["ballast_lab"]["api_server"] == "https://10.97.0.201:6443"
     assert not [name for name in variables if not name.startswith("ansible_") and name != "ballast_lab"]
+
+
+@pytest.mark.parametrize("name", ["mitogen_linear", "mitogen_free", "my.mitogen.mitogen_linear"])
+def test_a_strategy_that_leaves_the_become_plugin_out_is_refused(name: str) -> None:
+    with pytest.raises(AnsibleParserError, match="would run on their host"):
+        lab_plugin.refuse_strategy(name)
+    lab_plugin.refuse_strategy("linear")
+    lab_plugin.refuse_strategy("ansible.builtin.free")

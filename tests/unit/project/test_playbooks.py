@@ -34,6 +34,19 @@ def test_variables_in_the_head_of_a_playbook_have_one_prefix(playbook: Path) -> 
     assert all(name.startswith(PREFIXES) for name in names)
 
 
+LOCAL = [path for path in PLAYBOOKS if path.stem.startswith(("lab_", "control_plane", "kubernetes_binaries"))]
+
+
+@pytest.mark.parametrize("playbook", LOCAL, ids=lambda path: path.stem)
+def test_a_play_of_this_host_takes_neither_strategy_nor_connection_nor_python_from_elsewhere(playbook: Path) -> None:
+    """ANSIBLE_STRATEGY, an inventory of the user's with localhost, or with ansible_connection for all."""
+    plays = [play for play in yaml.safe_load(playbook.read_text()) if "hosts" in play]
+    assert {play["strategy"] for play in plays} == {"ansible.builtin.linear"}
+    here = [play["vars"] for play in plays if play["hosts"] == "localhost"]
+    pinned = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
+    assert [{name: row[name] for name in pinned} for row in here] == [pinned] * len(here)
+
+
 def test_the_playbook_of_the_pull_proxy_is_named_after_its_role() -> None:
     assert (ROOT / "playbooks/image_pull_proxy.yml").exists()
     assert (ROOT / "roles/image_pull_proxy").is_dir()

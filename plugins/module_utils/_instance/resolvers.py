@@ -1,0 +1,39 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which file names the resolvers that pods can reach.
+
+systemd-resolved, the default of Ubuntu and Fedora, has /etc/resolv.conf name its stub on loopback, where nothing listens in a
+network namespace. It writes the real resolvers beside it, see systemd-resolved.service(8).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Optional
+
+from .._core.host.host import Host
+
+DEFAULT = "/etc/resolv.conf"  # of a kubelet, kubelet.config.k8s.io/v1beta1
+OF_RESOLVED = "/run/systemd/resolve/resolv.conf"
+
+
+def find_resolv_conf(host: Host) -> str:
+    """The file for pods where it is not the default; "" where that one is of use, or there is none better."""
+    if _reachable(host.read(DEFAULT)) or not _reachable(host.read(OF_RESOLVED)):
+        return ""
+    return OF_RESOLVED
+
+
+def _reachable(data: Optional[bytes]) -> bool:
+    """Whether a file names a resolver that is not on loopback."""
+    rows = [line.split() for line in (data or b"").decode(errors="replace").splitlines()]
+    return any(not _is_loopback(row[1]) for row in rows if row[:1] == ["nameserver"] and len(row) > 1)
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+    except ValueError:
+        return True  # no address: no resolver
