@@ -6,6 +6,10 @@ VENV := .venv
 ARGS ?=
 VERSIONS ?= 1.37.1 1.36.4 1.35.8
 
+# Set for other work in the shell: Ansible refuses a locale without UTF-8, and pip would install beside the environment.
+export LC_ALL := C.UTF-8
+unexport PIP_USER PIP_TARGET PIP_PREFIX
+
 export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 export ANSIBLE_COLLECTIONS_PATH := $(CURDIR)/.build/collections
 export ANSIBLE_HOME := $(CURDIR)/.build/ansible

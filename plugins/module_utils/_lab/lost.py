@@ -44,7 +44,6 @@ _HOLDERS = (
 )  # state directories that hold settings and shared directories
 _SLICE = ".slice"
 _SUPERVISORS = ("runsvdir", "runsv")
-_DELETED = " (deleted)"
 
 
 def find_lost(host: Host, lab_dir: str, record: str) -> str:
@@ -58,8 +57,8 @@ def lost_resources(host: Host, name: str, lab_dir: str) -> tuple[Recorded, ...]:
     """In the order of making, so that a removal ends its programs first and gives its name free last."""
     rows = [
         *((part.kind, part.target, part.title) for part in registration(name, lab_dir, group="", title=f"name {name}")),
-        *_shared(lab_dir),
-        *_settings(host, lab_dir),
+        *_uses_of_directories(lab_dir),
+        *_uses_of_settings(host, lab_dir),
         ("lost-place", lab_dir, f"directory {lab_dir}"),
         *(("lost-part", path, f"directory {path}") for path in (os.path.join(lab_dir, part) for part in PARTS)),
         ("private-directory", run_directory(name), f"directory {run_directory(name)}"),
@@ -73,21 +72,21 @@ def lost_resources(host: Host, name: str, lab_dir: str) -> tuple[Recorded, ...]:
         *(("lost-link", link, f"link {link}") for link in _links(host, name)),
         *(("cgroup", group, f"cgroup {group}") for group in _cgroups(host, name)),
         *(("lost-unit", unit, f"unit {unit}") for unit in _units(host, name, lab_dir)),
-        *(("lost-process", *row) for row in _programs(host, lab_dir)),
+        *(("lost-process", *row) for row in _programs(host, name, lab_dir)),
     ]
-    found = dict.fromkeys(rows)
+    candidates = dict.fromkeys(rows)
     ctx = Context(None, host)
-    there = [row for row in found if LOST_KINDS[row[0]].read(ctx, row[1]) != ABSENT]
+    there = [row for row in candidates if LOST_KINDS[row[0]].read(ctx, row[1]) != ABSENT]
     return tuple(Recorded(kind, target, title, ABSENT, group=f"lab {name}") for kind, target, title in there)
 
 
-def _shared(lab_dir: str) -> Iterator[tuple[str, str, str]]:
+def _uses_of_directories(lab_dir: str) -> Iterator[tuple[str, str, str]]:
     for path in (REGISTRY, AT_BOOT, KERNEL_MODULES, *MOUNT_POINTS):
         for holder in _HOLDERS:
             yield "shared-directory", f"{path} {lab_dir}{holder}", f"use of directory {path}"
 
 
-def _settings(host: Host, lab_dir: str) -> Iterator[tuple[str, str, str]]:
+def _uses_of_settings(host: Host, lab_dir: str) -> Iterator[tuple[str, str, str]]:
     for entry in host.listdir(SysctlMinimumKind.directory):
         setting, extension = os.path.splitext(entry)
         for holder in _HOLDERS if extension == ".json" else ():
@@ -128,19 +127,19 @@ def _units(host: Host, name: str, lab_dir: str) -> Iterator[str]:
             yield path
 
 
-def _programs(host: Host, lab_dir: str) -> list[tuple[str, str]]:
+def _programs(host: Host, name: str, lab_dir: str) -> list[tuple[str, str]]:
     """Supervisors, which nobody is to start again, last; what they supervise ends with its cgroup."""
     places = tuple(os.path.join(lab_dir, part, "") for part in PARTS)
-    found: dict[str, list[tuple[str, str]]] = {"": [], **{word: [] for word in reversed(_SUPERVISORS)}}
+    rows_by_program: dict[str, list[tuple[str, str]]] = {"": [], **{word: [] for word in reversed(_SUPERVISORS)}}
     for process in list_processes(host):
-        kind = _kind_of(host, process, places)
+        kind = _kind_of(host, name, process, places)
         if kind is not None:
             row = f"{process.pid} {process.id.started}", f"process {process.pid} ({program(process)})"
-            found[kind].append(row)
-    return [row for rows in found.values() for row in rows]
+            rows_by_program[kind].append(row)
+    return [row for rows in rows_by_program.values() for row in rows]
 
 
-def _kind_of(host: Host, process: Process, places: tuple[str, ...]) -> Any:
+def _kind_of(host: Host, name: str, process: Process, places: tuple[str, ...]) -> Any:
     """Which supervisor of the lab it is; "" for the process of a virtual machine; None where it is none of them."""
     if is_of(process, OWN_UIDS):
         return "" if _names_path(read_command(host, process.id), places) else None
@@ -150,28 +149,28 @@ def _kind_of(host: Host, process: Process, places: tuple[str, ...]) -> Any:
     called = os.path.basename(words[0]) if words else ""
     if called == "runsvdir" and words[-1].startswith(places):
         return called
-    works_in = (host.readlink(f"/proc/{process.pid}/cwd") or "").removesuffix(_DELETED)
-    return called if called == "runsv" and works_in.startswith(places) else None
+    # Its directory may have been moved, and with it the place where it works.
+    return called if called == "runsv" and is_named_after(host, name, words[-1]) else None
 
 
 def _names_path(words: Iterable[str], places: tuple[str, ...]) -> bool:
     return any(part.startswith(places) for word in words for part in word.replace("=", ":").split(":"))
 
 
-class _Found:
+class _Removable:
     """What is only read and removed."""
 
     def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
         """Never called: nothing lost is made again."""
 
 
-class LostProcessKind(_Found):
+class LostProcessKind(_Removable):
     """`PID START`."""
 
     def read(self, ctx: Context[Any], target: str) -> Value:
-        wanted = _process_id(target)
-        process = ctx.host.process(wanted.pid)
-        return {"running": True} if process is not None and process.id == wanted else ABSENT
+        process_id = _process_id(target)
+        process = ctx.host.process(process_id.pid)
+        return {"running": True} if process is not None and process.id == process_id else ABSENT
 
     def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
         process = _process_id(target)
@@ -185,7 +184,7 @@ class LostProcessKind(_Found):
             )
 
 
-class LostUnitKind(_Found):
+class LostUnitKind(_Removable):
     """A unit file of systemd."""
 
     def read(self, ctx: Context[Any], target: str) -> Value:
@@ -200,7 +199,7 @@ class LostUnitKind(_Found):
         ctx.host.run(["systemctl", "reset-failed", unit], timeout=_UNIT_SECONDS, check=False)
 
 
-class LostLinkKind(_Found):
+class LostLinkKind(_Removable):
     def read(self, ctx: Context[Any], target: str) -> Value:
         return {} if ip_json(ctx.host, "link", "show", "dev", target) else ABSENT
 
@@ -209,7 +208,7 @@ class LostLinkKind(_Found):
             ctx.host.run(["ip", "link", "del", target], timeout=_KILL_SECONDS, check=False)
 
 
-class LostPartKind(_Found):
+class LostPartKind(_Removable):
     """A part's directory, made again by programs that went on writing."""
 
     def read(self, ctx: Context[Any], target: str) -> Value:
@@ -221,7 +220,7 @@ class LostPartKind(_Found):
         ctx.host.remove_tree(target)
 
 
-class LostPlaceKind(_Found):
+class LostPlaceKind(_Removable):
     """The directory of the lab. What else is in it by now is not the lab's, and stays."""
 
     def read(self, ctx: Context[Any], target: str) -> Value:

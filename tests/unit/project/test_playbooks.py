@@ -4,7 +4,9 @@
 """Playbooks as they are typed: one prefix of variables each."""
 
 import ast
+import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -114,3 +116,12 @@ def test_remedies_on_nodes_name_the_package_manager_of_the_node() -> None:
 
 def test_playbooks_print_their_summary_where_any_callback_shows_it() -> None:
     assert [path.name for path in SHIPPED if path.suffix == ".yml" and "set_stats" in path.read_text()] == []
+
+
+def test_what_a_shell_has_set_for_other_work_does_not_reach_a_recipe() -> None:
+    """Ansible refuses a locale without UTF-8; with PIP_USER pip installs beside the environment."""
+    argv = ["make", "--no-print-directory", "--eval=shown:;@env", "shown"]
+    env = {**os.environ, "LC_ALL": "C", "PIP_USER": "1", "PIP_TARGET": "/srv/elsewhere"}
+    shown = subprocess.run(argv, cwd=ROOT, env=env, check=True, capture_output=True, text=True).stdout.splitlines()
+    assert "LC_ALL=C.UTF-8" in shown
+    assert [line for line in shown if line.startswith(("PIP_USER=", "PIP_TARGET="))] == []
