@@ -77,7 +77,7 @@ class Journal:
         self._open = True
         self._append({"op": "begin", "policy": policy.value}, needed=needed)
         for record in old:
-            self._append({"op": "replaced", **vars(record)}, needed=True)
+            self._append({"op": "replaced", **vars(record)})
 
     def doing(self, step: Step) -> None:
         """With KEEP only the record counts, and the journal has that of what is removed or changed: a full disk stops no removal."""
@@ -86,16 +86,15 @@ class Journal:
         self._note_doing(step)
 
     def done(self, step: Step) -> None:
-        entry = {"op": "done", "kind": step.kind, "target": step.target, "after": step.after}
-        self._append(entry, needed=self._policy is Policy.UNDO)
+        line = {"op": "done", "kind": step.kind, "target": step.target, "after": step.after}
+        self._append(line, needed=self._policy is Policy.UNDO)
         self._note_done(step.key, step.after)
 
     def undone(self, step: Step) -> None:
         if self._torn:
             self._host.write(self.path, self._whole_lines(), mode=0o600)
             self._torn = False
-        entry = {"op": "undone", "kind": step.kind, "target": step.target, "before": step.before}
-        self._append(entry, needed=True)
+        self._append({"op": "undone", "kind": step.kind, "target": step.target, "before": step.before})
         self._note_undone(step.key, step.before)
 
     def end(self) -> None:
@@ -163,7 +162,7 @@ class Journal:
         else:
             raise ValueError(f"unknown op {op!r}")
 
-    def _append(self, entry: dict[str, Any], *, needed: bool) -> None:
+    def _append(self, entry: dict[str, Any], *, needed: bool = True) -> None:
         # Flushed to the disk only where a step must survive a power cut to be undone. A lab's kernel objects do not
         # survive one themselves.
         with _as_needed(needed):

@@ -21,15 +21,12 @@ from contextlib import suppress
 
 _UNLIMITED = resource.RLIM_INFINITY
 _CPUS = 8192  # the kernel takes those of them that the cgroup has
+_FREE = (resource.RLIMIT_AS, resource.RLIMIT_CPU, resource.RLIMIT_DATA, resource.RLIMIT_FSIZE, resource.RLIMIT_NPROC)
 _LIMITS = {  # soft, hard
-    resource.RLIMIT_AS: (_UNLIMITED, _UNLIMITED),
+    **dict.fromkeys(_FREE, (_UNLIMITED, _UNLIMITED)),
     resource.RLIMIT_CORE: (0, _UNLIMITED),
-    resource.RLIMIT_CPU: (_UNLIMITED, _UNLIMITED),
-    resource.RLIMIT_DATA: (_UNLIMITED, _UNLIMITED),
-    resource.RLIMIT_FSIZE: (_UNLIMITED, _UNLIMITED),
     resource.RLIMIT_MEMLOCK: (8 * 2**20, 8 * 2**20),
     resource.RLIMIT_NOFILE: (1024, 2**20),
-    resource.RLIMIT_NPROC: (_UNLIMITED, _UNLIMITED),
     resource.RLIMIT_STACK: (8 * 2**20, _UNLIMITED),
 }
 
@@ -42,25 +39,16 @@ def set_attributes() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     for limit, (soft, hard) in _LIMITS.items():
         _limit(limit, soft, hard)
-    with suppress(OSError):
+    with suppress(OSError):  # the policy first: others than SCHED_OTHER have no niceness
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-    with suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, 0)
     with suppress(OSError):
         os.sched_setaffinity(0, range(_CPUS))
     with suppress(OSError):
-        _write_own("oom_score_adj", b"0")
+        os.write(os.open("/proc/self/oom_score_adj", os.O_WRONLY), b"0")
     ionice = shutil.which("ionice")
     if ionice is not None:  # ioprio_set(2) has no function in libc
         subprocess.run([ionice, "--ignore", "--class", "0", "--pid", str(os.getpid())], check=False)
-
-
-def _write_own(name: str, value: bytes) -> None:
-    descriptor = os.open(f"/proc/self/{name}", os.O_WRONLY)
-    try:
-        os.write(descriptor, value)
-    finally:
-        os.close(descriptor)
 
 
 def _limit(number: int, soft: int, hard: int) -> None:
@@ -72,15 +60,9 @@ def _limit(number: int, soft: int, hard: int) -> None:
             resource.setrlimit(number, (allowed if soft == _UNLIMITED else min(soft, allowed), allowed))
 
 
-def main() -> None:
+if __name__ == "__main__":
     set_attributes()
-    output = sys.stderr.fileno()
-    daemon = subprocess.Popen(
-        sys.argv[1:], stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
-    )
+    nothing, output = subprocess.DEVNULL, sys.stderr.fileno()
+    daemon = subprocess.Popen(sys.argv[1:], stdin=nothing, stdout=output, stderr=output, start_new_session=True)
     with open(f"/proc/{daemon.pid}/stat", "rb") as file:
         sys.stdout.buffer.write(b"%d %s" % (daemon.pid, file.read()))
-
-
-if __name__ == "__main__":
-    main()
