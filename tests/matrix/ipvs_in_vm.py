@@ -27,7 +27,7 @@ from tests.matrix.proxy import KubeProxy, add_addresses
 
 _BEGUN, _COMPLETE = "Syncing ipvs proxier rules", "syncProxyRules complete"  # in kube-proxy's log from level 4 on
 _FAMILIES = 2
-_QUIET_SECONDS, _SYNC_SECONDS = 2, 120
+_QUIET_SECONDS, _SYNC_SECONDS = 2, 300
 _DUMP = "ipvsadm -S -n && ipset save && ip -j address && iptables-legacy-save && ip6tables-legacy-save"
 
 

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Sequence
 from typing import Optional
 
 from ..._rules.iptables.objects import MatchSet
@@ -38,13 +37,22 @@ class IpSets:
 
     def __init__(self, sets: Iterable[IpSet]) -> None:
         self._sets = {held.name: held for held in sets}
-        self._indexes: dict[str, _Index] = {}
+        self._lookups: dict[tuple[str, tuple[str, ...]], _Lookup] = {}
 
     def is_in(self, match: MatchSet, view: HookView, state: State) -> bool:
         """Whether the match without its negation holds."""
         return self._is_in(match.name, match.sides, view, state)
 
-    def _is_in(self, name: str, sides: Sequence[str], view: HookView, state: State) -> bool:
+    def _is_in(self, name: str, sides: tuple[str, ...], view: HookView, state: State) -> bool:
+        lookup = self._lookups.get((name, sides))
+        if lookup is None:
+            held = self._find_set(name)
+            if held.type == "list:set":
+                return self._is_in_any(held, sides, view, state)
+            lookup = self._lookups[name, sides] = _Lookup(held, sides)
+        return lookup.has(view, state)
+
+    def _find_set(self, name: str) -> IpSet:
         held = self._sets.get(name)
         if held is None:
             raise SetNotKnown(f"the ipset {name}, which was not read")
@@ -52,22 +60,9 @@ class IpSets:
             raise SetNotKnown(f"the ipset {name} of type {held.type}")
         if held.options:
             raise SetNotKnown(f"the ipset {name} with {' '.join(held.options)}")
-        if held.type == "list:set":
-            return self._is_in_any(held, sides, view, state)
-        parts = held.type.partition(":")[2].split(",")
-        if len(sides) != len(parts):
-            raise SetNotKnown(f"the ipset {name}, asked for {','.join(sides)}")
-        if held.family not in (0, view.packet.family):
-            return False
-        if view.other_source and ("ip", "src") in zip(parts, sides):
-            return False
-        if held.type == "bitmap:port" and view.packet.protocol not in ("TCP", "UDP"):  # ip_set_get_ip_port
-            return False
-        if name not in self._indexes:
-            self._indexes[name] = _understood(held, parts)
-        return self._indexes[name].has(_values(parts, sides, view, state), name)
+        return held
 
-    def _is_in_any(self, held: IpSet, sides: Sequence[str], view: HookView, state: State) -> bool:
+    def _is_in_any(self, held: IpSet, sides: tuple[str, ...], view: HookView, state: State) -> bool:
         """One member that has the packet is enough, whatever the others are."""
         reason: Optional[SetNotKnown] = None
         for element in sorted(held.elements):
@@ -84,82 +79,102 @@ class IpSets:
         return False
 
 
-def _values(parts: Sequence[str], sides: Sequence[str], view: HookView, state: State) -> list[Optional[str]]:
-    """What the packet has at each part of an element; None is not known."""
-    packet = view.packet
-    is_alone = len(parts) == 1  # elements of bitmap:port have no protocol
-    port = str(state.port) if is_alone else f"{packet.protocol.lower()}:{state.port}"
-    by_side = {"src": packet.source, "dst": state.destination}
-    ports = {"src": None, "dst": port}
-    return [ports[side] if part == "port" else by_side[side] for part, side in zip(parts, sides)]
+class _Lookup:
+    """A set, asked for the sides that a match names."""
 
+    def __init__(self, held: IpSet, sides: tuple[str, ...]) -> None:
+        parts = held.type.partition(":")[2].split(",")
+        if len(sides) != len(parts):
+            raise SetNotKnown(f"the ipset {held.name}, asked for {','.join(sides)}")
+        self._name = held.name
+        self._family = held.family
+        self._wanted = tuple(zip(parts, sides))
+        self._of_one_source = ("ip", "src") in self._wanted
+        self._of_source_port = ("port", "src") in self._wanted
+        self._only_ports = held.type == "bitmap:port"  # whose elements have no protocol
+        self._network_at = parts.index("net") if "net" in parts else None
+        self._keys, self._networks = _read_elements(held, len(parts), self._network_at)
 
-@dataclass
-class _Index:
-    """`keys`: elements, with "" in the place of a network. `networks`: by length and then by key and network, whether it is
-    one without `nomatch`."""
-
-    network_at: Optional[int]  # the part that is a network
-    keys: frozenset[tuple[str, ...]] = frozenset()
-    networks: dict[int, dict[tuple[tuple[str, ...], int], bool]] = field(default_factory=dict)
-
-    def has(self, values: Sequence[Optional[str]], name: str) -> bool:
-        if None in values:
-            if any(_fits(key, values, self.network_at) for key in self.keys):
-                raise SetNotKnown(f"the ipset {name}, asked for the source's port")
+    def has(self, view: HookView, state: State) -> bool:
+        packet = view.packet
+        if self._family and self._family != packet.family:
             return False
-        key = tuple(value or "" for value in values)
-        if self.network_at is None:
-            return key in self.keys
-        parsed = ipaddress.ip_address(key[self.network_at])
-        key = _without(key, self.network_at)
-        if key not in self.keys:
+        if view.other_source and self._of_one_source:
             return False
-        for length in sorted(self.networks, reverse=True):
-            is_member = self.networks[length].get((key, int(parsed) >> (_BITS[parsed.version] - length)))
+        if self._only_ports and packet.protocol not in ("TCP", "UDP"):  # ip_set_get_ip_port
+            return False
+        port = str(state.port) if self._only_ports else f"{packet.protocol.lower()}:{state.port}"
+        values = [
+            port if part == "port" else packet.source if side == "src" else state.destination
+            for part, side in self._wanted
+        ]
+        if self._of_source_port:
+            return self._has_without_port(values)
+        if self._network_at is None:
+            return ",".join(values) in self._keys
+        return self._has_network(values, self._network_at)
+
+    def _has_network(self, values: list[str], at: int) -> bool:
+        number, bits = int(ipaddress.ip_address(values[at])), _BITS[self._family]
+        values[at] = ""
+        key = ",".join(values)
+        if key not in self._keys:
+            return False
+        for length in sorted(self._networks, reverse=True):
+            is_member = self._networks[length].get((key, number >> (bits - length)))
             if is_member is not None:
                 return is_member
         return False
 
+    def _has_without_port(self, values: Sequence[str]) -> bool:
+        def fits(key: str) -> bool:
+            return all(
+                at == self._network_at or self._wanted[at] == ("port", "src") or value == part
+                for at, (value, part) in enumerate(zip(values, key.split(",")))
+            )
 
-def _fits(key: Sequence[str], values: Sequence[Optional[str]], network_at: Optional[int]) -> bool:
-    return all(value is None or at == network_at or value == part for at, (value, part) in enumerate(zip(values, key)))
+        if any(map(fits, self._keys)):
+            raise SetNotKnown(f"the ipset {self._name}, asked for the source's port")
+        return False
 
 
-def _without(key: tuple[str, ...], at: int) -> tuple[str, ...]:
-    return (*key[:at], "", *key[at + 1 :])
+# By length, and then by key and network: whether it is one without `nomatch`.
+_Networks = dict[int, dict[tuple[str, int], bool]]
 
 
-def _understood(held: IpSet, parts: Sequence[str]) -> _Index:
+def _read_elements(held: IpSet, count: int, network_at: Optional[int]) -> tuple[Collection[str], _Networks]:
+    """Elements, with nothing in the place of a network, and the networks."""
+    if network_at is None and held.name in KUBE_TYPES:
+        return held.elements, {}  # their parser has them in their shortest form
     try:
-        return _index(held, parts)
+        return _index(held, count, network_at)
     except (ValueError, IndexError) as error:
         raise SetNotKnown(f"the ipset {held.name}, whose elements are not all known here") from error
 
 
-def _index(held: IpSet, parts: Sequence[str]) -> _Index:
-    network_at = parts.index("net") if "net" in parts else None
-    rows = [_row(element, len(parts)) for element in held.elements]
-    if network_at is None:
-        return _Index(None, frozenset(key for key, _is_exception in rows))
-    index = _Index(network_at, frozenset(_without(key, network_at) for key, _is_exception in rows))
-    for key, is_exception in rows:
-        network = ipaddress.ip_network(key[network_at])
-        if network.version != held.family:
-            raise ValueError(key)
-        shift = _BITS[network.version] - network.prefixlen
-        by_key = index.networks.setdefault(network.prefixlen, {})
-        by_key[_without(key, network_at), int(network.network_address) >> shift] = not is_exception
-    return index
+def _index(held: IpSet, count: int, network_at: Optional[int]) -> tuple[Collection[str], _Networks]:
+    keys: set[str] = set()
+    networks: _Networks = {}
+    for element in held.elements:
+        parts, is_exception = _row(element, count)
+        if network_at is not None:
+            network = ipaddress.ip_network(parts[network_at])
+            if network.version != held.family:
+                raise ValueError(element)
+            parts[network_at] = ""
+            number = int(network.network_address) >> (_BITS[network.version] - network.prefixlen)
+            networks.setdefault(network.prefixlen, {})[",".join(parts), number] = not is_exception
+        keys.add(",".join(parts))
+    return keys, networks
 
 
-def _row(element: str, count: int) -> tuple[tuple[str, ...], bool]:
+def _row(element: str, count: int) -> tuple[list[str], bool]:
     """The parts of an element, with addresses in their shortest form, and whether it is an exception."""
     words = _QUOTED.sub("", element).split()
     parts = words[0].split(",")
     if len(parts) != count:
         raise ValueError(element)
-    return tuple(_shortest(part) for part in parts), "nomatch" in words[1:]
+    return [_shortest(part) for part in parts], "nomatch" in words[1:]
 
 
 def _shortest(part: str) -> str:
