@@ -19,6 +19,7 @@ from .report import Report, Result, Results, confirmation, first_line, no_answer
 from .request import Request, batch_sizes
 from .run import CHECKED, NO_ANSWER, NOT_BEGUN, UNCHANGED, batch_lines, report_nodes, silence_refusal, times
 
+_OF_NODES = ("balloon", "limit", "Node")  # kinds of steps
 _SIZED, _FAILED, _ILL = "sized", "failed", "failed after the change"
 
 
@@ -40,7 +41,7 @@ def preview(request: Request, plans: Results) -> Report:
     groups = _groups(request, {machine: row for machine, row in plans.items() if machine not in silent_machines})
     batches = _batches(request, groups)
     sizes = [sum(len(group.hosts) for group in batch) for batch in batches]
-    steps = [step for row in plans.values() if row for step in _steps(row)]
+    steps = _steps(plans)
     refusal = silence_refusal(request, silent)
     lines = [
         *steps,
@@ -60,8 +61,17 @@ def preview(request: Request, plans: Results) -> Report:
     return Report(tuple(lines), failure=refusal, facts=facts)
 
 
-def _steps(row: Result) -> list[str]:
-    return [f"{step['verb']} {step['title']}" for step in row.get("steps") or []]
+def _steps(plans: Results) -> list[str]:
+    """Those of the cluster as they are, those of nodes with the nodes that have the same."""
+    steps = [step for row in plans.values() if row for step in row.get("steps") or []]
+    of_nodes = [step for step in steps if step.get("kind") in _OF_NODES]
+    return [
+        *(f"{step['verb']} {step['title']}" for step in steps if step not in of_nodes),
+        *grouped(
+            (step["target"], f"{step['verb']} {step['title'].replace(' of ' + step['target'], '', 1)}")
+            for step in of_nodes
+        ),
+    ]
 
 
 def _groups(request: Request, plans: Results) -> list[Group]:

@@ -178,7 +178,9 @@ def judge_kubelet(changed: Optional[Result], after: Optional[Result]) -> str:
     reason = no_answer(changed) if changed else "the change was not begun"
     if reason or after is None or after.get("skipped"):
         return reason
-    reason = no_answer(after) or ("" if after["kubelet"].get("running") else "the kubelet does not run")
+    # What could not be read is not known to be ill: the change itself has seen the kubelet healthy.
+    stopped = after.get("kubelet", {}).get("running") is False
+    reason = no_answer(after) or ("the kubelet does not run" if stopped else "")
     return reason and f"after the change: {reason}"
 
 

@@ -14,7 +14,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,8 +51,9 @@ class Done:
 
 
 class Fleet:
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, replaced: Sequence[str] = REPLACED) -> None:
         self.directory = directory
+        self._replaced = replaced
         self._shadow = directory / "collections/ansible_collections/ballast/kube"
         self._make_links()
 
@@ -67,9 +68,9 @@ class Fleet:
                 (plugins / path.name).symlink_to(path)
         (plugins / "action").mkdir()
         for path in (ROOT / "plugins/action").glob("*.py"):
-            if path.stem not in REPLACED:
+            if path.stem not in self._replaced:
                 (plugins / "action" / path.name).symlink_to(path)
-        for name in REPLACED:
+        for name in self._replaced:
             (plugins / "action" / f"{name}.py").symlink_to(STAND_IN)
 
     def run(
