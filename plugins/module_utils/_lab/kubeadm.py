@@ -25,6 +25,7 @@ IMAGES_DIR = "/opt/ballast/images"
 SCRIPT = "/usr/local/sbin/ballast-kubeadm"
 UPGRADES = "/usr/local/bin/kubeadm"
 CONFIG = "/etc/kubernetes-lab/kubeadm.yaml"
+PATCHES = "/etc/kubernetes-lab/patches"
 SOCKET = "unix:///run/containerd/containerd.sock"
 _API = "kubeadm.k8s.io/v1beta4"
 # kubeadm asks for it by this name, which is a constant of its releases 1.36 and 1.37.
@@ -100,7 +101,14 @@ def machine_files(lab: Lab, node: Mapping[str, Any]) -> dict[str, str]:
     }
     if node["name"] == lab["nodes"][0]["name"]:
         texts[CONFIG] = _config(lab, node)
+        texts.update({f"{PATCHES}/{name}+strategic.json": _patient(name) for name in ("etcd", *_CONTROL_PLANE)})
     return texts
+
+
+def _patient(name: str) -> str:
+    """A patch of a static pod: a kubelet that is answered late by a busy machine must not end the control plane."""
+    probe = {"timeoutSeconds": 60, "failureThreshold": 30}
+    return json.dumps({"spec": {"containers": [{"name": name, "livenessProbe": probe, "startupProbe": probe}]}}) + "\n"
 
 
 def _script(lab: Lab, node: Mapping[str, Any], *, is_first: bool) -> str:
@@ -134,6 +142,7 @@ def _config(lab: Lab, node: Mapping[str, Any]) -> str:
                 "ignorePreflightErrors": list(_IGNORED),
             },
             "timeouts": _TIMEOUTS,
+            "patches": {"directory": PATCHES},
         },
         {
             "apiVersion": _API,

@@ -126,7 +126,12 @@ def test_kubeadm_is_given_version_networks_and_mode(version: str, mode: str) -> 
     assert found["InitConfiguration"]["localAPIEndpoint"] == {"advertiseAddress": "10.97.0.201", "bindPort": 6443}
     for program in ("controllerManager", "scheduler"):
         assert cluster[program]["extraArgs"] == [{"name": "leader-elect", "value": "false"}]
-    assert CONFIG not in files(made, "vm2")
+    directory = found["InitConfiguration"]["patches"]["directory"]
+    patched = [path for path in files(made, "vm1") if path.startswith(f"{directory}/")]
+    assert sorted(path.rpartition("/")[2] for path in patched) == [
+        f"{name}+strategic.json" for name in ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+    ]
+    assert not {CONFIG, *patched} & set(files(made, "vm2"))
 
 
 @pytest.mark.parametrize("version", VERSIONS)
