@@ -52,6 +52,7 @@ def preview(request: Request, looks: Looks) -> Report:
     wanted = _limit(details["limit"]) if details["state"] == PRESENT else _NO_PROXY
     lines = [
         *(f"machines: {line}" for line in grouped(_proxy_lines(looks, wanted))),
+        *(f"machines: {line}" for line in grouped(_package_lines(looks)) if details["state"] == PRESENT),
         *(f"kubelets: {line}" for line in grouped(_kubelet_lines(looks.kubelets))),
         *(f"no answer: {line}" for line in grouped(silent.items())),
         *batch_lines(request, _sizes(request, "machines", machines), "batches of machines"),
@@ -89,6 +90,12 @@ def _proxy_lines(looks: Looks, wanted: str) -> Iterator[tuple[str, str]]:
             found = _limit(status["max_in_flight"]) if status else _NO_PROXY
             stays = "stays, other settings change" if _would_change(looks.proxies.get(host)) else "stays"
             yield host, f"{found} {stays}" if found == wanted else f"{found} -> {wanted}"
+
+
+def _package_lines(looks: Looks) -> Iterator[tuple[str, str]]:
+    for host, row in looks.found.items():
+        if row is not None and not no_answer(row) and row.get("missing_packages"):
+            yield host, f"needs {', '.join(row['missing_packages'])}"
 
 
 def _kubelet_lines(kubelets: Results) -> Iterator[tuple[str, str]]:

@@ -325,7 +325,10 @@ WITH_PROXY = {"image_pull_proxy_hosts": "all", "image_pull_proxy_max_in_flight":
 def test_image_pulls_are_previewed(fleet: Fleet) -> None:
     """Two instances of one machine, and an ordinary node."""
     hosts: dict[str, dict[str, Any]] = {
-        "m1": {"image_pull_proxy_info": {"status": None}, "image_pull_proxy": STEPS},
+        "m1": {
+            "image_pull_proxy_info": {"status": None, "missing_packages": ["python3-hpack"]},
+            "image_pull_proxy": STEPS,
+        },
         "n1": {"vars": {"ballast_host": "m1"}, "image_pulls": STEPS},
         "n2": {"vars": {"ballast_host": "m1"}, "image_pulls": STEPS},
         "w1": {"image_pull_proxy_info": {"status": {"max_in_flight": 4}}, "image_pulls": {"steps": []}},
@@ -335,6 +338,7 @@ def test_image_pulls_are_previewed(fleet: Fleet) -> None:
     assert done.lines_of("Say what would happen") == [
         "machines: no pull proxy -> limit 4: 1 node (m1)",
         "machines: limit 4 stays: 1 node (w1)",
+        "machines: needs python3-hpack: 1 node (m1)",
         "kubelets: make drop-in, restart the kubelet: 2 nodes (n[1-2])",
         "kubelets: no change: 1 node (w1)",
         "batches of machines: 1; the run ends when more than 0 nodes fail",
