@@ -205,8 +205,10 @@ def pod_process(host: Host, where: Installation) -> Optional[Process]:
 
 
 def own_processes(host: Host) -> Iterator[Process]:
-    """Every kube-proxy that root runs in this network."""
-    return (proc for proc in list_processes(host) if proc.own_network and is_of_root(proc) and is_kube_proxy(proc))
+    """Every kube-proxy that root runs in this network. A child that runs ipset or nft next is a kube-proxy until then, and none of these."""
+    alike = [proc for proc in list_processes(host) if proc.own_network and is_of_root(proc) and is_kube_proxy(proc)]
+    pids = {proc.pid for proc in alike}
+    return (proc for proc in alike if proc.parent not in pids)
 
 
 def is_kube_proxy(process: Process) -> bool:

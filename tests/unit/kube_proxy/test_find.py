@@ -21,6 +21,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.installat
     DAEMONSET,
     SERVICE,
     Installation,
+    own_processes,
 )
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.request import AUTO, KubeProxyRequest
 from ansible_collections.ballast.kube.plugins.module_utils._kubelet.owners import cluster_owners, kube_proxy_owners
@@ -97,6 +98,15 @@ def test_what_is_given_counts() -> None:
     assert find(case, Installation(AUTO, "kube-proxy", "/q")) == Installation(SERVICE, "kube-proxy", "/q")
     assert find(case, Installation(SERVICE, "other", "")) == Installation(SERVICE, "other", CONFIG_PATH)
     assert find({"processes": {}}, Installation(SERVICE, "", "")) == Installation(SERVICE, "kube-proxy", CONFIG_PATH)
+
+
+def test_a_child_that_has_yet_to_execute_its_program_is_no_kube_proxy() -> None:
+    """It comes first in /proc where process ids began again, and is gone when its files are read."""
+    host = FakeHost()
+    child = host.given_process(["kube-proxy"], exe="/usr/local/bin/kube-proxy")
+    parent = host.given_process(["kube-proxy"], exe="/usr/local/bin/kube-proxy")
+    host.processes[child].parent = parent
+    assert [process.pid for process in own_processes(host)] == [parent]
 
 
 def test_while_it_is_down_its_unit_says_which_file_it_reads() -> None:
