@@ -11,7 +11,8 @@ connection plugin of the tests runs modules on (rollout/simulated.py). Two rehea
     many    every fifth node fails, and the run must end in the first batch in which more than 10 have failed
 
 Every node must end confirmed or in its former mode. Writes tests/bench/results/rollout.json (raw figures and the machine), and the
-table in docs/fleet.md between its marks.
+table in docs/fleet.md between its marks. `--rehearsals few --forks 50` measures a part: rows that were measured under the same
+circumstances stay beside it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
@@ -108,6 +109,9 @@ def few(count: int) -> Rehearsal:
 def many(count: int) -> Rehearsal:
     kinds = list(FAILING)
     return Rehearsal("many", {name_of(number): kinds[number // 5 % len(kinds)] for number in range(5, count + 1, 5)})
+
+
+REHEARSALS: Mapping[str, Callable[[int], Rehearsal]] = {"few": few, "many": many}
 
 
 def faults_of(name: str) -> Faults:
@@ -242,9 +246,9 @@ def _memory_mib(pid: int) -> float:
     return total / 1024
 
 
-def measure(place: Path, count: int, forks: Sequence[int]) -> list[Run]:
+def measure(place: Path, count: int, forks: Sequence[int], names: Sequence[str]) -> list[Run]:
     bench, runs = Bench(place, count), []
-    for rehearsal in (few(count), many(count)):
+    for rehearsal in (REHEARSALS[name](count) for name in names):
         for number in forks:
             run, text = bench.run(rehearsal, number)
             problems = problems_of(run, rehearsal)
@@ -262,20 +266,36 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, default=NODES, help=f"by default {NODES}; nothing is written of others")
     parser.add_argument("--forks", type=int, nargs="+", default=list(FORKS))
+    parser.add_argument("--rehearsals", nargs="+", choices=list(REHEARSALS), default=list(REHEARSALS))
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ballast-rollout-") as place:
-        runs = measure(Path(place), arguments.nodes, arguments.forks)
+        runs = measure(Path(place), arguments.nodes, arguments.forks, arguments.rehearsals)
     found = {
         "machine": machine(),
         "ansible": metadata.version("ansible-core"),
         "max_fail": MAX_FAIL,
         "confirm_within": CONFIRM_WITHIN,
-        "change_seconds": CHANGE_SECONDS,
+        "change_seconds": list(CHANGE_SECONDS),
         "read_seconds": READ_SECONDS,
         "runs": [asdict(run) for run in runs],
     }
-    whole = arguments.nodes == NODES and tuple(arguments.forks) == FORKS
-    write_report(found, RESULTS if whole else None)
+    earlier = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {"runs": []}
+    is_whole = arguments.nodes == NODES and set(arguments.forks) <= set(FORKS)
+    write_report(beside(earlier, found) if is_whole else found, RESULTS if is_whole else None)
+
+
+def beside(earlier: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+    """`found`, with those runs of `earlier` that it has not measured itself, where all else is the same."""
+    runs = {(run["rehearsal"], run["forks"]): run for run in found["runs"]}
+    if _circumstances(earlier) == _circumstances(found):
+        runs = {**{(run["rehearsal"], run["forks"]): run for run in earlier["runs"]}, **runs}
+    return {**found, "runs": [runs[key] for key in sorted(runs)]}
+
+
+def _circumstances(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Without the load before, which is another one each time."""
+    here = {key: value for key, value in found.get("machine", {}).items() if key != "load_before"}
+    return {**found, "machine": here, "runs": []}
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from tests.bench import rollout_report
-from tests.bench.rollout import FAILING, MAX_FAIL, Bench, Rehearsal, Run, few, many, name_of, problems_of
+from tests.bench.rollout import FAILING, MAX_FAIL, Bench, Rehearsal, Run, beside, few, many, name_of, problems_of
 from tests.bench.rollout_node import SimulatedNode
 from tests.bench.rollout_report import HEADS, write_report
 
@@ -80,6 +80,15 @@ def test_rehearsals_plant_what_they_say() -> None:
 def test_what_a_rollout_must_hold_is_checked(change: dict[str, Any], text: str) -> None:
     assert problems_of(RUN, few(300)) == []
     assert problems_of(replace(RUN, **change), few(300)) == [text]
+
+
+def test_parts_are_put_together_where_they_were_measured_alike() -> None:
+    few_5, few_50, many_5 = asdict(RUN), {**asdict(RUN), "forks": 50}, {**asdict(RUN), "rehearsal": "many"}
+    earlier = {"ansible": "2.19", "machine": {"cpus": 2, "load_before": 0.1}, "runs": [many_5, few_5]}
+    again, machine = {**few_5, "seconds": 1.0}, {"cpus": 2, "load_before": 0.3}
+    assert beside(earlier, {**earlier, "machine": machine, "runs": [few_50, again]})["runs"] == [again, few_50, many_5]
+    assert beside(earlier, {"ansible": "2.20", "runs": [few_50]})["runs"] == [few_50]
+    assert beside({"runs": []}, {"ansible": "2.20", "runs": [few_50]})["runs"] == [few_50]
 
 
 def test_the_table_has_a_row_for_each_run(
