@@ -33,7 +33,7 @@ from .engine import no_lab, require_lab_directory
 from .manifests import manifest_kinds, manifest_resources
 from .messages import MESSAGES
 from .nodes import kubectl_options
-from .summary import NodeSummary, Summary, table
+from .summary import RUNNING, NodeSummary, Summary, table
 from .topology import KUBEADM
 
 NAMESPACE = LAB_NAMESPACE
@@ -363,10 +363,13 @@ def _summary(
                 proxy_backend=str(reading.get("proxy_backend") or node["proxy_backend"]),
             )
         )
+    state = desired.control_plane.get("state", RUNNING)
     return Summary(
         name=desired.lab["name"],
         kubernetes_version=desired.lab["kubernetes_version"],
-        plane_ready_seconds=desired.control_plane.get("ready_seconds"),
+        plane_state=state,
+        # Recorded at its start: of one that does not run it says nothing.
+        plane_ready_seconds=desired.control_plane.get("ready_seconds") if state == RUNNING else None,
         plane_rss_bytes=int(desired.control_plane.get("rss_bytes") or 0),
         nodes=tuple(nodes),
     )

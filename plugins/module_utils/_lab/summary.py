@@ -14,6 +14,7 @@ from .._core.text.quantity import format_memory
 from .topology import KUBEADM
 
 DEFAULT_DIR = "/var/lib/ballast/lab"
+RUNNING = "running"
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Summary:
     plane_ready_seconds: Optional[float]
     plane_rss_bytes: int
     nodes: tuple[NodeSummary, ...]
+    plane_state: str = RUNNING  # of `control_plane_info`
 
     @property
     def total(self) -> int:
@@ -50,7 +52,11 @@ class Summary:
         return {
             "name": self.name,
             "kubernetes_version": self.kubernetes_version,
-            "control_plane": {"ready_seconds": self.plane_ready_seconds, "rss_bytes": self.plane_rss_bytes},
+            "control_plane": {
+                "state": self.plane_state,
+                "ready_seconds": self.plane_ready_seconds,
+                "rss_bytes": self.plane_rss_bytes,
+            },
             "nodes": [asdict(node) for node in self.nodes],
             "connectivity": {"pairs": self.total, "passed": self.passed},
         }
@@ -82,8 +88,13 @@ def table(summary: Summary, lab: Mapping[str, Any]) -> str:
     directory = lab["lab_dir"]
     option = "" if directory == DEFAULT_DIR else f" -e lab_dir={directory}"
     plane = f"ready after {_seconds(summary.plane_ready_seconds)}, {format_memory(summary.plane_rss_bytes)}"
+    if summary.plane_state != RUNNING:
+        plane = summary.plane_state
     if by_kubeadm:
         plane = f"kubeadm's, on {lab['nodes'][0]['name']}"
+    use = f"use it:      {directory}/bin/kubectl --kubeconfig {directory}/admin.kubeconfig get pods -A -o wide"
+    if summary.plane_state != RUNNING:
+        use = f"start it:    ansible-playbook ballast.kube.lab_up{option}"
     return "\n".join(
         [
             f"lab {summary.name}: {count} nodes on {where}, Kubernetes {summary.kubernetes_version}",
@@ -91,7 +102,7 @@ def table(summary: Summary, lab: Mapping[str, Any]) -> str:
             *(f"  {line}" for line in lines),
             "",
             f"connections: {summary.passed} of {summary.total} passed; control plane: {plane}",
-            f"use it:      {directory}/bin/kubectl --kubeconfig {directory}/admin.kubeconfig get pods -A -o wide",
+            use,
             f"remove it:   ansible-playbook ballast.kube.lab_down{option}",
         ]
     )

@@ -148,7 +148,7 @@ def test_the_table_is_as_it_was(name: str, well: bool, lab_dir: str, target: str
 
 def test_the_summary_has_the_keys_that_are_promised() -> None:
     found = summary().as_json()
-    assert found["control_plane"] == {"ready_seconds": 2.61, "rss_bytes": 465 * 2**20}
+    assert found["control_plane"] == {"state": "running", "ready_seconds": 2.61, "rss_bytes": 465 * 2**20}
     assert found["connectivity"] == {"pairs": 9, "passed": 9}
     promised = {
         "name",
@@ -316,3 +316,13 @@ def test_every_id_of_the_table_is_raised_by_the_code_and_tried_by_a_test() -> No
     assert [id for id in MESSAGES.rows if f'"{id}"' not in code] == []
     assert [id for id in MESSAGES.rows if f'"{id}"' not in tests] == []
     assert set(re.findall(r'(?:error\(|add\(|value=|key=)\s*"(lab-[a-z-]+)"', code)) == set(MESSAGES.rows)
+
+
+@pytest.mark.parametrize("state", ["stopped", "degraded"])
+def test_a_lab_that_does_not_run_shows_no_old_figures_and_the_command_that_starts_it(state: str) -> None:
+    plane = {"state": state, "ready_seconds": 2.6, "rss_bytes": 0}
+    report = read_status(Context(desired(control_plane=plane), FakeHost()))
+    assert report["summary"]["control_plane"] == {"state": state, "ready_seconds": None, "rss_bytes": 0}
+    *_table, measured, start, _remove = report["ballast_summary"].splitlines()
+    assert measured == f"connections: 0 of 9 passed; control plane: {state}"
+    assert start == "start it:    ansible-playbook ballast.kube.lab_up"
