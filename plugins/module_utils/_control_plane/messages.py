@@ -117,7 +117,7 @@ MESSAGES = Messages(
             id="plane-port-taken",
             error=HostError,
             text="{option}: port {port} on {address} is taken",
-            remedy="stop that program, or set another {option}",
+            remedy="stop that program, or have it listen on other addresses than {address}; without a lab, another {option} will do too",
         ),
         Message(
             id="plane-binary-missing",
