@@ -39,7 +39,9 @@ from ansible_collections.ballast.kube.plugins.module_utils._control_plane.pki.id
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.pki.pki import CLIENT
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.request import ControlPlaneRequest
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.spec import MAKE
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
 from ansible_collections.ballast.kube.plugins.module_utils._lab import kube_proxy
+from ansible_collections.ballast.kube.plugins.module_utils._lab.addons.catalog import ADDONS
 
 PAGE = ROOT / "docs/permissions.md"
 BEGIN, END = "<!-- identities begin -->", "<!-- identities end -->"
@@ -79,6 +81,10 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "system:serviceaccount:kube-system:kube-proxy": (
         "a token of the kubelet, which renews it",
         "kube-proxy of a lab that runs it as a DaemonSet, as kubeadm does",
+    ),
+    "system:serviceaccount:kube-system:coredns": (
+        "a token of the kubelet, which renews it",
+        "CoreDNS of a lab with the add-on dns: follows what names are made of",
     ),
     f"system:serviceaccount:{NAMESPACE}:{NAME}": (
         "a token that you ask for: `kubectl create token`",
@@ -131,6 +137,8 @@ def _objects() -> Iterator[tuple[str, dict[str, Any]]]:
     )
     yield from build_objects(request).items()
     yield from kube_proxy.manifests(kube_proxy.LabKubeProxyRequest("/x", "/x", "x", "x", "nftables")).items()
+    for addon in ADDONS.values():
+        yield from addon.manifests({"service_cidr": _request().service_cidr, "nodes": []}, LocalHost()).items()
 
 
 def _holders() -> list[str]:

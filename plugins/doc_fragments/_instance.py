@@ -103,6 +103,10 @@ options:
   cluster_cidr:
     description: Network that all pods of the cluster are in.
     type: str
+  cluster_dns:
+    description: Addresses of the name servers that pods ask. Those of the host when left out.
+    type: list
+    elements: str
   kube_proxy:
     description:
       - What runs the instances' kube-proxy. V(service) is a service of each instance.

@@ -82,6 +82,12 @@ options:
       memory:
         description: Its memory, as a Kubernetes quantity. The default is what it has.
         type: str
+  addons:
+    description:
+      - What comes with the lab, of V(dns), CoreDNS for all pods. V(none) alone for nothing.
+      - The default is that of O(topology) or what is recorded, else nothing. Not with O(bootstrap=kubeadm), which brings CoreDNS.
+    type: list
+    elements: str
   toolchain_dir:
     description: Directory with a folder for each version of Kubernetes that can be built. Any version is taken when left out.
     type: path

@@ -27,6 +27,7 @@ from tests.integration.lab import Lab, lab_named, machine, processes_of
 pytestmark = pytest.mark.alone
 
 TOPOLOGY = {
+    "addons": ["dns"],
     "nodes": [
         {"name": "first", "labels": {"disk": "fast"}, "memory": "1Gi"},
         {
@@ -34,7 +35,7 @@ TOPOLOGY = {
             "proxy_backend": "iptables",
             "taints": [{"key": "dedicated", "value": "db", "effect": "NoSchedule"}],
         },
-    ]
+    ],
 }
 
 
@@ -98,6 +99,29 @@ def test_nodes_are_as_the_topology_says(lab: Lab) -> None:
     limit = Path("/sys/fs/cgroup/memory/ballast-it-first/memory.limit_in_bytes")
     if limit.exists():  # cgroup v1
         assert int(limit.read_text(encoding="ascii")) == 2**30
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        (("kubernetes.default.svc.cluster.local",), "Address: 10.96.0.1"),
+        (("-type=srv", "_https._tcp.kubernetes.default.svc.cluster.local"), "443 kubernetes.default.svc.cluster.local"),
+        (("10.96.0.1",), "name = kubernetes.default.svc.cluster.local"),
+        (("echo-pods.ballast-lab.svc.cluster.local",), "Address: 10."),
+        (("-type=a", "absent.ballast-lab.svc.cluster.local"), "NXDOMAIN"),
+    ],
+    ids=["service", "srv", "reverse", "headless", "absent"],
+)
+def test_pods_resolve_names_of_the_cluster(lab: Lab, question: tuple[str, ...], answer: str) -> None:
+    if not lab.kubectl("get", "service", "-n", "ballast-lab", "--ignore-not-found", "echo-pods"):
+        lab.kubectl("create", "service", "clusterip", "echo-pods", "-n", "ballast-lab", "--clusterip=None", "--tcp=80")
+        lab.kubectl("set", "selector", "service", "echo-pods", "app=echo", "-n", "ballast-lab")
+    wait_until(lambda: answer in asked_of_dns(lab, *question), f"{question} is answered with {answer}", seconds=60)
+
+
+def asked_of_dns(lab: Lab, *question: str) -> str:
+    words = ("exec", "-n", "ballast-lab", "daemonset/echo", "--", "sh", "-c", 'nslookup "$@" 2>&1 || true', "sh")
+    return lab.kubectl(*words, *question)
 
 
 def test_keys_are_their_owners_alone(lab: Lab) -> None:

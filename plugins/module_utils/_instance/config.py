@@ -68,6 +68,7 @@ def kubelet(desired: InstancesRequest, instance: Instance, home: str) -> str:
             "authorization": {"mode": "Webhook"},
             "cgroupDriver": desired.cgroup_driver,
             "cgroupRoot": cgroup_root,
+            **({"clusterDNS": list(desired.cluster_dns)} if desired.cluster_dns else {}),
             "clusterDomain": "cluster.local",
             "containerRuntimeEndpoint": f"unix://{CONTAINERD_SOCKET}",
             # All instances share one filesystem, and each would clean up for all of them (kind disables it too).

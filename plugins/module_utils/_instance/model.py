@@ -89,6 +89,7 @@ class InstancesRequest:
     gateway: str  # "10.97.0.1/24": the bridge's address
     api_server: str  # "https://10.97.0.1:6443"
     cluster_cidr: str
+    cluster_dns: tuple[str, ...]  # name servers of pods; empty: those of the host
     kube_proxy: str  # one of KUBE_PROXIES
     bin_dir: str
     kubernetes_version: str
@@ -137,6 +138,8 @@ def desired_from_params(params: Mapping[str, Any], host: Host) -> InstancesReque
     gateway = check_address(params["gateway"], "gateway", problems, interface=True) if params["gateway"] else None
     if params["cluster_cidr"]:
         check_network(params["cluster_cidr"], "cluster_cidr", problems)
+    for number, address in enumerate(params["cluster_dns"] or ()):
+        check_address(address, f"cluster_dns[{number}]", problems, interface=False)
     paths = [("bin_dir", params["bin_dir"] or "/")]
     paths += [(f"archives[{n}].path", row["path"]) for n, row in enumerate(params["archives"] or [])]
     problems += [
@@ -168,6 +171,7 @@ def desired_from_params(params: Mapping[str, Any], host: Host) -> InstancesReque
         gateway=params["gateway"] or "",
         api_server=params["api_server"] or "",
         cluster_cidr=params["cluster_cidr"] or "",
+        cluster_dns=tuple(params["cluster_dns"] or ()),
         kube_proxy=params["kube_proxy"],
         bin_dir=params["bin_dir"] or "",
         kubernetes_version=params["kubernetes_version"] or "",

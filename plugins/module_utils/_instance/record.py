@@ -78,6 +78,7 @@ def _options(desired: InstancesRequest) -> dict[str, Any]:
         "gateway": desired.gateway,
         "api_server": desired.api_server,
         "cluster_cidr": desired.cluster_cidr,
+        "cluster_dns": list(desired.cluster_dns),
         "kube_proxy": desired.kube_proxy,
         "bin_dir": desired.bin_dir,
         "kubernetes_version": desired.kubernetes_version,

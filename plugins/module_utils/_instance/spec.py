@@ -52,6 +52,7 @@ SPEC: dict[str, Any] = {
     "gateway": {"type": "str"},
     "api_server": {"type": "str"},
     "cluster_cidr": {"type": "str"},
+    "cluster_dns": {"type": "list", "elements": "str"},
     "kube_proxy": {"type": "str", "default": KUBE_PROXIES[0], "choices": list(KUBE_PROXIES)},
     "bin_dir": {"type": "path"},
     "kubernetes_version": {"type": "str"},

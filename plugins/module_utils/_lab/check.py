@@ -28,6 +28,7 @@ from .._core.engine.wait import Impossible, Pending, Ready, wait
 from .._core.host.host import Host
 from .._core.kube.client import Refused
 from .._core.text.errors import BallastError, PeerError
+from .addons.dns import DOMAIN, has_dns
 from .cluster import KUBECONFIG, Cluster, open_cluster
 from .engine import no_lab, require_lab_directory
 from .manifests import manifest_kinds, manifest_resources
@@ -40,6 +41,7 @@ NAMESPACE = LAB_NAMESPACE
 IMAGE = "ballast.local/busybox:1"
 PORT = 8080
 _NAME = "echo"
+SERVICE_NAME = f"{_NAME}.{NAMESPACE}.svc.{DOMAIN}"
 _EXEC_SECONDS = 60
 # Debian 12's busybox ends `wget -T` with a segmentation fault, so the limit is set from outside.
 _ASK = """for target in "$@"; do printf '%s ' "$target"; timeout 2 wget -q -O - "http://$target/" || echo; done"""
@@ -113,6 +115,7 @@ class Reached:
 
     pods: int
     service: bool
+    name: Optional[bool] = None  # the Service by its name; None in a lab without DNS
 
 
 def _pod_spec() -> dict[str, Any]:
@@ -292,13 +295,17 @@ def _wait_for_connections(
         reason = f"{error.status} for the Service {_NAME}"
         raise MESSAGES.error("lab-pods", kubeconfig=cluster.kubeconfig, found=reason) from error
     reached: dict[str, Reached] = {}
+    names = (SERVICE_NAME,) if has_dns(desired.lab) else ()
+    # CoreDNS begins with the nodes, as the pods of the check do.
+    deadline = desired.ready_seconds if names else desired.settle_seconds
 
     def ask(pod: Pod) -> Reached:
         others = [other for other in pods if other.node != pod.node]
-        targets = [*(f"{other.address}:{PORT}" for other in others), f"{service}:80"]
+        targets = [*(f"{other.address}:{PORT}" for other in others), f"{service}:80", *names]
         prefix = [desired.kubectl, *kubectl_options(lent), "-n", NAMESPACE, "exec", pod.name, "--"]
         done = host.run([*prefix, "/bin/sh", "-c", _ASK, "sh", *targets], timeout=_EXEC_SECONDS, check=False)
-        return judge_answers(done.stdout, {f"{o.address}:{PORT}": o.node for o in others}, desired.node_names)
+        addresses = {f"{other.address}:{PORT}": other.node for other in others}
+        return judge_answers(done.stdout, addresses, desired.node_names, names)
 
     def probe() -> Union[Ready[dict[str, Reached]], Pending]:
         unfinished = [pod for pod in pods if not _is_complete(reached.get(pod.node), len(pods))]
@@ -311,27 +318,31 @@ def _wait_for_connections(
 
     try:
         with cluster.lend(host) as lent:
-            return wait(host, progress, "check", probe, deadline_seconds=desired.settle_seconds, interval=0.5)
+            return wait(host, progress, "check", probe, deadline_seconds=deadline, interval=0.5)
     except PeerError as error:
         total = len(pods) ** 2
         passed = sum(connections.pods + connections.service for connections in reached.values())
         left = next(pod.node for pod in pods if not _is_complete(reached[pod.node], len(pods)))
         node = next(node for node in desired.lab["nodes"] if node["name"] == left)
         netns = node.get("netns", left).rpartition("/")[2]
+        if passed == total:
+            raise MESSAGES.error("lab-names", kubeconfig=cluster.kubeconfig, node=left, found=error.found) from error
         raise MESSAGES.error(
             "lab-connectivity", failed=total - passed, total=total, netns=netns, found=error.found
         ) from error
 
 
-def judge_answers(text: str, pods: Mapping[str, str], nodes: Sequence[str]) -> Reached:
-    """From lines `TARGET NODE`: a pod counts when its own node answered, the Service when any node did."""
+def judge_answers(text: str, pods: Mapping[str, str], nodes: Sequence[str], names: Sequence[str] = ()) -> Reached:
+    """From lines `TARGET NODE`: a pod counts when its own node answered, the Service, and its name, when any node did."""
     answers = dict(line.split(" ", 1) for line in text.splitlines() if " " in line)
     right = sum(answers.pop(target, "").strip() == node for target, node in pods.items())
-    return Reached(pods=right, service=any(answer.strip() in nodes for answer in answers.values()))
+    by_name = [answers.pop(name, "").strip() in nodes for name in names]
+    service = any(answer.strip() in nodes for answer in answers.values())
+    return Reached(pods=right, service=service, name=all(by_name) if names else None)
 
 
 def _is_complete(reached: Optional[Reached], count: int) -> bool:
-    return reached is not None and reached.service and reached.pods == count - 1
+    return reached is not None and reached.service and reached.name is not False and reached.pods == count - 1
 
 
 def _make_finding(cluster: Cluster, error: BallastError) -> Finding:
@@ -360,6 +371,7 @@ def _summary(
                 pod_ip=addresses.get(node["name"], ""),
                 pods_reached=connections.pods,
                 service_reached=connections.service,
+                name_resolved=(connections.name or False) if has_dns(desired.lab) else None,
                 proxy_backend=str(reading.get("proxy_backend") or node["proxy_backend"]),
             )
         )

@@ -50,7 +50,7 @@ RECORD, ARCHIVES, LOGS = "lab.json", "archives", "logs"  # in LAB_DIR
 RESULTS = ("summary.json", "events.jsonl", "admin.kubeconfig")
 PROGRAMS_LINK = "bin"
 # State directories of features whose objects went with the API: owner of each.
-GONE_WITH_API = {"api": "nodes", "check": "check", "kube-proxy": "kube-proxy"}
+GONE_WITH_API = {"api": "nodes", "check": "check", "kube-proxy": "kube-proxy", "addons": "addons"}
 
 SPEC: dict[str, Any] = {
     "state": {"type": "str", "default": "present", "choices": ["present", "absent"]},
@@ -62,6 +62,7 @@ SPEC: dict[str, Any] = {
     "bootstrap": {"type": "str", "choices": list(BOOTSTRAPS)},
     "hosts": {"type": "int"},
     "kubernetes_version": {"type": "str"},
+    "addons": {"type": "list", "elements": "str"},
     "resize": {
         "type": "list",
         "elements": "dict",
@@ -133,6 +134,7 @@ def _with_recorded(params: Mapping[str, Any], lab_dir: str, previous: Optional[L
         effective["topology"] = recorded.get("topology")
         effective["balloons"] = recorded.get("balloons", False)
         effective["nodes"] = _or_default(params["nodes"], len(recorded["nodes"]) if recorded else None)
+        effective["addons"] = _or_default(params["addons"], recorded.get("addons"))
     effective["target"] = params["target"] or recorded.get("target", TARGETS[0])
     effective["bootstrap"] = params["bootstrap"] or recorded.get("bootstrap", BOOTSTRAPS[0])
     machines = sum(host["connection"] != "local" for host in recorded.get("hosts", []))

@@ -159,6 +159,12 @@ MESSAGES = Messages(
             "ip netns exec {netns} nft list ruleset",
         ),
         Message(
+            id="lab-names",
+            error=PeerError,
+            text="pods on {node} reach the Service of the check by its address, and not by its name",
+            remedy="see CoreDNS: kubectl --kubeconfig {kubeconfig} -n kube-system describe pods -l k8s-app=kube-dns",
+        ),
+        Message(
             id="lab-node",
             error=PeerError,
             text="the API refused to change Node {name}",

@@ -90,10 +90,10 @@ class NodesRequest:
 
 class NodeKind:
     """`{labels, taints}`, without those that programs set: Kubernetes, and this collection while it switches kube-proxy's mode.
-    The target is `NAME PLANE_DIR KUBECTL`."""
+    The target is `NAME PLANE_DIR`: where the programs lie may change, and a Node stays the same."""
 
     def read(self, ctx: Context[Any], target: str) -> Value:
-        name, plane_dir, _kubectl = target.split(" ")
+        name, plane_dir = target.split(" ")
         record = load_record(ctx.host, plane_dir)
         node = _get(ctx.host, record, name) if record else None
         if node is None:
@@ -106,7 +106,7 @@ class NodeKind:
         }
 
     def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
-        name, plane_dir, _kubectl = target.split(" ")
+        name, plane_dir = target.split(" ")
         record = load_record(ctx.host, plane_dir)
         if record is None:
             return
@@ -125,14 +125,16 @@ class NodeKind:
         _change(name, lambda: record.api(ctx.host, LAB_NODES).patch(_path(name), patch))
 
     def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
-        name, plane_dir, kubectl = target.split(" ")
+        name, plane_dir = target.split(" ")
         record = load_record(ctx.host, plane_dir)
         if record is None:
             return
         ensure_rights(ctx.host, record, LAB_NODES)
         flags = [*_DRAIN_FLAGS, f"--timeout={_DRAIN_SECONDS}s"]
         with kubeconfig_of(ctx.host, record, LAB_NODES) as lent:
-            ctx.host.run([kubectl, *kubectl_options(lent), "drain", name, *flags], timeout=_DRAIN_SECONDS + 30)
+            ctx.host.run(
+                [ctx.desired.kubectl, *kubectl_options(lent), "drain", name, *flags], timeout=_DRAIN_SECONDS + 30
+            )
         _change(name, lambda: record.api(ctx.host, LAB_NODES).delete(_path(name)))
         refuse(ctx.host, record, name)
 
@@ -146,7 +148,7 @@ class NodesEngine(ResourceEngine[NodesRequest]):
         return [
             Resource(
                 kind="node",
-                target=f"{node.name} {desired.plane_dir} {desired.kubectl}",
+                target=f"{node.name} {desired.plane_dir}",
                 value={
                     "labels": {key: value for key, value in sorted(node.labels.items()) if not _is_programs(key)},
                     "taints": _own_taints(node.taints),

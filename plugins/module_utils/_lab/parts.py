@@ -14,6 +14,8 @@ from .._balloon.cluster.facts import TAINT
 from .._core.text.quantity import parse_quantity
 from .._instance.config import EVICTION_MEMORY, KUBE_RESERVED_MEMORY
 from .._instance.model import cgroup_of
+from .addons.catalog import addon_parts
+from .addons.dns import cluster_dns, has_dns
 from .kubeadm import kubeadm_parts
 from .resolve import LOCAL, MACHINE_BIN_DIR, MACHINE_RESERVE_MIB, RESERVE_BYTES, Lab
 from .topology import KUBEADM
@@ -28,7 +30,8 @@ def parts(lab: Lab) -> dict[str, Any]:
     """`credentials`: nodes of the control plane; `nodes`: Node objects; `hosts`: by name, the instances, routes and
     masqueraded networks of each, this host among them also when it carries no instance; `machines`: virtual machines;
     `balloons`: by name of a host, the options `nodes` and `reserve` of the module balloon, or null; `kubeadm`: see
-    `kubeadm_parts`, null where the lab's own playbooks make the cluster."""
+    `kubeadm_parts`, null where the lab's own playbooks make the cluster; `addons`: see `addon_parts`; `cluster_dns`: the
+    addresses that kubelets give to pods."""
     by_kubeadm = lab.get("bootstrap") == KUBEADM
     return {
         "credentials": []
@@ -39,6 +42,8 @@ def parts(lab: Lab) -> dict[str, Any]:
         "balloons": {host["name"]: _balloons(lab, host) for host in lab["hosts"]},
         "machines": [_machine(lab, host) for host in lab["hosts"] if host["connection"] != "local"],
         "kubeadm": kubeadm_parts(lab) if by_kubeadm else None,
+        "addons": addon_parts(lab.get("addons", ())),
+        "cluster_dns": [cluster_dns(lab)] if has_dns(lab) else [],
     }
 
 

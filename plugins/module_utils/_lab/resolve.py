@@ -93,6 +93,7 @@ def resolve(request: TopologyRequest, previous: Optional[Lab], facts: HostFacts)
         "pod_cidr": str(pod_cidr),
         "service_cidr": str(request.service_cidr),
         "kube_proxy": request.kube_proxy,
+        "addons": list(request.addons),
         "balloons": request.balloons,
         "control_plane": {"address": hosts[0]["address"] if by_kubeadm else gateway, "port": API_PORT},
         "hosts": hosts,

@@ -27,6 +27,7 @@ class NodeSummary:
     pod_ip: str
     pods_reached: int
     service_reached: bool
+    name_resolved: Optional[bool]  # of the Service; None in a lab without DNS
     proxy_backend: str
 
 
@@ -68,7 +69,8 @@ def table(summary: Summary, lab: Mapping[str, Any]) -> str:
     where = f"{len(machines)} virtual machines" if machines else "this host"
     count = len(summary.nodes)
     by_kubeadm = lab.get("bootstrap") == KUBEADM  # its nodes and control plane are measured by none of our modules
-    heads = ("NODE", "HOST", "READY", "PODS REACHED", "SERVICE", "PROXY", "MEMORY", "POD")
+    names = ["DNS"] if any(node.name_resolved is not None for node in summary.nodes) else []
+    heads = ("NODE", "HOST", "READY", "PODS REACHED", "SERVICE", *names, "PROXY", "MEMORY", "POD")
     others = count - 1
     rows = [
         (
@@ -77,6 +79,7 @@ def table(summary: Summary, lab: Mapping[str, Any]) -> str:
             _ready(node, by_kubeadm=by_kubeadm),
             f"{node.pods_reached}/{others}",
             "yes" if node.service_reached else "no",
+            *([] if node.name_resolved is None else ["yes" if node.name_resolved else "no"]),
             node.proxy_backend,
             "-" if by_kubeadm else format_memory(node.pss_bytes),
             node.pod_ip or "-",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Optional
@@ -18,9 +18,11 @@ from .._core.text.decode import Faults, Reader, Words, Wrong, boolean, choice, w
 from .._core.text.errors import BallastError, Problems
 from .._core.text.quantity import parse_quantity
 from .._instance.model import DAEMONSET, KUBE_PROXIES, PROXY_BACKENDS, RUNTIMES, TAINT_EFFECTS, check_label, check_taint
+from .addons.catalog import ADDONS
 from .messages import MESSAGES
 
 TARGETS = ("host", "vm")
+NO_ADDONS = "none"
 LAB, KUBEADM = BOOTSTRAPS = ("lab", "kubeadm")
 DEFAULT_NODES = 3
 DEFAULT_PIDS = 8192
@@ -33,7 +35,7 @@ _SIZE_KEYS = ("cpu", "memory")
 _TAINT_KEYS = ("effect", "key", "value")
 _ROW_KEYS = tuple(sorted((*_NODE_KEYS, "name", "host", "pod_cidr")))
 _KEYS = (
-    *("balloons", "defaults", "kube_proxy", "kubernetes_version", "name", "node_cidr", "nodes", "pod_cidr"),
+    *("addons", "balloons", "defaults", "kube_proxy", "kubernetes_version", "name", "node_cidr", "nodes", "pod_cidr"),
     "service_cidr",
 )
 # kubeadm makes a node of each virtual machine, without limits, and one DaemonSet runs kube-proxy on all of them.
@@ -69,6 +71,7 @@ class TopologyRequest:
     pod_cidr: Optional[ipaddress.IPv4Network]
     service_cidr: ipaddress.IPv4Network
     kube_proxy: str  # what runs it: one of KUBE_PROXIES
+    addons: tuple[str, ...]  # of ADDONS
     balloons: bool  # whether nodes promise their share and no more
     nodes: tuple[NodeRequest, ...]
 
@@ -109,6 +112,7 @@ def parse_request(params: Mapping[str, Any]) -> TopologyRequest:
         pod_cidr=top.read("pod_cidr", _network, None),
         service_cidr=top.read("service_cidr", _network, ipaddress.IPv4Network("10.96.0.0/16")),
         kube_proxy=DAEMONSET if bootstrap == KUBEADM else top.read("kube_proxy", choice(KUBE_PROXIES), KUBE_PROXIES[0]),
+        addons=_parse_addons(params["addons"], top, faults),
         # A balloon keeps a size that was set later: it changes while the kubelet runs.
         balloons=params["balloons"] or bool(params["sizes"]) or top.read("balloons", boolean, False),
         nodes=_apply_sizes(nodes, params["sizes"], faults),
@@ -136,6 +140,22 @@ def _check_hosts(count: int, faults: Faults) -> int:
     if not 1 <= count <= 16:
         faults.wrong("hosts", count, "a number of virtual machines from 1 to 16")
     return count
+
+
+def _parse_addons(given: Optional[Sequence[str]], top: Reader, faults: Faults) -> tuple[str, ...]:
+    """Those of the option, else of the topology, in the order in which they are made."""
+    if given is None:
+        return top.read("addons", _addons, ())
+    return faults.take("addons", list(given), _addons, ())
+
+
+def _addons(value: Any) -> tuple[str, ...]:
+    names = value if isinstance(value, list) else [value]
+    if names == [NO_ADDONS]:
+        return ()
+    if not all(isinstance(name, str) and name in ADDONS for name in names):
+        raise Wrong(f"a list of {', '.join(ADDONS)}, or {NO_ADDONS}")
+    return tuple(name for name in ADDONS if name in names)
 
 
 def _parse_machine_nodes(top: Reader, count: Optional[int], hosts: int, faults: Faults) -> tuple[NodeRequest, ...]:

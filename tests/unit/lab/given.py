@@ -46,6 +46,7 @@ def params(**changes: Any) -> dict[str, Any]:
         "bootstrap": "lab",
         "hosts": 2,
         "kubernetes_version": "1.37.1",
+        "addons": None,
         "balloons": False,
         "sizes": {},
         **changes,

@@ -21,6 +21,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.host.host impor
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
 from ansible_collections.ballast.kube.plugins.module_utils._lab.check import (
     MANIFESTS,
+    SERVICE_NAME,
     CheckEngine,
     CheckRequest,
     Pod,
@@ -114,7 +115,7 @@ def test_an_answer_counts_when_the_right_node_gave_it(text: str, reached: Reache
     assert judge_answers(text, {"10.0.2.2:8080": "n2", "10.0.3.2:8080": "n3"}, ["n1", "n2", "n3"]) == reached
 
 
-def summary(*, well: bool = True) -> Summary:
+def summary(*, well: bool = True, dns: bool = False) -> Summary:
     def node(number: int, fine: bool) -> NodeSummary:
         return NodeSummary(
             name=f"n{number}",
@@ -125,6 +126,7 @@ def summary(*, well: bool = True) -> Summary:
             pod_ip=f"10.128.{number}.2" if fine else "",
             pods_reached=2 if well else int(fine),
             service_reached=fine,
+            name_resolved=fine if dns else None,
             proxy_backend="nftables",
         )
 
@@ -182,8 +184,8 @@ def desired(count: int = 3, **changes: Any) -> CheckRequest:
     return CheckRequest.from_params(given)
 
 
-def machine(*, deaf: str = "", objects: Optional[dict[str, Any]] = None) -> FakeHost:
-    """A lab whose pods run; the node `deaf` reaches nobody."""
+def machine(*, deaf: str = "", nameless: str = "", objects: Optional[dict[str, Any]] = None) -> FakeHost:
+    """A lab whose pods run; the node `deaf` reaches nobody, and on `nameless` no name is resolved."""
     host, kept = g.machine(), {} if objects is None else objects
 
     def get(url: str, _body: Optional[bytes]) -> Response:
@@ -201,6 +203,8 @@ def machine(*, deaf: str = "", objects: Optional[dict[str, Any]] = None) -> Fake
         source = call.argv[call.argv.index("exec") + 1].removeprefix("echo-")
         targets = call.argv[call.argv.index("sh") + 1 :]
         names = {f"10.128.{n}.2:8080": f"n{n}" for n in range(1, 9)}
+        if source == nameless:
+            names[SERVICE_NAME] = ""
         return "".join(f"{target} {'' if source == deaf else names.get(target, 'n1')}\n" for target in targets)
 
     for method, answer in (("GET", get), ("PATCH", patch), ("DELETE", delete)):
@@ -231,6 +235,26 @@ def test_a_node_is_shown_with_the_backend_that_it_has_now() -> None:
     report: Any = CheckEngine().report(Context(desired(instances=readings), machine()))
     found = [node["proxy_backend"] for node in report["summary"]["nodes"]]
     assert found == ["iptables", "nftables", "nftables"]  # of the last one nothing was read
+
+
+def test_with_dns_the_service_is_asked_by_its_name_too() -> None:
+    lab = g.lab(nodes=3, addons=["dns"])
+    report: Any = CheckEngine().report(Context(desired(lab=lab), machine()))
+    assert {node["name_resolved"] for node in report["summary"]["nodes"]} == {False}, "nothing was measured"
+    engine, host = CheckEngine(), machine()
+    assert engine.verify(Context(desired(lab=lab), host, PROGRESS)) == []
+    report = engine.report(Context(desired(lab=lab), host))
+    assert {node["name_resolved"] for node in report["summary"]["nodes"]} == {True}
+    assert "SERVICE  DNS" in report["ballast_summary"]
+    assert "DNS" not in table(summary(), g.lab())
+
+
+def test_a_name_that_is_not_resolved_is_told_apart_from_a_connection() -> None:
+    lab = g.lab(nodes=3, addons=["dns"])
+    (finding,) = CheckEngine().verify(Context(desired(lab=lab), machine(nameless="n2"), PROGRESS))
+    assert (finding.id, finding.blocking) == ("lab-names", True)
+    assert "n2" in finding.text
+    assert "k8s-app=kube-dns" in finding.remedy
 
 
 def test_connections_that_fail_are_counted_and_named() -> None:

@@ -70,6 +70,31 @@ def id_of(ask: Any) -> Optional[str]:
     return next((id for id, _path in g.errors_of(ask)), None)
 
 
+@pytest.mark.parametrize(
+    ("option", "in_file", "recorded", "result"),
+    [
+        (None, None, None, []),
+        (["dns"], None, None, ["dns"]),
+        (None, ["dns"], None, ["dns"]),
+        (["none"], ["dns"], None, []),
+        (None, None, ["dns"], ["dns"]),
+        (["none"], None, ["dns"], []),
+        (None, [], ["dns"], []),
+    ],
+)
+def test_the_option_is_stronger_than_the_topology_and_both_than_the_record(
+    host: FakeHost,
+    option: Optional[list[str]],
+    in_file: Optional[list[str]],
+    recorded: Optional[list[str]],
+    result: list[str],
+) -> None:
+    if recorded is not None:
+        up(host, addons=recorded)
+    topology = {} if in_file is None else {"topology": {"addons": in_file}}
+    assert up(host, addons=option, **topology)["addons"] == result
+
+
 def test_a_lab_is_recorded_and_registered_and_forgotten(host: FakeHost) -> None:
     before = host.snapshot()
     lab = up(host)

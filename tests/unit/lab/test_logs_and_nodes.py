@@ -7,6 +7,7 @@ from __future__ import annotations
 import io
 import json
 import tarfile
+from dataclasses import replace
 from typing import Any, Optional
 
 import pytest
@@ -335,6 +336,14 @@ def test_a_node_is_drained_before_it_is_deleted() -> None:
     assert delete == f"request DELETE {NODES}/n2"
     assert list(api.nodes) == ["n1"]
     assert [effect.split("/")[-1].partition("?")[0] for effect in policy] == ["ballast-departed-nodes"] * 2
+
+
+def test_programs_that_moved_remove_no_node() -> None:
+    host = g.machine()
+    api = registered(host, "n1", "n2")
+    request = wanted({"name": "n1"}, {"name": "n2"})
+    assert apply(ENGINE, replace(request, kubectl="/opt/newer/kubectl"), host).steps == ()
+    assert list(api.nodes) == ["n1", "n2"]
 
 
 def test_what_a_node_that_left_writes_is_refused_until_it_joins_again() -> None:

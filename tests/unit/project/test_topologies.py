@@ -36,6 +36,7 @@ def lab_of(path: Path, variables: dict[str, str]) -> Lab:
         "bootstrap": variables.get("LAB_BOOTSTRAP", "lab"),
         "hosts": int(variables.get("LAB_HOSTS", "2")),
         "kubernetes_version": DEFAULT_KUBERNETES_VERSION,
+        "addons": None,
         "balloons": False,
         "sizes": {},
     }

@@ -110,6 +110,16 @@ LAB_KUBE_PROXY = Identity(
     ),
     namespace="kube-system",
 )
+LAB_ADDONS = Identity(
+    f"{MARK}:lab-addons",
+    "makes the add-ons of a lab: CoreDNS",
+    rules=(
+        Rule("", ("serviceaccounts", "configmaps"), _CHANGE, ("coredns",)),
+        Rule("", ("services",), _CHANGE, ("kube-dns",)),
+        Rule("apps", ("deployments",), _CHANGE, ("coredns",)),
+    ),
+    namespace="kube-system",
+)
 DEPARTED = f"{MARK}-departed-nodes"  # the policy that refuses writes of nodes that have left
 LAB_NODES = Identity(
     f"{MARK}:lab-nodes",
@@ -130,7 +140,7 @@ LAB_LOGS = Identity(
         Rule("discovery.k8s.io", ("endpointslices",), ("list",)),
     ),
 )
-IDENTITIES = (BOOTSTRAP, CONTROL_PLANE, LAB_CHECK, LAB_KUBE_PROXY, LAB_NODES, LAB_LOGS)
+IDENTITIES = (BOOTSTRAP, CONTROL_PLANE, LAB_CHECK, LAB_KUBE_PROXY, LAB_ADDONS, LAB_NODES, LAB_LOGS)
 
 
 def admin_binding() -> tuple[str, dict[str, Value]]:

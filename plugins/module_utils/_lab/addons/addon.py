@@ -1,0 +1,22 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What an add-on of a lab is: programs, images made of them, and objects of the API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..._core.host.host import Host
+
+
+@dataclass(frozen=True)
+class Addon:
+    name: str
+    families: tuple[Mapping[str, Any], ...]  # of programs, as the role kubernetes_binaries takes them
+    images: tuple[str, ...]  # presets of image_archive that are made of these programs
+    # Of the lab's record and the machine that makes the lab; by the path of each object.
+    manifests: Callable[[Mapping[str, Any], Host], dict[str, dict[str, Any]]]

@@ -1,0 +1,72 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The add-ons of a lab, and the engine that makes their objects.
+
+The journal says which objects are those of an add-on that the lab has no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..._control_plane.pki.identities import LAB_ADDONS
+from ..._core.engine.context import Context
+from ..._core.engine.engine import ResourceEngine
+from ..._core.engine.kinds import Kind
+from ..._core.engine.plan import Resource
+from ..manifests import manifest_kinds, manifest_resources
+from .addon import Addon
+from .dns import DNS
+
+ADDONS: Mapping[str, Addon] = {addon.name: addon for addon in (DNS,)}
+
+SPEC: dict[str, Any] = {
+    "state_dir": {"type": "path", "required": True},
+    "events": {"type": "path"},
+    "plane_dir": {"type": "path", "required": True},
+    "lab": {"type": "dict", "required": True},
+}
+
+
+@dataclass(frozen=True)
+class AddonsRequest:
+    state_dir: str
+    plane_dir: str
+    lab: Mapping[str, Any]
+
+    @classmethod
+    def from_params(cls, params: Mapping[str, Any]) -> AddonsRequest:
+        return cls(
+            state_dir=params["state_dir"].rstrip("/"), plane_dir=params["plane_dir"].rstrip("/"), lab=params["lab"]
+        )
+
+
+class AddonsEngine(ResourceEngine[AddonsRequest]):
+    name = "addons"
+    kinds: Mapping[str, Kind] = manifest_kinds(LAB_ADDONS)
+
+    def wanted(self, ctx: Context[AddonsRequest]) -> list[Resource]:
+        desired = ctx.desired
+        return [
+            resource
+            for name in desired.lab.get("addons", ())
+            for resource in manifest_resources(
+                desired.plane_dir, ADDONS[name].manifests(desired.lab, ctx.host), group=f"add-on {name}"
+            )
+        ]
+
+
+ENGINE = AddonsEngine()
+
+
+def addon_parts(names: Sequence[str]) -> dict[str, Any]:
+    """Of the chosen add-ons: `families` of programs, and `images` made of them."""
+    chosen = [ADDONS[name] for name in names]
+    return {
+        "families": [dict(family) for addon in chosen for family in addon.families],
+        "images": [image for addon in chosen for image in addon.images],
+    }

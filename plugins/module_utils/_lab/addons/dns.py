@@ -1,0 +1,207 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Names in the cluster: CoreDNS, behind the Service kube-dns.
+
+Names of the world are asked of the resolvers of the machine that makes the lab, which its network leads to. One on loopback is
+reached by no pod; behind that of systemd-resolved are those that it asks itself.
+
+Source of the Corefile's plugins: coredns.io/plugins; of what clients expect: the specification of DNS-based service discovery
+of Kubernetes (github.com/kubernetes/dns, docs/specification.md).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from ..._core.host.host import Host
+from .addon import Addon
+
+NAMESPACE = "kube-system"
+NAME, SERVICE = "coredns", "kube-dns"
+IMAGE = "ballast.local/coredns:1"
+DOMAIN = "cluster.local"
+_LABELS = {"k8s-app": "kube-dns"}  # what monitoring of other clusters looks for
+_ROLE = "system:coredns"
+_ADDRESS = 10  # of the Service network, as kubeadm has it
+_REPLICAS = 2  # one answers while the other's node is drained
+_HEALTH_PORT, _READY_PORT, _METRICS_PORT = 8080, 8181, 9153
+_RESOLVERS = ("/etc/resolv.conf", "/run/systemd/resolve/resolv.conf")
+_MOST = 15  # that the plugin `forward` takes
+# (group, resources) that the plugin `kubernetes` follows.
+_FOLLOWED = (("", ("services", "pods", "namespaces")), ("discovery.k8s.io", ("endpointslices",)))
+
+
+def has_dns(lab: Mapping[str, Any]) -> bool:
+    return DNS.name in lab.get("addons", ())
+
+
+def cluster_dns(lab: Mapping[str, Any]) -> str:
+    """The address of the Service, which kubelets write into the resolv.conf of pods."""
+    return str(ipaddress.IPv4Network(lab["service_cidr"])[_ADDRESS])
+
+
+def manifests(lab: Mapping[str, Any], host: Host) -> dict[str, dict[str, Any]]:
+    """Of the lab's record and the machine's resolvers; by the path of each object."""
+    account = {"kind": "ServiceAccount", "name": NAME, "namespace": NAMESPACE}
+    rbac = "rbac.authorization.k8s.io"
+    rules = [
+        {"apiGroups": [group], "resources": list(resources), "verbs": ["list", "watch"]}
+        for group, resources in _FOLLOWED
+    ]
+    metadata = {"name": NAME, "labels": _LABELS}
+    namespaced = f"namespaces/{NAMESPACE}"
+    return {
+        f"/api/v1/{namespaced}/serviceaccounts/{NAME}": {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": NAME},
+        },
+        f"/apis/{rbac}/v1/clusterroles/{_ROLE}": {
+            "apiVersion": f"{rbac}/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": _ROLE},
+            "rules": rules,
+        },
+        f"/apis/{rbac}/v1/clusterrolebindings/{_ROLE}": {
+            "apiVersion": f"{rbac}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": _ROLE},
+            "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": _ROLE},
+            "subjects": [account],
+        },
+        f"/api/v1/{namespaced}/configmaps/{NAME}": {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": metadata,
+            "data": {"Corefile": _corefile(read_resolvers(host))},
+        },
+        f"/apis/apps/v1/{namespaced}/deployments/{NAME}": {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": metadata,
+            "spec": {
+                "replicas": min(_REPLICAS, len(lab["nodes"])),
+                "selector": {"matchLabels": _LABELS},
+                "template": {"metadata": {"labels": _LABELS}, "spec": _pod_spec(lab)},
+            },
+        },
+        f"/api/v1/{namespaced}/services/{SERVICE}": {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": SERVICE, "labels": {**_LABELS, "kubernetes.io/name": "CoreDNS"}},
+            "spec": {
+                "clusterIP": cluster_dns(lab),
+                "selector": _LABELS,
+                "ports": [
+                    {"name": "dns", "port": 53, "protocol": "UDP"},
+                    {"name": "dns-tcp", "port": 53, "protocol": "TCP"},
+                    {"name": "metrics", "port": _METRICS_PORT, "protocol": "TCP"},
+                ],
+            },
+        },
+    }
+
+
+def read_resolvers(host: Host) -> list[str]:
+    """Addresses of the machine's name servers that a pod may reach."""
+    for path in _RESOLVERS:
+        addresses = _name_servers((host.read(path) or b"").decode(errors="replace"))
+        if addresses:
+            return addresses
+    return []
+
+
+def _name_servers(text: str) -> list[str]:
+    """Of resolv.conf(5), without those on loopback."""
+    addresses: list[str] = []
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) < 2 or words[0] != "nameserver":
+            continue
+        with suppress(ValueError):
+            address = ipaddress.ip_address(words[1])
+            if not address.is_loopback and not address.is_unspecified:
+                addresses.append(str(address))
+    return addresses[:_MOST]
+
+
+def _corefile(resolvers: Sequence[str]) -> str:
+    forward = f"    forward . {' '.join(resolvers)}\n" if resolvers else ""
+    return f"""\
+.:53 {{
+    errors
+    health :{_HEALTH_PORT}
+    ready :{_READY_PORT}
+    prometheus :{_METRICS_PORT}
+    kubernetes {DOMAIN} in-addr.arpa ip6.arpa {{
+        pods insecure
+        fallthrough in-addr.arpa ip6.arpa
+        ttl 30
+    }}
+{forward}    cache 30
+    reload
+    loadbalance
+}}
+"""
+
+
+def _pod_spec(lab: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "priorityClassName": "system-cluster-critical",
+        "serviceAccountName": NAME,
+        "dnsPolicy": "Default",
+        "nodeSelector": {"kubernetes.io/os": "linux"},
+        "tolerations": [{"key": "CriticalAddonsOnly", "operator": "Exists"}, *_needed_tolerations(lab)],
+        "topologySpreadConstraints": [
+            {
+                "maxSkew": 1,
+                "topologyKey": "kubernetes.io/hostname",
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": {"matchLabels": _LABELS},
+            }
+        ],
+        "containers": [
+            {
+                "name": NAME,
+                "image": IMAGE,
+                "imagePullPolicy": "Never",
+                "args": ["-conf", "/etc/coredns/Corefile"],
+                "ports": [
+                    {"name": "dns", "containerPort": 53, "protocol": "UDP"},
+                    {"name": "dns-tcp", "containerPort": 53, "protocol": "TCP"},
+                    {"name": "metrics", "containerPort": _METRICS_PORT, "protocol": "TCP"},
+                ],
+                "livenessProbe": {"httpGet": {"path": "/health", "port": _HEALTH_PORT}, "failureThreshold": 5},
+                "readinessProbe": {"httpGet": {"path": "/ready", "port": _READY_PORT}, "periodSeconds": 1},
+                "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "170Mi"}},
+                "securityContext": {
+                    "allowPrivilegeEscalation": False,
+                    "capabilities": {"add": ["NET_BIND_SERVICE"], "drop": ["ALL"]},
+                    "readOnlyRootFilesystem": True,
+                },
+                "volumeMounts": [{"name": "config", "mountPath": "/etc/coredns", "readOnly": True}],
+            }
+        ],
+        "volumes": [{"name": "config", "configMap": {"name": NAME}}],
+    }
+
+
+def _needed_tolerations(lab: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Of the taints of the lab's nodes, where no node is without: names are resolved in every lab."""
+    if not all(node["taints"] for node in lab["nodes"]):
+        return []
+    taints = {(taint["key"], taint["effect"]) for node in lab["nodes"] for taint in node["taints"]}
+    return [{"key": key, "operator": "Exists", "effect": effect} for key, effect in sorted(taints)]
+
+
+DNS = Addon(
+    name="dns",
+    families=({"name": "coredns"},),
+    images=("coredns",),
+    manifests=manifests,
+)

@@ -1,0 +1,87 @@
+#!/usr/bin/python
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: lab_addons
+short_description: Objects of the add-ons of a lab
+version_added: 0.1.0
+description:
+  - Internal. Makes the objects of the API that the add-ons of a lab consist of, and removes those of add-ons that it has no more.
+  - An object that was made by an earlier run, as it is asked for now, is left as it is, also when it has been changed since.
+author:
+  - ballast.kube contributors (@ballast-kube)
+extends_documentation_fragment:
+  - ballast.kube._attributes
+  - ballast.kube._attributes.state_dir
+  - ballast.kube._attributes.events
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+options:
+  plane_dir:
+    description: State directory of the control plane.
+    type: path
+    required: true
+  lab:
+    description: The record of the lab, which names its add-ons; what M(ballast.kube.lab) returns as RV(ballast.kube.lab#module:lab).
+    type: dict
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: CoreDNS, where the lab has the add-on dns
+  ballast.kube.lab_addons:
+    state_dir: /var/lib/ballast/lab/addons
+    plane_dir: /var/lib/ballast/lab/plane
+    lab: "{{ lab_record.lab }}"
+"""
+
+RETURN = r"""
+steps:
+  description: What was done, or in check mode would be done, in order.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description: Kind of thing.
+      type: str
+    verb:
+      description: V(make), V(change) or V(remove).
+      type: str
+    title:
+      description: The thing, in words.
+      type: str
+    target:
+      description: What identifies it within its kind.
+      type: str
+findings:
+  description: What was found wrong afterwards.
+  returned: always
+  type: list
+  elements: dict
+seconds:
+  description: Time spent, by stage.
+  returned: always
+  type: dict
+"""
+
+from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.feature import Feature, from_options
+from ansible_collections.ballast.kube.plugins.module_utils._lab.addons.catalog import ENGINE, SPEC, AddonsRequest
+
+
+def main():
+    run(Feature(name="addons", spec=SPEC, desired=from_options(AddonsRequest.from_params), engine=ENGINE))
+
+
+if __name__ == "__main__":
+    main()

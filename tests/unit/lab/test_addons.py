@@ -1,0 +1,143 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What comes with a lab: which add-ons, what they need of its other parts, and the objects of each."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Optional
+
+import pytest
+
+from ansible_collections.ballast.kube.plugins.module_utils._binaries.families import FAMILIES
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.pki.identities import (
+    BOOTSTRAP,
+    LAB_ADDONS,
+    writer_of,
+)
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Response
+from ansible_collections.ballast.kube.plugins.module_utils._images.definitions import PRESETS
+from ansible_collections.ballast.kube.plugins.module_utils._lab.addons.catalog import ADDONS, ENGINE, AddonsRequest
+from ansible_collections.ballast.kube.plugins.module_utils._lab.addons.dns import IMAGE, manifests, read_resolvers
+from ansible_collections.ballast.kube.plugins.module_utils._lab.parts import parts
+from tests.unit.fakes import FakeHost, json_answer
+from tests.unit.lab import given as g
+
+_SERVICE = "/api/v1/namespaces/kube-system/services/kube-dns"
+_DEPLOYMENT = "/apis/apps/v1/namespaces/kube-system/deployments/coredns"
+_CONFIG = "/api/v1/namespaces/kube-system/configmaps/coredns"
+
+
+def test_dns_is_the_tenth_address_of_the_service_network_for_pods_and_for_the_service() -> None:
+    lab = g.lab(addons=["dns"], topology={"service_cidr": "10.40.0.0/20"})
+    assert parts(lab)["cluster_dns"] == ["10.40.0.10"]
+    assert manifests(lab, FakeHost())[_SERVICE]["spec"]["clusterIP"] == "10.40.0.10"
+    assert parts(g.lab())["cluster_dns"] == []
+
+
+@pytest.mark.parametrize("addon", ADDONS.values(), ids=lambda addon: addon.name)
+def test_an_add_on_is_made_of_what_there_is(addon: Any) -> None:
+    programs = {component.name for family in addon.families for component in FAMILIES[family["name"]].components}
+    assert {file.program for image in addon.images for file in PRESETS[image].files if file.program} <= programs
+    images = {PRESETS[image].name for image in addon.images}
+    text = json.dumps(addon.manifests(g.lab(addons=[addon.name]), FakeHost()))
+    assert all(f'"{image}"' in text for image in images)
+    assert IMAGE in images or addon.name != "dns"
+
+
+@pytest.mark.parametrize(
+    ("files", "resolvers"),
+    [
+        (
+            {"/etc/resolv.conf": "search a\nnameserver 192.0.2.1\nnameserver 2001:db8::1\n"},
+            ["192.0.2.1", "2001:db8::1"],
+        ),
+        (
+            {
+                "/etc/resolv.conf": "nameserver 127.0.0.53\noptions edns0\n",
+                "/run/systemd/resolve/resolv.conf": "nameserver 192.0.2.7\n",
+            },
+            ["192.0.2.7"],
+        ),
+        ({"/etc/resolv.conf": "nameserver 127.0.0.1\nnameserver ::1\n"}, []),
+        ({"/etc/resolv.conf": "nameserver 0.0.0.0\nnameserver nonsense\nnameserver\n"}, []),
+        (
+            {"/etc/resolv.conf": "".join(f"nameserver 192.0.2.{n}\n" for n in range(1, 30))},
+            [f"192.0.2.{n}" for n in range(1, 16)],
+        ),
+        ({}, []),
+    ],
+)
+def test_names_of_the_world_are_asked_of_resolvers_that_a_pod_reaches(
+    files: dict[str, str], resolvers: list[str]
+) -> None:
+    host = FakeHost(files=files)
+    assert read_resolvers(host) == resolvers
+    corefile = manifests(g.lab(addons=["dns"]), host)[_CONFIG]["data"]["Corefile"]
+    assert [line.split()[2:] for line in corefile.splitlines() if "forward" in line] == (
+        [resolvers] if resolvers else []
+    )
+
+
+def test_coredns_runs_also_where_every_node_has_a_taint() -> None:
+    taint = {"key": "only", "value": "db", "effect": "NoSchedule"}
+    nodes: list[dict[str, Any]] = [{"name": "n1", "taints": [taint]}, {"name": "n2"}]
+
+    def tolerated(nodes: list[dict[str, Any]]) -> set[str]:
+        made = manifests(g.lab(addons=["dns"], topology={"nodes": nodes}), FakeHost())
+        return {row["key"] for row in made[_DEPLOYMENT]["spec"]["template"]["spec"]["tolerations"]}
+
+    assert tolerated(nodes) == {"CriticalAddonsOnly"}, "the other node takes it"
+    assert tolerated(nodes[:1]) == {"CriticalAddonsOnly", "only"}
+
+
+@pytest.mark.parametrize("value", [["dns", "none"], ["storag"], "dns,none", 5, [["dns"]]])
+def test_what_is_no_add_on_is_refused_with_those_there_are(value: object) -> None:
+    assert g.faults(topology={"addons": value}) == [("lab-value", "addons")]
+
+
+def test_the_objects_come_and_go_with_the_add_on() -> None:
+    host, kept = g.machine(), dict[str, Any]()
+
+    def get(url: str, _body: Optional[bytes]) -> Response:
+        path = url[len(g.API) :]
+        return json_answer(200, kept[path]) if path in kept else json_answer(404, {})
+
+    def patch(url: str, body: Optional[bytes]) -> Response:
+        kept[url[len(g.API) :].partition("?")[0]] = json.loads(body or b"{}")
+        return json_answer(201, {})
+
+    def delete(url: str, _body: Optional[bytes]) -> Response:
+        return json_answer(200 if kept.pop(url[len(g.API) :], None) else 404, {})
+
+    for method, answer in (("GET", get), ("PATCH", patch), ("DELETE", delete)):
+        host.answer(g.API, answer, method=method)
+
+    def run(addons: list[str]) -> list[str]:
+        options = {"state_dir": f"{g.DIR}/addons", "plane_dir": f"{g.DIR}/plane", "lab": g.lab(addons=addons)}
+        ctx = Context(AddonsRequest.from_params(options), host)
+        return [step.verb for step in ENGINE.apply(ENGINE.plan(ctx.desired, ENGINE.observe(ctx)), ctx).steps]
+
+    before = set(kept)
+    assert run(["dns"]) == ["make"] * 6
+    assert {_SERVICE, _DEPLOYMENT, _CONFIG} <= set(kept)
+    assert run(["dns"]) == []
+    assert run([]) == ["remove"] * 6
+    assert set(kept) - before == set(), "nothing of it stays"
+    assert host.stat(f"{g.DIR}/addons") is None
+
+
+def test_its_identity_may_make_each_object_that_is_not_about_rights() -> None:
+    allowed = {
+        (rule.group, resource, name) for rule in LAB_ADDONS.rules for resource in rule.resources for name in rule.names
+    }
+    for addon in ADDONS.values():
+        for path in addon.manifests(g.lab(addons=[addon.name]), FakeHost()):
+            if writer_of(path, LAB_ADDONS) is BOOTSTRAP:
+                continue
+            words = path.strip("/").split("/")
+            group = "" if words[0] == "api" else words[1]
+            assert (group, words[-2], words[-1]) in allowed, path
