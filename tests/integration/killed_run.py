@@ -81,8 +81,9 @@ def main() -> None:
     host = LocalHost()
     desired = feature.desired(_whole(feature.spec, given), host)
     try:
-        plan = feature.engine.plan(desired, feature.engine.observe(Context(desired, host)))
-        feature.engine.require(Context(desired, host))
+        state = feature.engine.observe(Context(desired, host))
+        plan = feature.engine.plan(desired, state)
+        feature.engine.require(Context(desired, host), state)
         feature.engine.claim(Context(desired, host))  # before the first event is written there
         progress = Progress(FileSink(os.path.join(desired.state_dir, "events.jsonl")), feature=name)
         done = feature.engine.apply(plan, Context(desired, host, progress))

@@ -28,8 +28,13 @@ import pytest
 import yaml
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
-from ansible_collections.ballast.kube.plugins.module_utils._core.engine.engine import Desired, ResourceEngine
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.engine import (
+    BaseEngine,
+    Desired,
+    ResourceEngine,
+)
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import Plan, Policy, Resource
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Host
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems
 from tests.unit.fakes import FakeHost, Killed
 
@@ -180,6 +185,12 @@ def apply(engine: ResourceEngine[D], desired: D, host: FakeHost) -> Plan:
     plan = plan_of(engine, desired, host)
     engine.apply(plan, Context(desired, host))
     return plan
+
+
+def require(engine: BaseEngine[D, Any, Any], desired: D, host: Host) -> None:
+    """As the run loop asks a feature before its first step."""
+    ctx = Context(desired, host)
+    engine.require(ctx, engine.observe(ctx))
 
 
 def _check_error(case: Case, subject: Subject[D]) -> None:

@@ -169,7 +169,7 @@ def _bring_about(request: Request[D], host: LocalHost, module: AnsibleModule) ->
         result = _changes(feature, plan, module)
         return Outcome({**result, "seconds": seconds.spent, "findings": [], **feature.engine.preview(ctx)})
     with seconds.of("require"):
-        feature.engine.require(ctx)
+        feature.engine.require(ctx, state)
     if plan.steps and isinstance(feature.engine, Claiming):
         feature.engine.claim(ctx)
     ctx = replace(ctx, progress=Progress(_sink(request.params, plan), feature=feature.name))

@@ -108,7 +108,7 @@ class InstanceEngine(ResourceEngine[InstancesRequest]):
         ]
         return self.plan_steps(kept, state)
 
-    def require(self, ctx: Context[InstancesRequest]) -> None:
+    def require(self, ctx: Context[InstancesRequest], state: State) -> None:
         desired = ctx.desired
         if desired.state != "present":
             return

@@ -75,11 +75,10 @@ class KubeProxyEngine(JournalEngine[KubeProxyRequest, KubeProxyState, Plan]):
         values = self.values(ctx, [record for record in recorded if record.key != proxy.key], transient)
         return replace(state, values={**values, proxy.key: proxy.value})
 
-    def require(self, ctx: Context[KubeProxyRequest]) -> None:
+    def require(self, ctx: Context[KubeProxyRequest], state: KubeProxyState) -> None:
         """Run the preflight checks where the mode is to change."""
         if ctx.desired.state != PRESENT:
             return
-        state = self.observe(ctx)
         if fields(state.proxy.value)["mode"] != ctx.desired.mode:
             from .inspection import (
                 blocking_findings,

@@ -20,7 +20,7 @@ from .._core.engine.context import Context
 from .._core.engine.engine import Finding, ResourceEngine
 from .._core.engine.kinds import BASE_KINDS, Kind, file
 from .._core.engine.ownership import discard, is_ours, require_ours
-from .._core.engine.plan import Plan, Recorded, Resource
+from .._core.engine.plan import Plan, Recorded, Resource, State
 from .._core.engine.prune_directories import remove_emptied
 from .._core.engine.shared_directory import SHARED_KINDS
 from .._core.host.host import Host
@@ -199,7 +199,7 @@ class LabEngine(ResourceEngine[LabRequest]):
         require_lab_directory(ctx.host, ctx.desired.state_dir)
         return super().read_recorded(ctx)
 
-    def require(self, ctx: Context[LabRequest]) -> None:
+    def require(self, ctx: Context[LabRequest], state: State) -> None:
         desired = ctx.desired
         if desired.lab is not None and desired.new_nodes:
             preflight(

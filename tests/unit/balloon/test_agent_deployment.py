@@ -22,7 +22,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context 
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import NullSink, Progress
 from ansible_collections.ballast.kube.plugins.module_utils._core.service.services import service_pid
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems
-from tests.unit.cases import apply, check_kills, plan_of
+from tests.unit.cases import apply, check_kills, plan_of, require
 from tests.unit.fake_supervisors import FakeRunit, FakeSystemd
 from tests.unit.fakes import FakeHost
 
@@ -173,15 +173,15 @@ def test_a_kubeconfig_that_cannot_be_used_is_refused_before_anything_is_done(
 ) -> None:
     reconciler.host.given(KUBECONFIG, reconciler.host.text(KUBECONFIG), mode=mode)
     with pytest.raises(BallastError) as caught:
-        ENGINE.require(Context(wanted(kubeconfig=path), reconciler.host))
+        require(ENGINE, wanted(kubeconfig=path), reconciler.host)
     assert caught.value.id == id
-    ENGINE.require(Context(wanted(state="absent", kubeconfig=None), reconciler.host))
+    require(ENGINE, wanted(state="absent", kubeconfig=None), reconciler.host)
 
 
 def test_what_python_lacks_is_named_with_its_packages(reconciler: Reconciler) -> None:
     reconciler.host.on("/usr/bin/python3", answer="prometheus_client\n", reads=True)
     with pytest.raises(BallastError) as caught:
-        ENGINE.require(Context(wanted(), reconciler.host))
+        require(ENGINE, wanted(), reconciler.host)
     assert caught.value.id == "balloon-agent-deploy-packages"
     assert "apt-get install python3-prometheus-client;" in caught.value.remedy
 

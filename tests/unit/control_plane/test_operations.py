@@ -48,8 +48,9 @@ def machine():
 
 def run(engine, wanted, host):
     """As the module does, to its end; the steps it took."""
-    plan = engine.plan(wanted, engine.observe(Context(wanted, host)))
-    engine.require(Context(wanted, host))
+    state = engine.observe(Context(wanted, host))
+    plan = engine.plan(wanted, state)
+    engine.require(Context(wanted, host), state)
     engine.apply(plan, Context(wanted, host, PROGRESS))
     return plan.steps
 

@@ -18,7 +18,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.host.host impor
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems
 from ansible_collections.ballast.kube.plugins.module_utils._instance.engine import ENGINE
 from ansible_collections.ballast.kube.plugins.module_utils._instance.model import InstancesRequest
-from tests.unit.cases import apply, check_kills, plan_of
+from tests.unit.cases import apply, check_kills, plan_of, require
 from tests.unit.fake_supervisors import given_service
 from tests.unit.fakes import FakeHost, json_answer
 from tests.unit.instance import given as g
@@ -275,7 +275,7 @@ def test_two_labs_on_one_host_do_not_touch_each_other(host: Kernel) -> None:
 
 def needs(desired: InstancesRequest, host: Kernel) -> list[str]:
     try:
-        ENGINE.require(Context(desired, host))
+        require(ENGINE, desired, host)
     except Problems as problems:
         return [problem.id for problem in problems.problems]
     except BallastError as error:

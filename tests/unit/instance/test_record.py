@@ -16,7 +16,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors imp
 from ansible_collections.ballast.kube.plugins.module_utils._instance.engine import ENGINE
 from ansible_collections.ballast.kube.plugins.module_utils._instance.model import InstancesRequest
 from ansible_collections.ballast.kube.plugins.module_utils._instance.record import desired_over_record, read_options
-from tests.unit.cases import apply, plan_of
+from tests.unit.cases import apply, plan_of, require
 from tests.unit.instance import given as g
 from tests.unit.instance.kernel import HERE, Kernel
 
@@ -61,7 +61,7 @@ def test_what_is_recorded_is_all_that_a_run_needs_to_change_nothing(host: Kernel
     apply(ENGINE, g.desired(2, instances=rows), host)
     wanted = over_record(host)
     assert plan_of(ENGINE, wanted, host).steps == ()
-    ENGINE.require(Context(wanted, host))
+    require(ENGINE, wanted, host)
     assert not any("key" in name.lower() for name in read_options(host, g.STATE) or {})
     apply(ENGINE, g.desired(state="absent"), host)
     assert read_options(host, g.STATE) is None
@@ -71,11 +71,11 @@ def test_keys_that_are_given_are_taken_and_a_new_instance_has_none(host: Kernel)
     apply(ENGINE, g.desired(), host)
     given = desired_over_record(g.params(1, credentials=[]), host)
     with pytest.raises(BallastError) as caught:
-        ENGINE.require(Context(given, host))
+        require(ENGINE, given, host)
     assert caught.value.id == "instance-no-credentials"
     more = over_record(host, instances=[g.instance(1), g.instance(2)])
     with pytest.raises(BallastError) as caught:
-        ENGINE.require(Context(more, host))
+        require(ENGINE, more, host)
     assert "n2" in caught.value.text
 
 

@@ -23,7 +23,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._lab.engine import (
     read_lab,
 )
 from ansible_collections.ballast.kube.plugins.module_utils._registry.names import REGISTRY
-from tests.unit.cases import apply, check_kills, plan_of
+from tests.unit.cases import apply, check_kills, plan_of, require
 from tests.unit.fakes import FakeHost
 from tests.unit.lab import given as g
 
@@ -358,12 +358,12 @@ def test_what_stayed_is_listed_and_nothing_of_another_lab(host: FakeHost) -> Non
 def test_room_is_asked_for_new_nodes_only(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[dict[str, Any]] = []
     monkeypatch.setattr(lab_engine, "preflight", lambda host, **wanted: asked.append(wanted))
-    ENGINE.require(Context(want(), host))
+    require(ENGINE, want(), host)
     up(host)
-    ENGINE.require(Context(want(), host))
-    ENGINE.require(Context(want(nodes=5), host))
-    ENGINE.require(Context(want(nodes=1), host))
-    ENGINE.require(Context(want(state="absent"), host))
+    require(ENGINE, want(), host)
+    require(ENGINE, want(nodes=5), host)
+    require(ENGINE, want(nodes=1), host)
+    require(ENGINE, want(state="absent"), host)
     assert [one["new_nodes"] for one in asked] == [3, 2]
     assert asked[0] == {
         "lab_dir": g.DIR,

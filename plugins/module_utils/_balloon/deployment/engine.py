@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..._core.agent.deployment import ABSENT, AgentEngine
 from ..._core.engine.context import Context
+from ..._core.engine.plan import State
 from ..agent.access import read_credentials
 from .installation import INSTALLATION
 from .request import Deployment
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 
 class ReconcilerEngine(AgentEngine[Deployment]):
-    def require(self, ctx: Context[Deployment]) -> None:
-        super().require(ctx)
+    def require(self, ctx: Context[Deployment], state: State) -> None:
+        super().require(ctx, state)
         if ctx.desired.state != ABSENT:
             read_credentials(ctx.desired.settings, ctx.host)
 

@@ -86,7 +86,7 @@ class BackupEngine(Operation[BackupRequest, Value]):
         )
         return Plan(steps=(step,), policy=Policy.KEEP)
 
-    def require(self, ctx: Context[BackupRequest]) -> None:
+    def require(self, ctx: Context[BackupRequest], state: Value) -> None:
         desired, host = ctx.desired, ctx.host
         record = require_record(host, desired.state_dir)
         _refuse_what_is_missing(desired, record, host)

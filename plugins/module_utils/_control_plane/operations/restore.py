@@ -135,7 +135,7 @@ class RestoreEngine(Operation[RestoreRequest, RestoreState]):
         )
         return Plan(steps=(step,), policy=Policy.KEEP)
 
-    def require(self, ctx: Context[RestoreRequest]) -> None:
+    def require(self, ctx: Context[RestoreRequest], state: RestoreState) -> None:
         """The archive can be used here, and is whole as far as can be seen without unpacking it."""
         desired, host = ctx.desired, ctx.host
         state = self.observe(ctx)

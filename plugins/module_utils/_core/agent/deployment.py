@@ -12,7 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from ..engine.context import Context
 from ..engine.engine import Finding, ResourceEngine
 from ..engine.kinds import BASE_KINDS, Kind, directory, file
-from ..engine.plan import Policy, Resource
+from ..engine.plan import Policy, Resource, State
 from ..engine.shared_directory import SHARED_KINDS, shared_directory
 from ..host.host import Host
 from ..service.cgroup import CGROUP_KINDS, Limits, cgroup
@@ -83,7 +83,7 @@ class AgentEngine(ResourceEngine[D], Generic[D]):
             self.running.resource(it.target(desired.state_dir), desired.document, self._service(desired)),
         ]
 
-    def require(self, ctx: Context[D]) -> None:
+    def require(self, ctx: Context[D], state: State) -> None:
         missing = {} if ctx.desired.state == ABSENT else self.installation.missing(ctx.host)
         if missing:
             modules = ", ".join(missing)

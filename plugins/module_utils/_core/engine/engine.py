@@ -81,8 +81,8 @@ class BaseEngine(Generic[D, S, P]):
         """What is and what would be, as Ansible's diff mode shows it."""
         raise NotImplementedError
 
-    def require(self, ctx: Context[D]) -> None:
-        """Raise, before the first step, when something is missing that this feature does not make itself.
+    def require(self, ctx: Context[D], state: S) -> None:
+        """Raise, before the first step, when something is missing that this feature does not make itself. `state` was observed.
 
         Not called in check mode, where an earlier feature may not have made it yet.
         """

@@ -15,7 +15,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events i
 from ansible_collections.ballast.kube.plugins.module_utils._core.service.services import service_pid
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.engine import ENGINE
-from tests.unit.cases import apply, check_kills, plan_of
+from tests.unit.cases import apply, check_kills, plan_of, require
 from tests.unit.fakes import FakeHost
 from tests.unit.pulls.deployment.machine import (
     CONFIG,
@@ -227,15 +227,15 @@ def test_the_unit_is_between_the_runtime_and_the_kubelet() -> None:
 def test_what_python_lacks_is_named_with_its_packages(proxy: Proxy) -> None:
     proxy.host.on("/usr/bin/python3", answer="grpc yaml\n", reads=True)
     with pytest.raises(BallastError) as caught:
-        ENGINE.require(Context(deployment(), proxy.host))
+        require(ENGINE, deployment(), proxy.host)
     assert caught.value.id == "pulls-deploy-packages"
     assert "apt-get install python3-grpcio python3-yaml;" in caught.value.remedy
     proxy.host.given("/etc/os-release", "ID=rocky\nID_LIKE='rhel centos fedora'\n")
     assert ENGINE.read(proxy.host, {"state_dir": STATE})["missing_packages"] == ["python3-grpcio", "python3-pyyaml"]
     with pytest.raises(BallastError, match="dnf install python3-grpcio python3-pyyaml;"):
-        ENGINE.require(Context(deployment(), proxy.host))
+        require(ENGINE, deployment(), proxy.host)
     proxy.host.remove("/etc/os-release")
-    ENGINE.require(Context(nothing(), proxy.host))
+    require(ENGINE, nothing(), proxy.host)
     assert ENGINE.read(proxy.host, {"state_dir": STATE})["missing_packages"] == ["python3-grpcio", "python3-yaml"]
 
 
