@@ -171,6 +171,13 @@ MESSAGES = Messages(
             remedy="correct its labels and taints in the topology, then run the same command again",
         ),
         Message(
+            id="lab-node-drain",
+            error=PeerError,
+            text="node {name} could not be drained within {seconds} seconds, and stays",
+            remedy="see what holds its pods, often a PodDisruptionBudget: kubectl --kubeconfig {kubeconfig} get pdb -A; "
+            "then run the same command again",
+        ),
+        Message(
             id="lab-no-pod-network",
             error=UserError,
             text="nodes.{name}: no /24 of the pod network {network} is left",

@@ -11,6 +11,7 @@ instance is removed afterwards.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,7 @@ from .._core.engine.kinds import Kind, fields
 from .._core.engine.plan import ABSENT, Resource, Value
 from .._core.host.host import Host
 from .._core.kube.client import Refused
-from .._core.text.errors import PeerError
+from .._core.text.errors import CommandFailed, PeerError
 from .departed import admit, refuse
 from .messages import MESSAGES
 
@@ -130,11 +131,7 @@ class NodeKind:
         if record is None:
             return
         ensure_rights(ctx.host, record, LAB_NODES)
-        flags = [*_DRAIN_FLAGS, f"--timeout={_DRAIN_SECONDS}s"]
-        with kubeconfig_of(ctx.host, record, LAB_NODES) as lent:
-            ctx.host.run(
-                [ctx.desired.kubectl, *kubectl_options(lent), "drain", name, *flags], timeout=_DRAIN_SECONDS + 30
-            )
+        _drain(ctx, record, name)
         _change(name, lambda: record.api(ctx.host, LAB_NODES).delete(_path(name)))
         refuse(ctx.host, record, name)
 
@@ -170,6 +167,23 @@ ENGINE = NodesEngine()
 def kubectl_options(kubeconfig: str) -> list[str]:
     """Without a cache, which would be left in a home directory or the current one."""
     return ["--kubeconfig", kubeconfig, "--cache-dir", "/dev/null"]
+
+
+def _drain(ctx: Context[Any], record: Record, name: str) -> None:
+    """A node that cannot be drained stays, and takes pods again if it did before: `kubectl drain` leaves it cordoned."""
+    node = _get(ctx.host, record, name)
+    flags = [*_DRAIN_FLAGS, f"--timeout={_DRAIN_SECONDS}s"]
+    with kubeconfig_of(ctx.host, record, LAB_NODES) as lent:
+        argv = [ctx.desired.kubectl, *kubectl_options(lent), "drain", name, *flags]
+        try:
+            ctx.host.run(argv, timeout=_DRAIN_SECONDS + 30)
+        except CommandFailed as error:
+            if node is not None and not node.get("spec", {}).get("unschedulable"):
+                with suppress(PeerError):  # of an API that does not answer, the drain tells
+                    record.api(ctx.host, LAB_NODES).patch(_path(name), {"spec": {"unschedulable": None}})
+            raise MESSAGES.error(
+                "lab-node-drain", name=name, seconds=_DRAIN_SECONDS, kubeconfig=record.kubeconfig, found=error.found
+            ) from error
 
 
 def _get(host: Host, record: Record, name: str) -> dict[str, Any] | None:

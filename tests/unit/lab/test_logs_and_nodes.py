@@ -18,7 +18,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors imp
 from ansible_collections.ballast.kube.plugins.module_utils._lab.logs import collect
 from ansible_collections.ballast.kube.plugins.module_utils._lab.nodes import ENGINE, NodesRequest
 from tests.unit.cases import apply, plan_of
-from tests.unit.fakes import FakeHost, json_answer
+from tests.unit.fakes import Answer, Call, FakeHost, json_answer
 from tests.unit.lab import given as g
 
 SECRET = "do-not-show"
@@ -242,9 +242,10 @@ class Api:
         self.patches.append(patch)
         if self.status == 200:
             node = self.nodes[url.rpartition("/")[2]]
-            labels = {**node["metadata"]["labels"], **patch["metadata"]["labels"]}
+            labels = {**node["metadata"]["labels"], **patch.get("metadata", {}).get("labels", {})}
             node["metadata"]["labels"] = {key: value for key, value in labels.items() if value is not None}
-            node["spec"]["taints"] = patch["spec"]["taints"]
+            spec = {**node["spec"], **patch["spec"]}
+            node["spec"] = {key: value for key, value in spec.items() if value is not None}
         return json_answer(self.status, {"message": "no"})
 
     def _delete(self, url: str, _body: Optional[bytes]) -> Response:
@@ -369,14 +370,22 @@ def test_an_api_server_without_admission_policies_loses_nodes_all_the_same() -> 
     assert list(api.nodes) == ["n1"]
 
 
-def test_a_node_that_cannot_be_drained_stays() -> None:
+@pytest.mark.parametrize("cordoned", [False, True], ids=["in-use", "cordoned-by-its-user"])
+def test_a_node_that_cannot_be_drained_stays_as_it_was(cordoned: bool) -> None:
     host = g.machine()
     api = registered(host, "n1", "n2")
-    host.on("/opt/kubernetes/kubectl", answer=1)
+    api.nodes["n2"]["spec"] = {"unschedulable": True} if cordoned else {}
+
+    def drain(_call: Call) -> Answer:
+        api.nodes["n2"]["spec"]["unschedulable"] = True
+        return 1
+
+    host.on("/opt/kubernetes/kubectl", answer=drain)
     with pytest.raises(BallastError) as caught:
         apply(ENGINE, wanted({"name": "n1"}), host)
-    assert caught.value.id == "core-command-failed"
+    assert caught.value.id == "lab-node-drain"
     assert list(api.nodes) == ["n1", "n2"]
+    assert bool(api.nodes["n2"]["spec"].get("unschedulable")) is cordoned
     host.on("/opt/kubernetes/kubectl", answer="")
     apply(ENGINE, wanted({"name": "n1"}), host)
     assert list(api.nodes) == ["n1"]
