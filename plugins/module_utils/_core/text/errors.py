@@ -147,8 +147,11 @@ class Messages:
 
 
 def shorten(text: str, *, limit: int = _VALUE_LIMIT) -> str:
-    """`text`, cut at `limit` characters with a count of what was left out."""
-    return text if len(text) <= limit else f"{text[:limit]}... ({len(text) - limit} more characters)"
+    """`limit` characters of `text`, with a count of those that are left out of its middle: what others write has its reason at the end."""
+    if len(text) <= limit:
+        return text
+    begin = limit // 2
+    return f"{text[:begin]}... ({len(text) - limit} characters left out) ...{text[begin - limit :]}"
 
 
 def last_lines(text: str, *, limit: int = _OUTPUT_LINES) -> str:
