@@ -91,7 +91,7 @@ class FakeHost(FakeProcesses):
         self._kernel = {}
         self._locked: set[str] = set()
         self._faults: dict[int, tuple[BaseException, bool]] = {}
-        self._full = False
+        self._full = self._full_by_others = False
         self._on_disk: dict[str, bytes] = {}  # of each file that has more in memory: what a power cut leaves
         self._clock = 1000.0
         self._sleeps = 0
@@ -204,8 +204,9 @@ class FakeHost(FakeProcesses):
     def release_lock(self, path: str) -> None:
         self._locked.discard(path)
 
-    def fill_disk(self) -> None:
-        self._full = True
+    def fill_disk(self, *, by_others: bool = False) -> None:
+        """Until `empty_disk`, or a tree is removed; by others, who take what becomes free, until `empty_disk` alone."""
+        self._full, self._full_by_others = True, by_others
 
     def empty_disk(self) -> None:
         self._full = False
@@ -382,7 +383,8 @@ class FakeHost(FakeProcesses):
             raise mounted_error(path, below)
         self._refuse_kernel("remove", real)
         self._effect("remove_tree", path)
-        if any(self._nodes[below].data for below in self.paths(real)) and not real.startswith("/run/"):
+        is_on_disk = not self._full_by_others and not real.startswith("/run/")
+        if is_on_disk and any(self._nodes[below].data for below in self.paths(real)):
             self.empty_disk()  # what is removed is room again
         self._forget(real)
 

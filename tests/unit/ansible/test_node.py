@@ -63,7 +63,7 @@ CASES: dict[str, tuple[Callable[[], FakeHost], dict[str, Any]]] = {
 def on(started: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
     """Starts a module on a machine in memory, without what that has not: files of progress, rules to look at."""
     monkeypatch.setattr(loop, "FileSink", lambda _path: loop.NullSink())
-    monkeypatch.setattr(type(FEATURES["kube_proxy"].engine), "require", lambda _self, _ctx: None)
+    monkeypatch.setattr(type(FEATURES["kube_proxy"].engine), "require", lambda _self, _ctx, _state: None)
     monkeypatch.setattr(switch, "compare_rules", lambda *_arguments, **_options: [])
 
     def run(machine: Host, module: Any, /, **params: Any) -> Ran:

@@ -20,6 +20,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._ansible import run a
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.feature import from_options
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.kinds import BASE_KINDS
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import State
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Host
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import HostError, UserError
 from tests.unit.ansible.toy import SPEC, Ran, Toy, Wanted, desired, feature, paths
@@ -63,7 +64,7 @@ def test_a_run_reports_what_it_did_where_another_run_came_in_between(
 ) -> None:
     """The plan that is carried out is made under the lock: with the work done by then, nothing is changed and nothing is said to be."""
 
-    def other_run(self: Toy, ctx: Context[Wanted]) -> None:
+    def other_run(self: Toy, ctx: Context[Wanted], _state: State) -> None:
         self.apply(self.plan(ctx.desired, self.observe(ctx)), ctx)
 
     monkeypatch.setattr(Toy, "require", other_run)
@@ -77,7 +78,7 @@ def test_a_run_reports_the_part_that_another_run_left_to_it(
 ) -> None:
     ran(lambda: loop.run(feature()))
 
-    def other_run(self: Toy, ctx: Context[Wanted]) -> None:
+    def other_run(self: Toy, ctx: Context[Wanted], _state: State) -> None:
         absent = Context(replace(ctx.desired, present=False), ctx.host)
         self.apply(self.plan(absent.desired, self.observe(absent)), absent)
 

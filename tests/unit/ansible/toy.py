@@ -17,7 +17,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context 
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.engine import Finding, ResourceEngine
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.feature import from_options
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.kinds import BASE_KINDS, Kind, directory, file
-from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import Resource
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import Resource, State
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import HostError, Problems, UserError
 
 SPEC = {
@@ -62,7 +62,7 @@ class Toy(ResourceEngine[Wanted]):
             file(f"{desired.place}/b.key", desired.key, mode=0o600, group="node n1"),
         ]
 
-    def require(self, ctx: Context[Wanted]) -> None:
+    def require(self, ctx: Context[Wanted], state: State) -> None:
         if self.mood == "lacking":
             raise HostError("no such tool", id="toy-lacks", found="nothing", remedy="install it")
 

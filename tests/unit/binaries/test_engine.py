@@ -149,7 +149,7 @@ def test_a_run_that_is_killed_anywhere_is_finished_by_the_next(number):
 def test_a_disk_that_becomes_full_is_told_and_the_next_run_goes_on():
     host, go = machine()
     says = f"{CACHE}/work/ptp"
-    host.on(says, answer=lambda call: host.fill_disk() or host.text(says), reads=True)
+    host.on(says, answer=lambda call: host.fill_disk(by_others=True) or host.text(says), reads=True)
     assert caught_id(host) == "core-enospc"
     host.empty_disk()
     host.on(says, answer=lambda call: host.text(says), reads=True)
