@@ -88,6 +88,7 @@ def clean(plane: Plane) -> None:
 
 
 def _all(plane: Plane) -> list[dict[str, dict[str, str]]]:
-    with plane.client() as client:
+    # After etcd was away, an API server may take half a minute to fill its watch cache again, and lists wait for it.
+    with plane.client(timeout=120) as client:
         found: list[dict[str, dict[str, str]]] = client.get(CONFIG_MAPS)["items"]
         return found
