@@ -45,7 +45,7 @@ def environment() -> dict[str, str]:
 def on_machine(name: str, line: str) -> list[str]:
     """The command of ssh for a line that is typed on a machine of the lab."""
     lab = json.loads((LAB_DIR / "lab.json").read_text(encoding="utf-8"))
-    host = next(one for one in lab["hosts"] if one["name"] == name)
+    host = next(row for row in lab["hosts"] if row["name"] == name)
     options = ["-o", f"UserKnownHostsFile={host['known_hosts']}", "-o", "IdentitiesOnly=yes", "-o", "LogLevel=ERROR"]
     return ["ssh", "-F", "none", "-i", host["ssh_key"], *options, f"{host['user']}@{host['address']}", line]
 

@@ -168,7 +168,7 @@ class CheckEngine(ResourceEngine[CheckRequest]):
     def __init__(self) -> None:
         self._reached: dict[str, Reached] = {}
         self._pods: list[Pod] = []
-        self._ready: dict[str, bool] = {}  # of kubeadm's nodes, which no module of ours reads
+        self._ready: dict[str, bool] = {}  # of kubeadm's nodes, which no module of this collection reads
 
     def read_recorded(self, ctx: Context[CheckRequest]) -> tuple[Recorded, ...]:
         require_lab_directory(ctx.host, ctx.desired.lab_dir)  # the summary and the link are written there

@@ -4,7 +4,7 @@
 
 """How a lab's modules reach its API server, and as whom.
 
-With a control plane of ours: as an identity with few rights and a certificate of minutes. With one that kubeadm made, whose authority
+With a control plane of the collection: as an identity with few rights and a certificate of minutes. With one that kubeadm made, whose authority
 lies in a virtual machine: as the administrator of the lab's kubeconfig.
 """
 
@@ -80,7 +80,7 @@ class KubeadmCluster:
 
 
 def open_cluster(host: Host, place: str, identity: Identity) -> Optional[Cluster]:
-    """`place` is the state directory of a control plane of ours, or the path of a kubeconfig. None where it is missing."""
+    """`place` is the state directory of a control plane of the collection, or the path of a kubeconfig. None where it is missing."""
     if os.path.basename(place) == KUBECONFIG:
         return KubeadmCluster(place) if host.stat(place) is not None else None
     record = load_record(host, place)

@@ -193,7 +193,7 @@ class LostUnitKind(_Removable):
     def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
         unit = os.path.basename(target)
         ctx.host.run(["systemctl", "disable", "--now", unit], timeout=_UNIT_SECONDS, check=False)
-        ctx.host.remove(os.path.join(AT_BOOT, unit))  # a link of ours, not of systemctl's
+        ctx.host.remove(os.path.join(AT_BOOT, unit))  # made by the collection, not by systemctl
         ctx.host.remove(target)
         ctx.host.run(["systemctl", "daemon-reload"], timeout=_UNIT_SECONDS)
         ctx.host.run(["systemctl", "reset-failed", unit], timeout=_UNIT_SECONDS, check=False)

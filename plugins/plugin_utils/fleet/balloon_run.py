@@ -76,9 +76,9 @@ def _steps(plans: Results) -> list[str]:
 
 def _groups(request: Request, plans: Results) -> list[Group]:
     """Those with something to do, in the order of the hosts."""
-    found = [group for machine, row in plans.items() if row for group in _groups_of(request, machine, row)]
+    groups = [group for machine, row in plans.items() if row for group in _groups_of(request, machine, row)]
     places = {host: place for place, host in enumerate(request.in_order)}
-    return sorted(found, key=lambda group: min(places[host] for host in group.hosts))
+    return sorted(groups, key=lambda group: min(places[host] for host in group.hosts))
 
 
 def _groups_of(request: Request, machine: str, plan: Result) -> Iterator[Group]:

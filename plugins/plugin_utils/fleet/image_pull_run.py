@@ -49,9 +49,9 @@ def preview(request: Request, looks: Looks) -> Report:
     nodes = [node for node in nodes if node not in left_out and _would_change(looks.kubelets.get(node))]
     refusal = silence_refusal(request, silent)
     acts = request.acts and not refusal
-    wanted = _limit(details["limit"]) if details["state"] == PRESENT else _NO_PROXY
+    requested = _limit(details["limit"]) if details["state"] == PRESENT else _NO_PROXY
     lines = [
-        *(f"machines: {line}" for line in grouped(_proxy_lines(looks, wanted))),
+        *(f"machines: {line}" for line in grouped(_proxy_lines(looks, requested))),
         *(f"machines: {line}" for line in grouped(_package_lines(looks)) if details["state"] == PRESENT),
         *(f"kubelets: {line}" for line in grouped(_kubelet_lines(looks.kubelets))),
         *(f"no answer: {line}" for line in grouped(silent.items())),
@@ -83,13 +83,13 @@ def _limit(most: int) -> str:
     return f"limit {most or 'none'}"
 
 
-def _proxy_lines(looks: Looks, wanted: str) -> Iterator[tuple[str, str]]:
+def _proxy_lines(looks: Looks, requested: str) -> Iterator[tuple[str, str]]:
     for host, row in looks.found.items():
         if row is not None and not no_answer(row):
             status = row.get("status")
             found = _limit(status["max_in_flight"]) if status else _NO_PROXY
             stays = "stays, other settings change" if _would_change(looks.proxies.get(host)) else "stays"
-            yield host, f"{found} {stays}" if found == wanted else f"{found} -> {wanted}"
+            yield host, f"{found} {stays}" if found == requested else f"{found} -> {requested}"
 
 
 def _package_lines(looks: Looks) -> Iterator[tuple[str, str]]:

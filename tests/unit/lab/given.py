@@ -122,6 +122,24 @@ def machine(files: Optional[Mapping[str, str]] = None) -> FakeHost:
     return host
 
 
+def keep_objects(host: FakeHost, kept: dict[str, Any]) -> None:
+    """Objects of the API by path, as they are applied, read and deleted."""
+
+    def get(url: str, _body: Optional[bytes]) -> Response:
+        path = url[len(API) :]
+        return json_answer(200, kept[path]) if path in kept else json_answer(404, {})
+
+    def patch(url: str, body: Optional[bytes]) -> Response:
+        kept[url[len(API) :].partition("?")[0]] = json.loads(body or b"{}")
+        return json_answer(201, {})
+
+    def delete(url: str, _body: Optional[bytes]) -> Response:
+        return json_answer(200 if kept.pop(url[len(API) :], None) else 404, {})
+
+    for method, answer in (("GET", get), ("PATCH", patch), ("DELETE", delete)):
+        host.answer(API, answer, method=method)
+
+
 def refused(host: FakeHost) -> Any:
     """What the admission policy says of whom it refuses; None where there is none."""
     answer = host.request(f"{POLICIES}/validatingadmissionpolicies/ballast-departed-nodes")

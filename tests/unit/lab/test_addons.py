@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Optional
+from typing import Any
 
 import pytest
 
@@ -18,12 +18,11 @@ from ansible_collections.ballast.kube.plugins.module_utils._control_plane.pki.id
     writer_of,
 )
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
-from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Response
 from ansible_collections.ballast.kube.plugins.module_utils._images.definitions import PRESETS
 from ansible_collections.ballast.kube.plugins.module_utils._lab.addons.catalog import ADDONS, ENGINE, AddonsRequest
 from ansible_collections.ballast.kube.plugins.module_utils._lab.addons.dns import IMAGE, manifests, read_resolvers
 from ansible_collections.ballast.kube.plugins.module_utils._lab.parts import parts
-from tests.unit.fakes import FakeHost, json_answer
+from tests.unit.fakes import FakeHost
 from tests.unit.lab import given as g
 
 _SERVICE = "/api/v1/namespaces/kube-system/services/kube-dns"
@@ -101,20 +100,7 @@ def test_what_is_no_add_on_is_refused_with_those_there_are(value: object) -> Non
 
 def test_the_objects_come_and_go_with_the_add_on() -> None:
     host, kept = g.machine(), dict[str, Any]()
-
-    def get(url: str, _body: Optional[bytes]) -> Response:
-        path = url[len(g.API) :]
-        return json_answer(200, kept[path]) if path in kept else json_answer(404, {})
-
-    def patch(url: str, body: Optional[bytes]) -> Response:
-        kept[url[len(g.API) :].partition("?")[0]] = json.loads(body or b"{}")
-        return json_answer(201, {})
-
-    def delete(url: str, _body: Optional[bytes]) -> Response:
-        return json_answer(200 if kept.pop(url[len(g.API) :], None) else 404, {})
-
-    for method, answer in (("GET", get), ("PATCH", patch), ("DELETE", delete)):
-        host.answer(g.API, answer, method=method)
+    g.keep_objects(host, kept)
 
     def run(addons: list[str]) -> list[str]:
         options = {"state_dir": f"{g.DIR}/addons", "plane_dir": f"{g.DIR}/plane", "lab": g.lab(addons=addons)}

@@ -17,7 +17,6 @@ from ansible_collections.ballast.kube.plugins.module_utils._control_plane.record
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import NullSink, Progress
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.wait import Impossible, Pending, Ready
-from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Response
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
 from ansible_collections.ballast.kube.plugins.module_utils._lab.check import (
     MANIFESTS,
@@ -188,17 +187,6 @@ def machine(*, deaf: str = "", nameless: str = "", objects: Optional[dict[str, A
     """A lab whose pods run; the node `deaf` reaches nobody, and on `nameless` no name is resolved."""
     host, kept = g.machine(), {} if objects is None else objects
 
-    def get(url: str, _body: Optional[bytes]) -> Response:
-        path = url[len(g.API) :]
-        return json_answer(200, kept[path]) if path in kept else json_answer(404, {})
-
-    def patch(url: str, body: Optional[bytes]) -> Response:
-        kept[url[len(g.API) :].partition("?")[0]] = json.loads(body or b"{}")
-        return json_answer(201, {})
-
-    def delete(url: str, _body: Optional[bytes]) -> Response:
-        return json_answer(200 if kept.pop(url[len(g.API) :], None) else 404, {})
-
     def asked(call: Call) -> Answer:
         source = call.argv[call.argv.index("exec") + 1].removeprefix("echo-")
         targets = call.argv[call.argv.index("sh") + 1 :]
@@ -207,8 +195,7 @@ def machine(*, deaf: str = "", nameless: str = "", objects: Optional[dict[str, A
             names[SERVICE_NAME] = ""
         return "".join(f"{target} {'' if source == deaf else names.get(target, 'n1')}\n" for target in targets)
 
-    for method, answer in (("GET", get), ("PATCH", patch), ("DELETE", delete)):
-        host.answer(g.API, answer, method=method)
+    g.keep_objects(host, kept)
     host.answer(PODS, json_answer(200, {"items": [pod(f"n{n}", address=f"10.128.{n}.2") for n in (1, 2, 3)]}))
     host.answer(SERVICE, json_answer(200, {"metadata": {}, "spec": {"clusterIP": "10.96.0.9"}}))
     host.on(KUBECTL, answer=asked)
@@ -249,7 +236,7 @@ def test_with_dns_the_service_is_asked_by_its_name_too() -> None:
     assert "DNS" not in table(summary(), g.lab())
 
 
-def test_a_name_that_is_not_resolved_is_told_apart_from_a_connection() -> None:
+def test_a_name_that_is_not_resolved_is_another_finding_than_a_connection() -> None:
     lab = g.lab(nodes=3, addons=["dns"])
     (finding,) = CheckEngine().verify(Context(desired(lab=lab), machine(nameless="n2"), PROGRESS))
     assert (finding.id, finding.blocking) == ("lab-names", True)
