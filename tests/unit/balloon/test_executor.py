@@ -96,6 +96,15 @@ def test_what_the_server_refuses_is_rejected_in_its_words(model: ModelCluster) -
     assert "exceeded quota: small" in found["n1"].text
 
 
+def test_a_long_refusal_keeps_its_words_and_the_remedy(model: ModelCluster) -> None:
+    quota = "exceeded quota: small, requested: requests.cpu=2, used: requests.cpu=4, limited: requests.cpu=4600m"
+    pod = "balloon-" + "x" * 100  # the name of a pod may be longer still
+    model.server.faults.resize_refused = (403, "Forbidden", f'pods "{pod}" is forbidden: {quota}')
+    text = run(model, {"n1": TRADE["n1"]})["n1"].text
+    assert quota in text
+    assert "a ResourceQuota of the namespace" in text
+
+
 @pytest.mark.parametrize("fault", ["conflicts", "lost_answers", "statuses"])
 def test_conflicts_lost_answers_and_a_server_out_of_breath(model: ModelCluster, fault: str) -> None:
     begun: list[str] = []

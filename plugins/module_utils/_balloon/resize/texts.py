@@ -40,7 +40,7 @@ def infeasible_error(node: Node, balloon: Balloon) -> BallastError:
 
 
 def rejected_error(node: str, requested: Resources, words: str) -> BallastError:
-    return _error("balloon-rejected", [_short(words)], node=node, asked=requested)
+    return _error("balloon-rejected", [_one_line(words)], node=node, asked=requested)
 
 
 def kubelet_old_error(node: Node) -> BallastError:
@@ -79,7 +79,7 @@ def blocked_error(
 
 
 def limit_refused_error(node: str, limit: Resources, words: str) -> BallastError:
-    return _error("balloon-limit-refused", [_short(words)], node=node, limit=format_limit(limit))
+    return _error("balloon-limit-refused", [_one_line(words)], node=node, limit=format_limit(limit))
 
 
 def not_started_error(node: Node, seconds: float) -> BallastError:
@@ -108,11 +108,11 @@ def not_actuated_error(node: Node, balloon: Balloon, seconds: float) -> BallastE
 
 
 def not_put_back_error(node: str, requested: Resources, size: Resources, words: str) -> BallastError:
-    return _error("balloon-not-put-back", [_short(words)], node=node, asked=requested, size=size)
+    return _error("balloon-not-put-back", [_one_line(words)], node=node, asked=requested, size=size)
 
 
 def contended_error(node: str, tries: int, words: str) -> BallastError:
-    return _error("balloon-contended", [_short(words)] if words else [], node=node, tries=tries)
+    return _error("balloon-contended", [_one_line(words)] if words else [], node=node, tries=tries)
 
 
 def api_silent_error(node: str, requested: Resources, seconds: float) -> BallastError:
@@ -123,12 +123,14 @@ def _error(id: str, details: Sequence[str], **fields: object) -> BallastError:
     return MESSAGES.error(id, found="; ".join(details), **fields)
 
 
-def _short(words: str) -> str:
-    return shorten(last_lines(words).replace("\n", " "))
+def _one_line(words: str) -> str:
+    """Of an error of this project, which shortened what others wrote when it was made."""
+    return words.replace("\n", " ")
 
 
 def _words(balloon: Optional[Balloon]) -> list[str]:
-    return [_short(balloon.message)] if balloon is not None and balloon.message else []
+    """What the kubelet says of the balloon."""
+    return [_one_line(shorten(last_lines(balloon.message)))] if balloon is not None and balloon.message else []
 
 
 def _unanswered_request(balloon: Balloon) -> list[str]:

@@ -30,6 +30,7 @@ _PAGE = "docs/errors.md"
 REQUEST_SECONDS = 30  # the server itself gives up after 60 (--request-timeout)
 _PAGE_SIZE = 500  # objects, as kubectl asks for them
 _PAGES_MOST = 2000  # a million objects; Kubernetes is made for 150,000 pods
+_MESSAGE_LIMIT = 500  # characters of what a server says: admission lists each resource, or each rule that is broken
 # A watch hears of its server once a minute at least, by a bookmark (k8s.io/apiserver, cacher). Silence beyond that is a
 # server that is gone.
 _SILENCE_SECONDS = 90
@@ -291,7 +292,7 @@ def _message(body: bytes) -> str:
         text = status["message"]
     except (ValueError, KeyError, TypeError):
         text = body.decode(errors="replace")
-    return shorten(last_lines(str(text)), limit=500)
+    return shorten(last_lines(str(text), width=_MESSAGE_LIMIT), limit=_MESSAGE_LIMIT)
 
 
 def _nonsense(method: str, path: str, what: str) -> BallastError:

@@ -154,10 +154,10 @@ def shorten(text: str, *, limit: int = _VALUE_LIMIT) -> str:
     return f"{text[:begin]}... ({len(text) - limit} characters left out) ...{text[begin - limit :]}"
 
 
-def last_lines(text: str, *, limit: int = _OUTPUT_LINES) -> str:
-    """The last `limit` lines of `text`, each shortened, headed by a count of what was left out."""
+def last_lines(text: str, *, limit: int = _OUTPUT_LINES, width: int = _VALUE_LIMIT) -> str:
+    """The last `limit` lines of `text`, each shortened to `width`, headed by a count of what was left out."""
     lines = text.strip().splitlines()
     # A terminal would obey what a program printed for one.
-    kept = [shorten("".join(sign if sign.isprintable() else " " for sign in line)) for line in lines[-limit:]]
+    kept = [shorten("".join(sign if sign.isprintable() else " " for sign in line), limit=width) for line in lines[-limit:]]
     left_out = len(lines) - len(kept)
     return "\n".join([f"({left_out} earlier lines left out)", *kept] if left_out else kept)
