@@ -17,8 +17,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Optional
 
-from .._core.host.host import PATH, Host, Process
-from .._core.host.processes import is_of_root, list_processes, pod_uid, program, read_command, read_environment
+from .._core.host.host import PATH, Host, Process, ProcessId
+from .._core.host.processes import is_of_root, list_processes, pod_uid, program, read_command
 from .._core.service.daemon import daemon_exists, daemon_network, daemon_process, flag_value
 from .._core.text.json_text import mapping_in
 from . import kubelet
@@ -129,7 +129,7 @@ def iptables_variant(host: Host, where: Installation) -> str:
     running = process(host, where)
     if running is None:
         return ""
-    for directory in read_environment(host, running.id).get("PATH", PATH).split(":"):
+    for directory in _read_environment(host, running.id).get("PATH", PATH).split(":"):
         path = host.resolve_below(running.id, os.path.join(directory, "iptables"))
         name = os.path.basename(path or "")
         for variant in VARIANTS:
@@ -206,10 +206,16 @@ def pod_process(host: Host, where: Installation) -> Optional[Process]:
 
 def own_processes(host: Host) -> Iterator[Process]:
     """Every kube-proxy that root runs in this network. A child that runs ipset or nft next is a kube-proxy until then, and none of these."""
-    alike = [proc for proc in list_processes(host) if proc.own_network and is_of_root(proc) and is_kube_proxy(proc)]
+    alike = [proc for proc in list_processes(host, (_PROGRAM,)) if proc.own_network and is_of_root(proc)]
     pids = {proc.pid for proc in alike}
     return (proc for proc in alike if proc.parent not in pids)
 
 
 def is_kube_proxy(process: Process) -> bool:
     return program(process) == _PROGRAM
+
+
+def _read_environment(host: Host, process: ProcessId) -> dict[str, str]:
+    """As it was started with; empty where the process has ended."""
+    rows = (host.read_process(process, "environ") or b"").decode(errors="replace").split("\0")
+    return dict(row.split("=", 1) for row in rows if "=" in row)

@@ -39,6 +39,7 @@ _EMBEDS: dict[str, tuple[str, ...]] = {
     "kubelite": (),
     "microshift": ("run",),
 }
+_PROGRAMS = (_PROGRAM, _ALL_IN_ONE, *_EMBEDS)
 _WITHOUT_AGENT = "--disable-agent"
 _ARGUMENT = "kubelet-arg"
 _TITLE_WORDS = 2
@@ -60,7 +61,7 @@ class Kubelet:
 
 def list_kubelets(host: Host) -> list[Kubelet]:
     """This node's. Several share a network only where somebody has set them up so."""
-    candidates = [process for process in list_processes(host) if _may_be(process)]
+    candidates = [process for process in list_processes(host, _PROGRAMS) if is_of_root(process)]
     if not candidates:
         return []
     machine = _own_cgroups(host)
@@ -76,7 +77,7 @@ def list_kubelets(host: Host) -> list[Kubelet]:
 def kubelet_of(host: Host, process: Process) -> Optional[Kubelet]:
     """The kubelet that this process of root is; None if it is none."""
     name = program(process)
-    words = _words(host, process) if name in (_PROGRAM, _ALL_IN_ONE, *_EMBEDS) else []
+    words = _words(host, process) if name in _PROGRAMS else []
     if name == _ALL_IN_ONE and words[1:2] == [_PROGRAM]:
         words, name = words[1:], _PROGRAM
     if not words or (name != _PROGRAM and not _embeds(name, words)):
@@ -105,10 +106,6 @@ def absolute_path(host: Host, kubelet: Kubelet, path: str) -> str:
     if not path or path.startswith("/"):
         return path
     return os.path.join(host.readlink(f"/proc/{kubelet.pid}/cwd") or "/", path)
-
-
-def _may_be(process: Process) -> bool:
-    return program(process) in (_PROGRAM, _ALL_IN_ONE, *_EMBEDS) and is_of_root(process)
 
 
 def _is_of_node(host: Host, process: Process, machine: Sequence[str]) -> bool:

@@ -317,8 +317,7 @@ def _machines(host: Host) -> list[int]:
 
 def _engines(host: Host) -> Iterator[Process]:
     """The engines' processes that belong to our users: those of other users may only look like them."""
-    engines = (process for process in list_processes(host) if program(process) in _PROGRAMS)
-    return (process for process in engines if is_of(process, OWN_UIDS) or is_of_root(process))
+    return (process for process in list_processes(host, _PROGRAMS) if is_of(process, OWN_UIDS) or is_of_root(process))
 
 
 def stop(host: Host, directory: str, definition: Mapping[str, Value]) -> None:

@@ -19,6 +19,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.host.processes 
     Thread,
     age_seconds,
     is_of_root,
+    list_processes,
     program,
     read_threads,
 )
@@ -133,3 +134,15 @@ def test_a_process_in_another_pid_namespace_is_known() -> None:
             assert (process.own_pids, process.own_root) == (False, True)
         finally:
             parent.kill()
+
+
+def test_processes_of_a_program_are_listed_without_a_look_at_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = FakeHost()
+    kubelet = host.given_process(["kubelet"])
+    replaced = host.given_process(["kubelet"], exe="/usr/bin/kubelet (deleted)")
+    host.given_process(["kubelet"], exe="/usr/bin/other")
+    looked: list[int] = []
+    look = host.process
+    monkeypatch.setattr(host, "process", lambda pid: (looked.append(pid), look(pid))[1])
+    assert [process.pid for process in list_processes(host, ("kubelet",))] == [kubelet, replaced]
+    assert looked == [kubelet, replaced]

@@ -92,14 +92,8 @@ def _read_archive(data: bytes) -> Value:
             main, _digest_said, *packages = archive.comment.decode().split(" ")
             files = {name: archive.read(name) for name in archive.namelist()}
             several = len(files) != len(archive.namelist())
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        ValueError,
-        EOFError,
-        NotImplementedError,
-        RuntimeError,
-    ):  # as zipfile has them
+    # As zipfile has them.
+    except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, NotImplementedError, RuntimeError):
         return _NO_PROGRAM
     made = {_START, *(name for name in files if name.endswith("/__init__.py"))}
     sources = {name[len(_TOP) + 1 :]: content for name, content in files.items() if name not in made}

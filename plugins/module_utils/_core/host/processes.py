@@ -18,6 +18,7 @@ import re
 from collections.abc import Container, Iterator
 from typing import NamedTuple, Optional
 
+from ..text.errors import HostError
 from .host import Host, Process, ProcessId
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
@@ -43,12 +44,13 @@ class Thread(NamedTuple):
     session: int
 
 
-def list_processes(host: Host) -> Iterator[Process]:
-    """Every one that there is."""
-    for name in host.listdir("/proc"):
-        process = host.process(int(name)) if name.isdigit() else None
-        if process is not None:
-            yield process
+def list_processes(host: Host, programs: Optional[Container[str]] = None) -> Iterator[Process]:
+    """Every one that there is; with `programs` those whose program's file has one of these names, found by one link of each."""
+    for name in filter(str.isdigit, host.listdir("/proc")):
+        if programs is None or _file_name(_program_path(host, name)) in programs:
+            process = host.process(int(name))
+            if process is not None and (programs is None or program(process) in programs):
+                yield process
 
 
 def is_of(process: Process, users: Container[int]) -> bool:
@@ -62,20 +64,13 @@ def is_of_root(process: Process) -> bool:
 
 def program(process: Process) -> str:
     """The name of its program's file."""
-    path = process.exe
-    return os.path.basename(path[: -len(_DELETED)] if path.endswith(_DELETED) else path)
+    return _file_name(process.exe)
 
 
 def read_command(host: Host, process: ProcessId) -> list[str]:
     """The words of it; none where the process has ended. Ask it of one that is identified: reading it reads the process's
     memory, which can have us wait."""
     return (host.read_process(process, "cmdline") or b"").decode(errors="replace").split("\0")[:-1]
-
-
-def read_environment(host: Host, process: ProcessId) -> dict[str, str]:
-    """As it was started with; as `command`."""
-    rows = (host.read_process(process, "environ") or b"").decode(errors="replace").split("\0")
-    return dict(row.split("=", 1) for row in rows if "=" in row)
 
 
 def pod_uid(process: Process) -> Optional[str]:
@@ -125,10 +120,8 @@ def leads_session(host: Host, pid: int) -> bool:
 
 
 def has_ended(host: Host, process: ProcessId) -> bool:
-    """Whether no thread of it runs any more, and so nothing that it held, a tap or the lock of a disk, is held still.
-
-    It may be there yet, since nobody has reaped it; and it shows no command long before it has let go of its files.
-    """
+    """Whether no thread of it runs any more, and so nothing that it held, a tap or the lock of a disk, is held still. It may
+    be there yet, since nobody has reaped it; and it shows no command long before it has let go of its files."""
     current = host.process(process.pid)
     if current is None or current.id != process:
         return True
@@ -148,6 +141,17 @@ def read_threads(host: Host, pid: int) -> list[Thread]:
     place = f"/proc/{pid}/task"
     rows = [_after_name(host, f"{place}/{name}/stat") for name in host.listdir(place)]
     return [Thread(row[_STATE], int(row[_SESSION])) for row in rows if len(row) > _SESSION]
+
+
+def _program_path(host: Host, pid: str) -> str:
+    try:
+        return host.readlink(f"/proc/{pid}/exe") or ""
+    except HostError:  # as in `process`: who may not look at a process sees none of its links
+        return ""
+
+
+def _file_name(path: str) -> str:
+    return os.path.basename(path[: -len(_DELETED)] if path.endswith(_DELETED) else path)
 
 
 def _uid_in(cgroup: str) -> Optional[str]:

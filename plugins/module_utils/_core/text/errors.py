@@ -158,6 +158,8 @@ def last_lines(text: str, *, limit: int = _OUTPUT_LINES, width: int = _VALUE_LIM
     """The last `limit` lines of `text`, each shortened to `width`, headed by a count of what was left out."""
     lines = text.strip().splitlines()
     # A terminal would obey what a program printed for one.
-    kept = [shorten("".join(sign if sign.isprintable() else " " for sign in line), limit=width) for line in lines[-limit:]]
+    kept = [
+        shorten("".join(sign if sign.isprintable() else " " for sign in line), limit=width) for line in lines[-limit:]
+    ]
     left_out = len(lines) - len(kept)
     return "\n".join([f"({left_out} earlier lines left out)", *kept] if left_out else kept)
