@@ -110,8 +110,9 @@ def node_name(host: Host, where: Installation, config: Mapping[str, Any]) -> str
 def api(host: Host, where: Installation, config: Mapping[str, Any]) -> Api:
     """A client with kube-proxy's credentials, which may list and watch Services and EndpointSlices."""
     from .._core.kube.client import Api  # a run that changes nothing needs no API
+    from .patient_access import PatientAccess
 
-    return Api(host, _access(host, where, config))
+    return Api(host, PatientAccess(_access(host, where, config)))
 
 
 def api_server(host: Host, where: Installation, config: Mapping[str, Any]) -> str:

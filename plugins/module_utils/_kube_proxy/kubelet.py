@@ -33,8 +33,9 @@ MIRROR = "kubernetes.io/config.mirror"  # annotation of what the API shows of a 
 def api(host: Host) -> Api:
     """With the kubelet's own credentials, which may read the pods of this node and set labels of its Node."""
     from .._core.kube.client import Api  # a run that changes nothing needs no API
+    from .patient_access import PatientAccess
 
-    return Api(host, credentials_of(host))
+    return Api(host, PatientAccess(credentials_of(host)))
 
 
 def credentials_of(host: Host) -> Credentials:

@@ -16,6 +16,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context 
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import NullSink, Progress
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.journal import journal_path
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Completed, Response
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.web import no_answer_error
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.cleanup import settings
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.cleanup.artefact import (
@@ -424,6 +425,19 @@ def test_the_mode_is_what_kube_proxy_says() -> None:
         with pytest.raises(BallastError) as caught:
             ENGINE.observe(Context(CleanupRequest(given), host))
         assert caught.value.id == id_
+
+
+def test_a_kube_proxy_that_was_just_started_gets_time_to_answer() -> None:
+    host = answering("nftables")
+    started = host.monotonic() + 20
+
+    def answer(url: str, _body: object) -> Response:
+        if host.monotonic() < started:
+            raise no_answer_error("GET", url, ConnectionRefusedError(111, "Connection refused"))
+        return Response(200, b"nftables")
+
+    host.answer(MODE_URL, answer)
+    assert ENGINE.observe(Context(CleanupRequest(), host)).mode == "nftables"
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from ..._audit.tracing.packet_path import Tracer
 from ..._core.engine.context import Context
 from ..._core.engine.engine import BaseEngine, Finding
 from ..._core.engine.journal import journal_path
+from ..._core.engine.wait import wait_until
 from ..._core.host.gc_pause import pause_collection
 from ..._core.host.host import Host
 from ..._core.text.errors import BallastError, CommandFailed, Problems
@@ -62,6 +63,7 @@ SPEC: dict[str, Any] = {
 }
 _SECONDS = 60
 _ATTEMPTS = 50
+_STARTING_SECONDS = 30
 _OF_DRAINING = ("virtual server", "address", "link", "setting")
 
 
@@ -175,7 +177,10 @@ ENGINE = CleanupEngine()
 
 
 def _mode(desired: CleanupRequest, host: Host) -> str:
-    said = read_mode(host, {"metricsBindAddress": desired.metrics_address})
+    config = {"metricsBindAddress": desired.metrics_address}
+    # A kube-proxy that has just been started, as by the end of a migration, gets some time to answer.
+    seconds = 0 if desired.mode else _STARTING_SECONDS
+    said = wait_until(host, lambda: read_mode(host, config), seconds=seconds, interval=0.5)
     if not desired.mode and not said:
         raise MESSAGES.error("residue-mode-unknown", address=desired.metrics_address)
     if desired.mode and said and desired.mode != said:

@@ -1,0 +1,61 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Reading from an API server that is slow for a while.
+
+A batch of nodes that changes its kube-proxy at once also makes the API server work. One answer that comes too late must not
+count as a node that failed, which ends a rollout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Optional
+
+from .._core.host.host import Host, Response, Stream
+from .._core.kube.client import Access
+from .._core.text.errors import PeerError
+
+ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class PatientAccess:
+    """An `Access` that asks up to ATTEMPTS times for what only reads, where the answer did not come in time. A server that
+    refuses the connection, or answers with an error, is not asked again."""
+
+    access: Access
+
+    def request(
+        self,
+        host: Host,
+        target: str,
+        *,
+        method: str,
+        body: Optional[bytes],
+        headers: Mapping[str, str],
+        timeout: float,
+    ) -> Response:
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return self.access.request(host, target, method=method, body=body, headers=headers, timeout=timeout)
+            except PeerError as error:
+                if method != "GET" or attempt == ATTEMPTS or not _came_too_late(error):
+                    raise
+        raise AssertionError("the last attempt returns or raises")
+
+    def stream(
+        self, host: Host, target: str, *, headers: Mapping[str, str], timeout: float
+    ) -> AbstractContextManager[Stream]:
+        return self.access.stream(host, target, headers=headers, timeout=timeout)
+
+    def elsewhere(self, server: str) -> Optional[Access]:
+        return self.access.elsewhere(server)
+
+
+def _came_too_late(error: PeerError) -> bool:
+    """As Python words it for a connection, a TLS handshake and an answer."""
+    return error.id == "core-no-answer" and "timed out" in error.found
