@@ -56,6 +56,14 @@ options:
         its container runtime.
       - The kubelet's own limits come before those of the proxy. Set O(serialize_image_pulls=false) and O(registry_pull_qps=0) with it.
     type: str
+  kubeadm_patches:
+    description:
+      - The directory of this node's patches for kubeadm, as its flag C(--patches) takes it. It is made where it is absent.
+      - With it, the kubelet's limits are a patch in that directory, and C(kubeadm upgrade node phase kubelet-config) writes them into
+        C(/var/lib/kubelet/config.yaml). Without it, they are a drop-in in the directory of C(--config-dir).
+      - A node whose file kubeadm would change in anything else is refused. Give every later C(kubeadm upgrade) the same C(--patches).
+      - It takes kubeadm 1.35 or newer.
+    type: path
   runtime:
     description: Limits of the container runtime. Those that its version does not have are refused.
     type: dict
@@ -132,6 +140,12 @@ EXAMPLES = r"""
     registry_pull_qps: 0
     host:
       max_in_flight: 4
+
+- name: On a node of kubeadm, as a patch that its upgrades keep
+  ballast.kube.image_pulls:
+    max_parallel_image_pulls: 5
+    kubeadm_patches: /etc/kubernetes/patches
+    kubeconfig: /etc/kubernetes/admin.conf
 
 - name: Take all of it back
   ballast.kube.image_pulls:

@@ -40,7 +40,7 @@ def find_config_dir(host: Host, kubelet: Kubelet) -> str:
 
 def read_config_files(host: Host, kubelet: Kubelet) -> list[ConfigFile]:
     """The files that the kubelet reads, lowest precedence first. Errors as of `parse_document`."""
-    base = _base_path(host, kubelet)
+    base = find_base_path(host, kubelet)
     return [
         ConfigFile(path, mapping_in(parse_document(text, name=path)), is_base=path == base)
         for path, text in _config_texts(host, kubelet)
@@ -65,13 +65,14 @@ def socket_path(endpoint: str) -> str:
 
 def _config_texts(host: Host, kubelet: Kubelet) -> list[tuple[str, str]]:
     directory = find_config_dir(host, kubelet)
-    base = _base_path(host, kubelet)
+    base = find_base_path(host, kubelet)
     paths = ([base] if base else []) + (_drop_ins(host, directory) if directory else [])
     texts = ((path, host.read(path)) for path in paths)
     return [(path, data.decode(errors="replace")) for path, data in texts if data is not None]
 
 
-def _base_path(host: Host, kubelet: Kubelet) -> str:
+def find_base_path(host: Host, kubelet: Kubelet) -> str:
+    """--config of the kubelet, "" if it has none."""
     return absolute_path(host, kubelet, flag_value(kubelet.argv, "--config") or "")
 
 

@@ -59,12 +59,13 @@ def config_dir_resource(
     )
 
 
-def directory_resource(host: Host, recorded: Mapping[str, Recorded]) -> list[Resource]:
+def directory_resource(host: Host, directory: str, recorded: Mapping[str, Recorded]) -> list[Resource]:
     """The directory itself, where it is absent or we made it; nothing where an administrator has one."""
-    if host.stat(DIRECTORY) is not None and DIRECTORY_KIND not in recorded:
+    there = recorded.get(DIRECTORY_KIND)
+    if host.stat(directory) is not None and (there is None or there.target != directory):
         return []
     value: Value = {"there": True}
-    return [Resource(DIRECTORY_KIND, DIRECTORY, value, title=f"directory {DIRECTORY}", group="image pulls")]
+    return [Resource(DIRECTORY_KIND, directory, value, title=f"directory {directory}", group="image pulls")]
 
 
 class DropInDirectoryKind:

@@ -244,7 +244,7 @@ class ContainerdDropInKind(DropInKind):
     def empty_text(self, text: str) -> str:
         return f"{HEADING}version = {head_version(text)}\n"
 
-    def prepare(self, ctx: Context[ImagePullsRequest]) -> Optional[Tables]:
+    def prepare(self, ctx: Context[ImagePullsRequest], target: str, text: str, *, rolls_back: bool) -> Optional[Tables]:
         return _dump_before(ctx)
 
     def take_effect(

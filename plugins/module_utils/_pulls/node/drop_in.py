@@ -27,7 +27,7 @@ from .model import ImagePullsRequest
 from .toml import PENDING
 
 HEADING = "# ballast: image pulls\n"
-_MARK = f"# {PENDING}\n"
+MARK = f"# {PENDING}\n"
 _MODE = 0o644
 _GROUP = "image pulls"
 
@@ -63,7 +63,7 @@ class DropInKind:
         return ABSENT if data is None else {"text": data.decode(errors="surrogateescape")}
 
     def write(self, ctx: Context[ImagePullsRequest], target: str, after: Value, before: Value) -> None:
-        text = str(fields(after)["text"]).replace(_MARK, "")
+        text = str(fields(after)["text"]).replace(MARK, "")
         self._change(ctx, target, text, before=before)
         ctx.host.write(target, _bytes(text), mode=_MODE)
 
@@ -85,16 +85,17 @@ class DropInKind:
         """
         raise NotImplementedError
 
-    def prepare(self, ctx: Context[ImagePullsRequest]) -> Any:
-        """Read what must not change, before the file is written."""
+    def prepare(self, ctx: Context[ImagePullsRequest], target: str, text: str, *, rolls_back: bool) -> Any:
+        """Read what must not change, before `text` is written, and refuse what must not be done."""
         return None
 
     def _change(self, ctx: Context[ImagePullsRequest], target: str, text: str, *, before: Value) -> None:
-        seen = self.prepare(ctx)
+        rolls_back = before != ABSENT and MARK in str(fields(before)["text"])
+        seen = self.prepare(ctx, target, text, rolls_back=rolls_back)
         if ctx.host.stat(os.path.dirname(target)) is None:
             ctx.host.make_directory(os.path.dirname(target))
-        ctx.host.write(target, _bytes(_MARK + text), mode=_MODE)
-        self.take_effect(ctx, target, text, seen, rolls_back=before != ABSENT and _MARK in str(fields(before)["text"]))
+        ctx.host.write(target, _bytes(MARK + text), mode=_MODE)
+        self.take_effect(ctx, target, text, seen, rolls_back=rolls_back)
 
 
 def _bytes(text: str) -> bytes:

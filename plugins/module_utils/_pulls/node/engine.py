@@ -5,7 +5,8 @@
 """A node's limits of image pulls: of its kubelet, of its container runtime, and of the host's pull proxy.
 
     containerd or CRI-O   a drop-in, or one number in containerd's main file before 2.0; restarted and verified
-    kubelet               a drop-in in --config-dir, and that flag where kubeadm's unit lacks it; restarted once and verified
+    kubelet               a drop-in in --config-dir, and that flag where kubeadm's unit lacks it; or a patch for kubeadm, which
+                          writes the kubelet's file; restarted once and verified
     pull proxy            keys of its settings; reloaded and verified
 
 Each is a step in the node's journal. A failure undoes the steps, newest first; so does the next run after a kill: it puts the
@@ -26,6 +27,7 @@ from ..._core.engine.plan import ABSENT, Plan, Policy, Recorded, Resource, Value
 from ..._core.host.host import Host
 from ..._core.text.errors import BallastError, Problems
 from ..._kubelet.config import find_config_dir
+from ..._kubelet.find import Kubelet
 from . import kubelet
 from .config_dir import (
     DIRECTORY,
@@ -39,6 +41,8 @@ from .config_dir import KIND as _CONFIG_DIR
 from .containerd import ContainerdDropInKind, ContainerdNumberKind, containerd_resource, find_containerd
 from .crio import CrioDropInKind, crio_resource
 from .drop_in import drop_in
+from .kubeadm_patch import KIND as _PATCH
+from .kubeadm_patch import KubeadmPatchKind, patch_resource
 from .kubelet import KubeletKind
 from .managed import MANAGED
 from .messages import MESSAGES
@@ -58,6 +62,7 @@ class ImagePullsEngine(ResourceEngine[ImagePullsRequest]):
         DIRECTORY_KIND: DropInDirectoryKind(),
         _KUBELET: KubeletKind(),
         _CONFIG_DIR: ConfigDirKind(),
+        _PATCH: KubeadmPatchKind(),
         _CONTAINERD: ContainerdDropInKind(),
         _NUMBER: ContainerdNumberKind(),
         _CRIO: CrioDropInKind(),
@@ -92,7 +97,9 @@ class ImagePullsEngine(ResourceEngine[ImagePullsRequest]):
         if not desired.kubelet:
             return []
         resource = next(
-            each for each in _kubelet(desired, host, _by_kind(self.journal(ctx).recorded)) if each.kind == _KUBELET
+            each
+            for each in _kubelet(desired, host, _by_kind(self.journal(ctx).recorded))
+            if each.kind in (_KUBELET, _PATCH)
         )
         try:
             effective = kubelet.read_in_effect(host, desired.layout, kubelet.find_kubelet(host, desired.layout))
@@ -168,16 +175,34 @@ def _kubelet(desired: ImagePullsRequest, host: Host, recorded: Mapping[str, Reco
         MESSAGES.error("pulls-node-flag", found=", ".join(flag.places), flag=flag.flag, key=flag.key)
         for flag in kubelet.find_overriding_flags(host, running, tuple(desired.kubelet))
     ]
-    flag = None
+    make = _kubeadm_patch if desired.kubeadm_patches else _kubelet_drop_in
+    resources: list[Resource] = []
     try:
-        flag = config_dir_resource(host, running, layout.kubelet_service, recorded)
+        resources = make(desired, host, running, recorded)
     except BallastError as error:
         problems.append(error)
     Problems.raise_if(problems)
+    return resources
+
+
+def _kubeadm_patch(
+    desired: ImagePullsRequest, host: Host, running: Kubelet, recorded: Mapping[str, Recorded]
+) -> list[Resource]:
+    directory = desired.kubeadm_patches
+    return [
+        *directory_resource(host, directory, recorded),
+        patch_resource(host, running, directory, desired.kubelet),
+    ]
+
+
+def _kubelet_drop_in(
+    desired: ImagePullsRequest, host: Host, running: Kubelet, recorded: Mapping[str, Recorded]
+) -> list[Resource]:
+    flag = config_dir_resource(host, running, desired.layout.kubelet_service, recorded)
     path = os.path.join(DIRECTORY if flag else find_config_dir(host, running), kubelet.FILE_NAME)
     file = drop_in(_KUBELET, path, kubelet.drop_in_text(desired.kubelet), title=f"the kubelet's drop-in {path}")
     # In this order the kubelet starts once, with both; and removed in reverse it starts once, without them.
-    return [file] if flag is None else [*directory_resource(host, recorded), file, flag]
+    return [file] if flag is None else [*directory_resource(host, DIRECTORY, recorded), file, flag]
 
 
 def _proxy(desired: ImagePullsRequest, host: Host, recorded: Mapping[str, Recorded]) -> Resource:

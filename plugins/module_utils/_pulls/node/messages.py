@@ -39,7 +39,9 @@ MESSAGES = Messages(
             error=HostError,
             text="the kubelet is started without --config-dir, and its unit reads no KUBELET_EXTRA_ARGS, where the flag would be added",
             remedy="make /etc/kubernetes/kubelet.conf.d, add --config-dir=/etc/kubernetes/kubelet.conf.d to the kubelet's command line "
-            "(kubespray: kubelet_custom_flags), restart it (Kubernetes 1.30 and newer), " + _AGAIN,
+            "(kubespray: kubelet_custom_flags), restart it (Kubernetes 1.30 and newer), "
+            + _AGAIN
+            + "; or set kubeadm_patches",
         ),
         Message(
             id="pulls-node-config-dir-later",
@@ -53,6 +55,34 @@ MESSAGES = Messages(
             text="this kubelet ({version}) reads no drop-ins: --config-dir is for Kubernetes 1.30 and newer",
             remedy="upgrade the node; until then set the keys in its configuration file (kubeadm: the ConfigMap kubelet-config, then "
             "`kubeadm upgrade node phase kubelet-config` on the node, and restart the kubelet)",
+        ),
+        Message(
+            id="pulls-node-kubeadm",
+            error=HostError,
+            text="kubeadm upgrade node phase kubelet-config failed: {why}",
+            remedy="run `kubeadm upgrade node phase kubelet-config --patches {directory} --dry-run` on the node and fix what it prints, "
+            + _AGAIN
+            + "; leave kubeadm_patches out where kubeadm did not make the node",
+        ),
+        Message(
+            id="pulls-node-kubeadm-version",
+            error=HostError,
+            text="the dry run of this kubeadm does not write into {variable}",
+            remedy="install kubeadm 1.35 or newer, or leave kubeadm_patches out, which writes a drop-in",
+        ),
+        Message(
+            id="pulls-node-kubeadm-config",
+            error=HostError,
+            text="the kubelet is started {started}, and kubeadm writes /var/lib/kubelet/config.yaml",
+            remedy="leave kubeadm_patches out on this node, which writes a drop-in",
+        ),
+        Message(
+            id="pulls-node-kubeadm-differs",
+            error=HostError,
+            text="kubeadm would also change {keys} of {path}: the node's file is not what the ConfigMap kubelet-config and the patches "
+            "in {directory} give",
+            remedy="put those settings into the ConfigMap or into a patch there; or, where the file is outdated, run `kubeadm upgrade node "
+            "phase kubelet-config --patches {directory}` on the node and restart the kubelet; " + _AGAIN,
         ),
         Message(
             id="pulls-node-flag",

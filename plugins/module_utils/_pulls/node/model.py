@@ -54,6 +54,7 @@ SPEC: dict[str, Any] = {
     "registry_pull_qps": {"type": "int"},
     "registry_burst": {"type": "int"},
     "image_service_endpoint": {"type": "str"},
+    "kubeadm_patches": {"type": "path"},
     "runtime": {"type": "dict", "options": RUNTIME_SPEC},
     "host": {"type": "dict", "options": HOST_SPEC},
     "ready_seconds": {"type": "int", "default": 120},
@@ -84,6 +85,7 @@ class ImagePullsRequest:
     kubelet: Mapping[str, Any]
     runtime: Mapping[str, Any]
     host: Mapping[str, Any]
+    kubeadm_patches: str  # the directory; "" for a drop-in
     layout: NodeLayout
     ready_seconds: float
     state_dir: str
@@ -101,12 +103,16 @@ class ImagePullsRequest:
         for key, value in runtime.items():
             _check_runtime(f"runtime.{key}", key, value, problems)
         _at_least(params, "ready_seconds", 1, problems)
+        patches = params["kubeadm_patches"] or ""
+        if patches and not patches.startswith("/"):
+            problems.append(_wrong("kubeadm_patches", patches, "an absolute path"))
         Problems.raise_if(problems)
         present = params["state"] == PRESENT
         return cls(
             kubelet=kubelet if present else {},
             runtime=runtime if present else {},
             host=without_unset(params["host"] or {}) if present else {},
+            kubeadm_patches=patches,
             layout=NodeLayout(**{name: params[name] or "" for name in _WHERE if name != "state_dir"}),
             ready_seconds=params["ready_seconds"],
             state_dir=params["state_dir"],

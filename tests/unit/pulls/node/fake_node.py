@@ -102,6 +102,8 @@ class _Runit(FakeRunit):
 class Node:
     """`effective` is what the kubelet that runs has, `containerd_has` what containerd has."""
 
+    base = BASE
+
     def __init__(self, *, version: str = "2.3.7", main: Optional[str] = None) -> None:
         self.host = FakeHost()
         self.version = version
@@ -116,7 +118,7 @@ class Node:
         host.given_directory("/var/lib/ballast")
         host.given_directory(CONFIG_DIR)
         host.given_directory(CONF_D)
-        host.given(BASE, json.dumps({"kind": "KubeletConfiguration", "maxPods": 50}))
+        host.given(self.base, json.dumps({"kind": "KubeletConfiguration", "maxPods": 50}))
         host.given(MAIN, main if main is not None else MAIN_V2 if version.startswith("1.") else MAIN_V3, mode=0o640)
         host.given("/usr/bin/ctr")
         host.given("/etc/kubernetes/admin.conf", kubeconfig())
@@ -132,7 +134,12 @@ class Node:
         return ImagePullsRequest.from_params(params(**options))
 
     def argv(self, name: str) -> tuple[str, ...]:
-        kubelet = ("/usr/bin/kubelet", f"--config={BASE}", "--kubeconfig=/etc/kubernetes/kubelet.conf", *self.flags)
+        kubelet = (
+            "/usr/bin/kubelet",
+            f"--config={self.base}",
+            "--kubeconfig=/etc/kubernetes/kubelet.conf",
+            *self.flags,
+        )
         return kubelet if name == "kubelet" else ("/usr/bin/containerd",)
 
     def can_start(self, name: str) -> bool:
@@ -178,7 +185,7 @@ class Node:
         return self.services.pid(CONTAINERD)
 
     def _kubelet_reads(self) -> dict[str, Any]:
-        settings = {**DEFAULTS, **{k: v for k, v in json.loads(self.host.text(BASE)).items() if k in DEFAULTS}}
+        settings = {**DEFAULTS, **{k: v for k, v in json.loads(self.host.text(self.base)).items() if k in DEFAULTS}}
         for name in (name for name in self.host.listdir(CONFIG_DIR) if name.endswith(".conf")):
             text = self.host.text(f"{CONFIG_DIR}/{name}")
             assert "kind: KubeletConfiguration" in text, "the kubelet ends without it"

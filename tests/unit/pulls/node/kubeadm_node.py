@@ -11,7 +11,7 @@ from typing import Any, Optional
 
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.model import ImagePullsRequest
 from tests.unit.fakes import Answer, Call
-from tests.unit.pulls.node.fake_node import BASE, CONFIG_DIR, Node, params
+from tests.unit.pulls.node.fake_node import CONFIG_DIR, Node, params
 
 DEFAULT_FILE, SYSCONFIG_FILE = "/etc/default/kubelet", "/etc/sysconfig/kubelet"
 FLAGS_FILE = "/var/lib/kubelet/kubeadm-flags.env"
@@ -65,7 +65,7 @@ class KubeadmNode(Node):
         return self._pid
 
     def _start(self) -> None:
-        base = ("/usr/bin/kubelet", f"--config={BASE}", "--kubeconfig=/etc/kubernetes/kubelet.conf")
+        base = ("/usr/bin/kubelet", f"--config={self.base}", "--kubeconfig=/etc/kubernetes/kubelet.conf")
         self.flags = tuple(self.extra())
         if self.can_start("kubelet"):
             self._pid = self.host.given_process((*base, *self.flags), parent=1)
