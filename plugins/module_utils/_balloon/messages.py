@@ -86,7 +86,7 @@ MESSAGES = Messages(
         Message(
             id="balloon-below-pods",
             error=UserError,
-            text="{node}: target {target} {resource} leaves {left} to pods, and its static and DaemonSet pods request {needed}",
+            text="{node}: target {target} {resource} is less than its static and DaemonSet pods request, {needed}",
             remedy="raise the target, or make these pods smaller",
         ),
         Message(

@@ -162,7 +162,8 @@ def test_a_balloon_is_not_settled_before_the_kubelet_has_seen_what_is_asked() ->
 
 
 @pytest.mark.parametrize(
-    ("limit", "state"), [("1073741824", "settled"), ("1073739000", "settled"), ("536870912", "actuating")]
+    ("limit", "state"),
+    [("1073741824", "settled"), ("1073739000", "settled"), ("1073700000", "settled"), ("536870912", "actuating")],
 )
 def test_memory_is_actual_when_the_runtime_has_its_limit_in_whole_pages(limit: str, state: str) -> None:
     pod = a_balloon()

@@ -23,7 +23,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._balloon.sizing.resou
     Resources,
     total,
 )
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.sizing.sizing import sizes, targets
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.sizing.sizing import kept_resources, sizes, targets
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
 from tests.unit.balloon.sized import (
     CAPACITY,
@@ -59,13 +59,24 @@ def test_remainders_are_no_nodes():
     assert shares == weights == dict.fromkeys("abc", amount(333, 333))
 
 
-def test_a_target_is_rounded_down_and_a_balloon_up():
-    found = fleet(node("a", allocatable=CAPACITY - Resources(100, 356 * MIB + 1)))
-    wanted = asked(found, {"name": "a", "target": {"cpu": "1", "memory": str(512 * MIB + 7)}})
-    assert wanted["a"] == amount(1000, 512)
+@given(
+    allocatable=st.builds(Resources, st.integers(1_000, 15_900), st.integers(2**30, 2**36 - 2**29)),
+    target=st.builds(Resources, st.integers(1, 900), st.integers(1, 2**30 - FLOOR.memory)),
+)
+def test_pods_can_request_the_target_to_the_byte_whatever_is_allocatable(allocatable: Resources, target: Resources):
+    found = fleet(node("a", allocatable=allocatable), reserve=NONE)
+    wanted = asked(found, {"name": "a", "target": {"cpu": f"{target.cpu}m", "memory": str(target.memory)}})
     size = sizes(wanted, found)["a"]
-    assert size == amount(14900, 64 * 1024 - 356 - 512)  # half a MiB and more of it is rounded up
-    assert (CAPACITY - Resources(100, 356 * MIB + 1) - size).fits_in(wanted["a"])
+    sized = node("a", allocatable=allocatable, balloon=balloon(size), target=target)
+    assert wanted["a"] == target == sized.schedulable
+    assert kept_resources(sized) == target
+
+
+def test_a_pod_of_4_gib_fits_where_allocatable_is_no_whole_number_of_mib():
+    allocatable = Resources(3900, 8_133_992_448)
+    found = fleet(node("a", allocatable=allocatable), reserve=NONE)
+    size = sizes(asked(found, {"name": "a", "target": {"cpu": "1", "memory": "4Gi"}}), found)["a"]
+    assert size.as_quantities() == {"cpu": "2900m", "memory": str(8_133_992_448 - 4 * 2**30)}
 
 
 def test_a_target_counts_before_a_share_and_that_before_a_weight_for_each_resource():
@@ -195,16 +206,9 @@ def test_a_target_below_static_and_daemonset_pods_names_them():
     found = fleet(node("a", pods=pods), reserve=RESERVE)
     assert asked(found, {"name": "a", "target": {"cpu": "350m", "memory": "200Mi"}}) == {"a": amount(350, 200)}
     (wrong,) = problems(lambda: asked(found, {"name": "a", "target": {"cpu": "349m"}}))
-    assert wrong.text == "a: target 349m cpu leaves 349m to pods, and its static and DaemonSet pods request 350m"
+    assert wrong.text == "a: target 349m cpu is less than its static and DaemonSet pods request, 350m"
     assert wrong.found == "kube-system/proxy (daemonset, 250m), kube-system/etcd (static, 100m)"
     assert ids(lambda: asked(found, {"name": "a", "target": {"memory": "199Mi"}})) == ["balloon-below-pods"]
-
-
-def test_what_a_rounded_balloon_leaves_must_hold_them_too():
-    pods = (pod("etcd", amount(1, 200), STATIC),)
-    found = fleet(node("a", allocatable=CAPACITY - OVERHEAD - Resources(0, 1), pods=pods), reserve=RESERVE)
-    assert ids(lambda: asked(found, {"name": "a", "target": {"memory": "200Mi"}})) == ["balloon-below-pods"]
-    assert asked(found, {"name": "a", "target": {"memory": "201Mi"}})["a"].memory == 201 * MIB
 
 
 def test_many_pods_are_not_all_named():
@@ -287,14 +291,15 @@ def test_no_host_is_oversold(case: tuple[Fleet, tuple[NodeRequest, ...]]):
         for one in found.of_host(host):
             if one.name in wanted:
                 left.append(one.allocatable - balloons[one.name])
-                assert left[-1].fits_in(wanted[one.name])
+                assert left[-1] == wanted[one.name]
             elif one.target is not None:
                 left.append(one.allocatable - one.balloon_for(one.target))
             else:
                 left.append(one.schedulable)
         assert total(left).fits_in(found.unreserved(host))
     for name, target in wanted.items():
-        assert (target.memory % MIB, balloons[name].memory % MIB) == (0, 0)
+        given = next(row.target for row in asked_for if row.name == name)
+        assert target.memory == given["memory"] if "memory" in given else target.memory % MIB == 0
         assert FLOOR.fits_in(balloons[name])
         assert balloons[name].fits_in(found.nodes[name].allocatable.most(FLOOR))
         assert found.nodes[name].needed.fits_in(found.nodes[name].allocatable - balloons[name])

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Optional
 
 from ..._core.text.errors import BallastError
-from ..sizing.resources import FLOOR, MIB, NONE, Resources, total
+from ..sizing.resources import FLOOR, NONE, Resources, total
 
 LABEL = "balloons.ballast.dev/balloon"  # of every balloon pod; its value is "true"
 TARGET = "balloons.ballast.dev/target"  # annotation of a Node: its target, as JSON {"cpu": "1750m", "memory": "7Gi"}
@@ -148,10 +148,8 @@ class Node:
         return left if self.limit.cpu else Resources(self.schedulable.cpu, left.memory)
 
     def balloon_for(self, target: Resources) -> Resources:
-        """The smallest of whole MiB that leaves no more than `target` to pods. The kernel rounds limits to whole pages, and
-        would report another value for other bytes."""
-        size = self.allocatable - target
-        return Resources(size.cpu, -(-size.memory // MIB) * MIB).most(FLOOR)
+        """It leaves `target` to pods, to the byte. A kernel keeps its limit in whole pages, but the scheduler counts requests."""
+        return (self.allocatable - target).most(FLOOR)
 
     @property
     def requested(self) -> Resources:

@@ -26,7 +26,7 @@ from ..._core.text.errors import BallastError
 from ..._core.text.json_text import parse_json
 from ..deployment.priority import owners
 from ..sizing.pod_requests import Object, mapping, pod_requests, resources, rows, text, whole
-from ..sizing.resources import Resources
+from ..sizing.resources import PAGE, Resources
 from .facts import (
     ACTUATING,
     ASKED,
@@ -51,8 +51,6 @@ from .messages import MESSAGES
 
 Key = tuple[str, str]  # namespace and name
 
-# A limit of memory is read back from a cgroup, which counts in pages.
-_PAGE_BYTES = 4096
 _VERSION = re.compile(r"v?(\d{1,4})\.(\d{1,4})", re.ASCII)
 _MIRROR = "kubernetes.io/config.mirror"  # of the API's copy of a static pod
 _OVER = ("Succeeded", "Failed")
@@ -350,9 +348,9 @@ class _Resize:
 
     @property
     def _memory_is_actual(self) -> bool:
-        """CPU is not compared: cgroup v2 keeps it as a weight, which container runtimes round differently. The kubelet's
-        condition says whether the runtime has it."""
-        return abs((self.limit or self.actual.memory) - self.desired.memory) < _PAGE_BYTES
+        """The limit may be read back from a cgroup, which counts in pages. CPU is not compared: cgroup v2 keeps it as a weight,
+        which container runtimes round differently. The kubelet's condition says whether the runtime has it."""
+        return abs((self.limit or self.actual.memory) - self.desired.memory) < PAGE
 
 
 def _as_pod(balloon: Balloon) -> Pod:

@@ -31,13 +31,12 @@ from dataclasses import dataclass, replace
 from typing import Optional
 
 from ..cluster.facts import ACTUATING, ASKED, CRITICAL, DEFERRED, INFEASIBLE, SETTLED, STARTING, Balloon, Fleet, Node
-from ..sizing.resources import FLOOR, NONE, Resources, total
+from ..sizing.resources import FLOOR, NONE, PAGE, Resources, total
 
 BALLOON, LIMIT = "balloon", "limit"
 # Pods are resized in place by default from this kubelet on (KEP-1287).
 RESIZES_SINCE = (1, 33)
-# A limit is what a kernel can keep: whole pages, of up to 64 KiB, and a CPU quota of at least 1 ms in 100 ms.
-_PAGE = 2**16
+# A limit is what a kernel can keep: whole pages, and a CPU quota of at least 1 ms in 100 ms.
 _LEAST_CPU = 10
 
 
@@ -63,7 +62,7 @@ def left_to_limits(nodes: Collection[Node], unreserved: Resources) -> Resources:
 
 def within_limit(node: Node) -> bool:
     """I3, but for the part of a page by which `limit_for` is lower."""
-    return node.schedulable.fits_in(node.left_by_limit + Resources(0, _PAGE - 1))
+    return node.schedulable.fits_in(node.left_by_limit + Resources(0, PAGE - 1))
 
 
 def is_overcommitted(fleet: Fleet, host: str) -> bool:
@@ -77,7 +76,7 @@ def limit_for(node: Node, target: Resources) -> Resources:
     """Rounded down: the sum must not exceed the host's capacity. Of memory alone where the present limit is."""
     whole = target + node.overhead
     memory_alone = node.limit is not None and not node.limit.cpu
-    return Resources(0 if memory_alone else max(whole.cpu, _LEAST_CPU), whole.memory - whole.memory % _PAGE)
+    return Resources(0 if memory_alone else max(whole.cpu, _LEAST_CPU), whole.memory - whole.memory % PAGE)
 
 
 def can_resize(node: Node) -> bool:

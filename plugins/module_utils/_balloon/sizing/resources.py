@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 MIB = 2**20
+PAGE = 2**16  # bytes, the largest page of memory of the kernels that run kubelets (arm64); most have 4096
 
 
 @dataclass(frozen=True)

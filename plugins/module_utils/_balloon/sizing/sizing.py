@@ -8,8 +8,8 @@
     target               = what is given, or share * unreserved, or the node's part by weight of what the others leave
     balloon              = allocatable - target
 
-Targets are rounded down to whole millicores and MiB, balloons up; no node gets the rest. So the sum of the targets never
-exceeds the unreserved capacity. A share and a part by weight end at what the node can give; no node gets what is above.
+A given target is what pods can request, to the byte. A share and a part by weight are rounded down to whole millicores and
+MiB, and end at what the node can give; no node gets the rest. So the sum of the targets never exceeds the unreserved capacity.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..messages import MESSAGES
 from ..request import ABSENT, BalloonsRequest, NodeRequest
 from .resources import FLOOR, MIB, NONE, Resources, total
 
-_UNITS = {"cpu": 1, "memory": MIB}  # what targets are whole multiples of
+_UNITS = {"cpu": 1, "memory": MIB}  # what shares and parts by weight are whole multiples of
 _NAMED = 10  # of nodes or pods in a message
 _GUESSED = 10  # unknown names to find the nearest for: among thousands of nodes that takes a while
 
@@ -109,7 +109,7 @@ class _Resource:
         }
         rest = named.keys() - given.keys() - shares.keys()
         weights = {name: named[name][0].weight or 1 for name in sorted(rest)}
-        parts = {name: self._round_down(target) for name, target in given.items()}
+        parts = dict(given)
         parts.update({name: self._part(name, share * unreserved) for name, share in shares.items()})
         others = sum(self._pick(kept_resources(node)) for node in self._host.others)
         left = unreserved - others - sum(parts.values())
@@ -125,7 +125,7 @@ class _Resource:
         """A share, or a part by weight, which ends at what the node can give."""
         return min(self._round_down(amount), self._round_down(Fraction(self._most(name))))
 
-    def _round_down(self, amount: Union[int, Fraction]) -> int:
+    def _round_down(self, amount: Fraction) -> int:
         unit = _UNITS[self._key]
         return amount // unit * unit
 
@@ -133,15 +133,12 @@ class _Resource:
         for name, target in sorted(parts.items()):
             node = self._host.named[name][1]
             most, needed = self._most(name), self._pick(node.needed)
-            left = self._pick(node.allocatable) + self._round_down(
-                target - self._pick(node.allocatable)
-            )  # by Node.balloon_for
             if target > most:
                 self._wrong("balloon-above-node", node=name, asked=target, most=most)
             elif target <= 0 and name in weights:
                 self._wrong("balloon-nothing-left", node=name, host=self._host.name)
-            elif left < needed:
-                self._wrong("balloon-below-pods", self._pods(node), node=name, target=target, left=left, needed=needed)
+            elif target < needed:
+                self._wrong("balloon-below-pods", self._pods(node), node=name, target=target, needed=needed)
 
     def _over_room(self, named: int, others: int) -> None:
         names = _list_some(sorted(node.name for node in self._host.others if self._pick(kept_resources(node))))
