@@ -21,7 +21,6 @@ from .sizing.resources import Resources
 
 PRESENT, ABSENT = "present", "absent"
 NEVER_PREEMPT, NODE_CRITICAL = "never-preempt", "node-critical"
-PAUSE_IMAGE = "registry.k8s.io/pause:3.10.1"
 TIMEOUT_MOST = 3600.0  # seconds
 NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,254}", re.ASCII)
@@ -56,7 +55,7 @@ SPEC: dict[str, Any] = {
     "nodes": {**_SHARED["nodes"], "required": True},
     "priority": {"type": "str", "default": NEVER_PREEMPT, "choices": [NEVER_PREEMPT, NODE_CRITICAL]},
     "grow_timeout": {"type": "float", "default": 30.0},
-    "image": {"type": "str", "default": PAUSE_IMAGE},
+    "image": {"type": "str"},
     "events": {"type": "path"},
 }
 
@@ -110,7 +109,7 @@ class BalloonsRequest:
     grow_timeout: float  # seconds
     slices: bool
     vm: bool
-    image: str
+    image: str  # "" for the sandbox image of the nodes, see deployment/sandbox_image.py
     names: Names = SIZES
     context: str = ""
 
@@ -160,7 +159,7 @@ class BalloonsRequest:
             grow_timeout=params["grow_timeout"],
             slices=params["slices"],
             vm=params["vm"],
-            image=params["image"],
+            image=params["image"] or "",
             names=Names(params["name"]),
         )
 

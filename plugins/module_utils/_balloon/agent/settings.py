@@ -14,7 +14,7 @@ from ..._core.agent.settings import metrics_address, parse_file, pause, refuse_t
 from ..._core.text.decode import Parsers, Reader, Required, Wrong, absolute_path, boolean, matching
 from ..._core.text.errors import BallastError
 from ..._core.text.quantity import Quantity, parse_quantity
-from ..request import LIMITS, NAMESPACE, NEVER_PREEMPT, PAUSE_IMAGE, PRESENT, TIMEOUT_MOST, BalloonsRequest, NodeRequest
+from ..request import LIMITS, NAMESPACE, NEVER_PREEMPT, PRESENT, TIMEOUT_MOST, BalloonsRequest, NodeRequest
 from ..sizing.resources import Resources
 from .messages import AGENT
 
@@ -82,7 +82,7 @@ class Settings:
             grow_timeout=self.grow_timeout,
             slices=self.slices,
             vm=self.vm,
-            image=PAUSE_IMAGE,
+            image="",
         )
 
 

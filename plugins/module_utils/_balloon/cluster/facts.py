@@ -92,7 +92,8 @@ class Balloon:
     allocated: Resources
     actual: Resources
     state: str
-    message: str = ""  # the kubelet's own words on an unfinished resize
+    message: str = ""  # the kubelet's own words on an unfinished resize, or on why the container cannot start
+    waiting: str = ""  # the reason why the container of a STARTING balloon cannot start: "ImagePullBackOff"
     priority: int = 0
     restarts: int = 0
 

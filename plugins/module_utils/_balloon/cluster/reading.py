@@ -54,6 +54,7 @@ Key = tuple[str, str]  # namespace and name
 _VERSION = re.compile(r"v?(\d{1,4})\.(\d{1,4})", re.ASCII)
 _MIRROR = "kubernetes.io/config.mirror"  # of the API's copy of a static pod
 _OVER = ("Succeeded", "Failed")
+_ON_THE_WAY = ("", "ContainerCreating", "PodInitializing")  # reasons of a container that is being started
 
 
 class Machine(NamedTuple):
@@ -296,6 +297,10 @@ def _balloon(item: Object, where: str) -> Balloon:
         },
     )
     state, message = own.state()
+    waiting: Object = {} if state != STARTING else mapping(mapping(container_status, "state", where), "waiting", where)
+    reason = text(waiting, "reason", where)
+    if reason in _ON_THE_WAY:
+        reason = ""
     return Balloon(
         namespace=text(metadata, "namespace", where),
         name=text(metadata, "name", where),
@@ -305,7 +310,8 @@ def _balloon(item: Object, where: str) -> Balloon:
         allocated=own.allocated,
         actual=own.actual,
         state=state,
-        message=message,
+        message=text(waiting, "message", where) if reason else message,
+        waiting=reason,
         priority=whole(spec, "priority", where),
         restarts=whole(container_status, "restartCount", where),
     )

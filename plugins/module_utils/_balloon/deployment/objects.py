@@ -14,7 +14,7 @@ Steps are those of `_core/kube/objects.py`, reported by `steps_as_result` and `s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Optional
 
@@ -29,8 +29,10 @@ from ..sizing.pod_requests import mapping, text, whole
 from ..sizing.resources import FLOOR
 from .objects_messages import MESSAGES
 from .priority import NODES, OWNER, VALUE, class_name, name_of, node_critical_problems, owner_steps, owners, write_owner
+from .sandbox_image import choose_image, image_of
 
 _WHERE = "a balloon pod"
+_KUBE_PROXY = "/apis/apps/v1/namespaces/kube-system/daemonsets/kube-proxy"
 _USER = 65535  # of the pause image; no other process has it
 _LINUX = {"kubernetes.io/os": "linux"}
 _GROUP = "rbac.authorization.k8s.io"
@@ -48,6 +50,7 @@ class ObjectsState:
     nodes: tuple[Object, ...]
     critical: frozenset[str] = frozenset()
     problems: tuple[BallastError, ...] = ()  # why the cluster cannot do what is requested
+    image: str = ""  # of the balloons
 
 
 def read_objects(api: Api, request: BalloonsRequest) -> ObjectsState:
@@ -59,7 +62,11 @@ def read_objects(api: Api, request: BalloonsRequest) -> ObjectsState:
     # Only balloons that size nodes write the policy of a Node.
     owned = not critical and request.names.size_nodes and any(OWNER in owners(node) for node in nodes)
     return ObjectsState(
-        existing, nodes, _critical_nodes(api, request.namespace) if owned else frozenset(), tuple(problems)
+        existing,
+        nodes,
+        _critical_nodes(api, request.namespace) if owned else frozenset(),
+        tuple(problems),
+        image=request.image or _sandbox_image(api, request, existing, nodes),
     )
 
 
@@ -68,7 +75,8 @@ def object_steps(request: BalloonsRequest, state: ObjectsState) -> tuple[ObjectS
     until they are deleted (the DaemonSet is OnDelete)."""
     Problems.raise_if(state.problems)
     present = request.state == PRESENT
-    steps = core.object_steps(build_objects(request), state.objects, present=present, foreign=_foreign)
+    desired = build_objects(replace(request, image=state.image))
+    steps = core.object_steps(desired, state.objects, present=present, foreign=_foreign)
     if _is_critical(request):
         return (*owner_steps(state.nodes, present=True), *steps)
     if not request.names.size_nodes:
@@ -238,6 +246,20 @@ def _binding(kind: str, name: str, namespace: str) -> Object:
         "roleRef": {"apiGroup": _GROUP, "kind": kind, "name": name},
         "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
     }
+
+
+def _sandbox_image(
+    api: Api, request: BalloonsRequest, existing: Mapping[str, Optional[Object]], nodes: Sequence[Object]
+) -> str:
+    """Of the nodes on which the DaemonSet has pods."""
+    named = {row.name for row in request.nodes}
+    chosen = [node for node in nodes if request.names.size_nodes or name_of(node) in named]
+    present = next((manifest for path, manifest in existing.items() if "/daemonsets/" in path and manifest), {})
+    try:
+        kube_proxy = api.find(_KUBE_PROXY) or {}
+    except Refused:
+        kube_proxy = {}  # who may not read it goes by the well-known repositories
+    return choose_image(chosen, image_of(present), image_of(kube_proxy))
 
 
 def _is_critical(request: BalloonsRequest) -> bool:

@@ -301,7 +301,8 @@ class ResizeExecutor:
         balloon = node.balloon if node is not None else None
         if balloon is None or balloon.state in (SETTLED, ASKED):
             return None
-        return "waiting", f"the balloon is {balloon.state}{': ' if balloon.message else ''}{balloon.message}"
+        words = ": ".join(word for word in (balloon.state, balloon.waiting, balloon.message) if word)
+        return "waiting", f"the balloon is {words}"
 
 
 def _is_worth_another_try(error: BallastError) -> bool:

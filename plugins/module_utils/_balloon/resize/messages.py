@@ -60,6 +60,13 @@ MESSAGES = Messages(
             remedy="see `kubectl get pods -A -o wide --field-selector spec.nodeName={node}` and the events of its balloon; role balloons makes the DaemonSet",
         ),
         Message(
+            id="balloon-cannot-start",
+            error=PeerError,
+            text="{node}: the container of its balloon cannot start: {reason}",
+            remedy="name an image that the node has or can pull (`image`), and once the DaemonSet has it, replace the pod, which nothing else does: "
+            "`kubectl delete pod -n {namespace} {pod}`",
+        ),
+        Message(
             id="balloon-node-gone",
             error=PeerError,
             text="{node}: the cluster has had no such node for {seconds} s",

@@ -37,6 +37,9 @@ GROW, SHRINK, REVERT = "grow", "shrink", "revert"
 
 # Seconds. A pod's start includes the pull of its image.
 START_SECONDS = 120.0
+# For one that cannot start: a kubelet tries a pull again after 10 s. What no second try changes is given no time.
+RETRY_SECONDS = 15.0
+_FINAL = ("InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError")
 # For a kubelet to be Ready, to answer, and to have its runtime do it; and for a PATCH to be seen.
 ANSWER_SECONDS = 60.0
 # For a limit: a virtual machine gives memory back as fast as it can; the write of a limit has a shorter timeout of its own.
@@ -243,7 +246,10 @@ class NodeResize:
     def _judge(self, node: Node, now: float) -> Optional[Resize]:
         balloon = node.balloon
         if balloon is None or balloon.state == STARTING:
-            if self._has_waited(START_SECONDS, now):
+            if balloon is not None and balloon.waiting:
+                if self._has_waited(0.0 if balloon.waiting in _FINAL else RETRY_SECONDS, now):
+                    self._finish(FAILED, texts.cannot_start_error(node, balloon))
+            elif self._has_waited(START_SECONDS, now):
                 self._finish(FAILED, texts.not_started_error(node, START_SECONDS))
             return None
         if is_at_target(node, self.target):

@@ -88,6 +88,11 @@ def not_started_error(node: Node, seconds: float) -> BallastError:
     return _error("balloon-not-started", details, node=node.name, seconds=f"{seconds:.0f}")
 
 
+def cannot_start_error(node: Node, balloon: Balloon) -> BallastError:
+    fields = {"node": node.name, "namespace": balloon.namespace, "pod": balloon.name, "reason": balloon.waiting}
+    return _error("balloon-cannot-start", _words(balloon), **fields)
+
+
 def node_gone_error(node: str, seconds: float) -> BallastError:
     return _error("balloon-node-gone", [], node=node, seconds=f"{seconds:.0f}")
 
