@@ -47,6 +47,13 @@ RAISED = {
         "golang.org/x/crypto": "0.55.0",
         "google.golang.org/grpc": "1.83.2",
     },
+    ("local-path-provisioner", "0.0.30"): {
+        "golang.org/x/crypto": "0.55.0",
+        "golang.org/x/net": "0.55.0",
+        "golang.org/x/oauth2": "0.27.0",
+    },
+    ("metrics-server", "0.9.0"): {"golang.org/x/crypto": "0.55.0", "google.golang.org/grpc": "1.83.2"},
+    ("kube-network-policies", "0.8.0"): {"golang.org/x/net": "0.55.0", "google.golang.org/grpc": "1.83.2"},
 }
 
 

@@ -27,7 +27,7 @@ from tests.integration.lab import Lab, lab_named, machine, processes_of
 pytestmark = pytest.mark.alone
 
 TOPOLOGY = {
-    "addons": ["dns"],
+    "addons": ["dns", "storage"],
     "nodes": [
         {"name": "first", "labels": {"disk": "fast"}, "memory": "1Gi"},
         {
@@ -122,6 +122,62 @@ def test_pods_resolve_names_of_the_cluster(lab: Lab, question: tuple[str, ...], 
 def asked_of_dns(lab: Lab, *question: str) -> str:
     words = ("exec", "-n", "ballast-lab", "daemonset/echo", "--", "sh", "-c", 'nslookup "$@" 2>&1 || true', "sh")
     return lab.kubectl(*words, *question)
+
+
+def said_by(lab: Lab, pod: str, command: str) -> str:
+    try:
+        return lab.kubectl("exec", pod, "--", "sh", "-c", command)
+    except subprocess.CalledProcessError as error:
+        return str(error.stderr)
+
+
+def claim(name: str, path: Path) -> str:
+    """A file with a claim in the default class, and a pod that mounts it."""
+    container = {
+        "name": "main",
+        "image": "ballast.local/busybox:1",
+        "command": ["sh", "-c", "trap exit TERM; sleep 600 & wait"],
+        "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+    }
+    items = [
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": name},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name},
+            "spec": {
+                "terminationGracePeriodSeconds": 1,
+                "securityContext": {"runAsUser": 1000},
+                "containers": [container],
+                "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": name}}],
+                "tolerations": [{"operator": "Exists"}],
+            },
+        },
+    ]
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}), encoding="utf-8")
+    return str(path)
+
+
+def test_what_a_pod_writes_another_reads_until_the_claim_is_gone(lab: Lab, tmp_path: Path) -> None:
+    assert "(default)" in lab.kubectl("get", "storageclass")
+    lab.kubectl("apply", "-f", claim("left", tmp_path / "left.json"))
+    manifests = claim("kept", tmp_path / "kept.json")
+    for command in ("echo written >/data/file", "grep -x written /data/file"):
+        lab.kubectl("apply", "-f", manifests)
+        lab.kubectl("wait", "--for=condition=Ready", "pod/kept", "--timeout=60s")
+        lab.kubectl("exec", "kept", "--", "sh", "-c", command)
+        (volume,) = Path(lab.directory).glob("nodes/*/kubelet/local-path/*_default_kept")
+        lab.kubectl("delete", "pod", "kept")
+    made = {row["spec"]["claimRef"]["name"]: row for row in json.loads(lab.kubectl("get", "pv", "-o", "json"))["items"]}
+    assert volume.parts[-4] in json.dumps(made["kept"]["spec"]["nodeAffinity"]), "it lies with its own node"
+    assert (volume / "file").read_text(encoding="utf-8") == "written\n"
+    lab.kubectl("delete", "pvc", "kept")
+    wait_until(lambda: not volume.exists(), "the directory of the volume is removed", seconds=60)
 
 
 def test_keys_are_their_owners_alone(lab: Lab) -> None:
@@ -276,6 +332,7 @@ def test_a_half_removed_node_is_repaired(lab: Lab) -> None:
 
 def test_stop_and_start_keep_addresses_and_data(lab: Lab) -> None:
     lab.kubectl("create", "configmap", "kept", "--from-literal=key=value")
+    lab.kubectl("exec", "left", "--", "sh", "-c", "echo here >/data/file")
     addresses = [node["address"] for node in lab.record["nodes"]]
     stopped = lab.playbook("lab_stop")
     assert stopped.status == 0, stopped.output
@@ -284,6 +341,7 @@ def test_stop_and_start_keep_addresses_and_data(lab: Lab) -> None:
     assert started.status == 0, started.output
     assert [node["address"] for node in lab.record["nodes"]] == addresses
     assert lab.kubectl("get", "configmap", "kept", "-o", "jsonpath={.data.key}") == "value"
+    wait_until(lambda: "here" in said_by(lab, "left", "cat /data/file"), "the volume is in the pod again")
     assert lab.summary["connectivity"] == {"pairs": 4, "passed": 4}
 
 

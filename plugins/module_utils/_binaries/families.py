@@ -217,6 +217,53 @@ FAMILIES: Mapping[str, Family] = {
             build_bytes=2 * _GIB,
             optional=True,
         ),
+        # Programs of a lab's add-ons. No release site has them as binaries.
+        Family(
+            name="local-path-provisioner",
+            module="github.com/rancher/local-path-provisioner",
+            default_version="0.0.30",
+            components=(
+                Component(
+                    name="local-path-provisioner",
+                    package="github.com/rancher/local-path-provisioner",
+                    released=False,
+                ),
+            ),
+            release=NOWHERE,
+            build_bytes=_GIB,
+            optional=True,
+            stamps={"main.VERSION": "v{version}"},
+        ),
+        Family(
+            name="metrics-server",
+            module="sigs.k8s.io/metrics-server",
+            default_version="0.9.0",
+            components=(
+                Component(
+                    name="metrics-server", package="sigs.k8s.io/metrics-server/cmd/metrics-server", released=False
+                ),
+            ),
+            release=NOWHERE,
+            build_bytes=2 * _GIB,
+            optional=True,
+            stamps={"k8s.io/client-go/pkg/version.gitVersion": "v{version}"},
+        ),
+        Family(
+            name="kube-network-policies",
+            module="sigs.k8s.io/kube-network-policies",
+            default_version="0.8.0",
+            components=(
+                Component(
+                    name="kube-network-policies",
+                    package="sigs.k8s.io/kube-network-policies/cmd",
+                    version_args=(),
+                    released=False,
+                ),
+            ),
+            release=NOWHERE,
+            build_bytes=_GIB,
+            optional=True,
+        ),
         # The generic control plane in one process, see files/toolchain/hyper-mini/command/README.md.
         Family(
             name="hyper-mini",

@@ -79,9 +79,9 @@ def kubeconfig_of(host: Host, record: Record, identity: Identity) -> Iterator[st
 
 
 def _has_rights(host: Host, record: Record, identity: Identity) -> bool:
-    """Whether it can read its own role, with the expected rules."""
+    """Whether it can read its own roles, with the expected rules."""
+    api = record.api(host, identity)
     try:
-        role = record.api(host, identity).get(identity.role_path)
+        return all(api.get(path).get("rules") == role["rules"] for path, role in identity.roles().items())
     except Refused:
         return False
-    return bool(role.get("rules") == identity.objects()[identity.role_path]["rules"])

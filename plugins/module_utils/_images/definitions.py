@@ -152,7 +152,10 @@ PRESETS: Mapping[str, Image] = {
     # With kube-proxy, pause and other names, what kubeadm asks a registry for.
     **{
         name: _program(name)
-        for name in ("coredns", "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+        for name in (
+            *("coredns", "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"),
+            *("local-path-provisioner",),
+        )
     },
 }
 DEFAULT_IMAGES = ("busybox", "pause")

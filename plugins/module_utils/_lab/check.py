@@ -29,12 +29,13 @@ from .._core.host.host import Host
 from .._core.kube.client import Refused
 from .._core.text.errors import BallastError, PeerError
 from .addons.dns import DOMAIN, has_dns
+from .addons.state import read_states_or_unknown, unknown_states, wait_for_addons
 from .cluster import KUBECONFIG, Cluster, open_cluster
 from .engine import no_lab, require_lab_directory
 from .manifests import manifest_kinds, manifest_resources
 from .messages import MESSAGES
 from .nodes import kubectl_options
-from .summary import RUNNING, NodeSummary, Summary, table
+from .summary import RUNNING, AddonState, NodeSummary, Summary, table
 from .topology import KUBEADM
 
 NAMESPACE = LAB_NAMESPACE
@@ -82,6 +83,10 @@ class CheckRequest:
     def place(self) -> str:
         """Of the cluster, see `open_cluster`."""
         return os.path.join(self.lab_dir, KUBECONFIG if self.by_kubeadm else "plane")
+
+    @property
+    def addons(self) -> list[str]:
+        return list(self.lab.get("addons", ()))
 
     @property
     def node_names(self) -> list[str]:
@@ -169,6 +174,7 @@ class CheckEngine(ResourceEngine[CheckRequest]):
         self._reached: dict[str, Reached] = {}
         self._pods: list[Pod] = []
         self._ready: dict[str, bool] = {}  # of kubeadm's nodes, which no module of this collection reads
+        self._addons: tuple[AddonState, ...] = ()
 
     def read_recorded(self, ctx: Context[CheckRequest]) -> tuple[Recorded, ...]:
         require_lab_directory(ctx.host, ctx.desired.lab_dir)  # the summary and the link are written there
@@ -206,7 +212,11 @@ class CheckEngine(ResourceEngine[CheckRequest]):
         try:
             self._pods = _wait_for_pods(ctx.desired, cluster, ctx.host, ctx.progress)
             self._reached = _wait_for_connections(ctx.desired, cluster, self._pods, ctx.host, ctx.progress)
+            wait_for_addons(
+                ctx.host, ctx.desired.place, ctx.desired.addons, ctx.progress, seconds=ctx.desired.ready_seconds
+            )
         finally:
+            self._addons = read_states_or_unknown(ctx.host, ctx.desired.place, ctx.desired.addons)
             if ctx.desired.by_kubeadm:
                 listed = cluster.reader(ctx.host, "/api/v1/nodes").list("/api/v1/nodes").items
                 self._ready = {node["metadata"]["name"]: is_ready(node) for node in listed}
@@ -219,7 +229,7 @@ class CheckEngine(ResourceEngine[CheckRequest]):
         return {"summary": summary.as_json(), "ballast_summary": shown}
 
     def _summarize(self, desired: CheckRequest) -> Summary:
-        return _summary(desired, self._pods, self._reached, self._ready)
+        return _summary(desired, self._pods, self._reached, self._ready, self._addons or unknown_states(desired.addons))
 
     def report(self, ctx: Context[CheckRequest]) -> dict[str, object]:
         report = self.summary(ctx.desired)
@@ -353,7 +363,11 @@ def _make_finding(cluster: Cluster, error: BallastError) -> Finding:
 
 
 def _summary(
-    desired: CheckRequest, pods: Sequence[Pod], reached: Mapping[str, Reached], kubeadm_ready: Mapping[str, bool]
+    desired: CheckRequest,
+    pods: Sequence[Pod],
+    reached: Mapping[str, Reached],
+    kubeadm_ready: Mapping[str, bool],
+    addons: tuple[AddonState, ...],
 ) -> Summary:
     addresses = {pod.node: pod.address for pod in pods}
     readings = {reading["name"]: reading for reading in desired.instances}
@@ -384,6 +398,7 @@ def _summary(
         plane_ready_seconds=desired.control_plane.get("ready_seconds") if state == RUNNING else None,
         plane_rss_bytes=int(desired.control_plane.get("rss_bytes") or 0),
         nodes=tuple(nodes),
+        addons=addons,
     )
 
 

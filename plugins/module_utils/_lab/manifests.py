@@ -54,9 +54,12 @@ class ManifestKind:
             raise MESSAGES.error("lab-none", directory=os.path.dirname(place))
         manifest = fields(after)
         text = json.dumps(manifest, sort_keys=True, separators=(",", ":"))
-        metadata = {**fields(manifest["metadata"]), "annotations": {_ANNOTATION: text}}
+        metadata = fields(manifest["metadata"])
+        annotations = {**fields(metadata.get("annotations", {})), _ANNOTATION: text}
         try:
-            cluster.writer(ctx.host, path).apply(path, {**manifest, "metadata": metadata})
+            cluster.writer(ctx.host, path).apply(
+                path, {**manifest, "metadata": {**metadata, "annotations": annotations}}
+            )
         except Refused as error:
             raise MESSAGES.error("lab-pods", kubeconfig=cluster.kubeconfig, found=error.found) from error
 

@@ -165,6 +165,12 @@ MESSAGES = Messages(
             remedy="see CoreDNS: kubectl --kubeconfig {kubeconfig} -n kube-system describe pods -l k8s-app=kube-dns",
         ),
         Message(
+            id="lab-addon",
+            error=PeerError,
+            text="the add-on {name} is not ready",
+            remedy="see its pods: kubectl --kubeconfig {kubeconfig} -n kube-system describe {workload}",
+        ),
+        Message(
             id="lab-node",
             error=PeerError,
             text="the API refused to change Node {name}",

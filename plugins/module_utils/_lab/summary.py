@@ -15,6 +15,7 @@ from .topology import KUBEADM
 
 DEFAULT_DIR = "/var/lib/ballast/lab"
 RUNNING = "running"
+READY = "ready"
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,12 @@ class NodeSummary:
 
 
 @dataclass(frozen=True)
+class AddonState:
+    name: str
+    state: str  # READY, or what it waits for
+
+
+@dataclass(frozen=True)
 class Summary:
     name: str
     kubernetes_version: str
@@ -39,6 +46,7 @@ class Summary:
     plane_rss_bytes: int
     nodes: tuple[NodeSummary, ...]
     plane_state: str = RUNNING  # of `control_plane_info`
+    addons: tuple[AddonState, ...] = ()
 
     @property
     def total(self) -> int:
@@ -59,6 +67,7 @@ class Summary:
                 "rss_bytes": self.plane_rss_bytes,
             },
             "nodes": [asdict(node) for node in self.nodes],
+            "addons": [asdict(addon) for addon in self.addons],
             "connectivity": {"pairs": self.total, "passed": self.passed},
         }
 
@@ -105,10 +114,15 @@ def table(summary: Summary, lab: Mapping[str, Any]) -> str:
             *(f"  {line}" for line in lines),
             "",
             f"connections: {summary.passed} of {summary.total} passed; control plane: {plane}",
+            *([f"add-ons:     {', '.join(_addon(row) for row in summary.addons)}"] if summary.addons else []),
             use,
             f"remove it:   ansible-playbook ballast.kube.lab_down{option}",
         ]
     )
+
+
+def _addon(addon: AddonState) -> str:
+    return f"{addon.name} {READY}" if addon.state == READY else f"{addon.name}: {addon.state}"
 
 
 def _ready(node: NodeSummary, *, by_kubeadm: bool) -> str:

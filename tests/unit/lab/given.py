@@ -107,7 +107,8 @@ def machine(files: Optional[Mapping[str, str]] = None) -> FakeHost:
     host.given(f"{DIR}/plane/pki/ca.key", key, mode=0o600)
     for one in IDENTITIES:
         if one.rules:  # as after the first run
-            host.answer(API + one.role_path, json_answer(200, one.objects()[one.role_path]))
+            for path, role in one.roles().items():
+                host.answer(API + path, json_answer(200, role))
     policies: dict[str, Any] = {}
 
     def patch(url: str, body: Optional[bytes]) -> Response:

@@ -7,18 +7,22 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._binaries.families import FAMILIES
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.pki.identities import (
-    BOOTSTRAP,
     LAB_ADDONS,
+    reader_of,
     writer_of,
 )
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
 from ansible_collections.ballast.kube.plugins.module_utils._images.definitions import PRESETS
+from ansible_collections.ballast.kube.plugins.module_utils._instance.config import KUBELET_ROOT
 from ansible_collections.ballast.kube.plugins.module_utils._lab.addons.catalog import ADDONS, ENGINE, AddonsRequest
 from ansible_collections.ballast.kube.plugins.module_utils._lab.addons.dns import IMAGE, manifests, read_resolvers
 from ansible_collections.ballast.kube.plugins.module_utils._lab.parts import parts
@@ -98,32 +102,79 @@ def test_what_is_no_add_on_is_refused_with_those_there_are(value: object) -> Non
     assert g.faults(topology={"addons": value}) == [("lab-value", "addons")]
 
 
-def test_the_objects_come_and_go_with_the_add_on() -> None:
+@pytest.mark.parametrize("addon", ADDONS.values(), ids=lambda addon: addon.name)
+def test_the_objects_come_and_go_with_the_add_on(addon: Any) -> None:
     host, kept = g.machine(), dict[str, Any]()
     g.keep_objects(host, kept)
 
-    def run(addons: list[str]) -> list[str]:
-        options = {"state_dir": f"{g.DIR}/addons", "plane_dir": f"{g.DIR}/plane", "lab": g.lab(addons=addons)}
+    def run(*addons: str) -> list[str]:
+        options = {"state_dir": f"{g.DIR}/addons", "plane_dir": f"{g.DIR}/plane", "lab": g.lab(addons=list(addons))}
         ctx = Context(AddonsRequest.from_params(options), host)
         return [step.verb for step in ENGINE.apply(ENGINE.plan(ctx.desired, ENGINE.observe(ctx)), ctx).steps]
 
-    before = set(kept)
-    assert run(["dns"]) == ["make"] * 6
-    assert {_SERVICE, _DEPLOYMENT, _CONFIG} <= set(kept)
-    assert run(["dns"]) == []
-    assert run([]) == ["remove"] * 6
-    assert set(kept) - before == set(), "nothing of it stays"
+    paths = addon.manifests(g.lab(addons=[addon.name]), host)
+    assert run(addon.name) == ["make"] * len(paths)
+    assert set(paths) <= set(kept)
+    for path, manifest in paths.items():
+        assert manifest["metadata"].get("annotations", {}).items() <= kept[path]["metadata"]["annotations"].items()
+    assert addon.workload in paths
+    assert run(addon.name) == []
+    assert run() == ["remove"] * len(paths)
+    assert set(paths) & set(kept) == set()
     assert host.stat(f"{g.DIR}/addons") is None
 
 
-def test_its_identity_may_make_each_object_that_is_not_about_rights() -> None:
+def test_its_identity_may_make_each_object_that_is_not_about_rights_and_read_those_that_are() -> None:
     allowed = {
-        (rule.group, resource, name) for rule in LAB_ADDONS.rules for resource in rule.resources for name in rule.names
+        (rule.group, resource, name, verb, bool(namespaced))
+        for rules, namespaced in ((LAB_ADDONS.rules, LAB_ADDONS.namespace), (LAB_ADDONS.cluster_rules, ""))
+        for rule in rules
+        for resource in rule.resources
+        for name in rule.names
+        for verb in rule.verbs
     }
     for addon in ADDONS.values():
         for path in addon.manifests(g.lab(addons=[addon.name]), FakeHost()):
-            if writer_of(path, LAB_ADDONS) is BOOTSTRAP:
-                continue
             words = path.strip("/").split("/")
             group = "" if words[0] == "api" else words[1]
-            assert (group, words[-2], words[-1]) in allowed, path
+            needed = set[str]()
+            if reader_of(path, LAB_ADDONS) is LAB_ADDONS:
+                needed.add("get")
+            if writer_of(path, LAB_ADDONS) is LAB_ADDONS:
+                needed |= {"get", "create", "patch", "delete"}
+            for verb in needed:
+                assert (group, words[-2], words[-1], verb, "namespaces" in words) in allowed, path
+
+
+def test_the_default_class_gives_each_volume_a_directory_of_its_node() -> None:
+    made = ADDONS["storage"].manifests(g.lab(addons=["storage"]), FakeHost())
+    (storage_class,) = (row for row in made.values() if row["kind"] == "StorageClass")
+    assert storage_class["metadata"]["annotations"] == {"storageclass.kubernetes.io/is-default-class": "true"}
+    assert storage_class["volumeBindingMode"] == "WaitForFirstConsumer"
+    (data,) = (row["data"] for row in made.values() if row["kind"] == "ConfigMap")
+    (row,) = json.loads(data["config.json"])["nodePathMap"]
+    assert all(path.startswith(f"{KUBELET_ROOT}/") for path in row["paths"]), (
+        "the only directory that each node has for itself"
+    )
+    (helper,) = json.loads(data["helperPod.yaml"])["spec"]["containers"]
+    assert (helper["image"], helper["imagePullPolicy"]) == (PRESETS["busybox"].name, "Never")
+    assert helper["name"] == "helper-pod", "whose log local-path-provisioner reads"
+
+
+@pytest.mark.parametrize("directory", ["one", "with blanks in it"])
+def test_the_directory_of_a_volume_is_made_for_any_user_and_removed(tmp_path: Path, directory: str) -> None:
+    made = ADDONS["storage"].manifests(g.lab(addons=["storage"]), FakeHost())
+    (data,) = (row["data"] for row in made.values() if row["kind"] == "ConfigMap")
+    volume = tmp_path / directory
+
+    def run(script: str) -> None:
+        environment = {"PATH": os.environ["PATH"], "VOL_DIR": str(volume)}
+        subprocess.run(["sh", "-c", data[script]], env=environment, check=True, umask=0o077)
+
+    run("setup")
+    assert volume.stat().st_mode & 0o7777 == 0o777
+    (volume / "file").write_text("kept", encoding="utf-8")
+    run("setup")
+    assert (volume / "file").exists()
+    run("teardown")
+    assert list(tmp_path.iterdir()) == []

@@ -18,6 +18,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context 
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import NullSink, Progress
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.wait import Impossible, Pending, Ready
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
+from ansible_collections.ballast.kube.plugins.module_utils._lab.addons.catalog import ADDONS
 from ansible_collections.ballast.kube.plugins.module_utils._lab.check import (
     MANIFESTS,
     SERVICE_NAME,
@@ -202,6 +203,16 @@ def machine(*, deaf: str = "", nameless: str = "", objects: Optional[dict[str, A
     return host
 
 
+_DNS = ADDONS["dns"].workload
+_STORAGE = ADDONS["storage"].workload
+
+
+def workload(**changes: Any) -> dict[str, Any]:
+    """A Deployment of one pod, which is ready."""
+    status = {"observedGeneration": 1, "availableReplicas": 1, "updatedReplicas": 1, **changes}
+    return {"kind": "Deployment", "metadata": {"generation": 1}, "status": status}
+
+
 def test_a_lab_that_works_is_found_to_work() -> None:
     host, engine = machine(), CheckEngine()
     assert engine.verify(Context(desired(), host, PROGRESS)) == []
@@ -228,12 +239,43 @@ def test_with_dns_the_service_is_asked_by_its_name_too() -> None:
     lab = g.lab(nodes=3, addons=["dns"])
     report: Any = CheckEngine().report(Context(desired(lab=lab), machine()))
     assert {node["name_resolved"] for node in report["summary"]["nodes"]} == {False}, "nothing was measured"
-    engine, host = CheckEngine(), machine()
+    engine, host = CheckEngine(), machine(objects={_DNS: workload()})
     assert engine.verify(Context(desired(lab=lab), host, PROGRESS)) == []
     report = engine.report(Context(desired(lab=lab), host))
     assert {node["name_resolved"] for node in report["summary"]["nodes"]} == {True}
     assert "SERVICE  DNS" in report["ballast_summary"]
     assert "DNS" not in table(summary(), g.lab())
+
+
+def test_add_ons_are_shown_with_their_states() -> None:
+    lab = g.lab(nodes=3, addons=["dns", "storage"])
+    engine, host = CheckEngine(), machine(objects={_DNS: workload(), _STORAGE: workload()})
+    report: Any = engine.report(Context(desired(lab=lab), host))
+    assert "add-ons:     dns: unknown, storage: unknown" in report["ballast_summary"]
+    assert engine.verify(Context(desired(lab=lab), host, PROGRESS)) == []
+    report = engine.report(Context(desired(lab=lab), host))
+    assert report["summary"]["addons"] == [{"name": "dns", "state": "ready"}, {"name": "storage", "state": "ready"}]
+    assert "add-ons:     dns ready, storage ready" in report["ballast_summary"]
+    assert "add-ons" not in table(summary(), g.lab())
+
+
+@pytest.mark.parametrize(
+    ("found", "state"),
+    [
+        (workload(), "ready"),
+        (workload(observedGeneration=0), "starting"),
+        (workload(availableReplicas=0), "no pod is ready"),
+        (workload(updatedReplicas=0), "no pod is ready"),
+        (None, "absent"),
+    ],
+)
+def test_a_lab_whose_add_on_does_not_run_is_not_well(found: Optional[dict[str, Any]], state: str) -> None:
+    lab = g.lab(nodes=3, addons=["storage"])
+    engine, host = CheckEngine(), machine(objects={} if found is None else {_STORAGE: found})
+    findings = [(row.id, row.text) for row in engine.verify(Context(desired(lab=lab), host, PROGRESS))]
+    assert findings == ([] if state == "ready" else [("lab-addon", f"the add-on storage is not ready ({state})")])
+    report: Any = engine.report(Context(desired(lab=lab), host))
+    assert report["summary"]["addons"] == [{"name": "storage", "state": state}]
 
 
 def test_a_name_that_is_not_resolved_is_another_finding_than_a_connection() -> None:
@@ -321,7 +363,7 @@ def test_the_status_of_a_lab_is_what_it_is_now_without_a_change() -> None:
 
 
 def test_every_id_of_the_table_is_raised_by_the_code_and_tried_by_a_test() -> None:
-    sources = (ROOT / "plugins/module_utils/_lab").glob("*.py")
+    sources = (ROOT / "plugins/module_utils/_lab").rglob("*.py")
     code = "".join(path.read_text() for path in sources if path.stem != "messages")
     tests = "".join(path.read_text() for path in Path(__file__).parent.glob("*.py"))
     assert [id for id in MESSAGES.rows if f'"{id}"' not in code] == []

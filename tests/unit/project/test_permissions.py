@@ -18,7 +18,7 @@ UTILS = ROOT / "plugins/module_utils"
 # Where objects that give rights, ServiceAccounts and client certificates are made: what `permission_page` reads.
 KNOWN = {
     "_balloon/deployment/objects.py",
-    "_lab/addons/dns.py",
+    "_lab/addons/objects.py",
     "_lab/kube_proxy.py",
     "_control_plane/aggregation/deployment.py",
     "_control_plane/aggregation/objects.py",

@@ -41,8 +41,8 @@ class Rule:
 
 @dataclass(frozen=True)
 class Identity:
-    """`namespace` is where `rules` hold, "" for everywhere. An identity may also get its own role, to see whether it has its
-    rights."""
+    """`namespace` is where `rules` hold, "" for everywhere; `cluster_rules` hold everywhere. An identity may also get its own
+    roles, to see whether it has its rights."""
 
     user: str
     why: str
@@ -50,24 +50,36 @@ class Identity:
     urls: tuple[str, ...] = ()  # beside resources, that it may get
     group: str = ""
     namespace: str = ""
+    cluster_rules: tuple[Rule, ...] = ()
 
     @property
     def role_path(self) -> str:
-        return self._path("role")
+        return self._path("role", self.namespace)
+
+    def roles(self) -> dict[str, dict[str, Value]]:
+        """Its Role and ClusterRole by path."""
+        roles = {self.role_path: self._role(self.namespace, self.rules)}
+        if self.cluster_rules:
+            roles[self._path("role", "")] = self._role("", self.cluster_rules)
+        return roles
 
     def objects(self) -> dict[str, dict[str, Value]]:
-        """Its RBAC objects by path, in the order in which they are made: the role, then its binding."""
-        kind = "Role" if self.namespace else "ClusterRole"
-        role: dict[str, Value] = {"apiVersion": f"{RBAC}/v1", "kind": kind, "rules": self._rules()}
-        return {self.role_path: role, self._path("rolebinding"): bind(kind, self.user, self.user)}
+        """Its RBAC objects by path, in the order in which they are made: the roles, then their bindings."""
+        bindings = {
+            path.replace("roles/", "rolebindings/"): bind(str(role["kind"]), self.user, self.user)
+            for path, role in self.roles().items()
+        }
+        return {**self.roles(), **bindings}
 
-    def _rules(self) -> list[Value]:
-        own = "roles" if self.namespace else "clusterroles"
-        rules: list[Value] = [rule.as_json() for rule in (*self.rules, Rule(RBAC, (own,), ("get",), (self.user,)))]
-        return [*rules, {"nonResourceURLs": [*self.urls], "verbs": ["get"]}] if self.urls else rules
+    def _role(self, namespace: str, rules: tuple[Rule, ...]) -> dict[str, Value]:
+        kind, own = ("Role", "roles") if namespace else ("ClusterRole", "clusterroles")
+        parts: list[Value] = [rule.as_json() for rule in (*rules, Rule(RBAC, (own,), ("get",), (self.user,)))]
+        if self.urls and not namespace:
+            parts.append({"nonResourceURLs": [*self.urls], "verbs": ["get"]})
+        return {"apiVersion": f"{RBAC}/v1", "kind": kind, "rules": parts}
 
-    def _path(self, what: str) -> str:
-        place = f"namespaces/{self.namespace}/{what}" if self.namespace else f"cluster{what}"
+    def _path(self, what: str, namespace: str) -> str:
+        place = f"namespaces/{namespace}/{what}" if namespace else f"cluster{what}"
         return f"/apis/{RBAC}/v1/{place}s/{self.user}"
 
 
@@ -112,13 +124,15 @@ LAB_KUBE_PROXY = Identity(
 )
 LAB_ADDONS = Identity(
     f"{MARK}:lab-addons",
-    "makes the add-ons of a lab: CoreDNS",
+    "makes the add-ons of a lab, and reads whether they run",
     rules=(
-        Rule("", ("serviceaccounts", "configmaps"), _CHANGE, ("coredns",)),
+        Rule("", ("serviceaccounts", "configmaps"), _CHANGE, ("coredns", "local-path-provisioner")),
         Rule("", ("services",), _CHANGE, ("kube-dns",)),
-        Rule("apps", ("deployments",), _CHANGE, ("coredns",)),
+        Rule("apps", ("deployments",), _CHANGE, ("coredns", "local-path-provisioner")),
+        Rule(RBAC, ("roles", "rolebindings"), ("get",), ("local-path-provisioner",)),
     ),
     namespace="kube-system",
+    cluster_rules=(Rule("storage.k8s.io", ("storageclasses",), _CHANGE, ("local-path",)),),
 )
 DEPARTED = f"{MARK}-departed-nodes"  # the policy that refuses writes of nodes that have left
 LAB_NODES = Identity(

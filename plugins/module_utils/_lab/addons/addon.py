@@ -20,3 +20,4 @@ class Addon:
     images: tuple[str, ...]  # presets of image_archive that are made of these programs
     # Of the lab's record and the machine that makes the lab; by the path of each object.
     manifests: Callable[[Mapping[str, Any], Host], dict[str, dict[str, Any]]]
+    workload: str  # the path of the Deployment or DaemonSet whose pods are the add-on

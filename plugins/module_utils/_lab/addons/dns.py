@@ -19,9 +19,9 @@ from contextlib import suppress
 from typing import Any
 
 from ..._core.host.host import Host
+from . import objects
 from .addon import Addon
 
-NAMESPACE = "kube-system"
 NAME, SERVICE = "coredns", "kube-dns"
 IMAGE = "ballast.local/coredns:1"
 DOMAIN = "cluster.local"
@@ -47,63 +47,23 @@ def cluster_dns(lab: Mapping[str, Any]) -> str:
 
 def manifests(lab: Mapping[str, Any], host: Host) -> dict[str, dict[str, Any]]:
     """Of the lab's record and the machine's resolvers; by the path of each object."""
-    account = {"kind": "ServiceAccount", "name": NAME, "namespace": NAMESPACE}
-    rbac = "rbac.authorization.k8s.io"
     rules = [
         {"apiGroups": [group], "resources": list(resources), "verbs": ["list", "watch"]}
         for group, resources in _FOLLOWED
     ]
-    metadata = {"name": NAME, "labels": _LABELS}
-    namespaced = f"namespaces/{NAMESPACE}"
+    ports = [
+        {"name": "dns", "port": 53, "protocol": "UDP"},
+        {"name": "dns-tcp", "port": 53, "protocol": "TCP"},
+        {"name": "metrics", "port": _METRICS_PORT, "protocol": "TCP"},
+    ]
+    labels = {**_LABELS, "kubernetes.io/name": "CoreDNS"}
     return {
-        f"/api/v1/{namespaced}/serviceaccounts/{NAME}": {
-            "apiVersion": "v1",
-            "kind": "ServiceAccount",
-            "metadata": {"name": NAME},
-        },
-        f"/apis/{rbac}/v1/clusterroles/{_ROLE}": {
-            "apiVersion": f"{rbac}/v1",
-            "kind": "ClusterRole",
-            "metadata": {"name": _ROLE},
-            "rules": rules,
-        },
-        f"/apis/{rbac}/v1/clusterrolebindings/{_ROLE}": {
-            "apiVersion": f"{rbac}/v1",
-            "kind": "ClusterRoleBinding",
-            "metadata": {"name": _ROLE},
-            "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": _ROLE},
-            "subjects": [account],
-        },
-        f"/api/v1/{namespaced}/configmaps/{NAME}": {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": metadata,
-            "data": {"Corefile": _corefile(read_resolvers(host))},
-        },
-        f"/apis/apps/v1/{namespaced}/deployments/{NAME}": {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": metadata,
-            "spec": {
-                "replicas": min(_REPLICAS, len(lab["nodes"])),
-                "selector": {"matchLabels": _LABELS},
-                "template": {"metadata": {"labels": _LABELS}, "spec": _pod_spec(lab)},
-            },
-        },
-        f"/api/v1/{namespaced}/services/{SERVICE}": {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {"name": SERVICE, "labels": {**_LABELS, "kubernetes.io/name": "CoreDNS"}},
-            "spec": {
-                "clusterIP": cluster_dns(lab),
-                "selector": _LABELS,
-                "ports": [
-                    {"name": "dns", "port": 53, "protocol": "UDP"},
-                    {"name": "dns-tcp", "port": 53, "protocol": "TCP"},
-                    {"name": "metrics", "port": _METRICS_PORT, "protocol": "TCP"},
-                ],
-            },
-        },
+        **objects.service_account(NAME),
+        **objects.cluster_role(_ROLE, rules),
+        **objects.cluster_role_binding(_ROLE, NAME, _ROLE),
+        **objects.config_map(NAME, {"Corefile": _corefile(read_resolvers(host))}, _LABELS),
+        **objects.deployment(NAME, _LABELS, _pod_spec(lab), replicas=min(_REPLICAS, len(lab["nodes"]))),
+        **objects.service(SERVICE, labels, _LABELS, ports, clusterIP=cluster_dns(lab)),
     }
 
 
@@ -156,7 +116,7 @@ def _pod_spec(lab: Mapping[str, Any]) -> dict[str, Any]:
         "serviceAccountName": NAME,
         "dnsPolicy": "Default",
         "nodeSelector": {"kubernetes.io/os": "linux"},
-        "tolerations": [{"key": "CriticalAddonsOnly", "operator": "Exists"}, *_needed_tolerations(lab)],
+        "tolerations": [{"key": "CriticalAddonsOnly", "operator": "Exists"}, *objects.needed_tolerations(lab)],
         "topologySpreadConstraints": [
             {
                 "maxSkew": 1,
@@ -191,17 +151,10 @@ def _pod_spec(lab: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _needed_tolerations(lab: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Of the taints of the lab's nodes, where no node is without: names are resolved in every lab."""
-    if not all(node["taints"] for node in lab["nodes"]):
-        return []
-    taints = {(taint["key"], taint["effect"]) for node in lab["nodes"] for taint in node["taints"]}
-    return [{"key": key, "operator": "Exists", "effect": effect} for key, effect in sorted(taints)]
-
-
 DNS = Addon(
     name="dns",
     families=({"name": "coredns"},),
     images=("coredns",),
     manifests=manifests,
+    workload=objects.workload_path("deployments", NAME),
 )

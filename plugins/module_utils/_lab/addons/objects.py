@@ -1,0 +1,121 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Objects that several add-ons consist of. Pure. Each function gives objects by their paths, all in the namespace kube-system."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+NAMESPACE = "kube-system"
+Objects = dict[str, dict[str, Any]]
+
+_RBAC = "rbac.authorization.k8s.io"
+_NAMESPACED = f"namespaces/{NAMESPACE}"
+
+
+def service_account(name: str) -> Objects:
+    return {
+        f"/api/v1/{_NAMESPACED}/serviceaccounts/{name}": {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": name},
+        }
+    }
+
+
+def cluster_role(name: str, rules: Sequence[Mapping[str, Any]], labels: Mapping[str, str] = {}) -> Objects:
+    return {f"/apis/{_RBAC}/v1/clusterroles/{name}": _role("ClusterRole", name, rules, labels)}
+
+
+def role(name: str, rules: Sequence[Mapping[str, Any]]) -> Objects:
+    return {f"/apis/{_RBAC}/v1/{_NAMESPACED}/roles/{name}": _role("Role", name, rules, {})}
+
+
+def cluster_role_binding(name: str, account: str, bound: str) -> Objects:
+    """To the ServiceAccount, of the ClusterRole `bound`."""
+    path = f"/apis/{_RBAC}/v1/clusterrolebindings/{name}"
+    return {path: _binding("ClusterRoleBinding", name, account, "ClusterRole", bound)}
+
+
+def role_binding(name: str, account: str, bound: str) -> Objects:
+    """To the ServiceAccount, of the Role `bound`."""
+    path = f"/apis/{_RBAC}/v1/{_NAMESPACED}/rolebindings/{name}"
+    return {path: _binding("RoleBinding", name, account, "Role", bound)}
+
+
+def config_map(name: str, data: Mapping[str, str], labels: Mapping[str, str]) -> Objects:
+    return {
+        f"/api/v1/{_NAMESPACED}/configmaps/{name}": {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": name, "labels": dict(labels)},
+            "data": dict(data),
+        }
+    }
+
+
+def deployment(name: str, labels: Mapping[str, str], pod: Mapping[str, Any], *, replicas: int = 1) -> Objects:
+    return {
+        workload_path("deployments", name): {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": name, "labels": dict(labels)},
+            "spec": {"replicas": replicas, **_pods(labels, pod)},
+        }
+    }
+
+
+def service(
+    name: str, labels: Mapping[str, str], selector: Mapping[str, str], ports: Sequence[Mapping[str, Any]], **spec: Any
+) -> Objects:
+    return {
+        f"/api/v1/{_NAMESPACED}/services/{name}": {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": name, "labels": dict(labels)},
+            "spec": {**spec, "selector": dict(selector), "ports": list(ports)},
+        }
+    }
+
+
+def workload_path(resource: str, name: str) -> str:
+    """Of a Deployment or DaemonSet."""
+    return f"/apis/apps/v1/{_NAMESPACED}/{resource}/{name}"
+
+
+def needed_tolerations(lab: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Of the taints of the lab's nodes, where no node is without: an add-on runs in every lab."""
+    if not all(node["taints"] for node in lab["nodes"]):
+        return []
+    taints = {(taint["key"], taint["effect"]) for node in lab["nodes"] for taint in node["taints"]}
+    return [{"key": key, "operator": "Exists", "effect": effect} for key, effect in sorted(taints)]
+
+
+def _role(kind: str, name: str, rules: Sequence[Mapping[str, Any]], labels: Mapping[str, str]) -> dict[str, Any]:
+    metadata = {"name": name, "labels": dict(labels)} if labels else {"name": name}
+    return {
+        "apiVersion": f"{_RBAC}/v1",
+        "kind": kind,
+        "metadata": metadata,
+        "rules": [dict(rule) for rule in rules],
+    }
+
+
+def _binding(kind: str, name: str, account: str, role_kind: str, bound: str) -> dict[str, Any]:
+    return {
+        "apiVersion": f"{_RBAC}/v1",
+        "kind": kind,
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": _RBAC, "kind": role_kind, "name": bound},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}],
+    }
+
+
+def _pods(labels: Mapping[str, str], pod: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "selector": {"matchLabels": dict(labels)},
+        "template": {"metadata": {"labels": dict(labels)}, "spec": dict(pod)},
+    }

@@ -1,0 +1,78 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whether the add-ons of a lab run: their Deployments and DaemonSets, as the API server has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Optional, Union
+
+from ..._control_plane.pki.identities import LAB_ADDONS
+from ..._core.engine.events import Progress
+from ..._core.engine.wait import Pending, Ready, wait
+from ..._core.host.host import Host
+from ..._core.text.errors import PeerError
+from ..cluster import Cluster, open_cluster
+from ..messages import MESSAGES
+from ..summary import READY, AddonState
+from .catalog import ADDONS
+
+
+def read_states_or_unknown(host: Host, place: str, names: Sequence[str]) -> tuple[AddonState, ...]:
+    """For a summary, which is made of a lab that fails too."""
+    cluster = open_cluster(host, place, LAB_ADDONS)
+    with suppress(PeerError):
+        if cluster is not None:
+            return read_states(host, cluster, names)
+    return unknown_states(names)
+
+
+def unknown_states(names: Sequence[str]) -> tuple[AddonState, ...]:
+    return tuple(AddonState(name, "unknown") for name in names)
+
+
+def read_states(host: Host, cluster: Cluster, names: Sequence[str]) -> tuple[AddonState, ...]:
+    return tuple(AddonState(name, judge(_find(host, cluster, ADDONS[name].workload))) for name in names)
+
+
+def wait_for_addons(host: Host, place: str, names: Sequence[str], progress: Progress, *, seconds: float) -> None:
+    """Until all are ready. PeerError `lab-addon` names the first that is not in time."""
+    cluster = open_cluster(host, place, LAB_ADDONS)
+    if cluster is None or not names:
+        return
+    late: list[AddonState] = []
+
+    def probe() -> Union[Ready[None], Pending]:
+        late[:] = [row for row in read_states(host, cluster, names) if row.state != READY]
+        return Pending(f"add-on {', '.join(f'{row.name}: {row.state}' for row in late)}") if late else Ready(None)
+
+    try:
+        wait(host, progress, "check", probe, deadline_seconds=seconds, interval=0.2)
+    except PeerError as error:
+        if not late:
+            raise
+        name, state = late[0].name, late[0].state
+        workload = "/".join(ADDONS[name].workload.split("/")[-2:])
+        raise MESSAGES.error(
+            "lab-addon", name=name, workload=workload, kubeconfig=cluster.kubeconfig, found=state
+        ) from error
+
+
+def judge(workload: Optional[Mapping[str, Any]]) -> str:
+    """READY, or what is missing. A Deployment is ready with one pod: the others are there for when a node is drained."""
+    if workload is None:
+        return "absent"
+    status = workload.get("status", {})
+    if status.get("observedGeneration", 0) < workload["metadata"].get("generation", 0):
+        return "starting"
+    if workload["kind"] == "Deployment":
+        return READY if status.get("availableReplicas", 0) and status.get("updatedReplicas", 0) else "no pod is ready"
+    needed, ready = status.get("desiredNumberScheduled", 0), status.get("numberReady", 0)
+    return READY if needed and ready >= needed else f"pods ready on {ready} of {needed} nodes"
+
+
+def _find(host: Host, cluster: Cluster, path: str) -> Optional[Mapping[str, Any]]:
+    return cluster.reader(host, path).find(path)
