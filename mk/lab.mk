@@ -11,7 +11,7 @@ LAB_OPTIONS = -e lab_dir=$(LAB_DIR) $(call lab-option,LAB_NAME,lab_name) $(call 
 	$(if $(LAB_TOPOLOGY),-e lab_topology=$(abspath $(LAB_TOPOLOGY))) $(if $(ARCHIVE),-e lab_archive=$(abspath $(ARCHIVE)))
 lab-playbook = ANSIBLE_STDOUT_CALLBACK=ballast.kube.progress $(PLAYBOOK) ballast.kube.$(1) $(LAB_OPTIONS) $(ARGS)
 
-.PHONY: lab lab-plan lab-status lab-logs lab-resize lab-stop lab-start lab-images lab-down binaries
+.PHONY: lab lab-plan lab-list lab-status lab-shell lab-kubeconfig lab-logs lab-resize lab-stop lab-start lab-images lab-down binaries
 lab: packages env $(if $(filter vm,$(LAB_TARGET)),packages-vm)  ## bring up a lab: LAB_NODES, LAB_TOPOLOGY, LAB_TARGET=vm with LAB_HOSTS and LAB_BOOTSTRAP=kubeadm, LAB_NAME with LAB_DIR
 	@$(call lab-playbook,lab_up)
 
@@ -21,6 +21,15 @@ lab-plan: env  ## what `make lab` would fetch, install and change
 
 lab-status: env  ## what is there, measured now; LAB_OUTPUT=json
 	@$(call lab-playbook,lab_status)
+
+lab-list: env  ## the labs of this host, and whether they run
+	@$(call lab-playbook,lab_list)
+
+lab-shell: env  ## a shell inside a node: NODE=n1; or one command: COMMAND="nft list ruleset"
+	@PYTHONPATH=$(ANSIBLE_COLLECTIONS_PATH):$(CURDIR) $(VENV)/bin/python -m scripts.lab_shell $(LAB_DIR) "$(NODE)" $(COMMAND)
+
+lab-kubeconfig: env  ## make the lab a context of your own kubeconfig; STATE=absent takes it out
+	@$(call lab-playbook,lab_kubeconfig) $(call lab-option,STATE,lab_kubeconfig_state)
 
 lab-logs: env  ## one archive of events, logs and consoles
 	@$(call lab-playbook,lab_logs)

@@ -12,6 +12,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tarfile
 import tempfile
 import time
@@ -55,6 +56,11 @@ def topology(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("topology") / "two.yml"
     path.write_text(json.dumps(TOPOLOGY), encoding="utf-8")
     return path
+
+
+@pytest.fixture(scope="module")
+def own_kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(tmp_path_factory.mktemp("home") / "config")
 
 
 def wait_until(holds: Callable[[], bool], what: str, *, seconds: float = 120) -> None:
@@ -201,6 +207,25 @@ def test_status_is_measured_and_changes_nothing(lab: Lab) -> None:
     assert run.changed == 0
     after = {path: path.stat().st_mtime_ns for path in Path(lab.directory).glob("*") if path.is_file()}
     assert after == before
+
+
+def test_it_is_in_the_list_of_labs_and_a_context_of_a_users_own_kubeconfig(lab: Lab, own_kubeconfig: str) -> None:
+    run = lab.playbook("lab_list")
+    assert run.status == 0, run.output
+    assert f"{lab.directory}  1.37.1      2 of 2 Ready  running" in run.output
+    for changed in (1, 0):
+        run = lab.playbook("lab_kubeconfig", lab_kubeconfig_file=own_kubeconfig)
+        assert run.status == 0, run.output
+        assert run.changed == changed
+    context = ["--kubeconfig", own_kubeconfig, "--context", "ballast-it", "get", "nodes", "-o", "name"]
+    nodes = subprocess.run([f"{lab.directory}/bin/kubectl", *context], check=True, capture_output=True, text=True)
+    assert nodes.stdout.split() == ["node/first", "node/second"]
+
+
+def test_a_command_runs_inside_a_node(lab: Lab) -> None:
+    argv = [sys.executable, "-m", "scripts.lab_shell", lab.directory, "second", "ip", "-br", "addr", "show", "eth0"]
+    shown = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+    assert shown.split()[2].partition("/")[0] == lab.record["nodes"][1]["address"]
 
 
 def test_the_api_server_reaches_a_webhook_and_an_extension_api_server_behind_a_service(
@@ -410,9 +435,10 @@ def test_two_labs_stand_side_by_side(lab: Lab) -> None:
     assert lab.kubectl("get", "nodes", "-o", "name").split() == ["node/first", "node/second"]
 
 
-def test_down_leaves_nothing(lab: Lab, before: dict[str, object]) -> None:
-    run = lab.down()
+def test_down_leaves_nothing(lab: Lab, own_kubeconfig: str, before: dict[str, object]) -> None:
+    run = lab.playbook("lab_down", lab_kubeconfig_file=own_kubeconfig)
     assert run.status == 0, run.output
+    assert "ballast-it" not in Path(own_kubeconfig).read_text(encoding="utf-8")
     assert not os.path.exists(lab.directory)
     assert list(processes_of(lab.directory)) == []
     assert machine() == before

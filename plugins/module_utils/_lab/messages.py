@@ -195,5 +195,23 @@ MESSAGES = Messages(
             text="the lab {name} is removed, but {count} resources were left behind",
             remedy="end what still uses them, then run ansible-playbook ballast.kube.lab_down again",
         ),
+        Message(
+            id="lab-context-own",
+            error=UserError,
+            text="{path} is the lab's own kubeconfig",
+            remedy="unset KUBECONFIG, or name your own: -e lab_kubeconfig_file=$HOME/.kube/config",
+        ),
+        Message(
+            id="lab-context-taken",
+            error=UserError,
+            text="{path} has entries {name} that are not this lab's",
+            remedy="rename them: kubectl config rename-context {name} NAME; or give the lab another file: -e lab_kubeconfig_file=FILE",
+        ),
+        Message(
+            id="lab-context-form",
+            error=UserError,
+            text="{path} is no kubeconfig",
+            remedy="see what is wrong: kubectl --kubeconfig {path} config view; or give the lab another file: -e lab_kubeconfig_file=FILE",
+        ),
     ],
 )

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Optional
 
@@ -95,8 +95,7 @@ def table(summary: Summary, lab: Mapping[str, Any]) -> str:
         )
         for node in summary.nodes
     ]
-    widths = [max(len(row[column]) for row in (heads, *rows)) for column in range(len(heads))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in (heads, *rows)]
+    lines = format_table([heads, *rows])
     directory = lab["lab_dir"]
     option = "" if directory == DEFAULT_DIR else f" -e lab_dir={directory}"
     plane = f"ready after {_seconds(summary.plane_ready_seconds)}, {format_memory(summary.plane_rss_bytes)}"
@@ -123,6 +122,12 @@ def table(summary: Summary, lab: Mapping[str, Any]) -> str:
 
 def _addon(addon: AddonState) -> str:
     return f"{addon.name} {READY}" if addon.state == READY else f"{addon.name}: {addon.state}"
+
+
+def format_table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """A line for each row, the first of which are the heads, in columns."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
 
 
 def _ready(node: NodeSummary, *, by_kubeadm: bool) -> str:
