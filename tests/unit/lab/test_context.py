@@ -106,8 +106,9 @@ def test_entries_of_others_with_its_name_are_refused_and_not_removed(extensions:
         {"name": "ballast-lab", "context": {"cluster": "work", "user": "me", "extensions": extensions}}
     )
     host = host_with(theirs)
-    with pytest.raises(UserError, match="entries ballast-lab that are not this lab's"):
+    with pytest.raises(UserError) as refused:
         run(host, request())
+    assert refused.value.id == "lab-context-taken"
     assert run(host, request("absent")) == []
     assert content(host) == theirs
 
@@ -119,22 +120,23 @@ def test_the_current_context_goes_with_the_lab() -> None:
     assert content(host)["current-context"] == ""
 
 
-@pytest.mark.parametrize(
-    "text", ["- 1", "clusters: {a: b}", "contexts: [1]", "current-context: [x]", "a: [", "just words"]
-)
+@pytest.mark.parametrize("text", ["- 1", "clusters: {a: b}", "contexts: [1]", "current-context: [x]", "just words"])
 def test_what_is_no_kubeconfig_is_refused_and_left_as_it_is(text: str) -> None:
     host = FakeHost()
     host.make_directory("/home/me/.kube")
     host.given(PATH, text)
-    with pytest.raises(UserError):
-        run(host, request())
+    for state in ("present", "absent"):
+        with pytest.raises(UserError) as refused:
+            run(host, request(state))
+        assert refused.value.id == "lab-context-form"
     assert host.read(PATH) == text.encode()
 
 
 def test_the_labs_own_kubeconfig_is_not_merged_into_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", f"{LAB}/admin.kubeconfig:/home/me/.kube/config")
-    with pytest.raises(UserError, match="the lab's own kubeconfig"):
+    with pytest.raises(UserError) as refused:
         request(path=None)
+    assert refused.value.id == "lab-context-own"
 
 
 def test_no_secret_is_in_a_plan_or_its_diff() -> None:
