@@ -96,6 +96,13 @@ options:
           content:
             description: Text of the file, instead of O(definitions[].files[].source).
             type: str
+          local:
+            description:
+              - Absolute path of a file or a directory of the machine that builds, instead of O(definitions[].files[].source).
+              - A directory is taken with all that is in it, 20,000 files and 512 MiB at most. A file that its owner may run has mode 0755, another 0644;
+                links stay links. All is root's.
+              - When the content changes, the archive is built again.
+            type: path
       links:
         description: Symbolic links of the image.
         type: list
@@ -156,6 +163,19 @@ EXAMPLES = r"""
             source: /usr/bin/busybox
         entrypoint:
           - /bin/sh
+
+- name: A program of one's own, with its files
+  ballast.kube.image_archive:
+    path: /srv/app.tar
+    images: []
+    definitions:
+      - name: example.local/app:1
+        files:
+          - path: /app
+            local: /home/me/app/bin/app
+          - path: /static
+            local: /home/me/app/static
+        entrypoint: [/app]
 
 - name: kube-proxy, to be run by a DaemonSet
   ballast.kube.image_archive:

@@ -30,17 +30,21 @@ NAME = re.compile(
 # deb-control(5) Package, and the version that apt-get takes behind it.
 PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+(=[A-Za-z0-9.+~:-]+)?", re.ASCII)
 _SUITE = re.compile(r"[a-z][a-z0-9-]*", re.ASCII)
+_ORIGINS = ("source", "content", "local")  # of a file in a definition of the user's: one of them
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 @dataclass(frozen=True)
 class File:
-    """A file from a package (`source`), a text (`content`, mode 0644), or a `program` of the building machine (mode 0755)."""
+    """A file from a package (`source`), a text (`content`, mode 0644), a `program` that the collection has built (mode 0755), or a
+    `local` file or directory of the building machine, with the `digest` of what is in it once that was read."""
 
     path: str
     source: Optional[str] = None
     content: Optional[str] = None
     program: Optional[str] = None
+    local: Optional[str] = None
+    digest: Optional[str] = None
 
 
 @dataclass(frozen=True)
@@ -71,8 +75,9 @@ class Image:
             if not value[name]:
                 del value[name]
         for file in value["files"]:
-            if file["program"] is None:
-                del file["program"]
+            for name in ("program", "local", "digest"):
+                if file[name] is None:
+                    del file[name]
         return value
 
 
@@ -164,6 +169,7 @@ _FILE_SPEC: dict[str, dict[str, Any]] = {
     "path": {"type": "str", "required": True},
     "source": {"type": "str"},
     "content": {"type": "str"},
+    "local": {"type": "path"},
 }
 _LINK_SPEC: dict[str, dict[str, Any]] = {
     "path": {"type": "str", "required": True},
@@ -257,8 +263,7 @@ def _image(definition: Mapping[str, Any]) -> Image:
         name=definition["name"],
         packages=tuple(definition["packages"]),
         files=tuple(
-            File(path=file["path"], source=file.get("source"), content=file.get("content"))
-            for file in definition["files"]
+            File(path=file["path"], **{origin: file.get(origin) for origin in _ORIGINS}) for file in definition["files"]
         ),
         links=tuple(Link(path=link["path"], to=link["to"]) for link in definition["links"]),
         entrypoint=tuple(definition["entrypoint"]),
@@ -274,8 +279,9 @@ def _problems_of(image: Image, *, where: str) -> Iterator[BallastError]:
         if not PACKAGE.fullmatch(package):
             yield MESSAGES.error("image-package", where=f"{where}.packages[{number}]", package=package)
     for number, file in enumerate(image.files):
-        has_one_origin = [file.source, file.content, file.program].count(None) == 2
-        if not has_one_origin or not is_plain(file.path) or not is_plain(file.source or file.path):
+        origins = [file.source, file.content, file.program, file.local]
+        places = [file.path, *(path for path in (file.source, file.local) if path is not None)]
+        if origins.count(None) != len(origins) - 1 or not all(map(is_plain, places)):
             yield MESSAGES.error("image-file", where=f"{where}.files[{number}]")
     for number, link in enumerate(image.links):
         if not is_plain(link.path) or not link.to:

@@ -27,6 +27,7 @@ from .archive import ArchiveFacts, DamagedArchive, ImageFacts, inspect
 from .definitions import File, Image, ImageArchiveRequest, Link
 from .layout import INDEX_AT, INDEX_START, Entry, FileEntry, FilledImage, LinkEntry, format_archive
 from .messages import MESSAGES
+from .own_files import read_local, with_digests
 from .packages import Package, architecture, open_source, provide, resolve_dependencies
 
 KIND = "image-archive"
@@ -72,7 +73,7 @@ class ImageEngine(ResourceEngine[ImageArchiveRequest]):
         desired = ctx.desired
         if not desired.images:
             return []
-        value: Value = {"images": [image.as_value() for image in desired.images]}
+        value: Value = {"images": [with_digests(ctx.host, image).as_value() for image in desired.images]}
         title = f"image archive {desired.path}"
         return [Resource(kind=KIND, target=desired.path, value=value, title=title, group=_GROUP)]
 
@@ -173,7 +174,8 @@ def build(host: Host, images: tuple[Image, ...], *, directory: str) -> bytes:
 def _fill(host: Host, image: Image, packages: list[Package], whole: list[Package]) -> FilledImage:
     entries: list[Entry] = [entry for package in whole for entry in package.programs(host)]
     entries += [LinkEntry(path=link.path, to=link.to) for link in image.links]
-    entries += [_entry(host, image, file, packages) for file in image.files]
+    for file in image.files:
+        entries += read_local(host, image, file) if file.local else [_entry(host, image, file, packages)]
     labels = dict.fromkeys(package.label for package in (*packages, *whole))
     return FilledImage(image=image, entries=tuple(entries), packages=tuple(labels))
 

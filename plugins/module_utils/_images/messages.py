@@ -50,8 +50,8 @@ MESSAGES = Messages(
         Message(
             id="image-file",
             error=UserError,
-            text="{where}: a file needs an absolute path, and either source, an absolute path, or content",
-            remedy="set path, and one of source and content",
+            text="{where}: a file needs an absolute path, and one of source and local, absolute paths, and content",
+            remedy="set path, and one of source, local and content",
         ),
         Message(
             id="image-file-twice",
@@ -82,6 +82,24 @@ MESSAGES = Messages(
             error=HostError,
             text="image {image}: there is no program {program}",
             remedy="provide it: ansible-playbook ballast.kube.kubernetes_binaries",
+        ),
+        Message(
+            id="image-local",
+            error=UserError,
+            text="image {image}: at {path} is {what}",
+            remedy="name a file or a directory of this machine, of files, directories and links",
+        ),
+        Message(
+            id="image-local-large",
+            error=UserError,
+            text="image {image}: in {path} is more than {most}",
+            remedy="name a directory with what the image needs and no more",
+        ),
+        Message(
+            id="image-local-changed",
+            error=HostError,
+            text="image {image}: what is in {path} has changed while the image was built",
+            remedy="run it again when nothing writes there",
         ),
         Message(
             id="image-source-missing",

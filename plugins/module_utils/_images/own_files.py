@@ -1,0 +1,83 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Files and directories of the machine that builds: what its user has written or compiled.
+
+A request keeps a digest of each, so that an archive is built again when they change. Owner and dates do not count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from .._core.host.host import PROGRAM_LIMIT, Host
+from .definitions import File, Image
+from .layout import Entry, FileEntry, LinkEntry
+from .messages import MESSAGES
+
+_ENTRIES_MOST = 20_000
+_EXECUTABLE = 0o100
+
+
+def with_digests(host: Host, image: Image) -> Image:
+    """The image with the digest of each of its local files as they are now. UserError where one cannot be in an image."""
+    files = (
+        file if file.local is None else replace(file, digest=_digest(read_local(host, image, file)))
+        for file in image.files
+    )
+    return replace(image, files=tuple(files))
+
+
+def read_local(host: Host, image: Image, file: File) -> list[Entry]:
+    """What is at `file.local`, as entries at and below `file.path`, sorted. UserError for what no image has, HostError where it
+    is not what the request's digest was made of."""
+    root = file.local or ""
+    entries: list[Entry] = []
+    size = 0
+    for path in _walk(host, image, root):
+        entry = _entry(host, image, path, to=file.path + path[len(root) :])
+        size += len(entry.data) if isinstance(entry, FileEntry) else 0
+        if len(entries) >= _ENTRIES_MOST or size > PROGRAM_LIMIT:
+            most = f"{_ENTRIES_MOST} files and {PROGRAM_LIMIT // 2**20} MiB"
+            raise MESSAGES.error("image-local-large", image=image.name, path=root, most=most)
+        entries.append(entry)
+    if file.digest is not None and file.digest != _digest(entries):
+        raise MESSAGES.error("image-local-changed", image=image.name, path=root)
+    return entries
+
+
+def _walk(host: Host, image: Image, path: str) -> Iterator[str]:
+    stat = host.stat(path)
+    if stat is None:
+        raise MESSAGES.error("image-local", image=image.name, path=path, what="nothing")
+    if stat.kind != "directory":
+        yield path
+        return
+    for name in host.listdir(path):
+        yield from _walk(host, image, os.path.join(path, name))
+
+
+def _entry(host: Host, image: Image, path: str, *, to: str) -> Entry:
+    stat = host.stat(path)
+    if stat is not None and stat.kind == "symlink":
+        return LinkEntry(path=to, to=host.readlink(path) or "")
+    if stat is None or stat.kind != "file":  # a device, a socket or a pipe; or it has gone since it was listed
+        what = "nothing" if stat is None else "no file, directory or link"
+        raise MESSAGES.error("image-local", image=image.name, path=path, what=what)
+    data = host.read(path, limit=PROGRAM_LIMIT)
+    if data is None:
+        raise MESSAGES.error("image-local", image=image.name, path=path, what="nothing")
+    return FileEntry(path=to, data=data, mode=0o755 if stat.mode & _EXECUTABLE else 0o644)
+
+
+def _digest(entries: Sequence[Entry]) -> str:
+    total = hashlib.sha256()
+    for entry in entries:
+        content = entry.data if isinstance(entry, FileEntry) else entry.to.encode()
+        kind = f"{entry.mode:o}" if isinstance(entry, FileEntry) else "link"
+        total.update(f"{len(entry.path)} {entry.path} {kind} {len(content)} ".encode() + content)
+    return total.hexdigest()
