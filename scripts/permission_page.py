@@ -86,6 +86,10 @@ WORDS: Mapping[str, tuple[str, str]] = {
         "a token of the kubelet, which renews it",
         "CoreDNS of a lab with the add-on dns: follows what names are made of",
     ),
+    "system:serviceaccount:kube-system:metrics-server": (
+        "a token of the kubelet, which renews it",
+        "metrics-server of a lab with the add-on metrics: asks every kubelet what its node and pods use",
+    ),
     "system:serviceaccount:kube-system:local-path-provisioner": (
         "a token of the kubelet, which renews it",
         "local-path-provisioner of a lab with the add-on storage: makes volumes, and runs a pod for each directory that it makes or removes",

@@ -28,7 +28,7 @@ from tests.integration.lab import Lab, lab_named, machine, processes_of
 pytestmark = pytest.mark.alone
 
 TOPOLOGY = {
-    "addons": ["dns", "storage"],
+    "addons": ["dns", "storage", "metrics"],
     "nodes": [
         {"name": "first", "labels": {"disk": "fast"}, "memory": "1Gi"},
         {
@@ -130,6 +130,33 @@ def asked_of_dns(lab: Lab, *question: str) -> str:
     return lab.kubectl(*words, *question)
 
 
+SCALED = {
+    "apiVersion": "autoscaling/v2",
+    "kind": "HorizontalPodAutoscaler",
+    "metadata": {"name": "busy"},
+    "spec": {
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "busy"},
+        "minReplicas": 1,
+        "maxReplicas": 2,
+        "metrics": [
+            {
+                "type": "Resource",
+                "resource": {"name": "memory", "target": {"type": "AverageValue", "averageValue": "1"}},
+            }
+        ],
+    },
+}
+
+
+def test_what_nodes_and_pods_use_is_shown(lab: Lab, tmp_path: Path) -> None:
+    lab.kubectl("create", "deployment", "busy", "--image=ballast.local/busybox:1", "--", "sh", "-c", "sleep 3600")
+    manifest = tmp_path / "scaled.json"
+    manifest.write_text(json.dumps(SCALED), encoding="utf-8")
+    lab.kubectl("apply", "-f", str(manifest))
+    assert [line.split()[0] for line in lab.kubectl("top", "nodes", "--no-headers").splitlines()] == ["first", "second"]
+    assert "coredns-" in lab.kubectl("top", "pods", "-n", "kube-system", "--no-headers")
+
+
 def said_by(lab: Lab, pod: str, command: str) -> str:
     try:
         return lab.kubectl("exec", pod, "--", "sh", "-c", command)
@@ -184,6 +211,14 @@ def test_what_a_pod_writes_another_reads_until_the_claim_is_gone(lab: Lab, tmp_p
     assert (volume / "file").read_text(encoding="utf-8") == "written\n"
     lab.kubectl("delete", "pvc", "kept")
     wait_until(lambda: not volume.exists(), "the directory of the volume is removed", seconds=60)
+
+
+def test_an_autoscaler_scales(lab: Lab) -> None:
+    wait_until(
+        lambda: lab.kubectl("get", "deployment", "busy", "-o", "jsonpath={.spec.replicas}") == "2",
+        "the autoscaler has seen what its pod uses",
+    )
+    lab.kubectl("delete", "hpa,deployment", "busy")
 
 
 def test_keys_are_their_owners_alone(lab: Lab) -> None:

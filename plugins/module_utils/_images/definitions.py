@@ -159,7 +159,7 @@ PRESETS: Mapping[str, Image] = {
         name: _program(name)
         for name in (
             *("coredns", "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"),
-            *("local-path-provisioner",),
+            *("local-path-provisioner", "metrics-server"),
         )
     },
 }

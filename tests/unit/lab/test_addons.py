@@ -161,6 +161,14 @@ def test_the_default_class_gives_each_volume_a_directory_of_its_node() -> None:
     assert helper["name"] == "helper-pod", "whose log local-path-provisioner reads"
 
 
+def test_kubelets_are_known_by_the_authority_that_pods_are_given() -> None:
+    made = ADDONS["metrics"].manifests(g.lab(addons=["metrics"]), FakeHost())
+    (container,) = made[ADDONS["metrics"].workload]["spec"]["template"]["spec"]["containers"]
+    authority = "--kubelet-certificate-authority=/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
+    assert authority in container["args"]
+    assert not [word for word in container["args"] if "insecure" in word]
+
+
 @pytest.mark.parametrize("directory", ["one", "with blanks in it"])
 def test_the_directory_of_a_volume_is_made_for_any_user_and_removed(tmp_path: Path, directory: str) -> None:
     made = ADDONS["storage"].manifests(g.lab(addons=["storage"]), FakeHost())

@@ -126,13 +126,18 @@ LAB_ADDONS = Identity(
     f"{MARK}:lab-addons",
     "makes the add-ons of a lab, and reads whether they run",
     rules=(
-        Rule("", ("serviceaccounts", "configmaps"), _CHANGE, ("coredns", "local-path-provisioner")),
-        Rule("", ("services",), _CHANGE, ("kube-dns",)),
-        Rule("apps", ("deployments",), _CHANGE, ("coredns", "local-path-provisioner")),
-        Rule(RBAC, ("roles", "rolebindings"), ("get",), ("local-path-provisioner",)),
+        Rule("", ("serviceaccounts",), _CHANGE, ("coredns", "local-path-provisioner", "metrics-server")),
+        Rule("", ("configmaps",), _CHANGE, ("coredns", "local-path-provisioner")),
+        Rule("", ("services",), _CHANGE, ("kube-dns", "metrics-server")),
+        Rule("apps", ("deployments",), _CHANGE, ("coredns", "local-path-provisioner", "metrics-server")),
+        Rule(RBAC, ("roles",), ("get",), ("local-path-provisioner",)),
+        Rule(RBAC, ("rolebindings",), ("get",), ("local-path-provisioner", "metrics-server")),
     ),
     namespace="kube-system",
-    cluster_rules=(Rule("storage.k8s.io", ("storageclasses",), _CHANGE, ("local-path",)),),
+    cluster_rules=(
+        Rule("storage.k8s.io", ("storageclasses",), _CHANGE, ("local-path",)),
+        Rule("apiregistration.k8s.io", ("apiservices",), _CHANGE, ("v1beta1.metrics.k8s.io",)),
+    ),
 )
 DEPARTED = f"{MARK}-departed-nodes"  # the policy that refuses writes of nodes that have left
 LAB_NODES = Identity(

@@ -21,9 +21,10 @@ from ..._core.engine.plan import Resource
 from ..manifests import manifest_kinds, manifest_resources
 from .addon import Addon
 from .dns import DNS
+from .metrics import METRICS
 from .storage import STORAGE
 
-ADDONS: Mapping[str, Addon] = {addon.name: addon for addon in (DNS, STORAGE)}
+ADDONS: Mapping[str, Addon] = {addon.name: addon for addon in (DNS, STORAGE, METRICS)}
 
 SPEC: dict[str, Any] = {
     "state_dir": {"type": "path", "required": True},
