@@ -53,7 +53,6 @@ RAISED = {
         "golang.org/x/oauth2": "0.27.0",
     },
     ("metrics-server", "0.9.0"): {"golang.org/x/crypto": "0.55.0", "google.golang.org/grpc": "1.83.2"},
-    ("kube-network-policies", "0.8.0"): {"golang.org/x/net": "0.55.0", "google.golang.org/grpc": "1.83.2"},
 }
 
 

@@ -248,22 +248,6 @@ FAMILIES: Mapping[str, Family] = {
             optional=True,
             stamps={"k8s.io/client-go/pkg/version.gitVersion": "v{version}"},
         ),
-        Family(
-            name="kube-network-policies",
-            module="sigs.k8s.io/kube-network-policies",
-            default_version="0.8.0",
-            components=(
-                Component(
-                    name="kube-network-policies",
-                    package="sigs.k8s.io/kube-network-policies/cmd",
-                    version_args=(),
-                    released=False,
-                ),
-            ),
-            release=NOWHERE,
-            build_bytes=_GIB,
-            optional=True,
-        ),
         # The generic control plane in one process, see files/toolchain/hyper-mini/command/README.md.
         Family(
             name="hyper-mini",

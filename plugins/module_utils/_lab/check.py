@@ -15,7 +15,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Optional, Union
 
 from .._control_plane.pki.identities import LAB_CHECK, LAB_NAMESPACE
@@ -44,6 +44,7 @@ PORT = 8080
 _NAME = "echo"
 SERVICE_NAME = f"{_NAME}.{NAMESPACE}.svc.{DOMAIN}"
 _EXEC_SECONDS = 60
+_POLICIES = "/apis/networking.k8s.io/v1/networkpolicies"
 # Debian 12's busybox ends `wget -T` with a segmentation fault, so the limit is set from outside.
 _ASK = """for target in "$@"; do printf '%s ' "$target"; timeout 2 wget -q -O - "http://$target/" || echo; done"""
 # Reasons of a waiting container that never go away.
@@ -175,6 +176,7 @@ class CheckEngine(ResourceEngine[CheckRequest]):
         self._pods: list[Pod] = []
         self._ready: dict[str, bool] = {}  # of kubeadm's nodes, which no module of this collection reads
         self._addons: tuple[AddonState, ...] = ()
+        self._policies = 0
 
     def read_recorded(self, ctx: Context[CheckRequest]) -> tuple[Recorded, ...]:
         require_lab_directory(ctx.host, ctx.desired.lab_dir)  # the summary and the link are written there
@@ -217,6 +219,7 @@ class CheckEngine(ResourceEngine[CheckRequest]):
             )
         finally:
             self._addons = read_states_or_unknown(ctx.host, ctx.desired.place, ctx.desired.addons)
+            self._policies = _count_policies(cluster, ctx.host)
             if ctx.desired.by_kubeadm:
                 listed = cluster.reader(ctx.host, "/api/v1/nodes").list("/api/v1/nodes").items
                 self._ready = {node["metadata"]["name"]: is_ready(node) for node in listed}
@@ -229,7 +232,9 @@ class CheckEngine(ResourceEngine[CheckRequest]):
         return {"summary": summary.as_json(), "ballast_summary": shown}
 
     def _summarize(self, desired: CheckRequest) -> Summary:
-        return _summary(desired, self._pods, self._reached, self._ready, self._addons or unknown_states(desired.addons))
+        addons = self._addons or unknown_states(desired.addons)
+        summary = _summary(desired, self._pods, self._reached, self._ready, addons)
+        return replace(summary, network_policies=self._policies)
 
     def report(self, ctx: Context[CheckRequest]) -> dict[str, object]:
         report = self.summary(ctx.desired)
@@ -246,6 +251,13 @@ def read_status(ctx: Context[CheckRequest]) -> dict[str, Any]:
         with contextlib.suppress(PeerError):
             engine.measure(ctx, cluster)
     return engine.summary(ctx.desired)
+
+
+def _count_policies(cluster: Cluster, host: Host) -> int:
+    """NetworkPolicies of all namespaces; 0 where they cannot be listed."""
+    with contextlib.suppress(PeerError):
+        return len(cluster.reader(host, _POLICIES).list(_POLICIES).items)
+    return 0
 
 
 def is_ready(node: Mapping[str, Any]) -> bool:

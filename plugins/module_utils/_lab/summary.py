@@ -47,6 +47,7 @@ class Summary:
     nodes: tuple[NodeSummary, ...]
     plane_state: str = RUNNING  # of `control_plane_info`
     addons: tuple[AddonState, ...] = ()
+    network_policies: int = 0  # which nothing in a lab enforces
 
     @property
     def total(self) -> int:
@@ -68,6 +69,7 @@ class Summary:
             },
             "nodes": [asdict(node) for node in self.nodes],
             "addons": [asdict(addon) for addon in self.addons],
+            "network_policies": self.network_policies,
             "connectivity": {"pairs": self.total, "passed": self.passed},
         }
 
@@ -114,10 +116,16 @@ def table(summary: Summary, lab: Mapping[str, Any]) -> str:
             "",
             f"connections: {summary.passed} of {summary.total} passed; control plane: {plane}",
             *([f"add-ons:     {', '.join(_addon(row) for row in summary.addons)}"] if summary.addons else []),
+            *([f"not enforced: {_policies(summary.network_policies)}"] if summary.network_policies else []),
             use,
             f"remove it:   ansible-playbook ballast.kube.lab_down{option}",
         ]
     )
+
+
+def _policies(count: int) -> str:
+    what = "1 NetworkPolicy, which nothing" if count == 1 else f"{count} NetworkPolicies, which nothing"
+    return f"{what} in this lab reads: pods reach each other as without"
 
 
 def _addon(addon: AddonState) -> str:

@@ -278,6 +278,19 @@ def test_a_lab_whose_add_on_does_not_run_is_not_well(found: Optional[dict[str, A
     assert report["summary"]["addons"] == [{"name": "storage", "state": state}]
 
 
+@pytest.mark.parametrize(("count", "text"), [(0, None), (1, "1 NetworkPolicy,"), (2, "2 NetworkPolicies,")])
+def test_network_policies_that_nothing_enforces_are_named(count: int, text: Optional[str]) -> None:
+    host, engine = machine(), CheckEngine()
+    items = [{"metadata": {"name": f"deny-{number}"}} for number in range(count)]
+    host.answer(
+        f"{g.API}/apis/networking.k8s.io/v1/networkpolicies", json_answer(200, {"metadata": {}, "items": items})
+    )
+    assert engine.verify(Context(desired(), host, PROGRESS)) == []
+    report: Any = engine.report(Context(desired(), host))
+    assert report["summary"]["network_policies"] == count
+    assert (f"not enforced: {text}" in report["ballast_summary"]) is (text is not None)
+
+
 def test_a_name_that_is_not_resolved_is_another_finding_than_a_connection() -> None:
     lab = g.lab(nodes=3, addons=["dns"])
     (finding,) = CheckEngine().verify(Context(desired(lab=lab), machine(nameless="n2"), PROGRESS))

@@ -103,7 +103,7 @@ CONTROL_PLANE = Identity(
 LAB_NAMESPACE = f"{MARK}-lab"
 LAB_CHECK = Identity(
     f"{MARK}:lab-check",
-    "runs the pods of the check of a lab, and asks each of them for the others",
+    "runs the pods of the check of a lab, and asks each of them for the others; counts NetworkPolicies, which a lab does not enforce",
     rules=(
         Rule("", ("namespaces",), ("get",), (LAB_NAMESPACE,)),
         Rule("apps", ("daemonsets",), _CHANGE, ("echo",)),
@@ -112,6 +112,7 @@ LAB_CHECK = Identity(
         Rule("", ("pods/exec",), ("get", "create")),
     ),
     namespace=LAB_NAMESPACE,
+    cluster_rules=(Rule("networking.k8s.io", ("networkpolicies",), ("list",)),),
 )
 LAB_KUBE_PROXY = Identity(
     f"{MARK}:lab-kube-proxy",
