@@ -21,6 +21,7 @@ from .config_file import healthz_url, metrics_url
 
 MODES = ("iptables", "ipvs", "nftables")
 _SECONDS = 5
+_METRICS_SECONDS = 20  # some hundred kilobytes, which a busy node takes seconds for
 _SYNCED = "kubeproxy_sync_proxy_rules_last_timestamp_seconds"
 _QUEUED = "kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds"
 _PENDING = (
@@ -63,7 +64,7 @@ def read_samples(host: Host, config: Mapping[str, Any]) -> tuple[Sample, ...]:
 
 def read_metrics(host: Host, config: Mapping[str, Any]) -> str:
     """All metrics, in the Prometheus text format; "" where kube-proxy does not answer."""
-    answer = ask_root(host, f"{metrics_url(config)}/metrics", timeout=_SECONDS)
+    answer = ask_root(host, f"{metrics_url(config)}/metrics", timeout=_METRICS_SECONDS)
     if answer is None:
         return ""
     return answer.body.decode(errors="replace") if answer.status == 200 else ""

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Response
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.web import no_answer_error
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.exposition import Sample, parse_exposition
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.health import (
     SYNC_METRICS,
@@ -186,3 +187,16 @@ def test_what_another_user_s_program_says_at_its_port_is_not_kube_proxy_s() -> N
 @pytest.mark.parametrize(("text", "version"), [(OLD, "v1.29.15"), (NEW, "v1.37.1"), ("", "")])
 def test_the_version_is_that_of_the_release(text: str, version: str) -> None:
     assert read_version(machine(metrics=text), {}) == version
+
+
+def test_a_busy_node_has_time_to_write_its_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = FakeHost()
+    host.given_port(10249)
+
+    def request(url: str, *, timeout: float) -> Response:
+        if timeout < 15:
+            raise no_answer_error("GET", url, TimeoutError("timed out"))
+        return Response(200, NEW.encode())
+
+    monkeypatch.setattr(host, "request", request)
+    assert read_version(host, {}) == "v1.37.1"
