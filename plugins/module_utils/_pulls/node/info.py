@@ -19,15 +19,20 @@ from ..._core.host.host import Host
 from ..._core.text.errors import BallastError
 from ..._core.text.exposition import Sample, parse_exposition
 from . import kubelet
+from .config_dir import DIRECTORY_KIND
+from .config_dir import KIND as CONFIG_DIR_KIND
 from .containerd import check_health
 from .containerd_tables import CRI_V2, DOWNLOADS
 from .engine import ENGINE
+from .kubeadm_patch import KIND as KUBEADM_PATCH
 from .model import ImagePullsRequest, NodeLayout
 from .readiness_answers import METRICS, NAME, Facts, Level, reading_of
 from .report import Seen, read_levels
 from .toml import PENDING, parse_tables, read_number
 
-_LEVELS = {"kubelet-drop-in": "kubelet", "proxy-limits": "host"}  # the other kinds are "runtime"
+_DROP_IN, _PROXY = "kubelet-drop-in", "proxy-limits"
+_KUBELET = (_DROP_IN, DIRECTORY_KIND, CONFIG_DIR_KIND, KUBEADM_PATCH)
+_LEVELS = {**dict.fromkeys(_KUBELET, "kubelet"), _PROXY: "host"}  # the other kinds are "runtime"
 _UNIX = "unix://"
 
 
@@ -81,7 +86,10 @@ class _Ours:
 
 def _look_at(host: Host, entry: Recorded, ours: _Ours) -> None:
     settings = ours.settings.setdefault(_LEVELS.get(entry.kind, "runtime"), {})
-    if entry.kind == "proxy-limits":  # the level of the host has what is in effect
+    if entry.kind == _PROXY:  # the level of the host has what is in effect
+        return
+    if entry.kind == DIRECTORY_KIND:
+        ours.gone += [] if host.stat(entry.target) else [entry.target]
         return
     data = host.read(entry.target)
     if data is None:
@@ -94,7 +102,9 @@ def _look_at(host: Host, entry: Recorded, ours: _Ours) -> None:
 
 
 def _settings(kind: str, text: str) -> Mapping[str, Any]:
-    if kind == "kubelet-drop-in":
+    if kind == CONFIG_DIR_KIND:  # a flag, which sets no limit
+        return {}
+    if kind in (_DROP_IN, KUBEADM_PATCH):
         return kubelet.drop_in_settings(text)
     if kind != "containerd-number":
         return {key: value for table, keys in parse_tables(text).items() if table for key, value in keys.items()}

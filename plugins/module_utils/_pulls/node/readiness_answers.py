@@ -210,7 +210,7 @@ def _dependencies(facts: Facts) -> Answer:
     how = "the services of kubelet and runtime, the kubelet's command line, `ballast-pull-proxy status`"
     kubelet, host = facts.levels["kubelet"], facts.levels["host"]
     needs = [(bool(kubelet.get("running")), "a kubelet that runs", _remedy(facts, "kubelet", "start it"))]
-    if "kubelet" in facts.set_here:
+    if any(entry.kind == "kubelet-drop-in" for entry in facts.recorded):
         there = bool(kubelet.get("config_dir"))
         needs.append(
             (

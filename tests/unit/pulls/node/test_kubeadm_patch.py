@@ -15,7 +15,9 @@ import yaml
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, UserError
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.engine import ENGINE
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.info import read_params
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.kubeadm_patch import CONFIG, FILE_NAME
+from ansible_collections.ballast.kube.plugins.module_utils._pulls.node.model import INFO_SPEC
 from tests.unit import cases
 from tests.unit.fakes import Answer, Call, FakeHost
 from tests.unit.pulls.node.fake_node import CONFIG_DIR
@@ -232,3 +234,16 @@ def test_where_kubeadm_cannot_do_it_nothing_is_changed(make: Any, expected: str)
 def test_the_directory_is_an_absolute_path() -> None:
     with pytest.raises(UserError, match="kubeadm_patches: patches is not an absolute path"):
         PatchedNode().request(kubeadm_patches="patches")
+
+
+@pytest.mark.parametrize("options", [LIMIT, {"max_parallel_image_pulls": 5}], ids=["patch", "drop-in and flag"])
+def test_readiness_knows_what_was_made_on_a_node_of_kubeadm(options: dict[str, Any]) -> None:
+    node = PatchedNode(has_directory=False)
+    node.host.given_directory("/etc/default")
+    titles(node, **options)
+    given = {name: row.get("default") for name, row in INFO_SPEC.items()}
+    report = read_params(node.host, {**given, "readiness": True, "kubeconfig": "/etc/kubernetes/admin.conf"})
+    answers = report["readiness"]["answers"]
+    enabled = answers["enabled"]
+    assert answers["dependencies"]["verdict"] == "yes"
+    assert (enabled["verdict"], "maxParallelImagePulls: 5" in enabled["text"]) == ("yes", True)
