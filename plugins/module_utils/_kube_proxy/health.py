@@ -22,6 +22,8 @@ from .config_file import healthz_url, metrics_url
 MODES = ("iptables", "ipvs", "nftables")
 _SECONDS = 5
 _METRICS_SECONDS = 20  # some hundred kilobytes, which a busy node takes seconds for
+_WRITE_SECONDS = 30
+_WAITING = "wait to be written"
 _SYNCED = "kubeproxy_sync_proxy_rules_last_timestamp_seconds"
 _QUEUED = "kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds"
 _PENDING = (
@@ -83,6 +85,17 @@ def read_problem(host: Host, config: Mapping[str, Any], mode: str) -> str:
     return f"it answers {answer.status} on /livez" if answer.status != 200 else sync_problem(read_samples(host, config))
 
 
+def read_lasting_problem(host: Host, config: Mapping[str, Any], mode: str) -> str:
+    """As `read_problem`. Changes that wait to be written get some seconds: where Services change all the time, there are some at
+    most moments, and that is no reason to end a rollout."""
+    deadline = host.monotonic() + _WRITE_SECONDS
+    while True:
+        problem = read_problem(host, config, mode)
+        if _WAITING not in problem or host.monotonic() >= deadline:
+            return problem
+        host.sleep(0.5)
+
+
 def sync_problem(samples: Sequence[Sample]) -> str:
     """Why kube-proxy has not written all changes, by SYNC_METRICS; "" when it has."""
     synced = dict(_by_family(samples, _SYNCED))
@@ -90,11 +103,11 @@ def sync_problem(samples: Sequence[Sample]) -> str:
         return "its first synchronisation has not ended"
     for family, at in _by_family(samples, _QUEUED):
         if synced.get(family, 0) < at:
-            return f"changes wait to be written{family}"
+            return f"changes {_WAITING}{family}"
     for name in _PENDING:
         for family, count in _by_family(samples, name):
             if count:
-                return f"{count:.0f} changes wait to be written{family}"
+                return f"{count:.0f} changes {_WAITING}{family}"
     for name in FAILURES:
         for family, count in _by_family(samples, name):
             if count:

@@ -16,7 +16,7 @@ from .._rules.model import IPVS
 from . import installation
 from .cleanup.engine import read_stale_rules
 from .config_file import merge
-from .health import read_problem, version_in
+from .health import read_lasting_problem, version_in
 from .messages import MESSAGES
 from .preflight.facts import ModeChange, read_facts
 from .preflight.rule import PreflightFinding
@@ -73,7 +73,7 @@ def inspect(
     host: Host, desired: KubeProxyRequest, state: KubeProxyState, sources: Sources, audit: Optional[Audit] = None
 ) -> dict[str, Any]:
     mode = mode_in_effect(state)
-    reason = read_problem(host, state.config, mode) if mode else "it does not answer"
+    reason = read_lasting_problem(host, state.config, mode) if mode else "it does not answer"
     bridged = any(record.kind == "bridge" for record in state.recorded)
     report: dict[str, Any] = {
         "in_order": not reason,

@@ -17,6 +17,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.host.web import
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.exposition import Sample, parse_exposition
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.health import (
     SYNC_METRICS,
+    read_lasting_problem,
     read_mode,
     read_problem,
     read_samples,
@@ -200,3 +201,24 @@ def test_a_busy_node_has_time_to_write_its_metrics(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(host, "request", request)
     assert read_version(host, {}) == "v1.37.1"
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(10, ""), (3600, "changes wait to be written (IPv4)")])
+def test_changes_get_time_to_be_written(seconds: float, expected: str) -> None:
+    host = FakeHost()
+    host.given_port(10249)
+    host.given_port(10256)
+    host.answer(f"{METRICS}/proxyMode", Response(200, b"nftables"))
+    host.answer(f"{HEALTHZ}/livez", Response(200, b"ok"))
+    written, begun = host.monotonic() + seconds, host.monotonic()
+    waiting = NEW.replace(
+        f'{PREFIX}last_queued_timestamp_seconds{{ip_family="IPv4"}} 1.763905200e+09',
+        f'{PREFIX}last_queued_timestamp_seconds{{ip_family="IPv4"}} 1.763905209e+09',
+    )
+    host.answer(
+        f"{METRICS}/metrics",
+        lambda _url, _body: Response(200, (NEW if host.monotonic() >= written else waiting).encode()),
+    )
+    assert read_problem(host, {}, "nftables") == "changes wait to be written (IPv4)"
+    assert read_lasting_problem(host, {}, "nftables") == expected
+    assert host.monotonic() - begun < 40
