@@ -28,6 +28,8 @@ from tests.integration.lab import Lab, lab_named, machine, processes_of
 pytestmark = pytest.mark.alone
 
 TOPOLOGY = {
+    "audit": "Metadata",
+    "encryption": "secretbox",
     "addons": ["dns", "storage", "metrics"],
     "nodes": [
         {"name": "first", "labels": {"disk": "fast"}, "memory": "1Gi"},
@@ -221,6 +223,14 @@ def test_an_autoscaler_scales(lab: Lab) -> None:
     lab.kubectl("delete", "hpa,deployment", "busy")
 
 
+def test_the_control_plane_is_as_the_topology_says(lab: Lab) -> None:
+    pid = next(pid for name, pid in lab.services().items() if "kube-apiserver" in name)
+    assert "--encryption-provider-config=" in Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8")
+    log = Path(lab.directory, "plane/log/audit.log")
+    assert '"level":"Metadata"' in log.read_text(encoding="utf-8")
+    assert log.stat().st_mode & 0o077 == 0
+
+
 def test_keys_are_their_owners_alone(lab: Lab) -> None:
     keys = list(Path(lab.directory).glob("**/*.key"))
     assert len(keys) > 10
@@ -259,7 +269,8 @@ def test_it_is_in_the_list_of_labs_and_a_context_of_a_users_own_kubeconfig(lab: 
 
 def test_a_command_runs_inside_a_node(lab: Lab) -> None:
     argv = [sys.executable, "-m", "scripts.lab_shell", lab.directory, "second", "ip", "-br", "addr", "show", "eth0"]
-    shown = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    shown = subprocess.run(argv, env=env, check=True, capture_output=True, text=True).stdout
     assert shown.split()[2].partition("/")[0] == lab.record["nodes"][1]["address"]
 
 

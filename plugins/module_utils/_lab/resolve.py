@@ -93,6 +93,8 @@ def resolve(request: TopologyRequest, previous: Optional[Lab], facts: HostFacts)
         "pod_cidr": str(pod_cidr),
         "service_cidr": str(request.service_cidr),
         "kube_proxy": request.kube_proxy,
+        "audit": request.audit,
+        "encryption": request.encryption,
         "addons": list(request.addons),
         "balloons": request.balloons,
         "control_plane": {"address": hosts[0]["address"] if by_kubeadm else gateway, "port": API_PORT},

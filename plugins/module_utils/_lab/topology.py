@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Optional
 
+from .._control_plane.profiles.options import AUDIT_LEVELS, ENCRYPTION_PROVIDERS, NONE
 from .._core.host.names import is_name
 from .._core.text.decode import Faults, Reader, Words, Wrong, boolean, choice, whole
 from .._core.text.errors import BallastError, Problems
@@ -35,8 +36,8 @@ _SIZE_KEYS = ("cpu", "memory")
 _TAINT_KEYS = ("effect", "key", "value")
 _ROW_KEYS = tuple(sorted((*_NODE_KEYS, "name", "host", "pod_cidr")))
 _KEYS = (
-    *("addons", "balloons", "defaults", "kube_proxy", "kubernetes_version", "name", "node_cidr", "nodes", "pod_cidr"),
-    "service_cidr",
+    *("addons", "audit", "balloons", "defaults", "encryption", "kube_proxy", "kubernetes_version", "name", "node_cidr"),
+    *("nodes", "pod_cidr", "service_cidr"),
 )
 # kubeadm makes a node of each virtual machine, without limits, and one DaemonSet runs kube-proxy on all of them.
 _KUBEADM_KEYS = ("defaults", "kubernetes_version", "name", "node_cidr", "pod_cidr", "service_cidr")
@@ -71,6 +72,8 @@ class TopologyRequest:
     pod_cidr: Optional[ipaddress.IPv4Network]
     service_cidr: ipaddress.IPv4Network
     kube_proxy: str  # what runs it: one of KUBE_PROXIES
+    audit: str  # as the options of these names of the module control_plane
+    encryption: str
     addons: tuple[str, ...]  # of ADDONS
     balloons: bool  # whether nodes promise their share and no more
     nodes: tuple[NodeRequest, ...]
@@ -112,6 +115,8 @@ def parse_request(params: Mapping[str, Any]) -> TopologyRequest:
         pod_cidr=top.read("pod_cidr", _network, None),
         service_cidr=top.read("service_cidr", _network, ipaddress.IPv4Network("10.96.0.0/16")),
         kube_proxy=DAEMONSET if bootstrap == KUBEADM else top.read("kube_proxy", choice(KUBE_PROXIES), KUBE_PROXIES[0]),
+        audit=top.read("audit", choice((NONE, *AUDIT_LEVELS)), NONE),
+        encryption=top.read("encryption", choice((NONE, *ENCRYPTION_PROVIDERS)), NONE),
         addons=_parse_addons(params["addons"], top, faults),
         # A balloon keeps a size that was set later: it changes while the kubelet runs.
         balloons=params["balloons"] or bool(params["sizes"]) or top.read("balloons", boolean, False),

@@ -243,6 +243,13 @@ def test_what_a_running_lab_cannot_change_is_refused(changes: dict[str, Any], pa
     assert ("lab-fixed", path) in g.errors_of(lambda: g.lab(g.lab(), **changes))
 
 
+def test_audit_and_encryption_are_those_of_the_topology() -> None:
+    made = g.lab(topology={"audit": "Metadata", "encryption": "secretbox"})
+    assert (made["audit"], made["encryption"]) == ("Metadata", "secretbox")
+    plain = g.lab(made)
+    assert (plain["audit"], plain["encryption"]) == ("none", "none")
+
+
 def test_a_record_from_before_daemonsets_has_services() -> None:
     previous = g.lab()
     assert previous.pop("kube_proxy") == "service"

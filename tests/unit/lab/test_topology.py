@@ -83,6 +83,8 @@ AT = "nodes[0]"
         (node(taints=[{"key": "a b", "effect": "NoSchedule"}]), [("instance-label", f"{AT}.taints[0]")]),
         (node(taints=[{"key": "a", "effect": "NoSchedule", "to": "b"}]), [("lab-key", f"{AT}.taints[0]")]),
         ({"topology": {"kube_proxy": "pod"}}, [("lab-value", "kube_proxy")]),
+        ({"topology": {"audit": "Everything"}}, [("lab-value", "audit")]),
+        ({"topology": {"encryption": True}}, [("lab-value", "encryption")]),
         (
             {"topology": {"kube_proxy": "daemonset", "nodes": [{"name": "a"}, {"name": "b", "proxy_backend": "ipvs"}]}},
             [("lab-value", "kube_proxy")],
