@@ -92,6 +92,9 @@ instances:
     kubelet_version:
       description: As its Node reports it.
       type: str
+    cordoned:
+      description: Whether the Node is unschedulable, so that it gets no new pods (C(SchedulingDisabled)).
+      type: bool
     container_runtime_version:
       description: As its Node reports it.
       type: str

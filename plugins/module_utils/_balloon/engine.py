@@ -27,7 +27,7 @@ from .._core.kube.connection import connect
 from .._core.kube.objects import ObjectStep, steps_as_result, steps_diff
 from .._core.text.errors import BallastError, Problems
 from .cluster.cluster import Cluster
-from .cluster.facts import DONE, STARTING, Fleet, Node, Outcome, format_limit
+from .cluster.facts import DONE, REJECTED, STARTING, Fleet, Node, Outcome, format_limit
 from .cluster.lease import Leases
 from .deployment import objects
 from .report import findings, report
@@ -196,11 +196,18 @@ class BalloonEngine(BaseEngine[BalloonsRequest, BalloonsState, BalloonsPlan]):
         with cluster_of(_held_to(desired), api, host) as cluster:
             self._outcomes = execute_resizes(scheduler, cluster, limits_of(desired, host), leases, host, progress)
             if desired.state == ABSENT:
+                if plan.objects:
+                    # The pods go with the DaemonSet, whatever a LimitRange or a webhook says of their sizes.
+                    self._outcomes = {name: _without_refusal(outcome) for name, outcome in self._outcomes.items()}
                 for record in plan.records:
                     name = record.node.name
                     # The reconciler keeps the targets of the others.
                     if name not in self._outcomes or self._outcomes[name].outcome == DONE:
                         cluster.annotate(name, None)
+
+
+def _without_refusal(outcome: Outcome) -> Outcome:
+    return replace(outcome, outcome=DONE, why=None) if outcome.outcome == REJECTED else outcome
 
 
 def _by_host(plan: BalloonsPlan) -> list[dict[str, object]]:

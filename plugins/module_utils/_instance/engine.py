@@ -415,6 +415,7 @@ def _read_instance(desired: InstancesRequest, instance: Instance, host: Host) ->
         "proxy_backend": read_proxy_mode(home, instance, host),
         "ready": node.ready,
         "reason": node.reason,
+        "cordoned": node.cordoned,
         "kubelet_version": node.kubelet_version,
         "container_runtime_version": node.container_runtime_version,
         "ready_seconds": recorded.get("seconds"),

@@ -28,6 +28,7 @@ class NodeReading:
     heartbeat: float = 0.0  # when the kubelet last reported, by its own clock; whole seconds of Unix time
     kubelet_version: str = ""
     container_runtime_version: str = ""
+    cordoned: bool = False
 
 
 def read_node(desired: InstancesRequest, instance: Instance, host: Host) -> NodeReading:
@@ -66,6 +67,7 @@ def _parse_node(node: dict[str, Any]) -> NodeReading:
         reason="" if ready["status"] == "True" else f"condition Ready: {shorten(str(ready.get('message', '')))}",
         kubelet_version=str(info.get("kubeletVersion", "")),
         container_runtime_version=str(info.get("containerRuntimeVersion", "")),
+        cordoned=bool(node.get("spec", {}).get("unschedulable")),
     )
 
 

@@ -174,7 +174,7 @@ class CheckEngine(ResourceEngine[CheckRequest]):
     def __init__(self) -> None:
         self._reached: dict[str, Reached] = {}
         self._pods: list[Pod] = []
-        self._ready: dict[str, bool] = {}  # of kubeadm's nodes, which no module of this collection reads
+        self._nodes: dict[str, Mapping[str, Any]] = {}  # of kubeadm, which no module of this collection reads
         self._addons: tuple[AddonState, ...] = ()
         self._policies = 0
 
@@ -222,7 +222,7 @@ class CheckEngine(ResourceEngine[CheckRequest]):
             self._policies = _count_policies(cluster, ctx.host)
             if ctx.desired.by_kubeadm:
                 listed = cluster.reader(ctx.host, "/api/v1/nodes").list("/api/v1/nodes").items
-                self._ready = {node["metadata"]["name"]: is_ready(node) for node in listed}
+                self._nodes = {node["metadata"]["name"]: node for node in listed}
 
     def summary(self, desired: CheckRequest) -> dict[str, Any]:
         """The last measurement, as values and as text for people."""
@@ -233,7 +233,7 @@ class CheckEngine(ResourceEngine[CheckRequest]):
 
     def _summarize(self, desired: CheckRequest) -> Summary:
         addons = self._addons or unknown_states(desired.addons)
-        summary = _summary(desired, self._pods, self._reached, self._ready, addons)
+        summary = _summary(desired, self._pods, self._reached, self._nodes, addons)
         return replace(summary, network_policies=self._policies)
 
     def report(self, ctx: Context[CheckRequest]) -> dict[str, object]:
@@ -378,7 +378,7 @@ def _summary(
     desired: CheckRequest,
     pods: Sequence[Pod],
     reached: Mapping[str, Reached],
-    kubeadm_ready: Mapping[str, bool],
+    kubeadm: Mapping[str, Mapping[str, Any]],
     addons: tuple[AddonState, ...],
 ) -> Summary:
     addresses = {pod.node: pod.address for pod in pods}
@@ -386,12 +386,14 @@ def _summary(
     nodes = []
     for node in desired.lab["nodes"]:
         reading = readings.get(node["name"], {})
+        own = kubeadm.get(node["name"], {})
         connections = reached.get(node["name"], Reached(pods=0, service=False))
         nodes.append(
             NodeSummary(
                 name=node["name"],
                 host=node["host"],
-                ready=bool(reading.get("ready")) or kubeadm_ready.get(node["name"], False),
+                ready=bool(reading.get("ready")) or is_ready(own),
+                cordoned=bool(reading.get("cordoned") or own.get("spec", {}).get("unschedulable")),
                 ready_seconds=reading.get("ready_seconds"),
                 pss_bytes=int(reading.get("pss_bytes") or 0),
                 pod_ip=addresses.get(node["name"], ""),

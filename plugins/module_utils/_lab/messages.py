@@ -103,6 +103,18 @@ MESSAGES = Messages(
             remedy="{hint}",
         ),
         Message(
+            id="lab-dir-overlay",
+            error=HostError,
+            text="{directory}: no overlay can be mounted on this filesystem, and the nodes' containers need one each",
+            remedy="put the lab on a disk, as ext4 or xfs: -e lab_dir=DIRECTORY; where this is a container, mount a volume there",
+        ),
+        Message(
+            id="lab-dir-noexec",
+            error=HostError,
+            text="{directory}: no program can be started on this filesystem, and the nodes' containers have theirs there",
+            remedy="put the lab elsewhere: -e lab_dir=DIRECTORY; or mount it without noexec: mount -o remount,exec MOUNT-POINT",
+        ),
+        Message(
             id="lab-forward",
             error=HostError,
             text="a FORWARD DROP policy blocks node traffic on this host (chain {chain})",

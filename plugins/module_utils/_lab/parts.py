@@ -29,7 +29,7 @@ _INSTANCE_OPTIONS = (
 def parts(lab: Lab) -> dict[str, Any]:
     """`credentials`: nodes of the control plane; `nodes`: Node objects; `hosts`: by name, the instances, routes and
     masqueraded networks of each, this host among them also when it carries no instance; `machines`: virtual machines;
-    `balloons`: by name of a host, the options `nodes` and `reserve` of the module balloon, or null; `kubeadm`: see
+    `balloons`: by name of a host, the options `nodes` and `reserve` of the module balloon, and `nodes` again without slices, or null; `kubeadm`: see
     `kubeadm_parts`, null where the lab's own playbooks make the cluster; `addons`: see `addon_parts`; `cluster_dns`: the
     addresses that kubelets give to pods."""
     by_kubeadm = lab.get("bootstrap") == KUBEADM
@@ -94,7 +94,8 @@ def _balloons(lab: Lab, host: Mapping[str, Any]) -> Optional[dict[str, Any]]:
         for node in nodes
     ]
     own = RESERVE_BYTES if host["connection"] == "local" else MACHINE_RESERVE_MIB * 2**20
-    return {"nodes": rows, "reserve": {"cpu": "0", "memory": str(own + len(nodes) * overhead)}}
+    reserve = {"cpu": "0", "memory": str(own + len(nodes) * overhead)}
+    return {"nodes": rows, "without_slices": [{"name": node["name"]} for node in nodes], "reserve": reserve}
 
 
 def _lies_in(network: str, larger: str) -> bool:

@@ -23,6 +23,7 @@ class NodeSummary:
     name: str
     host: str
     ready: bool
+    cordoned: bool
     ready_seconds: Optional[float]  # from the kubelet's start
     pss_bytes: int
     pod_ip: str
@@ -139,9 +140,9 @@ def format_table(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _ready(node: NodeSummary, *, by_kubeadm: bool) -> str:
-    if not node.ready:
-        return "no"
-    return "yes" if by_kubeadm else _seconds(node.ready_seconds)
+    """With the word of `kubectl get nodes` for a node that gets no new pods."""
+    ready = "no" if not node.ready else "yes" if by_kubeadm else _seconds(node.ready_seconds)
+    return f"{ready},SchedulingDisabled" if node.cordoned else ready
 
 
 def _seconds(value: Optional[float]) -> str:

@@ -188,6 +188,21 @@ def test_balloons_of_another_name_are_beside_those_that_size_nodes(model: ModelC
     assert Sizing(model, certificate, HALVES).plan().steps == ()
 
 
+def test_absent_takes_all_away_where_the_api_server_refuses_every_size(model: ModelCluster, certificate: Path) -> None:
+    """As with a LimitRange that came after the balloons."""
+    Sizing(model, certificate, HALVES).run()
+    model.server.faults.resize_refused = (
+        403,
+        "Forbidden",
+        "minimum memory usage per Container is 1Gi, but request is 16Mi",
+    )
+    only = Sizing(model, certificate, [{"name": "n1"}], state="absent")
+    assert [finding.id for finding in only.run()] == ["balloon-rejected"]  # its pod stays, as the DaemonSet does
+    assert Sizing(model, certificate, [{"name": "n1"}, {"name": "n2"}], state="absent").run() == []
+    assert (target(model, "n1"), target(model, "n2")) == (None, None)
+    assert model.store.all(DAEMONSETS) == []
+
+
 def test_absent_does_not_wait_for_a_balloon_that_never_starts(model: ModelCluster, certificate: Path) -> None:
     Sizing(model, certificate, HALVES).run()
     model.kubelets.habit("n3").dead = True

@@ -8,6 +8,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Optional
 
@@ -26,6 +27,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._lab.check import (
     CheckRequest,
     Pod,
     Reached,
+    _summary,
     judge_answers,
     judge_pods,
     read_status,
@@ -121,6 +123,7 @@ def summary(*, well: bool = True, dns: bool = False) -> Summary:
             name=f"n{number}",
             host="localhost",
             ready=fine,
+            cordoned=False,
             ready_seconds=2.04 if fine else None,
             pss_bytes=146 * 2**20 if fine else 0,
             pod_ip=f"10.128.{number}.2" if fine else "",
@@ -155,6 +158,7 @@ def test_the_summary_has_the_keys_that_are_promised() -> None:
     promised = {
         "name",
         "host",
+        "cordoned",
         "ready_seconds",
         "pss_bytes",
         "pod_ip",
@@ -164,6 +168,21 @@ def test_the_summary_has_the_keys_that_are_promised() -> None:
     }
     assert promised <= set(found["nodes"][0])
     assert summary(well=False).as_json()["connectivity"] == {"pairs": 9, "passed": 4}
+
+
+def test_a_node_that_gets_no_new_pods_is_shown_as_kubectl_shows_it() -> None:
+    cordoned = replace(summary().nodes[0], cordoned=True)
+    lines = table(replace(summary(), nodes=(cordoned, *summary().nodes[1:])), g.lab()).splitlines()
+    assert [line for line in lines if "SchedulingDisabled" in line] == [lines[3]]
+    assert "2.0 s,SchedulingDisabled" in lines[3]
+
+
+@pytest.mark.parametrize("by_kubeadm", [False, True])
+def test_whether_a_node_is_cordoned_comes_from_its_node_object(by_kubeadm: bool) -> None:
+    instances = [] if by_kubeadm else [{"name": "n1", "ready": True, "cordoned": True}]
+    node = {"metadata": {"name": "n1"}, "spec": {"unschedulable": True}, "status": {"conditions": []}}
+    found = _summary(desired(2, instances=instances), [], {}, {"n1": node} if by_kubeadm else {})
+    assert [row.cordoned for row in found.nodes] == [True, False]
 
 
 def desired(count: int = 3, **changes: Any) -> CheckRequest:

@@ -27,7 +27,7 @@ def machine(
             host.on(tool, answer=AssertionError("a trial runs in a namespace of its own"))
 
     def trial(call: Call) -> Answer:
-        assert call.argv[:3] == ("unshare", "--net", "--")
+        assert call.argv[:3] in (("unshare", "--net", "--"), ("unshare", "--mount", "--propagation"))
         told = " ".join(call.argv)
         if any(word in told for word in refuses):
             return Completed(argv=call.argv, status=2, stdout="", stderr="one\nOperation not supported\n")
@@ -128,6 +128,22 @@ def test_overlay_may_be_a_module_that_is_not_loaded_yet() -> None:
     assert [error.id for error in missing(host)] == ["lab-kernel"]
     host.on("modprobe", "-n", "overlay", answer="", reads=True)
     assert missing(host) == []
+
+
+@pytest.mark.parametrize(("word", "id"), [("-t overlay", "lab-dir-overlay"), ("./program", "lab-dir-noexec")])
+def test_a_filesystem_that_holds_no_containers_is_told(word: str, id: str) -> None:
+    [error] = missing(machine(refuses=[word]))
+    assert (error.id, error.found) == (id, "one")
+    assert error.text.startswith("/var/lib: no ")
+    assert missing(machine(refuses=[word]), target="vm") == []
+    assert missing(machine(refuses=[word]), new_nodes=0) == []
+
+
+def test_the_filesystem_is_that_of_the_nearest_directory_that_exists() -> None:
+    host = machine(refuses=["./program"])
+    host.given_directory("/var/lib/ballast")
+    [error] = missing(host)
+    assert error.text.startswith("/var/lib/ballast: ")
 
 
 def test_everything_that_is_missing_is_told_at_once() -> None:

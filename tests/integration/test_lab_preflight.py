@@ -1,0 +1,51 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a lab tries before anything is made, with real filesystems in namespaces that end with the test."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._lab.place import find_place_problems
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make namespaces")
+
+_TRY = """
+import sys
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._lab.place import find_place_problems
+print(*(problem.id for problem in find_place_problems(LocalHost(), sys.argv[1])))
+"""
+_MOUNTS = {
+    "disk": "mount --bind upper mounted",
+    "noexec": "mount -t tmpfs -o noexec none mounted",
+    "overlay": "mount -t overlay none -o lowerdir=lower,upperdir=upper,workdir=work mounted",
+}
+
+
+@pytest.mark.parametrize(("mount", "ids"), [("disk", ""), ("noexec", "lab-dir-noexec"), ("overlay", "lab-dir-overlay")])
+def test_a_filesystem_that_holds_no_containers_is_refused_and_nothing_stays(
+    tmp_path: Path, mount: str, ids: str
+) -> None:
+    script = (
+        f'cd "$1"; mkdir lower upper work mounted; {_MOUNTS[mount]}; "$2" -c "$3" "$1/mounted/lab, one"; ls -A mounted'
+    )
+    argv = ["unshare", "--mount", "--propagation", "private", "sh", "-ec", script, "sh", str(tmp_path), sys.executable]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([*argv, _TRY], capture_output=True, text=True, timeout=60, env=env, check=False)
+    assert (done.stdout.split(), done.stderr) == (ids.split(), "")
+
+
+def test_a_directory_with_a_blank_and_a_comma_is_no_problem(tmp_path: Path) -> None:
+    place = tmp_path / "a, b"
+    place.mkdir()
+    assert find_place_problems(LocalHost(), str(place)) == []
+    assert list(place.iterdir()) == []
