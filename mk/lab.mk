@@ -4,7 +4,8 @@ LAB_DIR ?= /var/lib/ballast/lab
 PLAYBOOK = $(VENV)/bin/ansible-playbook
 # Only what was given reaches the playbook, so that what is recorded of a lab stays.
 lab-option = $(if $($(1)),-e $(2)=$($(1)))
-LAB_OPTIONS = -e lab_dir=$(LAB_DIR) $(call lab-option,LAB_NAME,lab_name) $(call lab-option,LAB_NODES,lab_nodes) \
+# In quotes twice: Ansible would take what follows a blank for another option, and the lab would be elsewhere.
+LAB_OPTIONS = -e 'lab_dir="$(LAB_DIR)"' $(call lab-option,LAB_NAME,lab_name) $(call lab-option,LAB_NODES,lab_nodes) \
 	$(call lab-option,LAB_TARGET,lab_target) $(call lab-option,LAB_BOOTSTRAP,lab_bootstrap) $(call lab-option,LAB_HOSTS,lab_hosts) \
 	$(call lab-option,LAB_ADDONS,lab_addons) $(call lab-option,LAB_KUBERNETES,lab_kubernetes_version) $(call lab-option,LAB_SOURCE,lab_source) \
 	$(call lab-option,LAB_BIN_PATH,lab_bin_path) $(call lab-option,LAB_OUTPUT,lab_output) \

@@ -44,6 +44,38 @@ def test_a_filesystem_that_holds_no_containers_is_refused_and_nothing_stays(
     assert (done.stdout.split(), done.stderr) == (ids.split(), "")
 
 
+_NAMESPACES = """
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._lab.place import find_namespace_problems
+print(*(problem.id for problem in find_namespace_problems(LocalHost())))
+"""
+
+
+@pytest.mark.parametrize(
+    ("propagation", "ids"), [("private", ["lab-mount-namespace"]), ("slave", ["lab-mount-namespace"])]
+)
+def test_a_mount_namespace_from_which_nothing_comes_back_is_refused(propagation: str, ids: list[str]) -> None:
+    """A slave's mounts are those of a service with PrivateTmp. The outer namespace stands for PID 1's, in a PID namespace of its own."""
+    inner = ["unshare", "--mount", "--propagation", propagation, sys.executable, "-c", _NAMESPACES]
+    outer = [
+        "unshare",
+        "--mount",
+        "--propagation",
+        "shared",
+        "--pid",
+        "--fork",
+        "--mount-proc",
+        "sh",
+        "-c",
+        '"$@"; exit',
+        "sh",
+    ]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    for argv, told in (([*outer, *inner], ids), ([*outer, *inner[4:]], [])):
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=60, env=env, check=False)
+        assert (done.stdout.split(), done.stderr) == (told, "")
+
+
 def test_a_directory_with_a_blank_and_a_comma_is_no_problem(tmp_path: Path) -> None:
     place = tmp_path / "a, b"
     place.mkdir()

@@ -10,6 +10,7 @@ JSON is written where YAML is read: it is valid YAML, and its form is fixed.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 
 from .model import Instance, InstancesRequest, Taint
@@ -79,6 +80,7 @@ def kubelet(desired: InstancesRequest, instance: Instance, home: str) -> str:
                 "nodefs.inodesFree": "0%",
             },
             "imageGCHighThresholdPercent": 100,
+            **_image_policy(desired.kubernetes_version),
             "failCgroupV1": False,
             "failSwapOn": False,
             # Kubelet, containerd and kube-proxy are in the same slice as the pods.
@@ -91,6 +93,14 @@ def kubelet(desired: InstancesRequest, instance: Instance, home: str) -> str:
             "volumePluginDir": f"{home}/volume-plugins",
         }
     )
+
+
+def _image_policy(kubernetes_version: str) -> dict[str, str]:
+    """Images of archives run, whatever was pulled before. By default a kubelet remembers an image that it pulled by its content, and
+    would then pull an archive's image of the same content too, by a name that no registry has. From 1.35 on (KEP-2535)."""
+    release = re.match(r"1\.(\d{1,3})\.", kubernetes_version)
+    is_checked = release is not None and int(release[1]) >= 35
+    return {"imagePullCredentialsVerificationPolicy": "NeverVerify"} if is_checked else {}
 
 
 def startup_taints(instance: Instance) -> str:

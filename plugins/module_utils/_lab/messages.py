@@ -103,6 +103,13 @@ MESSAGES = Messages(
             remedy="{hint}",
         ),
         Message(
+            id="lab-mount-namespace",
+            error=HostError,
+            text="this process has a mount namespace of its own, in which the nodes' namespaces would be seen by no other program",
+            remedy="run it in that of PID 1: nsenter --mount=/proc/1/ns/mnt -- ansible-playbook ballast.kube.lab_up; in a service of systemd, "
+            "without PrivateTmp, ProtectSystem and what else gives it mounts of its own",
+        ),
+        Message(
             id="lab-dir-overlay",
             error=HostError,
             text="{directory}: no overlay can be mounted on this filesystem, and the nodes' containers need one each",

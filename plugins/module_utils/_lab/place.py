@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether the filesystem of a lab's directory can hold what nodes keep there: root filesystems of containers, and programs.
+"""Whether nodes can be made here: on the filesystem of the lab's directory, and in this process's mount namespace.
 
 containerd mounts an overlay for each container, which no overlay can be the upper layer of, as in a container without a volume;
 and a filesystem that is mounted noexec starts no program. Both are tried, in a mount namespace that ends with the trial.
@@ -11,9 +11,11 @@ and a filesystem that is mounted noexec starts no program. Both are tried, in a 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from .._core.host.host import Host
-from .._core.text.errors import BallastError
+from .._core.text.errors import BallastError, HostError
 from .messages import MESSAGES
 
 _SECONDS = 30
@@ -48,3 +50,40 @@ def _try(host: Host, directory: str, script: str) -> str:
     argv = ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c", _BEGIN + script, "sh", directory]
     done = host.run(argv, timeout=_SECONDS, check=False)
     return "" if done.status == 0 else (done.stderr.strip().splitlines() or [f"status {done.status}"])[0]
+
+
+_NAMESPACES = "/run/netns"  # nodes' namespaces are bound to files there
+_Mounts = Mapping[str, "_Mount"]
+
+
+class _Mount(NamedTuple):
+    device: str
+    peers: frozenset[str]  # `shared:N`: what is mounted below it is mounted in every namespace with the same number
+
+
+def find_namespace_problems(host: Host) -> list[BallastError]:
+    """A service of systemd with PrivateTmp has mounts of its own, and what it mounts is seen by no other program. In a container, whose root
+    is another one than PID 1's, all that uses the lab is in the container too."""
+    try:
+        own, first = _mounts(host, "self"), _mounts(host, "1")
+    except HostError:  # of a container that may not look at PID 1
+        return []
+    if own == first:
+        return []
+    if "/" not in own or "/" not in first or own["/"].device != first["/"].device:
+        return []
+    if _mount_of(own, _NAMESPACES).peers & _mount_of(first, _NAMESPACES).peers:
+        return []
+    return [MESSAGES.error("lab-mount-namespace")]
+
+
+def _mounts(host: Host, pid: str) -> _Mounts:
+    """By mount point, proc_pid_mountinfo(5)."""
+    rows = [line.split() for line in (host.read(f"/proc/{pid}/mountinfo") or b"").decode(errors="replace").splitlines()]
+    return {row[4]: _Mount(row[2], frozenset(word for word in row[6:] if word.startswith("shared:"))) for row in rows}
+
+
+def _mount_of(mounts: _Mounts, path: str) -> _Mount:
+    while path not in mounts:
+        path = os.path.dirname(path)
+    return mounts[path]

@@ -18,7 +18,7 @@ from .._core.host.tables import read_meminfo
 from .._core.text.errors import BallastError, Problems
 from .forwarding import find_forward_drops
 from .messages import MESSAGES
-from .place import find_place_problems
+from .place import find_namespace_problems, find_place_problems
 
 _MIB = 2**20
 _PLANE_BYTES = 700 * _MIB  # control plane of a lab, measured about 470 MiB
@@ -111,7 +111,7 @@ def preflight(
         problems += _try_features(host, target, backends)
         problems += find_forward_drops(host, bridge)
     if not problems and target == "host" and new_nodes > 0:
-        problems += find_place_problems(host, lab_dir)
+        problems += [*find_namespace_problems(host), *find_place_problems(host, lab_dir)]
     problems += _check_space(host, lab_dir, target, new_nodes)
     Problems.raise_if(problems)
 

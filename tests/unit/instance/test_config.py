@@ -105,6 +105,17 @@ def test_any_text_survives_its_quoting(text: str) -> None:
         assert runtime["containerd"]["runtimes"]["runc"]["options"]["BinaryName"] == text
 
 
+@pytest.mark.parametrize(
+    ("version", "policy"),
+    [("1.34.4", None), ("1.35.8", "NeverVerify"), ("1.37.1", "NeverVerify"), ("1.100.0", "NeverVerify"), ("", None)],
+)
+def test_loaded_images_run_although_the_same_content_was_pulled(version: str, policy: str | None) -> None:
+    """A kubelet before 1.35 refuses the setting without a feature gate that is off."""
+    desired = InstancesRequest(**{**vars(g.desired()), "kubernetes_version": version})
+    found = json.loads(config.kubelet(desired, desired.instances[0], HOME))
+    assert found.get("imagePullCredentialsVerificationPolicy") == policy
+
+
 def test_containerd_uses_the_driver_of_the_kubelet() -> None:
     for driver, wanted in (("systemd", "true"), ("cgroupfs", "false")):
         assert f"SystemdCgroup = {wanted}\n" in config.containerd(*request(cgroup_driver=driver), HOME)

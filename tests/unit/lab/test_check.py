@@ -181,7 +181,7 @@ def test_a_node_that_gets_no_new_pods_is_shown_as_kubectl_shows_it() -> None:
 def test_whether_a_node_is_cordoned_comes_from_its_node_object(by_kubeadm: bool) -> None:
     instances = [] if by_kubeadm else [{"name": "n1", "ready": True, "cordoned": True}]
     node = {"metadata": {"name": "n1"}, "spec": {"unschedulable": True}, "status": {"conditions": []}}
-    found = _summary(desired(2, instances=instances), [], {}, {"n1": node} if by_kubeadm else {})
+    found = _summary(desired(2, instances=instances), [], {}, {"n1": node} if by_kubeadm else {}, ())
     assert [row.cordoned for row in found.nodes] == [True, False]
 
 

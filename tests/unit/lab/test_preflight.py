@@ -146,6 +146,32 @@ def test_the_filesystem_is_that_of_the_nearest_directory_that_exists() -> None:
     assert error.text.startswith("/var/lib/ballast: ")
 
 
+_PID_1 = "21 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n22 21 0:19 / /run rw shared:5 - tmpfs tmpfs rw\n"
+
+
+@pytest.mark.parametrize(
+    ("mountinfo", "ids"),
+    [
+        # PrivateTmp: mounts come from the machine and do not go back.
+        (
+            "81 1 8:1 / / rw master:1 - ext4 /dev/sda1 rw\n82 81 0:19 / /run rw master:5 - t t rw\n",
+            ["lab-mount-namespace"],
+        ),
+        ("81 1 8:1 / / rw shared:9 - ext4 /dev/sda1 rw\n", ["lab-mount-namespace"]),
+        ("81 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n82 81 0:19 / /run rw shared:5 - t t rw\n", []),  # both ways
+        ("81 1 0:99 / / rw - overlay overlay rw\n", []),  # a container with the machine's processes
+    ],
+)
+def test_a_mount_namespace_that_others_do_not_see_is_told(mountinfo: str, ids: list[str]) -> None:
+    host = machine()
+    host.given("/proc/1/mountinfo", _PID_1)
+    host.given("/proc/self/mountinfo", mountinfo)
+    assert [error.id for error in missing(host)] == ids
+    assert missing(host, target="vm") == []
+    host.given("/proc/self/mountinfo", _PID_1)
+    assert missing(host) == []
+
+
 def test_everything_that_is_missing_is_told_at_once() -> None:
     host = machine(refuses=["veth", "bridge"], available_mib=500)
     host.free = 10 * 2**20
