@@ -39,6 +39,7 @@ from .._registry.names import (
 )
 from .lost import LOST_KINDS, find_lost, lost_resources
 from .messages import MESSAGES
+from .packets import Paths
 from .parts import parts
 from .preflight import preflight
 from .resolve import VERSION, HostFacts, Lab, resolve
@@ -205,7 +206,7 @@ class LabEngine(ResourceEngine[LabRequest]):
             preflight(
                 ctx.host,
                 lab_dir=desired.state_dir,
-                bridge=desired.lab["bridge"],
+                paths=_paths(desired.lab),
                 target=desired.lab["target"],
                 new_nodes=desired.new_nodes,
                 backends=sorted({node["proxy_backend"] for node in desired.lab["nodes"]}),
@@ -331,6 +332,12 @@ def no_lab(host: Host, lab_dir: str) -> BallastError:
     if lost:
         return MESSAGES.error("lab-lost", directory=lab_dir, name=lost)
     return MESSAGES.error("lab-none", directory=lab_dir, labs=_list_labs(host))
+
+
+def _paths(lab: Lab) -> Paths:
+    plane = lab["control_plane"]
+    is_here = plane["address"] == lab["gateway"].partition("/")[0]
+    return Paths(lab["bridge"], lab["gateway"], lab["pod_cidr"], plane["port"] if is_here else None)
 
 
 def _find_clashes(host: Host, lab: Lab) -> list[BallastError]:

@@ -122,9 +122,9 @@ MESSAGES = Messages(
             remedy="put the lab elsewhere: -e lab_dir=DIRECTORY; or mount it without noexec: mount -o remount,exec MOUNT-POINT",
         ),
         Message(
-            id="lab-forward",
+            id="lab-firewall",
             error=HostError,
-            text="a FORWARD DROP policy blocks node traffic on this host (chain {chain})",
+            text="this host's firewall drops packets {what}",
             remedy="let this lab pass: {commands}",
         ),
         Message(

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from .._core.host.host import Host
 from .._core.host.tables import read_meminfo
 from .._core.text.errors import BallastError, Problems
-from .forwarding import find_forward_drops
 from .messages import MESSAGES
+from .packets import Paths, find_dropped
 from .place import find_namespace_problems, find_place_problems
 
 _MIB = 2**20
@@ -99,7 +99,7 @@ def preflight(
     host: Host,
     *,
     lab_dir: str,
-    bridge: str,
+    paths: Paths,
     target: str,
     new_nodes: int,
     backends: Sequence[str],
@@ -109,9 +109,10 @@ def preflight(
     problems = _check_tools(host, target, backends, runtimes)
     if not problems:
         problems += _try_features(host, target, backends)
-        problems += find_forward_drops(host, bridge)
     if not problems and target == "host" and new_nodes > 0:
         problems += [*find_namespace_problems(host), *find_place_problems(host, lab_dir)]
+    if not problems and new_nodes > 0:
+        problems += find_dropped(host, paths)
     problems += _check_space(host, lab_dir, target, new_nodes)
     Problems.raise_if(problems)
 

@@ -22,6 +22,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._lab.engine import (
     desired_from_params,
     read_lab,
 )
+from ansible_collections.ballast.kube.plugins.module_utils._lab.packets import Paths
 from ansible_collections.ballast.kube.plugins.module_utils._registry.names import REGISTRY
 from tests.unit.cases import apply, check_kills, plan_of, require
 from tests.unit.fakes import FakeHost
@@ -367,7 +368,7 @@ def test_room_is_asked_for_new_nodes_only(host: FakeHost, monkeypatch: pytest.Mo
     assert [one["new_nodes"] for one in asked] == [3, 2]
     assert asked[0] == {
         "lab_dir": g.DIR,
-        "bridge": "ballast-lab",
+        "paths": Paths("ballast-lab", "10.97.0.1/24", "10.128.0.0/16", 6443),
         "target": "host",
         "new_nodes": 3,
         "backends": ["nftables"],

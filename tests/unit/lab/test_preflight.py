@@ -4,16 +4,23 @@
 
 from __future__ import annotations
 
-import json
+import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Completed
-from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import (
+    BallastError,
+    CommandFailed,
+    Problems,
+)
+from ansible_collections.ballast.kube.plugins.module_utils._lab.packets import Paths, find_dropped
 from ansible_collections.ballast.kube.plugins.module_utils._lab.preflight import preflight
 from tests.unit.fakes import Answer, Call, FakeHost
 
+PATHS = Paths("ballast-lab", "10.97.0.1/24", "10.128.0.0/16", 6443)
 TOOLS = ("ip", "nsenter", "nft", "sysctl", "runc", "dpkg-deb", "runsvdir", "sv", "iptables", "ipvsadm", "ipset", "crun")
 
 
@@ -34,8 +41,10 @@ def machine(
         return ""
 
     host.on("unshare", answer=trial, reads=True)
-    if "nft" not in without:
-        host.on("nft", "-j", "list", "chains", answer='{"nftables": [{"metainfo": {}}]}', reads=True)
+    # The trial of packets, in the namespace of the host: its firewall is there.
+    for tool in {"ip", "nft", "sysctl"} - {*without}:
+        host.on(tool, answer=lambda call: 1 if call.argv[1:3] == ("link", "show") else "", reads=True)
+    host.on(sys.executable, answer="", reads=True)
     host.given("/proc/filesystems", "nodev\toverlay\n")
     host.given("/proc/meminfo", f"MemTotal: 9999999 kB\nMemAvailable: {available_mib * 1024} kB\n")
     return host
@@ -53,7 +62,7 @@ def missing(
         preflight(
             host,
             lab_dir="/var/lib/ballast/lab",
-            bridge="ballast-lab",
+            paths=PATHS,
             target=target,
             new_nodes=new_nodes,
             backends=backends,
@@ -191,39 +200,97 @@ def test_a_lab_that_grows_by_nothing_needs_no_room() -> None:
     assert missing(host, new_nodes=0) == []
 
 
-def given_forward_chain(host: FakeHost, *, policy: str = "drop", hook: str = "forward", rules: str = "") -> None:
-    chain = {"family": "ip", "table": "filter", "name": "FORWARD", "hook": hook, "prio": 0, "policy": policy}
-    shown = json.dumps({"nftables": [{"metainfo": {}}, {"chain": {"family": "ip", "name": "x"}}, {"chain": chain}]})
-    host.on("nft", "-j", "list", "chains", answer=shown, reads=True)
-    host.on("nft", "list", "chain", "ip", "filter", "FORWARD", answer=rules, reads=True)
+def given_firewall(host: FakeHost, dropped: str, *trace: str) -> None:
+    """`dropped`: names of connections that fail. `trace`: what the kernel says of their packets."""
+    host.on(sys.executable, answer=dropped, reads=True)
+    host.on("sh", answer="\n".join([*trace, dropped]), reads=True)
 
 
-def test_a_firewall_that_drops_what_is_forwarded_is_told_with_the_rules_that_let_the_lab_pass() -> None:
+def test_a_firewall_that_drops_is_told_with_the_rule_and_with_what_lets_the_lab_pass() -> None:
     host = machine()
-    given_forward_chain(host)
+    given_firewall(
+        host,
+        "forward\ninput\n",
+        'trace id 7a ip filter FORWARD packet: iif "ballast-lab" oif "ballast-lab"',
+        "trace id 7a ip filter FORWARD rule jump DOCKER-USER (verdict jump DOCKER-USER)",
+        "trace id 7a ip filter FORWARD policy drop ",
+        "trace id 7b inet fw in rule counter packets 1 bytes 60 reject (verdict drop)",
+        "trace id 7c inet fw in rule counter packets 1 bytes 60 reject (verdict drop)",
+        "trace id 7d ip nat POSTROUTING verdict continue ",
+    )
     [error] = missing(host)
-    assert (error.id, "ip filter FORWARD" in error.text) == ("lab-forward", True)
-    assert "nft insert rule ip filter FORWARD iifname ballast-lab accept" in error.remedy
-    given_forward_chain(host, rules='iifname "ballast-lab" counter accept\noifname "ballast-lab" counter accept\n')
-    assert missing(host) == []
-    given_forward_chain(host, rules='iifname "ballast-lab2" accept\noifname "ballast-lab2" accept\n')
-    assert [error.id for error in missing(host)] == ["lab-forward"], "of another lab"
+    assert error.id == "lab-firewall"
+    assert error.text == "this host's firewall drops packets between nodes and from nodes to the API server"
+    assert error.found == "ip filter FORWARD: policy drop; inet fw in: counter packets 1 bytes 60 reject"
+    insert = "iptables -I FORWARD -i ballast-lab -j ACCEPT; iptables -I INPUT -i ballast-lab -j ACCEPT"
+    assert error.remedy == f"let this lab pass: {insert}; nft insert rule inet fw in iifname ballast-lab accept"
 
 
-def test_a_firewall_that_lets_pass_what_is_forwarded_does_not_matter() -> None:
+@pytest.mark.parametrize(
+    ("chain", "command"),
+    [
+        ("inet firewalld filter_FORWARD", "firewall-cmd --zone=trusted --add-interface=ballast-lab"),
+        ("ip filter ufw-reject-forward", "iptables -I FORWARD -i ballast-lab -j ACCEPT"),
+        ("inet fw forward", "nft insert rule inet fw forward iifname ballast-lab accept"),
+    ],
+)
+def test_a_program_that_keeps_its_rules_is_told_by_its_own_command(chain: str, command: str) -> None:
     host = machine()
-    given_forward_chain(host, policy="accept")
-    assert missing(host) == []
-    given_forward_chain(host, hook="input")
-    assert missing(host) == []
+    given_firewall(host, "forward\n", f"trace id 7a {chain} rule reject (verdict drop)")
+    assert [error.remedy for error in missing(host)] == [f"let this lab pass: {command}"]
 
 
-def test_the_older_iptables_has_tables_that_nft_does_not_show() -> None:
+def test_the_older_iptables_traces_nothing() -> None:
     host = machine()
-    host.given("/proc/net/ip_tables_names", "nat\nfilter\n")
-    host.on("iptables-legacy", "-w", "-S", "FORWARD", answer="-P FORWARD DROP\n-A FORWARD -j DOCKER-USER\n", reads=True)
+    given_firewall(host, "forward\n")
     [error] = missing(host)
-    assert "iptables-legacy -I FORWARD -i ballast-lab -j ACCEPT" in error.remedy
-    passing = "-P FORWARD DROP\n-A FORWARD -i ballast-lab -j ACCEPT\n-A FORWARD -o ballast-lab -j ACCEPT\n"
-    host.on("iptables-legacy", "-w", "-S", "FORWARD", answer=passing, reads=True)
-    assert missing(host) == []
+    assert error.found == "by which rule is not known: the kernel traces no packets of iptables-legacy"
+    assert error.remedy == "let this lab pass: iptables-legacy -I FORWARD -i ballast-lab -j ACCEPT"
+
+
+def commands_of(host: FakeHost) -> list[str]:
+    return [" ".join(argv[:4]) for argv in host.commands if argv[0] in ("ip", "nft")]
+
+
+@pytest.mark.parametrize("refused", ["", "eth0", "route"])
+def test_the_trial_takes_away_what_it_made_also_where_it_fails(refused: str) -> None:
+    host = machine()
+
+    def answer(call: Call) -> Answer:
+        asked = " ".join(call.argv)
+        status = 1 if "link show" in asked or (refused and refused in asked) else 0
+        return Completed(argv=call.argv, status=status, stdout="", stderr="")
+
+    host.on("ip", answer=answer, reads=True)
+    if refused:
+        with pytest.raises(CommandFailed):
+            find_dropped(host, PATHS)
+    else:
+        assert find_dropped(host, PATHS) == []
+    assert commands_of(host)[-6:] == [
+        "nft delete table ip",
+        f"ip link delete {PATHS.links[0]}",
+        "ip netns delete ballast-lab-try1",
+        f"ip link delete {PATHS.links[1]}",
+        "ip netns delete ballast-lab-try2",
+        "ip link delete ballast-lab",
+    ]
+
+
+def test_a_bridge_that_is_there_already_is_left_alone() -> None:
+    host = machine()
+    host.on("ip", answer="", reads=True)
+    assert find_dropped(host, PATHS) == []
+    assert commands_of(host) == ["ip link show dev"]
+
+
+def test_labs_that_come_up_at_once_try_apart() -> None:
+    other = replace(PATHS, bridge="ballast-lab2")
+    for names in (lambda paths: paths.links, lambda paths: paths.namespaces, lambda paths: [paths.table]):
+        assert len({*names(PATHS), *names(other)}) == 2 * len(names(PATHS))
+    assert max(map(len, [*PATHS.links, *replace(PATHS, bridge="ballast-0123456").links])) <= 15
+
+
+def test_an_api_server_elsewhere_is_not_tried() -> None:
+    assert "input" in PATHS.connections()
+    assert "input" not in replace(PATHS, api_port=None).connections()

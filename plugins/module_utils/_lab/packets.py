@@ -1,0 +1,211 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whether this host's firewall lets the packets of a lab pass: tried over a bridge with the name and the addresses of the lab's own.
+
+    namespace 1 (a node, a pod) -- bridge -- namespace 2 (a node, a pod)
+
+A pod connects to the other pod, by way of the host (hook forward), and a node to the API server's port on the bridge (hook input). Policies,
+rules, sets and chains of any program decide as they will for the lab, so nothing is guessed from them. What drops a packet is asked
+of the kernel, which traces packets for nftables (and so for iptables-nft), not for iptables-legacy.
+
+No rule of ours could overrule theirs (a drop is final, an accept ends only its own chain), and none is written into chains of others: so the
+error names the rules to add.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Optional
+
+from .._core.host.host import Host
+from .._core.host.names import link_name
+from .._core.text.errors import BallastError
+from .messages import MESSAGES
+
+_SECONDS = 30
+_CONNECT_SECONDS = 2
+_POD_PORT = 8080
+FORWARD, INPUT = "forward", "input"
+
+# Its arguments: seconds, then for each connection a name, the namespaces and addresses of both ends, and a port. "" is the host's namespace.
+# It prints the names of those that fail. A connection needs nobody to accept it: the kernel answers for what listens.
+_CONNECT = """
+import ctypes, os, socket, sys
+home, libc = os.open("/proc/self/ns/net", os.O_RDONLY), ctypes.CDLL(None)
+def enter(name):
+    inside = os.open("/run/netns/" + name, os.O_RDONLY) if name else home
+    if libc.setns(inside, 0x40000000):
+        sys.exit("cannot enter a network namespace")
+seconds, words = float(sys.argv[1]), sys.argv[2:]
+for name, source, address, target, to, port in zip(*(words[n::6] for n in range(6))):
+    listening, connecting = socket.socket(), None
+    enter(target)
+    listening = socket.socket()
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((to, int(port)))
+    except OSError:
+        continue
+    listening.listen()
+    enter(source)
+    connecting = socket.socket()
+    connecting.settimeout(seconds)
+    connecting.bind((address, 0))
+    try:
+        connecting.connect((to, int(port)))
+    except OSError:
+        print(name)
+"""
+_DROPS = re.compile(
+    r"^trace id \w+ (?P<chain>(?:ip|inet|bridge) \S+ \S+) (?:rule (?P<rule>.*) \(verdict drop\)|.*policy drop)\s*$"
+)
+
+
+@dataclass(frozen=True)
+class Paths:
+    """What a new lab has: its bridge, the bridge's address with its length, the network of pods, and the port of an API server on this host."""
+
+    bridge: str
+    gateway: str
+    pod_cidr: str
+    api_port: Optional[int]
+
+    # Names of the trial's own, for labs that come up at once.
+
+    @property
+    def table(self) -> str:
+        return f"{self.bridge}-try"
+
+    @property
+    def namespaces(self) -> Sequence[str]:
+        return [f"{self.bridge}-try{number}" for number in (1, 2)]
+
+    @property
+    def links(self) -> Sequence[str]:
+        return [link_name(name) for name in self.namespaces]
+
+    @property
+    def nodes(self) -> Sequence[str]:
+        """The last two addresses of the network: nodes take the first."""
+        return [str(ipaddress.IPv4Interface(self.gateway).network.broadcast_address - n) for n in (1, 2)]
+
+    @property
+    def pods(self) -> Sequence[str]:
+        return [str(ipaddress.IPv4Network(self.pod_cidr).broadcast_address - n) for n in (1, 2)]
+
+    @property
+    def address(self) -> str:
+        return self.gateway.partition("/")[0]
+
+    def connections(self) -> list[str]:
+        """Arguments of _CONNECT."""
+        first, second = self.namespaces
+        words = [FORWARD, first, self.pods[0], second, self.pods[1], str(_POD_PORT)]
+        if self.api_port is not None:
+            words += [INPUT, first, self.nodes[0], "", self.address, str(self.api_port)]
+        return words
+
+
+def find_dropped(host: Host, paths: Paths) -> list[BallastError]:
+    """An error for each way on which packets are dropped. Nothing where the bridge is there already: its lab is checked as a whole."""
+    if host.run(["ip", "link", "show", "dev", paths.bridge], timeout=_SECONDS, check=False).status == 0:
+        return []
+    with _network(host, paths):
+        dropped = _connect(host, paths, trace=False)[0]
+        if not dropped:
+            return []
+        traced = _connect(host, paths, trace=True)[1]
+    drops = [match for match in map(_DROPS.match, traced) if match]
+    chains = list(dict.fromkeys(match["chain"] for match in drops))
+    if not chains:
+        where = "by which rule is not known: the kernel traces no packets of iptables-legacy"
+        return [MESSAGES.error("lab-firewall", what=_describe(dropped), found=where, commands=_legacy(paths, dropped))]
+    where = "; ".join(dict.fromkeys(f"{match['chain']}: {match['rule'] or 'policy drop'}" for match in drops))
+    commands = "; ".join(dict.fromkeys(command for chain in chains for command in _commands(chain, paths, dropped)))
+    return [MESSAGES.error("lab-firewall", what=_describe(dropped), found=where, commands=commands)]
+
+
+def _describe(dropped: Sequence[str]) -> str:
+    words = {FORWARD: "between nodes", INPUT: "from nodes to the API server"}
+    return " and ".join(words[name] for name in dropped)
+
+
+def _commands(chain: str, paths: Paths, dropped: Sequence[str]) -> Iterator[str]:
+    """What lets a lab pass; programs that keep their rules have commands of their own."""
+    family, table, name = chain.split(" ")
+    if table == "firewalld":
+        yield f"firewall-cmd --zone=trusted --add-interface={paths.bridge}"
+    elif name.startswith("ufw-") or (family, table, name) in (("ip", "filter", "INPUT"), ("ip", "filter", "FORWARD")):
+        yield from _legacy(paths, dropped, tool="iptables").split("; ")
+    else:
+        yield f"nft insert rule {chain} iifname {paths.bridge} accept"
+
+
+def _legacy(paths: Paths, dropped: Sequence[str], *, tool: str = "iptables-legacy") -> str:
+    return "; ".join(f"{tool} -I {name.upper()} -i {paths.bridge} -j ACCEPT" for name in dropped)
+
+
+@contextmanager
+def _network(host: Host, paths: Paths) -> Iterator[None]:
+    """The bridge with two namespaces. They are gone afterwards, whatever happened."""
+    _remove(host, paths)  # what a killed run left
+    try:
+        for argv in _setup(paths):
+            host.run(argv, timeout=_SECONDS)
+        yield
+    finally:
+        _remove(host, paths)
+
+
+def _setup(paths: Paths) -> Iterator[list[str]]:
+    yield ["ip", "link", "add", paths.bridge, "type", "bridge"]
+    yield ["ip", "address", "add", paths.gateway, "dev", paths.bridge]
+    yield ["ip", "link", "set", paths.bridge, "up"]
+    # Of this link alone: ip_forward of the host is the lab's to set.
+    yield ["sysctl", "-q", "-w", f"net/ipv4/conf/{paths.bridge}/forwarding=1"]
+    length = paths.gateway.partition("/")[2]
+    for name, link, node, pod in zip(paths.namespaces, paths.links, paths.nodes, paths.pods):
+        yield ["ip", "netns", "add", name]
+        yield ["ip", "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", name]
+        yield ["ip", "link", "set", link, "master", paths.bridge, "up"]
+        yield ["ip", "-n", name, "address", "add", f"{node}/{length}", "dev", "eth0"]
+        yield ["ip", "-n", name, "link", "set", "eth0", "up"]
+        yield ["ip", "-n", name, "link", "set", "lo", "up"]
+        yield ["ip", "-n", name, "address", "add", f"{pod}/32", "dev", "lo"]
+        yield ["ip", "-n", name, "route", "add", "default", "via", paths.address]
+        yield ["ip", "route", "add", f"{pod}/32", "via", node]
+
+
+def _remove(host: Host, paths: Paths) -> None:
+    for argv in _removal(paths):
+        host.run(argv, timeout=_SECONDS, check=False)
+
+
+def _removal(paths: Paths) -> Iterator[list[str]]:
+    yield ["nft", "delete", "table", "ip", paths.table]
+    for name, link in zip(paths.namespaces, paths.links):
+        yield ["ip", "link", "delete", link]  # or it would be there for a moment after its namespace
+        yield ["ip", "netns", "delete", name]
+    yield ["ip", "link", "delete", paths.bridge]
+
+
+def _connect(host: Host, paths: Paths, *, trace: bool) -> tuple[list[str], list[str]]:
+    """The connections that fail, and what the kernel says of their packets with `trace`."""
+    argv = [sys.executable, "-I", "-c", _CONNECT, str(_CONNECT_SECONDS), *paths.connections()]
+    if trace:
+        host.run(["nft", "-f", "-"], timeout=_SECONDS, stdin=_tracing(paths).encode())
+        argv = ["sh", "-c", 'timeout 8 nft monitor trace & sleep 1; "$@"; wait', "sh", *argv]
+    lines = host.run(argv, timeout=_SECONDS).stdout.splitlines()
+    return [line for line in lines if line in (FORWARD, INPUT)], [line for line in lines if line.startswith("trace id")]
+
+
+def _tracing(paths: Paths) -> str:
+    chain = f'type filter hook prerouting priority -350; iifname "{paths.bridge}" meta nftrace set 1;'
+    return f"table ip {paths.table} {{ chain prerouting {{ {chain} }}\n}}\n"
