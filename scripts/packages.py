@@ -62,10 +62,10 @@ def main(arguments: list[str]) -> None:
         )
     here = installed()
     missing = sorted(name for name in packages if name not in here)
-    if only_list:
-        for name in missing:
-            print(f"{name:24} {packages[name]}")
-    elif missing:
+    for name in missing:
+        print(f"{name:24} {packages[name]}", flush=True)
+    if missing and not only_list:
+        print(f" • apt-get installs these {len(missing)} packages, and what they depend on", flush=True)
         install(missing)
         print(f" ✓ {len(missing)} packages installed: {' '.join(missing)}")
 

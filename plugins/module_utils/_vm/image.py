@@ -32,7 +32,7 @@ from .._core.text.errors import BallastError, Problems
 from .._core.text.json_text import parse_json
 from .build import Order, build, content_of, require_tools
 from .messages import MESSAGES
-from .recipes import EPOCH, RECIPES, Recipe
+from .recipes import EPOCH, RECIPES, WORK, Recipe
 from .sparse import image_digest
 
 CACHE_DIR = "/var/cache/ballast/vm"
@@ -126,6 +126,7 @@ class ImagesKind:
         place = os.path.join(target, str(value["key"]))
         claim(ctx.host, target, owner=DIRECTORY)
         if not is_whole(ctx.host, place):
+            ctx.progress.started(f"image {os.path.basename(target)}", WORK[recipe.build] + _last_time(ctx.host, target))
             self._build(ctx.host, target, place, _order(value, recipe))
         # The address of a mirror may hold a password.
         ctx.host.write(os.path.join(target, "current.json"), json.dumps(after, sort_keys=True).encode(), mode=0o600)
@@ -165,6 +166,13 @@ class ImagesKind:
         host.run(["touch", "--no-create", f"--date=@{EPOCH}", path], timeout=10)
         stat = host.stat(path)
         return {"size": stat.size if stat else 0, "digest": self._digest(path)}
+
+
+def _last_time(host: Host, target: str) -> str:
+    """How long the last build took, of any content; "" for a first one."""
+    current = parse_json(host.read(os.path.join(target, "current.json")) or b"{}")
+    manifest = manifest_of(host, os.path.join(target, str(current.get("key", ""))))
+    return f"; last time that took {manifest['seconds']:.0f} s" if manifest else ""
 
 
 def _order(value: Mapping[str, Value], recipe: Recipe) -> Order:

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from .._core.engine.context import Context
+from .._core.engine.events import Progress
 from .._core.engine.plan import Value
 from .._core.host.confine import confine
 from .._core.host.host import Host
@@ -42,7 +43,14 @@ class Choice:
 
 
 def choose(
-    host: Host, engines: Mapping[str, Engine], *, requested: str, recorded: str, image: str, cache_dir: str
+    host: Host,
+    engines: Mapping[str, Engine],
+    progress: Progress,
+    *,
+    requested: str,
+    recorded: str,
+    image: str,
+    cache_dir: str,
 ) -> Choice:
     """`recorded` is the engine that existing machines were made with, or empty."""
     if requested != AUTO:
@@ -58,7 +66,7 @@ def choose(
         # A /dev/kvm that opens proves least, so a guess leaves it out.
         guesses = [engine.name for engine in engines.values() if engine.name != "kvm" and host.which(engine.program)]
         return Choice(engine=[*guesses, "uml"][0], why="not tried: the image is not there yet", probed=False)
-    choice = _first_that_boots(host, engines, image=image, cache_dir=cache_dir)
+    choice = _first_that_boots(host, engines, progress, image=image, cache_dir=cache_dir)
     kept = {"circumstances": circumstances, "choice": asdict(choice)}
     host.write(path, json.dumps(kept, sort_keys=True, indent=1).encode())
     return choice
@@ -76,10 +84,13 @@ def _circumstances(host: Host, engines: Mapping[str, Engine]) -> Mapping[str, st
     }
 
 
-def _first_that_boots(host: Host, engines: Mapping[str, Engine], *, image: str, cache_dir: str) -> Choice:
+def _first_that_boots(
+    host: Host, engines: Mapping[str, Engine], progress: Progress, *, image: str, cache_dir: str
+) -> Choice:
     refused: list[str] = []
     for engine in engines.values():
-        reason = _refusal(host, engine, image=image, cache_dir=cache_dir)
+        progress.started("engine", f"try to boot {engine.name}")
+        reason = _refusal(host, engine, progress, image=image, cache_dir=cache_dir)
         if not reason:
             why = "; ".join([*refused, f"{engine.name} boots"])
             return Choice(engine=engine.name, why=why)
@@ -87,13 +98,13 @@ def _first_that_boots(host: Host, engines: Mapping[str, Engine], *, image: str, 
     raise MESSAGES.error("vm-engine-missing", found="\n".join(refused))
 
 
-def _refusal(host: Host, engine: Engine, *, image: str, cache_dir: str) -> str:
+def _refusal(host: Host, engine: Engine, progress: Progress, *, image: str, cache_dir: str) -> str:
     """Why this engine cannot run machines here, or ""."""
     if engine.name == "kvm" and host.stat("/dev/kvm") is None:
         return "there is no /dev/kvm"
     try:
         require_tools(host, engine.tools)
-        kernel = ensure_kernel(host, engine, cache_dir=cache_dir)
+        kernel = ensure_kernel(host, engine, progress, cache_dir=cache_dir)
     except BallastError as error:
         return error.text
     directory = os.path.join(cache_dir, "probe")
@@ -140,9 +151,9 @@ def kernel_of(host: Host, engine: Engine, *, cache_dir: str) -> Kernel:
     return Kernel(modules=modules, vmlinuz=f"{directory}/vmlinuz", initrd=f"{directory}/initrd")
 
 
-def ensure_kernel(host: Host, engine: Engine, *, cache_dir: str) -> Kernel:
+def ensure_kernel(host: Host, engine: Engine, progress: Progress, *, cache_dir: str) -> Kernel:
     """Build the kernel when the cache lacks it."""
     desired = kernel_request(engine, cache_dir=cache_dir)
-    ctx = Context(desired, host)
+    ctx = Context(desired, host, progress)
     IMAGE_ENGINE.apply(IMAGE_ENGINE.plan(desired, IMAGE_ENGINE.observe(ctx)), ctx)
     return kernel_of(host, engine, cache_dir=cache_dir)

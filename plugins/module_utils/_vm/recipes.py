@@ -46,6 +46,15 @@ class Recipe:
         return digest(text)
 
 
+# What a build does, for people, by Recipe.build. Apart from the recipes, which are part of the keys of what was built.
+WORK: Mapping[str, str] = {
+    "root": "install Debian into the disk of the machines",
+    "directory": "put a directory on a disk",
+    "uml-modules": "put the modules of User Mode Linux on a disk",
+    "uml-kernel": "compile a kernel of User Mode Linux",
+    "cloud-kernel": "unpack Debian's kernel for virtual machines",
+}
+
 _IMAGE_TOOLS = (("mke2fs", "e2fsprogs"), ("debugfs", "e2fsprogs"))
 _DEBIAN_TOOLS = (("mmdebstrap", "mmdebstrap"), (KEYRING, "debian-archive-keyring"))
 

@@ -79,7 +79,7 @@ class VmEngine(ResourceEngine[VmRequest]):
         desired, host = ctx.desired, ctx.host
         if not desired.present:
             return []
-        choice = _choose(desired, host)
+        choice = _choose(desired, host, ctx.progress)
         engine = desired.engines[choice.engine]
         kernel = kernel_of(host, engine, cache_dir=desired.cache_dir)
         text = json.dumps({"engine": engine.name, "why": choice.why}) + "\n"
@@ -116,7 +116,7 @@ class VmEngine(ResourceEngine[VmRequest]):
             engine = desired.engines[_engine_of(plan) or str(_read_choice(host, desired.state_dir)["engine"])]
             preflight(host, desired, engine, starting=len(starting), making=len(making))
             ctx.progress.started("engine", f"kernel for {engine.name}")
-            ensure_kernel(host, engine, cache_dir=desired.cache_dir)
+            ensure_kernel(host, engine, ctx.progress, cache_dir=desired.cache_dir)
         for step in plan.steps:
             # Before the first wait for an end, so that they power off in parallel.
             if step.kind == "machine" and step.after != ABSENT and _runs(step.before):
@@ -152,11 +152,12 @@ class VmEngine(ResourceEngine[VmRequest]):
         }
 
 
-def _choose(desired: VmRequest, host: Host) -> Choice:
+def _choose(desired: VmRequest, host: Host, progress: Progress) -> Choice:
     recorded = _read_choice(host, desired.state_dir)
     choice = choose(
         host,
         desired.engines,
+        progress,
         requested=desired.engine,
         recorded=str(recorded.get("engine", "")),
         image=desired.image,

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,15 @@ from typing import Any
 import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
-from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import NullSink, Progress
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import Event, Progress
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import Plan
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Completed
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
 from ansible_collections.ballast.kube.plugins.module_utils._images.debian import KEYRING, debian_mirror
 from ansible_collections.ballast.kube.plugins.module_utils._vm import cpio
-from ansible_collections.ballast.kube.plugins.module_utils._vm.build import initrd
+from ansible_collections.ballast.kube.plugins.module_utils._vm.build import BUILDERS, initrd
 from ansible_collections.ballast.kube.plugins.module_utils._vm.image import ImageEngine, ImageRequest
-from ansible_collections.ballast.kube.plugins.module_utils._vm.recipes import EPOCH, RECIPES
+from ansible_collections.ballast.kube.plugins.module_utils._vm.recipes import EPOCH, RECIPES, WORK
 from ansible_collections.ballast.kube.plugins.module_utils._vm.sparse import image_digest
 from tests.unit.fakes import Call, FakeHost
 
@@ -48,6 +49,7 @@ class World:
         )
         self.sums = "1"
         self.bootstraps: list[Call] = []
+        self.events: list[str] = []
         host.on("apt-config", answer="", reads=True)
         host.on("mmdebstrap", answer=self._bootstrap)
         host.on("dpkg-query", answer="systemd 257\nbash 5\n", reads=True)
@@ -66,8 +68,11 @@ class World:
 
     def apply(self, asked: dict[str, Any]) -> dict[str, Any]:
         desired, plan = ImageRequest.from_params(asked), self.plan(asked)
-        self.engine.apply(plan, Context(desired, self.host, Progress(NullSink(), feature="image")))
+        self.engine.apply(plan, Context(desired, self.host, Progress(self, feature="image")))
         return self.engine.report(Context(desired, self.host))
+
+    def emit(self, event: Event) -> None:
+        self.events.append(event.text)
 
     def built(self) -> int:
         return len([argv for argv in self.host.commands if argv[0] == "mke2fs"])
@@ -105,6 +110,21 @@ def test_an_image_is_built_once_and_removed_whole() -> None:
     assert len(world.host.effects) == effects
     world.apply(params(state="absent"))
     assert world.host.paths(f"{CACHE}/debian-13") == []
+
+
+def test_a_build_says_what_it_does_and_how_long_that_took_last_time() -> None:
+    world = World()
+    world.apply(params())
+    assert "install Debian into the disk of the machines" in world.events
+    world.events.clear()
+    manifest = next(path for path in world.host.paths(f"{CACHE}/debian-13") if path.endswith("manifest.json"))
+    world.host.given(manifest, json.dumps({**json.loads(world.host.text(manifest)), "seconds": 386.7}))
+    world.apply(params(packages=["tcpdump"]))
+    assert "install Debian into the disk of the machines; last time that took 387 s" in world.events
+
+
+def test_every_way_to_build_has_words_for_people() -> None:
+    assert set(WORK) == set(BUILDERS) == {recipe.build for recipe in RECIPES.values()}
 
 
 def test_a_plan_builds_nothing() -> None:
