@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Optional
 
 NAMESPACE = "kube-system"
 Objects = dict[str, dict[str, Any]]
@@ -26,12 +26,12 @@ def service_account(name: str) -> Objects:
     }
 
 
-def cluster_role(name: str, rules: Sequence[Mapping[str, Any]], labels: Mapping[str, str] = {}) -> Objects:
+def cluster_role(name: str, rules: Sequence[Mapping[str, Any]], labels: Optional[Mapping[str, str]] = None) -> Objects:
     return {f"/apis/{_RBAC}/v1/clusterroles/{name}": _role("ClusterRole", name, rules, labels)}
 
 
 def role(name: str, rules: Sequence[Mapping[str, Any]]) -> Objects:
-    return {f"/apis/{_RBAC}/v1/{_NAMESPACED}/roles/{name}": _role("Role", name, rules, {})}
+    return {f"/apis/{_RBAC}/v1/{_NAMESPACED}/roles/{name}": _role("Role", name, rules, None)}
 
 
 def cluster_role_binding(name: str, account: str, bound: str) -> Objects:
@@ -94,7 +94,9 @@ def needed_tolerations(lab: Mapping[str, Any]) -> list[dict[str, str]]:
     return [{"key": key, "operator": "Exists", "effect": effect} for key, effect in sorted(taints)]
 
 
-def _role(kind: str, name: str, rules: Sequence[Mapping[str, Any]], labels: Mapping[str, str]) -> dict[str, Any]:
+def _role(
+    kind: str, name: str, rules: Sequence[Mapping[str, Any]], labels: Optional[Mapping[str, str]]
+) -> dict[str, Any]:
     metadata = {"name": name, "labels": dict(labels)} if labels else {"name": name}
     return {
         "apiVersion": f"{_RBAC}/v1",
