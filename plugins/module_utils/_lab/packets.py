@@ -118,10 +118,11 @@ def find_dropped(host: Host, paths: Paths) -> list[BallastError]:
     if host.run(["ip", "link", "show", "dev", paths.bridge], timeout=_SECONDS, check=False).status == 0:
         return []
     with _network(host, paths):
-        dropped = _connect(host, paths, trace=False)[0]
-        if not dropped:
+        if not _connect(host, paths, trace=False)[0]:
             return []
-        traced = _connect(host, paths, trace=True)[1]
+        dropped, traced = _connect(host, paths, trace=True)
+    if not dropped:  # a busy machine, which was only late
+        return []
     drops = [match for match in map(_DROPS.match, traced) if match]
     chains = list(dict.fromkeys(match["chain"] for match in drops))
     if not chains:
@@ -201,7 +202,14 @@ def _connect(host: Host, paths: Paths, *, trace: bool) -> tuple[list[str], list[
     argv = [sys.executable, "-I", "-c", _CONNECT, str(_CONNECT_SECONDS), *paths.connections()]
     if trace:
         host.run(["nft", "-f", "-"], timeout=_SECONDS, stdin=_tracing(paths).encode())
-        argv = ["sh", "-c", 'timeout 8 nft monitor trace & sleep 1; "$@"; wait', "sh", *argv]
+        # Its words come after those of nft, which ends its writes in the midst of lines.
+        argv = [
+            "sh",
+            "-c",
+            'timeout 8 nft monitor trace & sleep 1; failed=$("$@"); wait; printf "\\n%s\\n" "$failed"',
+            "sh",
+            *argv,
+        ]
     lines = host.run(argv, timeout=_SECONDS).stdout.splitlines()
     return [line for line in lines if line in (FORWARD, INPUT)], [line for line in lines if line.startswith("trace id")]
 

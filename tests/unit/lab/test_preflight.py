@@ -248,6 +248,13 @@ def test_the_older_iptables_traces_nothing() -> None:
     assert error.remedy == "let this lab pass: iptables-legacy -I FORWARD -i ballast-lab -j ACCEPT"
 
 
+def test_a_connection_that_is_late_once_is_no_problem() -> None:
+    host = machine()
+    given_firewall(host, "forward\n")
+    host.on("sh", answer="trace id 7a ip filter FORWARD packet: iif\n", reads=True)
+    assert missing(host) == []
+
+
 def commands_of(host: FakeHost) -> list[str]:
     return [" ".join(argv[:4]) for argv in host.commands if argv[0] in ("ip", "nft")]
 
