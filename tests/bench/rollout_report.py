@@ -63,7 +63,8 @@ def _notes(found: Mapping[str, Any]) -> str:
     least, most = found["change_seconds"]
     return (
         f"Measured on {machine['cpus']} cores ({machine['cpu']}), {machine['memory_mib'] // 1024} GiB, Linux {machine['kernel']}, ansible-core "
-        f"{found['ansible']}. A change takes a simulated node {least:.0f} to {most:.0f} seconds and a look {found['read_seconds']} seconds; "
+        f"{found['ansible']}, with a load of {machine['load_before']:.0f} before the run. "
+        f"A change takes a simulated node {least:.0f} to {most:.0f} seconds and a look {found['read_seconds']} seconds; "
         f"`kube_proxy_confirm_within` is {found['confirm_within']}, `kube_proxy_max_fail` is {found['max_fail']}, batches are 1, 5 and 10 % of the nodes. "
         "A wait for a confirmation is from the end of a node's change, by the node's clock, of nodes whose connection was not cut for longer."
     )

@@ -98,7 +98,7 @@ def test_the_table_has_a_row_for_each_run(
     page.write_text("<!-- bench:rollout begin -->\nold\n<!-- bench:rollout end -->\n", encoding="utf-8")
     monkeypatch.setattr(rollout_report, "PAGE", page)
     found = {
-        "machine": {"cpus": 2, "cpu": "one", "memory_mib": 2048, "kernel": "6.1"},
+        "machine": {"cpus": 2, "cpu": "one", "load_before": 0.4, "memory_mib": 2048, "kernel": "6.1"},
         "ansible": "2.19",
         "max_fail": 10,
         "confirm_within": 20,
