@@ -10,7 +10,7 @@ A pod connects to the other pod, by way of the host (hook forward), and a node t
 rules, sets and chains of any program decide as they will for the lab, so nothing is guessed from them. What drops a packet is asked
 of the kernel, which traces packets for nftables (and so for iptables-nft), not for iptables-legacy.
 
-No rule of ours could overrule theirs (a drop is final, an accept ends only its own chain), and none is written into chains of others: so the
+No rule of this project could overrule theirs (a drop is final, an accept ends only its own chain), and none is written into chains of others: so the
 error names the rules to add.
 """
 
