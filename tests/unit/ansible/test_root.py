@@ -40,6 +40,7 @@ WITHOUT_ROOT = {
     "kubernetes_binaries",
     "kubernetes_binaries_info",
     "lab_info",
+    "lab_kubeconfig",
     "node_credentials_info",
     "plane_info",
     "readiness_info",
