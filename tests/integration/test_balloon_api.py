@@ -70,7 +70,11 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
         _make_node(found.api)
         given = {**{name: row.get("default") for name, row in SPEC.items()}, "kubeconfig": path, "namespace": SPACE}
         request = BalloonsRequest.from_params(
-            {**given, "image": "registry.example/pause:1", "nodes": [{"name": NODE, "target": {"cpu": "1", "memory": "1Gi"}}]}
+            {
+                **given,
+                "image": "registry.example/pause:1",
+                "nodes": [{"name": NODE, "target": {"cpu": "1", "memory": "1Gi"}}],
+            }
         )
         for at, item in build_objects(request).items():
             found.api.create(os.path.dirname(at), item)
