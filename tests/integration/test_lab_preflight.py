@@ -71,9 +71,9 @@ def test_a_mount_namespace_from_which_nothing_comes_back_is_refused(propagation:
         "sh",
     ]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    for argv, told in (([*outer, *inner], ids), ([*outer, *inner[4:]], [])):
+    for argv, printed in (([*outer, *inner], ids), ([*outer, *inner[4:]], [])):
         done = subprocess.run(argv, capture_output=True, text=True, timeout=60, env=env, check=False)
-        assert (done.stdout.split(), done.stderr) == (told, "")
+        assert (done.stdout.split(), done.stderr) == (printed, "")
 
 
 def test_a_directory_with_a_blank_and_a_comma_is_no_problem(tmp_path: Path) -> None:

@@ -261,8 +261,8 @@ def _count_policies(cluster: Cluster, host: Host) -> int:
 
 
 def is_ready(node: Mapping[str, Any]) -> bool:
-    conditions = node.get("status", {}).get("conditions", [])
-    return any((row["type"], row["status"]) == ("Ready", "True") for row in conditions)
+    conditions = (node.get("status") or {}).get("conditions") or []
+    return any((row.get("type"), row.get("status")) == ("Ready", "True") for row in conditions)
 
 
 def _wait_for_pods(desired: CheckRequest, cluster: Cluster, host: Host, progress: Progress) -> list[Pod]:

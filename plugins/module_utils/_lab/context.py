@@ -21,6 +21,7 @@ from typing import Any, Optional
 from .._core.engine.context import Context
 from .._core.engine.engine import BaseEngine
 from .._core.engine.plan import ABSENT, Plan, Policy, Step, Value
+from .._core.engine.plan_report import plan_diff, steps_as_result
 from .._core.host.names import join_name
 from .._core.text.document import format_document, parse_document
 from .cluster import KUBECONFIG
@@ -89,19 +90,11 @@ class ContextEngine(BaseEngine[ContextRequest, ContextState, Plan]):
         return Plan(steps=steps, policy=Policy.KEEP)
 
     def as_result(self, plan: Plan) -> dict[str, object]:
-        return {"steps": [{"kind": s.kind, "verb": s.verb, "title": s.title, "target": s.target} for s in plan.steps]}
+        return {"steps": steps_as_result(plan)}
 
     def diff(self, plan: Plan) -> list[dict[str, str]]:
         """Keys and certificates are a digest in it."""
-        return [
-            {
-                "before_header": step.title,
-                "after_header": step.title,
-                "before": _show(step.before),
-                "after": _show(step.after),
-            }
-            for step in plan.steps
-        ]
+        return plan_diff(plan)
 
     def apply(self, plan: Plan, ctx: Context[ContextRequest]) -> Plan:
         state = self.observe(ctx)
@@ -204,7 +197,3 @@ def _summary(desired: ContextRequest, *, is_current: bool) -> str:
     ]
     current = f"{desired.path} has the context {desired.name}, the current one"
     return current if is_current else "\n".join([f"{desired.path} has the context {desired.name}", *use])
-
-
-def _show(value: Value) -> str:
-    return "" if value == ABSENT else json.dumps(value, indent=2, sort_keys=True) + "\n"

@@ -14,6 +14,7 @@ from .._core.host.host import Host
 from .._core.kube.connection import connect
 from .._core.text.errors import BallastError, PeerError
 from .._registry.names import list_directories
+from .check import is_ready
 from .cluster import KUBECONFIG
 from .engine import RECORD, read_record
 from .lost import find_lost
@@ -48,12 +49,7 @@ def _read_lab(host: Host, name: str, directory: str) -> dict[str, Any]:
         return {**row, "state": STOPPED}
     except BallastError:
         return {**row, "state": UNREADABLE}
-    return {**row, "ready": sum(map(_is_ready, nodes)), "state": RUNNING}
-
-
-def _is_ready(node: Mapping[str, Any]) -> bool:
-    conditions = (node.get("status") or {}).get("conditions") or []
-    return any(row.get("type") == "Ready" and row.get("status") == "True" for row in conditions)
+    return {**row, "ready": sum(map(is_ready, nodes)), "state": RUNNING}
 
 
 def _format(labs: list[dict[str, Any]]) -> str:
