@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.host.confine import Confinement, confine, own_uid
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._vm.confine import Confinement, confine, own_uid
 from ansible_collections.ballast.kube.plugins.module_utils._vm.confinement import confinement_of
 from ansible_collections.ballast.kube.plugins.module_utils._vm.engines import (
     ENGINES,

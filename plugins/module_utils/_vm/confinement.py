@@ -12,9 +12,9 @@ import re
 from collections.abc import Mapping
 
 from .._core.engine.plan import Value
-from .._core.host.confine import Confinement
 from .._core.host.host import Host
 from .._core.text.errors import Unavailable
+from .confine import Confinement
 from .engines import Engine
 
 _SECONDS = 30

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from .._core.host.confine import FIRST_FD, own_uid
+from .confine import FIRST_FD, own_uid
 from .guest import MODULES_MOUNT, PROBE
 
 KEY_PLACEHOLDER = "@ssh-key@"  # an earlier step makes the key, so the plan does not know it

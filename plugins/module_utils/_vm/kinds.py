@@ -19,7 +19,6 @@ from .._core.engine.context import Context
 from .._core.engine.kinds import fields
 from .._core.engine.plan import ABSENT, Value
 from .._core.engine.wait import wait_until
-from .._core.host.confine import confine
 from .._core.host.host import LOG_LIMIT, Host, Process, ProcessId
 from .._core.host.processes import (
     OWN_UIDS,
@@ -33,6 +32,7 @@ from .._core.host.processes import (
 )
 from .._core.text.errors import last_lines
 from .._core.text.json_text import parse_json
+from .confine import confine
 from .confinement import confinement_of
 from .cow import cow_header
 from .engines import ENGINES, KEY_PLACEHOLDER, Engine, machine_uid, qemu_mark, uml_mark

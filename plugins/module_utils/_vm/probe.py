@@ -18,11 +18,11 @@ from dataclasses import asdict, dataclass
 from .._core.engine.context import Context
 from .._core.engine.events import Progress
 from .._core.engine.plan import Value
-from .._core.host.confine import confine
 from .._core.host.host import Host
 from .._core.text.errors import BallastError, CommandFailed
 from .._core.text.json_text import parse_json
 from .build import require_tools
+from .confine import confine
 from .confinement import confinement_of
 from .engines import Engine, Kernel, Machine, files_of, probe_command
 from .guest import PROBE_MARK

@@ -29,7 +29,7 @@ OF_PROGRAMS = {
 }
 OF_JSON = (
     "_core/text/json_text.py",
-    "_core/host/confined_program.py",  # run as a text by itself, on an order of ours
+    "_vm/confined_program.py",  # run as a text by itself, on an order of ours
     "_rules/parse.py",
     "_kube_proxy/probes.py",  # in the text of a program that runs elsewhere
 )
@@ -154,9 +154,7 @@ PLACES = {
     f"plugins/module_utils/_core/host/{name}.py"
     for name in ("directories", "file_replacement", "local_tree", "safe_path")
 }
-OWN_ROOT = (
-    "plugins/module_utils/_core/host/confined_program.py"  # works in a file system that it has just made for itself
-)
+OWN_ROOT = "plugins/module_utils/_vm/confined_program.py"  # works in a file system that it has just made for itself
 MAKES = (
     r"tempfile\.(mkstemp|mkdtemp|mktemp|TemporaryDirectory)|os\.(makedirs|mkdir|mknod|symlink|link|rename|replace|chown|chmod)\("
     r"|O_CREAT|open\([^()]*, *[\"'][wax]|\.(write_text|write_bytes|touch|mkdir|symlink_to)\("

@@ -23,7 +23,7 @@ from .host import Host, Process, ProcessId
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _STATE, _SESSION, _START = 0, 3, 19  # fields of `stat`, counted from the one after the name
-# Of the programs that we start as users of their own (confine.py): numbers that nobody hands out. Source: systemd, docs/UIDS-GIDS.md.
+# Of the programs that we start as users of their own (_vm/confine.py): numbers that nobody hands out. Source: systemd, docs/UIDS-GIDS.md.
 OWN_UIDS = range(0x70000000, 0x80000000)
 _ROOT = 0
 _DELETED = " (deleted)"  # behind the path of a program whose file was replaced since

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.host.confine import Confinement, confine, own_uid
+from ansible_collections.ballast.kube.plugins.module_utils._vm.confine import Confinement, confine, own_uid
 
 
 def test_the_program_runs_as_a_text_without_the_package_around_it() -> None:

@@ -20,8 +20,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
+from .._core.host.processes import OWN_UIDS
 from . import confined_program
-from .processes import OWN_UIDS
 
 FIRST_FD = confined_program.FIRST_FD
 
