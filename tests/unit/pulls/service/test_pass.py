@@ -165,21 +165,22 @@ def test_a_runtime_that_restarts_ends_its_calls_and_is_used_again() -> None:
 
     async def scenario() -> None:
         async with proxied(runtimes_run=False) as given:
-            await given.runtime.start()
             given.runtime.streams["/x/Watch"] = watch
-            call = given.channel.unary_stream("/x/Watch")(b"")
-            assert await call.read() == b"event"
-            await given.runtime.stop()
+            async with given.runtime:
+                call = given.channel.unary_stream("/x/Watch")(b"")
+                assert await call.read() == b"event"
             assert await asyncio.wait_for(call.code(), 3) in (
                 grpc.StatusCode.UNAVAILABLE,
                 grpc.StatusCode.CANCELLED,  # the fake says so of what it was at
             )
+            # The call can end before its connection does. Until then, a new call would share that end.
+            await eventually(lambda: given.channel.get_state() is not grpc.ChannelConnectivity.READY)
             error = await asyncio.wait_for(failure(given.channel.unary_unary("/x/Echo")(b"")), 3)
             assert error.code() == grpc.StatusCode.UNAVAILABLE
-            await given.runtime.start()
-            assert await asyncio.wait_for(given.channel.unary_unary("/x/Echo")(b"x", wait_for_ready=True), 10) == b"x"
-            await given.pull("i")
-            await given.runtime.stop()
+            async with given.runtime:
+                echo = given.channel.unary_unary("/x/Echo")
+                assert await asyncio.wait_for(echo(b"x", wait_for_ready=True), 10) == b"x"
+                await given.pull("i")
 
     run(scenario)
 
