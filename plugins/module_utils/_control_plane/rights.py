@@ -10,16 +10,17 @@ older data, and after somebody removed them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Union
+from functools import partial
+from typing import TypeVar, Union
 
 from .._core.engine.events import NullSink, Progress
 from .._core.engine.wait import Pending, Ready, wait
 from .._core.host.host import Host
 from .._core.host.names import MARK
-from .._core.kube.client import Refused
-from .._core.text.errors import BallastError
+from .._core.kube.client import Refused, is_temporary
+from .._core.text.errors import BallastError, PeerError
 from .messages import MESSAGES
 from .pki.identities import BOOTSTRAP, Identity
 from .pki.kubeconfig import temporary_kubeconfig
@@ -27,6 +28,10 @@ from .record import Record
 
 LABELS = {"app.kubernetes.io/managed-by": MARK}
 _SECONDS = 30  # until the authorizer knows new objects, which takes milliseconds
+_ANSWER_SECONDS = 60  # for an API server that is ready, and whose etcd is not
+_SILENT = Progress(NullSink(), feature="plane")
+
+T = TypeVar("T")
 
 
 def ensure_rights(host: Host, record: Record, identity: Identity) -> None:
@@ -39,14 +44,14 @@ def ensure_rights(host: Host, record: Record, identity: Identity) -> None:
     def probe() -> Union[Ready[None], Pending]:
         return Ready(None) if _has_rights(host, record, identity) else Pending("they are not in force yet")
 
-    progress = Progress(NullSink(), feature="plane")
-    wait(host, progress, f"rights of {identity.user}", probe, deadline_seconds=_SECONDS, interval=0.05)
+    wait(host, _SILENT, f"rights of {identity.user}", probe, deadline_seconds=_SECONDS, interval=0.05)
 
 
 def write_object(host: Host, record: Record, path: str, body: Mapping[str, object], identity: Identity) -> None:
-    """By server-side apply. PeerError `plane-api-refused` where the API server refuses."""
+    """By server-side apply. PeerError `plane-api-refused` where the API server refuses, `core-wait-deadline` where it goes on
+    to give no answer."""
     try:
-        record.api(host, identity).apply(path, body)
+        _ask(host, lambda: record.api(host, identity).apply(path, body))
     except Refused as error:
         raise refusal_error(record, "PATCH", path, error) from error
 
@@ -82,6 +87,22 @@ def _has_rights(host: Host, record: Record, identity: Identity) -> bool:
     """Whether it can read its own roles, with the expected rules."""
     api = record.api(host, identity)
     try:
-        return all(api.get(path).get("rules") == role["rules"] for path, role in identity.roles().items())
+        return all(
+            _ask(host, partial(api.get, path)).get("rules") == role["rules"] for path, role in identity.roles().items()
+        )
     except Refused:
         return False
+
+
+def _ask(host: Host, request: Callable[[], T]) -> T:
+    """The answer to what may be asked twice. An API server says that it is ready while its etcd has just been started again."""
+
+    def probe() -> Union[Ready[T], Pending]:
+        try:
+            return Ready(request())
+        except PeerError as error:
+            if not is_temporary(error):
+                raise
+            return Pending(error.found or error.text)
+
+    return wait(host, _SILENT, "API server", probe, deadline_seconds=_ANSWER_SECONDS)

@@ -12,14 +12,14 @@ from typing import Any, Optional
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._balloon.cluster.cluster import Cluster, is_temporary
+from ansible_collections.ballast.kube.plugins.module_utils._balloon.cluster.cluster import Cluster
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.cluster.facts import Balloon, Node
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.resize.scheduler import Resize
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.sizing.resources import Resources
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import NOTHING
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
 from ansible_collections.ballast.kube.plugins.module_utils._core.kube import client as kubeapi
-from ansible_collections.ballast.kube.plugins.module_utils._core.kube.client import Api, Listed
+from ansible_collections.ballast.kube.plugins.module_utils._core.kube.client import Api, Listed, is_temporary
 from ansible_collections.ballast.kube.plugins.module_utils._core.kube.kubeconfig import Credentials
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
 from tests.model_cluster.amounts import Pair

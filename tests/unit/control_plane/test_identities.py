@@ -24,7 +24,9 @@ from ansible_collections.ballast.kube.plugins.module_utils._control_plane.pki.id
 )
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.record import Record, load_record
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.rights import ensure_rights, kubeconfig_of
-from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import PeerError
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Response
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.web import no_answer_error
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, PeerError
 from tests.unit.control_plane.given import STATE_DIR, Machine, told
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -106,6 +108,53 @@ def test_rights_that_somebody_changed_are_put_right_before_the_next_change(machi
     machine.api.objects[CONTROL_PLANE.role_path] = {**role, "rules": [{"apiGroups": ["*"], "resources": ["*"]}]}
     ensure_rights(machine.host, record(machine), CONTROL_PLANE)
     assert machine.api.objects[CONTROL_PLANE.role_path]["rules"] == wanted
+
+
+NO_ANSWER = no_answer_error("GET", "https://plane", TimeoutError("timed out"))
+FAILING = Response(status=500, body=b'{"message": "etcdserver: request timed out"}')
+
+
+def fail_once_each(machine: Machine, monkeypatch: pytest.MonkeyPatch, failure: BallastError | Response) -> list[str]:
+    """The first request of each method for each RBAC object fails so. Returns those, as they happen."""
+    failed: list[str] = []
+    plain = machine.host.request
+
+    def request(url: str, **options: Any) -> Any:
+        asked = f"{options.get('method', 'GET')} {url}"
+        if "rbac.authorization.k8s.io" not in url or asked in failed:
+            return plain(url, **options)
+        failed.append(asked)
+        if isinstance(failure, BallastError):
+            raise failure
+        return failure
+
+    monkeypatch.setattr(machine.host, "request", request)
+    return failed
+
+
+@pytest.mark.parametrize("failure", [NO_ANSWER, FAILING], ids=["no-answer", "status-500"])
+def test_an_api_server_whose_etcd_is_not_ready_yet_is_asked_again(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, failure: BallastError | Response
+) -> None:
+    before = dict(machine.api.objects)
+    machine.api.objects = {path: one for path, one in before.items() if "ballast:" not in path}
+    failed = fail_once_each(machine, monkeypatch, failure)
+    machine.run()
+    assert {asked.partition(" ")[0] for asked in failed} == {"GET", "PATCH"}
+    assert set(machine.api.objects) == set(before)
+    assert machine.run() == []
+
+
+def test_an_api_server_that_gives_no_answer_at_all_is_not_asked_for_ever(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def request(url: str, **options: Any) -> Any:
+        raise NO_ANSWER
+
+    monkeypatch.setattr(machine.host, "request", request)
+    with pytest.raises(BallastError) as caught:
+        ensure_rights(machine.host, record(machine), CONTROL_PLANE)
+    assert (caught.value.id, caught.value.found) == ("core-wait-deadline", "timed out")
 
 
 def test_the_administrator_is_a_user_with_a_binding(machine: Machine) -> None:

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, Optional
 
 from ..._core.host.host import Host
-from ..._core.kube.client import STRATEGIC_MERGE_PATCH, Api, Refused
+from ..._core.kube.client import STRATEGIC_MERGE_PATCH, Api, Refused, is_temporary
 from ..._core.text.errors import BallastError
 from ..resize.scheduler import Resize
 from ..sizing.resources import Resources
@@ -31,7 +31,6 @@ from .messages import MESSAGES
 from .reading import Machine, Observation
 
 _CONFLICTS = 5  # of one Node: there are gaps between the writes of the kubelet and of others
-_TEMPORARY = (410, 429, 500, 502, 503, 504)  # 410: a list expired between two pages
 # Words in a refusal, searched in this order. Of the API server's admission plugins resourcequota, limitranger, webhook and
 # policy/validating, and of its authorization.
 _WORDS = (
@@ -183,11 +182,6 @@ class Cluster:
             return False
         self._informer.put_answer(PODS, pod)
         return True
-
-
-def is_temporary(error: BallastError) -> bool:
-    """Worth another try after a while: no answer, or the server is overloaded or failing."""
-    return error.id == "core-no-answer" or (isinstance(error, Refused) and error.status in _TEMPORARY)
 
 
 def refusal(action: Resize, error: Refused) -> BallastError:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection
 
 from ..._core.engine.events import Progress
 from ..._core.host.host import Host
+from ..._core.kube.client import is_temporary
 from ..._core.text.errors import PeerError
-from .cluster import is_temporary
 from .lease import Leases
 from .messages import MESSAGES
 

@@ -18,9 +18,10 @@ from typing import NamedTuple, Optional, Union
 
 from ..._core.engine.events import Progress
 from ..._core.host.host import Host
+from ..._core.kube.client import is_temporary
 from ..._core.kube.informer import backoff
 from ..._core.text.errors import BallastError
-from ..cluster.cluster import Cluster, is_temporary
+from ..cluster.cluster import Cluster
 from ..cluster.facts import ASKED, DEFERRED, DONE, FAILED, INFEASIBLE, SETTLED, Fleet, Node, Outcome, format_limit
 from ..cluster.lease import Leases
 from ..cluster.lease_holder import LeaseHolder

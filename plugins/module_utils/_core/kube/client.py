@@ -35,6 +35,7 @@ _MESSAGE_LIMIT = 500  # characters of what a server says: admission lists each r
 # server that is gone.
 _SILENCE_SECONDS = 90
 _EVENTS = ("ADDED", "MODIFIED", "DELETED", "BOOKMARK")
+_TEMPORARY = (410, 429, 500, 502, 503, 504)  # 410: a list expired between two pages
 _JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
@@ -78,6 +79,11 @@ class Refused(PeerError):
     """The server has answered, with another status than was hoped for."""
 
     status = 0
+
+
+def is_temporary(error: BallastError) -> bool:
+    """Worth another try after a while: no answer, or the server is overloaded or failing."""
+    return error.id == "core-no-answer" or (isinstance(error, Refused) and error.status in _TEMPORARY)
 
 
 class Api:
