@@ -187,6 +187,26 @@ options:
     type: str
     choices: [none, Metadata, Request, RequestResponse]
     default: none
+  arguments:
+    description:
+      - Further arguments of the programs, each a name without dashes and a value. Everyone on the machine can see them.
+      - One that the module sets itself is refused, and so is one that the program does not have.
+    type: dict
+    default: {}
+    suboptions:
+      api_server:
+        description: Of the API server, whichever the profile has.
+        type: dict
+      controller_manager:
+        description: Of C(kube-controller-manager).
+        type: dict
+      scheduler:
+        description: Of C(kube-scheduler).
+        type: dict
+  feature_gates:
+    description: Feature gates of all programs of Kubernetes in it, by name, each V(true) or V(false).
+    type: dict
+    default: {}
   kubernetes_version:
     description:
       - Version of the programs in O(bin_dir), V(1.34.0) or later. What they say themselves is compared with it.

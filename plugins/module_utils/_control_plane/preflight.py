@@ -23,7 +23,7 @@ from .._core.text.json_text import parse_json
 from .aggregation.objects import find_authority_problems
 from .messages import MESSAGES
 from .pki.pki import require_cryptography
-from .processes.components import binary_path
+from .processes.components import binary_path, checked_flags
 from .profiles.options import ETCD_PATHS, ExistingEtcd
 from .profiles.options_messages import MESSAGES as OPTIONS_MESSAGES
 from .profiles.programs import Program, find_missing_features, parse_help
@@ -135,7 +135,7 @@ def _find_help_problems(request: ControlPlaneRequest, host: Host, starting: Sequ
             known[component] = parse_help(text, program=component, version=version)
         except BallastError as error:
             problems.append(error)
-    return [*problems, *find_missing_features(request.composition, version, known)]
+    return [*problems, *find_missing_features(checked_flags(request), version, known)]
 
 
 def _find_port_problems(request: ControlPlaneRequest, host: Host, recorded: Sequence[Recorded]) -> list[BallastError]:

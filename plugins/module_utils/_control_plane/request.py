@@ -18,6 +18,7 @@ from .._core.host.names import is_name, join_name
 from .._core.text.errors import BallastError, Problems
 from .aggregation.api_services import LISTED, OFF, ON, Aggregation, ApiService, parse_aggregation
 from .messages import MESSAGES
+from .profiles.arguments import Arguments, find_argument_problems, parse_arguments
 from .profiles.options import (
     ETCD_PATHS,
     NONE,
@@ -79,6 +80,7 @@ class ControlPlaneRequest:
     existing_etcd: Optional[ExistingEtcd]
     encryption: Encryption
     audit: str  # NONE or one of AUDIT_LEVELS
+    arguments: Arguments
     bin_dir: str
     address: str
     ports: tuple[tuple[str, int], ...]  # as PORTS
@@ -111,6 +113,7 @@ class ControlPlaneRequest:
             existing_etcd=parse_existing_etcd(params, choice, mark=join_name(str(params["name"]))),
             encryption=parse_encryption(params),
             audit=str(params["audit"] or NONE),
+            arguments=parse_arguments(params),
             bin_dir=str(params["bin_dir"] or "").rstrip("/"),
             address=str(params["address"] or ""),
             ports=tuple((option, int(params[option])) for option in PORTS),
@@ -248,7 +251,7 @@ def _problems(params: Mapping[str, Any], choice: Choice, of_aggregation: list[Ba
         for number, name in enumerate(params["extra_sans"])
         if not _is_address(name) and not _DOMAIN.fullmatch(name)
     ]
-    faults += _node_problems(params["nodes"])
+    faults += [*_node_problems(params["nodes"]), *find_argument_problems(params)]
     if not 1 <= int(params["certificate_days"]) <= 3650:
         faults.append(MESSAGES.error("plane-certificate-days", value=params["certificate_days"]))
     return faults

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .profiles.arguments import PROGRAMS
 from .profiles.options import AUDIT_LEVELS, ENCRYPTION_PROVIDERS, NONE
 from .profiles.profiles import ETCD_CHOICES, FULL, PROFILES, SHAPES
 from .request import ABSENT_STATE, PORTS, PRESENT, STOPPED
@@ -43,6 +44,8 @@ MAKE: dict[str, dict[str, Any]] = {
     "encryption": {"type": "str", "choices": [NONE, *ENCRYPTION_PROVIDERS], "default": NONE},
     "encryption_resources": {"type": "list", "elements": "str", "default": ["secrets"]},
     "audit": {"type": "str", "choices": [NONE, *AUDIT_LEVELS], "default": NONE},
+    "arguments": {"type": "dict", "default": {}, "options": {option: {"type": "dict"} for option in PROGRAMS}},
+    "feature_gates": {"type": "dict", "default": {}},
     "kubernetes_version": {"type": "str"},
     "bin_dir": {"type": "path"},
     "address": {"type": "str"},

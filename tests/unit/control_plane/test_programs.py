@@ -147,7 +147,7 @@ def test_a_long_text_takes_no_long_time(part):
 def test_what_a_program_does_not_have_is_said_with_the_reason():
     composition = compose(chosen(MINIMAL, version="1.36.4"))
     programs = {GENERIC_API_SERVER: api_server(), CONTROLLER_MANAGER: controller_manager()}
-    told = [problem.text for problem in find_missing_features(composition, "1.36.4", programs)]
+    told = [problem.text for problem in find_missing_features(composition.flags, "1.36.4", programs)]
     assert "generic-apiserver of 1.36.4 has no admission plugin ValidatingAdmissionWebhook" in told
     assert "kube-controller-manager of 1.36.4 has no controller garbage-collector-controller" in told
     assert not any("ResourceQuota" in text or "namespace-controller" in text for text in told)
@@ -156,7 +156,7 @@ def test_what_a_program_does_not_have_is_said_with_the_reason():
 def test_options_and_gates_that_are_gone_are_said():
     composition = compose(chosen(GENERIC, version="1.36.4"))
     without = api_server(API_SERVER_HELP.replace("kube:ClusterTrustBundle", "kube:Other").replace("--runtime-", "--"))
-    found = find_missing_features(composition, "1.36.4", {GENERIC_API_SERVER: without})
+    found = find_missing_features(composition.flags, "1.36.4", {GENERIC_API_SERVER: without})
     assert [problem.text.rpartition(" has no ")[2] for problem in found] == [
         "option --runtime-config",
         "feature gate ClusterTrustBundle",
@@ -165,4 +165,4 @@ def test_options_and_gates_that_are_gone_are_said():
 
 def test_a_program_that_has_everything_is_passed_over_in_silence():
     composition = compose(chosen(GENERIC, version="1.36.4"))
-    assert find_missing_features(composition, "1.36.4", {GENERIC_API_SERVER: api_server()}) == []
+    assert find_missing_features(composition.flags, "1.36.4", {GENERIC_API_SERVER: api_server()}) == []

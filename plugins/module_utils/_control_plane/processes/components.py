@@ -17,6 +17,7 @@ from ..aggregation import deployment as aggregation
 from ..pki.certificates import CA, ETCD_CA, ETCD_CLIENT, authorities, certificates, node_certificates
 from ..pki.kubeconfig import reference_kubeconfig
 from ..pki.pki import key_path
+from ..profiles.arguments import given_flags
 from ..profiles.profiles import API_SERVER, CONTROLLER_MANAGER, ETCD, GENERIC_API_SERVER, HYPER_MINI, SCHEDULER, Flag
 from ..record import Etcd, Member, Record
 from ..request import ControlPlaneRequest
@@ -46,6 +47,18 @@ _CREDENTIALS = (".crt", ".key", ".pub", ".pem", "/encryption.json")
 
 def command_flags(request: ControlPlaneRequest) -> dict[str, tuple[Flag, ...]]:
     """By process, in the order of starting. A list flag may occur several times, once for each reason; the values add up."""
+    own = _own_flags(request)
+    given = given_flags(request.arguments, own)
+    return {name: (*flags, *given[name]) for name, flags in own.items()}
+
+
+def checked_flags(request: ControlPlaneRequest) -> dict[str, tuple[Flag, ...]]:
+    """By process, those that not every release or build of a program has."""
+    given = given_flags(request.arguments, _own_flags(request))
+    return {name: (*flags, *given[name]) for name, flags in request.composition.flags.items()}
+
+
+def _own_flags(request: ControlPlaneRequest) -> dict[str, tuple[Flag, ...]]:
     whole = request.composition
     return {name: (*_COMMANDS[name](request), *whole.flags[name]) for name in whole.processes}
 

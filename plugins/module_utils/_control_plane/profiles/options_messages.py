@@ -89,5 +89,41 @@ MESSAGES = Messages(
             text="{path} holds no key, and there is data that was encrypted with it",
             remedy="put the key back from a backup; without it start over: state absent, then present",
         ),
+        Message(
+            id="plane-argument-name",
+            error=UserError,
+            text="{option}: {name!r} is not the name of an argument",
+            remedy="write it without dashes before it, as in event-ttl",
+        ),
+        Message(
+            id="plane-argument-value",
+            error=UserError,
+            text="{option}: {value!r} is not the value of an argument",
+            remedy="give a text, a number, or true or false; several values as one text with commas",
+        ),
+        Message(
+            id="plane-argument-gates",
+            error=UserError,
+            text="{option}: feature gates are for all programs alike",
+            remedy="put them into the option feature_gates",
+        ),
+        Message(
+            id="plane-gate",
+            error=UserError,
+            text="{option}: {value!r} is not the value of a feature gate",
+            remedy="write the gate as Kubernetes names it, with true or false",
+        ),
+        Message(
+            id="plane-argument-program",
+            error=UserError,
+            text="{option}: this control plane has no such program",
+            remedy="leave it out; it has {programs}",
+        ),
+        Message(
+            id="plane-argument-own",
+            error=UserError,
+            text="{option}: the control plane sets this argument of {process} itself: {why}",
+            remedy="leave it out, or see whether the module has an option for it",
+        ),
     ],
 )

@@ -7,12 +7,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..._core.text.errors import BallastError
 from .messages import MESSAGES
-from .profile_options import Composition, Flag
+from .profile_options import Flag
 
 _LONGEST = 1 << 20  # characters; the longest --help of 1.37 has 68,000
 _OPTION = re.compile(r"^ +(?:-\w, )?--([a-z0-9][-a-z0-9]*)(?: |$)", re.ASCII | re.MULTILINE)
@@ -59,12 +59,12 @@ def parse_help(text: str, *, program: str, version: str) -> Program:
 
 
 def find_missing_features(
-    composition: Composition, version: str, programs: Mapping[str, Program]
+    flags_by_process: Mapping[str, Sequence[Flag]], version: str, programs: Mapping[str, Program]
 ) -> list[BallastError]:
     """What the flags need and the binaries lack. Binaries that are not in `programs` are passed over."""
     return [
         MESSAGES.error("plane-program-lacks", program=process, version=version, what=what, value=value, why=flag.why)
-        for process, flags in composition.flags.items()
+        for process, flags in flags_by_process.items()
         if process in programs
         for flag in flags
         for what, value in _missing(flag, programs[process])
