@@ -87,6 +87,11 @@ options:
         type: str
         default: runc
         choices: [runc, crun]
+      kubelet:
+        description:
+          - A part of the C(KubeletConfiguration) of C(kubelet.config.k8s.io/v1beta1), such as V({"maxPods":30}).
+          - What an instance needs, such as C(cgroupRoot), is refused with the reason.
+        type: dict
       stopped:
         description: Whether its services and pods are ended and its data, addresses and configuration kept, as O(state=stopped) does for all.
         type: bool
@@ -107,6 +112,9 @@ options:
     description: Addresses of the name servers that pods ask. Those of the host when left out.
     type: list
     elements: str
+  feature_gates:
+    description: Feature gates of kubelet and kube-proxy, by name, each V(true) or V(false).
+    type: dict
   kube_proxy:
     description:
       - What runs the instances' kube-proxy. V(service) is a service of each instance.

@@ -30,6 +30,9 @@ pytestmark = pytest.mark.alone
 TOPOLOGY = {
     "audit": "Metadata",
     "encryption": "secretbox",
+    "api_server": {"event-ttl": "3h"},
+    "feature_gates": {"AllAlpha": False},
+    "defaults": {"kubelet": {"maxPods": 30}},
     "addons": ["dns", "storage", "metrics"],
     "nodes": [
         {"name": "first", "labels": {"disk": "fast"}, "memory": "1Gi"},
@@ -225,7 +228,11 @@ def test_an_autoscaler_scales(lab: Lab) -> None:
 
 def test_the_control_plane_is_as_the_topology_says(lab: Lab) -> None:
     pid = next(pid for name, pid in lab.services().items() if "kube-apiserver" in name)
-    assert "--encryption-provider-config=" in Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8")
+    words = Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8").split("\0")
+    assert {"--event-ttl=3h", "--feature-gates=AllAlpha=false"} < set(words)
+    assert any(word.startswith("--encryption-provider-config=") for word in words)
+    pods = lab.kubectl("get", "nodes", "-o", "jsonpath={.items[*].status.allocatable.pods}")
+    assert pods.split() == ["30", "30"]
     log = Path(lab.directory, "plane/log/audit.log")
     assert '"level":"Metadata"' in log.read_text(encoding="utf-8")
     assert log.stat().st_mode & 0o077 == 0

@@ -251,7 +251,7 @@ def _problems(params: Mapping[str, Any], choice: Choice, of_aggregation: list[Ba
         for number, name in enumerate(params["extra_sans"])
         if not _is_address(name) and not _DOMAIN.fullmatch(name)
     ]
-    faults += [*_node_problems(params["nodes"]), *find_argument_problems(params)]
+    faults += [*_node_problems(params["nodes"]), *find_argument_problems(params["arguments"], params["feature_gates"])]
     if not 1 <= int(params["certificate_days"]) <= 3650:
         faults.append(MESSAGES.error("plane-certificate-days", value=params["certificate_days"]))
     return faults

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from .model import Instance, InstancesRequest, Taint
 
@@ -91,6 +92,8 @@ def kubelet(desired: InstancesRequest, instance: Instance, home: str) -> str:
             "tlsCertFile": f"{home}/pki/kubelet-serving.crt",
             "tlsPrivateKeyFile": f"{home}/pki/kubelet-serving.key",
             "volumePluginDir": f"{home}/volume-plugins",
+            **_gates(desired),
+            **instance.kubelet,
         }
     )
 
@@ -101,6 +104,10 @@ def _image_policy(kubernetes_version: str) -> dict[str, str]:
     release = re.match(r"1\.(\d{1,3})\.", kubernetes_version)
     is_checked = release is not None and int(release[1]) >= 35
     return {"imagePullCredentialsVerificationPolicy": "NeverVerify"} if is_checked else {}
+
+
+def _gates(desired: InstancesRequest) -> dict[str, Any]:
+    return {"featureGates": dict(desired.feature_gates)} if desired.feature_gates else {}
 
 
 def startup_taints(instance: Instance) -> str:
@@ -132,6 +139,7 @@ def kube_proxy(desired: InstancesRequest, instance: Instance, home: str) -> str:
             "metricsBindAddress": "127.0.0.1:10249",
             "mode": instance.proxy_backend,
             "nodePortAddresses": ["primary"],
+            **_gates(desired),
         }
     )
 

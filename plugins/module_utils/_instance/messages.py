@@ -72,6 +72,18 @@ MESSAGES = Messages(
             remedy="use a key of another domain, or set it afterwards: kubectl label node",
         ),
         Message(
+            id="instance-kubelet-own",
+            error=UserError,
+            text="{path}: {key} is not a key to be given: {why}",
+            remedy="leave it out",
+        ),
+        Message(
+            id="instance-gate",
+            error=UserError,
+            text="{path}: {value!r} is not the value of a feature gate",
+            remedy="write the gate as Kubernetes names it, with true or false",
+        ),
+        Message(
             id="instance-containerd",
             error=HostError,
             text="containerd does not answer within {seconds} seconds",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Optional
 
 from .._core.host.host import Host
@@ -41,6 +41,24 @@ _KUBELET_LABELS = frozenset(
         *("failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"),
     ]
 )
+# Keys of a KubeletConfiguration that follow from other options, and why.
+_KUBELET_OWN = (
+    (("apiVersion", "kind"), "it is that of the whole file"),
+    (("featureGates",), "it is the option feature_gates, since kube-proxy has gates too"),
+    (
+        ("address", "authentication", "authorization", "tlsCertFile", "tlsPrivateKeyFile"),
+        "the control plane reaches the kubelet by it",
+    ),
+    (("cgroupDriver", "cgroupRoot", "kubeReserved"), "pods are in the slice of their instance, beside its programs"),
+    (("clusterDNS", "clusterDomain", "resolvConf"), "it is how names of the cluster are resolved"),
+    (("containerRuntimeEndpoint", "podLogsDir", "staticPodPath", "volumePluginDir"), "each instance has its own"),
+    (
+        ("evictionHard", "imageGCHighThresholdPercent", "failSwapOn"),
+        "all instances share the disk and the swap of their host",
+    ),
+    (("registerWithTaints",), "they are the options taints and startup_taints"),
+)
+_GATE = re.compile(r"[A-Z][A-Za-z0-9]*", re.ASCII)
 _KUBELET_DOMAINS = (".kubelet.kubernetes.io", ".node.kubernetes.io")
 DAEMONSET = "daemonset"
 KUBE_PROXIES = ("service", DAEMONSET)  # what runs it: a service of the instance, or the cluster's DaemonSet in a pod
@@ -67,6 +85,9 @@ class Instance:
     proxy_backend: str
     runtime: str
     startup_taints: tuple[Taint, ...]  # the kubelet registers with them too, and other programs remove them
+    kubelet: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # of its KubeletConfiguration, beside what follows from the rest
     stopped: bool = False  # only its files exist
     kube_proxy_config: str = ""  # its file, where another program has changed it; else it follows from the options
 
@@ -90,6 +111,7 @@ class InstancesRequest:
     api_server: str  # "https://10.97.0.1:6443"
     cluster_cidr: str
     cluster_dns: tuple[str, ...]  # name servers of pods; empty: those of the host
+    feature_gates: tuple[tuple[str, bool], ...]  # of kubelet and kube-proxy
     kube_proxy: str  # one of KUBE_PROXIES
     bin_dir: str
     kubernetes_version: str
@@ -140,6 +162,7 @@ def desired_from_params(params: Mapping[str, Any], host: Host) -> InstancesReque
         check_network(params["cluster_cidr"], "cluster_cidr", problems)
     for number, address in enumerate(params["cluster_dns"] or ()):
         check_address(address, f"cluster_dns[{number}]", problems, interface=False)
+    check_gates(params["feature_gates"] or {}, "feature_gates", problems)
     paths = [("bin_dir", params["bin_dir"] or "/")]
     paths += [(f"archives[{n}].path", row["path"]) for n, row in enumerate(params["archives"] or [])]
     problems += [
@@ -172,6 +195,7 @@ def desired_from_params(params: Mapping[str, Any], host: Host) -> InstancesReque
         api_server=params["api_server"] or "",
         cluster_cidr=params["cluster_cidr"] or "",
         cluster_dns=tuple(params["cluster_dns"] or ()),
+        feature_gates=tuple(sorted((params["feature_gates"] or {}).items())),
         kube_proxy=params["kube_proxy"],
         bin_dir=params["bin_dir"] or "",
         kubernetes_version=params["kubernetes_version"] or "",
@@ -195,6 +219,7 @@ def _parse_instance(row: Mapping[str, Any], path: str, problems: list[BallastErr
     for key, value in labels:
         check_label(key, value, f"{path}.labels", problems)
     taints = _parse_taints(row, "taints", path, problems)
+    check_kubelet(row["kubelet"] or {}, f"{path}.kubelet", problems)
     if row["pids"] is not None:
         _check_positive(row["pids"], row["pids"], f"{path}.pids", problems)
     return Instance(
@@ -209,6 +234,7 @@ def _parse_instance(row: Mapping[str, Any], path: str, problems: list[BallastErr
         proxy_backend=row["proxy_backend"],
         runtime=row["runtime"],
         startup_taints=_parse_taints(row, "startup_taints", path, problems),
+        kubelet=row["kubelet"] or {},
         stopped=row["stopped"],
     )
 
@@ -251,6 +277,20 @@ def check_label(key: str, value: str, path: str, problems: list[BallastError]) -
         key in _KUBELET_LABELS or f".{domain}".endswith(_KUBELET_DOMAINS)
     ):
         problems.append(MESSAGES.error("instance-label-reserved", path=path, key=key))
+
+
+def check_kubelet(fragment: Mapping[str, Any], path: str, problems: list[BallastError]) -> None:
+    """A part of a KubeletConfiguration: what an instance needs is not in it."""
+    for key in sorted(fragment):
+        why = next((why for keys, why in _KUBELET_OWN if key in keys), "")
+        if why:
+            problems.append(MESSAGES.error("instance-kubelet-own", path=path, key=key, why=why))
+
+
+def check_gates(gates: Mapping[str, Any], path: str, problems: list[BallastError]) -> None:
+    for gate, value in sorted(gates.items()):
+        if not _GATE.fullmatch(gate) or not isinstance(value, bool):
+            problems.append(MESSAGES.error("instance-gate", path=f"{path}.{gate}", value=value))
 
 
 def check_taint(key: str, value: str, path: str, problems: list[BallastError]) -> None:

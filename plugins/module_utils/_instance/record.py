@@ -79,6 +79,7 @@ def _options(desired: InstancesRequest) -> dict[str, Any]:
         "api_server": desired.api_server,
         "cluster_cidr": desired.cluster_cidr,
         "cluster_dns": list(desired.cluster_dns),
+        "feature_gates": dict(desired.feature_gates),
         "kube_proxy": desired.kube_proxy,
         "bin_dir": desired.bin_dir,
         "kubernetes_version": desired.kubernetes_version,
@@ -101,6 +102,7 @@ def _instance(instance: Instance) -> dict[str, Any]:
         "pids": instance.pids,
         "proxy_backend": instance.proxy_backend,
         "runtime": instance.runtime,
+        "kubelet": dict(instance.kubelet),
         "stopped": instance.stopped,
     }
     return {name: value for name, value in row.items() if value not in (None, {}, [], False)}

@@ -27,6 +27,7 @@ _INSTANCE: dict[str, Any] = {
     "pids": {"type": "int"},
     "proxy_backend": {"type": "str", "default": "nftables", "choices": list(PROXY_BACKENDS)},
     "runtime": {"type": "str", "default": "runc", "choices": list(RUNTIMES)},
+    "kubelet": {"type": "dict"},
     "stopped": {"type": "bool", "default": False},
 }
 _CREDENTIAL: dict[str, Any] = {
@@ -53,6 +54,7 @@ SPEC: dict[str, Any] = {
     "api_server": {"type": "str"},
     "cluster_cidr": {"type": "str"},
     "cluster_dns": {"type": "list", "elements": "str"},
+    "feature_gates": {"type": "dict"},
     "kube_proxy": {"type": "str", "default": KUBE_PROXIES[0], "choices": list(KUBE_PROXIES)},
     "bin_dir": {"type": "path"},
     "kubernetes_version": {"type": "str"},

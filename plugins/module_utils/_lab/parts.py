@@ -69,7 +69,11 @@ def _host(lab: Lab, name: str) -> dict[str, Any]:
     startup_taints = [{"key": TAINT, "value": "", "effect": "NoSchedule"}] if lab.get("balloons") else []
     return {
         "instances": [
-            {**{option: node[option] for option in _INSTANCE_OPTIONS}, "startup_taints": startup_taints}
+            {
+                **{option: node[option] for option in _INSTANCE_OPTIONS},
+                "kubelet": node.get("kubelet", {}),  # records of earlier versions lack it
+                "startup_taints": startup_taints,
+            }
             for node in lab["nodes"]
             if node["host"] == name and not by_kubeadm
         ],

@@ -95,6 +95,8 @@ def resolve(request: TopologyRequest, previous: Optional[Lab], facts: HostFacts)
         "kube_proxy": request.kube_proxy,
         "audit": request.audit,
         "encryption": request.encryption,
+        "arguments": {program: dict(arguments) for program, arguments in request.arguments.items()},
+        "feature_gates": dict(request.feature_gates),
         "addons": list(request.addons),
         "balloons": request.balloons,
         "control_plane": {"address": hosts[0]["address"] if by_kubeadm else gateway, "port": API_PORT},
@@ -240,6 +242,7 @@ def _make_nodes(
                 "pids": node.pids,
                 "proxy_backend": node.proxy_backend,
                 "runtime": node.runtime,
+                "kubelet": dict(node.kubelet),
             }
         )
     return nodes

@@ -13,12 +13,22 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Optional
 
+from .._control_plane.profiles.arguments import PROGRAMS, find_argument_problems
 from .._control_plane.profiles.options import AUDIT_LEVELS, ENCRYPTION_PROVIDERS, NONE
 from .._core.host.names import is_name
 from .._core.text.decode import Faults, Reader, Words, Wrong, boolean, choice, whole
 from .._core.text.errors import BallastError, Problems
 from .._core.text.quantity import parse_quantity
-from .._instance.model import DAEMONSET, KUBE_PROXIES, PROXY_BACKENDS, RUNTIMES, TAINT_EFFECTS, check_label, check_taint
+from .._instance.model import (
+    DAEMONSET,
+    KUBE_PROXIES,
+    PROXY_BACKENDS,
+    RUNTIMES,
+    TAINT_EFFECTS,
+    check_kubelet,
+    check_label,
+    check_taint,
+)
 from .addons.catalog import ADDONS
 from .messages import MESSAGES
 
@@ -31,13 +41,13 @@ _VERSION = re.compile(r"v?(\d+\.\d+\.\d+)", re.ASCII)
 _SHARE = re.compile(r"(\d{1,4})/(\d{1,4})", re.ASCII)
 _LEAST_CPU, _LEAST_MEMORY = "10m", "128Mi"  # below it the kernel takes no quota, and a kubelet does not start
 _SERVICE_PREFIXES = range(12, 29)  # what kube-apiserver takes, and room for the Services that every cluster has
-_NODE_KEYS = ("cpu", "labels", "memory", "pids", "proxy_backend", "runtime", "share", "taints")
+_NODE_KEYS = ("cpu", "kubelet", "labels", "memory", "pids", "proxy_backend", "runtime", "share", "taints")
 _SIZE_KEYS = ("cpu", "memory")
 _TAINT_KEYS = ("effect", "key", "value")
 _ROW_KEYS = tuple(sorted((*_NODE_KEYS, "name", "host", "pod_cidr")))
 _KEYS = (
-    *("addons", "audit", "balloons", "defaults", "encryption", "kube_proxy", "kubernetes_version", "name", "node_cidr"),
-    *("nodes", "pod_cidr", "service_cidr"),
+    *("addons", "api_server", "audit", "balloons", "controller_manager", "defaults", "encryption", "feature_gates"),
+    *("kube_proxy", "kubernetes_version", "name", "node_cidr", "nodes", "pod_cidr", "scheduler", "service_cidr"),
 )
 # kubeadm makes a node of each virtual machine, without limits, and one DaemonSet runs kube-proxy on all of them.
 _KUBEADM_KEYS = ("defaults", "kubernetes_version", "name", "node_cidr", "pod_cidr", "service_cidr")
@@ -58,6 +68,7 @@ class NodeRequest:
     pids: int
     proxy_backend: str
     runtime: str
+    kubelet: Mapping[str, Any]  # a part of its KubeletConfiguration
 
 
 @dataclass(frozen=True)
@@ -74,6 +85,8 @@ class TopologyRequest:
     kube_proxy: str  # what runs it: one of KUBE_PROXIES
     audit: str  # as the options of these names of the module control_plane
     encryption: str
+    arguments: Mapping[str, Mapping[str, Any]]
+    feature_gates: Mapping[str, bool]  # of all programs of Kubernetes
     addons: tuple[str, ...]  # of ADDONS
     balloons: bool  # whether nodes promise their share and no more
     nodes: tuple[NodeRequest, ...]
@@ -117,6 +130,8 @@ def parse_request(params: Mapping[str, Any]) -> TopologyRequest:
         kube_proxy=DAEMONSET if bootstrap == KUBEADM else top.read("kube_proxy", choice(KUBE_PROXIES), KUBE_PROXIES[0]),
         audit=top.read("audit", choice((NONE, *AUDIT_LEVELS)), NONE),
         encryption=top.read("encryption", choice((NONE, *ENCRYPTION_PROVIDERS)), NONE),
+        arguments={program: top.read(program, _mapping, {}) for program in PROGRAMS},
+        feature_gates=top.read("feature_gates", _mapping, {}),
         addons=_parse_addons(params["addons"], top, faults),
         # A balloon keeps a size that was set later: it changes while the kubelet runs.
         balloons=params["balloons"] or bool(params["sizes"]) or top.read("balloons", boolean, False),
@@ -129,6 +144,7 @@ def parse_request(params: Mapping[str, Any]) -> TopologyRequest:
         faults.wrong("service_cidr", request.service_cidr, "a network of /12 to /28")
     if request.kube_proxy == DAEMONSET and len({node.proxy_backend for node in request.nodes}) > 1:
         faults.wrong("kube_proxy", DAEMONSET, "service where nodes differ in proxy_backend: one DaemonSet has one")
+    faults.problems += find_argument_problems(request.arguments, request.feature_gates, prefix="")
     # A fault in `defaults` is met once for each node.
     Problems.raise_if([*{str(problem): problem for problem in faults.problems}.values()])
     return request
@@ -208,6 +224,11 @@ def _parse_node(row: Reader, defaults: Reader) -> NodeRequest:
     labels = {**_parse_texts(defaults, "labels"), **own}
     for key, value in labels.items():
         check_label(key, value, (row if key in own else defaults).at("labels"), row.faults.problems)
+    fragment: dict[str, Any] = {}
+    for reader in (defaults, row):
+        given = reader.read("kubelet", _mapping, dict[str, Any]())
+        check_kubelet(given, reader.at("kubelet"), row.faults.problems)
+        fragment = {**fragment, **given}
     return NodeRequest(
         name=name,
         host=row.read("host", _text, None),
@@ -220,6 +241,7 @@ def _parse_node(row: Reader, defaults: Reader) -> NodeRequest:
         pids=source("pids").read("pids", whole(256), DEFAULT_PIDS),
         proxy_backend=source("proxy_backend").read("proxy_backend", choice(PROXY_BACKENDS), PROXY_BACKENDS[0]),
         runtime=source("runtime").read("runtime", choice(RUNTIMES), RUNTIMES[0]),
+        kubelet=fragment,
     )
 
 
@@ -275,6 +297,12 @@ def _text(value: Any) -> str:
     if isinstance(value, str) or (isinstance(value, (int, float)) and not isinstance(value, bool)):
         return str(value)
     raise Wrong("text")
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+        raise Wrong("a mapping")
+    return value
 
 
 def _network(value: Any) -> ipaddress.IPv4Network:

@@ -42,6 +42,7 @@ def instance(number: int, **changes: Any) -> dict[str, Any]:
         "pids": None,
         "proxy_backend": "nftables",
         "runtime": "runc",
+        "kubelet": None,
         "stopped": False,
         **changes,
     }

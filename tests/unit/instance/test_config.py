@@ -13,6 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
 from ansible_collections.ballast.kube.plugins.module_utils._instance import config
 from ansible_collections.ballast.kube.plugins.module_utils._instance.model import Instance, InstancesRequest, Taint
 from tests.unit.instance import given as g
@@ -126,3 +127,32 @@ def test_the_drop_in_of_startup_taints_has_those_of_the_file_that_it_stands_over
     instance = replace(instance, startup_taints=(Taint(key="example.org/unsized", value="", effect="NoSchedule"),))
     found = json.loads(config.startup_taints(instance))["registerWithTaints"]
     assert [taint["key"] for taint in found] == ["example.org/only", "example.org/unsized"]
+
+
+def test_a_part_of_the_configuration_and_feature_gates_are_the_users() -> None:
+    row = g.instance(1, kubelet={"maxPods": 30, "evictionSoft": {"memory.available": "200Mi"}})
+    desired, instance = request(instances=[row], feature_gates={"B": False, "A": True})
+    kubelet = json.loads(config.kubelet(desired, instance, HOME))
+    assert (kubelet["maxPods"], kubelet["evictionSoft"]) == (30, {"memory.available": "200Mi"})
+    assert kubelet["featureGates"] == {"A": True, "B": False}
+    assert json.loads(config.kube_proxy(desired, instance, HOME))["featureGates"] == {"A": True, "B": False}
+    assert "featureGates" not in json.loads(config.kubelet(*request(), HOME))
+
+
+@pytest.mark.parametrize(
+    ("changes", "id"),
+    [
+        *(
+            ({"instances": [g.instance(1, kubelet={key: 1})]}, "instance-kubelet-own")
+            for key in json.loads(config.kubelet(*request(), HOME))
+            if key not in ("failCgroupV1", "imagePullCredentialsVerificationPolicy")
+        ),
+        ({"instances": [g.instance(1, kubelet={"featureGates": {"A": True}})]}, "instance-kubelet-own"),
+        ({"feature_gates": {"A": "true"}}, "instance-gate"),
+        ({"feature_gates": {"a b": True}}, "instance-gate"),
+    ],
+)
+def test_what_an_instance_needs_is_refused(changes: dict[str, object], id: str) -> None:
+    with pytest.raises(BallastError) as refused:
+        g.desired(**changes)
+    assert refused.value.id == id

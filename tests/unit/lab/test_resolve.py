@@ -243,6 +243,22 @@ def test_what_a_running_lab_cannot_change_is_refused(changes: dict[str, Any], pa
     assert ("lab-fixed", path) in g.errors_of(lambda: g.lab(g.lab(), **changes))
 
 
+def test_what_programs_are_given_is_of_the_topology() -> None:
+    topology = {
+        "api_server": {"event-ttl": "3h"},
+        "feature_gates": {"SomeGate": True},
+        "defaults": {"kubelet": {"maxPods": 30, "serializeImagePulls": False}},
+        "nodes": [{"name": "a"}, {"name": "b", "kubelet": {"maxPods": 50}}],
+    }
+    made = g.lab(topology=topology)
+    assert made["arguments"] == {"api_server": {"event-ttl": "3h"}, "controller_manager": {}, "scheduler": {}}
+    assert made["feature_gates"] == {"SomeGate": True}
+    assert [node["kubelet"] for node in made["nodes"]] == [
+        {"maxPods": 30, "serializeImagePulls": False},
+        {"maxPods": 50, "serializeImagePulls": False},
+    ]
+
+
 def test_audit_and_encryption_are_those_of_the_topology() -> None:
     made = g.lab(topology={"audit": "Metadata", "encryption": "secretbox"})
     assert (made["audit"], made["encryption"]) == ("Metadata", "secretbox")

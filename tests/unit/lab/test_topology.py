@@ -83,6 +83,12 @@ AT = "nodes[0]"
         (node(taints=[{"key": "a b", "effect": "NoSchedule"}]), [("instance-label", f"{AT}.taints[0]")]),
         (node(taints=[{"key": "a", "effect": "NoSchedule", "to": "b"}]), [("lab-key", f"{AT}.taints[0]")]),
         ({"topology": {"kube_proxy": "pod"}}, [("lab-value", "kube_proxy")]),
+        ({"topology": {"api_server": ["event-ttl=3h"]}}, [("lab-value", "api_server")]),
+        ({"topology": {"scheduler": {"--v": 1}}}, [("plane-argument-name", "scheduler.--v")]),
+        ({"topology": {"feature_gates": {"A": "on"}}}, [("plane-gate", "feature_gates.A")]),
+        (node(kubelet={"cgroupRoot": "/x"}), [("instance-kubelet-own", f"{AT}.kubelet")]),
+        (default(kubelet={"featureGates": {}}), [("instance-kubelet-own", "defaults.kubelet")]),
+        (node(kubelet=["maxPods"]), [("lab-value", f"{AT}.kubelet")]),
         ({"topology": {"audit": "Everything"}}, [("lab-value", "audit")]),
         ({"topology": {"encryption": True}}, [("lab-value", "encryption")]),
         (
@@ -102,7 +108,7 @@ def test_the_nearest_known_name_is_suggested() -> None:
     with pytest.raises(BallastError) as caught:
         g.request(topology={"nodes": [{"name": "a", "tains": []}]})
     assert str(caught.value).splitlines() == [
-        "nodes[0]: unknown key 'tains'; allowed: cpu, host, labels, memory, name, pids, pod_cidr, proxy_backend, runtime, share, taints",
+        "nodes[0]: unknown key 'tains'; allowed: cpu, host, kubelet, labels, memory, name, pids, pod_cidr, proxy_backend, runtime, share, taints",
         "  do:    did you mean taints?",
         "  id:    lab-key   (docs/lab.md#lab-key)",
     ]

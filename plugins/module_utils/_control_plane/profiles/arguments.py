@@ -38,27 +38,30 @@ class Arguments:
 
 def parse_arguments(params: Mapping[str, Any]) -> Arguments:
     """Call it where `find_argument_problems` has found none."""
+    arguments = params["arguments"] or {}
     rows = [
         (option, name, _text(value))
         for option in PROGRAMS
-        for name, value in sorted((params["arguments"].get(option) or {}).items())
+        for name, value in sorted((arguments.get(option) or {}).items())
     ]
-    return Arguments(tuple(rows), tuple(sorted(params["feature_gates"].items())))
+    return Arguments(tuple(rows), tuple(sorted((params["feature_gates"] or {}).items())))
 
 
-def find_argument_problems(params: Mapping[str, Any]) -> list[BallastError]:
-    """Names and values of the wrong form."""
+def find_argument_problems(
+    arguments: Mapping[str, Any], gates: Mapping[str, Any], *, prefix: str = "arguments."
+) -> list[BallastError]:
+    """Names and values of the wrong form. `prefix` is that of the path in messages."""
     problems = []
     for option in PROGRAMS:
-        for name, value in sorted((params["arguments"].get(option) or {}).items()):
-            where = f"arguments.{option}.{name}"
+        for name, value in sorted((arguments.get(option) or {}).items()):
+            where = f"{prefix}{option}.{name}"
             if not _NAME.fullmatch(name):
                 problems.append(MESSAGES.error("plane-argument-name", option=where, name=name))
             elif name == GATES:
                 problems.append(MESSAGES.error("plane-argument-gates", option=where))
             elif not isinstance(value, (str, int, float)) or not _text(value).isprintable():
                 problems.append(MESSAGES.error("plane-argument-value", option=where, value=value))
-    for gate, value in sorted(params["feature_gates"].items()):
+    for gate, value in sorted(gates.items()):
         if not _GATE.fullmatch(gate) or not isinstance(value, bool):
             problems.append(MESSAGES.error("plane-gate", option=f"feature_gates.{gate}", value=value))
     return problems
