@@ -123,6 +123,18 @@ options:
     type: str
     default: service
     choices: [service, daemonset]
+  certs_dir:
+    description:
+      - Directory in which the containerd of every instance looks for C(HOST/hosts.toml) of the registry that it pulls from, as kind's nodes do in
+        C(/etc/containerd/certs.d). It is made, files of your own may be put into it, and it is removed with all instances.
+      - The default is C(certs.d) in O(state_dir).
+    type: path
+  registry_mirrors:
+    description:
+      - By the host that names of images begin with, a list of URLs that its images are pulled from, before the registry itself is asked.
+        V(_default) stands for every registry that O(certs_dir) has nothing for.
+      - They are written into O(certs_dir). containerd reads that at each pull, so a change restarts nothing.
+    type: dict
   bin_dir:
     description: Directory with kubelet, kube-proxy, containerd, its shim, ctr and the CNI plugins.
     type: path

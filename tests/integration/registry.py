@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Debian's docker-registry on loopback, and images for it: made here, always the same, pushed over plain HTTP.
+"""Debian's docker-registry on loopback or a bridge, and images for it: made here, always the same, pushed over plain HTTP.
 
 Runtimes reach it through registry_front.py, which records what they ask.
 """
@@ -74,10 +74,10 @@ def image(name: str, size: int, *, shared: tuple[Layer, ...] = (), parts: int = 
 
 
 class Registry:
-    """Answers on 127.0.0.1:PORT, which its log tells."""
+    """Answers on ADDRESS:PORT; its log tells the port."""
 
-    def __init__(self, port: int) -> None:
-        self.port = port
+    def __init__(self, address: str, port: int) -> None:
+        self.address, self.port = address, port
         self._digests: dict[Layer, str] = {}
 
     def push(self, one: Image) -> str:
@@ -119,39 +119,39 @@ class Registry:
 
     def _ask(self, method: str, path: str, body: bytes, expected: int, headers: Mapping[str, str]) -> str:
         """The Location that it answers."""
-        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)) as connection:
+        with closing(http.client.HTTPConnection(self.address, self.port, timeout=120)) as connection:
             connection.request(method, path, body, dict(headers))
             answer = connection.getresponse()
             text = answer.read()
             assert answer.status == expected, f"{method} {path}: {answer.status} {text!r}"
-            return answer.headers.get("Location", "").removeprefix(f"http://127.0.0.1:{self.port}")
+            return answer.headers.get("Location", "").removeprefix(f"http://{self.address}:{self.port}")
 
 
 @contextmanager
-def registry(place: Path) -> Iterator[Registry]:
+def registry(place: Path, address: str = "127.0.0.1") -> Iterator[Registry]:
     """Its images lie in `place`, and stay there when it has ended."""
     place.mkdir(parents=True, exist_ok=True)
     config = {
         "version": 0.1,
         "log": {"level": "info", "formatter": "json", "accesslog": {"disabled": True}},
         "storage": {"filesystem": {"rootdirectory": str(place / "storage")}, "delete": {"enabled": False}},
-        "http": {"addr": "127.0.0.1:0", "secret": "of a test"},
+        "http": {"addr": f"{address}:0", "secret": "of a test"},
     }
     (place / "config.yml").write_text(json.dumps(config), encoding="utf-8")
     log = place / "registry.log"
     log.unlink(missing_ok=True)  # tells the port
     argv = [str(unpacked("docker-registry") / "usr/bin/docker-registry"), "serve", str(place / "config.yml")]
     with running(argv, log) as process:
-        yield Registry(_port(process, log))
+        yield Registry(address, _port(process, log, address))
 
 
-def _port(process: subprocess.Popen[bytes], log: Path) -> int:
+def _port(process: subprocess.Popen[bytes], log: Path, address: str) -> int:
     """Where it listens, as its log says: the port is the kernel's choice."""
     deadline = time.monotonic() + _START_SECONDS
     while True:
         text = log.read_text(encoding="utf-8")
         for line in text.splitlines():
-            if "listening on 127.0.0.1:" in line:
+            if f"listening on {address}:" in line:
                 return int(json.loads(line)["msg"].rpartition(":")[2])
         assert process.poll() is None, f"docker-registry has ended: {text}"
         assert time.monotonic() < deadline, f"docker-registry does not listen: {text}"

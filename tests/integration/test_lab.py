@@ -24,6 +24,7 @@ import pytest
 from tests.integration import extension_server, processes
 from tests.integration.certificates import issue
 from tests.integration.lab import Lab, lab_named, machine, processes_of
+from tests.integration.registry import TAG, image, registry
 
 pytestmark = pytest.mark.alone
 
@@ -250,6 +251,38 @@ def test_a_second_run_changes_nothing(lab: Lab) -> None:
     assert run.status == 0, run.output
     assert run.changed == 0, run.output
     assert lab.services() == pids
+
+
+def test_nodes_pull_from_where_the_user_and_the_topology_say(lab: Lab, tmp_path: Path) -> None:
+    pids, gateway = lab.services(), lab.record["gateway"].partition("/")[0]
+    with registry(tmp_path / "registry", gateway) as served:
+        url = f"http://{gateway}:{served.port}"
+        own = Path(lab.directory, "certs.d/own.example:5001/hosts.toml")
+        own.parent.mkdir()
+        own.write_text(f'[host."{url}"]\n', encoding="utf-8")
+        mirrored = tmp_path / "mirrored.yml"
+        mirrors = {"mirrored.example": ["http://127.0.0.1:9", url]}
+        mirrored.write_text(json.dumps({**TOPOLOGY, "registry_mirrors": mirrors}), encoding="utf-8")
+        run = lab.up(lab_topology=str(mirrored))
+        assert run.status == 0, run.output
+        for name, host in (("own", "own.example:5001"), ("mirrored", "mirrored.example")):
+            served.push(image(name, 1000))
+            assert runs_on_every_node(lab, name, f"{host}/{name}:{TAG}")
+    assert lab.services() == pids
+
+
+def runs_on_every_node(lab: Lab, name: str, image_name: str) -> bool:
+    """Whether a pod of the image becomes ready on each; nothing of them is left."""
+    pods = [f"{name}-{node['name']}" for node in lab.record["nodes"]]
+    for node, pod in zip(lab.record["nodes"], pods):
+        spec = {"spec": {"nodeName": node["name"], "terminationGracePeriodSeconds": 0}}
+        lab.kubectl("run", pod, f"--image={image_name}", f"--overrides={json.dumps(spec)}")
+    try:
+        lab.kubectl("wait", "--for=condition=Ready", "--timeout=60s", *(f"pod/{pod}" for pod in pods))
+    finally:
+        print(lab.kubectl("describe", *(f"pod/{pod}" for pod in pods)))
+        lab.kubectl("delete", "pod", "--now", *pods)
+    return True
 
 
 def test_status_is_measured_and_changes_nothing(lab: Lab) -> None:

@@ -156,6 +156,7 @@ def containerd(desired: InstancesRequest, instance: Instance, home: str) -> str:
         "state": CONTAINERD_STATE,
         "socket": CONTAINERD_SOCKET,
         "imports": f"{home}/etc/containerd.conf.d/*.toml",
+        "certs": desired.certs_dir,
     }
     quoted = {name: _toml(value) for name, value in text.items()}
     return f"""version = 3
@@ -175,6 +176,9 @@ snapshotter = "overlayfs"
 
 [plugins."io.containerd.cri.v1.images".pinned_images]
 sandbox = {quoted["sandbox"]}
+
+[plugins."io.containerd.cri.v1.images".registry]
+config_path = {quoted["certs"]}
 
 [plugins."io.containerd.cri.v1.runtime"]
 restrict_oom_score_adj = true

@@ -47,6 +47,7 @@ from .mounts import MOUNT_KINDS, Mount
 from .network import NETNS_SYSCTLS, NETWORK_KINDS, mac_address, netns_path, route
 from .process_readings import NodeReading, read_node, read_proxy_health, read_proxy_mode, read_pss_bytes
 from .record import options_file
+from .registries import mirror_resources
 from .restore import RESTORE_KINDS, restore_resources
 
 SERVICES = ("containerd", "kubelet", "kube-proxy")
@@ -169,6 +170,7 @@ class InstanceEngine(ResourceEngine[InstancesRequest]):
                 group="host settings",
             ),
             *homes,
+            *mirror_resources(desired.certs_dir, desired.registry_mirrors),
             options_file(desired, "host settings"),
         ]
 

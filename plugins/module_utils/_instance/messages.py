@@ -84,6 +84,30 @@ MESSAGES = Messages(
             remedy="write the gate as Kubernetes names it, with true or false",
         ),
         Message(
+            id="instance-registry",
+            error=UserError,
+            text="{path}: {value!r} is not the host of a registry",
+            remedy="write it as names of images begin: docker.io, registry.example.org:5000; _default is every other one",
+        ),
+        Message(
+            id="instance-mirrors",
+            error=UserError,
+            text="{path}: not a list of URLs for each registry",
+            remedy='write a mapping such as {{docker.io: ["https://mirror.example.org"]}}',
+        ),
+        Message(
+            id="instance-mirror",
+            error=UserError,
+            text="{path}: {value!r} is not the URL of a mirror",
+            remedy="write http or https, host, port and path, as in https://mirror.example.org:5000/docker",
+        ),
+        Message(
+            id="instance-mirror-user",
+            error=UserError,
+            text="{path}: the URL of a mirror has a user or a password in it, which every user of this host could read",
+            remedy="leave them out; pods have imagePullSecrets",
+        ),
+        Message(
             id="instance-containerd",
             error=HostError,
             text="containerd does not answer within {seconds} seconds",

@@ -17,6 +17,7 @@ from .._core.host.names import is_name, join_name, link_name
 from .._core.text.errors import BallastError, Problems
 from .._core.text.quantity import parse_quantity
 from .messages import MESSAGES
+from .registries import Mirrors, check_mirrors, parse_mirrors
 from .resolvers import find_resolv_conf
 
 PROXY_BACKENDS = ("nftables", "iptables", "ipvs")
@@ -113,6 +114,8 @@ class InstancesRequest:
     cluster_dns: tuple[str, ...]  # name servers of pods; empty: those of the host
     feature_gates: tuple[tuple[str, bool], ...]  # of kubelet and kube-proxy
     kube_proxy: str  # one of KUBE_PROXIES
+    certs_dir: str  # where containerd looks for the hosts.toml of a registry
+    registry_mirrors: Mirrors
     bin_dir: str
     kubernetes_version: str
     cgroup_driver: str  # "systemd" or "cgroupfs"
@@ -163,7 +166,8 @@ def desired_from_params(params: Mapping[str, Any], host: Host) -> InstancesReque
     for number, address in enumerate(params["cluster_dns"] or ()):
         check_address(address, f"cluster_dns[{number}]", problems, interface=False)
     check_gates(params["feature_gates"] or {}, "feature_gates", problems)
-    paths = [("bin_dir", params["bin_dir"] or "/")]
+    check_mirrors(params["registry_mirrors"] or {}, "registry_mirrors", problems)
+    paths = [(name, params[name] or "/") for name in ("bin_dir", "certs_dir")]
     paths += [(f"archives[{n}].path", row["path"]) for n, row in enumerate(params["archives"] or [])]
     problems += [
         MESSAGES.error("instance-path", path=path, value=text) for path, text in paths if not _PATH.fullmatch(text)
@@ -197,6 +201,8 @@ def desired_from_params(params: Mapping[str, Any], host: Host) -> InstancesReque
         cluster_dns=tuple(params["cluster_dns"] or ()),
         feature_gates=tuple(sorted((params["feature_gates"] or {}).items())),
         kube_proxy=params["kube_proxy"],
+        certs_dir=(params["certs_dir"] or f"{state_dir}/certs.d").rstrip("/"),
+        registry_mirrors=parse_mirrors(params["registry_mirrors"] or {}),
         bin_dir=params["bin_dir"] or "",
         kubernetes_version=params["kubernetes_version"] or "",
         cgroup_driver=params["cgroup_driver"] or ("systemd" if is_systemd else "cgroupfs"),

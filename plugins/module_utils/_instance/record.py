@@ -81,6 +81,8 @@ def _options(desired: InstancesRequest) -> dict[str, Any]:
         "cluster_dns": list(desired.cluster_dns),
         "feature_gates": dict(desired.feature_gates),
         "kube_proxy": desired.kube_proxy,
+        "certs_dir": desired.certs_dir,
+        "registry_mirrors": {registry: list(urls) for registry, urls in desired.registry_mirrors},
         "bin_dir": desired.bin_dir,
         "kubernetes_version": desired.kubernetes_version,
         "cgroup_driver": desired.cgroup_driver,

@@ -56,6 +56,8 @@ SPEC: dict[str, Any] = {
     "cluster_dns": {"type": "list", "elements": "str"},
     "feature_gates": {"type": "dict"},
     "kube_proxy": {"type": "str", "default": KUBE_PROXIES[0], "choices": list(KUBE_PROXIES)},
+    "certs_dir": {"type": "path"},
+    "registry_mirrors": {"type": "dict"},
     "bin_dir": {"type": "path"},
     "kubernetes_version": {"type": "str"},
     "cgroup_driver": {"type": "str", "choices": ["systemd", "cgroupfs"]},

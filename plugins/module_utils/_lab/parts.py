@@ -30,8 +30,8 @@ def parts(lab: Lab) -> dict[str, Any]:
     """`credentials`: nodes of the control plane; `nodes`: Node objects; `hosts`: by name, the instances, routes and
     masqueraded networks of each, this host among them also when it carries no instance; `machines`: virtual machines;
     `balloons`: by name of a host, the options `nodes` and `reserve` of the module balloon, and `nodes` again without slices, or null; `kubeadm`: see
-    `kubeadm_parts`, null where the lab's own playbooks make the cluster; `addons`: see `addon_parts`; `cluster_dns`: the
-    addresses that kubelets give to pods."""
+    `kubeadm_parts`, null where the lab's own playbooks make the cluster; `addons`: see `addon_parts`; `registry_mirrors`:
+    an option of the module kubelet_instance; `cluster_dns`: the addresses that kubelets give to pods."""
     by_kubeadm = lab.get("bootstrap") == KUBEADM
     return {
         "credentials": []
@@ -43,6 +43,7 @@ def parts(lab: Lab) -> dict[str, Any]:
         "machines": [_machine(lab, host) for host in lab["hosts"] if host["connection"] != "local"],
         "kubeadm": kubeadm_parts(lab) if by_kubeadm else None,
         "addons": addon_parts(lab.get("addons", ())),
+        "registry_mirrors": lab.get("registry_mirrors", {}),
         "cluster_dns": [cluster_dns(lab)] if has_dns(lab) else [],
     }
 

@@ -97,6 +97,7 @@ def resolve(request: TopologyRequest, previous: Optional[Lab], facts: HostFacts)
         "encryption": request.encryption,
         "arguments": {program: dict(arguments) for program, arguments in request.arguments.items()},
         "feature_gates": dict(request.feature_gates),
+        "registry_mirrors": {registry: list(urls) for registry, urls in request.registry_mirrors.items()},
         "addons": list(request.addons),
         "balloons": request.balloons,
         "control_plane": {"address": hosts[0]["address"] if by_kubeadm else gateway, "port": API_PORT},

@@ -29,6 +29,7 @@ from .._instance.model import (
     check_label,
     check_taint,
 )
+from .._instance.registries import check_mirrors
 from .addons.catalog import ADDONS
 from .messages import MESSAGES
 
@@ -47,7 +48,8 @@ _TAINT_KEYS = ("effect", "key", "value")
 _ROW_KEYS = tuple(sorted((*_NODE_KEYS, "name", "host", "pod_cidr")))
 _KEYS = (
     *("addons", "api_server", "audit", "balloons", "controller_manager", "defaults", "encryption", "feature_gates"),
-    *("kube_proxy", "kubernetes_version", "name", "node_cidr", "nodes", "pod_cidr", "scheduler", "service_cidr"),
+    *("kube_proxy", "kubernetes_version", "name", "node_cidr", "nodes", "pod_cidr", "registry_mirrors", "scheduler"),
+    "service_cidr",
 )
 # kubeadm makes a node of each virtual machine, without limits, and one DaemonSet runs kube-proxy on all of them.
 _KUBEADM_KEYS = ("defaults", "kubernetes_version", "name", "node_cidr", "pod_cidr", "service_cidr")
@@ -87,6 +89,7 @@ class TopologyRequest:
     encryption: str
     arguments: Mapping[str, Mapping[str, Any]]
     feature_gates: Mapping[str, bool]  # of all programs of Kubernetes
+    registry_mirrors: Mapping[str, Sequence[str]]  # URLs by the host in names of images
     addons: tuple[str, ...]  # of ADDONS
     balloons: bool  # whether nodes promise their share and no more
     nodes: tuple[NodeRequest, ...]
@@ -132,6 +135,7 @@ def parse_request(params: Mapping[str, Any]) -> TopologyRequest:
         encryption=top.read("encryption", choice((NONE, *ENCRYPTION_PROVIDERS)), NONE),
         arguments={program: top.read(program, _mapping, {}) for program in PROGRAMS},
         feature_gates=top.read("feature_gates", _mapping, {}),
+        registry_mirrors=top.get("registry_mirrors") or {},
         addons=_parse_addons(params["addons"], top, faults),
         # A balloon keeps a size that was set later: it changes while the kubelet runs.
         balloons=params["balloons"] or bool(params["sizes"]) or top.read("balloons", boolean, False),
@@ -144,6 +148,7 @@ def parse_request(params: Mapping[str, Any]) -> TopologyRequest:
         faults.wrong("service_cidr", request.service_cidr, "a network of /12 to /28")
     if request.kube_proxy == DAEMONSET and len({node.proxy_backend for node in request.nodes}) > 1:
         faults.wrong("kube_proxy", DAEMONSET, "service where nodes differ in proxy_backend: one DaemonSet has one")
+    check_mirrors(request.registry_mirrors, "registry_mirrors", faults.problems)
     faults.problems += find_argument_problems(request.arguments, request.feature_gates, prefix="")
     # A fault in `defaults` is met once for each node.
     Problems.raise_if([*{str(problem): problem for problem in faults.problems}.values()])

@@ -187,6 +187,28 @@ def test_a_changed_configuration_restarts_that_instance_alone(host: Kernel) -> N
     ]
 
 
+def test_mirrors_are_files_that_no_service_is_restarted_for(host: Kernel) -> None:
+    certs = "/var/lib/ballast/lab/certs.d"
+    apply(ENGINE, g.desired(2, certs_dir=certs), host)
+    assert f'config_path = "{certs}"' in host.text(f"{g.STATE}/n2/etc/containerd.toml")
+    host.given(f"{certs}/own.example/hosts.toml", "of the user")
+    mirrors = {"docker.io": ["https://a.example", "http://b.example/c"], "own.example": ["http://d"]}
+    mirrored = g.desired(2, certs_dir=certs, registry_mirrors=mirrors)
+    plan = plan_of(ENGINE, mirrored, host)
+    assert {step.kind for step in plan.steps} == {"directory", "file"}
+    apply(ENGINE, mirrored, host)
+    assert host.text(f"{certs}/docker.io/hosts.toml") == (
+        '[host."https://a.example"]\ncapabilities = ["pull", "resolve"]\n\n'
+        '[host."http://b.example/c"]\ncapabilities = ["pull", "resolve"]\n'
+    )
+    assert plan_of(ENGINE, mirrored, host).steps == ()
+    apply(ENGINE, g.desired(2, certs_dir=certs), host)
+    assert host.stat(f"{certs}/docker.io") is None
+    assert host.text(f"{certs}/own.example/hosts.toml") == "of the user"
+    apply(ENGINE, g.desired(state="absent"), host)
+    assert host.stat(certs) is None
+
+
 def test_renewed_credentials_restart_the_services(host: Kernel) -> None:
     apply(ENGINE, g.desired(), host)
     renewed = {**g.credentials("n1"), "kubelet_key": "another"}

@@ -34,6 +34,10 @@ def one(**changes: Any) -> dict[str, Any]:
     return {"instances": [g.instance(1, **changes)]}
 
 
+def mirrors(value: Any) -> dict[str, Any]:
+    return {"registry_mirrors": value}
+
+
 @pytest.mark.parametrize(
     ("changes", "found"),
     [
@@ -68,6 +72,34 @@ def one(**changes: Any) -> dict[str, Any]:
         (one(cpu="0"), [("instance-amount", "instances[0].cpu")]),
         (one(memory="-1Gi"), [("instance-amount", "instances[0].memory")]),
         (one(pids=0), [("instance-amount", "instances[0].pids")]),
+        ({"certs_dir": "/my certs"}, [("instance-path", "certs_dir")]),
+        (mirrors({"docker.io": ["https://mirror.example"], "[fd00::1]:5000": ["http://10.0.0.1:5000/a/b"]}), []),
+        (mirrors({"_default": ["http://localhost:5000"], "localhost:5001": ["http://a", "http://b/"]}), []),
+        (mirrors(["docker.io"]), [("instance-mirrors", "registry_mirrors")]),
+        (mirrors({"docker.io": "https://mirror.example"}), [("instance-mirrors", "registry_mirrors.docker.io")]),
+        (mirrors({"docker.io": []}), [("instance-mirrors", "registry_mirrors.docker.io")]),
+        (mirrors({"../etc": ["http://a"]}), [("instance-registry", "registry_mirrors")]),
+        (mirrors({"a..b": ["http://a"]}), [("instance-registry", "registry_mirrors")]),
+        (mirrors({"docker.io/library": ["http://a"]}), [("instance-registry", "registry_mirrors")]),
+        (mirrors({5000: ["http://a"]}), [("instance-registry", "registry_mirrors")]),
+        *(
+            (mirrors({"docker.io": ["https://a", url]}), [("instance-mirror", "registry_mirrors.docker.io[1]")])
+            for url in (
+                7,
+                "",
+                "mirror.example",
+                "ftp://a",
+                "https://",
+                "https://a b",
+                'https://a"',
+                "https://a?b=c",
+                "https://a\n",
+            )
+        ),
+        (
+            mirrors({"docker.io": ["https://me:word@mirror.example"]}),
+            [("instance-mirror-user", "registry_mirrors.docker.io[0]")],
+        ),
     ],
 )
 def test_a_fault_has_its_id_and_its_path(changes: dict[str, Any], found: list[tuple[str, str]]) -> None:
@@ -84,6 +116,12 @@ def test_a_fault_has_its_id_and_its_path(changes: dict[str, Any], found: list[tu
 )
 def test_what_two_instances_share_is_told_of_the_second(second: dict[str, Any], path: str) -> None:
     assert faults(instances=[g.instance(1), g.instance(2, **second)]) == [("instance-twice", path)]
+
+
+def test_the_password_of_a_mirror_is_in_no_message() -> None:
+    with pytest.raises(BallastError) as caught:
+        g.desired(registry_mirrors={"docker.io": ["https://me:word@mirror.example"]})
+    assert "me:" not in str(caught.value)
 
 
 def test_every_fault_is_told_at_once() -> None:

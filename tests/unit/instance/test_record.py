@@ -58,7 +58,8 @@ def changed(host: Kernel, **changes: Any) -> list[dict[str, Any]]:
 def test_what_is_recorded_is_all_that_a_run_needs_to_change_nothing(host: Kernel) -> None:
     assert read_options(host, g.STATE) is None
     rows = [g.instance(1, **EVERYTHING), g.instance(2)]
-    apply(ENGINE, g.desired(2, instances=rows), host)
+    mirrors = {"docker.io": ["https://mirror.example"]}
+    apply(ENGINE, g.desired(2, instances=rows, certs_dir="/srv/certs.d", registry_mirrors=mirrors), host)
     wanted = over_record(host)
     assert plan_of(ENGINE, wanted, host).steps == ()
     require(ENGINE, wanted, host)

@@ -259,6 +259,13 @@ def test_what_programs_are_given_is_of_the_topology() -> None:
     ]
 
 
+def test_mirrors_are_those_of_the_topology_for_every_host() -> None:
+    mirrors = {"docker.io": ["https://mirror.example"]}
+    made = g.lab(topology={"registry_mirrors": mirrors})
+    assert parts(made)["registry_mirrors"] == made["registry_mirrors"] == mirrors
+    assert parts(g.lab())["registry_mirrors"] == {}
+
+
 def test_audit_and_encryption_are_those_of_the_topology() -> None:
     made = g.lab(topology={"audit": "Metadata", "encryption": "secretbox"})
     assert (made["audit"], made["encryption"]) == ("Metadata", "secretbox")

@@ -89,6 +89,11 @@ AT = "nodes[0]"
         (node(kubelet={"cgroupRoot": "/x"}), [("instance-kubelet-own", f"{AT}.kubelet")]),
         (default(kubelet={"featureGates": {}}), [("instance-kubelet-own", "defaults.kubelet")]),
         (node(kubelet=["maxPods"]), [("lab-value", f"{AT}.kubelet")]),
+        ({"topology": {"registry_mirrors": ["docker.io"]}}, [("instance-mirrors", "registry_mirrors")]),
+        (
+            {"topology": {"registry_mirrors": {"docker.io": ["mirror.example"]}}},
+            [("instance-mirror", "registry_mirrors.docker.io[0]")],
+        ),
         ({"topology": {"audit": "Everything"}}, [("lab-value", "audit")]),
         ({"topology": {"encryption": True}}, [("lab-value", "encryption")]),
         (
