@@ -135,6 +135,23 @@ options:
         V(_default) stands for every registry that O(certs_dir) has nothing for.
       - They are written into O(certs_dir). containerd reads that at each pull, so a change restarts nothing.
     type: dict
+  proxies:
+    description:
+      - Proxies through which containerd pulls images. Those of an earlier run are kept when left out; an empty dictionary removes them.
+      - A proxy on loopback is left out, since no instance reaches it.
+      - They are kept in a file of each instance that only root may read. A change restarts containerd alone, and no pod.
+    type: dict
+    suboptions:
+      http:
+        description: For registries that are asked by HTTP, V(http://USER:PASSWORD@proxy.example.org:3128).
+        type: str
+      https:
+        description: For registries that are asked by HTTPS.
+        type: str
+      no_proxy:
+        description: Hosts, domains and networks that are reached without a proxy. Add the networks of O(gateway), pods and Services.
+        type: list
+        elements: str
   bin_dir:
     description: Directory with kubelet, kube-proxy, containerd, its shim, ctr and the CNI plugins.
     type: path

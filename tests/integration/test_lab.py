@@ -23,6 +23,7 @@ import pytest
 
 from tests.integration import extension_server, processes
 from tests.integration.certificates import issue
+from tests.integration.forward_proxy import forward_proxy
 from tests.integration.lab import Lab, lab_named, machine, processes_of
 from tests.integration.registry import TAG, image, registry
 
@@ -269,6 +270,47 @@ def test_nodes_pull_from_where_the_user_and_the_topology_say(lab: Lab, tmp_path:
             served.push(image(name, 1000))
             assert runs_on_every_node(lab, name, f"{host}/{name}:{TAG}")
     assert lab.services() == pids
+
+
+def test_nodes_pull_through_the_proxy_of_the_caller(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pids, gateway, secret = lab.services(), lab.record["gateway"].partition("/")[0], "me:a-word-of-a-proxy"
+    hosts = Path(lab.directory, "certs.d/far.example/hosts.toml")
+    hosts.parent.mkdir()
+    hosts.write_text('[host."http://far.example"]\n', encoding="utf-8")
+    with (
+        registry(tmp_path / "registry") as served,
+        forward_proxy(gateway, (served.address, served.port)) as proxy,
+    ):
+        served.push(image("far", 1000))
+        monkeypatch.setenv("HTTP_PROXY", f"http://{secret}@{gateway}:{proxy.port}")
+        run = lab.playbook("lab_up", "-vvv", "--diff")
+        assert run.status == 0, run.output
+        changed = {name for name, pid in lab.services().items() if pids[name] != pid}
+        assert changed == {name for name in pids if name.endswith("-containerd")}
+        assert runs_on_every_node(lab, "far", f"far.example/far:{TAG}")
+        assert proxy.asked == {("far.example", secret)}
+    assert secret not in run.output
+    assert [path for path in holders_of(secret, lab.directory) if path.stat().st_mode & 0o077] == []
+    assert secret not in subprocess.run(["ps", "-eww", "-o", "args"], check=True, capture_output=True, text=True).stdout
+    variables = Path(lab.directory, "nodes/first/etc/proxies.env").read_text(encoding="utf-8")
+    assert {lab.record["node_cidr"], ".svc", "localhost"} < set(variables.rpartition("NO_PROXY='")[2].split(","))
+    monkeypatch.delenv("HTTP_PROXY")
+    run = lab.up()
+    assert run.status == 0, run.output
+    assert holders_of(secret, f"{lab.directory}/nodes/first/etc") == []
+    assert {name for name, pid in lab.services().items() if pids[name] != pid} == changed
+
+
+def holders_of(secret: str, directory: str) -> list[Path]:
+    """Files that hold the text."""
+    done = subprocess.run(
+        ["grep", "-rlF", "--devices=skip", "--exclude-dir=containerd", secret, directory],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return [Path(line) for line in done.stdout.splitlines()]
 
 
 def runs_on_every_node(lab: Lab, name: str, image_name: str) -> bool:

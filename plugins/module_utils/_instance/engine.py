@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Optional
 
@@ -34,7 +34,7 @@ from .._core.host.names import run_directory
 from .._core.host.processes import age_seconds
 from .._core.service.cgroup import CGROUP_KINDS, Limits, cgroup
 from .._core.service.sandbox import Sandbox
-from .._core.service.service import Service, service, supervisor
+from .._core.service.service import Service, env_file_text, service, supervisor
 from .._core.service.services import SERVICE_KINDS, service_pid
 from .._core.text.errors import BallastError, Problems, last_lines
 from .._core.text.json_text import parse_json
@@ -46,7 +46,7 @@ from .model import CREDENTIAL_FILES, DAEMONSET, Instance, InstancesRequest
 from .mounts import MOUNT_KINDS, Mount
 from .network import NETNS_SYSCTLS, NETWORK_KINDS, mac_address, netns_path, route
 from .process_readings import NodeReading, read_node, read_proxy_health, read_proxy_mode, read_pss_bytes
-from .record import options_file
+from .record import options_file, proxies_path
 from .registries import mirror_resources
 from .restore import RESTORE_KINDS, restore_resources
 
@@ -177,16 +177,15 @@ class InstanceEngine(ResourceEngine[InstancesRequest]):
     def _instance_resources(self, desired: InstancesRequest, instance: Instance) -> list[Resource]:
         kept = _kept_resources(desired, instance)
         if instance.stopped:
-            return [*kept, *_startup_taints(desired, instance)]
+            return [*kept, *_apart(desired, instance)]
         by_options = _kept_resources(desired, replace(instance, kube_proxy_config=""))
-        restart_digest = digest(*(json.dumps(part.value, sort_keys=True) for part in by_options if part.kind == "file"))
-        services = _services(desired, instance, restart_digest)
+        services = _services(desired, instance, [part for part in by_options if part.kind == "file"])
         sv_dir = _sv_dir(desired, instance)
         group = _group(instance)
         mountns = mountns_path(desired.lab, instance.name)
         return [
             *kept,
-            *_startup_taints(desired, instance),
+            *_apart(desired, instance),
             cgroup(
                 desired.cgroup(instance),
                 Limits(cpu_millis=instance.cpu_millis, memory_bytes=instance.memory_bytes, pids=instance.pids),
@@ -308,6 +307,18 @@ def _kept_resources(desired: InstancesRequest, instance: Instance) -> list[Resou
     ]
 
 
+def _apart(desired: InstancesRequest, instance: Instance) -> list[Resource]:
+    """Files whose change does not restart every service."""
+    return [*_startup_taints(desired, instance), *_proxies(desired, instance)]
+
+
+def _proxies(desired: InstancesRequest, instance: Instance) -> list[Resource]:
+    if not desired.proxies:
+        return []
+    path = proxies_path(desired.state_dir, instance.name)
+    return [file(path, env_file_text(desired.proxies), mode=0o600, group=_group(instance))]
+
+
 def _startup_taints(desired: InstancesRequest, instance: Instance) -> list[Resource]:
     """A kubelet reads them only when it registers its Node, so changing them restarts no kubelet."""
     if not instance.startup_taints:
@@ -370,7 +381,10 @@ _KUBE_PROXY = Sandbox(
 )
 
 
-def _services(desired: InstancesRequest, instance: Instance, config_digest: str) -> list[Service]:
+def _services(desired: InstancesRequest, instance: Instance, files: Sequence[Resource]) -> list[Service]:
+    """A change of `files` restarts all of them, one of the proxies containerd alone. Keys are among the files: nobody can tell from
+    the digest which password of a proxy gives it."""
+    proxies = {"containerd": _proxies(desired, instance)}
     home = _home(desired, instance)
     commands = {
         "containerd": (f"{desired.bin_dir}/containerd", f"--config={home}/etc/containerd.toml"),
@@ -384,8 +398,9 @@ def _services(desired: InstancesRequest, instance: Instance, config_digest: str)
             argv=commands[name],
             log=_log(desired, instance, name),
             cgroup=f"{desired.cgroup(instance)}/{name}",
-            config_digest=config_digest,
+            config_digest=_digest([*files, *proxies.get(name, ())]),
             env=(("PATH", search),),  # containerd finds its shim and the OCI runtime there
+            env_file=next((part.target for part in proxies.get(name, ())), None),
             netns=netns_path(desired.unit(instance)),
             mountns=mountns_path(desired.lab, instance.name),
             keep_children=name == "containerd",
@@ -393,6 +408,10 @@ def _services(desired: InstancesRequest, instance: Instance, config_digest: str)
         )
         for name in services_of(desired)
     ]
+
+
+def _digest(files: Sequence[Resource]) -> str:
+    return digest(*(json.dumps(part.value, sort_keys=True) for part in files))
 
 
 def _record_ready_seconds(desired: InstancesRequest, instance: Instance, host: Host) -> None:

@@ -108,6 +108,18 @@ MESSAGES = Messages(
             remedy="leave them out; pods have imagePullSecrets",
         ),
         Message(
+            id="instance-proxy-url",
+            error=UserError,
+            text="{path}: not the URL of a proxy; it is not shown, as it may hold a password",
+            remedy="write it as http://USER:PASSWORD@proxy.example.org:3128, with quotes, slashes and blanks of a password as %XX",
+        ),
+        Message(
+            id="instance-no-proxy",
+            error=UserError,
+            text="{path}: {value!r} is not a host, a domain or a network",
+            remedy="write entries as example.org, .example.org, 10.0.0.0/8 or *, with commas between",
+        ),
+        Message(
             id="instance-containerd",
             error=HostError,
             text="containerd does not answer within {seconds} seconds",

@@ -17,6 +17,7 @@ from .._core.host.names import is_name, join_name, link_name
 from .._core.text.errors import BallastError, Problems
 from .._core.text.quantity import parse_quantity
 from .messages import MESSAGES
+from .proxies import Proxies, check_proxies, parse_proxies
 from .registries import Mirrors, check_mirrors, parse_mirrors
 from .resolvers import find_resolv_conf
 
@@ -123,6 +124,7 @@ class InstancesRequest:
     credentials: Mapping[str, Mapping[str, str]]  # instance -> "kubelet.crt" -> PEM
     archives: tuple[Archive, ...]
     ready_seconds: float  # deadline for all instances to become Ready
+    proxies: Proxies = ()  # variables of containerd
     at_boot: bool = False  # whether the host's systemd brings the instances back after a restart
     resolv_conf: str = ""  # for pods, where the host's own names resolvers that a network namespace does not reach
 
@@ -167,6 +169,7 @@ def desired_from_params(params: Mapping[str, Any], host: Host) -> InstancesReque
         check_address(address, f"cluster_dns[{number}]", problems, interface=False)
     check_gates(params["feature_gates"] or {}, "feature_gates", problems)
     check_mirrors(params["registry_mirrors"] or {}, "registry_mirrors", problems)
+    check_proxies(params["proxies"], problems)
     paths = [(name, params[name] or "/") for name in ("bin_dir", "certs_dir")]
     paths += [(f"archives[{n}].path", row["path"]) for n, row in enumerate(params["archives"] or [])]
     problems += [
@@ -212,6 +215,7 @@ def desired_from_params(params: Mapping[str, Any], host: Host) -> InstancesReque
             Archive(path=row["path"], images=tuple(sorted(row["images"].items()))) for row in params["archives"] or []
         ),
         ready_seconds=params["ready_seconds"],
+        proxies=parse_proxies(params["proxies"]),
         at_boot=is_systemd,
         resolv_conf=find_resolv_conf(host),
     )

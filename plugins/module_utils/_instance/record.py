@@ -4,9 +4,10 @@
 
 """Options of a host's instances, kept so that another controller can change the instances.
 
-STATE_DIR/options.json      the options of the last run, without keys
-STATE_DIR/NAME/pki          the keys
-STATE_DIR/NAME/kube-proxy   what ballast.kube.kube_proxy records of a change of the instance's kube-proxy
+STATE_DIR/options.json            the options of the last run, without keys and proxies
+STATE_DIR/NAME/pki                the keys
+STATE_DIR/NAME/etc/proxies.env    the proxies
+STATE_DIR/NAME/kube-proxy         what ballast.kube.kube_proxy records of a change of the instance's kube-proxy
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from .._core.engine.journal import journal_path
 from .._core.engine.kinds import file
 from .._core.engine.plan import Resource
 from .._core.host.host import Host
+from .._core.service.service import parse_env_file
 from .._core.text.json_text import parse_object
 from .model import CREDENTIAL_FILES, Instance, InstancesRequest, Taint, desired_from_params
+from .proxies import Proxies
 
 
 def options_file(desired: InstancesRequest, group: str) -> Resource:
@@ -35,12 +38,15 @@ def read_options(host: Host, state_dir: str) -> Optional[dict[str, Any]]:
 
 
 def desired_over_record(params: Mapping[str, Any], host: Host) -> InstancesRequest:
-    """The request, where instances keep a kube-proxy that was changed, and their keys where neither `ca` nor `credentials` are given."""
+    """The request, where instances keep a kube-proxy that was changed, their keys where neither `ca` nor `credentials` are given, and
+    the proxies where `proxies` is not given."""
     desired = desired_from_params(params, host)
     if desired.state != "present":
         return desired
     instances = tuple(_with_kube_proxy(instance, desired.state_dir, host) for instance in desired.instances)
     desired = replace(desired, instances=instances)
+    if params["proxies"] is None:
+        desired = replace(desired, proxies=_read_proxies(host, desired))
     if params["ca"] is not None or params["credentials"] is not None:
         return desired
     credentials = {instance.name: _read_keys(host, desired.state_dir, instance.name) for instance in instances}
@@ -57,8 +63,18 @@ def _with_kube_proxy(instance: Instance, state_dir: str, host: Host) -> Instance
     return replace(instance, kube_proxy_config=text.decode(errors="replace"))
 
 
+def proxies_path(state_dir: str, instance: str) -> str:
+    return os.path.join(state_dir, instance, "etc/proxies.env")
+
+
 def _path(state_dir: str) -> str:
     return os.path.join(state_dir, "options.json")
+
+
+def _read_proxies(host: Host, desired: InstancesRequest) -> Proxies:
+    """All instances have the same; one that is new has none yet."""
+    files = (host.read(proxies_path(desired.state_dir, instance.name)) for instance in desired.instances)
+    return parse_env_file((next((data for data in files if data), b"")).decode(errors="replace"))
 
 
 def _read_keys(host: Host, state_dir: str, instance: str) -> dict[str, str]:

@@ -43,6 +43,11 @@ _ARCHIVE: dict[str, Any] = {
     "path": {"type": "path", "required": True},
     "images": {"type": "dict", "required": True},
 }
+_PROXIES: dict[str, Any] = {
+    "http": {"type": "str", "no_log": True},
+    "https": {"type": "str", "no_log": True},
+    "no_proxy": {"type": "list", "elements": "str"},
+}
 SPEC: dict[str, Any] = {
     "state": {"type": "str", "default": "present", "choices": ["present", "stopped", "absent"]},
     "state_dir": {"type": "path", "required": True},
@@ -58,6 +63,7 @@ SPEC: dict[str, Any] = {
     "kube_proxy": {"type": "str", "default": KUBE_PROXIES[0], "choices": list(KUBE_PROXIES)},
     "certs_dir": {"type": "path"},
     "registry_mirrors": {"type": "dict"},
+    "proxies": {"type": "dict", "options": _PROXIES},
     "bin_dir": {"type": "path"},
     "kubernetes_version": {"type": "str"},
     "cgroup_driver": {"type": "str", "choices": ["systemd", "cgroupfs"]},

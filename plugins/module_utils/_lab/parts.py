@@ -15,7 +15,7 @@ from .._core.text.quantity import parse_quantity
 from .._instance.config import EVICTION_MEMORY, KUBE_RESERVED_MEMORY
 from .._instance.model import cgroup_of
 from .addons.catalog import addon_parts
-from .addons.dns import cluster_dns, has_dns
+from .addons.dns import DOMAIN, cluster_dns, has_dns
 from .kubeadm import kubeadm_parts
 from .resolve import LOCAL, MACHINE_BIN_DIR, MACHINE_RESERVE_MIB, RESERVE_BYTES, Lab
 from .topology import KUBEADM
@@ -31,7 +31,8 @@ def parts(lab: Lab) -> dict[str, Any]:
     masqueraded networks of each, this host among them also when it carries no instance; `machines`: virtual machines;
     `balloons`: by name of a host, the options `nodes` and `reserve` of the module balloon, and `nodes` again without slices, or null; `kubeadm`: see
     `kubeadm_parts`, null where the lab's own playbooks make the cluster; `addons`: see `addon_parts`; `registry_mirrors`:
-    an option of the module kubelet_instance; `cluster_dns`: the addresses that kubelets give to pods."""
+    an option of the module kubelet_instance; `no_proxy`: what nodes reach without a proxy; `cluster_dns`: the addresses that
+    kubelets give to pods."""
     by_kubeadm = lab.get("bootstrap") == KUBEADM
     return {
         "credentials": []
@@ -44,8 +45,17 @@ def parts(lab: Lab) -> dict[str, Any]:
         "kubeadm": kubeadm_parts(lab) if by_kubeadm else None,
         "addons": addon_parts(lab.get("addons", ())),
         "registry_mirrors": lab.get("registry_mirrors", {}),
+        "no_proxy": _no_proxy(lab),
         "cluster_dns": [cluster_dns(lab)] if has_dns(lab) else [],
     }
+
+
+def _no_proxy(lab: Lab) -> list[str]:
+    """The lab's own networks and names. The bridge, with the API server, is in the network of the nodes."""
+    pods = [node["pod_cidr"] for node in lab["nodes"] if not _lies_in(node["pod_cidr"], lab["pod_cidr"])]
+    inside = [str(_network(host)) for host in lab["hosts"] if host["connection"] != "local"]
+    networks = [lab["node_cidr"], lab["pod_cidr"], lab["service_cidr"], *pods, *inside]
+    return ["localhost", "127.0.0.1", "::1", ".svc", f".{DOMAIN}", *networks]
 
 
 def _host(lab: Lab, name: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import subprocess
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +24,13 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.engine.kinds im
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import Resource
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.cgroup_paths import cgroup_hierarchies
 from ansible_collections.ballast.kube.plugins.module_utils._core.service.runit import supervisor_pid
-from ansible_collections.ballast.kube.plugins.module_utils._core.service.service import Service, service, supervisor
+from ansible_collections.ballast.kube.plugins.module_utils._core.service.service import (
+    Service,
+    env_file_text,
+    parse_env_file,
+    service,
+    supervisor,
+)
 from ansible_collections.ballast.kube.plugins.module_utils._core.service.service_text import (
     run_script,
     systemd_word,
@@ -35,7 +42,12 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.service.service
     reload_service,
     service_pid,
 )
-from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import HostError, Unavailable, UserError
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import (
+    Bug,
+    HostError,
+    Unavailable,
+    UserError,
+)
 from tests.unit.cases import apply, check_kills, plan_of
 from tests.unit.fake_supervisors import FakeRunit, FakeSystemd
 from tests.unit.fakes import FakeHost
@@ -403,6 +415,40 @@ def test_the_shell_gives_the_program_every_word_as_it_is(
     assert (found, found_value, end) == (words, value, "")
     assert path.startswith("/usr/local/sbin:")
     assert (root / "cgroup/cpu/ballast-lab-n1/kubelet/cgroup.procs").read_text().strip().isdigit()
+
+
+ENV_VALUES = st.text(
+    st.characters(exclude_characters="'\\\x7f", exclude_categories=["Cs"], min_codepoint=0x20), max_size=20
+)
+
+
+@given(st.dictionaries(st.sampled_from(["A", "HTTP_PROXY", "_b"]), ENV_VALUES))
+def test_a_file_of_variables_reaches_the_program_and_no_command_line(variables: dict[str, str]) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        root = Path(place)
+        path = root / "the $variables"
+        path.write_text(env_file_text(tuple(variables.items())), encoding="utf-8")
+        assert dict(parse_env_file(path.read_text(encoding="utf-8"))) == variables
+        one = kubelet(argv=("/usr/bin/env", "-0"), log=str(root / "log"), env_file=str(path))
+        text = script(one, root)
+        subprocess.run(["/bin/sh", "-c", text], stdin=subprocess.DEVNULL, check=True, timeout=20)
+        found = dict(row.split("=", 1) for row in (root / "log").read_text(encoding="utf-8").split("\0") if row)
+    assert {name: value for name, value in found.items() if name in variables} == variables
+    assert found["HOME"] == "/root"
+
+
+def test_a_file_of_variables_that_is_missing_starts_nothing(tmp_path: Path) -> None:
+    one = kubelet(argv=("/usr/bin/touch", str(tmp_path / "made")), log=str(tmp_path / "log"), env_file="/none/such")
+    done = subprocess.run(["/bin/sh", "-c", script(one, tmp_path)], stdin=subprocess.DEVNULL, check=False, timeout=20)
+    assert done.returncode != 0
+    assert not (tmp_path / "made").exists()
+    assert "EnvironmentFile=/none/such\n" in unit_text(one)
+
+
+@pytest.mark.parametrize("value", ["it's", "a\\b", "a\nB=c"])
+def test_a_value_that_a_file_of_variables_cannot_hold_is_a_bug(value: str) -> None:
+    with pytest.raises(Bug):
+        env_file_text((("A", value),))
 
 
 def script(one: Service, root: Path) -> str:

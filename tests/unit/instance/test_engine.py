@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import NullSink, Progress
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan_report import plan_diff
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Response
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems
 from ansible_collections.ballast.kube.plugins.module_utils._instance.engine import ENGINE
@@ -207,6 +208,39 @@ def test_mirrors_are_files_that_no_service_is_restarted_for(host: Kernel) -> Non
     assert host.text(f"{certs}/own.example/hosts.toml") == "of the user"
     apply(ENGINE, g.desired(state="absent"), host)
     assert host.stat(certs) is None
+
+
+SECRET = "a-word-of-a-proxy"
+PROXIES = {"http": None, "https": f"http://me:{SECRET}@10.0.0.1:3128", "no_proxy": [".svc"]}
+
+
+def test_other_proxies_restart_containerd_alone(host: Kernel) -> None:
+    apply(ENGINE, g.desired(), host)
+    proxied = g.desired(proxies=PROXIES)
+    path, containerd = f"file {g.STATE}/n1/etc/proxies.env", "service ballast-lab-n1-containerd"
+    assert [step.title for step in plan_of(ENGINE, proxied, host).steps] == [path, containerd]
+    apply(ENGINE, proxied, host)
+    assert host.text(f"{g.STATE}/n1/etc/proxies.env") == f"HTTPS_PROXY='{PROXIES['https']}'\nNO_PROXY='.svc'\n"
+    assert host.mode(f"{g.STATE}/n1/etc/proxies.env") == 0o600
+    assert plan_of(ENGINE, proxied, host).steps == ()
+    other = g.desired(proxies={**PROXIES, "https": "http://10.0.0.2:3128"})
+    assert [step.title for step in plan_of(ENGINE, other, host).steps] == [path, containerd]
+    without = plan_of(ENGINE, g.desired(), host)
+    assert sorted(step.title for step in without.steps) == sorted([path, containerd])
+    apply(ENGINE, g.desired(state="absent"), host)
+
+
+def test_a_proxys_password_is_in_nothing_but_files_of_root(host: Kernel) -> None:
+    proxied = g.desired(proxies=PROXIES)
+    diff = plan_diff(plan_of(ENGINE, proxied, host))
+    apply(ENGINE, proxied, host)
+    files = [path for path in host.paths("/") if (stat := host.stat(path)) is not None and stat.kind == "file"]
+    holders = [path for path in files if SECRET in host.text(path)]
+    assert f"{g.STATE}/n1/etc/proxies.env" in holders
+    assert [path for path in holders if host.mode(path) & 0o077] == []
+    assert SECRET not in str(diff)
+    assert SECRET not in str(ENGINE.report(Context(proxied, host)))
+    assert [process.argv for process in host.processes.values() if SECRET in str(process.argv)] == []
 
 
 def test_renewed_credentials_restart_the_services(host: Kernel) -> None:

@@ -34,6 +34,10 @@ def one(**changes: Any) -> dict[str, Any]:
     return {"instances": [g.instance(1, **changes)]}
 
 
+def proxies(**given: Any) -> dict[str, Any]:
+    return {"proxies": {"http": None, "https": None, "no_proxy": None, **given}}
+
+
 def mirrors(value: Any) -> dict[str, Any]:
     return {"registry_mirrors": value}
 
@@ -72,6 +76,28 @@ def mirrors(value: Any) -> dict[str, Any]:
         (one(cpu="0"), [("instance-amount", "instances[0].cpu")]),
         (one(memory="-1Gi"), [("instance-amount", "instances[0].memory")]),
         (one(pids=0), [("instance-amount", "instances[0].pids")]),
+        (
+            proxies(
+                http="http://me:p%27w:d@proxy.example:3128/",
+                https="10.0.0.1:3128",
+                no_proxy=[" .a.b", "10.0.0.0/8", ""],
+            ),
+            [],
+        ),
+        *(
+            (proxies(https=url), [("instance-proxy-url", "proxies.https")])
+            for url in (
+                "http://",
+                "ftp://a",
+                "http://a b",
+                "http://a'b@c",
+                "http://a\\b@c",
+                "http://a:b",
+                "http://a\n",
+                "http://a/b",
+            )
+        ),
+        (proxies(no_proxy=["a", "b c"]), [("instance-no-proxy", "proxies.no_proxy[1]")]),
         ({"certs_dir": "/my certs"}, [("instance-path", "certs_dir")]),
         (mirrors({"docker.io": ["https://mirror.example"], "[fd00::1]:5000": ["http://10.0.0.1:5000/a/b"]}), []),
         (mirrors({"_default": ["http://localhost:5000"], "localhost:5001": ["http://a", "http://b/"]}), []),
@@ -122,6 +148,20 @@ def test_the_password_of_a_mirror_is_in_no_message() -> None:
     with pytest.raises(BallastError) as caught:
         g.desired(registry_mirrors={"docker.io": ["https://me:word@mirror.example"]})
     assert "me:" not in str(caught.value)
+
+
+def test_a_proxy_that_is_refused_is_not_shown() -> None:
+    with pytest.raises(BallastError) as caught:
+        g.desired(**proxies(http="http://me:word word@proxy.example"))
+    assert "word@" not in f"{caught.value}{caught.value.found}"
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:3128", "localhost:3128", "http://me:word@[::1]:3128"])
+def test_a_proxy_on_loopback_is_left_out(url: str) -> None:
+    assert g.desired(**proxies(http=url)).proxies == ()
+    other = "http://10.0.0.1:3128"
+    found = g.desired(**proxies(http=url, https=other, no_proxy=["a", " b ", "a", ""])).proxies
+    assert found == (("HTTPS_PROXY", other), ("NO_PROXY", "a,b"))
 
 
 def test_every_fault_is_told_at_once() -> None:

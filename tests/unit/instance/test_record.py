@@ -68,6 +68,14 @@ def test_what_is_recorded_is_all_that_a_run_needs_to_change_nothing(host: Kernel
     assert read_options(host, g.STATE) is None
 
 
+def test_proxies_stay_until_others_or_none_are_given(host: Kernel) -> None:
+    given = {"http": "http://me:word@10.0.0.1:3128", "https": None, "no_proxy": ["a", "b"]}
+    apply(ENGINE, g.desired(1, proxies=given), host)
+    assert plan_of(ENGINE, over_record(host), host).steps == ()
+    assert "word" not in str(read_options(host, g.STATE))
+    assert over_record(host, proxies=dict.fromkeys(given)).proxies == ()
+
+
 def test_keys_that_are_given_are_taken_and_a_new_instance_has_none(host: Kernel) -> None:
     apply(ENGINE, g.desired(), host)
     given = desired_over_record(g.params(1, credentials=[]), host)

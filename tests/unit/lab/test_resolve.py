@@ -266,6 +266,20 @@ def test_mirrors_are_those_of_the_topology_for_every_host() -> None:
     assert parts(g.lab())["registry_mirrors"] == {}
 
 
+@given(count=COUNTS, target=TARGETS)
+def test_no_address_of_the_lab_is_asked_by_a_proxy(count: int, target: str) -> None:
+    far = {"name": "far", "pod_cidr": "172.20.7.0/24"}
+    made = g.lab(topology={"nodes": [far]}, nodes=count, target=target)
+    found = parts(made)["no_proxy"]
+    networks = [Network(entry) for entry in found if "/" in entry]
+    addresses = [made["control_plane"]["address"], *(host["address"] for host in made["hosts"])]
+    addresses += [node["address"] for node in made["nodes"]]
+    addresses += [str(Network(node["pod_cidr"])[1]) for node in made["nodes"]]
+    addresses += [str(Network(made["service_cidr"])[1])]
+    assert [text for text in addresses if not any(ipaddress.ip_address(text) in network for network in networks)] == []
+    assert {"localhost", "127.0.0.1", ".svc", ".cluster.local"} < set(found)
+
+
 def test_audit_and_encryption_are_those_of_the_topology() -> None:
     made = g.lab(topology={"audit": "Metadata", "encryption": "secretbox"})
     assert (made["audit"], made["encryption"]) == ("Metadata", "secretbox")

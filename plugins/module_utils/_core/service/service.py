@@ -15,13 +15,14 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Optional, Protocol
 
 from ..engine.kinds import fields
 from ..engine.plan import ABSENT, Resource, Value
 from ..host.host import Host, Process
-from ..text.errors import UserError
+from ..text.errors import Bug, UserError
 from ..text.json_text import parse_json
 from .sandbox import Sandbox
 
@@ -29,6 +30,8 @@ STOP_SECONDS = 20  # a kube-apiserver with open watches needs its grace period
 _INCOMPLETE = ("/incomplete",)
 _NAME = re.compile(r"[A-Za-z0-9_.-]+", re.ASCII)
 _PROGRAM = re.compile(r"/[A-Za-z0-9/_.+:,@~ -]+", re.ASCII)
+_ENV_FILE_QUOTED = re.compile(r"['\\\x00-\x1f\x7f]")
+_ENV_FILE_LINE = re.compile(r"^([A-Za-z_][A-Za-z0-9_]*)='([^'\n]*)'$", re.ASCII | re.MULTILINE)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
@@ -40,6 +43,9 @@ class Service:
     cgroup: str  # its own leaf, without the hierarchy: "ballast-lab-n1/kubelet"; under systemd the slice is its parent
     config_digest: str = ""
     env: tuple[tuple[str, str], ...] = ()
+    env_file: Optional[str] = (
+        None  # further variables, as `env_file_text` writes them: secrets, which no command line may hold
+    )
     netns: Optional[str] = None  # path of a network namespace
     mountns: Optional[str] = None  # path of a mount namespace
     keep_children: bool = False  # containerd: its shims live on when it ends
@@ -52,7 +58,7 @@ class Service:
     def __post_init__(self) -> None:
         """Refuse what a unit file or env(1) cannot carry; everything else is quoted."""
         parent, _slash, leaf = self.cgroup.partition("/")
-        paths = [path for path in (self.log, self.netns, self.mountns) if path is not None]
+        paths = [path for path in (self.log, self.env_file, self.netns, self.mountns) if path is not None]
         faults = [
             *([] if _NAME.fullmatch(self.name) else [f"name {self.name!r}"]),
             *([] if self.argv and _PROGRAM.fullmatch(self.argv[0]) else [f"program {self.argv[:1]!r}"]),
@@ -85,6 +91,18 @@ class Service:
         sandbox = row.get("sandbox")
         row["sandbox"] = None if sandbox is None else Sandbox.from_value(sandbox)
         return Service(**row)
+
+
+def env_file_text(env: Sequence[tuple[str, str]]) -> str:
+    """NAME='value' lines, which systemd.exec(5) and a shell read alike. Bug for a value that needs more quoting than that."""
+    if any(_ENV_FILE_QUOTED.search(text) or not _VARIABLE.fullmatch(name) for name, text in env):
+        raise Bug("a variable that a file of variables cannot hold", id="core-value")
+    return "".join(f"{name}='{text}'\n" for name, text in env)
+
+
+def parse_env_file(text: str) -> tuple[tuple[str, str], ...]:
+    """What `env_file_text` wrote; lines of another form are left out."""
+    return tuple((match[1], match[2]) for match in _ENV_FILE_LINE.finditer(text))
 
 
 class Supervisor(Protocol):

@@ -48,7 +48,7 @@ def run_script(host: Host, service: Service) -> str:
     that run its own program."""
     leaves = [os.path.join(root, service.cgroup) for root in cgroup_hierarchies(host)]
     environment = [f"{name}={value}" for name, value in (("PATH", PATH), *service.env)]
-    command = ["/usr/bin/env", "-i", *environment, *_command(service, by_systemd=False)]
+    command = ["/usr/bin/env", "-i", *environment, *_with_env_file(service), *_command(service, by_systemd=False)]
     return f"""#!/bin/sh
 # ballast: {service.name}
 umask 027
@@ -68,6 +68,13 @@ exec {shlex.join(command)}
 """
 
 
+def _with_env_file(service: Service) -> list[str]:
+    """A shell that reads the file: its content is on no command line."""
+    if service.env_file is None:
+        return []
+    return ["/bin/sh", "-c", 'set -a; . "$0" || exit 1; set +a; exec "$@"', service.env_file]
+
+
 def unit_text(service: Service) -> str:
     log, netns = _systemd_path(service.log), _systemd_path(service.netns or "")
     lines = [
@@ -84,6 +91,7 @@ def unit_text(service: Service) -> str:
         f"ExecStart={' '.join(systemd_word(word, of_command=True) for word in _command(service, by_systemd=True))}",
         *(["ExecReload=/bin/kill -HUP $MAINPID"] if service.reloads else []),
         *(f"Environment={systemd_word(f'{name}={value}', of_command=False)}" for name, value in service.env),
+        *([f"EnvironmentFile={_systemd_path(service.env_file)}"] if service.env_file else []),
         f"Slice={slice_unit(os.path.dirname(service.cgroup))}",
         *([f"NetworkNamespacePath={netns}"] if service.netns else []),
         f"KillMode={'process' if service.keep_children else 'control-group'}",
