@@ -87,7 +87,9 @@ def parse_go_line(text: str) -> str:
 
 def format_module(family: Family, version: str, *, upstream: str) -> str:
     """The go.mod of our module before Go adds the indirect requirements."""
-    tools = "".join(f"\t{package}\n" for package in sorted(component.package for component in family.components))
+    # What `go test` makes cannot be a tool.
+    programs = sorted(component.package for component in family.components if not component.test)
+    tools = "".join(f"\t{package}\n" for package in programs)
     # Programs of one family may come from several modules with one version (etcd, etcdctl); a component's module is its own or the family's.
     requires = "".join(f"\t{module} v{pin}\n" for module, pin in sorted(requirements(family, version).items()))
     # The module's own Go line: it decides the GODEBUG defaults of the programs as well as the least toolchain.
@@ -131,8 +133,12 @@ def build(family: Family, version: str) -> dict[str, bytes]:
         upstream = Path(described["GoMod"]).read_text(encoding="utf-8")
         (folder / "go.mod").write_text(format_module(family, version, upstream=upstream), encoding="utf-8")
         packages = [component.package for component in family.components]
+        tests = [component.package for component in family.components if component.test]
         for architecture in ARCHITECTURES:
-            go(*("list", "-mod=mod", "-deps", *tags(family.name, version), *packages), cwd=folder, GOARCH=architecture)
+            asked = ("list", "-mod=mod", "-deps", *tags(family.name, version))
+            go(*asked, *packages, cwd=folder, GOARCH=architecture)
+            if tests:
+                go(*asked, "-test", *tests, cwd=folder, GOARCH=architecture)
         return {file: (folder / file).read_bytes() for file in ("go.mod", "go.sum")}
 
 

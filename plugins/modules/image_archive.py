@@ -78,6 +78,14 @@ options:
         type: list
         elements: str
         default: []
+      whole:
+        description:
+          - Debian packages whose programs and libraries are all in the image, with those of the packages that they depend on. They lie below
+            C(/usr), so an image of programs that expect C(/bin) or C(/lib) needs O(definitions[].links) there.
+          - Their configuration is not taken, and none of their scripts is run.
+        type: list
+        elements: str
+        default: []
       files:
         description: Files of the image.
         type: list

@@ -26,13 +26,15 @@ def version_key(version: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Component:
-    """One program. `package` is its Go package; `version_args` make it print its version, empty when it has no such command."""
+    """One program. `package` is its Go package; `version_args` make it print its version, empty when it has no such command.
+    `test`: it is what `go test -c` makes of the package."""
 
     name: str
     package: str
     version_args: tuple[str, ...] = ("--version",)
     optional: bool = False  # built only when it is requested by name
     released: bool = True  # part of the upstream release
+    test: bool = False
 
 
 @dataclass(frozen=True)
@@ -200,6 +202,60 @@ FAMILIES: Mapping[str, Family] = {
             tags=_KUBERNETES_TAGS,
             staging="./staging/src/",
             shows="v{version}+lab",
+        ),
+        # Kubernetes' own tests, and programs that they run in pods.
+        Family(
+            name="e2e",
+            module="k8s.io/kubernetes",
+            default_version="1.37.1",
+            components=(
+                Component(name="e2e.test", package="k8s.io/kubernetes/test/e2e", released=False, test=True),
+                *(
+                    Component(
+                        name=name, package=f"k8s.io/kubernetes/test/images/{path}", version_args=(), released=False
+                    )
+                    for name, path in (
+                        ("agnhost", "agnhost"),
+                        ("nnp", "nonewprivs"),
+                        ("regression-issue-74839", "regression-issue-74839"),
+                    )
+                ),
+            ),
+            release=NOWHERE,
+            build_bytes=4 * _GIB,
+            follows=True,
+            optional=True,
+            stamps=_kubernetes_stamps(),
+            tags=_KUBERNETES_TAGS,
+            staging="./staging/src/",
+            shows="v{version}+lab",
+        ),
+        Family(
+            name="sample-apiserver",
+            module="k8s.io/sample-apiserver",
+            default_version="0.37.1",
+            components=(
+                Component(name="sample-apiserver", package="k8s.io/sample-apiserver", version_args=(), released=False),
+            ),
+            release=NOWHERE,
+            build_bytes=2 * _GIB,
+            optional=True,
+        ),
+        Family(
+            name="ginkgo",
+            module="github.com/onsi/ginkgo/v2",
+            default_version="2.32.0",
+            components=(
+                Component(
+                    name="ginkgo",
+                    package="github.com/onsi/ginkgo/v2/ginkgo",
+                    version_args=("version",),
+                    released=False,
+                ),
+            ),
+            release=NOWHERE,
+            build_bytes=_GIB,
+            optional=True,
         ),
         # What kubeadm deploys for the names of Services.
         Family(

@@ -17,7 +17,7 @@ from .._core.engine.plan import Value
 from .._core.host.host import Host
 from .._core.text.errors import BallastError, CommandFailed
 from .._core.text.json_text import parse_json
-from .families import Family
+from .families import Component, Family
 from .messages import MESSAGES
 
 # The operator decides where modules come from and where Go keeps them. We decide the content of a program, so GOFLAGS, GOEXPERIMENT,
@@ -107,10 +107,11 @@ def source_digest(host: Host, folder: str) -> str:
 
 
 def fetch(
-    host: Host, go: str, *, folder: str, package: str, name: str, version: str, environment: Mapping[str, str]
+    host: Host, go: str, *, folder: str, component: Component, version: str, environment: Mapping[str, str]
 ) -> None:
-    """Fetch the modules that a package needs, checked against go.sum. A separate step, so that each failure has its own remedy."""
-    argv = [go, "list", "-deps", "-mod=readonly", "-f", "{{.ImportPath}}", package]
+    """Fetch the modules that a program needs, checked against go.sum. A separate step, so that each failure has its own remedy."""
+    name, tests = component.name, ["-test"] if component.test else []
+    argv = [go, "list", "-deps", *tests, "-mod=readonly", "-f", "{{.ImportPath}}", component.package]
     try:
         host.run(argv, timeout=_LIST_SECONDS, env=environment, cwd=folder)
     except CommandFailed as error:
@@ -129,8 +130,9 @@ def build(
     environment: Mapping[str, str],
 ) -> None:
     """Build one program into the file `to`."""
-    package = family.component(name).package
-    argv = [go, "build", *(str(flag) for flag in flags(family, version)), "-o", to, package]
+    component = family.component(name)
+    command = ["test", "-c", "-vet=off"] if component.test else ["build"]
+    argv = [go, *command, *(str(flag) for flag in flags(family, version)), "-o", to, component.package]
     try:
         host.run(argv, timeout=_BUILD_SECONDS, env=environment, cwd=folder)
     except CommandFailed as error:

@@ -58,14 +58,12 @@ class Maker:
 
     def _stage(self, host: Host, build: Build, name: str, *, to: str, activity: _Activity) -> None:
         if build.source == GO:
-            package = build.family.component(name).package
             activity.text = "fetching Go modules"
             golang.fetch(
                 host,
                 self.desired.go,
                 folder=build.origin,
-                package=package,
-                name=name,
+                component=build.family.component(name),
                 version=build.version,
                 environment=self.desired.environment,
             )
@@ -99,8 +97,12 @@ class Maker:
         )
 
     def _version(self, host: Host, build: Build, name: str, staged: str) -> str:
-        """The version that the program reports. It must be the requested one; source path requests none."""
-        argv = [staged, *build.family.component(name).version_args]
+        """The version that the program reports. It must be the requested one; source path requests none. Of one that reports
+        none, that of the sources."""
+        arguments = build.family.component(name).version_args
+        if not arguments:
+            return build.version if build.source == GO else "unknown"
+        argv = [staged, *arguments]
         needs = build.family.shows.format(version=build.version) if build.source == GO else build.version
         try:
             done = host.run(argv, timeout=_VERSION_SECONDS)

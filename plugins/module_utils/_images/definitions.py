@@ -178,6 +178,7 @@ _LINK_SPEC: dict[str, dict[str, Any]] = {
 _DEFINITION_SPEC: dict[str, dict[str, Any]] = {
     "name": {"type": "str", "required": True},
     "packages": {"type": "list", "elements": "str", "default": []},
+    "whole": {"type": "list", "elements": "str", "default": []},
     "files": {"type": "list", "elements": "dict", "options": _FILE_SPEC, "default": []},
     "links": {"type": "list", "elements": "dict", "options": _LINK_SPEC, "default": []},
     "entrypoint": {"type": "list", "elements": "str", "default": []},
@@ -262,6 +263,7 @@ def _image(definition: Mapping[str, Any]) -> Image:
     return Image(
         name=definition["name"],
         packages=tuple(definition["packages"]),
+        whole=tuple(definition["whole"]),
         files=tuple(
             File(path=file["path"], **{origin: file.get(origin) for origin in _ORIGINS}) for file in definition["files"]
         ),
@@ -275,9 +277,10 @@ def _image(definition: Mapping[str, Any]) -> Image:
 def _problems_of(image: Image, *, where: str) -> Iterator[BallastError]:
     if not NAME.fullmatch(image.name):
         yield MESSAGES.error("image-name", where=f"{where}.name", name=image.name)
-    for number, package in enumerate(image.packages):
-        if not PACKAGE.fullmatch(package):
-            yield MESSAGES.error("image-package", where=f"{where}.packages[{number}]", package=package)
+    for option, packages in (("packages", image.packages), ("whole", image.whole)):
+        for number, package in enumerate(packages):
+            if not PACKAGE.fullmatch(package):
+                yield MESSAGES.error("image-package", where=f"{where}.{option}[{number}]", package=package)
     for number, file in enumerate(image.files):
         origins = [file.source, file.content, file.program, file.local]
         places = [file.path, *(path for path in (file.source, file.local) if path is not None)]

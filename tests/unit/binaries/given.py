@@ -57,7 +57,7 @@ class Go:
         fault = self.unreachable if verb == "list" else self.broken
         if fault:
             return Completed(call.argv, 1, "", fault)
-        if verb == "build":
+        if verb in ("build", "test"):
             to = call.argv[call.argv.index("-o") + 1]
             family, version = FAMILIES[call.cwd.split("/")[-2]], call.cwd.split("/")[-1]
             text = self.says.format(shown=family.shows.format(version=version))
@@ -71,7 +71,7 @@ def machine() -> tuple[FakeHost, Go]:
     go = Go(host)
     host.given(GO, mode=0o755)
     # Only a build leaves something; `env` and `list` read.
-    host.on(GO, answer=go, reads=lambda argv: argv[1] != "build")
+    host.on(GO, answer=go, reads=lambda argv: argv[1] not in ("build", "test"))
     for family in FAMILIES.values():
         for version in sorted({family.version_with(kubernetes) for kubernetes in ("1.35.8", "1.36.4", "1.37.1")}):
             folder = f"{TOOLCHAIN}/{family.name}/{version}"

@@ -47,6 +47,7 @@ REQUEST: dict[str, Any] = {
 DEFINITION: dict[str, Any] = {
     "name": "example.local/tool:1",
     "packages": ["tool"],
+    "whole": [],
     "files": [{"path": "/tool", "source": "/usr/bin/tool", "content": None}],
     "links": [],
     "entrypoint": ["/tool"],
@@ -420,6 +421,7 @@ BAD_REQUESTS = [
     ("image-name-twice", {"names": {"pause": "a.local/a:1", "busybox": "a.local/a:1"}}),
     ("image-bin-dir", {"images": ["etcd"]}),
     ("image-package", {"definitions": [{**DEFINITION, "packages": ["--allow-unauthenticated"]}]}),
+    ("image-package", {"definitions": [{**DEFINITION, "whole": ["--allow-unauthenticated"]}]}),
     ("image-file", {"definitions": [{**DEFINITION, "files": [{"path": "/../etc/x", "content": ""}]}]}),
     ("image-file", {"definitions": [{**DEFINITION, "files": [{"path": "/x", "source": "/a", "content": "b"}]}]}),
     ("image-file", {"definitions": [{**DEFINITION, "files": [{"path": "/x", "source": "/a/../b"}]}]}),

@@ -24,6 +24,7 @@ def request(archive: Path, *files: tuple[str, Path]) -> Any:
     definition = {
         "name": NAME,
         "packages": [],
+        "whole": [],
         "files": rows,
         "links": [],
         "entrypoint": ["/app"],

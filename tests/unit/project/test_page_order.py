@@ -24,6 +24,7 @@ OTHERS = {
     "README",
     "CONTRIBUTING",
     "architecture",
+    "conformance",
     "errors",
     "fleet",
     "metrics",

@@ -1,0 +1,129 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Run Kubernetes' own tests on a lab: `python3 -m scripts.conformance [--focus WORDS] [--lab-dir LAB_DIR]`.
+
+The tests are upstream's program e2e.test, built from the module k8s.io/kubernetes of the lab's version, with the images of
+tests/conformance/images.yml. The status is 1 where a test fails, 2 where the tests could not be run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.conformance.images import archive_options
+from tests.conformance.report import print_report, read_junit, write_report
+
+ROOT = Path(__file__).resolve().parent.parent
+PLAYS = ROOT / "tests/conformance"
+TOOLCHAIN = ROOT / "roles/kubernetes_binaries/files/toolchain/e2e"
+ARCHIVES = Path("/var/cache/ballast/images")
+CONFORMANCE = r"\[Conformance\]"
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = parse(arguments)
+    lab_dir = Path(options.lab_dir)
+    if os.geteuid() != 0:
+        return fail("the lab's kubeconfig and caches are root's", "run it as root: sudo make conformance")
+    record = lab_dir / "lab.json"
+    if not record.exists():
+        return fail(
+            f"there is no lab in {lab_dir}", "make lab LAB_ADDONS=dns,storage, or name another one: LAB_DIR=..."
+        )
+    lab = json.loads(record.read_text(encoding="utf-8"))
+    if not (TOOLCHAIN / lab["kubernetes_version"]).is_dir():
+        known = ", ".join(sorted(path.name for path in TOOLCHAIN.iterdir()))
+        return fail(
+            f"the tests of Kubernetes {lab['kubernetes_version']} are not pinned",
+            f"take a lab of {known}, or pin them: python3 scripts/toolchain.py e2e {lab['kubernetes_version']}",
+        )
+    if "dns" not in lab.get("addons", []):
+        return fail("the lab has no names for Services, which most tests use", "make lab LAB_ADDONS=dns,storage")
+    with tempfile.TemporaryDirectory(dir="/run", prefix="ballast-conformance-") as place:
+        bin_dir = provide_programs(lab["kubernetes_version"], Path(place))
+        load_images(lab, lab_dir, bin_dir, Path(place))
+        run_tests(options, lab_dir, bin_dir, Path(place))
+        outcomes = read_junit(Path(place, "junit.xml"))
+    print_report(outcomes)
+    if options.results:
+        write_report(lab, options.focus, outcomes)
+    return 1 if any(outcome.failure for outcome in outcomes) else 0
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make conformance", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--lab-dir", default="/var/lib/ballast/lab")
+    parser.add_argument("--focus", default=CONFORMANCE, help="a regular expression for names of tests")
+    parser.add_argument("--skip", default="", help="one for names of tests that are not run")
+    parser.add_argument("--processes", type=int, default=6, help="how many tests run at once")
+    parser.add_argument("--results", action="store_true", help="keep the result, for docs/conformance.md")
+    return parser.parse_args(arguments)
+
+
+def fail(text: str, remedy: str) -> int:
+    print(f"{text}\n  do:    {remedy}", file=sys.stderr)
+    return 2
+
+
+def provide_programs(version: str, place: Path) -> str:
+    """Their directory."""
+    found = place / "programs.json"
+    play("programs.yml", {"conformance_version": version, "conformance_found": str(found)})
+    return str(json.loads(found.read_text(encoding="utf-8"))["bin_dir"])
+
+
+def load_images(lab: dict[str, Any], lab_dir: Path, bin_dir: str, place: Path) -> None:
+    listed = subprocess.run([f"{bin_dir}/e2e.test", "--list-images"], stdout=subprocess.PIPE, text=True, check=True)
+    version = lab["kubernetes_version"]
+    sources = subprocess.run(
+        ["go", "list", "-mod=readonly", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes"],
+        cwd=TOOLCHAIN / version,
+        env={**os.environ, "GOWORK": "off", "GOFLAGS": ""},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    images = archive_options(listed.stdout.split(), bin_dir=bin_dir, sources=sources.stdout.strip())
+    variables = {
+        "lab_dir": str(lab_dir),
+        "lab_archive": str(ARCHIVES / f"conformance-{version}.tar"),
+        "conformance_images": images,
+        "conformance_bin_dir": bin_dir,
+    }
+    file = place / "images.json"
+    file.write_text(json.dumps(variables), encoding="utf-8")
+    play("load.yml", file)
+
+
+def play(name: str, variables: dict[str, str] | Path) -> None:
+    given = f"@{variables}" if isinstance(variables, Path) else json.dumps(variables)
+    argv = ["ansible-playbook", str(PLAYS / name), "-e", given]
+    if subprocess.run(argv, cwd=ROOT, check=False).returncode:
+        raise SystemExit(2)
+
+
+def run_tests(options: argparse.Namespace, lab_dir: Path, bin_dir: str, place: Path) -> None:
+    """Leaves place/junit.xml. Ginkgo's own status says less than it."""
+    words = [f"--focus={options.focus}", *([f"--skip={options.skip}"] if options.skip else [])]
+    argv = [
+        *(f"{bin_dir}/ginkgo", f"--procs={options.processes}", "--no-color", "--keep-going", "--timeout=3h"),
+        *("--silence-skips", f"--output-dir={place}", "--junit-report=junit.xml", *words, f"{bin_dir}/e2e.test", "--"),
+        *(f"--kubeconfig={lab_dir}/admin.kubeconfig", "--provider=skeleton", f"--kubectl-path={lab_dir}/bin/kubectl"),
+    ]
+    with (lab_dir / "conformance.log").open("wb") as log:
+        print(f"the tests run, up to an hour; what they print: {log.name}", flush=True)
+        subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, check=False, cwd=place)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,103 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Images for Kubernetes' tests, and what is read of a run of them."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ansible_collections.ballast.kube.plugins.module_utils._images.definitions import SPEC, ImageArchiveRequest
+from tests.conformance.images import TABLE, archive_options
+from tests.conformance.report import Outcome, format_table, read_junit
+
+LISTED = (
+    "registry.example/e2e/agnhost:2.66",
+    "registry.example/e2e/agnhost:2.55",
+    "registry.example/e2e/nginx:1.27",
+    "registry.example/e2e/nonewprivs:1.4",
+    "registry.example/etcd:3.7.0-0",
+    "registry.example/pause:3.10",
+    "registry.example/pause:3.11",
+    "registry.example/windows/thing:1",
+)
+
+
+def options(*listed: str) -> dict[str, Any]:
+    return archive_options(listed, bin_dir="/opt/programs", sources="/src/kubernetes")
+
+
+def test_every_listed_image_that_the_table_has_is_made_by_its_name() -> None:
+    found = options(*LISTED)
+    assert found["names"] == {"etcd": "registry.example/etcd:3.7.0-0", "pause": "registry.example/pause:3.10"}
+    assert found["images"] == ["etcd", "pause"]
+    assert [definition["name"] for definition in found["definitions"]] == [
+        "registry.example/e2e/agnhost:2.55",
+        "registry.example/e2e/agnhost:2.66",
+        "registry.example/e2e/nginx:1.27",
+    ]
+
+
+def test_programs_and_sources_are_where_they_are_said_to_be() -> None:
+    files = {file["path"]: file for file in options("r.example/agnhost:1")["definitions"][0]["files"]}
+    assert files["/agnhost"]["local"] == "/opt/programs/agnhost"
+    assert files["/localhost.crt"]["local"].startswith("/src/kubernetes/test/images/")
+
+
+def test_image_archive_takes_all_of_the_table() -> None:
+    names = yaml.safe_load(TABLE.read_text(encoding="utf-8"))
+    given = options(*(f"registry.example/{name}:1" for name in (*names["presets"], *names["images"])))
+    for definition in given["definitions"]:
+        for option in SPEC["definitions"]["options"]:
+            definition.setdefault(option, {} if option == "env" else [])
+    params = {"path": "/x.tar", "state": "present", "bin_dir": "/opt/programs", "suite": None, **given}
+    made = ImageArchiveRequest.from_params(params)
+    assert len(made.images) == len(names["presets"]) + len(names["images"])
+    assert not set(names["absent"]) & (set(names["presets"]) | set(names["images"]))
+
+
+JUNIT = """<testsuites><testsuite>
+<testcase name="[SynchronizedBeforeSuite]" time="1"/>
+<testcase name="[It] [sig-b] fails" time="2.5"><failure message="boom&#10;more">long</failure></testcase>
+<testcase name="[It] [sig-a] passes" time="1.5"/>
+<testcase name="[It] [sig-c] panics" time="0"><error>stack</error></testcase>
+<testcase name="[It] [sig-d] was not chosen" time="0"><skipped/></testcase>
+</testsuite></testsuites>"""
+
+
+def test_a_run_is_the_tests_that_were_run(tmp_path: Path) -> None:
+    file = tmp_path / "junit.xml"
+    file.write_text(JUNIT, encoding="utf-8")
+    assert read_junit(file) == [
+        Outcome("[sig-a] passes", 1.5),
+        Outcome("[sig-b] fails", 2.5, "boom"),
+        Outcome("[sig-c] panics", 0.0, "stack"),
+    ]
+
+
+@pytest.mark.parametrize("text", ["", JUNIT[:200]])
+def test_a_run_that_was_cut_off_is_no_result(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "junit.xml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(ElementTree.ParseError):
+        read_junit(file)
+
+
+def test_the_table_names_what_failed() -> None:
+    run = {
+        "version": "1.37.1",
+        "backend": "nftables",
+        "nodes": 3,
+        "focus": "x",
+        "passed": 2,
+        "failed": {"[sig-b] y": "boom"},
+    }
+    text = format_table([run])
+    assert "| 1.37.1 | nftables | 3 | `x`: 3 | 2 | 1 |" in text
+    assert "- [sig-b] y" in text
