@@ -106,7 +106,7 @@ options:
             type: str
           local:
             description:
-              - Absolute path of a file or a directory of the machine that builds, instead of O(definitions[].files[].source).
+              - Absolute path of a file or a directory of the machine that builds, instead of O(definitions[].files[].source). A link is followed.
               - A directory is taken with all that is in it, 20,000 files and 512 MiB at most. A file that its owner may run has mode 0755, another 0644;
                 links stay links. All is root's.
               - When the content changes, the archive is built again.

@@ -17,14 +17,14 @@ TABLE = Path(__file__).with_name("images.yml")
 
 def archive_options(listed: Iterable[str], *, bin_dir: str, sources: str) -> dict[str, Any]:
     """`images`, `names` and `definitions` of image_archive for those of the `listed` names ("registry.k8s.io/pause:3.10.2") that
-    images.yml has. Of a preset that is listed with several tags, all but the first are left out."""
+    images.yml has. Of a preset that is listed with several tags, all but the last are left out."""
     table = yaml.safe_load(TABLE.read_text(encoding="utf-8"))
     presets: dict[str, str] = {}
     definitions = []
     for name in sorted(set(listed)):
         short = name.rpartition("/")[2].partition(":")[0]
         if short in table["presets"]:
-            presets.setdefault(short, name)
+            presets[short] = name
         elif short in table["images"]:
             filled = _fill(table["images"][short], {"{bin_dir}": bin_dir, "{sources}": sources})
             definitions.append({"name": name, **filled})

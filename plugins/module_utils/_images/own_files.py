@@ -20,6 +20,7 @@ from .layout import Entry, FileEntry, LinkEntry
 from .messages import MESSAGES
 
 _ENTRIES_MOST = 20_000
+_LINKS_MOST = 40  # as the kernel follows them
 _EXECUTABLE = 0o100
 
 
@@ -35,7 +36,7 @@ def with_digests(host: Host, image: Image) -> Image:
 def read_local(host: Host, image: Image, file: File) -> list[Entry]:
     """What is at `file.local`, as entries at and below `file.path`, sorted. UserError for what no image has, HostError where it
     is not what the request's digest was made of."""
-    root = file.local or ""
+    root = _follow(host, image, file.local or "")
     entries: list[Entry] = []
     size = 0
     for path in _walk(host, image, root):
@@ -48,6 +49,16 @@ def read_local(host: Host, image: Image, file: File) -> list[Entry]:
     if file.digest is not None and file.digest != _digest(entries):
         raise MESSAGES.error("image-local-changed", image=image.name, path=root)
     return entries
+
+
+def _follow(host: Host, image: Image, path: str) -> str:
+    """Where a link leads that the user names: its target is meant. Links inside a directory stay links."""
+    for _link in range(_LINKS_MOST):
+        stat = host.stat(path)
+        if stat is None or stat.kind != "symlink":
+            return path
+        path = os.path.normpath(os.path.join(os.path.dirname(path), host.readlink(path) or ""))
+    raise MESSAGES.error("image-local", image=image.name, path=path, what="a link that leads to itself")
 
 
 def _walk(host: Host, image: Image, path: str) -> Iterator[str]:

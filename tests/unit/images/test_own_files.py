@@ -59,6 +59,29 @@ def test_a_program_and_a_directory_are_taken_as_they_are(tree: Path, tmp_path: P
     assert layer["srv/static/latest"].linkname == "index.html"
 
 
+def test_a_link_that_is_named_stands_for_its_target(tree: Path, tmp_path: Path) -> None:
+    """As in a directory of programs of several versions. In an image a link would lead to a path of this machine."""
+    (tmp_path / "current").symlink_to(tmp_path / "versions")
+    (tmp_path / "versions").symlink_to(tree.name)
+    (tmp_path / "program").symlink_to(tree / "run")
+    direct, by_links = tmp_path / "direct.tar", tmp_path / "links.tar"
+    bring_about(request(direct, ("/app", tree), ("/run", tree / "run")), DebianHost())
+    bring_about(request(by_links, ("/app", tmp_path / "current"), ("/run", tmp_path / "program")), DebianHost())
+    found, expected = (
+        {name: member.type for name, member in layer_of(path, NAME).items()} for path in (by_links, direct)
+    )
+    assert found == expected
+
+
+@pytest.mark.parametrize("name", ["gone", "circle"])
+def test_a_link_that_leads_nowhere_is_named(name: str, tmp_path: Path) -> None:
+    (tmp_path / "gone").symlink_to("none")
+    (tmp_path / "circle").symlink_to("circle")
+    with pytest.raises(BallastError) as raised:
+        bring_about(request(tmp_path / "x.tar", ("/app", tmp_path / name)), DebianHost())
+    assert raised.value.id == "image-local"
+
+
 def test_a_change_of_content_builds_it_again_and_a_date_does_not(tree: Path, tmp_path: Path) -> None:
     archive = tmp_path / "a.tar"
     asked = request(archive, ("/app", tree))
