@@ -46,6 +46,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._lab.addons.catalog i
 PAGE = ROOT / "docs/permissions.md"
 BEGIN, END = "<!-- identities begin -->", "<!-- identities end -->"
 NODE = "NODE"
+_NODE = {"name": NODE, "address": "192.0.2.1", "taints": []}
 _MINUTES = "a certificate for each request, 10 minutes; not kept"
 _DAYS = "`certificate_days`, in `pki/` of the control plane"
 
@@ -146,7 +147,7 @@ def _objects() -> Iterator[tuple[str, dict[str, Any]]]:
     yield from build_objects(request).items()
     yield from kube_proxy.manifests(kube_proxy.LabKubeProxyRequest("/x", "/x", "x", "x", "nftables")).items()
     for addon in ADDONS.values():
-        yield from addon.manifests({"service_cidr": _request().service_cidr, "nodes": []}, LocalHost()).items()
+        yield from addon.manifests({"service_cidr": _request().service_cidr, "nodes": [_NODE]}, LocalHost()).items()
 
 
 def _holders() -> list[str]:

@@ -46,9 +46,11 @@ options:
         C(/usr/libexec/iptables-legacy) first in C(PATH) it is the other variant.
       - V(coredns), V(etcd), V(kube-apiserver), V(kube-controller-manager), V(kube-scheduler), V(local-path-provisioner) and
         V(metrics-server) are the program of that name in O(bin_dir), alone.
+      - V(docker-registry) is C(ballast.local/docker-registry:1), the program of the package C(docker-registry).
     type: list
     elements: str
-    choices: [busybox, coredns, etcd, kube-apiserver, kube-controller-manager, kube-proxy, kube-scheduler, local-path-provisioner, metrics-server, pause]
+    choices: [busybox, coredns, docker-registry, etcd, kube-apiserver, kube-controller-manager, kube-proxy,
+      kube-scheduler, local-path-provisioner, metrics-server, pause]
     default: [busybox, pause]
   names:
     description: Full names for some of O(images), by image. Others keep C(ballast.local/IMAGE:1).

@@ -106,6 +106,15 @@ class Registry:
         self._ask("PUT", f"/v2/{one.name}/manifests/{TAG}", manifest, 201, {"Content-Type": MANIFEST})
         return _digest(manifest)
 
+    def has(self, name: str) -> bool:
+        """Whether an image of the name was pushed."""
+        return self._get(f"/v2/{name}/manifests/{TAG}", {"Accept": MANIFEST}) == 200
+
+    def _get(self, path: str, headers: Mapping[str, str]) -> int:
+        with closing(http.client.HTTPConnection(self.address, self.port, timeout=120)) as connection:
+            connection.request("GET", path, headers=dict(headers))
+            return connection.getresponse().status
+
     def _push_layer(self, name: str, layer: Layer) -> tuple[str, int]:
         data = layer.tar()
         digest = self._digests.setdefault(layer, _digest(data))

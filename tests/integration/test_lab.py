@@ -25,7 +25,7 @@ from tests.integration import extension_server, processes
 from tests.integration.certificates import issue
 from tests.integration.forward_proxy import forward_proxy
 from tests.integration.lab import Lab, lab_named, machine, processes_of
-from tests.integration.registry import TAG, image, registry
+from tests.integration.registry import TAG, Registry, image, registry
 
 pytestmark = pytest.mark.alone
 
@@ -35,7 +35,7 @@ TOPOLOGY = {
     "api_server": {"event-ttl": "3h"},
     "feature_gates": {"AllAlpha": False},
     "defaults": {"kubelet": {"maxPods": 30}},
-    "addons": ["dns", "storage", "metrics"],
+    "addons": ["dns", "storage", "metrics", "registry"],
     "nodes": [
         {"name": "first", "labels": {"disk": "fast"}, "memory": "1Gi"},
         {
@@ -313,6 +313,20 @@ def holders_of(secret: str, directory: str) -> list[Path]:
     return [Path(line) for line in done.stdout.splitlines()]
 
 
+def test_what_is_pushed_to_the_registry_of_the_lab_runs_on_every_node(lab: Lab) -> None:
+    served = registry_of(lab)
+    served.push(image("pushed", 1000))
+    assert runs_on_every_node(lab, "pushed", f"{served.address}:{served.port}/pushed:{TAG}")
+    home = Path(lab.directory, "nodes", lab.record["nodes"][0]["name"], "kubelet/registry")
+    assert list(home.glob("**/repositories/pushed"))
+    run = lab.playbook("lab_status")
+    assert f"registry ready at {served.address}:{served.port}" in run.output
+
+
+def registry_of(lab: Lab) -> Registry:
+    return Registry(lab.record["nodes"][0]["address"], 5000)
+
+
 def runs_on_every_node(lab: Lab, name: str, image_name: str) -> bool:
     """Whether a pod of the image becomes ready on each; nothing of them is left."""
     pods = [f"{name}-{node['name']}" for node in lab.record["nodes"]]
@@ -494,6 +508,7 @@ def test_stop_and_start_keep_addresses_and_data(lab: Lab) -> None:
     assert started.status == 0, started.output
     assert [node["address"] for node in lab.record["nodes"]] == addresses
     assert lab.kubectl("get", "configmap", "kept", "-o", "jsonpath={.data.key}") == "value"
+    assert registry_of(lab).has("pushed")
     wait_until(lambda: "here" in said_by(lab, "left", "cat /data/file"), "the volume is in the pod again")
     assert lab.summary["connectivity"] == {"pairs": 4, "passed": 4}
 

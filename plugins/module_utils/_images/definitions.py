@@ -99,6 +99,8 @@ _APPLETS = (
 _IPTABLES = tuple(f"{name}{end}" for name in ("iptables", "ip6tables") for end in ("", "-restore", "-save"))
 LEGACY_IPTABLES = "/usr/libexec/iptables-legacy"  # put first into PATH to have kube-proxy write legacy rules
 KUBE_PROXY = "kube-proxy"
+# As Debian has them since directories were merged into /usr; packages still use both spellings.
+_MERGED = tuple(Link(path=f"/{name}", to=f"usr/{name}") for name in ("bin", "lib", "lib64", "sbin"))
 
 
 def _program(name: str) -> Image:
@@ -145,14 +147,22 @@ PRESETS: Mapping[str, Image] = {
             File(path="/etc/protocols", source="/etc/protocols"),
         ),
         links=(
-            # As Debian has them since directories were merged into /usr; packages still use both spellings.
-            *(Link(path=f"/{name}", to=f"usr/{name}") for name in ("bin", "lib", "lib64", "sbin")),
+            *_MERGED,
             # Debian's alternatives, which no package has a file of.
             *(Link(path=f"/usr/sbin/{name}", to="xtables-nft-multi") for name in _IPTABLES),
             *(Link(path=f"{LEGACY_IPTABLES}/{name}", to="/usr/sbin/xtables-legacy-multi") for name in _IPTABLES),
         ),
         entrypoint=("/usr/local/bin/kube-proxy",),
         env=(("PATH", "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),),
+    ),
+    "docker-registry": Image(
+        name="ballast.local/docker-registry:1",
+        packages=("docker-registry",),
+        whole=("libc6",),
+        files=(File(path="/usr/bin/docker-registry", source="/usr/bin/docker-registry"),),
+        links=_MERGED,
+        entrypoint=("/usr/bin/docker-registry",),
+        env=(("PATH", "/usr/bin"),),
     ),
     # With kube-proxy, pause and other names, what kubeadm asks a registry for.
     **{

@@ -16,6 +16,7 @@ from .._instance.config import EVICTION_MEMORY, KUBE_RESERVED_MEMORY
 from .._instance.model import cgroup_of
 from .addons.catalog import addon_parts
 from .addons.dns import DOMAIN, cluster_dns, has_dns
+from .addons.registry import registry_mirrors
 from .kubeadm import kubeadm_parts
 from .resolve import LOCAL, MACHINE_BIN_DIR, MACHINE_RESERVE_MIB, RESERVE_BYTES, Lab
 from .topology import KUBEADM
@@ -44,7 +45,7 @@ def parts(lab: Lab) -> dict[str, Any]:
         "machines": [_machine(lab, host) for host in lab["hosts"] if host["connection"] != "local"],
         "kubeadm": kubeadm_parts(lab) if by_kubeadm else None,
         "addons": addon_parts(lab.get("addons", ())),
-        "registry_mirrors": lab.get("registry_mirrors", {}),
+        "registry_mirrors": {**registry_mirrors(lab), **lab.get("registry_mirrors", {})},
         "no_proxy": _no_proxy(lab),
         "cluster_dns": [cluster_dns(lab)] if has_dns(lab) else [],
     }

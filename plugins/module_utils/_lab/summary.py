@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Optional
 
 from .._core.text.quantity import format_memory
+from .addons.registry import REGISTRY, registry_address
 from .topology import KUBEADM
 
 DEFAULT_DIR = "/var/lib/ballast/lab"
@@ -116,7 +117,7 @@ def table(summary: Summary, lab: Mapping[str, Any]) -> str:
             *(f"  {line}" for line in lines),
             "",
             f"connections: {summary.passed} of {summary.total} passed; control plane: {plane}",
-            *([f"add-ons:     {', '.join(_addon(row) for row in summary.addons)}"] if summary.addons else []),
+            *([f"add-ons:     {', '.join(_addon(row, lab) for row in summary.addons)}"] if summary.addons else []),
             *([f"not enforced: {_policies(summary.network_policies)}"] if summary.network_policies else []),
             use,
             f"remove it:   ansible-playbook ballast.kube.lab_down{option}",
@@ -129,8 +130,11 @@ def _policies(count: int) -> str:
     return f"{what} in this lab reads: pods reach each other as without"
 
 
-def _addon(addon: AddonState) -> str:
-    return f"{addon.name} {READY}" if addon.state == READY else f"{addon.name}: {addon.state}"
+def _addon(addon: AddonState, lab: Mapping[str, Any]) -> str:
+    if addon.state != READY:
+        return f"{addon.name}: {addon.state}"
+    at = f" at {registry_address(lab)}" if addon.name == REGISTRY.name else ""
+    return f"{addon.name} {READY}{at}"
 
 
 def format_table(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -161,6 +161,30 @@ def test_the_default_class_gives_each_volume_a_directory_of_its_node() -> None:
     assert helper["name"] == "helper-pod", "whose log local-path-provisioner reads"
 
 
+def test_the_registry_is_at_an_address_of_the_bridge_and_every_node_asks_it_by_http() -> None:
+    taint = {"key": "only", "value": "x", "effect": "NoSchedule"}
+    lab = g.lab(addons=["registry"], topology={"nodes": [{"name": "a", "taints": [taint]}, {"name": "b"}]})
+    made = ADDONS["registry"].manifests(lab, FakeHost())
+    pod = made[ADDONS["registry"].workload]["spec"]["template"]["spec"]
+    (config,) = (json.loads(row["data"]["config.yml"]) for row in made.values() if row["kind"] == "ConfigMap")
+    address = f"{lab['nodes'][0]['address']}:5000"
+    assert config["http"]["addr"] == address
+    assert parts(lab)["registry_mirrors"] == {address: [f"http://{address}"]}
+    assert parts(g.lab())["registry_mirrors"] == {}
+    assert (pod["hostNetwork"], pod["nodeSelector"]) == (True, {"kubernetes.io/hostname": "a"})
+    assert [toleration["key"] for toleration in pod["tolerations"]] == ["only"]
+    images = config["storage"]["filesystem"]["rootdirectory"]
+    assert images.startswith(f"{KUBELET_ROOT}/"), "which ends with the node"
+    assert images in {volume.get("hostPath", {}).get("path") for volume in pod["volumes"]}
+
+
+def test_a_mirror_of_the_topology_goes_before_that_of_the_registry() -> None:
+    address = f"{g.lab()['nodes'][0]['address']}:5000"
+    mirrors = {address: ["http://192.0.2.1"]}
+    lab = g.lab(addons=["registry"], topology={"registry_mirrors": mirrors})
+    assert parts(lab)["registry_mirrors"] == mirrors
+
+
 def test_kubelets_are_known_by_the_authority_that_pods_are_given() -> None:
     made = ADDONS["metrics"].manifests(g.lab(addons=["metrics"]), FakeHost())
     (container,) = made[ADDONS["metrics"].workload]["spec"]["template"]["spec"]["containers"]

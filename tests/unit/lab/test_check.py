@@ -33,7 +33,12 @@ from ansible_collections.ballast.kube.plugins.module_utils._lab.check import (
     read_status,
 )
 from ansible_collections.ballast.kube.plugins.module_utils._lab.messages import MESSAGES
-from ansible_collections.ballast.kube.plugins.module_utils._lab.summary import NodeSummary, Summary, table
+from ansible_collections.ballast.kube.plugins.module_utils._lab.summary import (
+    AddonState,
+    NodeSummary,
+    Summary,
+    table,
+)
 from tests.unit.cases import apply
 from tests.unit.fakes import Answer, Call, FakeHost, json_answer
 from tests.unit.lab import given as g
@@ -276,6 +281,16 @@ def test_add_ons_are_shown_with_their_states() -> None:
     assert report["summary"]["addons"] == [{"name": "dns", "state": "ready"}, {"name": "storage", "state": "ready"}]
     assert "add-ons:     dns ready, storage ready" in report["ballast_summary"]
     assert "add-ons" not in table(summary(), g.lab())
+
+
+def test_a_registry_is_shown_with_its_address() -> None:
+    lab = g.lab(addons=["registry"])
+    for state, shown in (
+        ("ready", "registry ready at 10.97.0.11:5000"),
+        ("no pod is ready", "registry: no pod is ready"),
+    ):
+        found = replace(summary(), addons=(AddonState("registry", state),))
+        assert f"add-ons:     {shown}\n" in table(found, lab)
 
 
 @pytest.mark.parametrize(

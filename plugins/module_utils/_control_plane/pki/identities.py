@@ -128,9 +128,9 @@ LAB_ADDONS = Identity(
     "makes the add-ons of a lab, and reads whether they run",
     rules=(
         Rule("", ("serviceaccounts",), _CHANGE, ("coredns", "local-path-provisioner", "metrics-server")),
-        Rule("", ("configmaps",), _CHANGE, ("coredns", "local-path-provisioner")),
+        Rule("", ("configmaps",), _CHANGE, ("coredns", "local-path-provisioner", "registry")),
         Rule("", ("services",), _CHANGE, ("kube-dns", "metrics-server")),
-        Rule("apps", ("deployments",), _CHANGE, ("coredns", "local-path-provisioner", "metrics-server")),
+        Rule("apps", ("deployments",), _CHANGE, ("coredns", "local-path-provisioner", "metrics-server", "registry")),
         Rule(RBAC, ("roles",), ("get",), ("local-path-provisioner",)),
         Rule(RBAC, ("rolebindings",), ("get",), ("local-path-provisioner", "metrics-server")),
     ),

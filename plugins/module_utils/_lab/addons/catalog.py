@@ -22,9 +22,10 @@ from ..manifests import manifest_kinds, manifest_resources
 from .addon import Addon
 from .dns import DNS
 from .metrics import METRICS
+from .registry import REGISTRY
 from .storage import STORAGE
 
-ADDONS: Mapping[str, Addon] = {addon.name: addon for addon in (DNS, STORAGE, METRICS)}
+ADDONS: Mapping[str, Addon] = {addon.name: addon for addon in (DNS, STORAGE, METRICS, REGISTRY)}
 
 SPEC: dict[str, Any] = {
     "state_dir": {"type": "path", "required": True},
