@@ -65,13 +65,13 @@ from ansible_collections.ballast.kube.plugins.plugin_utils.render import (
     BAD,
     BUSY,
     OK,
+    QUIET_SECONDS,
     Renderer,
     line,
     plain_text,
 )
 
 _POLL_SECONDS = 0.1
-_QUIET_SECONDS = 15.0
 _READ_MAX = 2**20
 # Actions that decide and never act: a line for each would tell nobody anything.
 _QUIET = {
@@ -205,7 +205,7 @@ class CallbackModule(Default):
                 self._draw(self._renderer.live(now=now, width=_width()) or task)
                 return
             lines = self._renderer.plain(now=now)
-            if not lines and run is not None and time.monotonic() - run.told >= _QUIET_SECONDS:
+            if not lines and run is not None and time.monotonic() - run.told >= QUIET_SECONDS:
                 lines = [at_work(run, now=time.monotonic())]
             if lines and run is not None:
                 run.told = time.monotonic()

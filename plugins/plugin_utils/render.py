@@ -32,7 +32,7 @@ OK, BAD, BUSY = "✓", "✗", "•"
 
 _SUBJECT_WIDTH = 28
 _NEWS_SECONDS = 2.0  # a plain line for a subject that ended sooner would only be noise
-_QUIET_SECONDS = 15.0  # a log in which nothing moves looks like one of something that hangs
+QUIET_SECONDS = 30.0  # a log in which nothing moves looks like one of something that hangs
 
 
 def line(mark: str, subject: str, seconds: float, text: str = "") -> str:
@@ -83,7 +83,7 @@ class Renderer:
         """Lines for subjects that are open, where there is no terminal to draw on."""
         lines = []
         for (_feature, name), subject in self._open.items():
-            if now - subject.shown >= (_NEWS_SECONDS if subject.news else _QUIET_SECONDS):
+            if now - subject.shown >= (_NEWS_SECONDS if subject.news else QUIET_SECONDS):
                 subject.shown, subject.news = now, False
                 lines.append(line(BUSY, name, now - subject.started, subject.text))
         return lines

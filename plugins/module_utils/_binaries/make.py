@@ -43,7 +43,7 @@ class Maker:
         self.clear(host)
         host.make_directory(self.work)
         staged = os.path.join(self.work, name)
-        with self._reporting(host, name, start) as activity:
+        with self._reporting(name) as activity:
             self._stage(host, build, name, to=staged, activity=activity)
         version = self._version(host, build, name, staged)
         data = host.read(staged, limit=PROGRAM_LIMIT) or b""
@@ -115,14 +115,14 @@ class Maker:
         return match[0] if match else "unknown"
 
     @contextmanager
-    def _reporting(self, host: Host, name: str, start: float) -> Iterator[_Activity]:
-        """Reports every few seconds what a long step is doing, and for how long."""
+    def _reporting(self, name: str) -> Iterator[_Activity]:
+        """Reports every few seconds what a long step is doing."""
         activity = _Activity()
         over = threading.Event()
 
         def report() -> None:
             while not over.wait(_REPORT_EVERY):
-                self.progress.waiting(name, f"{activity.text}, {host.monotonic() - start:.0f} s")
+                self.progress.waiting(name, activity.text)
 
         thread = threading.Thread(target=report, daemon=True)
         thread.start()

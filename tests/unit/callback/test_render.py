@@ -98,15 +98,25 @@ def test_the_step_at_work_is_no_news_in_a_log_but_shown_on_a_terminal_and_when_a
     take(renderer, event("started", "node n1", 3, "make netns"))
     assert renderer.plain(now=1006.0) == []
     assert "make netns" in renderer.live(now=1006.0, width=100)
-    assert renderer.plain(now=1017.0) == [" • node n1                         17.0 s   make netns"]
+    assert renderer.plain(now=1032.0) == [" • node n1                         32.0 s   make netns"]
 
 
 def test_a_long_silence_is_broken() -> None:
     renderer = Renderer()
     take(renderer, event("waiting", "node n1", 0, "not ready"))
     renderer.plain(now=1002.0)
-    assert renderer.plain(now=1016.9) == []
-    assert len(renderer.plain(now=1017.0)) == 1
+    assert renderer.plain(now=1031.9) == []
+    assert len(renderer.plain(now=1032.0)) == 1
+
+
+def test_a_reason_that_is_given_again_and_again_is_a_line_every_half_minute() -> None:
+    renderer = Renderer()
+    shown = []
+    for second in range(125):
+        if second % 5 == 0:
+            take(renderer, event("waiting", "kubelet", second, "compiling"))
+        shown += renderer.plain(now=1000.0 + second)
+    assert len(shown) == 5  # at 2, 32, 62, 92 and 122 seconds
 
 
 @pytest.mark.parametrize(
