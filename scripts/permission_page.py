@@ -91,6 +91,14 @@ WORDS: Mapping[str, tuple[str, str]] = {
         "a token of the kubelet, which renews it",
         "metrics-server of a lab with the add-on metrics: asks every kubelet what its node and pods use",
     ),
+    "system:serviceaccount:kube-system:metallb-controller": (
+        "a token of the kubelet, which renews it",
+        "MetalLB's controller, of a lab with the add-on load_balancer: gives addresses to Services",
+    ),
+    "system:serviceaccount:kube-system:metallb-speaker": (
+        "a token of the kubelet, which renews it",
+        "MetalLB's speaker on each node of a lab with the add-on load_balancer: answers ARP for the addresses of Services",
+    ),
     "system:serviceaccount:kube-system:local-path-provisioner": (
         "a token of the kubelet, which renews it",
         "local-path-provisioner of a lab with the add-on storage: makes volumes, and runs a pod for each directory that it makes or removes",
@@ -147,7 +155,8 @@ def _objects() -> Iterator[tuple[str, dict[str, Any]]]:
     yield from build_objects(request).items()
     yield from kube_proxy.manifests(kube_proxy.LabKubeProxyRequest("/x", "/x", "x", "x", "nftables")).items()
     for addon in ADDONS.values():
-        yield from addon.manifests({"service_cidr": _request().service_cidr, "nodes": [_NODE]}, LocalHost()).items()
+        lab = {"service_cidr": _request().service_cidr, "node_cidr": "10.97.0.0/24", "nodes": [_NODE]}
+        yield from addon.manifests(lab, LocalHost()).items()
 
 
 def _holders() -> list[str]:

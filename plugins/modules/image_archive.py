@@ -44,13 +44,25 @@ options:
       - V(kube-proxy) is C(ballast.local/kube-proxy:1), the program of O(bin_dir) with what it runs - C(nftables), both variants of
         C(iptables), C(conntrack), C(ipset), C(kmod), C(netbase), and all that they depend on. C(iptables) writes to nf_tables; with
         C(/usr/libexec/iptables-legacy) first in C(PATH) it is the other variant.
-      - V(coredns), V(etcd), V(kube-apiserver), V(kube-controller-manager), V(kube-scheduler), V(local-path-provisioner) and
-        V(metrics-server) are the program of that name in O(bin_dir), alone.
+      - V(coredns), V(etcd), V(kube-apiserver), V(kube-controller-manager), V(kube-scheduler), V(local-path-provisioner),
+        V(metallb-controller), V(metallb-speaker) and V(metrics-server) are the program of that name in O(bin_dir), alone.
       - V(docker-registry) is C(ballast.local/docker-registry:1), the program of the package C(docker-registry).
     type: list
     elements: str
-    choices: [busybox, coredns, docker-registry, etcd, kube-apiserver, kube-controller-manager, kube-proxy,
-      kube-scheduler, local-path-provisioner, metrics-server, pause]
+    choices:
+      - busybox
+      - coredns
+      - docker-registry
+      - etcd
+      - kube-apiserver
+      - kube-controller-manager
+      - kube-proxy
+      - kube-scheduler
+      - local-path-provisioner
+      - metallb-controller
+      - metallb-speaker
+      - metrics-server
+      - pause
     default: [busybox, pause]
   names:
     description: Full names for some of O(images), by image. Others keep C(ballast.local/IMAGE:1).

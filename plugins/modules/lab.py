@@ -84,8 +84,9 @@ options:
         type: str
   addons:
     description:
-      - What comes with the lab, of V(dns), CoreDNS for all pods, V(storage), a default StorageClass, V(metrics), what nodes and pods use, and
-        V(registry), a registry that every node pulls from. V(none) alone for nothing.
+      - What comes with the lab, of V(dns), CoreDNS for all pods, V(storage), a default StorageClass, V(metrics), what nodes and pods use,
+        V(load_balancer), addresses for Services of type LoadBalancer, not with O(target=vm), and V(registry), a
+        registry that every node pulls from. V(none) alone for nothing.
       - The default is that of O(topology) or what is recorded, else nothing. Not with O(bootstrap=kubeadm), which brings CoreDNS.
     type: list
     elements: str

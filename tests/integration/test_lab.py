@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import base64
+import ipaddress
 import json
 import os
 import shutil
@@ -16,6 +17,7 @@ import sys
 import tarfile
 import tempfile
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -35,7 +37,7 @@ TOPOLOGY = {
     "api_server": {"event-ttl": "3h"},
     "feature_gates": {"AllAlpha": False},
     "defaults": {"kubelet": {"maxPods": 30}},
-    "addons": ["dns", "storage", "metrics", "registry"],
+    "addons": ["dns", "storage", "metrics", "load_balancer", "registry"],
     "nodes": [
         {"name": "first", "labels": {"disk": "fast"}, "memory": "1Gi"},
         {
@@ -226,6 +228,63 @@ def test_an_autoscaler_scales(lab: Lab) -> None:
         "the autoscaler has seen what its pod uses",
     )
     lab.kubectl("delete", "hpa,deployment", "busy")
+
+
+def test_the_host_and_pods_reach_a_service_of_type_load_balancer(lab: Lab) -> None:
+    lab.kubectl("create", "service", "loadbalancer", "front", "-n", "ballast-lab", "--tcp=80:8080")
+    lab.kubectl("set", "selector", "service", "front", "app=echo", "-n", "ballast-lab")
+    wait_until(lambda: address_of_front(lab) != "", "it has an address")
+    network = ipaddress.IPv4Network(lab.record["node_cidr"])
+    address = address_of_front(lab)
+    assert network[224] <= ipaddress.IPv4Address(address) <= network[254]
+    wait_until(lambda: answered_to_host(address) == {"first", "second"}, "pods of both nodes answer the host")
+    wait_until(lambda: answered_to_pods(lab, address) <= {"first", "second"}, "they answer a pod of each node")
+
+
+def test_with_the_local_policy_a_node_answers_with_its_own_pod(lab: Lab) -> None:
+    patch_front(lab, externalTrafficPolicy="Local")
+    announcing = ("get", "servicel2statuses", "-A", "-o", "jsonpath={.items[*].status.node}")
+    address = address_of_front(lab)
+    wait_until(lambda: answered_to_host(address) == {lab.kubectl(*announcing)}, "the node that announces it answers")
+
+
+@pytest.mark.parametrize(("of_host", "of_pods"), [(False, False), (True, False), (False, True)])
+def test_clients_outside_of_the_source_ranges_are_not_answered(lab: Lab, *, of_host: bool, of_pods: bool) -> None:
+    ranges = [lab.record["control_plane"]["address"] + "/32"] if of_host else ["192.0.2.0/24"]
+    patch_front(lab, loadBalancerSourceRanges=[lab.record["pod_cidr"]] if of_pods else ranges)
+    address = address_of_front(lab)
+    wait_until(lambda: (answered_to_host(address) != {""}) is of_host, "the host is as the ranges say")
+    wait_until(lambda: ("" not in answered_to_pods(lab, address)) is of_pods, "pods are as the ranges say")
+    patch_front(lab, loadBalancerSourceRanges=None)
+    wait_until(lambda: answered_to_host(address) != {""}, "without ranges all are answered")
+
+
+def address_of_front(lab: Lab) -> str:
+    path = "jsonpath={.status.loadBalancer.ingress[0].ip}"
+    return lab.kubectl("get", "service", "front", "-n", "ballast-lab", "-o", path)
+
+
+def patch_front(lab: Lab, **spec: object) -> None:
+    lab.kubectl("patch", "service", "front", "-n", "ballast-lab", "-p", json.dumps({"spec": spec}))
+
+
+def answered_to_host(address: str) -> set[str]:
+    """The nodes whose pods answered, "" where none did."""
+    answers = set[str]()
+    for _ in range(8):
+        try:
+            with urllib.request.urlopen(f"http://{address}/", timeout=1) as answer:
+                answers.add(answer.read().decode().strip())
+        except OSError:
+            return {""}
+    return answers
+
+
+def answered_to_pods(lab: Lab, address: str) -> set[str]:
+    """As `answered_to_host`, of the check's pod of each node."""
+    command = f"timeout 2 wget -q -O - http://{address}/ || echo"
+    pods = lab.kubectl("get", "pods", "-n", "ballast-lab", "-o", "name").split()
+    return {lab.kubectl("exec", "-n", "ballast-lab", pod, "--", "sh", "-c", command).strip() for pod in pods}
 
 
 def test_the_control_plane_is_as_the_topology_says(lab: Lab) -> None:
@@ -447,6 +506,9 @@ def test_another_node_leaves_the_others_alone(lab: Lab) -> None:
     run = lab.up(lab_nodes=3)
     assert run.status == 0, run.output
     assert lab.summary["connectivity"] == {"pairs": 9, "passed": 9}
+    assert {"name": "load_balancer", "state": "ready"} in lab.summary["addons"]
+    speakers = ("get", "daemonset", "metallb-speaker", "-n", "kube-system", "-o", "jsonpath={.status.numberReady}")
+    assert lab.kubectl(*speakers) == "3", "a node that came later has one"
     assert {path: pid for path, pid in lab.services().items() if path in pids} == pids
 
 
@@ -461,8 +523,10 @@ def test_a_node_that_leaves_is_drained_and_gone(lab: Lab) -> None:
     assert not os.path.exists(f"{lab.directory}/nodes/{gone['name']}")
 
 
-def test_an_edited_label_reaches_the_node(lab: Lab, topology: Path, tmp_path: Path) -> None:
+def test_an_edited_label_reaches_the_node_and_an_add_on_leaves(lab: Lab, topology: Path, tmp_path: Path) -> None:
+    assert address_of_front(lab)
     edited = json.loads(topology.read_text(encoding="utf-8"))
+    edited["addons"].remove("load_balancer")
     edited["nodes"][0]["labels"] = {"disk": "slow"}
     path = tmp_path / "edited.yml"
     path.write_text(json.dumps(edited), encoding="utf-8")
@@ -470,6 +534,9 @@ def test_an_edited_label_reaches_the_node(lab: Lab, topology: Path, tmp_path: Pa
     assert run.status == 0, run.output
     labels = json.loads(lab.kubectl("get", "node", "first", "-o", "json"))["metadata"]["labels"]
     assert labels["disk"] == "slow"
+    assert address_of_front(lab) == ""
+    assert "metallb" not in lab.kubectl("get", "customresourcedefinitions,clusterroles,deployments,daemonsets", "-A")
+    lab.kubectl("delete", "service", "front", "-n", "ballast-lab")
 
 
 @pytest.mark.parametrize("service", ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"])

@@ -304,6 +304,20 @@ FAMILIES: Mapping[str, Family] = {
             optional=True,
             stamps={"k8s.io/client-go/pkg/version.gitVersion": "v{version}"},
         ),
+        Family(
+            name="metallb",
+            module="go.universe.tf/metallb",
+            default_version="0.15.3",
+            components=tuple(
+                Component(
+                    name=f"metallb-{part}", package=f"go.universe.tf/metallb/{part}", version_args=(), released=False
+                )
+                for part in ("controller", "speaker")
+            ),
+            release=NOWHERE,
+            build_bytes=2 * _GIB,
+            optional=True,
+        ),
         # The generic control plane in one process, see files/toolchain/hyper-mini/command/README.md.
         Family(
             name="hyper-mini",

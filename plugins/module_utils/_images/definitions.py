@@ -169,7 +169,7 @@ PRESETS: Mapping[str, Image] = {
         name: _program(name)
         for name in (
             *("coredns", "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"),
-            *("local-path-provisioner", "metrics-server"),
+            *("local-path-provisioner", "metallb-controller", "metallb-speaker", "metrics-server"),
         )
     },
 }

@@ -10,12 +10,14 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, Union
 
 from .._control_plane.pki.identities import Identity
 from .._core.engine.context import Context
 from .._core.engine.kinds import Kind, fields
 from .._core.engine.plan import ABSENT, Resource, Value
+from .._core.engine.wait import Pending, Ready, wait
+from .._core.host.host import NOTHING
 from .._core.kube.client import Refused
 from .._core.text.errors import PeerError
 from .._core.text.json_text import parse_json
@@ -23,6 +25,7 @@ from .cluster import open_cluster
 from .messages import MESSAGES
 
 _ANNOTATION = "ballast.local/applied"
+_SECONDS = 30.0  # until a new resource is served, which takes less than one
 
 
 class ManifestKind:
@@ -56,10 +59,20 @@ class ManifestKind:
         text = json.dumps(manifest, sort_keys=True, separators=(",", ":"))
         metadata = fields(manifest["metadata"])
         annotations = {**fields(metadata.get("annotations", {})), _ANNOTATION: text}
+        body = {**manifest, "metadata": {**metadata, "annotations": annotations}}
+        writer = cluster.writer(ctx.host, path)
+
+        def probe() -> Union[Ready[None], Pending]:
+            try:
+                writer.apply(path, body)
+            except Refused as error:
+                if error.id != "core-api-absent":  # as for a moment after the definition of its resource was made
+                    raise
+                return Pending(error.found or error.text)
+            return Ready(None)
+
         try:
-            cluster.writer(ctx.host, path).apply(
-                path, {**manifest, "metadata": {**metadata, "annotations": annotations}}
-            )
+            wait(ctx.host, ctx.progress, f"{manifest['kind']} {metadata['name']}", probe, deadline_seconds=_SECONDS)
         except Refused as error:
             raise MESSAGES.error("lab-pods", kubeconfig=cluster.kubeconfig, found=error.found) from error
 
@@ -76,11 +89,13 @@ def manifest_kinds(identity: Identity) -> dict[str, Kind]:
     return {"manifest": ManifestKind(identity)}
 
 
-def manifest_resources(place: str, manifests: Mapping[str, Mapping[str, Any]], *, group: str) -> list[Resource]:
-    """`manifests` by the path of each object."""
+def manifest_resources(
+    place: str, manifests: Mapping[str, Mapping[str, Any]], *, group: str, kinds: Mapping[str, str] = NOTHING
+) -> list[Resource]:
+    """`manifests` by the path of each object; so are `kinds`, of those that are of another kind."""
     return [
         Resource(
-            kind="manifest",
+            kind=kinds.get(path, "manifest"),
             target=f"{place} {path}",
             value=manifest,
             title=f"{manifest['kind']} {manifest['metadata']['name']}",

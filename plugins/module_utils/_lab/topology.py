@@ -136,7 +136,7 @@ def parse_request(params: Mapping[str, Any]) -> TopologyRequest:
         arguments={program: top.read(program, _mapping, {}) for program in PROGRAMS},
         feature_gates=top.read("feature_gates", _mapping, {}),
         registry_mirrors=top.get("registry_mirrors") or {},
-        addons=_parse_addons(params["addons"], top, faults),
+        addons=_parse_addons(params["addons"], top, target, faults),
         # A balloon keeps a size that was set later: it changes while the kubelet runs.
         balloons=params["balloons"] or bool(params["sizes"]) or top.read("balloons", boolean, False),
         nodes=_apply_sizes(nodes, params["sizes"], faults),
@@ -168,11 +168,14 @@ def _check_hosts(count: int, faults: Faults) -> int:
     return count
 
 
-def _parse_addons(given: Optional[Sequence[str]], top: Reader, faults: Faults) -> tuple[str, ...]:
+def _parse_addons(given: Optional[Sequence[str]], top: Reader, target: str, faults: Faults) -> tuple[str, ...]:
     """Those of the option, else of the topology, in the order in which they are made."""
-    if given is None:
-        return top.read("addons", _addons, ())
-    return faults.take("addons", list(given), _addons, ())
+    names: tuple[str, ...] = ()
+    names = top.read("addons", _addons, names) if given is None else faults.take("addons", list(given), _addons, names)
+    for name in names:
+        if target == "vm" and ADDONS[name].on_bridge:
+            faults.wrong("addons", name, "possible in virtual machines, whose nodes are not on the lab's bridge")
+    return names
 
 
 def _addons(value: Any) -> tuple[str, ...]:

@@ -209,6 +209,16 @@ def test_a_program_of_another_version_is_not_put_in_place(says):
     assert not any(host.stat(path) for path in desired(host).paths.values())
 
 
+def test_a_program_that_reports_no_version_is_not_started():
+    host, go = machine()
+    go.says = "nothing of its version"
+    families = [{"name": "metallb"}]
+    done = run(host, request(families=families))
+    assert go.built == ["metallb-controller", "metallb-speaker"]
+    assert len(done) == len(run(host, request(families=families))) + len(done)
+    assert not [command for command in host.commands if "metallb-" in command[0]]
+
+
 def test_two_runs_at_once_build_once():
     host, go = machine()
     wanted = desired(host)

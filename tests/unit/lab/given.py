@@ -25,6 +25,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context 
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import ABSENT
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Response
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems
+from ansible_collections.ballast.kube.plugins.module_utils._lab.addons.address_pool import SERVICES
 from ansible_collections.ballast.kube.plugins.module_utils._lab.resolve import HostFacts, Lab, resolve
 from ansible_collections.ballast.kube.plugins.module_utils._lab.topology import TopologyRequest, parse_request
 from tests.unit.fakes import FakeHost, json_answer
@@ -127,7 +128,11 @@ def keep_objects(host: FakeHost, kept: dict[str, Any]) -> None:
     """Objects of the API by path, as they are applied, read and deleted."""
 
     def get(url: str, _body: Optional[bytes]) -> Response:
-        path = url[len(API) :]
+        path = url[len(API) :].partition("?")[0]
+        if path == SERVICES:
+            return json_answer(
+                200, {"metadata": {}, "items": [row for name, row in kept.items() if "/services/" in name]}
+            )
         return json_answer(200, kept[path]) if path in kept else json_answer(404, {})
 
     def patch(url: str, body: Optional[bytes]) -> Response:

@@ -117,7 +117,7 @@ def test_the_objects_come_and_go_with_the_add_on(addon: Any) -> None:
     assert set(paths) <= set(kept)
     for path, manifest in paths.items():
         assert manifest["metadata"].get("annotations", {}).items() <= kept[path]["metadata"]["annotations"].items()
-    assert addon.workload in paths
+    assert set(addon.workloads) <= set(paths)
     assert run(addon.name) == []
     assert run() == ["remove"] * len(paths)
     assert set(paths) & set(kept) == set()
@@ -165,7 +165,7 @@ def test_the_registry_is_at_an_address_of_the_bridge_and_every_node_asks_it_by_h
     taint = {"key": "only", "value": "x", "effect": "NoSchedule"}
     lab = g.lab(addons=["registry"], topology={"nodes": [{"name": "a", "taints": [taint]}, {"name": "b"}]})
     made = ADDONS["registry"].manifests(lab, FakeHost())
-    pod = made[ADDONS["registry"].workload]["spec"]["template"]["spec"]
+    pod = made[ADDONS["registry"].workloads[0]]["spec"]["template"]["spec"]
     (config,) = (json.loads(row["data"]["config.yml"]) for row in made.values() if row["kind"] == "ConfigMap")
     address = f"{lab['nodes'][0]['address']}:5000"
     assert config["http"]["addr"] == address
@@ -187,7 +187,7 @@ def test_a_mirror_of_the_topology_goes_before_that_of_the_registry() -> None:
 
 def test_kubelets_are_known_by_the_authority_that_pods_are_given() -> None:
     made = ADDONS["metrics"].manifests(g.lab(addons=["metrics"]), FakeHost())
-    (container,) = made[ADDONS["metrics"].workload]["spec"]["template"]["spec"]["containers"]
+    (container,) = made[ADDONS["metrics"].workloads[0]]["spec"]["template"]["spec"]["containers"]
     authority = "--kubelet-certificate-authority=/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
     assert authority in container["args"]
     assert not [word for word in container["args"] if "insecure" in word]

@@ -227,8 +227,8 @@ def machine(*, deaf: str = "", nameless: str = "", objects: Optional[dict[str, A
     return host
 
 
-_DNS = ADDONS["dns"].workload
-_STORAGE = ADDONS["storage"].workload
+_DNS = ADDONS["dns"].workloads[0]
+_STORAGE = ADDONS["storage"].workloads[0]
 
 
 def workload(**changes: Any) -> dict[str, Any]:
@@ -310,6 +310,19 @@ def test_a_lab_whose_add_on_does_not_run_is_not_well(found: Optional[dict[str, A
     assert findings == ([] if state == "ready" else [("lab-addon", f"the add-on storage is not ready ({state})")])
     report: Any = engine.report(Context(desired(lab=lab), host))
     assert report["summary"]["addons"] == [{"name": "storage", "state": state}]
+
+
+def test_an_add_on_of_several_workloads_is_ready_when_all_are() -> None:
+    lab = g.lab(nodes=3, addons=["load_balancer"])
+    controller, speaker = ADDONS["load_balancer"].workloads
+    daemons = {"observedGeneration": 1, "desiredNumberScheduled": 3, "numberReady": 3}
+    for ready, state in ((3, "ready"), (2, "pods ready on 2 of 3 nodes")):
+        found = {"kind": "DaemonSet", "metadata": {"generation": 1}, "status": {**daemons, "numberReady": ready}}
+        engine, host = CheckEngine(), machine(objects={controller: workload(), speaker: found})
+        findings = engine.verify(Context(desired(lab=lab), host, PROGRESS))
+        assert ["daemonsets/metallb-speaker" in row.remedy for row in findings] == ([] if ready == 3 else [True])
+        report: Any = engine.report(Context(desired(lab=lab), host))
+        assert report["summary"]["addons"] == [{"name": "load_balancer", "state": state}]
 
 
 @pytest.mark.parametrize(("count", "text"), [(0, None), (1, "1 NetworkPolicy,"), (2, "2 NetworkPolicies,")])

@@ -123,21 +123,40 @@ LAB_KUBE_PROXY = Identity(
     ),
     namespace="kube-system",
 )
+_METALLB = ("metallb-controller", "metallb-speaker")
+_METALLB_RESOURCES = tuple(
+    f"{resource}.metallb.io"
+    for resource in (
+        *("bfdprofiles", "bgpadvertisements", "bgppeers", "communities", "configurationstates", "ipaddresspools"),
+        *("l2advertisements", "servicebgpstatuses", "servicel2statuses"),
+    )
+)
 LAB_ADDONS = Identity(
     f"{MARK}:lab-addons",
     "makes the add-ons of a lab, and reads whether they run",
     rules=(
-        Rule("", ("serviceaccounts",), _CHANGE, ("coredns", "local-path-provisioner", "metrics-server")),
+        Rule("", ("serviceaccounts",), _CHANGE, ("coredns", "local-path-provisioner", "metrics-server", *_METALLB)),
         Rule("", ("configmaps",), _CHANGE, ("coredns", "local-path-provisioner", "registry")),
         Rule("", ("services",), _CHANGE, ("kube-dns", "metrics-server")),
-        Rule("apps", ("deployments",), _CHANGE, ("coredns", "local-path-provisioner", "metrics-server", "registry")),
-        Rule(RBAC, ("roles",), ("get",), ("local-path-provisioner",)),
-        Rule(RBAC, ("rolebindings",), ("get",), ("local-path-provisioner", "metrics-server")),
+        Rule(
+            "apps",
+            ("deployments",),
+            _CHANGE,
+            ("coredns", "local-path-provisioner", "metrics-server", "registry", _METALLB[0]),
+        ),
+        Rule("apps", ("daemonsets",), _CHANGE, (_METALLB[1],)),
+        Rule(RBAC, ("roles",), ("get",), ("local-path-provisioner", *_METALLB)),
+        Rule(RBAC, ("rolebindings",), ("get",), ("local-path-provisioner", "metrics-server", *_METALLB)),
+        Rule("metallb.io", ("ipaddresspools", "l2advertisements"), _CHANGE, ("lab",)),
+        Rule("metallb.io", ("ipaddresspools",), ("deletecollection",)),
     ),
     namespace="kube-system",
     cluster_rules=(
         Rule("storage.k8s.io", ("storageclasses",), _CHANGE, ("local-path",)),
         Rule("apiregistration.k8s.io", ("apiservices",), _CHANGE, ("v1beta1.metrics.k8s.io",)),
+        Rule("apiextensions.k8s.io", ("customresourcedefinitions",), _CHANGE, _METALLB_RESOURCES),
+        Rule("", ("services",), ("list",)),
+        Rule("", ("services/status",), ("patch",)),
     ),
 )
 DEPARTED = f"{MARK}-departed-nodes"  # the policy that refuses writes of nodes that have left

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..._core.host.host import Host
@@ -20,4 +20,7 @@ class Addon:
     images: tuple[str, ...]  # presets of image_archive that are made of these programs
     # Of the lab's record and the machine that makes the lab; by the path of each object.
     manifests: Callable[[Mapping[str, Any], Host], dict[str, dict[str, Any]]]
-    workload: str  # the path of the Deployment or DaemonSet whose pods are the add-on
+    workloads: tuple[str, ...]  # the paths of the Deployments and DaemonSets whose pods are the add-on
+    # By the path of an object: the engine's kind of resource, where it is no plain manifest.
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    on_bridge: bool = False  # it needs nodes that are on the lab's bridge, so not inside of virtual machines

@@ -20,12 +20,14 @@ from ..._core.engine.kinds import Kind
 from ..._core.engine.plan import Resource
 from ..manifests import manifest_kinds, manifest_resources
 from .addon import Addon
+from .address_pool import ADDRESS_POOL, AddressPoolKind
 from .dns import DNS
+from .load_balancer import LOAD_BALANCER
 from .metrics import METRICS
 from .registry import REGISTRY
 from .storage import STORAGE
 
-ADDONS: Mapping[str, Addon] = {addon.name: addon for addon in (DNS, STORAGE, METRICS, REGISTRY)}
+ADDONS: Mapping[str, Addon] = {addon.name: addon for addon in (DNS, STORAGE, METRICS, LOAD_BALANCER, REGISTRY)}
 
 SPEC: dict[str, Any] = {
     "state_dir": {"type": "path", "required": True},
@@ -50,7 +52,7 @@ class AddonsRequest:
 
 class AddonsEngine(ResourceEngine[AddonsRequest]):
     name = "addons"
-    kinds: Mapping[str, Kind] = manifest_kinds(LAB_ADDONS)
+    kinds: Mapping[str, Kind] = {**manifest_kinds(LAB_ADDONS), ADDRESS_POOL: AddressPoolKind(LAB_ADDONS)}
 
     def wanted(self, ctx: Context[AddonsRequest]) -> list[Resource]:
         desired = ctx.desired
@@ -58,7 +60,10 @@ class AddonsEngine(ResourceEngine[AddonsRequest]):
             resource
             for name in desired.lab.get("addons", ())
             for resource in manifest_resources(
-                desired.plane_dir, ADDONS[name].manifests(desired.lab, ctx.host), group=f"add-on {name}"
+                desired.plane_dir,
+                ADDONS[name].manifests(desired.lab, ctx.host),
+                group=f"add-on {name}",
+                kinds=ADDONS[name].kinds,
             )
         ]
 

@@ -156,5 +156,5 @@ DNS = Addon(
     families=({"name": "coredns"},),
     images=("coredns",),
     manifests=manifests,
-    workload=objects.workload_path("deployments", NAME),
+    workloads=(objects.workload_path("deployments", NAME),),
 )

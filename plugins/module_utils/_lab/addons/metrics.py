@@ -106,5 +106,5 @@ METRICS = Addon(
     families=({"name": "metrics-server"},),
     images=("metrics-server",),
     manifests=manifests,
-    workload=objects.workload_path("deployments", NAME),
+    workloads=(objects.workload_path("deployments", NAME),),
 )

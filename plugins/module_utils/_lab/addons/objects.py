@@ -26,6 +26,11 @@ def service_account(name: str) -> Objects:
     }
 
 
+def rules(rows: Sequence[tuple[str, Sequence[str], Sequence[str]]]) -> list[dict[str, Any]]:
+    """Of roles: (API group, resources, verbs) each."""
+    return [{"apiGroups": [group], "resources": [*resources], "verbs": [*verbs]} for group, resources, verbs in rows]
+
+
 def cluster_role(name: str, rules: Sequence[Mapping[str, Any]], labels: Optional[Mapping[str, str]] = None) -> Objects:
     return {f"/apis/{_RBAC}/v1/clusterroles/{name}": _role("ClusterRole", name, rules, labels)}
 
@@ -64,6 +69,17 @@ def deployment(name: str, labels: Mapping[str, str], pod: Mapping[str, Any], *, 
             "kind": "Deployment",
             "metadata": {"name": name, "labels": dict(labels)},
             "spec": {"replicas": replicas, **_pods(labels, pod)},
+        }
+    }
+
+
+def daemon_set(name: str, labels: Mapping[str, str], pod: Mapping[str, Any]) -> Objects:
+    return {
+        workload_path("daemonsets", name): {
+            "apiVersion": "apps/v1",
+            "kind": "DaemonSet",
+            "metadata": {"name": name, "labels": dict(labels)},
+            "spec": _pods(labels, pod),
         }
     }
 

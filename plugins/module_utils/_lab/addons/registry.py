@@ -49,7 +49,7 @@ def manifests(lab: Mapping[str, Any], host: Host) -> objects.Objects:
     }
     made = objects.deployment(NAME, _LABELS, _pod_spec(lab))
     # A second pod would wait for the port of the first.
-    made[REGISTRY.workload]["spec"]["strategy"] = {"type": "Recreate"}
+    made[REGISTRY.workloads[0]]["spec"]["strategy"] = {"type": "Recreate"}
     return {**objects.config_map(NAME, {"config.yml": json.dumps(config)}, _LABELS), **made}
 
 
@@ -97,5 +97,5 @@ REGISTRY = Addon(
     families=(),
     images=("docker-registry",),
     manifests=manifests,
-    workload=objects.workload_path("deployments", NAME),
+    workloads=(objects.workload_path("deployments", NAME),),
 )

@@ -35,7 +35,7 @@ def unknown_states(names: Sequence[str]) -> tuple[AddonState, ...]:
 
 
 def read_states(host: Host, cluster: Cluster, names: Sequence[str]) -> tuple[AddonState, ...]:
-    return tuple(AddonState(name, judge(_find(host, cluster, ADDONS[name].workload))) for name in names)
+    return tuple(AddonState(name, _find_late(host, cluster, name)[1]) for name in names)
 
 
 def wait_for_addons(host: Host, place: str, names: Sequence[str], progress: Progress, *, seconds: float) -> None:
@@ -43,19 +43,22 @@ def wait_for_addons(host: Host, place: str, names: Sequence[str], progress: Prog
     cluster = open_cluster(host, place, LAB_ADDONS)
     if cluster is None or not names:
         return
-    late: list[AddonState] = []
+    late: list[tuple[str, str, str]] = []  # name, path of a workload, its state
 
     def probe() -> Union[Ready[None], Pending]:
-        late[:] = [row for row in read_states(host, cluster, names) if row.state != READY]
-        return Pending(f"add-on {', '.join(f'{row.name}: {row.state}' for row in late)}") if late else Ready(None)
+        states = [(name, *_find_late(host, cluster, name)) for name in names]
+        late[:] = [row for row in states if row[2] != READY]
+        return (
+            Pending(f"add-on {', '.join(f'{name}: {state}' for name, _path, state in late)}") if late else Ready(None)
+        )
 
     try:
         wait(host, progress, "check", probe, deadline_seconds=seconds, interval=0.2)
     except PeerError as error:
         if not late:
             raise
-        name, state = late[0].name, late[0].state
-        workload = "/".join(ADDONS[name].workload.split("/")[-2:])
+        name, path, state = late[0]
+        workload = "/".join(path.split("/")[-2:])
         raise MESSAGES.error(
             "lab-addon", name=name, workload=workload, kubeconfig=cluster.kubeconfig, found=state
         ) from error
@@ -74,5 +77,11 @@ def judge(workload: Optional[Mapping[str, Any]]) -> str:
     return READY if needed and ready >= needed else f"pods ready on {ready} of {needed} nodes"
 
 
-def _find(host: Host, cluster: Cluster, path: str) -> Optional[Mapping[str, Any]]:
-    return cluster.reader(host, path).find(path)
+def _find_late(host: Host, cluster: Cluster, name: str) -> tuple[str, str]:
+    """Path and state of the first workload that is not ready; with READY where all are."""
+    state = ("", READY)
+    for path in ADDONS[name].workloads:
+        state = (path, judge(cluster.reader(host, path).find(path)))
+        if state[1] != READY:
+            break
+    return state

@@ -42,9 +42,9 @@ _HELPER_RULES = (("", ("pods",), ("get", "create", "delete")), ("", ("pods/log",
 def manifests(lab: Mapping[str, Any], host: Host) -> dict[str, dict[str, Any]]:
     return {
         **objects.service_account(NAME),
-        **objects.cluster_role(NAME, _rules(_CLUSTER_RULES)),
+        **objects.cluster_role(NAME, objects.rules(_CLUSTER_RULES)),
         **objects.cluster_role_binding(NAME, NAME, NAME),
-        **objects.role(NAME, _rules(_HELPER_RULES)),
+        **objects.role(NAME, objects.rules(_HELPER_RULES)),
         **objects.role_binding(NAME, NAME, NAME),
         **objects.config_map(NAME, _configuration(), _LABELS),
         **objects.deployment(NAME, _LABELS, _pod_spec(lab)),
@@ -57,10 +57,6 @@ def manifests(lab: Mapping[str, Any], host: Host) -> dict[str, dict[str, Any]]:
             "reclaimPolicy": "Delete",
         },
     }
-
-
-def _rules(rows: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]) -> list[dict[str, Any]]:
-    return [{"apiGroups": [group], "resources": [*resources], "verbs": [*verbs]} for group, resources, verbs in rows]
 
 
 def _configuration() -> dict[str, str]:
@@ -119,5 +115,5 @@ STORAGE = Addon(
     families=({"name": "local-path-provisioner"},),
     images=("local-path-provisioner",),
     manifests=manifests,
-    workload=objects.workload_path("deployments", NAME),
+    workloads=(objects.workload_path("deployments", NAME),),
 )
