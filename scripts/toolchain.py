@@ -42,6 +42,8 @@ RAISED = {
         "golang.org/x/crypto": "0.55.0",
         "google.golang.org/grpc": "1.83.2",
     },
+    ("e2e", "1.37.1"): {"golang.org/x/crypto": "0.55.0", "google.golang.org/grpc": "1.83.2"},
+    ("sample-apiserver", "0.37.1"): {"golang.org/x/crypto": "0.55.0", "google.golang.org/grpc": "1.83.2"},
     ("coredns", "1.14.6"): {
         "go.opentelemetry.io/otel": "1.44.0",
         "golang.org/x/crypto": "0.55.0",
