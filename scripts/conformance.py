@@ -26,6 +26,7 @@ from tests.conformance.report import print_report, read_junit, write_report
 ROOT = Path(__file__).resolve().parent.parent
 PLAYS = ROOT / "tests/conformance"
 TOOLCHAIN = ROOT / "roles/kubernetes_binaries/files/toolchain/e2e"
+LOG = ROOT / ".build/conformance.log"
 ARCHIVES = Path("/var/cache/ballast/images")
 CONFORMANCE = r"\[Conformance\]"
 
@@ -120,7 +121,9 @@ def run_tests(options: argparse.Namespace, lab_dir: Path, bin_dir: str, place: P
         *("--silence-skips", f"--output-dir={place}", "--junit-report=junit.xml", *words, f"{bin_dir}/e2e.test", "--"),
         *(f"--kubeconfig={lab_dir}/admin.kubeconfig", "--provider=skeleton", f"--kubectl-path={lab_dir}/bin/kubectl"),
     ]
-    with (lab_dir / "conformance.log").open("wb") as log:
+    # Not in the lab's directory: what the lab did not make would stay there.
+    LOG.parent.mkdir(exist_ok=True)
+    with LOG.open("wb") as log:
         print(f"the tests run, up to an hour; what they print: {log.name}", flush=True)
         subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, check=False, cwd=place)
 
