@@ -29,6 +29,12 @@ PAGE = ROOT / "docs/migrate-a-kubeadm-cluster.md"
 LAB_DIR = Path(yaml.safe_load((SCENARIO / "vars/lab.yml").read_text(encoding="utf-8"))["lab_dir"])
 SECTIONS = [(name, list(group)) for name, group in groupby(commands(PAGE.read_text("utf-8")), lambda one: one.section)]
 _SECONDS = 1500
+# What the page says is installed before a command, and a reader's package manager does.
+INSTALLED_BEFORE = {
+    "kubeadm upgrade apply v1.37.1 --yes": "kubeadm",
+    "kubeadm upgrade node": "kubeadm",
+    "systemctl restart kubelet": "kubelet",
+}
 
 
 def environment() -> dict[str, str]:
@@ -68,6 +74,9 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(command: Command, place: Path) -> str:
     machine = command.prompt[:-1]
+    if machine and command.line in INSTALLED_BEFORE:
+        install = on_machine(machine, f"ballast-kubeadm install {INSTALLED_BEFORE[command.line]}")
+        subprocess.run(install, stdin=subprocess.DEVNULL, check=True, timeout=_SECONDS)
     argv = on_machine(machine, command.line) if machine else ["bash", "-c", command.line]
     done = subprocess.run(
         argv,

@@ -107,8 +107,9 @@ def desired_from_params(params: Mapping[str, Any], host: Host) -> LabRequest:
     sizes = _merge_sizes(params, previous)
     request = parse_request({**_with_recorded(params, lab_dir, previous), "sizes": sizes})
     versions = host.listdir(params["toolchain_dir"]) if params["toolchain_dir"] else []
-    if versions and request.kubernetes_version not in versions:
-        raise MESSAGES.error("lab-version", value=request.kubernetes_version, versions=", ".join(sorted(versions)))
+    for version in filter(None, (request.kubernetes_version, request.upgrade_to)):
+        if versions and version not in versions:
+            raise MESSAGES.error("lab-version", value=version, versions=", ".join(sorted(versions)))
     if params["archive"] and request.bootstrap == KUBEADM:
         wanted = "for nodes of a lab without kubeadm: import it with ctr"
         raise MESSAGES.error("lab-value", path="archive", value=params["archive"], wanted=wanted)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Optional
 
 from .._binaries.families import FAMILIES
 from .._core.engine.kinds import digest
@@ -22,6 +22,8 @@ from .resolve import MACHINE_STATE_DIR as STATE_DIR
 
 REPOSITORY = "ballast.local"
 IMAGES_DIR = "/opt/ballast/images"
+UPGRADE_BIN_DIR = "/opt/ballast/upgrade/bin"
+UPGRADE_IMAGES_DIR = "/opt/ballast/upgrade/images"
 SCRIPT = "/usr/local/sbin/ballast-kubeadm"
 UPGRADES = "/usr/local/bin/kubeadm"
 CONFIG = "/etc/kubernetes-lab/kubeadm.yaml"
@@ -44,14 +46,16 @@ _IGNORED = ("NumCPU", "SystemVerification")
 def kubeadm_parts(lab: Lab) -> dict[str, Any]:
     """What the playbooks need of it.
 
-    `images`: by archive, the preset and full name of each image. `families`: of programs, beside those of every lab.
+    `images`: by archive, the preset and full name of each image. `families`: of programs, beside those of every lab. `upgrade`:
+    null, or the version that kubeadm can upgrade to, with its `images`, and where the machines have those and its programs.
     `first`: the machine of the control plane. `script`: the path of what runs kubeadm on a machine. `machines`: by name, the
     `script`'s text, and `prepared`, the file that says that it has prepared the machine.
     """
     first = lab["nodes"][0]["name"]
     scripts = {node["name"]: _script(lab, node, is_first=node["name"] == first) for node in lab["nodes"]}
     return {
-        "images": {"control-plane": _control_plane_images(lab), "nodes": _node_images(lab)},
+        "images": _images(lab),
+        "upgrade": _upgrade(lab),
         "families": [{"name": name} for name in ("kubeadm", "coredns")],
         "first": first,
         "script": SCRIPT,
@@ -59,6 +63,19 @@ def kubeadm_parts(lab: Lab) -> dict[str, Any]:
             name: {"script": text, "prepared": f"{STATE_DIR}/prepared-{digest(text)}"} for name, text in scripts.items()
         },
     }
+
+
+def _images(lab: Lab) -> dict[str, dict[str, str]]:
+    return {"control-plane": _control_plane_images(lab), "nodes": _node_images(lab)}
+
+
+def _upgrade(lab: Lab) -> Optional[dict[str, Any]]:
+    version = lab.get("upgrade_to")
+    if not version:
+        return None
+    later = {**lab, "kubernetes_version": version}
+    places = {"bin_dir": UPGRADE_BIN_DIR, "images_dir": UPGRADE_IMAGES_DIR}
+    return {"version": version, "images": _images(later), **places}
 
 
 def _etcd_version(lab: Lab) -> str:
@@ -120,6 +137,8 @@ def _script(lab: Lab, node: Mapping[str, Any], *, is_first: bool) -> str:
         bin_dir=MACHINE_BIN_DIR,
         files="".join(f"put {path} <<'{_END}'\n{text}{_END}\n" for path, text in machine_files(lab, node).items()),
         images=" ".join(f"{IMAGES_DIR}/{name}.tar" for name in archives),
+        upgrade_images=" ".join(f"{UPGRADE_IMAGES_DIR}/{name}.tar" for name in archives),
+        upgrade_bin_dir=UPGRADE_BIN_DIR,
         config=CONFIG,
         upgrades=UPGRADES,
         socket=SOCKET,
@@ -200,6 +219,7 @@ _END = "END-OF-FILE"
 _SCRIPT = """#!/bin/sh
 # Runs kubeadm for the lab: ballast-kubeadm prepare FILE | init | join SERVER OPTIONS, as the control plane says how to join.
 # What an interrupted run began is reset first. FILE and {state}/node say what is done.
+# ballast-kubeadm install PROGRAM... takes kubeadm, kubelet or kubectl of the version to upgrade to, as a package manager would.
 set -eu
 logged() {{
   "$@" >>{log}/kubeadm.log 2>&1 || {{ tail -n 40 {log}/kubeadm.log >&2; exit 1; }}
@@ -234,6 +254,14 @@ case $1 in
       logged kubeadm join "$@" --node-name={name} --cri-socket={socket} --ignore-preflight-errors={ignored}
     fi
     touch {state}/node
+    ;;
+  install)
+    shift
+    for program; do
+      [ -x {upgrade_bin_dir}/$program ] || {{ echo "no $program to upgrade to: the lab's topology has no upgrade_to" >&2; exit 1; }}
+      ln -sf {upgrade_bin_dir}/$program /usr/bin/$program
+      [ $program != kubeadm ] || for archive in {upgrade_images}; do logged ctr --namespace k8s.io images import --local $archive; done
+    done
     ;;
 esac
 """

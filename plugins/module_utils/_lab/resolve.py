@@ -87,6 +87,7 @@ def resolve(request: TopologyRequest, previous: Optional[Lab], facts: HostFacts)
         "lab_dir": request.lab_dir,
         "target": request.target,
         "bootstrap": request.bootstrap,
+        "upgrade_to": request.upgrade_to,
         "bridge": link_name(request.name),
         "node_cidr": str(node_cidr),
         "gateway": f"{gateway}/{node_cidr.prefixlen}",

@@ -52,7 +52,7 @@ _KEYS = (
     "service_cidr",
 )
 # kubeadm makes a node of each virtual machine, without limits, and one DaemonSet runs kube-proxy on all of them.
-_KUBEADM_KEYS = ("defaults", "kubernetes_version", "name", "node_cidr", "pod_cidr", "service_cidr")
+_KUBEADM_KEYS = ("defaults", "kubernetes_version", "name", "node_cidr", "pod_cidr", "service_cidr", "upgrade_to")
 _KUBEADM_NODE_KEYS = ("proxy_backend",)
 _WORDS = Words(MESSAGES, value="lab-value", key="lab-key", show=str, mapping="a mapping", whole="topology")
 
@@ -80,6 +80,7 @@ class TopologyRequest:
     kubernetes_version: str
     target: str
     bootstrap: str  # what makes the cluster: one of BOOTSTRAPS
+    upgrade_to: str  # a later version that kubeadm can upgrade the cluster to, or ""
     hosts: int  # virtual machines; 0 where the nodes are on this host
     node_cidr: Optional[ipaddress.IPv4Network]
     pod_cidr: Optional[ipaddress.IPv4Network]
@@ -126,6 +127,7 @@ def parse_request(params: Mapping[str, Any]) -> TopologyRequest:
         kubernetes_version=match.group(1) if match else "",
         target=target,
         bootstrap=bootstrap,
+        upgrade_to=_parse_upgrade(top, match.group(1), faults) if match and bootstrap == KUBEADM else "",
         hosts=hosts,
         node_cidr=top.read("node_cidr", _network, None),
         pod_cidr=top.read("pod_cidr", _network, None),
@@ -153,6 +155,19 @@ def parse_request(params: Mapping[str, Any]) -> TopologyRequest:
     # A fault in `defaults` is met once for each node.
     Problems.raise_if([*{str(problem): problem for problem in faults.problems}.values()])
     return request
+
+
+def _parse_upgrade(top: Reader, version: str, faults: Faults) -> str:
+    """kubeadm goes to a later patch release, or to the next minor release."""
+    text = top.read("upgrade_to", _text, "")
+    if not text:
+        return ""
+    match, (major, minor, patch) = _VERSION.fullmatch(text), map(int, version.split("."))
+    later = tuple(map(int, match.group(1).split("."))) if match else ()
+    if match is None or not (major, minor, patch) < later < (major, minor + 2):
+        faults.wrong("upgrade_to", text, f"a later version of {major}.{minor}, or one of {major}.{minor + 1}")
+        return ""
+    return match.group(1)
 
 
 def _check_lab_dir(text: str, faults: Faults) -> str:

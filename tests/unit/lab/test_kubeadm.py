@@ -103,6 +103,11 @@ def test_machines_may_come_and_not_go() -> None:
         ({"topology": {"balloons": True}}, ("lab-key", "topology")),
         ({"topology": {"kube_proxy": "service"}}, ("lab-key", "topology")),
         ({"topology": {"defaults": {"cpu": "1"}}}, ("lab-key", "defaults")),
+        ({"topology": {"upgrade_to": "1.37.1"}}, ("lab-value", "upgrade_to")),
+        ({"topology": {"upgrade_to": "1.36.9"}}, ("lab-value", "upgrade_to")),
+        ({"topology": {"upgrade_to": "1.39.0"}}, ("lab-value", "upgrade_to")),
+        ({"topology": {"upgrade_to": "2.38.0"}}, ("lab-value", "upgrade_to")),
+        ({"topology": {"upgrade_to": 1.38}}, ("lab-value", "upgrade_to")),
         ({"topology": {"defaults": {"proxy_backend": "ebpf"}}}, ("lab-value", "defaults.proxy_backend")),
     ],
 )
@@ -151,6 +156,42 @@ def test_every_image_that_kubeadm_asks_for_is_made_by_that_name(version: str) ->
     assert f'sandbox = "{names["pause"]}"' in files(made, "vm1")["/etc/containerd/config.toml"]
 
 
+@pytest.mark.parametrize(("version", "later"), [("1.36.4", "1.37.1"), ("1.36.4", "v1.36.5"), ("1.37.1", "1.38.0")])
+def test_the_version_to_upgrade_to_has_the_images_that_its_own_lab_has(version: str, later: str) -> None:
+    made = lab(kubernetes_version=version, topology={"upgrade_to": later})
+    upgrade = parts(made)["kubeadm"]["upgrade"]
+    assert upgrade["version"] == later.lstrip("v")
+    assert upgrade["images"] == parts(lab(kubernetes_version=later))["kubeadm"]["images"]
+    assert upgrade["images"] != parts(made)["kubeadm"]["images"]
+
+
+def test_without_a_version_to_upgrade_to_there_is_none() -> None:
+    made = lab()
+    assert parts(made)["kubeadm"]["upgrade"] is None
+    earlier = {key: value for key, value in made.items() if key != "upgrade_to"}
+    assert parts(earlier)["kubeadm"]["upgrade"] is None
+
+
+@pytest.mark.parametrize("machine", ["vm1", "vm2"])
+def test_a_program_to_upgrade_to_is_installed_as_a_package_manager_would(tmp_path: Path, machine: str) -> None:
+    for name in ("kubeadm", "kubelet"):
+        program = tmp_path / "opt/ballast/upgrade/bin" / name
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.touch(mode=0o755)
+    status, said = run_script(tmp_path, "install", "kubeadm", "kubelet", machine=machine)
+    assert status == 0
+    for name in ("kubeadm", "kubelet"):
+        assert (tmp_path / "usr/bin" / name).readlink() == tmp_path / "opt/ballast/upgrade/bin" / name
+    archives = ["control-plane.tar", "nodes.tar"] if machine == "vm1" else ["nodes.tar"]
+    assert [line.rpartition("/")[2] for line in said] == archives  # once, with kubeadm
+
+
+def test_a_program_that_the_lab_does_not_have_is_not_installed(tmp_path: Path) -> None:
+    status, said = run_script(tmp_path, "install", "kubeadm")
+    assert (status, said) == (1, [])
+    assert not (tmp_path / "usr/bin/kubeadm").is_symlink()
+
+
 @pytest.mark.parametrize("machine", ["vm1", "vm2"])
 def test_the_script_writes_every_file_and_then_says_that_the_machine_is_prepared(tmp_path: Path, machine: str) -> None:
     made = lab(hosts=2)
@@ -190,6 +231,7 @@ def run_script(
     programs.mkdir(exist_ok=True)
     (tmp_path / "usr/bin").mkdir(parents=True)
     said = tmp_path / "said"
+    said.touch()
     for name in ("kubeadm", "ctr", "systemctl"):
         program = programs / name
         status = 1 if name == broken else 0
@@ -198,7 +240,7 @@ def run_script(
     if interrupted:
         manifests.mkdir(parents=True)
     text = script(lab(hosts=2), machine)
-    for place in ("/var/lib/", "/etc/", "/usr/bin/", "/usr/local/bin/", "/opt/cni"):
+    for place in ("/var/lib/", "/etc/", "/usr/bin/", "/usr/local/bin/", "/opt/cni", "/opt/ballast/upgrade/bin"):
         text = text.replace(f" {place}", f" {tmp_path}{place}").replace(f">>{place}", f">>{tmp_path}{place}")
     environment = {"PATH": f"{programs}:/usr/bin:/bin"}
     done = subprocess.run(["sh", "-c", text, "sh", *arguments], env=environment, check=False, timeout=30)
@@ -245,8 +287,9 @@ def test_what_an_interrupted_run_began_is_reset_first(tmp_path: Path) -> None:
     "path", sorted((ROOT / "lab" / "topologies").glob("kubeadm-*.yml")), ids=lambda path: path.stem
 )
 def test_the_examples_can_be_made(path: Path) -> None:
-    made = lab(topology=yaml.safe_load(path.read_text(encoding="utf-8")))
-    assert path.stem == f"kubeadm-{made['nodes'][0]['proxy_backend']}"
+    topology = yaml.safe_load(path.read_text(encoding="utf-8"))
+    made = lab(topology=topology, kubernetes_version=topology.get("kubernetes_version", "1.37.1"))
+    assert path.stem == ("kubeadm-upgrade" if made["upgrade_to"] else f"kubeadm-{made['nodes'][0]['proxy_backend']}")
 
 
 def kubeconfig(server: str = API) -> str:

@@ -5,16 +5,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
-from ansible_collections.ballast.kube.plugins.module_utils._lab.resolve import HostFacts
 from tests.unit.lab import given as g
 
 
@@ -196,19 +193,3 @@ def test_nonsense_is_refused_and_never_a_fault_of_ours(topology: dict[str, Any])
 )
 def test_nonsense_in_a_node_is_refused_too(row: dict[str, Any]) -> None:
     g.faults(topology={"nodes": [{"name": "a", **row}], "defaults": row})
-
-
-TOPOLOGIES = sorted((Path(__file__).resolve().parents[3] / "lab/topologies").glob("*.yml"))
-
-
-@pytest.mark.parametrize("path", TOPOLOGIES, ids=lambda path: path.stem)
-def test_the_examples_can_be_made(path: Path) -> None:
-    topology = yaml.safe_load(path.read_text())
-    big = HostFacts(cpu_millis=16000, memory_bytes=64 * g.GIB, networks=())
-    hosts = {node.get("host") for node in topology.get("nodes", [])} - {None, "localhost"}
-    changes = {"target": "vm", "hosts": len(hosts)} if hosts else {"target": "host"}
-    assert g.lab(facts=big, topology=topology, **changes)["nodes"]
-
-
-def test_there_are_examples() -> None:
-    assert TOPOLOGIES

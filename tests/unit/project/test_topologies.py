@@ -27,15 +27,16 @@ def commands(path: Path) -> list[dict[str, str]]:
 
 
 def lab_of(path: Path, variables: dict[str, str]) -> Lab:
+    topology = yaml.safe_load(path.read_text(encoding="utf-8"))
     params: dict[str, Any] = {
         "lab_dir": "/var/lib/ballast/lab",
         "name": None,
         "nodes": None,
-        "topology": yaml.safe_load(path.read_text(encoding="utf-8")),
+        "topology": topology,
         "target": variables.get("LAB_TARGET", "host"),
         "bootstrap": variables.get("LAB_BOOTSTRAP", "lab"),
         "hosts": int(variables.get("LAB_HOSTS", "2")),
-        "kubernetes_version": DEFAULT_KUBERNETES_VERSION,
+        "kubernetes_version": topology.get("kubernetes_version", DEFAULT_KUBERNETES_VERSION),
         "addons": None,
         "balloons": False,
         "sizes": {},
