@@ -22,7 +22,7 @@ from .preflight.facts import ModeChange, read_facts
 from .preflight.rule import PreflightFinding
 from .preflight.rules import preflight
 from .request import KubeProxyRequest, KubeProxyState
-from .rule_verification import compare_rules
+from .rule_verification import compare_rules, lasting_differences
 from .sources import Sources
 
 
@@ -98,7 +98,10 @@ def audit_rules(host: Host, desired: KubeProxyRequest, state: KubeProxyState, so
         return Audit((), "kube-proxy does not answer, so that it is not known which rules are its own")
     try:
         variant = installation.iptables_variant(host, desired.where)
-        given = sources.snapshot()
-        return Audit(tuple(compare_rules(host, given, state.config, mode=mode, node=state.node, variant=variant)))
+        options = {"mode": mode, "node": state.node, "variant": variant}
+        lasting = lasting_differences(
+            host, lambda: compare_rules(host, sources.fresh_snapshot(), state.config, **options)
+        )
+        return Audit(tuple(difference.line for difference in lasting))
     except BallastError as error:
         return Audit((), error.in_one_line)

@@ -6,8 +6,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Optional
 
 from .._core.host.host import Host
 from .._rules.backend import KUBE_PROXY_TABLE
@@ -17,11 +18,39 @@ from .._rules.node_addresses import own_addresses, surroundings_with
 # About connections, which age and which kube-proxy removes; and about other programs, which a preflight has reported.
 _OTHERS = ("rules-audit-conntrack", "rules-audit-conntrack-extra", "rules-audit-foreign-nat")
 
+# Services and endpoints change while they are compared, and kube-proxy writes each change a little later (its minSyncPeriod is
+# one second by default). What a comparison finds is a difference where the others find it too.
+AUDIT_TRIES = 3
+AUDIT_INTERVAL = 2.0  # seconds
+
+
+@dataclass(frozen=True)
+class Difference:
+    subject: str  # the Service, else the id of what was found
+    line: str
+
+
+def still_there(before: Optional[Sequence[Difference]], now: Sequence[Difference]) -> list[Difference]:
+    """Those of `now` whose subject differed `before` too; all of them where that was not looked for."""
+    subjects = None if before is None else {difference.subject for difference in before}
+    return [difference for difference in now if subjects is None or difference.subject in subjects]
+
+
+def lasting_differences(host: Host, compare: Callable[[], Sequence[Difference]]) -> list[Difference]:
+    """What each of AUDIT_TRIES comparisons finds. One that finds nothing is the last."""
+    lasting = still_there(None, compare())
+    for _again in range(AUDIT_TRIES - 1):
+        if not lasting:
+            break
+        host.sleep(AUDIT_INTERVAL)
+        lasting = still_there(lasting, compare())
+    return lasting
+
 
 def compare_rules(
     host: Host, data: Mapping[str, Any], config: Mapping[str, Any], *, mode: str, node: str, variant: str
-) -> list[str]:
-    """A line for each difference. `variant` of iptables is the one that kube-proxy writes, "" the host's own."""
+) -> list[Difference]:
+    """`variant` of iptables is the one that kube-proxy writes, "" the host's own."""
     # A run that changes nothing compares no rules.
     from .._audit.audit import AuditInput, audit
     from .._audit.facts import read_facts
@@ -44,7 +73,10 @@ def compare_rules(
     )
     findings = audit(audited, read_facts(host, reading, mode))
     return [
-        f"{finding.service or finding.id}: expected {finding.expected}, found {finding.found}"
+        Difference(
+            finding.service or finding.id,
+            f"{finding.service or finding.id}: expected {finding.expected}, found {finding.found}",
+        )
         for finding in findings
         if finding.severity == "error" and finding.id not in _OTHERS
     ]

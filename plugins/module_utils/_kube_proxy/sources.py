@@ -49,6 +49,11 @@ class Sources:
                 raise
         return self._snapshot
 
+    def fresh_snapshot(self) -> Mapping[str, Any]:
+        """As `snapshot`, read again."""
+        self._snapshot = None
+        return self.snapshot()
+
     def snapshot_with_every_node(self) -> Mapping[str, Any]:
         """As `snapshot`, with the other Nodes too. Only a change to ipvs needs them, and of a large cluster they are megabytes."""
         others = [item for item in self.snapshot()["items"] if item["kind"] != "Node"]

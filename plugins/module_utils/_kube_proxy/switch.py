@@ -34,7 +34,7 @@ from .informer import read_named_services, read_snapshot
 from .installation import MODE_LABEL, Installation, current_config
 from .messages import MESSAGES
 from .request import KubeProxyRequest
-from .rule_verification import compare_rules
+from .rule_verification import AUDIT_INTERVAL, AUDIT_TRIES, Difference, compare_rules, still_there
 
 _TABLE_SECONDS = 60
 _LOCK_SECONDS = 60
@@ -43,7 +43,6 @@ _ASK_SECONDS = 0.3
 _START_POLL_SECONDS = 0.05  # as long as packets of connections through ipvs may be dropped
 _PROBE_TRIES = 5
 _NO_POD = "no pod of this node is there to try from any more"
-_AUDIT_TRIES = 3  # Services and endpoints change while they are compared
 _GROUP = "kube-proxy"
 
 
@@ -222,25 +221,27 @@ class _VerifiedChange:
     def _wait_until_rules_match(
         self, ctx: Context[KubeProxyRequest], config: Mapping[str, Any], mode: str, node: str
     ) -> None:
-        lines: list[str] = []
+        differences: Optional[list[Difference]] = None
         tries = 0
 
         def probe() -> Union[Ready[None], Pending]:
-            nonlocal lines, tries
+            nonlocal differences, tries
             try:
                 data = read_snapshot(installation.api(ctx.host, ctx.desired.where, config), node)
             except PeerError as error:
                 return Pending(error.text)
             variant = installation.iptables_variant(ctx.host, ctx.desired.where)
-            lines = compare_rules(ctx.host, data, config, mode=mode, node=node, variant=variant)
+            found = compare_rules(ctx.host, data, config, mode=mode, node=node, variant=variant)
+            differences = still_there(differences, found)
+            lines = [difference.line for difference in differences]
             tries += 1
-            if lines and tries == _AUDIT_TRIES:
+            if lines and tries == AUDIT_TRIES:
                 raise MESSAGES.error("migrate-audit", found="\n".join(lines[:10]), mode=mode, count=len(lines))
             return Pending(f"{len(lines)} differences: {lines[0]}") if lines else Ready(None)
 
         seconds = ctx.desired.verify_seconds
         ctx.progress.started("rules", "comparing rules in the kernel with the Services")
-        wait(ctx.host, ctx.progress, "rules", probe, deadline_seconds=seconds, interval=2)
+        wait(ctx.host, ctx.progress, "rules", probe, deadline_seconds=seconds, interval=AUDIT_INTERVAL)
 
     def _wait_until_reached(self, ctx: Context[KubeProxyRequest], mode: str, before: frozenset[probes.Try]) -> None:
         lost = dict.fromkeys(before, "")

@@ -44,6 +44,7 @@ PORT = 8080
 _NAME = "echo"
 SERVICE_NAME = f"{_NAME}.{NAMESPACE}.svc.{DOMAIN}"
 _EXEC_SECONDS = 60
+_NODES = "/api/v1/nodes"
 _POLICIES = "/apis/networking.k8s.io/v1/networkpolicies"
 # Debian 12's busybox ends `wget -T` with a segmentation fault, so the limit is set from outside.
 _ASK = """for target in "$@"; do printf '%s ' "$target"; timeout 2 wget -q -O - "http://$target/" || echo; done"""
@@ -212,6 +213,8 @@ class CheckEngine(ResourceEngine[CheckRequest]):
 
     def measure(self, ctx: Context[CheckRequest], cluster: Cluster) -> None:
         try:
+            if ctx.desired.by_kubeadm:
+                _wait_for_nodes(ctx.desired, cluster, ctx.host, ctx.progress)
             self._pods = _wait_for_pods(ctx.desired, cluster, ctx.host, ctx.progress)
             self._reached = _wait_for_connections(ctx.desired, cluster, self._pods, ctx.host, ctx.progress)
             wait_for_addons(
@@ -221,8 +224,7 @@ class CheckEngine(ResourceEngine[CheckRequest]):
             self._addons = read_states_or_unknown(ctx.host, ctx.desired.place, ctx.desired.addons)
             self._policies = _count_policies(cluster, ctx.host)
             if ctx.desired.by_kubeadm:
-                listed = cluster.reader(ctx.host, "/api/v1/nodes").list("/api/v1/nodes").items
-                self._nodes = {node["metadata"]["name"]: node for node in listed}
+                self._nodes = _read_nodes(cluster, ctx.host)
 
     def summary(self, desired: CheckRequest) -> dict[str, Any]:
         """The last measurement, as values and as text for people."""
@@ -263,6 +265,25 @@ def _count_policies(cluster: Cluster, host: Host) -> int:
 def is_ready(node: Mapping[str, Any]) -> bool:
     conditions = (node.get("status") or {}).get("conditions") or []
     return any((row.get("type"), row.get("status")) == ("Ready", "True") for row in conditions)
+
+
+def _read_nodes(cluster: Cluster, host: Host) -> dict[str, Mapping[str, Any]]:
+    return {node["metadata"]["name"]: node for node in cluster.reader(host, _NODES).list(_NODES).items}
+
+
+def _wait_for_nodes(desired: CheckRequest, cluster: Cluster, host: Host, progress: Progress) -> None:
+    """kubeadm says that a node has joined before it is Ready. Pods of the check tolerate that; pods of others do not."""
+
+    def probe() -> Union[Ready[None], Pending]:
+        nodes = _read_nodes(cluster, host)
+        missing = [name for name in desired.node_names if not is_ready(nodes.get(name, {}))]
+        if not missing:
+            return Ready(None)
+        return Pending(
+            f"{len(desired.node_names) - len(missing)} of {len(desired.node_names)} nodes ready, not {missing[0]}"
+        )
+
+    wait(host, progress, "check", probe, deadline_seconds=desired.ready_seconds)
 
 
 def _wait_for_pods(desired: CheckRequest, cluster: Cluster, host: Host, progress: Progress) -> list[Pod]:

@@ -23,6 +23,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy import (
 )
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.engine import ENGINE
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.request import KubeProxyRequest
+from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.rule_verification import Difference
 from ansible_collections.ballast.kube.plugins.module_utils._rules.backend import TAKEOVER_TABLE
 from tests.unit import cases
 from tests.unit.fakes import Killed, ListSink
@@ -386,23 +387,41 @@ def test_rules_that_are_not_as_meant_are_asked_three_times_then_the_change_is_un
 ) -> None:
     node, asked = Node(), []
 
-    def differences(*_args: object, mode: str, **_options: object) -> list[str]:
+    def differences(*_args: object, mode: str, **_options: object) -> list[Difference]:
         asked.append(mode)
-        return ["default/web: expected an answer, found none"] if mode == "nftables" else []
+        line = f"default/web: expected an answer, found none at try {len(asked)}"
+        return [Difference("default/web", line)] if mode == "nftables" else []
 
     monkeypatch.setattr(switch, "compare_rules", differences)
     with pytest.raises(BallastError) as caught:
         changed(node)
-    assert (caught.value.id, caught.value.found) == ("migrate-audit", "default/web: expected an answer, found none")
+    assert (caught.value.id, caught.value.found) == (
+        "migrate-audit",
+        "default/web: expected an answer, found none at try 3",
+    )
     assert asked == ["nftables"] * 3 + ["iptables"]
     is_old(node, "audit")
 
 
 def test_a_difference_that_goes_by_itself_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    node, answers = Node(), [["one"], ["one"], []]
+    one = Difference("default/one", "default/one: expected an answer, found none")
+    node, answers = Node(), [[one], [one], []]
     monkeypatch.setattr(switch, "compare_rules", lambda *_args, **_options: answers.pop(0))
     changed(node)
     is_new(node, "in the end")
+
+
+def test_services_that_differ_one_after_the_other_are_services_that_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    node, asked = Node(), []
+
+    def differences(*_args: object, **_options: object) -> list[Difference]:
+        asked.append(f"default/web-{len(asked)}")
+        return [Difference(asked[-1], f"{asked[-1]}: expected an answer, found none")]
+
+    monkeypatch.setattr(switch, "compare_rules", differences)
+    changed(node)
+    assert len(asked) == 2
+    is_new(node, "after the second comparison")
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -18,6 +18,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.engine im
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.inspection import audit_rules, inspect, refuse
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.preflight.facts import Facts, ModeChange
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.preflight.rule import PreflightFinding
+from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.rule_verification import Difference
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.sources import Sources
 from tests.unit.kube_proxy.fake_node import SERVER, SERVICE, Node
 
@@ -28,7 +29,9 @@ FOUND = PreflightFinding("preflight-x", "soft", ("a", "b"), "it stands in the wa
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Residue and rules have tests of their own."""
     monkeypatch.setattr(inspection, "read_stale_rules", lambda _host, mode, bridged: [])
-    monkeypatch.setattr(inspection, "compare_rules", lambda *_given, **options: [f"of {options['mode']}"])
+    monkeypatch.setattr(
+        inspection, "compare_rules", lambda *_given, **options: [Difference("web", f"of {options['mode']}")]
+    )
 
 
 def look(node: Node, *, audit: bool = False, **options: Any) -> dict[str, Any]:
@@ -50,6 +53,30 @@ def test_a_kube_proxy_that_has_not_synchronised_is_not_in_order() -> None:
     found = look(node, mode="iptables")
     assert not found["in_order"]
     assert found["reason"]
+
+
+def test_an_audit_says_what_every_one_of_three_comparisons_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    node, read = Node(), []
+    lasts, comes, goes = (Difference(name, f"{name}: expected x, found y") for name in ("lasts", "comes", "goes"))
+    answers = [[lasts, goes], [lasts, comes], [comes, lasts]]
+
+    def compare(_host: object, snapshot: object, *_given: object, **_options: object) -> list[Difference]:
+        read.append(snapshot)
+        return answers.pop(0)
+
+    monkeypatch.setattr(inspection, "compare_rules", compare)
+    begun = node.host.monotonic()
+    assert look(node, audit=True, mode="iptables")["differences"] == ["lasts: expected x, found y"]
+    assert len({id(snapshot) for snapshot in read}) == 3  # the Services are read again, too
+    assert node.host.monotonic() - begun >= 4
+
+
+def test_an_audit_without_a_difference_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node()
+    monkeypatch.setattr(inspection, "compare_rules", lambda *_given, **_options: [])
+    begun = node.host.monotonic()
+    assert look(node, audit=True, mode="iptables")["differences"] == []
+    assert node.host.monotonic() - begun < 1
 
 
 def test_one_that_does_not_answer_is_told_and_asked_no_further(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.engine im
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.info import read
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.preflight.rule import PreflightFinding
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.request import INFO_SPEC
+from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.rule_verification import Difference
 from tests.unit import cases
 from tests.unit.fakes import FakeHost, json_answer
 from tests.unit.kube_proxy.fake_node import CONFIG_PATH, SERVER, SERVICE, STATE, Node, config
@@ -189,7 +190,11 @@ def test_slow_synchronisations_are_told_by_their_median() -> None:
 
 
 def test_rules_that_differ_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inspection, "compare_rules", lambda *_given, **_options: ["default/web: expected x, found y"])
+    monkeypatch.setattr(
+        inspection,
+        "compare_rules",
+        lambda *_given, **_options: [Difference("default/web", "default/web: expected x, found y")],
+    )
     found = reading(node())
     assert found["present"] == (r.DIFFERS,)
     assert found["answers"]["healthy"]["lines"] == ("default/web: expected x, found y",)
@@ -201,7 +206,9 @@ def test_rules_that_differ_are_nobody_elses_while_kube_proxy_is_behind(
     monkeypatch: pytest.MonkeyPatch, is_down: bool
 ) -> None:
     monkeypatch.setattr(
-        inspection, "compare_rules", lambda *_given, **_options: ["default/web: expected x, found none"]
+        inspection,
+        "compare_rules",
+        lambda *_given, **_options: [Difference("default/web", "default/web: expected x, found none")],
     )
     late = 'kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds{ip_family="IPv4"} 1.8e+09\n'
     one = node(metrics=METRICS + late)

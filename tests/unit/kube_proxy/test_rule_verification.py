@@ -35,7 +35,8 @@ def node(text: str = SAVED) -> FakeHost:
 
 def found(host: FakeHost) -> list[str]:
     config = {"clusterCIDR": "10.244.0.0/16"}
-    return compare_rules(host, SNAPSHOT, config, mode="iptables", node="n1", variant="legacy")
+    differences = compare_rules(host, SNAPSHOT, config, mode="iptables", node="n1", variant="legacy")
+    return [difference.line for difference in differences]
 
 
 def test_rules_as_the_services_mean_them_are_none() -> None:

@@ -362,6 +362,24 @@ def test_the_status_says_which_nodes_are_ready_though_no_pod_runs() -> None:
     assert "control plane: kubeadm's, on vm1" in report["ballast_summary"]
 
 
+def test_a_node_that_has_joined_and_is_not_ready_fails_the_check() -> None:
+    host = machine()
+
+    def node(name: str, ready: str) -> dict[str, Any]:
+        return {"metadata": {"name": name}, "status": {"conditions": [{"type": "Ready", "status": ready}]}}
+
+    def listed(ready: str) -> dict[str, Any]:
+        return {"items": [node("vm1", "True"), node("vm2", ready)], "metadata": {"resourceVersion": "1"}}
+
+    host.answer(f"{API}/api/v1/nodes", json_answer(200, listed("False")))
+    host.answer(f"{API}/api/v1/namespaces/ballast-lab/pods", json_answer(200, {"items": []}))
+    found = CheckEngine().verify(Context(check_request(), host))
+    assert ["1 of 2 nodes ready, not vm2" in str(finding) for finding in found] == [True]
+    host.answer(f"{API}/api/v1/nodes", json_answer(200, listed("True")))
+    found = CheckEngine().verify(Context(check_request(), host))
+    assert ["pods ready on 0 of 2 nodes" in str(finding) for finding in found] == [True]
+
+
 def test_the_check_of_a_lab_without_a_kubeconfig_says_that_there_is_none() -> None:
     host = FakeHost()
     host.given_ours(g.DIR, "lab")
