@@ -206,14 +206,21 @@ def _cni(lab: Lab, node: Mapping[str, Any]) -> str:
 
 
 # Before /usr/bin in PATH. The job that an upgrade begins with asks the image pause for its version, which catatonit does not tell.
+# `kubeadm upgrade` forgets the patches that `kubeadm init` was given.
 _UPGRADES = """#!/bin/sh
-# kubeadm of the lab: an upgrade passes over checks that this lab cannot pass.
+# kubeadm of the lab: an upgrade passes over checks that this lab cannot pass, and keeps the lab's patches.
 case "${{1-}} ${{2-}} ${{3-}}" in
   "upgrade node phase") ;;
-  "upgrade apply "* | "upgrade node "*) set -- "$@" --ignore-preflight-errors={ignored} ;;
+  "upgrade apply "* | "upgrade node "*)
+    case " $* " in
+      *" --patches"*) ;;
+      *) [ ! -d {patches} ] || set -- "$@" --patches={patches} ;;
+    esac
+    set -- "$@" --ignore-preflight-errors={ignored}
+    ;;
 esac
 exec /usr/bin/kubeadm "$@"
-""".format(ignored=",".join((*_IGNORED, "CreateJob")))
+""".format(ignored=",".join((*_IGNORED, "CreateJob")), patches=PATCHES)
 
 _END = "END-OF-FILE"
 _SCRIPT = """#!/bin/sh

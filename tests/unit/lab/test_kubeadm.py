@@ -30,7 +30,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._lab.check import (
     read_status,
 )
 from ansible_collections.ballast.kube.plugins.module_utils._lab.cluster import open_cluster
-from ansible_collections.ballast.kube.plugins.module_utils._lab.kubeadm import CONFIG, UPGRADES, machine_files
+from ansible_collections.ballast.kube.plugins.module_utils._lab.kubeadm import CONFIG, PATCHES, UPGRADES, machine_files
 from ansible_collections.ballast.kube.plugins.module_utils._lab.parts import parts
 from ansible_collections.ballast.kube.plugins.module_utils._lab.resolve import Lab
 from tests.unit.fakes import FakeHost, json_answer
@@ -261,21 +261,27 @@ def test_a_machine_joins_with_what_the_control_plane_said_as_arguments(tmp_path:
     [
         ("upgrade apply v1.37.1 --yes", True),
         ("upgrade node", True),
+        ("upgrade node --patches /my/own", True),
         ("upgrade node phase kubelet-config", False),
         ("upgrade plan", False),
         ("token create", False),
         ("", False),
     ],
 )
-def test_an_upgrade_passes_over_what_the_lab_cannot_pass(tmp_path: Path, typed: str, passes_over: bool) -> None:
+@pytest.mark.parametrize("has_patches", [True, False])
+def test_an_upgrade_passes_over_what_the_lab_cannot_pass_and_keeps_its_patches(
+    tmp_path: Path, typed: str, passes_over: bool, has_patches: bool
+) -> None:
     said = tmp_path / "said"
     kubeadm = tmp_path / "kubeadm"
     kubeadm.write_text(f'#!/bin/sh\necho "$@" >{said}\n', encoding="utf-8")
     kubeadm.chmod(0o755)
     text = files(lab(), "vm2")[UPGRADES].replace("/usr/bin/kubeadm", str(kubeadm))
+    text = text.replace(PATCHES, str(tmp_path if has_patches else tmp_path / "none"))
     subprocess.run(["sh", "-c", text, "sh", *typed.split()], check=True, timeout=30)
-    extra = " --ignore-preflight-errors=NumCPU,SystemVerification,CreateJob" if passes_over else ""
-    assert said.read_text(encoding="utf-8") == f"{typed}{extra}\n"
+    checks = " --ignore-preflight-errors=NumCPU,SystemVerification,CreateJob" if passes_over else ""
+    kept = f" --patches={tmp_path}" if passes_over and has_patches and "--patches" not in typed else ""
+    assert said.read_text(encoding="utf-8") == f"{typed}{kept}{checks}\n"
 
 
 def test_what_an_interrupted_run_began_is_reset_first(tmp_path: Path) -> None:
