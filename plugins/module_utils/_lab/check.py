@@ -26,7 +26,7 @@ from .._core.engine.kinds import BASE_KINDS, Kind
 from .._core.engine.plan import Recorded, Resource
 from .._core.engine.wait import Impossible, Pending, Ready, wait
 from .._core.host.host import Host
-from .._core.kube.client import Refused
+from .._core.kube.client import Refused, is_temporary
 from .._core.text.errors import BallastError, PeerError
 from .addons.dns import DOMAIN, has_dns
 from .addons.state import read_states_or_unknown, unknown_states, wait_for_addons
@@ -275,7 +275,12 @@ def _wait_for_nodes(desired: CheckRequest, cluster: Cluster, host: Host, progres
     """kubeadm says that a node has joined before it is Ready. Pods of the check tolerate that; pods of others do not."""
 
     def probe() -> Union[Ready[None], Pending]:
-        nodes = _read_nodes(cluster, host)
+        try:
+            nodes = _read_nodes(cluster, host)
+        except PeerError as error:
+            if not is_temporary(error):
+                raise
+            return Pending(error.found or error.text)
         missing = [name for name in desired.node_names if not is_ready(nodes.get(name, {}))]
         if not missing:
             return Ready(None)
