@@ -78,9 +78,9 @@ def fail(text: str, remedy: str) -> int:
 
 def provide_programs(version: str, place: Path) -> str:
     """Their directory."""
-    found = place / "programs.json"
-    play("programs.yml", {"conformance_version": version, "conformance_found": str(found)})
-    return str(json.loads(found.read_text(encoding="utf-8"))["bin_dir"])
+    file = place / "programs.json"
+    play("programs.yml", {"conformance_version": version, "conformance_programs": str(file)})
+    return str(json.loads(file.read_text(encoding="utf-8"))["bin_dir"])
 
 
 def load_images(lab: dict[str, Any], lab_dir: Path, bin_dir: str, place: Path) -> None:

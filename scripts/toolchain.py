@@ -138,10 +138,10 @@ def build(family: Family, version: str) -> dict[str, bytes]:
         packages = [component.package for component in family.components]
         tests = [component.package for component in family.components if component.test]
         for architecture in ARCHITECTURES:
-            asked = ("list", "-mod=mod", "-deps", *tags(family.name, version))
-            go(*asked, *packages, cwd=folder, GOARCH=architecture)
+            command = ("list", "-mod=mod", "-deps", *tags(family.name, version))
+            go(*command, *packages, cwd=folder, GOARCH=architecture)
             if tests:
-                go(*asked, "-test", *tests, cwd=folder, GOARCH=architecture)
+                go(*command, "-test", *tests, cwd=folder, GOARCH=architecture)
         return {file: (folder / file).read_bytes() for file in ("go.mod", "go.sum")}
 
 

@@ -61,9 +61,9 @@ def write_report(lab: dict[str, Any], focus: str, outcomes: Sequence[Outcome]) -
         "failed": {outcome.name: outcome.failure for outcome in outcomes if outcome.failure},
         "seconds_of_tests": round(sum(outcome.seconds for outcome in outcomes)),
     }
-    found = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {"runs": []}
+    earlier = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {"runs": []}
     key = ("version", "backend", "focus")
-    others = [other for other in found["runs"] if [other[name] for name in key] != [run[name] for name in key]]
+    others = [other for other in earlier["runs"] if [other[name] for name in key] != [run[name] for name in key]]
     runs = sorted([*others, run], key=lambda row: [row[name] for name in key])
     write_results(RESULTS, {"runs": runs})
     write_between_marks(PAGE, "conformance", format_table(runs))

@@ -231,8 +231,8 @@ class _VerifiedChange:
             except PeerError as error:
                 return Pending(error.text)
             variant = installation.iptables_variant(ctx.host, ctx.desired.where)
-            found = compare_rules(ctx.host, data, config, mode=mode, node=node, variant=variant)
-            differences = still_there(differences, found)
+            now = compare_rules(ctx.host, data, config, mode=mode, node=node, variant=variant)
+            differences = still_there(differences, now)
             lines = [difference.line for difference in differences]
             tries += 1
             if lines and tries == AUDIT_TRIES:
