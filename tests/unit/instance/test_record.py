@@ -7,9 +7,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
@@ -20,6 +22,7 @@ from tests.unit.cases import apply, plan_of, require
 from tests.unit.instance import given as g
 from tests.unit.instance.kernel import HERE, Kernel
 
+ROOT = Path(__file__).resolve().parents[3]
 OPTIONS = f"{g.STATE}/options.json"
 TAINT = {"key": "example.org/dedicated", "value": "db", "effect": "NoSchedule"}
 EVERYTHING = {
@@ -53,6 +56,17 @@ def changed(host: Kernel, **changes: Any) -> list[dict[str, Any]]:
     """All instances, the last one otherwise."""
     *others, last = (read_options(host, g.STATE) or {})["instances"]
     return [{**g.instance(0), **row} for row in (*others, {**last, **changes})]
+
+
+def test_an_exercise_of_readiness_gives_every_recorded_option() -> None:
+    """One that it left out would be another value than the recorded one, and nothing would be exercised."""
+    host = g.machine()
+    apply(ENGINE, g.desired(1), host)
+    recorded = read_options(host, g.STATE)
+    assert recorded
+    text = (ROOT / "roles/readiness/tasks/exercises/kubelet_instance.yml").read_text(encoding="utf-8")
+    given = yaml.safe_load(text)[0]["ballast.kube.kubelet_instance"]
+    assert set(recorded) <= set(given)
 
 
 def test_what_is_recorded_is_all_that_a_run_needs_to_change_nothing(host: Kernel) -> None:
