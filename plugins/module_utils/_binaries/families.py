@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 VERSION = re.compile(r"\d+\.\d+\.\d+")
 
@@ -148,15 +149,21 @@ _KUBERNETES_RELEASE = Release(
     url="{base}/release/v{version}/bin/linux/{arch}/{name}",
     checksum="{base}/release/v{version}/bin/linux/{arch}/{name}.sha256",
 )
+# What all families of Kubernetes' own module have.
+_OF_KUBERNETES: Mapping[str, Any] = {
+    "module": "k8s.io/kubernetes",
+    "default_version": "1.37.1",
+    "follows": True,
+    "stamps": _kubernetes_stamps(),
+    "staging": "./staging/src/",
+    "shows": "v{version}+lab",
+}
 
 FAMILIES: Mapping[str, Family] = {
     family.name: family
     for family in (
         Family(
             name="kubernetes",
-            module="k8s.io/kubernetes",
-            default_version="1.37.1",
-            follows=True,
             components=(
                 Component(name="kube-apiserver", package="k8s.io/kubernetes/cmd/kube-apiserver"),
                 Component(name="kube-controller-manager", package="k8s.io/kubernetes/cmd/kube-controller-manager"),
@@ -177,16 +184,12 @@ FAMILIES: Mapping[str, Family] = {
             release=_KUBERNETES_RELEASE,
             # Measured: 3.4 GB of build cache, 0.5 GB of programs, 1 GB of modules.
             build_bytes=6 * _GIB,
-            stamps=_kubernetes_stamps(),
             tags=_KUBERNETES_TAGS,
-            staging="./staging/src/",
-            shows="v{version}+lab",
+            **_OF_KUBERNETES,
         ),
         # Of a family of its own, so that those who need none of it build none of it.
         Family(
             name="kubeadm",
-            module="k8s.io/kubernetes",
-            default_version="1.37.1",
             components=(
                 Component(
                     name="kubeadm",
@@ -196,18 +199,13 @@ FAMILIES: Mapping[str, Family] = {
             ),
             release=_KUBERNETES_RELEASE,
             build_bytes=2 * _GIB,
-            follows=True,
             optional=True,
-            stamps=_kubernetes_stamps(),
             tags=_KUBERNETES_TAGS,
-            staging="./staging/src/",
-            shows="v{version}+lab",
+            **_OF_KUBERNETES,
         ),
         # Kubernetes' own tests, and programs that they run in pods.
         Family(
             name="e2e",
-            module="k8s.io/kubernetes",
-            default_version="1.37.1",
             components=(
                 Component(name="e2e.test", package="k8s.io/kubernetes/test/e2e", released=False, test=True),
                 *(
@@ -223,12 +221,9 @@ FAMILIES: Mapping[str, Family] = {
             ),
             release=NOWHERE,
             build_bytes=4 * _GIB,
-            follows=True,
             optional=True,
-            stamps=_kubernetes_stamps(),
             tags=_KUBERNETES_TAGS,
-            staging="./staging/src/",
-            shows="v{version}+lab",
+            **_OF_KUBERNETES,
         ),
         Family(
             name="sample-apiserver",
@@ -321,22 +316,17 @@ FAMILIES: Mapping[str, Family] = {
         # The generic control plane in one process, see files/toolchain/hyper-mini/command/README.md.
         Family(
             name="hyper-mini",
-            module="k8s.io/kubernetes",
-            default_version="1.37.1",
             components=(Component(name="hyper-mini", package="ballast.example/command/hyper-mini", released=False),),
             release=NOWHERE,
             build_bytes=4 * _GIB,
-            follows=True,
             optional=True,
             command="ballast.example/command/hyper-mini",
             # The newest of the etcd that runs apart which asks for no library newer than Kubernetes does: with a newer one Kubernetes' code
             # would run on libraries that upstream did not test with it, and all of it would be compiled a second time.
             embeds={"etcd": {"1.37": "3.7.1"}},
-            stamps=_kubernetes_stamps(),
             # Files of the command may be for one minor version of Kubernetes.
             tags=(*_KUBERNETES_TAGS, "kubernetes_{major}_{minor}"),
-            staging="./staging/src/",
-            shows="v{version}+lab",
+            **_OF_KUBERNETES,
         ),
         Family(
             name="etcd",

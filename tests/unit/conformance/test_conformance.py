@@ -34,10 +34,10 @@ def options(*listed: str) -> dict[str, Any]:
 
 
 def test_every_listed_image_that_the_table_has_is_made_by_its_name() -> None:
-    found = options(*LISTED)
-    assert found["names"] == {"etcd": "registry.example/etcd:3.7.0-0", "pause": "registry.example/pause:3.11"}
-    assert found["images"] == ["etcd", "pause"]
-    assert [definition["name"] for definition in found["definitions"]] == [
+    archive = options(*LISTED)
+    assert archive["names"] == {"etcd": "registry.example/etcd:3.7.0-0", "pause": "registry.example/pause:3.11"}
+    assert archive["images"] == ["etcd", "pause"]
+    assert [definition["name"] for definition in archive["definitions"]] == [
         "registry.example/e2e/agnhost:2.55",
         "registry.example/e2e/agnhost:2.66",
         "registry.example/e2e/nginx:1.27",

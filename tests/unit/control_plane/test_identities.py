@@ -120,10 +120,10 @@ def fail_once_each(machine: Machine, monkeypatch: pytest.MonkeyPatch, failure: B
     plain = machine.host.request
 
     def request(url: str, **options: Any) -> Any:
-        asked = f"{options.get('method', 'GET')} {url}"
-        if "rbac.authorization.k8s.io" not in url or asked in failed:
+        attempt = f"{options.get('method', 'GET')} {url}"
+        if "rbac.authorization.k8s.io" not in url or attempt in failed:
             return plain(url, **options)
-        failed.append(asked)
+        failed.append(attempt)
         if isinstance(failure, BallastError):
             raise failure
         return failure
@@ -140,7 +140,7 @@ def test_an_api_server_whose_etcd_is_not_ready_yet_is_asked_again(
     machine.api.objects = {path: one for path, one in before.items() if "ballast:" not in path}
     failed = fail_once_each(machine, monkeypatch, failure)
     machine.run()
-    assert {asked.partition(" ")[0] for asked in failed} == {"GET", "PATCH"}
+    assert {attempt.partition(" ")[0] for attempt in failed} == {"GET", "PATCH"}
     assert set(machine.api.objects) == set(before)
     assert machine.run() == []
 

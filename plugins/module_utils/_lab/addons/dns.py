@@ -139,11 +139,7 @@ def _pod_spec(lab: Mapping[str, Any]) -> dict[str, Any]:
                 "livenessProbe": {"httpGet": {"path": "/health", "port": _HEALTH_PORT}, "failureThreshold": 5},
                 "readinessProbe": {"httpGet": {"path": "/ready", "port": _READY_PORT}, "periodSeconds": 1},
                 "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "170Mi"}},
-                "securityContext": {
-                    "allowPrivilegeEscalation": False,
-                    "capabilities": {"add": ["NET_BIND_SERVICE"], "drop": ["ALL"]},
-                    "readOnlyRootFilesystem": True,
-                },
+                "securityContext": objects.security_context("NET_BIND_SERVICE"),
                 "volumeMounts": [{"name": "config", "mountPath": "/etc/coredns", "readOnly": True}],
             }
         ],

@@ -185,7 +185,6 @@ def _speaker_pod() -> dict[str, Any]:
         "METALLB_HOST": "status.hostIP",
         "METALLB_ML_BIND_ADDR": "status.podIP",
     }
-    container = _container(SPEAKER)
     return {
         "priorityClassName": "system-node-critical",
         "serviceAccountName": SPEAKER,
@@ -195,7 +194,7 @@ def _speaker_pod() -> dict[str, Any]:
         "terminationGracePeriodSeconds": 2,  # it says good-bye to the others
         "containers": [
             {
-                **container,
+                **_container(SPEAKER),
                 "args": [f"--port={_METRICS_PORT}", "--log-level=info"],
                 "env": [
                     *(
@@ -205,10 +204,7 @@ def _speaker_pod() -> dict[str, Any]:
                     {"name": "METALLB_ML_LABELS", "value": f"app={SPEAKER}"},
                     {"name": "METALLB_ML_BIND_PORT", "value": str(_GOSSIP_PORT)},
                 ],
-                "securityContext": {
-                    **container["securityContext"],
-                    "capabilities": {"add": ["NET_RAW"], "drop": ["ALL"]},
-                },
+                "securityContext": objects.security_context("NET_RAW"),
             }
         ],
     }
@@ -224,11 +220,7 @@ def _container(name: str) -> dict[str, Any]:
         "livenessProbe": answers,
         "readinessProbe": {**answers, "periodSeconds": 1},
         "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "170Mi"}},
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
-        },
+        "securityContext": objects.security_context(),
     }
 
 

@@ -89,11 +89,7 @@ def _pod_spec(lab: Mapping[str, Any]) -> dict[str, Any]:
                     "periodSeconds": 1,
                 },
                 "resources": {"requests": {"cpu": "10m", "memory": "48Mi"}, "limits": {"memory": "200Mi"}},
-                "securityContext": {
-                    "allowPrivilegeEscalation": False,
-                    "capabilities": {"drop": ["ALL"]},
-                    "readOnlyRootFilesystem": True,
-                },
+                "securityContext": objects.security_context(),
                 "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
             }
         ],

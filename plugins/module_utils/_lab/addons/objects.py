@@ -137,3 +137,13 @@ def _pods(labels: Mapping[str, str], pod: Mapping[str, Any]) -> dict[str, Any]:
         "selector": {"matchLabels": dict(labels)},
         "template": {"metadata": {"labels": dict(labels)}, "spec": dict(pod)},
     }
+
+
+def security_context(*capabilities: str) -> dict[str, Any]:
+    """Of a container that writes to its volumes alone and has no other capability."""
+    added = {"add": list(capabilities)} if capabilities else {}
+    return {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {**added, "drop": ["ALL"]},
+        "readOnlyRootFilesystem": True,
+    }

@@ -74,11 +74,7 @@ def _pod_spec(lab: Mapping[str, Any]) -> dict[str, Any]:
                 "livenessProbe": probe,
                 "readinessProbe": {**probe, "periodSeconds": 1},
                 "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "256Mi"}},
-                "securityContext": {
-                    "allowPrivilegeEscalation": False,
-                    "capabilities": {"drop": ["ALL"]},
-                    "readOnlyRootFilesystem": True,
-                },
+                "securityContext": objects.security_context(),
                 "volumeMounts": [
                     {"name": "config", "mountPath": _CONFIGURATION, "readOnly": True},
                     {"name": "images", "mountPath": IMAGES},

@@ -98,11 +98,7 @@ def _pod_spec(lab: Mapping[str, Any]) -> dict[str, Any]:
                     *("--namespace", objects.NAMESPACE, "--service-account-name", NAME),
                 ],
                 "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "170Mi"}},
-                "securityContext": {
-                    "allowPrivilegeEscalation": False,
-                    "capabilities": {"drop": ["ALL"]},
-                    "readOnlyRootFilesystem": True,
-                },
+                "securityContext": objects.security_context(),
                 "volumeMounts": [{"name": "config", "mountPath": _CONFIGURATION, "readOnly": True}],
             }
         ],
