@@ -162,8 +162,21 @@ def test_what_nodes_and_pods_use_is_shown(lab: Lab, tmp_path: Path) -> None:
     manifest = tmp_path / "scaled.json"
     manifest.write_text(json.dumps(SCALED), encoding="utf-8")
     lab.kubectl("apply", "-f", str(manifest))
-    assert [line.split()[0] for line in lab.kubectl("top", "nodes", "--no-headers").splitlines()] == ["first", "second"]
-    assert "coredns-" in lab.kubectl("top", "pods", "-n", "kube-system", "--no-headers")
+    # Usage is a rate: the server leaves a node or a pod out until it has read two samples of all its containers.
+    wait_until(lambda: measured(lab, "nodes") == ["first", "second"], "what both nodes use is shown")
+    wait_until(
+        lambda: any(name.startswith("coredns-") for name in measured(lab, "pods", "-n", "kube-system")),
+        "what a pod uses is shown",
+    )
+
+
+def measured(lab: Lab, *of: str) -> list[str]:
+    """The names in a table of ``kubectl top``, which fails where there is nothing to show."""
+    try:
+        shown = lab.kubectl("top", *of, "--no-headers")
+    except subprocess.CalledProcessError:
+        return []
+    return [line.split()[0] for line in shown.splitlines()]
 
 
 def said_by(lab: Lab, pod: str, command: str) -> str:
