@@ -41,6 +41,7 @@ TIMEOUT_SECONDS = 1.0  # of an attempt. The kernel's first repetition of a SYN c
 _RECORD_SECONDS = 0.1
 _PING_SECONDS = 0.1
 _REOPEN_SECONDS = 1.0
+_HANGS_SECONDS = 60.0  # without an answer, an application gives up its connection
 _AT_ONCE = 50  # attempts that a flow makes up for in one turn, where the client was late
 _LINGER_0 = struct.pack("ii", 1, 0)
 _UNDER_WAY = (errno.EINPROGRESS, errno.EAGAIN)
@@ -228,6 +229,8 @@ class Holder:
                 held.socket.send(b".")
             except OSError as error:
                 self._broken(held, error_class(error))
+        elif now - held.since > _HANGS_SECONDS:
+            self._broken(held, "hangs")
 
     def _open(self, held: Held, now: float) -> None:
         first, last = self._asked["ports"]
