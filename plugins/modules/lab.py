@@ -87,7 +87,8 @@ options:
       - What comes with the lab, of V(dns), CoreDNS for all pods, V(storage), a default StorageClass, V(metrics), what nodes and pods use,
         V(load_balancer), addresses for Services of type LoadBalancer, not with O(target=vm), and V(registry), a
         registry that every node pulls from. V(none) alone for nothing.
-      - The default is that of O(topology) or what is recorded, else nothing. Not with O(bootstrap=kubeadm), which brings CoreDNS.
+      - The default is that of O(topology) or what is recorded, else V(dns), V(storage) and V(load_balancer) with O(toolchain_dir), and nothing
+        without. Not with O(bootstrap=kubeadm), which brings CoreDNS.
     type: list
     elements: str
   toolchain_dir:

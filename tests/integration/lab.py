@@ -47,6 +47,7 @@ class Run:
 class Lab:
     directory: str
     name: str
+    addons: str = "none"  # LAB_ADDONS; "" for what the topology says
 
     def playbook(self, name: str, *arguments: str, **variables: object) -> Run:
         given = {"lab_dir": self.directory, **variables}
@@ -65,7 +66,8 @@ class Lab:
     def up(self, **variables: object) -> Run:
         # `make test-matrix` repeats the tests for each version.
         version = os.environ.get("LAB_KUBERNETES", "")
-        return self.playbook("lab_up", **{"lab_name": self.name, "lab_kubernetes_version": version, **variables})
+        given = {"lab_name": self.name, "lab_kubernetes_version": version, "lab_addons": self.addons}
+        return self.playbook("lab_up", **{**given, **variables})
 
     def down(self) -> Run:
         return self.playbook("lab_down")
@@ -98,10 +100,10 @@ class Lab:
 
 
 @contextmanager
-def lab_named(name: str, *, within: str | None = None) -> Iterator[Lab]:
+def lab_named(name: str, *, within: str | None = None, addons: str = "none") -> Iterator[Lab]:
     """Not made yet; removed at the end. `within` this directory, else that for temporary files."""
     place = tempfile.mkdtemp(prefix="ballast-it-", dir=within)
-    lab = Lab(directory=f"{place}/lab", name=name)
+    lab = Lab(directory=f"{place}/lab", name=name, addons=addons)
     down = ("ansible-playbook", "ballast.kube.lab_down", "-e", json.dumps({"lab_dir": lab.directory}))
     with journal.directory(place), journal.undone_by(*down):
         yield lab

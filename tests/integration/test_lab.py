@@ -56,7 +56,7 @@ def before() -> dict[str, object]:
 
 @pytest.fixture(scope="module")
 def lab(before: dict[str, object]) -> Iterator[Lab]:
-    with lab_named("it") as made:
+    with lab_named("it", addons="") as made:
         yield made
 
 

@@ -145,7 +145,9 @@ def plant(lab: Lab) -> None:
 def test_a_planted_secret_is_in_nothing_that_is_shown(lab: Lab, tmp_path: Path) -> None:
     plant(lab)
     said = {
-        "difference": lab.playbook("lab_up", "--check", "--diff", lab_name=lab.name, lab_nodes=1).output,
+        "difference": lab.playbook(
+            "lab_up", "--check", "--diff", lab_name=lab.name, lab_addons=lab.addons, lab_nodes=1
+        ).output,
         "status": lab.playbook("lab_status", lab_output="json").output,
         "logs": lab.playbook("lab_logs").output,
     }

@@ -136,9 +136,10 @@ def _with_recorded(params: Mapping[str, Any], lab_dir: str, previous: Optional[L
         effective["topology"] = recorded.get("topology")
         effective["balloons"] = recorded.get("balloons", False)
         effective["nodes"] = _or_default(params["nodes"], len(recorded["nodes"]) if recorded else None)
-        effective["addons"] = _or_default(params["addons"], recorded.get("addons"))
+        effective["addons"] = _or_default(params["addons"], recorded.get("addons", []) if recorded else None)
     effective["target"] = params["target"] or recorded.get("target", TARGETS[0])
     effective["bootstrap"] = params["bootstrap"] or recorded.get("bootstrap", BOOTSTRAPS[0])
+    effective["builds"] = bool(params["toolchain_dir"])
     machines = sum(host["connection"] != "local" for host in recorded.get("hosts", []))
     effective["hosts"] = _or_default(params["hosts"], machines or DEFAULT_HOSTS)
     for key, default in (("name", None), ("kubernetes_version", DEFAULT_KUBERNETES_VERSION)):

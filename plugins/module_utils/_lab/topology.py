@@ -35,6 +35,7 @@ from .messages import MESSAGES
 
 TARGETS = ("host", "vm")
 NO_ADDONS = "none"
+DEFAULT_ADDONS = ("dns", "storage", "load_balancer")  # what an ordinary application needs
 LAB, KUBEADM = BOOTSTRAPS = ("lab", "kubeadm")
 DEFAULT_NODES = 3
 DEFAULT_PIDS = 8192
@@ -100,7 +101,8 @@ def parse_request(params: Mapping[str, Any]) -> TopologyRequest:
     """From the module's parameters, the topology among them. Raises every problem at once.
 
     `nodes` counts: it takes the first of the topology's nodes, and adds nodes with the defaults where there are fewer.
-    `sizes`, by name, replace what the topology says: `resize` has set them since.
+    `sizes`, by name, replace what the topology says: `resize` has set them since. `builds`: the programs are built, not those of a
+    release.
     """
     faults = Faults(_WORDS)
     target, bootstrap = params["target"], params["bootstrap"]
@@ -138,7 +140,7 @@ def parse_request(params: Mapping[str, Any]) -> TopologyRequest:
         arguments={program: top.read(program, _mapping, {}) for program in PROGRAMS},
         feature_gates=top.read("feature_gates", _mapping, {}),
         registry_mirrors=top.get("registry_mirrors") or {},
-        addons=_parse_addons(params["addons"], top, target, faults),
+        addons=_parse_addons(params, top, faults),
         # A balloon keeps a size that was set later: it changes while the kubelet runs.
         balloons=params["balloons"] or bool(params["sizes"]) or top.read("balloons", boolean, False),
         nodes=_apply_sizes(nodes, params["sizes"], faults),
@@ -183,14 +185,27 @@ def _check_hosts(count: int, faults: Faults) -> int:
     return count
 
 
-def _parse_addons(given: Optional[Sequence[str]], top: Reader, target: str, faults: Faults) -> tuple[str, ...]:
-    """Those of the option, else of the topology, in the order in which they are made."""
-    names: tuple[str, ...] = ()
-    names = top.read("addons", _addons, names) if given is None else faults.take("addons", list(given), _addons, names)
+def _parse_addons(params: Mapping[str, Any], top: Reader, faults: Faults) -> tuple[str, ...]:
+    """Those of the option, else of the topology, else the default, in the order in which they are made."""
+    if params["addons"] is None:
+        names = top.read("addons", _addons, _default_addons(params))
+    else:
+        names = faults.take("addons", list(params["addons"]), _addons, ())
     for name in names:
-        if target == "vm" and ADDONS[name].on_bridge:
+        if not _is_possible(name, params["target"]):
             faults.wrong("addons", name, "possible in virtual machines, whose nodes are not on the lab's bridge")
     return names
+
+
+def _default_addons(params: Mapping[str, Any]) -> tuple[str, ...]:
+    """Of a lab whose programs are built, as those of most add-ons are in no release. kubeadm brings CoreDNS itself."""
+    if not params["builds"] or params["bootstrap"] == KUBEADM:
+        return ()
+    return tuple(name for name in DEFAULT_ADDONS if _is_possible(name, params["target"]))
+
+
+def _is_possible(addon: str, target: str) -> bool:
+    return target == "host" or not ADDONS[addon].on_bridge
 
 
 def _addons(value: Any) -> tuple[str, ...]:

@@ -48,6 +48,7 @@ def params(**changes: Any) -> dict[str, Any]:
         "hosts": 2,
         "kubernetes_version": "1.37.1",
         "addons": None,
+        "builds": False,
         "balloons": False,
         "sizes": {},
         **changes,

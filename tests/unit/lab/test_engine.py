@@ -96,6 +96,36 @@ def test_the_option_is_stronger_than_the_topology_and_both_than_the_record(
     assert up(host, addons=option, **topology)["addons"] == result
 
 
+@pytest.mark.parametrize(
+    ("changes", "recorded", "result"),
+    [
+        ({}, None, ["dns", "storage", "load_balancer"]),
+        ({"topology": {"nodes": [{"name": "a"}]}}, None, ["dns", "storage", "load_balancer"]),
+        ({"target": "vm"}, None, ["dns", "storage"]),
+        ({"addons": ["none"]}, None, []),
+        ({"topology": {"addons": []}}, None, []),
+        ({}, [], []),
+        ({"nodes": 4}, ["dns"], ["dns"]),
+        ({"target": "vm", "bootstrap": "kubeadm"}, None, []),
+    ],
+)
+def test_a_new_lab_whose_programs_are_built_has_what_applications_need(
+    host: FakeHost, changes: dict[str, Any], recorded: Optional[list[str]], result: list[str]
+) -> None:
+    host.given("/toolchain/1.37.1/go.mod", "")
+    if recorded is not None:
+        up(host, addons=recorded)
+    assert up(host, toolchain_dir="/toolchain", **changes)["addons"] == result
+
+
+def test_a_lab_of_a_version_without_add_ons_stays_without(host: FakeHost) -> None:
+    host.given("/toolchain/1.37.1/go.mod", "")
+    record = up(host, addons=["none"])
+    del record["addons"]
+    host.given(f"{g.DIR}/lab.json", json.dumps(record))
+    assert up(host, toolchain_dir="/toolchain")["addons"] == []
+
+
 def test_a_lab_is_recorded_and_registered_and_forgotten(host: FakeHost) -> None:
     before = host.snapshot()
     lab = up(host)

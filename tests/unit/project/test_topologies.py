@@ -38,6 +38,7 @@ def lab_of(path: Path, variables: dict[str, str]) -> Lab:
         "hosts": int(variables.get("LAB_HOSTS", "2")),
         "kubernetes_version": topology.get("kubernetes_version", DEFAULT_KUBERNETES_VERSION),
         "addons": None,
+        "builds": True,
         "balloons": False,
         "sizes": {},
     }
