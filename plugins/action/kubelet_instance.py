@@ -14,23 +14,22 @@ import os
 import shlex
 from typing import Any, Optional
 
-from ansible.plugins.action import ActionBase
-
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import FileSink, NullSink, Sink
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import HostError
+from ansible_collections.ballast.kube.plugins.plugin_utils.on_controller import OnController
 from ansible_collections.ballast.kube.plugins.plugin_utils.relay import Read, relayed
 
 
-class ActionModule(ActionBase):
+class ActionModule(OnController):
     def run(self, tmp: Optional[str] = None, task_vars: Optional[dict[str, Any]] = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         arguments = dict(self._task.args)
         here, state_dir = arguments.get("events"), arguments.get("state_dir")
         if self._connection.transport == "local" or not here or not state_dir or self._task.check_mode:
-            return {**result, **self._execute_module(module_args=arguments, task_vars=task_vars)}
+            return {**result, **self._run_module(arguments, task_vars)}
         del arguments["events"]  # a path of this machine; there, events lie beside the state
         with relayed(self._reading(os.path.join(str(state_dir), "events.jsonl")), _sink(str(here))):
-            return {**result, **self._execute_module(module_args=arguments, task_vars=task_vars)}
+            return {**result, **self._run_module(arguments, task_vars)}
 
     def _reading(self, path: str) -> Read:
         """Reads a file of the other machine while the module runs there."""

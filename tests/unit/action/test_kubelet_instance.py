@@ -39,7 +39,7 @@ class Machine:
         text = "".join(f"{line}\n" for line in self.lines)[first:]
         return {"rc": 0, "stdout": text.replace("\n", "\r\n")}
 
-    def run(self, module_args: dict[str, Any], task_vars: object) -> dict[str, Any]:
+    def run(self, module_args: dict[str, Any], task_vars: object, wrap_async: bool) -> dict[str, Any]:
         self.module_args = module_args
         for number in range(3):
             self.add(STARTED, f"step {number}")
@@ -63,6 +63,7 @@ def run(machine: Machine, events: Path, *, check_mode: bool = False) -> dict[str
     arguments = {"state_dir": "/var/lib/ballast/lab/nodes", "events": str(events)}
     action._task = SimpleNamespace(args=arguments, check_mode=check_mode)
     action._connection = machine
+    action._templar = SimpleNamespace(template=lambda value: value)
     return action.run(task_vars={})
 
 
