@@ -286,6 +286,22 @@ def test_another_run_at_work_is_waited_for_and_then_the_machine_looked_at_again(
     assert "the other run has ended" in [event.text for event in events.events]
 
 
+@pytest.mark.parametrize(("policy", "waits"), [(Policy.KEEP, False), (Policy.UNDO, True)])
+def test_a_run_with_nothing_to_do_waits_only_where_the_other_may_undo(policy: Policy, *, waits: bool) -> None:
+    whole, host, events = machine(), machine(), ListSink()
+    apply(Engine(policy), Wanted(rows=ROWS), whole)
+    host.fail_at(len(whole.effects) - 1)  # all is made, and the journal does not say yet that the run has ended
+    with pytest.raises(Killed):
+        apply(Engine(policy), Wanted(rows=ROWS), host)
+    host.calm()
+    host.hold_lock(f"{STATE}/lock")  # as it is not dead, but about to say it
+    host.on_sleep.append(lambda: host.release_lock(f"{STATE}/lock"))
+    plan = plan_of(Engine(policy), Wanted(rows=ROWS), host)
+    assert plan.steps == ()
+    Engine(policy).apply(plan, Context(Wanted(rows=ROWS), host, Progress(events, feature="test")))
+    assert any(event.kind == "waiting" for event in events.events) is waits
+
+
 def test_an_unknown_kind_and_a_resource_named_twice_are_faults_of_ours() -> None:
     with pytest.raises(Bug) as caught:
         plan_of(Engine(), Wanted(rows=(Resource(kind="new", target="x", value={}, title="x"),)), machine())

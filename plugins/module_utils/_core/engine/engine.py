@@ -201,10 +201,22 @@ class JournalEngine(BaseEngine[J, JS, JP], Generic[J, JS, JP]):
         """Whether a run was killed after its last step, or before its first, or while it cleaned up. Called with an empty plan."""
         journal, host, state_dir = self.journal(ctx), ctx.host, ctx.desired.state_dir
         if journal.recorded:
-            return journal.open
+            return journal.open and not self._another_is_at_work(ctx)
         if {os.path.basename(journal.path), "lock"} & set(host.listdir(state_dir)):
             return True
         return is_only_marked(host, state_dir)
+
+    def _another_is_at_work(self, ctx: Context[J]) -> bool:
+        """Whether the open journal is of a run that is alive. With KEEP what it makes stays, so a run with nothing to do goes on."""
+        if self.policy is not Policy.KEEP:
+            return False
+        try:
+            with ctx.host.lock(_lock_path(ctx.desired.state_dir)):
+                return False
+        except HostError as error:
+            if error.id != "core-locked":
+                raise
+            return True
 
     def _close(self, journal: Journal, ctx: Context[J]) -> None:
         """The run is over. With nothing recorded, neither journal nor lock nor an empty directory stays."""
