@@ -19,14 +19,14 @@ Source: kernel, ip_vs_core.c (ip_vs_ops4), ip_vs_xmit.c (ip_vs_nat_xmit), xt_ipv
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Optional
 
 from ..._rules.iptables.objects import IpvsService
 from ..._rules.ipvs.objects import MASQUERADE, IpvsRules, VirtualServer
 from ..._rules.packet import Packet, Surroundings
 from .hook_view import HookView
-from .packet_state import NotKnown, State
+from .packet_state import NotKnown, State, changed
 
 # Any of these may choose any real server of weight above 0; some hash the source (sh, mh) or the destination (dh).
 SCHEDULERS = ("rr", "wrr", "lc", "wlc", "lblc", "lblcr", "sh", "dh", "sed", "nq", "mh", "twos")
@@ -76,7 +76,7 @@ class Ipvs:
                 raise NotKnown(f"a real server of {server.text} by the method {real_server.method}")
         line = f"ip_vs: {server.text} scheduler {server.scheduler}"
         return [
-            replace(
+            changed(
                 state,
                 destination=real_server.address,
                 port=real_server.port,

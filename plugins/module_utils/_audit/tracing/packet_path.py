@@ -20,7 +20,6 @@ hook ingress are ignored.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Optional, Union
 
 from ..._core.text.errors import BallastError
@@ -32,7 +31,7 @@ from .bridges import find_bridges
 from .hook_view import HookView
 from .lookup import Indexes
 from .outcome import Lines, Outcome
-from .packet_state import Exits, NotKnown, State, distinct
+from .packet_state import Exits, NotKnown, State, changed, distinct
 from .unsaved import limit_answer
 
 if TYPE_CHECKING:
@@ -127,11 +126,11 @@ class _PacketPath:
     def _send(self, start: list[State]) -> list[State]:
         sent = self._hook("output", start)
         here, passed = self._by_locality(self._leave(sent + self._resend()))
-        looped = [replace(state, looped=True) for state in here]
+        looped = [changed(state, looped=True) for state in here]
         return passed + self._hook("input", self._hook("prerouting", looped))
 
     def _resend(self) -> list[State]:
-        resent = [replace(state, scheduled=True) for state in self._resent]
+        resent = [changed(state, scheduled=True) for state in self._resent]
         self._resent = []
         return self._hook("output", resent)
 
@@ -145,7 +144,7 @@ class _PacketPath:
         others = {(state.destination, state.port) for state in self._hook("postrouting", states) if state.masqueraded}
         self._outcome, self._other_source = outcome, False
         return [
-            replace(state, own_masquerade=False)
+            changed(state, own_masquerade=False)
             if state in to_itself and (state.destination, state.port) in others and not state.own_mark
             else state
             for state in left

@@ -11,8 +11,8 @@ equal answers later on. Where both ways come to the same state, the assumption i
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Optional
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Optional
 
 _MERGE_LIMIT = 64  # sets of assumptions that are compared with each other
 
@@ -62,8 +62,15 @@ class Exits:
     bound: list[State] = field(default_factory=list)  # translated: later nat chains of this hook are skipped
 
 
+def changed(state: State, **fields: Any) -> State:
+    """As `dataclasses.replace`, in a tenth of the time: an audit of 10,000 Services makes a million states."""
+    made = object.__new__(State)
+    made.__dict__.update(state.__dict__, **fields)
+    return made
+
+
 def because(state: State, line: str) -> State:
-    return replace(state, why=(*state.why, line))
+    return changed(state, why=(*state.why, line))
 
 
 def assume(state: State, question: Question) -> tuple[Optional[State], Optional[State]]:
@@ -74,8 +81,8 @@ def assume(state: State, question: Question) -> tuple[Optional[State], Optional[
         if answer and known.link and question.link and known.link_to == question.link_to:
             return None, state
     return (
-        replace(state, assumed=state.assumed | {(question, True)}),
-        replace(state, assumed=state.assumed | {(question, False)}),
+        changed(state, assumed=state.assumed | {(question, True)}),
+        changed(state, assumed=state.assumed | {(question, False)}),
     )
 
 
@@ -87,9 +94,9 @@ def distinct(states: list[State]) -> list[State]:
         return kept
     alike: dict[State, list[State]] = {}
     for state in kept:
-        alike.setdefault(replace(state, assumed=frozenset()), []).append(state)
+        alike.setdefault(changed(state, assumed=frozenset()), []).append(state)
     return [
-        replace(group[0], assumed=assumed)
+        changed(group[0], assumed=assumed)
         for group in alike.values()
         for assumed in merge_assumptions(state.assumed for state in group)
     ]
