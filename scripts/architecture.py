@@ -139,7 +139,10 @@ def read(root: Path) -> list[Row]:
             rows[engine].uses |= uses - {engine}
     for kind in OTHER_PLUGINS:
         for path in sorted((root / "plugins" / kind).glob("*.py")):
-            for engine in imported(path, root) or {RUN_LOOP}:  # one that imports nothing of ours is Ansible's alone
+            engines = imported(path, root)
+            if not engines and path.stem in code.modules:
+                continue  # how the module of its name starts
+            for engine in engines or {RUN_LOOP}:  # one that imports nothing of ours is Ansible's alone
                 rows[engine].modules.append(f"{kind}: {path.stem}")
     rows[RUN_LOOP].modules.insert(0, f"all {len(code.modules)} modules")
     return sorted(

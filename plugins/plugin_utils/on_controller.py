@@ -33,7 +33,7 @@ _PROFILE = "legacy"  # of the JSON that it then reads and writes
 
 
 class OnController(ActionBase):
-    """An action for a module of this collection."""
+    """An action for a module of this collection, which runs it by `_run_module`."""
 
     def _run_module(
         self, arguments: dict[str, Any], task_vars: Optional[Mapping[str, Any]], *, wrap_async: bool = False
@@ -66,3 +66,17 @@ class OnController(ActionBase):
             self._low_level_execute_command(line, in_data=given.encode()), _PROFILE
         )
         return outcome
+
+
+class OnControllerModule(OnController):
+    """The action of a module that needs nothing else."""
+
+    _supports_async = True
+
+    def run(self, tmp: Optional[str] = None, task_vars: Optional[dict[str, Any]] = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        wrap_async = bool(self._task.async_val) and not self._connection.has_native_async
+        result.update(self._run_module(self._task.args, task_vars, wrap_async=wrap_async))
+        if not wrap_async:
+            self._remove_tmp_path(self._connection._shell.tmpdir)
+        return result
