@@ -63,7 +63,7 @@ from .nft_matches import LINKS_OUT, has_route_back, is_for_own_source, question_
 from .nft_unknown import ALWAYS, HARMLESS, MAYBE, NEVER, effect_of
 from .nft_values import is_any
 from .outcome import Outcome
-from .packet_state import Exits, NotKnown, Question, State, assume, because, changed, distinct
+from .packet_state import Exits, NotKnown, Question, State, assume, because, distinct, with_changes
 from .targets import endpoints_of
 
 _DEPTH_LIMIT = 64  # chains that jump to chains; the kernel allows 16
@@ -147,7 +147,7 @@ class ChainInterpreter:
         below = _At((*at.chains, name), at.own_source or own_source)
         back = self._chain(chain, below, [because(state, line) for state in states])
         # A chain that did nothing to a packet does not explain its verdict.
-        return [changed(state, why=state.why[:-1]) if state.why[-1] == line else state for state in back]
+        return [with_changes(state, why=state.why[:-1]) if state.why[-1] == line else state for state in back]
 
     @property
     def view(self) -> HookView:
@@ -241,11 +241,11 @@ class _Step:
             return []
         if isinstance(statement, SetUpdate):
             seconds = self._interpreter.timeout_of(statement)
-            return [changed(because(state, self._line), affinity_seconds=seconds) for state in states]
+            return [with_changes(because(state, self._line), affinity_seconds=seconds) for state in states]
         if isinstance(statement, Notrack):
             view = self._interpreter.view
             # A packet with a connection keeps it.
-            return [state if view.has_connection(state) else changed(state, untracked=True) for state in states]
+            return [state if view.has_connection(state) else with_changes(state, untracked=True) for state in states]
         if isinstance(statement, Limit):
             if statement.over:
                 self._next_rule += states
@@ -397,7 +397,7 @@ class _Step:
         after = because(state, self._line)
         if nat.kind in ("masquerade", "snat"):
             own = self._own_source or self._at.own_source or state.own_mark
-            return [changed(after, masqueraded=True, own_masquerade=own)]
+            return [with_changes(after, masqueraded=True, own_masquerade=own)]
         translated = []
         for target in self._targets(nat, state):
             try:
@@ -405,7 +405,7 @@ class _Step:
             except NotKnown as error:
                 raise NotKnown(render_statement(nat)) from error
             for address, port in ends:
-                translated.append(changed(after, destination=address, port=port, translated=True))
+                translated.append(with_changes(after, destination=address, port=port, translated=True))
         return translated
 
     def _targets(self, nat: Nat, state: State) -> list[Key]:
@@ -451,12 +451,12 @@ class _Step:
 
     def _mark(self, mangle: Mangle, state: State, mark: int) -> State:
         if mangle.target == Ct("mark"):
-            return changed(state, ct_mark=mark) if self._interpreter.view.has_connection(state) else state
+            return with_changes(state, ct_mark=mark) if self._interpreter.view.has_connection(state) else state
         if mark == state.mark:
             return state
         # A cleared mark does not tell which rule set it.
         own = (self._own_source or self._at.own_source) if mark & ~state.mark else state.own_mark
-        return changed(because(state, self._line), mark=mark, own_mark=own)
+        return with_changes(because(state, self._line), mark=mark, own_mark=own)
 
 
 def _require_known(expression: Expression, ask: Callable[[], _Answer]) -> _Answer:

@@ -56,7 +56,7 @@ from .iptables_matches import DRAWN, Holds, holds
 from .iptables_targets import ConnectionMark, DnatRange, Effect, NoEffect, Redirect, Untrack, effect_of
 from .ipvs import Ipvs
 from .outcome import Outcome
-from .packet_state import Exits, NotKnown, Question, State, assume, because, changed, distinct
+from .packet_state import Exits, NotKnown, Question, State, assume, because, distinct, with_changes
 from .targets import endpoints_of
 
 _DEPTH_LIMIT = 64  # chains that jump to chains; nf_tables allows 16
@@ -137,7 +137,7 @@ class TableInterpreter:
         for match in rule.matches:
             if isinstance(match, Recent) and match.command == "rcheck":
                 # No source has been seen before this first packet, but the rule has the affinity timeout.
-                seen = changed(state, affinity_seconds=match.seconds) if self._table == "nat" else state
+                seen = with_changes(state, affinity_seconds=match.seconds) if self._table == "nat" else state
                 on.append(seen)
                 return
             reason: Optional[NotKnown] = None
@@ -253,7 +253,7 @@ class TableInterpreter:
             return []
         if isinstance(target, Dnat):
             self._exits.bound += [
-                changed(
+                with_changes(
                     because(state, line), destination=target.address, port=target.port or state.port, translated=True
                 )
                 for state in states
@@ -274,7 +274,7 @@ class TableInterpreter:
         if isinstance(effect, Masquerade):
             own = at.by_own_source or self._is_for_own_source(rule)
             self._exits.bound += [
-                changed(because(state, line), masqueraded=True, own_masquerade=own or state.own_mark)
+                with_changes(because(state, line), masqueraded=True, own_masquerade=own or state.own_mark)
                 for state in states
             ]
         elif isinstance(effect, Reject):
@@ -285,7 +285,9 @@ class TableInterpreter:
             return [self._mark_connection(state, effect, line) for state in states]
         elif isinstance(effect, Untrack):
             # A packet with a connection keeps it.
-            return [state if self._view.has_connection(state) else changed(state, untracked=True) for state in states]
+            return [
+                state if self._view.has_connection(state) else with_changes(state, untracked=True) for state in states
+            ]
         return []
 
     def _translate(
@@ -300,7 +302,7 @@ class TableInterpreter:
                 self._outcome.end_unknown([state], problem)
                 continue
             self._exits.bound += [
-                changed(because(state, line), destination=to, port=port, translated=True) for to, port in ends
+                with_changes(because(state, line), destination=to, port=port, translated=True) for to, port in ends
             ]
 
     def _set_mark(self, state: State, target: SetMark, rule: Rule, at: _At, line: str) -> State:
@@ -309,16 +311,16 @@ class TableInterpreter:
             return state
         # A cleared mark does not tell which rule set it.
         own = (at.by_own_source or self._is_for_own_source(rule)) if mark & ~state.mark else state.own_mark
-        return changed(because(state, line), mark=mark, own_mark=own)
+        return with_changes(because(state, line), mark=mark, own_mark=own)
 
     def _mark_connection(self, state: State, target: ConnectionMark, line: str) -> State:
         if not self._view.has_connection(state):
             return state
         if target.operation == "restore":
             mark = (state.mark & ~target.packet_mask) ^ (state.ct_mark & target.mask)
-            return state if mark == state.mark else changed(because(state, line), mark=mark)
+            return state if mark == state.mark else with_changes(because(state, line), mark=mark)
         copied = state.mark & target.packet_mask if target.operation == "save" else target.value
-        return changed(state, ct_mark=(state.ct_mark & ~target.mask) ^ copied)
+        return with_changes(state, ct_mark=(state.ct_mark & ~target.mask) ^ copied)
 
     def _jump(
         self, rule: Rule, target: Union[Jump, Goto], at: _At, states: Sequence[State], returned: list[State]
@@ -334,7 +336,7 @@ class TableInterpreter:
         below = _At((*at.chains, target.chain), self._is_for_own_source(rule))
         back = self._chain(chain, below, [because(state, line) for state in states])
         # A chain that did nothing to a packet does not explain its verdict.
-        back = [changed(state, why=state.why[:-1]) if state.why[-1] == line else state for state in back]
+        back = [with_changes(state, why=state.why[:-1]) if state.why[-1] == line else state for state in back]
         if isinstance(target, Goto):
             returned.extend(back)
             return []

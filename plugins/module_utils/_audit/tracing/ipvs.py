@@ -26,7 +26,7 @@ from ..._rules.iptables.objects import IpvsService
 from ..._rules.ipvs.objects import MASQUERADE, IpvsRules, VirtualServer
 from ..._rules.packet import Packet, Surroundings
 from .hook_view import HookView
-from .packet_state import NotKnown, State, changed
+from .packet_state import NotKnown, State, with_changes
 
 # Any of these may choose any real server of weight above 0; some hash the source (sh, mh) or the destination (dh).
 SCHEDULERS = ("rr", "wrr", "lc", "wlc", "lblc", "lblcr", "sh", "dh", "sed", "nq", "mh", "twos")
@@ -76,7 +76,7 @@ class Ipvs:
                 raise NotKnown(f"a real server of {server.text} by the method {real_server.method}")
         line = f"ip_vs: {server.text} scheduler {server.scheduler}"
         return [
-            changed(
+            with_changes(
                 state,
                 destination=real_server.address,
                 port=real_server.port,

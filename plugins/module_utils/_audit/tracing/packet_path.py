@@ -31,7 +31,7 @@ from .bridges import find_bridges
 from .hook_view import HookView
 from .lookup import Indexes
 from .outcome import Lines, Outcome
-from .packet_state import Exits, NotKnown, State, changed, distinct
+from .packet_state import Exits, NotKnown, State, distinct, with_changes
 from .unsaved import limit_answer
 
 if TYPE_CHECKING:
@@ -126,11 +126,11 @@ class _PacketPath:
     def _send(self, start: list[State]) -> list[State]:
         sent = self._hook("output", start)
         here, passed = self._by_locality(self._leave(sent + self._resend()))
-        looped = [changed(state, looped=True) for state in here]
+        looped = [with_changes(state, looped=True) for state in here]
         return passed + self._hook("input", self._hook("prerouting", looped))
 
     def _resend(self) -> list[State]:
-        resent = [changed(state, scheduled=True) for state in self._resent]
+        resent = [with_changes(state, scheduled=True) for state in self._resent]
         self._resent = []
         return self._hook("output", resent)
 
@@ -144,7 +144,7 @@ class _PacketPath:
         others = {(state.destination, state.port) for state in self._hook("postrouting", states) if state.masqueraded}
         self._outcome, self._other_source = outcome, False
         return [
-            changed(state, own_masquerade=False)
+            with_changes(state, own_masquerade=False)
             if state in to_itself and (state.destination, state.port) in others and not state.own_mark
             else state
             for state in left

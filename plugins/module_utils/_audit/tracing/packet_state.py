@@ -62,7 +62,7 @@ class Exits:
     bound: list[State] = field(default_factory=list)  # translated: later nat chains of this hook are skipped
 
 
-def changed(state: State, **fields: Any) -> State:
+def with_changes(state: State, **fields: Any) -> State:
     """As `dataclasses.replace`, in a tenth of the time: an audit of 10,000 Services makes a million states."""
     made = object.__new__(State)
     made.__dict__.update(state.__dict__, **fields)
@@ -70,7 +70,7 @@ def changed(state: State, **fields: Any) -> State:
 
 
 def because(state: State, line: str) -> State:
-    return changed(state, why=(*state.why, line))
+    return with_changes(state, why=(*state.why, line))
 
 
 def assume(state: State, question: Question) -> tuple[Optional[State], Optional[State]]:
@@ -81,8 +81,8 @@ def assume(state: State, question: Question) -> tuple[Optional[State], Optional[
         if answer and known.link and question.link and known.link_to == question.link_to:
             return None, state
     return (
-        changed(state, assumed=state.assumed | {(question, True)}),
-        changed(state, assumed=state.assumed | {(question, False)}),
+        with_changes(state, assumed=state.assumed | {(question, True)}),
+        with_changes(state, assumed=state.assumed | {(question, False)}),
     )
 
 
@@ -94,9 +94,9 @@ def distinct(states: list[State]) -> list[State]:
         return kept
     alike: dict[State, list[State]] = {}
     for state in kept:
-        alike.setdefault(changed(state, assumed=frozenset()), []).append(state)
+        alike.setdefault(with_changes(state, assumed=frozenset()), []).append(state)
     return [
-        changed(group[0], assumed=assumed)
+        with_changes(group[0], assumed=assumed)
         for group in alike.values()
         for assumed in merge_assumptions(state.assumed for state in group)
     ]
