@@ -26,6 +26,7 @@ from .._rules.backend import KUBE_PROXY_TABLE, Backend
 from .._rules.config import ParsedConfig
 from .._rules.gates import NEWEST
 from .._rules.iptables.backend import Iptables
+from .._rules.iptables.objects import Tables
 from .._rules.iptables.restore import NFT
 from .._rules.ipvs.backend import Ipvs
 from .._rules.ipvs.objects import IpvsRules
@@ -42,6 +43,7 @@ from .facts import Facts
 from .findings import AuditFinding, sort_findings
 from .foreign import find_drops, translation_finding
 from .foreign_translation import find_taken
+from .iptables_equivalence import IptablesEquivalence
 from .probes import Prober
 from .remedies import COMPILED, DUMP, KERNEL, Origin
 from .stale_connections import find_stale_connections
@@ -102,7 +104,7 @@ def _audit_family(given: AuditInput, facts: Facts, family: int) -> Iterator[Audi
         surroundings,
         trace,
         known=known,
-        equivalence=_equivalence_keys(judged, config, surroundings, view.node.name),
+        equivalence=_equivalence_keys(judged, view, config, surroundings),
         remedy=origin.rewrite,
         both_right=given.owner == KUBE_PROXY_TABLE,
         minor=layout.last_minor if layout else NEWEST,
@@ -137,9 +139,11 @@ def _rules_of_all(given: AuditInput, facts: Facts, family: int) -> NodeRules:
     return replace(rules_of_one(rules, variant=NFT), nftables=Ruleset(tables), iptables=iptables)
 
 
-def _equivalence_keys(rules: Any, config: RuleConfig, surroundings: Surroundings, node_name: str) -> EquivalenceKey:
+def _equivalence_keys(rules: Any, view: FamilyView, config: RuleConfig, surroundings: Surroundings) -> EquivalenceKey:
     if isinstance(rules, Table):
-        return Equivalence(rules, config, surroundings, node=node_name).key
+        return Equivalence(rules, config, surroundings, node=view.node.name).key
+    if isinstance(rules, Tables):
+        return IptablesEquivalence(rules, view, config, surroundings).key
     return lambda frontend: None
 
 

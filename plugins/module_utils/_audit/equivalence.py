@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finds equivalent destinations of an nftables table, so that one of them can be traced for all. Pure.
+"""Finds equivalent destinations of an nftables table, so that one of them can be traced for all; iptables_equivalence.py those of
+iptables. Pure.
 
 A table has tens of thousands of destinations of very few kinds, and a trace takes a millisecond. Two destinations are
 equivalent when they differ only in their names: replace each one's address by A, its port by P and its endpoints by
@@ -48,10 +49,54 @@ from .._rules.packet import Surroundings
 
 _ADDRESSES = ("ipv4_addr", "ipv6_addr")
 _PORT = "inet_service"
-_NETWORKS_LIMIT = 64  # with more networks in shared rules, the comparison costs more than it saves
+NETWORKS_LIMIT = 64  # with more networks in shared rules, the comparison costs more than it saves
 _DEPTH_LIMIT = 8
 
 _Entry = tuple[str, Key, Optional[Target], tuple[str, ...]]  # name and element of a set, and the types of its key
+
+
+class Places:
+    """Where addresses and ports lie in the networks and ranges that shared rules have as `constants`, and which are the node's."""
+
+    def __init__(self, constants: Iterable[str], surroundings: Surroundings, *, node: str) -> None:
+        self.node = node
+        self._local = {address for _name, addresses in surroundings.interfaces for address in addresses}
+        spans = (_span(constant) for constant in constants)
+        self._spans = sorted(span for span in spans if span is not None)  # the others are words, not ranges
+
+    @property
+    def count(self) -> int:
+        return len(self._spans)
+
+    def of(self, number: int) -> tuple[int, ...]:
+        """`number`: an address or a port."""
+        return tuple(at for at, (low, high) in enumerate(self._spans) if low <= number <= high)
+
+    def of_address(self, address: str) -> tuple[int, ...]:
+        return self.of(_number(address))
+
+    def is_local(self, address: str) -> bool:
+        return address in self._local or address.startswith("127.") or address == "::1"
+
+
+def policy_of(frontend: Frontend, places: Places) -> Hashable:
+    """Everything of a Service that decides the expected verdict of packets to one of its destinations."""
+    service = frontend.service
+    endpoints = tuple(
+        (
+            endpoint._replace(address="", node=""),
+            endpoint.node == places.node,
+            places.is_local(endpoint.address),
+            endpoint.address == frontend.address,
+        )
+        for endpoint in service.endpoints
+    )
+    return (
+        *(frontend.kind, service.protocol, service.internal_local, service.external_local),
+        *(service.affinity_seconds, service.externally_accessible, endpoints),
+        places.of(frontend.port),
+        frontend.kind == NODE_PORT or places.is_local(frontend.address),
+    )
 
 
 class Equivalence:
@@ -59,21 +104,18 @@ class Equivalence:
 
     def __init__(self, table: Table, config: RuleConfig, surroundings: Surroundings, *, node: str) -> None:
         self._table = table
-        self.node = node
-        self._local = {address for _name, addresses in surroundings.interfaces for address in addresses}
         self._by_address: dict[str, list[_Entry]] = {}
         self._by_port: dict[str, list[_Entry]] = {}  # of keys without an address
         constants = {*_constants(table), config.detector.value}
         for named_set in table.sets.values():
             if not _is_memory(named_set):
                 self._index(named_set, constants)
-        spans = (_span(constant) for constant in constants)
-        self._spans = sorted(span for span in spans if span is not None)  # the others are words, not ranges
+        self.places = Places(constants, surroundings, node=node)
 
     def key(self, frontend: Frontend) -> Optional[Hashable]:
         """None: it has no equivalent."""
         service = frontend.service
-        if service.source_ranges or len(self._spans) > _NETWORKS_LIMIT:
+        if service.source_ranges or self.places.count > NETWORKS_LIMIT:
             return None
         names = {endpoint.address: f"E{place}" for place, endpoint in enumerate(service.endpoints)}
         if frontend.address:
@@ -99,13 +141,6 @@ class Equivalence:
             yield from self._by_address.get(name, ())
         yield from self._by_port.get(port, ())
 
-    def lies_in(self, number: int) -> tuple[int, ...]:
-        """`number`: an address or a port."""
-        return tuple(at for at, (low, high) in enumerate(self._spans) if low <= number <= high)
-
-    def is_local(self, address: str) -> bool:
-        return address in self._local or address.startswith("127.") or address == "::1"
-
     def chain(self, name: str) -> Optional[tuple[tuple[Statement, ...], ...]]:
         chain = self._table.chains.get(name)
         return None if chain is None else tuple(rule.statements for rule in chain.rules)
@@ -128,27 +163,9 @@ class _DestinationKey:
             (name, self._element_key(key, types), self._target(target, 0))
             for name, key, target, types in self._equivalence.entries_about(self._names, self._port)
         }
-        lies_in = tuple(self._equivalence.lies_in(_number(address)) for address in self._names)
-        return (self._policy(), frozenset(entries), lies_in)
-
-    def _policy(self) -> Hashable:
-        """Everything of a Service that decides the expected verdict."""
-        service, equivalence = self._frontend.service, self._equivalence
-        endpoints = tuple(
-            (
-                endpoint._replace(address="", node=""),
-                endpoint.node == equivalence.node,
-                equivalence.is_local(endpoint.address),
-                endpoint.address == self._frontend.address,
-            )
-            for endpoint in service.endpoints
-        )
-        return (
-            *(self._frontend.kind, service.protocol, service.internal_local, service.external_local),
-            *(service.affinity_seconds, service.externally_accessible, endpoints),
-            equivalence.lies_in(self._frontend.port),
-            self._frontend.kind == NODE_PORT or equivalence.is_local(self._frontend.address),
-        )
+        places = self._equivalence.places
+        lies_in = tuple(places.of_address(address) for address in self._names)
+        return (policy_of(self._frontend, places), frozenset(entries), lies_in)
 
     def _element_key(self, key: Key, types: tuple[str, ...]) -> Hashable:
         return tuple(
@@ -198,9 +215,7 @@ class _DestinationKey:
     def _constant(self, key: Key) -> Hashable:
         """A network also tells which of the endpoints lie in it."""
         return tuple(
-            (part, tuple(_is_in(name, part) for name in self._names))
-            if _is_range(part)
-            else self._names.get(part, part)
+            (part, tuple(is_in(name, part) for name in self._names)) if _is_range(part) else self._names.get(part, part)
             for part in key
         )
 
@@ -269,6 +284,6 @@ def _span(text: str) -> Optional[tuple[int, int]]:
     return first, last
 
 
-def _is_in(address: str, network: str) -> bool:
+def is_in(address: str, network: str) -> bool:
     span = _span(network)
     return span is not None and span[0] <= _number(address) <= span[1]

@@ -1,0 +1,235 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Finds equivalent destinations of iptables rules, as equivalence.py does of an nftables table. Pure.
+
+A rule is for one destination when it matches one address of a Service or an endpoint, or one port of a Service. A chain is shared
+when built-in chains lead to it by rules that are not. The key of a destination has the rules of shared chains that match its
+address, its port or one of its endpoints, in their order, with the chains that they lead to, and for each its place among the
+rules for none, which may end a packet before.
+
+Where a rule asks what only the kernel or the tracer knows (sets, virtual servers, matches outside of the grammar), no destination
+has an equivalent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from typing import NamedTuple, Optional, Union
+
+from .._rules.iptables.objects import (
+    BUILT_IN,
+    Chain,
+    Destination,
+    DestinationPort,
+    Dnat,
+    Goto,
+    IpvsService,
+    Jump,
+    Match,
+    MatchSet,
+    OutInterface,
+    Recent,
+    Rule,
+    Source,
+    Table,
+    Tables,
+    Unknown,
+)
+from .._rules.model import FamilyView, Frontend, RuleConfig
+from .._rules.packet import Surroundings
+from .equivalence import NETWORKS_LIMIT, Places, is_in, policy_of
+
+_DEPTH_LIMIT = 8
+
+
+class _ForOne(NamedTuple):
+    """A rule for one destination, and how many that are not come before it in its chain."""
+
+    place: tuple[int, str, int]  # table, chain and place in it
+    shared_before: int
+    rule: Rule
+
+
+class IptablesEquivalence:
+    """`key` is equal for equivalent destinations of the view."""
+
+    def __init__(self, rules: Tables, view: FamilyView, config: RuleConfig, surroundings: Surroundings) -> None:
+        self._rules = rules
+        self._surroundings = surroundings
+        self._destinations = _Destinations(view, surroundings)
+        self._shared = {table.name: _shared_chains(table, self._destinations) for table in rules.tables}
+        self._by_address: dict[str, list[_ForOne]] = {}
+        self._by_port: dict[int, list[_ForOne]] = {}
+        constants = {config.detector.value}
+        for number, table in enumerate(rules.tables):
+            for name in sorted(self._shared[table.name]):
+                constants.update(self._index(number, table.by_name[name]))
+        self._places = Places(constants, surroundings, node=view.node.name)
+        every_rule = [rule for table in rules.tables for chain in table.chains for rule in chain.rules]
+        self._is_decided = not any(_asks_the_kernel(rule) for rule in every_rule)
+        # Names and patterns that rules ask the outgoing link for.
+        self._links = sorted(
+            {match.name for rule in every_rule for match in rule.matches if isinstance(match, OutInterface)}
+        )
+
+    def key(self, frontend: Frontend) -> Optional[Hashable]:
+        """None: it has no equivalent."""
+        service = frontend.service
+        if not self._is_decided or service.source_ranges or self._places.count > NETWORKS_LIMIT:
+            return None
+        names = {endpoint.address: f"E{place}" for place, endpoint in enumerate(service.endpoints)}
+        if frontend.address:
+            names[frontend.address] = "A"
+        links = tuple(self._leaves_by(address) for address in names)
+        if None in links:
+            return None
+        lies_in = tuple(self._places.of_address(address) for address in names)
+        return (
+            policy_of(frontend, self._places),
+            tuple(names.values()),
+            self._entries(names, frontend),
+            lies_in,
+            links,
+        )
+
+    def _entries(self, names: Mapping[str, str], frontend: Frontend) -> Hashable:
+        """Rules for it, also those of ports that it is translated to."""
+        renamed = _Renamed(self._rules, self._shared, names, frontend.port)
+        entries: dict[tuple[int, str, int], Hashable] = {}
+        live = [one for name in names for one in self._by_address.get(name, ())]
+        ports: set[int] = set()
+        while True:
+            for one in live:
+                if one.place not in entries:
+                    entries[one.place] = (one.place[:2], one.shared_before, renamed.rule(one))
+            new = {frontend.port, *renamed.ports} - ports
+            if not new:
+                return tuple(entry for _place, entry in sorted(entries.items()))
+            ports |= new
+            live = [one for port in new for one in self._by_port.get(port, ())]
+
+    def _index(self, table: int, chain: Chain) -> Iterator[str]:
+        """The networks and ports of the chain's rules that are not for one destination."""
+        shared = 0
+        for place, rule in enumerate(chain.rules):
+            one = _ForOne((table, chain.name, place), shared, rule)
+            for address in self._destinations.addresses(rule, Source, Destination):
+                self._by_address.setdefault(address, []).append(one)
+            port = self._destinations.port(rule)
+            if port is not None and not self._destinations.addresses(rule, Destination):
+                self._by_port.setdefault(port, []).append(one)
+            if not self._destinations.has_one(rule):
+                shared += 1
+                for match in rule.matches:
+                    if isinstance(match, (Source, Destination)):
+                        yield match.network
+                    elif isinstance(match, DestinationPort):
+                        yield str(match.port)
+
+    def _leaves_by(self, address: str) -> Optional[tuple[bool, ...]]:
+        """Which of the links that rules ask for packets to it leave by. None where its route is not known."""
+        if not self._links:
+            return ()
+        link = self._surroundings.link_to(address)
+        if link is None:
+            return None
+        return tuple(link.startswith(name[:-1]) if name.endswith("+") else link == name for name in self._links)
+
+
+class _Destinations:
+    """The addresses and ports that Services have to themselves: not those of the node, which all node ports share."""
+
+    def __init__(self, view: FamilyView, surroundings: Surroundings) -> None:
+        endpoints = (endpoint.address for service in view.services for endpoint in service.endpoints)
+        own = {address for _name, addresses in surroundings.interfaces for address in addresses}
+        self._addresses = {frontend.address for frontend in view.frontends} | set(endpoints)
+        self._addresses -= own | set(view.node.addresses)
+        self._ports = {frontend.port for frontend in view.frontends}
+
+    def has_one(self, rule: Rule) -> bool:
+        return bool(self.addresses(rule, Destination)) or self.port(rule) is not None
+
+    def addresses(self, rule: Rule, *kinds: type) -> list[str]:
+        """Those of Services and endpoints that matches of these kinds name alone."""
+        hosts = (
+            _host(match.network)
+            for match in rule.matches
+            if isinstance(match, (Source, Destination)) and isinstance(match, kinds) and not match.negated
+        )
+        return [address for address in hosts if address in self._addresses]
+
+    def port(self, rule: Rule) -> Optional[int]:
+        ports = (match.port for match in rule.matches if isinstance(match, DestinationPort) and not match.negated)
+        return next((port for port in ports if port in self._ports), None)
+
+
+class _Renamed:
+    """Rules with the names of one destination in the place of its address, its port and its endpoints."""
+
+    def __init__(self, rules: Tables, shared: Mapping[str, set[str]], names: Mapping[str, str], port: int) -> None:
+        self._rules = rules
+        self._shared = shared
+        self._names = names
+        self._port = port
+        self.ports: set[int] = set()  # that packets are translated to
+
+    def rule(self, one: _ForOne) -> Hashable:
+        return self._rule(one.rule, self._rules.tables[one.place[0]], 0)
+
+    def _rule(self, rule: Rule, table: Table, depth: int) -> Hashable:
+        target: Hashable = rule.target
+        if isinstance(rule.target, (Jump, Goto)):
+            target = (type(rule.target), self._chain(rule.target.chain, table, depth + 1))
+        elif isinstance(rule.target, Dnat):
+            target = (Dnat, self._names.get(rule.target.address, rule.target.address), rule.target.port)
+            self.ports.add(rule.target.port)
+        return (tuple(self._match(match) for match in rule.matches), target)
+
+    def _chain(self, name: str, table: Table, depth: int) -> Hashable:
+        chain = table.by_name.get(name)
+        if chain is None or name in self._shared[table.name] or depth > _DEPTH_LIMIT:
+            return name
+        return tuple(self._rule(rule, table, depth) for rule in chain.rules)
+
+    def _match(self, match: Match) -> Hashable:
+        if isinstance(match, (Source, Destination)):
+            return (type(match), self._network(match.network), match.negated)
+        if isinstance(match, DestinationPort) and match.port == self._port:
+            return (DestinationPort, "P", match.negated)
+        if isinstance(match, Recent):  # its list belongs to one endpoint
+            return (Recent, match.command, match.seconds, match.reap)
+        return match
+
+    def _network(self, network: str) -> Hashable:
+        """One of many addresses also tells which of the destination's lie in it."""
+        address = _host(network)
+        if address is not None:
+            return self._names.get(address, address)
+        return (network, tuple(is_in(name, network) for name in self._names))
+
+
+def _shared_chains(table: Table, destinations: _Destinations) -> set[str]:
+    """Those that built-in chains lead to by rules that are not for one destination."""
+    live = [name for name in BUILT_IN[table.name] if name in table.by_name]
+    known = set(live)
+    while live:
+        for rule in table.by_name[live.pop()].rules:
+            if isinstance(rule.target, (Jump, Goto)) and not destinations.has_one(rule):
+                name = rule.target.chain
+                if name in table.by_name and name not in known:
+                    known.add(name)
+                    live.append(name)
+    return known
+
+
+def _host(network: str) -> Optional[str]:
+    """The address of a network that has no other."""
+    address, _slash, length = network.partition("/")
+    return address if length == ("128" if ":" in address else "32") else None
+
+
+def _asks_the_kernel(rule: Rule) -> bool:
+    parts: tuple[Union[Match, object], ...] = (*rule.matches, rule.target)
+    return any(isinstance(part, (Unknown, MatchSet, IpvsService)) for part in parts)
