@@ -11,7 +11,8 @@ short_description: The host's side of the network of node instances
 version_added: 0.1.0
 description:
   - Makes the bridge that node instances are attached to, turns on forwarding, adds routes to the networks of other hosts, and lets the
-    lab's networks reach the world as this host, by an nftables table of its own.
+    lab's networks reach the world as this host, by an nftables table of its own; and lets ports of this host lead to
+    a node.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -60,6 +61,32 @@ options:
         description: Address of the host that carries it.
         type: str
         required: true
+  publish:
+    description:
+      - Ports of this host that lead to a port of a node, from other machines and from this host by any of its addresses but loopback.
+      - A port that a program listens on, or that another O(lab) has published, is refused. The firewall of the host decides about these
+        packets as about all that it forwards.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      port:
+        description: The port of this host.
+        type: int
+        required: true
+      protocol:
+        description: Of packets to it.
+        type: str
+        default: tcp
+        choices: [tcp, udp]
+      address:
+        description: The node.
+        type: str
+        required: true
+      to_port:
+        description: The port of the node, as the node port of a Service.
+        type: int
+        required: true
 seealso:
   - module: ballast.kube.kubelet_instance
 """
@@ -74,6 +101,10 @@ EXAMPLES = r"""
     routes:
       - to: 10.128.3.0/24
         via: 10.97.0.201
+    publish:
+      - port: 8080
+        address: 10.97.0.11
+        to_port: 30080
 """
 
 RETURN = r"""

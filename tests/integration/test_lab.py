@@ -23,11 +23,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration import extension_server, processes
+from tests.integration import extension_server, journal, processes
 from tests.integration.certificates import issue
 from tests.integration.forward_proxy import forward_proxy
 from tests.integration.lab import Lab, lab_named, machine, processes_of
 from tests.integration.registry import TAG, Registry, image, registry
+from tests.integration.wire import namespace
 
 pytestmark = pytest.mark.alone
 
@@ -37,6 +38,7 @@ TOPOLOGY = {
     "api_server": {"event-ttl": "3h"},
     "feature_gates": {"AllAlpha": False},
     "defaults": {"kubelet": {"maxPods": 30}},
+    "publish": ["18080:30080"],
     "addons": ["dns", "storage", "metrics", "load_balancer", "registry"],
     "nodes": [
         {"name": "first", "labels": {"disk": "fast"}, "memory": "1Gi"},
@@ -270,6 +272,26 @@ def test_clients_outside_of_the_source_ranges_are_not_answered(lab: Lab, *, of_h
     wait_until(lambda: ("" not in answered_to_pods(lab, address)) is of_pods, "pods are as the ranges say")
     patch_front(lab, loadBalancerSourceRanges=None)
     wait_until(lambda: answered_to_host(address) != {""}, "without ranges all are answered")
+
+
+def test_other_machines_and_this_one_reach_a_published_port(lab: Lab) -> None:
+    lab.kubectl("create", "service", "nodeport", "published", "-n", "ballast-lab", "--tcp=80:8080", "--node-port=30080")
+    lab.kubectl("set", "selector", "service", "published", "app=echo", "-n", "ballast-lab")
+    answer = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=5).read().decode())"
+    with namespace("lab-client") as client:
+        veth = ("type", "veth", "peer", "name", "eth0", "netns", client.namespace)
+        with journal.link("ballast-client", *veth):
+            client.run(["ip", "address", "add", "192.0.2.2/24", "dev", "eth0"], timeout=60)
+            client.run(["ip", "link", "set", "eth0", "up"], timeout=60)
+            for words in (["address", "add", "192.0.2.1/24", "dev"], ["link", "set", "up", "dev"]):
+                subprocess.run(["ip", *words, "ballast-client"], check=True, timeout=60)
+            argv = [sys.executable, "-c", answer, "http://192.0.2.1:18080/"]
+            wait_until(
+                lambda: client.run(argv, timeout=60, check=False).stdout.strip() in ("first", "second"),
+                "another machine is answered",
+            )
+            assert subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False).stdout.strip()
+    lab.kubectl("delete", "service", "published", "-n", "ballast-lab")
 
 
 def address_of_front(lab: Lab) -> str:

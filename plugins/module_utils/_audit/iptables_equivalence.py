@@ -97,29 +97,29 @@ class IptablesEquivalence:
     def _entries(self, names: Mapping[str, str], frontend: Frontend) -> Hashable:
         """Rules for it, also those of ports that it is translated to."""
         renamed = _Renamed(self._rules, self._shared, names, frontend.port)
-        entries: dict[tuple[int, str, int], Hashable] = {}
-        live = [one for name in names for one in self._by_address.get(name, ())]
+        keys: dict[tuple[int, str, int], Hashable] = {}
+        live = [entry for name in names for entry in self._by_address.get(name, ())]
         ports: set[int] = set()
         while True:
-            for one in live:
-                if one.place not in entries:
-                    entries[one.place] = (one.place[:2], one.shared_before, renamed.rule(one))
+            for entry in live:
+                if entry.place not in keys:
+                    keys[entry.place] = (entry.place[:2], entry.shared_before, renamed.rule(entry))
             new = {frontend.port, *renamed.ports} - ports
             if not new:
-                return tuple(entry for _place, entry in sorted(entries.items()))
+                return tuple(key for _place, key in sorted(keys.items()))
             ports |= new
-            live = [one for port in new for one in self._by_port.get(port, ())]
+            live = [entry for port in new for entry in self._by_port.get(port, ())]
 
     def _index(self, table: int, chain: Chain) -> Iterator[str]:
         """The networks and ports of the chain's rules that are not for one destination."""
         shared = 0
         for place, rule in enumerate(chain.rules):
-            one = _ForOne((table, chain.name, place), shared, rule)
+            entry = _ForOne((table, chain.name, place), shared, rule)
             for address in self._destinations.addresses(rule, Source, Destination):
-                self._by_address.setdefault(address, []).append(one)
+                self._by_address.setdefault(address, []).append(entry)
             port = self._destinations.port(rule)
             if port is not None and not self._destinations.addresses(rule, Destination):
-                self._by_port.setdefault(port, []).append(one)
+                self._by_port.setdefault(port, []).append(entry)
             if not self._destinations.has_one(rule):
                 shared += 1
                 for match in rule.matches:
@@ -175,8 +175,8 @@ class _Renamed:
         self._port = port
         self.ports: set[int] = set()  # that packets are translated to
 
-    def rule(self, one: _ForOne) -> Hashable:
-        return self._rule(one.rule, self._rules.tables[one.place[0]], 0)
+    def rule(self, entry: _ForOne) -> Hashable:
+        return self._rule(entry.rule, self._rules.tables[entry.place[0]], 0)
 
     def _rule(self, rule: Rule, table: Table, depth: int) -> Hashable:
         target: Hashable = rule.target

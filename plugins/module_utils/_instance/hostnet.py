@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A host's network for instances: a bridge, forwarding, masquerading, routes to the networks of other hosts.
+"""A host's network for instances: a bridge, forwarding, masquerading, published ports, routes to the networks of other hosts.
 
     pod ── ptp ── instance's namespace ── veth ── bridge of this host ── route ── other host ── ...
 
@@ -11,17 +11,18 @@ Every packet between nodes passes the host's own stack, so a new node needs one 
 
 from __future__ import annotations
 
+import ipaddress
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from .._core.engine.context import Context
 from .._core.engine.engine import ResourceEngine
 from .._core.engine.kinds import BASE_KINDS, Kind, sysctl_minimum
-from .._core.engine.plan import Recorded, Resource
+from .._core.engine.plan import ABSENT, Recorded, Resource, State, Value
 from .._core.host.host import Host
-from .._core.host.names import join_name
+from .._core.host.names import MARK, join_name
 from .._core.text.errors import BallastError, Problems
 from .._registry.names import refuse_others_directory
 from .messages import MESSAGES
@@ -43,10 +44,24 @@ SPEC: dict[str, Any] = {
         "default": [],
         "options": {"to": {"type": "str", "required": True}, "via": {"type": "str", "required": True}},
     },
+    "publish": {
+        "type": "list",
+        "elements": "dict",
+        "default": [],
+        "options": {
+            "port": {"type": "int", "required": True},
+            "protocol": {"type": "str", "default": "tcp", "choices": ["tcp", "udp"]},
+            "address": {"type": "str", "required": True},
+            "to_port": {"type": "int", "required": True},
+        },
+    },
 }
 REQUIRED_IF = [("state", "present", ("bridge", "address"))]
 _LINK = re.compile(r"[a-z0-9][-a-z0-9._]{0,14}", re.ASCII)
 _GROUP = "host network"
+_SECONDS = 30
+PUBLISHED = "publish"  # of the name of its table
+_PUBLISHED_KIND = "published-ports"
 
 
 @dataclass(frozen=True)
@@ -58,6 +73,7 @@ class HostNetworkRequest:
     address: str
     inside: tuple[str, ...]
     routes: tuple[tuple[str, str], ...]
+    publish: tuple[str, ...] = ()  # as PublishedPortsKind has them
     at_boot: bool = False  # whether the host's systemd brings the network back after a restart
 
     @classmethod
@@ -73,6 +89,7 @@ class HostNetworkRequest:
         for number, row in enumerate(params["routes"]):
             check_network(row["to"], f"routes[{number}].to", problems)
             check_address(row["via"], f"routes[{number}].via", problems, interface=False)
+        _check_published(params["publish"], problems)
         Problems.raise_if(problems)
         return cls(
             state=params["state"],
@@ -82,8 +99,26 @@ class HostNetworkRequest:
             address=params["address"] or "",
             inside=tuple(sorted(params["inside"])),
             routes=tuple(sorted((row["to"], row["via"]) for row in params["routes"])),
+            publish=tuple(
+                f"{row['protocol']} {row['port']} {row['address']}:{row['to_port']}"
+                for row in sorted(params["publish"], key=lambda row: (row["protocol"], row["port"]))
+            ),
             at_boot=host.is_systemd(),
         )
+
+
+def _check_published(rows: Sequence[Mapping[str, Any]], problems: list[BallastError]) -> None:
+    seen: dict[tuple[str, int], str] = {}
+    for number, row in enumerate(rows):
+        path = f"publish[{number}]"
+        check_address(row["address"], f"{path}.address", problems, interface=False)
+        for name in ("port", "to_port"):
+            if not 0 < row[name] < 2**16:
+                problems.append(MESSAGES.error("instance-port", path=f"{path}.{name}", value=row[name]))
+        first = seen.setdefault((row["protocol"], row["port"]), path)
+        if first != path:
+            value = f"{row['port']}/{row['protocol']}"
+            problems.append(MESSAGES.error("instance-published-twice", path=path, value=value, first=first))
 
 
 class HostNetworkEngine(ResourceEngine[HostNetworkRequest]):
@@ -117,12 +152,63 @@ class HostNetworkEngine(ResourceEngine[HostNetworkRequest]):
             bridge,
             sysctl_minimum("net.ipv4.ip_forward", 1, holder=desired.state_dir),
             *([masquerade] if desired.inside else []),
+            *([_published_resource(desired)] if desired.publish else []),
             *(route(to, via=via, group=_GROUP) for to, via in desired.routes),
         ]
         return made + (restore_resources(desired.state_dir, desired.lab, "network", made) if desired.at_boot else [])
 
+    def require(self, ctx: Context[HostNetworkRequest], state: State) -> None:
+        """That nothing else of this host has a port that is to be published: its clients would reach the node."""
+        if not ctx.desired.publish:
+            return
+        own = _published_resource(ctx.desired)
+        before = _ports_of(state.values.get(own.key, ABSENT))
+        taken = {
+            ("tcp", str(socket.port)): "a program listens on it"
+            for socket in ctx.host.tcp_listeners()
+            if not ipaddress.ip_address(socket.address).is_loopback
+        }
+        for table in _other_tables(ctx.host, own.target):
+            ports = _ports_of(self.read_value(_PUBLISHED_KIND, table, ctx))
+            taken.update((_protocol_and_port(port), f"the nftables table ip {table} has it") for port in ports)
+        new = [_protocol_and_port(port) for port in ctx.desired.publish if port not in before]
+        Problems.raise_if(
+            [
+                MESSAGES.error("instance-port-taken", port=f"{port[1]}/{port[0]}", found=taken[port])
+                for port in new
+                if port in taken
+            ]
+        )
+
     def report(self, ctx: Context[HostNetworkRequest]) -> dict[str, object]:
         return {"bridge": ctx.desired.bridge, "address": ctx.desired.address}
+
+
+def _published_resource(desired: HostNetworkRequest) -> Resource:
+    table = join_name(desired.lab, PUBLISHED)
+    return Resource(
+        kind=_PUBLISHED_KIND,
+        target=table,
+        value={"bridge": desired.bridge, "ports": list(desired.publish)},
+        title=f"nftables table ip {table}, ports {', '.join(port.split(' ')[1] for port in desired.publish)}",
+        group=_GROUP,
+    )
+
+
+def _other_tables(host: Host, own: str) -> list[str]:
+    """Of the same kind, by their names: those of other labs."""
+    listed = host.run(["nft", "list", "tables", "ip"], timeout=_SECONDS).stdout.splitlines()
+    names = [line.split(" ")[-1] for line in listed]
+    return [name for name in names if name.startswith(f"{MARK}-") and name.endswith(f"-{PUBLISHED}") and name != own]
+
+
+def _protocol_and_port(published: str) -> tuple[str, str]:
+    protocol, port, _to = published.split(" ")
+    return protocol, port
+
+
+def _ports_of(value: Value) -> set[str]:
+    return {str(port) for port in value.get("ports", [])} if isinstance(value, Mapping) else set()  # type: ignore[union-attr]
 
 
 ENGINE = HostNetworkEngine()

@@ -54,6 +54,24 @@ MESSAGES = Messages(
             remedy="use a directory whose name has none",
         ),
         Message(
+            id="instance-port",
+            error=UserError,
+            text="{path}: {value} is not a port",
+            remedy="use 1 to 65535",
+        ),
+        Message(
+            id="instance-published-twice",
+            error=UserError,
+            text="{path}: {value} is published by {first} already",
+            remedy="publish each port once",
+        ),
+        Message(
+            id="instance-port-taken",
+            error=HostError,
+            text="publish: port {port} of this host is taken",
+            remedy="publish another port; or free it: `ss -ltnp` names programs that listen, `ballast.kube.labs_info` the other labs",
+        ),
+        Message(
             id="instance-link",
             error=UserError,
             text="{path}: {value!r} is not a link's name; use up to 15 of a-z, 0-9 and - . _",

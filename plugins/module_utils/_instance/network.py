@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Kinds of network objects: bridges, network namespaces, veth pairs, routes, masquerading. Uses ip and nft.
+"""Kinds of network objects: bridges, network namespaces, veth pairs, routes, masquerading, published ports. Uses ip and nft.
 
 Not pyroute2: importing it takes 0.1 s in each module, as long as 40 commands of `ip`. Three nodes take 27 [measured]."""
 
@@ -167,11 +167,11 @@ class RouteKind:
         _ip(ctx.host, "route", "del", target)
 
 
-class MasqueradeKind:
-    """`{inside, bridge}`: an nftables table that masquerades the lab's networks behind this host's address.
+_CHANGED: Value = {"ruleset": "changed by another program"}
 
-    The table's comment has both values; nft prints rules in a form that changes with its version.
-    """
+
+class _TableKind:
+    """An nftables table. Its comments have its values, as nft prints rules in a form that changes with its version."""
 
     exclusive = True
 
@@ -180,14 +180,17 @@ class MasqueradeKind:
         if done.status != 0:
             return ABSENT
         marks = [line.split('"')[1] for line in done.stdout.splitlines() if line.strip().startswith("comment")]
-        if len(marks) != 1 or "masquerade" not in done.stdout:
-            return {"ruleset": "changed by another program"}
-        bridge, _space, inside = marks[0].removeprefix(f"{MARK} ").partition(" ")
-        return {"bridge": bridge, "inside": inside.split(" ")}
+        return self._value(marks[0].removeprefix(f"{MARK} "), done.stdout) if len(marks) == 1 else _CHANGED
 
     def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
         self._require_mark(ctx.host, target)
-        ctx.host.run(["nft", "-f", "-"], stdin=_masquerade(target, fields(after)).encode(), timeout=_SECONDS)
+        ctx.host.run(["nft", "-f", "-"], stdin=self._text(target, fields(after)).encode(), timeout=_SECONDS)
+
+    def _value(self, comment: str, listed: str) -> Value:
+        raise NotImplementedError
+
+    def _text(self, table: str, value: Mapping[str, Value]) -> str:
+        raise NotImplementedError
 
     def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
         self._require_mark(ctx.host, target)
@@ -200,10 +203,17 @@ class MasqueradeKind:
             raise taken_error(f"the nftables table ip {target}", last_lines(done.stdout))
 
 
-def _masquerade(table: str, value: Mapping[str, Value]) -> str:
-    bridge, inside = value["bridge"], [str(network) for network in value["inside"]]  # type: ignore[union-attr]
-    networks, mark = ", ".join(inside), " ".join([MARK, str(bridge), *inside])
-    return f"""table ip {table}
+class MasqueradeKind(_TableKind):
+    """`{inside, bridge}`: masquerades the lab's networks behind this host's address."""
+
+    def _value(self, comment: str, listed: str) -> Value:
+        bridge, _space, inside = comment.partition(" ")
+        return {"bridge": bridge, "inside": inside.split(" ")} if "masquerade" in listed else _CHANGED
+
+    def _text(self, table: str, value: Mapping[str, Value]) -> str:
+        bridge, inside = value["bridge"], [str(network) for network in value["inside"]]  # type: ignore[union-attr]
+        networks, mark = ", ".join(inside), " ".join([MARK, str(bridge), *inside])
+        return f"""table ip {table}
 delete table ip {table}
 table ip {table} {{
   comment "{mark}"
@@ -213,6 +223,40 @@ table ip {table} {{
   }}
 }}
 """
+
+
+class PublishedPortsKind(_TableKind):
+    """`{bridge, ports}`: ports of this host that lead to a node, `tcp 8080 10.97.0.11:30080` each. Not on loopback: the answers
+    to packets from 127.0.0.1 would not come back from another machine. Nodes and pods reach the host's own port."""
+
+    def _value(self, comment: str, listed: str) -> Value:
+        lines = [line for line in listed.splitlines() if " dnat to " in line]
+        ports = [line.partition(f'comment "{MARK} ')[2].rstrip('"') for line in lines]
+        half = ports[: len(ports) // 2]
+        return {"bridge": comment, "ports": half} if ports == half * 2 else _CHANGED  # both chains have all of them
+
+    def _text(self, table: str, value: Mapping[str, Value]) -> str:
+        bridge, ports = value["bridge"], [str(port) for port in value["ports"]]  # type: ignore[union-attr]
+        rules = "".join(f"    fib daddr type local {_publishing(port)}\n" for port in ports)
+        return f"""table ip {table}
+delete table ip {table}
+table ip {table} {{
+  comment "{MARK} {bridge}"
+  chain prerouting {{
+    type nat hook prerouting priority dstnat; policy accept;
+    iifname "{bridge}" return
+{rules}  }}
+  chain output {{
+    type nat hook output priority dstnat; policy accept;
+    ip daddr 127.0.0.0/8 return
+{rules}  }}
+}}
+"""
+
+
+def _publishing(port: str) -> str:
+    protocol, number, to = port.split(" ")
+    return f'{protocol} dport {number} dnat to {to} comment "{MARK} {port}"'
 
 
 def _first_address(link: Mapping[str, Any]) -> str:
@@ -236,6 +280,7 @@ NETWORK_KINDS: dict[str, Kind] = {
     "veth": VethKind(),
     "route": RouteKind(),
     "masquerade": MasqueradeKind(),
+    "published-ports": PublishedPortsKind(),
 }
 
 

@@ -33,7 +33,7 @@ from .network import NETWORK_KINDS
 
 # The journal has these before the services. Slices are units, which systemd keeps; shared directories may lie in /run, a tmpfs.
 FORGOTTEN = (
-    *("sysctl-minimum", "bridge", "masquerade", "shared-directory"),
+    *("sysctl-minimum", "bridge", "masquerade", "published-ports", "shared-directory"),
     *("private-directory", "run-directory", "netns", "veth", "route", "mountns"),
 )
 _KINDS: Mapping[str, Kind] = {**BASE_KINDS, **SHARED_KINDS, **MOUNT_KINDS, **NETWORK_KINDS}

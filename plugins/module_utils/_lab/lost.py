@@ -30,6 +30,7 @@ from .._core.service.cgroup import CGROUP_KINDS
 from .._core.service.systemd import UNIT_DIRECTORY
 from .._core.text.errors import HostError
 from .._instance.engine import KERNEL_MODULES, MOUNT_POINTS
+from .._instance.hostnet import PUBLISHED
 from .._instance.mounts import MOUNT_KINDS
 from .._instance.network import NETWORK_KINDS, ip_json
 from .._instance.restore import AT_BOOT
@@ -64,6 +65,7 @@ def lost_resources(host: Host, name: str, lab_dir: str) -> tuple[Recorded, ...]:
         ("private-directory", run_directory(name), f"directory {run_directory(name)}"),
         *(("mountns", path, f"mount namespace {path}") for path in _mount_namespaces(host, name)),
         ("masquerade", join_name(name), f"nftables table ip {join_name(name)}"),
+        ("published-ports", join_name(name, PUBLISHED), f"nftables table ip {join_name(name, PUBLISHED)}"),
         *(
             ("netns", netns, f"network namespace {netns}")
             for netns in host.listdir("/run/netns")

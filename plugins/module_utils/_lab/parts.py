@@ -32,8 +32,8 @@ def parts(lab: Lab) -> dict[str, Any]:
     masqueraded networks of each, this host among them also when it carries no instance; `machines`: virtual machines;
     `balloons`: by name of a host, the options `nodes` and `reserve` of the module balloon, and `nodes` again without slices, or null; `kubeadm`: see
     `kubeadm_parts`, null where the lab's own playbooks make the cluster; `addons`: see `addon_parts`; `registry_mirrors`:
-    an option of the module kubelet_instance; `no_proxy`: what nodes reach without a proxy; `cluster_dns`: the addresses that
-    kubelets give to pods."""
+    an option of the module kubelet_instance; `publish`: an option of the module instance_network; `no_proxy`: what nodes reach
+    without a proxy; `cluster_dns`: the addresses that kubelets give to pods."""
     by_kubeadm = lab.get("bootstrap") == KUBEADM
     return {
         "credentials": []
@@ -46,6 +46,15 @@ def parts(lab: Lab) -> dict[str, Any]:
         "kubeadm": kubeadm_parts(lab) if by_kubeadm else None,
         "addons": addon_parts(lab.get("addons", ())),
         "registry_mirrors": {**registry_mirrors(lab), **lab.get("registry_mirrors", {})},
+        "publish": [
+            {
+                "port": row["port"],
+                "protocol": row["protocol"],
+                "address": lab["nodes"][0]["address"],
+                "to_port": row["node_port"],
+            }
+            for row in lab.get("publish", ())
+        ],
         "no_proxy": _no_proxy(lab),
         "cluster_dns": [cluster_dns(lab)] if has_dns(lab) else [],
     }

@@ -17,7 +17,7 @@ from __future__ import annotations
 import ipaddress
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Optional
 
 from .._core.host.names import join_name, link_name
@@ -99,6 +99,7 @@ def resolve(request: TopologyRequest, previous: Optional[Lab], facts: HostFacts)
         "arguments": {program: dict(arguments) for program, arguments in request.arguments.items()},
         "feature_gates": dict(request.feature_gates),
         "registry_mirrors": {registry: list(urls) for registry, urls in request.registry_mirrors.items()},
+        "publish": [asdict(port) for port in request.publish],
         "addons": list(request.addons),
         "balloons": request.balloons,
         "control_plane": {"address": hosts[0]["address"] if by_kubeadm else gateway, "port": API_PORT},

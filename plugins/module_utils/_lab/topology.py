@@ -39,6 +39,7 @@ DEFAULT_ADDONS = ("dns", "storage", "load_balancer")  # what an ordinary applica
 LAB, KUBEADM = BOOTSTRAPS = ("lab", "kubeadm")
 DEFAULT_NODES = 3
 DEFAULT_PIDS = 8192
+_PUBLISHED = re.compile(r"([0-9]{1,5}):([0-9]{1,5})(?:/(tcp|udp))?", re.ASCII)
 _VERSION = re.compile(r"v?(\d+\.\d+\.\d+)", re.ASCII)
 _SHARE = re.compile(r"(\d{1,4})/(\d{1,4})", re.ASCII)
 _LEAST_CPU, _LEAST_MEMORY = "10m", "128Mi"  # below it the kernel takes no quota, and a kubelet does not start
@@ -49,13 +50,25 @@ _TAINT_KEYS = ("effect", "key", "value")
 _ROW_KEYS = tuple(sorted((*_NODE_KEYS, "name", "host", "pod_cidr")))
 _KEYS = (
     *("addons", "api_server", "audit", "balloons", "controller_manager", "defaults", "encryption", "feature_gates"),
-    *("kube_proxy", "kubernetes_version", "name", "node_cidr", "nodes", "pod_cidr", "registry_mirrors", "scheduler"),
+    *("kube_proxy", "kubernetes_version", "name", "node_cidr", "nodes", "pod_cidr", "publish", "registry_mirrors"),
+    "scheduler",
     "service_cidr",
 )
 # kubeadm makes a node of each virtual machine, without limits, and one DaemonSet runs kube-proxy on all of them.
-_KUBEADM_KEYS = ("defaults", "kubernetes_version", "name", "node_cidr", "pod_cidr", "service_cidr", "upgrade_to")
+_KUBEADM_KEYS = (
+    *("defaults", "kubernetes_version", "name", "node_cidr", "pod_cidr", "publish", "service_cidr", "upgrade_to"),
+)
 _KUBEADM_NODE_KEYS = ("proxy_backend",)
 _WORDS = Words(MESSAGES, value="lab-value", key="lab-key", show=str, mapping="a mapping", whole="topology")
+
+
+@dataclass(frozen=True)
+class PublishedPort:
+    """A port of this host that leads to the node port of a Service."""
+
+    port: int
+    node_port: int
+    protocol: str  # tcp, udp
 
 
 @dataclass(frozen=True)
@@ -92,6 +105,7 @@ class TopologyRequest:
     arguments: Mapping[str, Mapping[str, Any]]
     feature_gates: Mapping[str, bool]  # of all programs of Kubernetes
     registry_mirrors: Mapping[str, Sequence[str]]  # URLs by the host in names of images
+    publish: tuple[PublishedPort, ...]
     addons: tuple[str, ...]  # of ADDONS
     balloons: bool  # whether nodes promise their share and no more
     nodes: tuple[NodeRequest, ...]
@@ -140,6 +154,7 @@ def parse_request(params: Mapping[str, Any]) -> TopologyRequest:
         arguments={program: top.read(program, _mapping, {}) for program in PROGRAMS},
         feature_gates=top.read("feature_gates", _mapping, {}),
         registry_mirrors=top.get("registry_mirrors") or {},
+        publish=top.read("publish", _ports, ()),
         addons=_parse_addons(params, top, faults),
         # A balloon keeps a size that was set later: it changes while the kubelet runs.
         balloons=params["balloons"] or bool(params["sizes"]) or top.read("balloons", boolean, False),
@@ -341,6 +356,21 @@ def _mapping(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
         raise Wrong("a mapping")
     return value
+
+
+def _ports(value: Any) -> tuple[PublishedPort, ...]:
+    """YAML takes 80:30 for a number to the base of 60."""
+    matches = (
+        [_PUBLISHED.fullmatch(row) if isinstance(row, str) else None for row in value]
+        if isinstance(value, list)
+        else [None]
+    )
+    if not all(match and all(0 < int(match[place]) < 2**16 for place in (1, 2)) for match in matches):
+        raise Wrong('a list of ports of this host and node ports in quotes, such as "8080:30080" or "53:30053/udp"')
+    ports = tuple(PublishedPort(int(match[1]), int(match[2]), match[3] or "tcp") for match in matches if match)
+    if len({(port.port, port.protocol) for port in ports}) < len(ports):
+        raise Wrong("a list in which each port of this host is once")
+    return ports
 
 
 def _network(value: Any) -> ipaddress.IPv4Network:

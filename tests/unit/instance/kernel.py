@@ -327,6 +327,8 @@ class Kernel(FakeHost):
             text = call.stdin.decode()
             self.tables[text.split()[2]] = text.split("\n", 2)[2]
             return ""
+        if call.argv[1:3] == ("list", "tables"):
+            return "".join(f"table ip {name}\n" for name in self.tables)
         name = call.argv[-1]
         if name not in self.tables:
             return _failed(call, "Error: No such file or directory")

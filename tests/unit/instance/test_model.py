@@ -190,6 +190,10 @@ def network(**changes: Any) -> dict[str, Any]:
     }
 
 
+def published(**changes: Any) -> dict[str, Any]:
+    return {"port": 8080, "protocol": "tcp", "address": "10.97.0.11", "to_port": 30080, **changes}
+
+
 @pytest.mark.parametrize(
     ("changes", "id", "path"),
     [
@@ -199,6 +203,10 @@ def network(**changes: Any) -> dict[str, Any]:
         ({"inside": ["10.97.0.1/24"]}, "instance-address", "inside[0]"),
         ({"routes": [{"to": "x", "via": "10.97.0.201"}]}, "instance-address", "routes[0].to"),
         ({"routes": [{"to": "10.98.0.0/28", "via": "10.97.0.0/24"}]}, "instance-address", "routes[0].via"),
+        ({"publish": [published(port=0)]}, "instance-port", "publish[0].port"),
+        ({"publish": [published(to_port=65536)]}, "instance-port", "publish[0].to_port"),
+        ({"publish": [published(address="n1")]}, "instance-address", "publish[0].address"),
+        ({"publish": [published(), published(protocol="udp"), published()]}, "instance-published-twice", "publish[2]"),
     ],
 )
 def test_faults_of_the_host_network(changes: dict[str, Any], id: str, path: str) -> None:

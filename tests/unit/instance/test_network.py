@@ -136,6 +136,11 @@ VALUES: list[tuple[str, str, Value]] = [
     ),
     ("route", "10.128.1.0/24", {"via": "10.97.0.11"}),
     ("masquerade", "ballast-lab", {"bridge": "ballast-lab", "inside": ["10.128.0.0/16", "10.97.0.0/24"]}),
+    (
+        "published-ports",
+        "ballast-lab-publish",
+        {"bridge": "ballast-lab", "ports": ["tcp 8080 10.97.0.11:30080", "udp 53 10.97.0.11:30053"]},
+    ),
     ("private-directory", "/run/ballast/lab", {}),
     (
         "mountns",
@@ -208,6 +213,67 @@ def test_a_half_made_mount_namespace_is_made_anew_and_can_be_removed() -> None:
     kind.remove(Context(None, host), target, ABSENT)
     assert kind.read(Context(None, host), target) == ABSENT
     assert target not in host.mounts
+
+
+# As nft 1.0.6 prints it.
+PUBLISHED = """table ip ballast-lab-publish {
+\tcomment "ballast ballast-lab"
+\tchain prerouting {
+\t\ttype nat hook prerouting priority dstnat; policy accept;
+\t\tiifname "ballast-lab" return
+\t\tfib daddr type local tcp dport 8080 dnat to 10.97.0.11:30080 comment "ballast tcp 8080 10.97.0.11:30080"
+\t}
+
+\tchain output {
+\t\ttype nat hook output priority -100; policy accept;
+\t\tip daddr 127.0.0.0/8 return
+\t\tfib daddr type local tcp dport 8080 dnat to 10.97.0.11:30080 comment "ballast tcp 8080 10.97.0.11:30080"
+\t}
+}
+"""
+
+
+def test_published_ports_are_read_as_they_are_printed() -> None:
+    host, kind = FakeHost(), NETWORK_KINDS["published-ports"]
+    host.on("nft", "list", "table", "ip", answer=PUBLISHED, reads=True)
+    assert kind.read(Context(None, host), "ballast-lab-publish") == {
+        "bridge": "ballast-lab",
+        "ports": ["tcp 8080 10.97.0.11:30080"],
+    }
+    lines = PUBLISHED.splitlines(keepends=True)
+    host.on("nft", "list", "table", "ip", answer="".join(lines[:5] + lines[6:]), reads=True)
+    assert kind.read(Context(None, host), "ballast-lab-publish") == {"ruleset": "changed by another program"}
+
+
+def publish(host: Kernel, *ports: int, lab: str = "one") -> None:
+    rows = [{"port": port, "protocol": "tcp", "address": "10.97.0.11", "to_port": 30080} for port in ports]
+    given = network(publish=rows, lab=lab, bridge=f"ballast-{lab}", state_dir=f"/var/lib/ballast/{lab}/network")
+    host.given_directory(f"/var/lib/ballast/{lab}")
+    desired = hostnet.HostNetworkRequest.from_params(given, host)
+    ctx = Context(desired, host)
+    state = hostnet.ENGINE.observe(ctx)
+    hostnet.ENGINE.require(ctx, state)
+    apply(hostnet.ENGINE, desired, host)
+
+
+def test_a_port_that_another_has_is_not_published() -> None:
+    host = g.machine()
+    host.given_sysctl("net.ipv4.ip_forward", 0)
+    listens = "   0: 00000000:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1 1\n"
+    loopback = listens.replace("00000000:1F90", "0100007F:1F91")
+    host.given("/proc/net/tcp", f"head\n{listens}{loopback}")
+    with pytest.raises(HostError) as caught:
+        publish(host, 8080, 8081)
+    assert caught.value.id == "instance-port-taken"
+    assert caught.value.text == "publish: port 8080/tcp of this host is taken"
+    assert caught.value.found == "a program listens on it"
+    host.given("/proc/net/tcp", "head\n")
+    publish(host, 8080, 8081)
+    host.given("/proc/net/tcp", f"head\n{listens}")
+    publish(host, 8080, 8081, 8082)  # it has 8080 already, so that the program came later
+    with pytest.raises(HostError) as caught:
+        publish(host, 8082, lab="two")
+    assert caught.value.found == "the nftables table ip ballast-one-publish has it"
 
 
 def test_an_address_of_a_link_stays_the_same() -> None:

@@ -266,6 +266,17 @@ def test_mirrors_are_those_of_the_topology_for_every_host() -> None:
     assert parts(g.lab())["registry_mirrors"] == {}
 
 
+def test_published_ports_lead_to_the_first_node() -> None:
+    made = g.lab(topology={"publish": ["8080:30080", "53:30053/udp"]})
+    address = made["nodes"][0]["address"]
+    assert parts(made)["publish"] == [
+        {"port": 8080, "protocol": "tcp", "address": address, "to_port": 30080},
+        {"port": 53, "protocol": "udp", "address": address, "to_port": 30053},
+    ]
+    del made["publish"]  # a record of an earlier version
+    assert parts(made)["publish"] == []
+
+
 @given(count=COUNTS, target=TARGETS)
 def test_no_address_of_the_lab_is_asked_by_a_proxy(count: int, target: str) -> None:
     far = {"name": "far", "pod_cidr": "172.20.7.0/24"}

@@ -91,6 +91,11 @@ AT = "nodes[0]"
             {"topology": {"registry_mirrors": {"docker.io": ["mirror.example"]}}},
             [("instance-mirror", "registry_mirrors.docker.io[0]")],
         ),
+        ({"topology": {"publish": "8080:30080"}}, [("lab-value", "publish")]),
+        ({"topology": {"publish": [4830]}}, [("lab-value", "publish")]),  # what YAML takes 80:30 for
+        ({"topology": {"publish": ["8080:30080/sctp"]}}, [("lab-value", "publish")]),
+        ({"topology": {"publish": ["70000:30080"]}}, [("lab-value", "publish")]),
+        ({"topology": {"publish": ["8080:30080", "8080:30081"]}}, [("lab-value", "publish")]),
         ({"topology": {"audit": "Everything"}}, [("lab-value", "audit")]),
         ({"topology": {"encryption": True}}, [("lab-value", "encryption")]),
         (
