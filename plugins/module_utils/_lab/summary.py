@@ -118,6 +118,7 @@ def table(summary: Summary, lab: Mapping[str, Any]) -> str:
             "",
             f"connections: {summary.passed} of {summary.total} passed; control plane: {plane}",
             *([f"add-ons:     {', '.join(_addon(row, lab) for row in summary.addons)}"] if summary.addons else []),
+            *([f"published:   {', '.join(_ports(lab))}"] if lab.get("publish") else []),
             *([f"not enforced: {_policies(summary.network_policies)}"] if summary.network_policies else []),
             use,
             f"remove it:   ansible-playbook ballast.kube.lab_down{option}",
@@ -128,6 +129,13 @@ def table(summary: Summary, lab: Mapping[str, Any]) -> str:
 def _policies(count: int) -> str:
     what = "1 NetworkPolicy, which nothing" if count == 1 else f"{count} NetworkPolicies, which nothing"
     return f"{what} in this lab reads: pods reach each other as without"
+
+
+def _ports(lab: Mapping[str, Any]) -> list[str]:
+    """Ports of this host, and the node ports that they lead to."""
+    node = lab["nodes"][0]["name"]
+    udp = {"tcp": "", "udp": "/udp"}
+    return [f"{row['port']}{udp[row['protocol']]} to {node}:{row['node_port']}" for row in lab["publish"]]
 
 
 def _addon(addon: AddonState, lab: Mapping[str, Any]) -> str:

@@ -293,6 +293,13 @@ def test_a_registry_is_shown_with_its_address() -> None:
         assert f"add-ons:     {shown}\n" in table(found, lab)
 
 
+def test_published_ports_are_shown() -> None:
+    lab = g.lab(topology={"publish": ["8080:30080", "53:30053/udp"]})
+    node = lab["nodes"][0]["name"]
+    assert f"published:   8080 to {node}:30080, 53/udp to {node}:30053\n" in table(summary(), lab)
+    assert "published" not in table(summary(), g.lab())
+
+
 @pytest.mark.parametrize(
     ("found", "state"),
     [
