@@ -281,11 +281,11 @@ def test_other_machines_and_this_one_reach_a_published_port(lab: Lab) -> None:
     with namespace("lab-client") as client:
         veth = ("type", "veth", "peer", "name", "eth0", "netns", client.namespace)
         with journal.link("ballast-client", *veth):
-            client.run(["ip", "address", "add", "192.0.2.2/24", "dev", "eth0"], timeout=60)
+            client.run(["ip", "address", "add", "198.18.213.2/30", "dev", "eth0"], timeout=60)
             client.run(["ip", "link", "set", "eth0", "up"], timeout=60)
-            for words in (["address", "add", "192.0.2.1/24", "dev"], ["link", "set", "up", "dev"]):
+            for words in (["address", "add", "198.18.213.1/30", "dev"], ["link", "set", "up", "dev"]):
                 subprocess.run(["ip", *words, "ballast-client"], check=True, timeout=60)
-            argv = [sys.executable, "-c", answer, "http://192.0.2.1:18080/"]
+            argv = [sys.executable, "-c", answer, "http://198.18.213.1:18080/"]
             wait_until(
                 lambda: client.run(argv, timeout=60, check=False).stdout.strip() in ("first", "second"),
                 "another machine is answered",

@@ -247,7 +247,7 @@ table ip {table} {{
     iifname "{bridge}" return
 {rules}  }}
   chain output {{
-    type nat hook output priority dstnat; policy accept;
+    type nat hook output priority -100; policy accept;
     ip daddr 127.0.0.0/8 return
 {rules}  }}
 }}
