@@ -184,7 +184,7 @@ def main() -> None:
     arguments = parser.parse_args()
     directory = tempfile.mkdtemp(prefix="ballast-bench-")
     lab_dir = f"{directory}/lab"
-    lab = [f"LAB_DIR={lab_dir}", "LAB_NAME=bench"]
+    lab = [f"LAB_DIR={lab_dir}", "LAB_NAME=bench", "LAB_ADDONS=none"]
     sizes = [tuple(int(part) for part in size.split("x")) for size in arguments.sizes.split(",")]
     found: dict[str, Any] = {"machine": machine(), "series": []}
     try:
