@@ -142,7 +142,7 @@ def read(root: Path) -> list[Row]:
             engines = imported(path, root)
             if not engines and path.stem in code.modules:
                 continue  # how the module of its name starts
-            for engine in engines or {RUN_LOOP}:  # one that imports nothing of ours is Ansible's alone
+            for engine in engines or {RUN_LOOP}:  # a plugin that imports no engine
                 rows[engine].modules.append(f"{kind}: {path.stem}")
     rows[RUN_LOOP].modules.insert(0, f"all {len(code.modules)} modules")
     return sorted(

@@ -16,7 +16,7 @@ has an equivalent.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
-from typing import NamedTuple, Optional, Union
+from typing import NamedTuple, Optional
 
 from .._rules.iptables.objects import (
     BUILT_IN,
@@ -36,10 +36,12 @@ from .._rules.iptables.objects import (
     Table,
     Tables,
     Unknown,
+    host_address,
 )
 from .._rules.model import FamilyView, Frontend, RuleConfig
 from .._rules.packet import Surroundings
 from .equivalence import NETWORKS_LIMIT, Places, is_in, policy_of
+from .tracing.iptables import is_named
 
 _DEPTH_LIMIT = 8
 
@@ -135,7 +137,7 @@ class IptablesEquivalence:
         link = self._surroundings.link_to(address)
         if link is None:
             return None
-        return tuple(link.startswith(name[:-1]) if name.endswith("+") else link == name for name in self._links)
+        return tuple(is_named(link, name) for name in self._links)
 
 
 class _Destinations:
@@ -154,7 +156,7 @@ class _Destinations:
     def addresses(self, rule: Rule, *kinds: type) -> list[str]:
         """Those of Services and endpoints that matches of these kinds name alone."""
         hosts = (
-            _host(match.network)
+            host_address(match.network)
             for match in rule.matches
             if isinstance(match, (Source, Destination)) and isinstance(match, kinds) and not match.negated
         )
@@ -204,7 +206,7 @@ class _Renamed:
 
     def _network(self, network: str) -> Hashable:
         """One of many addresses also tells which of the destination's lie in it."""
-        address = _host(network)
+        address = host_address(network)
         if address is not None:
             return self._names.get(address, address)
         return (network, tuple(is_in(name, network) for name in self._names))
@@ -224,12 +226,5 @@ def _shared_chains(table: Table, destinations: _Destinations) -> set[str]:
     return known
 
 
-def _host(network: str) -> Optional[str]:
-    """The address of a network that has no other."""
-    address, _slash, length = network.partition("/")
-    return address if length == ("128" if ":" in address else "32") else None
-
-
 def _asks_the_kernel(rule: Rule) -> bool:
-    parts: tuple[Union[Match, object], ...] = (*rule.matches, rule.target)
-    return any(isinstance(part, (Unknown, MatchSet, IpvsService)) for part in parts)
+    return any(isinstance(part, (Unknown, MatchSet, IpvsService)) for part in (*rule.matches, rule.target))

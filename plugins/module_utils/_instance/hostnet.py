@@ -27,7 +27,7 @@ from .._core.text.errors import BallastError, Problems
 from .._registry.names import refuse_others_directory
 from .messages import MESSAGES
 from .model import check_address, check_name, check_network
-from .network import NETWORK_KINDS, mac_address, route
+from .network import NETWORK_KINDS, mac_address, route, texts
 from .restore import RESTORE_KINDS, restore_resources
 
 SPEC: dict[str, Any] = {
@@ -73,7 +73,7 @@ class HostNetworkRequest:
     address: str
     inside: tuple[str, ...]
     routes: tuple[tuple[str, str], ...]
-    publish: tuple[str, ...] = ()  # as PublishedPortsKind has them
+    publish: tuple[str, ...] = ()  # as the kind "published-ports" has them
     at_boot: bool = False  # whether the host's systemd brings the network back after a restart
 
     @classmethod
@@ -159,10 +159,11 @@ class HostNetworkEngine(ResourceEngine[HostNetworkRequest]):
 
     def require(self, ctx: Context[HostNetworkRequest], state: State) -> None:
         """That nothing else of this host has a port that is to be published: its clients would reach the node."""
-        if not ctx.desired.publish:
-            return
         own = _published_resource(ctx.desired)
         before = _ports_of(state.values.get(own.key, ABSENT))
+        new = [_protocol_and_port(port) for port in ctx.desired.publish if port not in before]
+        if not new:
+            return
         taken = {
             ("tcp", str(socket.port)): "a program listens on it"
             for socket in ctx.host.tcp_listeners()
@@ -171,7 +172,6 @@ class HostNetworkEngine(ResourceEngine[HostNetworkRequest]):
         for table in _other_tables(ctx.host, own.target):
             ports = _ports_of(self.read_value(_PUBLISHED_KIND, table, ctx))
             taken.update((_protocol_and_port(port), f"the nftables table ip {table} has it") for port in ports)
-        new = [_protocol_and_port(port) for port in ctx.desired.publish if port not in before]
         Problems.raise_if(
             [
                 MESSAGES.error("instance-port-taken", port=f"{port[1]}/{port[0]}", found=taken[port])
@@ -208,7 +208,7 @@ def _protocol_and_port(published: str) -> tuple[str, str]:
 
 
 def _ports_of(value: Value) -> set[str]:
-    return {str(port) for port in value.get("ports", [])} if isinstance(value, Mapping) else set()  # type: ignore[union-attr]
+    return set(texts(value.get("ports"))) if isinstance(value, Mapping) else set()
 
 
 ENGINE = HostNetworkEngine()

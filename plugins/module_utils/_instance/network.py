@@ -9,8 +9,9 @@ Not pyroute2: importing it takes 0.1 s in each module, as long as 40 commands of
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from typing import Any, Optional
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Optional
 
 from .._core.engine.context import Context
 from .._core.engine.kinds import Kind, fields
@@ -170,9 +171,22 @@ class RouteKind:
 _CHANGED: Value = {"ruleset": "changed by another program"}
 
 
-class _TableKind:
-    """An nftables table. Its comments have its values, as nft prints rules in a form that changes with its version."""
+class Content(NamedTuple):
+    """What is in a table: its comment without the mark, and its chains."""
 
+    comment: str
+    chains: str
+
+
+@dataclass(frozen=True)
+class TableKind:
+    """An nftables table. Its comments have its values, as nft prints rules in a form that changes with its version.
+
+    `content` writes a value; `parse` reads one from the table's comment and all that nft lists.
+    """
+
+    content: Callable[[Mapping[str, Value]], Content]
+    parse: Callable[[str, str], Value]
     exclusive = True
 
     def read(self, ctx: Context[Any], target: str) -> Value:
@@ -180,17 +194,18 @@ class _TableKind:
         if done.status != 0:
             return ABSENT
         marks = [line.split('"')[1] for line in done.stdout.splitlines() if line.strip().startswith("comment")]
-        return self._value(marks[0].removeprefix(f"{MARK} "), done.stdout) if len(marks) == 1 else _CHANGED
+        return self.parse(marks[0].removeprefix(f"{MARK} "), done.stdout) if len(marks) == 1 else _CHANGED
 
     def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
         self._require_mark(ctx.host, target)
-        ctx.host.run(["nft", "-f", "-"], stdin=self._text(target, fields(after)).encode(), timeout=_SECONDS)
-
-    def _value(self, comment: str, listed: str) -> Value:
-        raise NotImplementedError
-
-    def _text(self, table: str, value: Mapping[str, Value]) -> str:
-        raise NotImplementedError
+        content = self.content(fields(after))
+        text = f"""table ip {target}
+delete table ip {target}
+table ip {target} {{
+  comment "{MARK} {content.comment}"
+{content.chains}}}
+"""
+        ctx.host.run(["nft", "-f", "-"], stdin=text.encode(), timeout=_SECONDS)
 
     def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
         self._require_mark(ctx.host, target)
@@ -203,46 +218,38 @@ class _TableKind:
             raise taken_error(f"the nftables table ip {target}", last_lines(done.stdout))
 
 
-class MasqueradeKind(_TableKind):
+def texts(value: Value) -> list[str]:
+    """A list of texts that a kind promises; empty for anything else."""
+    return [str(text) for text in value] if isinstance(value, (list, tuple)) else []
+
+
+def _masquerade(value: Mapping[str, Value]) -> Content:
     """`{inside, bridge}`: masquerades the lab's networks behind this host's address."""
-
-    def _value(self, comment: str, listed: str) -> Value:
-        bridge, _space, inside = comment.partition(" ")
-        return {"bridge": bridge, "inside": inside.split(" ")} if "masquerade" in listed else _CHANGED
-
-    def _text(self, table: str, value: Mapping[str, Value]) -> str:
-        bridge, inside = value["bridge"], [str(network) for network in value["inside"]]  # type: ignore[union-attr]
-        networks, mark = ", ".join(inside), " ".join([MARK, str(bridge), *inside])
-        return f"""table ip {table}
-delete table ip {table}
-table ip {table} {{
-  comment "{mark}"
-  chain postrouting {{
+    bridge, inside = str(value["bridge"]), texts(value["inside"])
+    networks = ", ".join(inside)
+    return Content(
+        " ".join([bridge, *inside]),
+        f"""  chain postrouting {{
     type nat hook postrouting priority srcnat; policy accept;
     ip saddr {{ {networks} }} ip daddr != {{ {networks} }} oifname != "{bridge}" masquerade
   }}
-}}
-"""
+""",
+    )
 
 
-class PublishedPortsKind(_TableKind):
+def _parse_masquerade(comment: str, listed: str) -> Value:
+    bridge, _space, inside = comment.partition(" ")
+    return {"bridge": bridge, "inside": inside.split(" ")} if "masquerade" in listed else _CHANGED
+
+
+def _publish(value: Mapping[str, Value]) -> Content:
     """`{bridge, ports}`: ports of this host that lead to a node, `tcp 8080 10.97.0.11:30080` each. Not on loopback: the answers
     to packets from 127.0.0.1 would not come back from another machine. Nodes and pods reach the host's own port."""
-
-    def _value(self, comment: str, listed: str) -> Value:
-        lines = [line for line in listed.splitlines() if " dnat to " in line]
-        ports = [line.partition(f'comment "{MARK} ')[2].rstrip('"') for line in lines]
-        half = ports[: len(ports) // 2]
-        return {"bridge": comment, "ports": half} if ports == half * 2 else _CHANGED  # both chains have all of them
-
-    def _text(self, table: str, value: Mapping[str, Value]) -> str:
-        bridge, ports = value["bridge"], [str(port) for port in value["ports"]]  # type: ignore[union-attr]
-        rules = "".join(f"    fib daddr type local {_publishing(port)}\n" for port in ports)
-        return f"""table ip {table}
-delete table ip {table}
-table ip {table} {{
-  comment "{MARK} {bridge}"
-  chain prerouting {{
+    bridge = str(value["bridge"])
+    rules = "".join(f"    fib daddr type local {_publishing(port)}\n" for port in texts(value["ports"]))
+    return Content(
+        bridge,
+        f"""  chain prerouting {{
     type nat hook prerouting priority dstnat; policy accept;
     iifname "{bridge}" return
 {rules}  }}
@@ -250,8 +257,15 @@ table ip {table} {{
     type nat hook output priority -100; policy accept;
     ip daddr 127.0.0.0/8 return
 {rules}  }}
-}}
-"""
+""",
+    )
+
+
+def _parse_published(comment: str, listed: str) -> Value:
+    lines = [line for line in listed.splitlines() if " dnat to " in line]
+    ports = [line.partition(f'comment "{MARK} ')[2].rstrip('"') for line in lines]
+    half = ports[: len(ports) // 2]
+    return {"bridge": comment, "ports": half} if ports == half * 2 else _CHANGED  # both chains have all of them
 
 
 def _publishing(port: str) -> str:
@@ -279,8 +293,8 @@ NETWORK_KINDS: dict[str, Kind] = {
     "netns": NetnsKind(),
     "veth": VethKind(),
     "route": RouteKind(),
-    "masquerade": MasqueradeKind(),
-    "published-ports": PublishedPortsKind(),
+    "masquerade": TableKind(_masquerade, _parse_masquerade),
+    "published-ports": TableKind(_publish, _parse_published),
 }
 
 

@@ -360,12 +360,11 @@ def _mapping(value: Any) -> dict[str, Any]:
 
 def _ports(value: Any) -> tuple[PublishedPort, ...]:
     """YAML takes 80:30 for a number to the base of 60."""
-    matches = (
-        [_PUBLISHED.fullmatch(row) if isinstance(row, str) else None for row in value]
-        if isinstance(value, list)
-        else [None]
-    )
-    if not all(match and all(0 < int(match[place]) < 2**16 for place in (1, 2)) for match in matches):
+    rows = value if isinstance(value, list) else [value]
+    matches = [_PUBLISHED.fullmatch(row) if isinstance(row, str) else None for row in rows]
+    if not isinstance(value, list) or not all(
+        match and all(0 < int(match[place]) < 2**16 for place in (1, 2)) for match in matches
+    ):
         raise Wrong('a list of ports of this host and node ports in quotes, such as "8080:30080" or "53:30053/udp"')
     ports = tuple(PublishedPort(int(match[1]), int(match[2]), match[3] or "tcp") for match in matches if match)
     if len({(port.port, port.protocol) for port in ports}) < len(ports):

@@ -72,9 +72,9 @@ def outcome_of(
 def test_on_the_controller_a_module_is_started_from_its_files(kind: Any, tmp_path: Path) -> None:
     (tmp_path / "json.py").write_text("raise SystemExit('of the directory of the playbook')\n", encoding="utf-8")
     machine, directory = Machine(), str(tmp_path / "none")
-    found = outcome_of(machine, HERE, kind=kind, lab_dir=directory)
-    assert (found["failed"], found["id"]) == (True, "lab-none")
-    assert f"there is no lab in {directory}" in found["msg"]
+    outcome = outcome_of(machine, HERE, kind=kind, lab_dir=directory)
+    assert (outcome["failed"], outcome["id"]) == (True, "lab-none")
+    assert f"there is no lab in {directory}" in outcome["msg"]
     (line,) = machine.lines
     assert line.startswith("WORD='of the task' ")
     assert directory not in line, "arguments are no words of a command: others could read them"
@@ -116,8 +116,8 @@ def test_what_is_no_result_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
         "ansible.plugins.action.ActionBase._low_level_execute_command",
         lambda self, line, in_data: {"rc": 1, "stdout": "", "stderr": "Traceback: of the module"},
     )
-    found = outcome_of(Machine(), HERE, lab_dir="/none")
-    assert (found["failed"], found["module_stderr"]) == (True, "Traceback: of the module")
+    outcome = outcome_of(Machine(), HERE, lab_dir="/none")
+    assert (outcome["failed"], outcome["module_stderr"]) == (True, "Traceback: of the module")
 
 
 def test_each_module_that_a_lab_runs_on_the_controller_each_time_has_this_action() -> None:

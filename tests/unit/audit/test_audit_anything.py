@@ -203,9 +203,9 @@ def hurt_tables(draw: st.DrawFn, rules: Tables) -> Tables:
     elif way == "add":
         changed = (*before, draw(st.sampled_from(ADDED)), rule, *after)
     else:
-        others = [other for one in table.chains for other in one.rules if type(other.target) is type(rule.target)]
+        others = [other for every in table.chains for other in every.rules if type(other.target) is type(rule.target)]
         changed = (*before, replace(rule, target=draw(st.sampled_from(others)).target), *after)
-    others_of_table = [replace(chain, rules=changed) if one is chain else one for one in table.chains]
+    others_of_table = [replace(chain, rules=changed) if other is chain else other for other in table.chains]
     return replace(
         rules,
         tables=tuple(replace(table, chains=tuple(others_of_table)) if one is table else one for one in rules.tables),

@@ -208,7 +208,7 @@ class TableInterpreter:
 
     def _holds_rarely(self, match: Match, state: State) -> Holds:
         if isinstance(match, InInterface):
-            return _is_named(self._view.link_in(state), match.name) != match.negated
+            return is_named(self._view.link_in(state), match.name) != match.negated
         if isinstance(match, OutInterface):
             leaves = self._view.leaves_by(match.name, state, rest="+")
             return None if leaves is None else leaves != match.negated
@@ -393,5 +393,6 @@ def _is_one_address(match: Source) -> bool:
     return _network(match.network).num_addresses == 1
 
 
-def _is_named(name: str, pattern: str) -> bool:
+def is_named(name: str, pattern: str) -> bool:
+    """Whether a link has the name that a rule matches; a `+` at its end is any rest."""
     return name.startswith(pattern[:-1]) if pattern.endswith("+") else name == pattern

@@ -288,11 +288,17 @@ class Chain:
         return places
 
 
+def host_address(network: str) -> Optional[str]:
+    """The address of a network that has no other; None of any other network."""
+    address, _slash, length = network.partition("/")
+    return address if length == ("128" if ":" in address else "32") else None
+
+
 def _key(rule: Rule) -> tuple[object, ...]:
     for match in rule.matches:
-        if isinstance(match, Destination) and not match.negated and match.network.endswith(("/32", "/128")):
-            address, _slash, length = match.network.partition("/")
-            if (":" in address) == (length == "128"):
+        if isinstance(match, Destination) and not match.negated:
+            address = host_address(match.network)
+            if address is not None:
                 return (address,)
         if isinstance(match, DestinationPort) and not match.negated:
             return (match.port,)
