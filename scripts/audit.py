@@ -15,7 +15,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,10 +81,22 @@ def parse_table(text: str) -> tuple[list[Bad], list[Accepted]]:
         for row in table["bad"]
     ]
     accepted = [
-        Accepted(id=row["id"], where=tuple(row["where"]), why=row["why"], not_linked=tuple(row.get("not_linked", ())))
+        Accepted(
+            id=row["id"],
+            where=tuple(_places(row["where"])),
+            why=row["why"],
+            not_linked=tuple(row.get("not_linked", ())),
+        )
         for row in table["accepted"]
     ]
     return bad, accepted
+
+
+def _places(patterns: Iterable[str]) -> Iterator[str]:
+    """`kubernetes/1.37.*` stands for every folder of the toolchain that it matches."""
+    for pattern in patterns:
+        folders = sorted(TOOLCHAIN.glob(pattern)) if "*" in pattern else []
+        yield from [str(folder.relative_to(TOOLCHAIN)) for folder in folders] or [pattern]
 
 
 def normal(package: str) -> str:

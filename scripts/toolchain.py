@@ -1,9 +1,11 @@
 # Copyright (c) 2026, ballast.kube contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Write the pinned Go module of a family and version: files/toolchain/FAMILY/VERSION/{go.mod,go.sum}.
+"""Write the pinned Go modules of a version: files/toolchain/FAMILY/VERSION/{go.mod,go.sum}.
 
-    scripts/toolchain.py kubernetes 1.37.1
+    scripts/toolchain.py 1.37.2             # a version of Kubernetes: every family that goes with it
+    scripts/toolchain.py --default 1.37.2   # the default version of Kubernetes, wherever it is named
+    scripts/toolchain.py etcd 3.7.3         # one family
     scripts/toolchain.py --check            # every committed folder would come out the same
 
 A module whose go.mod replaces parts of itself by folders (Kubernetes' staging modules) cannot be built from a module proxy unless its consumer
@@ -29,33 +31,50 @@ from ansible_collections.ballast.kube.plugins.module_utils._binaries.families im
     FAMILIES,
     VERSION,
     Family,
+    staging_version,
     version_key,
 )
 
 TOOLCHAIN = ROOT / "roles" / "kubernetes_binaries" / "files" / "toolchain"
 ARCHITECTURES = ("amd64", "arm64")
-# Modules that a release pins at a version which is known to be bad (requirements/known-bad.toml), with what it is built with instead.
+# Modules that releases of a minor version pin at a version which is known to be bad (requirements/known-bad.toml), with what they are
+# built with instead, or with a later one that a release asks for itself.
 RAISED = {
-    ("kubernetes", "1.35.8"): {"google.golang.org/grpc": "1.83.2"},
-    ("kubeadm", "1.36.4"): {
+    ("kubernetes", "1.35"): {"google.golang.org/grpc": "1.83.2"},
+    ("kubeadm", "1.36"): {
         "go.opentelemetry.io/otel": "1.44.0",
         "golang.org/x/crypto": "0.55.0",
         "google.golang.org/grpc": "1.83.2",
     },
-    ("e2e", "1.37.1"): {"golang.org/x/crypto": "0.55.0", "google.golang.org/grpc": "1.83.2"},
-    ("sample-apiserver", "0.37.1"): {"golang.org/x/crypto": "0.55.0", "google.golang.org/grpc": "1.83.2"},
-    ("coredns", "1.14.6"): {
+    ("e2e", "1.37"): {"golang.org/x/crypto": "0.55.0", "google.golang.org/grpc": "1.83.2"},
+    ("sample-apiserver", "0.37"): {"golang.org/x/crypto": "0.55.0", "google.golang.org/grpc": "1.83.2"},
+    ("coredns", "1.14"): {
         "go.opentelemetry.io/otel": "1.44.0",
         "golang.org/x/crypto": "0.55.0",
         "google.golang.org/grpc": "1.83.2",
     },
-    ("local-path-provisioner", "0.0.30"): {
+    ("local-path-provisioner", "0.0"): {
         "golang.org/x/crypto": "0.55.0",
         "golang.org/x/net": "0.55.0",
         "golang.org/x/oauth2": "0.27.0",
     },
-    ("metallb", "0.15.3"): {"golang.org/x/net": "0.55.0"},
-    ("metrics-server", "0.9.0"): {"golang.org/x/crypto": "0.55.0", "google.golang.org/grpc": "1.83.2"},
+    ("metallb", "0.15"): {"golang.org/x/net": "0.55.0"},
+    ("metrics-server", "0.9"): {"golang.org/x/crypto": "0.55.0", "google.golang.org/grpc": "1.83.2"},
+}
+
+_ROLES = ("control_plane", "kubernetes_binaries", "node_instances")
+_V = r"(\d+\.\d+\.\d+)"
+# Where the default version of Kubernetes is decided, and then what names it, with the version as the group of each pattern.
+DEFAULT_PLACES = {
+    "plugins/module_utils/_binaries/families.py": [rf'^DEFAULT_KUBERNETES = "{_V}"'],
+    "plugins/doc_fragments/_binaries.py": [rf"^    default: {_V}$"],
+    "plugins/modules/lab.py": [rf"what is recorded, else V\({_V}\)"],
+    "plugins/modules/plane.py": [rf"The default for a new one is V\({_V}\)"],
+    **{f"roles/{role}/defaults/main.yml": [rf"^{role}_(?:kubernetes_)?version: {_V}$"] for role in _ROLES},
+    **{f"roles/{role}/meta/argument_specs.yml": [rf"^        default: {_V}$"] for role in _ROLES},
+    **{f"roles/{role}/README.md": [rf"^\| `{role}_(?:kubernetes_)?version` \| `{_V}`"] for role in _ROLES},
+    "docs/lab.md": [rf"^\| `LAB_KUBERNETES` \|[^|]*\| {_V} \|", rf"^\| `kubernetes_version` \| lab \| {_V} \|"],
+    "mk/proxy.mk": [rf"^MIGRATE_KUBERNETES \?= {_V}$"],
 }
 
 
@@ -101,14 +120,14 @@ def format_module(family: Family, version: str, *, upstream: str) -> str:
     if family.command:
         text += f"\nreplace {family.command} => ../command\n"
     if staging:
-        pinned = "v0." + version.split(".", 1)[1]
-        text += "\nreplace (\n" + "".join(f"\t{name} => {name} {pinned}\n" for name in staging) + ")\n"
+        pinned = staging_version(version)
+        text += "\nreplace (\n" + "".join(f"\t{name} => {name} v{pinned}\n" for name in staging) + ")\n"
     return text
 
 
 def requirements(family: Family, version: str) -> dict[str, str]:
     """The modules that ours asks for, with their versions: those of the programs, or of what a command of ours is made of."""
-    raised = RAISED.get((family.name, version), {})
+    raised = RAISED.get((family.name, version.rpartition(".")[0]), {})
     if not family.command:
         return {**{module_of(family, component.package): version for component in family.components}, **raised}
     return {**raised, family.command: "0.0.0", family.module: version, **family.embedded_versions(version)}
@@ -151,19 +170,61 @@ def committed() -> list[tuple[str, str]]:
     return sorted(pairs, key=lambda pair: (pair[0], version_key(pair[1])))
 
 
+def with_kubernetes(version: str) -> list[tuple[str, str]]:
+    """The families that are pinned for each version of Kubernetes, with theirs."""
+    pairs = [(family.name, version) for family in FAMILIES.values() if family.follows]
+    return [*pairs, ("sample-apiserver", staging_version(version))]
+
+
+def parse_pairs(words: list[str]) -> list[tuple[str, str]]:
+    """The families and versions that the command names; empty for no words. ValueError where they are not of these forms."""
+    if not words:
+        return []
+    *families, version = words
+    if len(families) > 1 or not set(families) <= set(FAMILIES) or not VERSION.fullmatch(version):
+        raise ValueError(f"name a version such as 1.37.1, or a family and its version; families: {', '.join(FAMILIES)}")
+    return [(families[0], version)] if families else with_kubernetes(version)
+
+
+def set_default(version: str) -> list[str]:
+    """Write the default version of Kubernetes where it is decided and named; returns the paths of the files that changed."""
+    changed = []
+    for name, patterns in DEFAULT_PLACES.items():
+        path = ROOT / name
+        text = path.read_text(encoding="utf-8")
+        after = text
+        for pattern in patterns:
+            after = re.sub(pattern, lambda match: match[0].replace(match[1], version), after, flags=re.MULTILINE)
+        if after != text:
+            path.write_text(after, encoding="utf-8")
+            changed.append(name)
+    return changed
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("family", nargs="?", choices=sorted(FAMILIES))
-    parser.add_argument("version", nargs="?")
+    usage = "%(prog)s [--check] [[FAMILY] VERSION]\n       %(prog)s --default VERSION"
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0], usage=usage)
+    parser.add_argument(
+        "words", nargs="*", metavar="VERSION", help="a version of Kubernetes, or of the family before it"
+    )
+    parser.add_argument("--default", metavar="VERSION", help="make a pinned version of Kubernetes the default")
     parser.add_argument(
         "--check", action="store_true", help="compare instead of writing; all committed folders when none is named"
     )
     arguments = parser.parse_args()
-    if arguments.version is not None and not VERSION.fullmatch(arguments.version):
-        parser.error(f"version {arguments.version} is not of the form 1.37.1")
-    if arguments.version is None and not arguments.check:
-        parser.error("name a family and a version")
-    pairs = [(arguments.family, arguments.version)] if arguments.version else committed()
+    try:
+        pairs = parse_pairs(arguments.words)
+    except ValueError as error:
+        parser.error(str(error))
+    if arguments.default:
+        if ("kubernetes", arguments.default) not in committed():
+            parser.error(f"{arguments.default} is not pinned yet: scripts/toolchain.py {arguments.default}")
+        for name in set_default(arguments.default):
+            print(f"wrote: {name}")
+        return 0
+    if not pairs and not arguments.check:
+        parser.error("name a version")
+    pairs = pairs or committed()
     differing = 0
     for name, version in pairs:
         folder = TOOLCHAIN / name / version

@@ -33,6 +33,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.ballast.kube.plugins.module_utils._binaries.families import DEFAULT_KUBERNETES
 from tests.bench import rules_cluster as cluster
 from tests.bench.in_machine import run_in_machine
 from tests.bench.lab import machine
@@ -286,7 +287,9 @@ def _line(one: Mapping[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kubernetes", default="1.37.1", help="version; the newest cached one where that is not")
+    parser.add_argument(
+        "--kubernetes", default=DEFAULT_KUBERNETES, help="version; the newest cached one where that is not"
+    )
     parser.add_argument("--services", type=int, help=f"{Sizes.services} by default")
     parser.add_argument("--calm", type=int, help=f"seconds without a switch, {Sizes.calm} by default")
     parser.add_argument("--rounds", type=int, help=f"{Sizes.rounds} by default")

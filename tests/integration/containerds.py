@@ -19,6 +19,7 @@ from typing import Optional
 
 import grpc
 
+from ansible_collections.ballast.kube.plugins.module_utils._binaries.families import DEFAULT_KUBERNETES
 from tests.integration import adhoc, journal
 from tests.integration.cri import Images, images
 from tests.integration.debian import unpacked
@@ -28,7 +29,7 @@ from tests.integration.wire import namespace
 
 HOST = f"127.0.0.1:{PORT}"  # of every image's name: the registry's front in the runtime's namespace
 NEW, OLD = "2.3", "1.6"  # the project's, and Debian's
-VERSION = os.environ.get("LAB_KUBERNETES", "1.37.1")
+VERSION = os.environ.get("LAB_KUBERNETES", DEFAULT_KUBERNETES)
 _START_SECONDS = 60
 _CONFIG = {
     NEW: """version = 3

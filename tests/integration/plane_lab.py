@@ -24,6 +24,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.ballast.kube.plugins.module_utils._binaries.families import DEFAULT_KUBERNETES
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.engine import ENGINE
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.info.read import read_params
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.record import Record, load_record
@@ -38,7 +39,7 @@ from tests.integration.adhoc import module
 from tests.integration.plane_client import Answer, Client
 
 ROOT = Path(__file__).resolve().parents[2]
-VERSION = os.environ.get("LAB_KUBERNETES", "1.37.1")
+VERSION = os.environ.get("LAB_KUBERNETES", DEFAULT_KUBERNETES)
 _KUBECTL_SECONDS = 120
 _FAMILIES = ("kubernetes", "etcd", "cni", "containerd", "cri-tools")
 

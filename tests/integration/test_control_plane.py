@@ -23,6 +23,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.ballast.kube.plugins.module_utils._binaries.families import DEFAULT_KUBERNETES
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.engine import ENGINE
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.pki.pki import CertificateKind, key_path
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.record import Record, load_record
@@ -37,7 +38,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors imp
 from tests.integration import containerds, journal
 from tests.integration.adhoc import module
 
-VERSION = os.environ.get("LAB_KUBERNETES", "1.37.1")
+VERSION = os.environ.get("LAB_KUBERNETES", DEFAULT_KUBERNETES)
 COMPONENTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 NAME, ADDRESS, BRIDGE = "cptest", "10.97.250.1", "ballast-cptest"
 NODE = {"name": "n1", "addresses": ["10.97.250.11"]}

@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.ballast.kube.plugins.module_utils._binaries.families import DEFAULT_KUBERNETES
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import ABSENT
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
@@ -38,7 +39,7 @@ from tests.integration.supervised_proxy import LEGACY, SupervisedProxy, supervis
 from tests.integration.wire import entered
 from tests.load.running import Load, load
 
-VERSION = os.environ.get("LAB_KUBERNETES", "1.37.1")
+VERSION = os.environ.get("LAB_KUBERNETES", DEFAULT_KUBERNETES)
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / ".build/collections"), str(ROOT)])}
 NFTABLES, IPTABLES = "nftables", "iptables"

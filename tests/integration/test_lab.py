@@ -23,6 +23,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.ballast.kube.plugins.module_utils._binaries.families import DEFAULT_KUBERNETES
 from tests.integration import extension_server, journal, processes
 from tests.integration.certificates import issue
 from tests.integration.forward_proxy import forward_proxy
@@ -447,7 +448,8 @@ def test_status_is_measured_and_changes_nothing(lab: Lab) -> None:
 def test_it_is_in_the_list_of_labs_and_a_context_of_a_users_own_kubeconfig(lab: Lab, own_kubeconfig: str) -> None:
     run = lab.playbook("lab_list")
     assert run.status == 0, run.output
-    assert f"{lab.directory}  1.37.1      2 of 2 Ready  running" in run.output
+    version = os.environ.get("LAB_KUBERNETES", DEFAULT_KUBERNETES)
+    assert f"{lab.directory}  {version}      2 of 2 Ready  running" in run.output
     for changed in (1, 0):
         run = lab.playbook("lab_kubeconfig", lab_kubeconfig_file=own_kubeconfig)
         assert run.status == 0, run.output

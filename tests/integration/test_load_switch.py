@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.ballast.kube.plugins.module_utils._binaries.families import DEFAULT_KUBERNETES
 from tests.bench.migrate import IPTABLES, NFTABLES, ORIGINS, STOCK, Bench, Sizes, calm_at_last, switched
 from tests.bench.rules import binaries
 from tests.integration.kube_proxy import control_plane
 from tests.integration.loaded_node import AWAY, LOCAL
 from tests.integration.supervised_proxy import LEGACY, NFT
 
-VERSION = os.environ.get("LAB_KUBERNETES", "1.37.1")
+VERSION = os.environ.get("LAB_KUBERNETES", DEFAULT_KUBERNETES)
 
 pytestmark = [pytest.mark.lab, pytest.mark.skipif(os.geteuid() != 0, reason="only root can make network namespaces")]
 

@@ -34,6 +34,7 @@ import pytest
 from ansible_collections.ballast.kube.plugins.module_utils._balloon import readiness_answers as balloons
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.cluster.facts import LABEL
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.deployment.engine import INSTALLATION
+from ansible_collections.ballast.kube.plugins.module_utils._binaries.families import DEFAULT_KUBERNETES
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.info import readiness_answers as control_plane
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.pki.pki import CLIENT, PKI_KINDS, Certificate
 from ansible_collections.ballast.kube.plugins.module_utils._core.agent.program import ZipappKind, program
@@ -223,7 +224,7 @@ def _issue(certificate: Certificate) -> str:
 def _small_etcd(here: Path) -> Iterator[str]:
     client, peer = (f"127.0.0.1:{free_port()}" for _each in range(2))
     argv = [
-        os.path.join(binaries("1.37.1"), "etcd"),
+        os.path.join(binaries(DEFAULT_KUBERNETES), "etcd"),
         f"--data-dir={here}/etcd",
         f"--listen-client-urls=http://{client}",
         f"--advertise-client-urls=http://{client}",

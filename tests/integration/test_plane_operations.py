@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.ballast.kube.plugins.module_utils._binaries.families import DEFAULT_KUBERNETES
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.info import readiness_answers as readiness
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
 from tests.integration.adhoc import module
@@ -30,7 +31,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.skipif(os.geteuid() != 0, reason="onl
 
 NAMESPACE = "/api/v1/namespaces/default"
 # The versions to go through, which `make test-matrix` builds before.
-UPGRADE = ("1.35.8", "1.36.4", "1.37.1")
+UPGRADE = ("1.35.8", "1.36.4", DEFAULT_KUBERNETES)
 
 
 @pytest.fixture(scope="module")

@@ -22,6 +22,7 @@ import pytest
 from ansible_collections.ballast.kube.plugins.module_utils._audit.expected_verdict import ExpectedVerdicts
 from ansible_collections.ballast.kube.plugins.module_utils._audit.info import SPEC, trace_and_audit
 from ansible_collections.ballast.kube.plugins.module_utils._audit.tracing.packet_path import Tracer
+from ansible_collections.ballast.kube.plugins.module_utils._binaries.families import DEFAULT_KUBERNETES
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
 from ansible_collections.ballast.kube.plugins.module_utils._rules.backend import Backend
 from ansible_collections.ballast.kube.plugins.module_utils._rules.config import parse_config
@@ -48,7 +49,7 @@ from tests.integration.kube_proxy import (
     node,
 )
 
-VERSION = os.environ.get("LAB_KUBERNETES", "1.37.1")
+VERSION = os.environ.get("LAB_KUBERNETES", DEFAULT_KUBERNETES)
 MODES = ("nftables", "iptables")
 UNDEFINED_PORT = 7
 _STARTS = 3

@@ -18,11 +18,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 VERSION = re.compile(r"\d+\.\d+\.\d+")
+DEFAULT_KUBERNETES = "1.37.1"  # decided here; a test compares what roles, modules and pages say of it
 
 
 def version_key(version: str) -> tuple[int, ...]:
     """Sorts versions such as 1.9.1 and 1.10.0 by their numbers."""
     return tuple(int(part) for part in version.split("."))
+
+
+def staging_version(kubernetes: str) -> str:
+    """That of the libraries which Kubernetes publishes with 1.M.P: 0.M.P."""
+    return "0." + kubernetes.partition(".")[2]
 
 
 @dataclass(frozen=True)
@@ -152,7 +158,7 @@ _KUBERNETES_RELEASE = Release(
 # What all families of Kubernetes' own module have.
 _OF_KUBERNETES: Mapping[str, Any] = {
     "module": "k8s.io/kubernetes",
-    "default_version": "1.37.1",
+    "default_version": DEFAULT_KUBERNETES,
     "follows": True,
     "stamps": _kubernetes_stamps(),
     "staging": "./staging/src/",
@@ -228,7 +234,7 @@ FAMILIES: Mapping[str, Family] = {
         Family(
             name="sample-apiserver",
             module="k8s.io/sample-apiserver",
-            default_version="0.37.1",
+            default_version=staging_version(DEFAULT_KUBERNETES),
             components=(
                 Component(name="sample-apiserver", package="k8s.io/sample-apiserver", version_args=(), released=False),
             ),

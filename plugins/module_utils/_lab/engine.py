@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Optional
 
+from .._binaries.families import DEFAULT_KUBERNETES
 from .._core.engine.context import Context
 from .._core.engine.engine import Finding, ResourceEngine
 from .._core.engine.kinds import BASE_KINDS, Kind, file
@@ -45,7 +46,6 @@ from .preflight import preflight
 from .resolve import VERSION, HostFacts, Lab, resolve
 from .topology import BOOTSTRAPS, KUBEADM, TARGETS, parse_request
 
-DEFAULT_KUBERNETES_VERSION = "1.37.1"
 DEFAULT_HOSTS = 2
 RECORD, ARCHIVES, LOGS = "lab.json", "archives", "logs"  # in LAB_DIR
 RESULTS = ("summary.json", "events.jsonl", "admin.kubeconfig")
@@ -142,7 +142,7 @@ def _with_recorded(params: Mapping[str, Any], lab_dir: str, previous: Optional[L
     effective["builds"] = bool(params["toolchain_dir"])
     machines = sum(host["connection"] != "local" for host in recorded.get("hosts", []))
     effective["hosts"] = _or_default(params["hosts"], machines or DEFAULT_HOSTS)
-    for key, default in (("name", None), ("kubernetes_version", DEFAULT_KUBERNETES_VERSION)):
+    for key, default in (("name", None), ("kubernetes_version", DEFAULT_KUBERNETES)):
         in_file = (params["topology"] or {}).get(key)
         effective[key] = params[key] or in_file or recorded.get(key, default)
     return effective

@@ -11,13 +11,14 @@ import yaml
 
 from ansible_collections.ballast.kube.plugins.module_utils._binaries.families import (
     COMPONENTS,
+    DEFAULT_KUBERNETES,
     FAMILIES,
     VERSION,
     version_key,
 )
 from ansible_collections.ballast.kube.plugins.module_utils._binaries.messages import MESSAGES
 from ansible_collections.ballast.kube.plugins.module_utils._binaries.spec import MAKE, READ
-from scripts.toolchain import format_module, parse_staging
+from scripts.toolchain import DEFAULT_PLACES, format_module, parse_pairs, parse_staging, set_default
 
 ROOT = Path(__file__).resolve().parents[3]
 ROLE = ROOT / "roles/kubernetes_binaries"
@@ -66,7 +67,42 @@ def test_every_default_version_is_pinned():
     pinned = {(path.parent.name, path.name) for path in FOLDERS}
     assert {(family.name, family.default_version) for family in FAMILIES.values()} <= pinned
     for name in ("kubernetes", "hyper-mini"):
-        assert {version for family, version in pinned if family == name} == {"1.35.8", "1.36.4", "1.37.1"}
+        assert {version for family, version in pinned if family == name} == {"1.35.8", "1.36.4", "1.37.1", "1.37.2"}
+
+
+def test_one_command_pins_what_goes_with_a_version_of_kubernetes():
+    of_kubernetes = [("kubernetes", "1.99.7"), ("kubeadm", "1.99.7"), ("e2e", "1.99.7"), ("hyper-mini", "1.99.7")]
+    assert parse_pairs(["1.99.7"]) == [*of_kubernetes, ("sample-apiserver", "0.99.7")]
+    assert parse_pairs(["etcd", "3.7.3"]) == [("etcd", "3.7.3")]
+    assert parse_pairs([]) == []
+    pinned = {(path.parent.name, path.name) for path in FOLDERS}
+    assert set(parse_pairs([DEFAULT_KUBERNETES])) <= pinned
+
+
+@pytest.mark.parametrize("words", [["1.37"], ["etcd"], ["etc", "3.7.3"], ["etcd", "etcd", "3.7.3"]], ids=str)
+def test_another_command_is_refused(words):
+    with pytest.raises(ValueError, match="name a version"):
+        parse_pairs(words)
+
+
+@pytest.mark.parametrize("name", DEFAULT_PLACES)
+def test_the_default_version_is_decided_once(name):
+    """`scripts/toolchain.py --default VERSION` writes all of them."""
+    text = (ROOT / name).read_text()
+    for pattern in DEFAULT_PLACES[name]:
+        assert re.findall(pattern, text, re.MULTILINE) == [DEFAULT_KUBERNETES], pattern
+
+
+def test_another_default_is_written_everywhere(tmp_path, monkeypatch):
+    monkeypatch.setattr("scripts.toolchain.ROOT", tmp_path)
+    for name in DEFAULT_PLACES:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text((ROOT / name).read_text())
+    assert set_default("1.99.7") == list(DEFAULT_PLACES)
+    for name, patterns in DEFAULT_PLACES.items():
+        text = (tmp_path / name).read_text()
+        assert [re.findall(pattern, text, re.MULTILINE) for pattern in patterns] == [["1.99.7"]] * len(patterns)
+    assert set_default("1.99.7") == []
 
 
 def test_a_version_goes_with_that_of_kubernetes():

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from ansible_collections.ballast.kube.plugins.module_utils._binaries.families import DEFAULT_KUBERNETES
 from ansible_collections.ballast.kube.plugins.module_utils._instance.model import PROXY_BACKENDS
-from ansible_collections.ballast.kube.plugins.module_utils._lab.engine import DEFAULT_KUBERNETES_VERSION
 from ansible_collections.ballast.kube.plugins.module_utils._lab.resolve import HostFacts, Lab, resolve
 from ansible_collections.ballast.kube.plugins.module_utils._lab.topology import parse_request
 
@@ -36,7 +36,7 @@ def lab_of(path: Path, variables: dict[str, str]) -> Lab:
         "target": variables.get("LAB_TARGET", "host"),
         "bootstrap": variables.get("LAB_BOOTSTRAP", "lab"),
         "hosts": int(variables.get("LAB_HOSTS", "2")),
-        "kubernetes_version": topology.get("kubernetes_version", DEFAULT_KUBERNETES_VERSION),
+        "kubernetes_version": topology.get("kubernetes_version", DEFAULT_KUBERNETES),
         "addons": None,
         "builds": True,
         "balloons": False,

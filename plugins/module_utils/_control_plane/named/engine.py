@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Optional
 
+from ..._binaries.families import DEFAULT_KUBERNETES
 from ..._core.engine.context import Context
 from ..._core.engine.engine import Finding, ResourceEngine
 from ..._core.engine.kinds import BASE_KINDS, Kind, file
@@ -47,7 +48,6 @@ from .programs import required_families
 VERSION = 1
 DEFAULT_NAME = "plane"
 DEFAULT_ADDRESS = "127.0.0.1"
-DEFAULT_KUBERNETES_VERSION = "1.37.1"
 # Of the module control_plane: what the record decides, what a control plane without nodes has no use for, and what is done once.
 _DECIDED = {"address", "bin_dir", "events", "kubeconfig", "kubernetes_version", "name", "state", "state_dir"}
 _NOT_KEPT = {"nodes", "pod_cidr", "renew_certificates"}
@@ -98,9 +98,7 @@ def resolve_request(params: Mapping[str, Any], host: Host, typed: Typed) -> Name
     options = {"profile": GENERIC, **recorded.get("options", {}), **params["options"]}
     full, problems = _typed_options(options, typed)
     Problems.raise_if(problems)
-    version = (params["kubernetes_version"] or recorded.get("kubernetes_version", DEFAULT_KUBERNETES_VERSION)).lstrip(
-        "v"
-    )
+    version = (params["kubernetes_version"] or recorded.get("kubernetes_version", DEFAULT_KUBERNETES)).lstrip("v")
     versions = host.listdir(params["toolchain_dir"]) if params["toolchain_dir"] else []
     if versions and version not in versions:
         raise MESSAGES.error("plane-version-unbuilt", value=version, versions=", ".join(sorted(versions)))
