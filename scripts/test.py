@@ -11,6 +11,7 @@ that was to run did, and passed.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -31,8 +32,8 @@ NAMED_TESTS = 10  # of a part, when tests of it failed
 TELLS = re.compile(r"^(fatal: |failed: |FAILED |ERROR |E {3})")
 MORE_LINES = 4
 HEARTBEAT_SECONDS = 30
-# Checks that need no root have no machines and clusters that are waited for: they run after those where a processor is wanted by both.
-GIVES_WAY = ("nice", "-n", "5")
+# Checks that need no root have no machines and clusters that are waited for: they take the processors that others leave.
+NICE = 5
 
 
 @dataclass(frozen=True)
@@ -44,9 +45,14 @@ class Part:
     needs: tuple[str, ...] = ()
     minutes: int = 20  # then it is ended and has failed
     root: bool = False
+    background: bool = False  # gives way to others although it needs root
     check: bool = True  # counts as a test; else it only prepares, and counts when it fails
     clean: tuple[str, ...] = ()  # removes what it made, where the part cannot do so itself when it is ended
     pytest: bool = False  # its tests are counted from its junit file
+
+    @property
+    def gives_way(self) -> bool:
+        return self.background or (self.check and not self.root)
 
 
 def glob(*patterns: str) -> tuple[str, ...]:
@@ -88,23 +94,23 @@ PARTS = (
     Part("architecture", (f"{BIN}/python", "-m", "scripts.architecture", "--check"), lane="tools", group="lint", needs=("env",)),
     Part("pins", (f"{BIN}/python", "-m", "scripts.audit", "pins"), lane="tools", group="lint", needs=("env",)),
     Part("build", (f"{BIN}/python", "scripts/build.py"), lane="tools", needs=("env",)),
+    # What gives way is a lane of its own: from the beginning to the end it takes what the tests of labs leave of the processors.
+    Part("unit", pytest("-n", "2", "--timeout=600", "tests/unit"), lane="tools", needs=("env",), minutes=75, pytest=True),
+    Part("sanity", (f"{BIN}/python", "-m", "scripts.sanity"), lane="tools", needs=("env",), minutes=40),
     # Of the virtual machines, a quarter of an hour when it is not there yet: ready when they begin, in the time that others leave.
-    Part("kernel", (*GIVES_WAY, f"{BIN}/ansible", "localhost", "-m", "ballast.kube.lab_image", "-a", "recipe=kernel-uml-built"), lane="machines",
-         check=False, needs=("packages", "env"), minutes=60, root=True),
+    Part("kernel", (f"{BIN}/ansible", "localhost", "-m", "ballast.kube.lab_image", "-a", "recipe=kernel-uml-built"), lane="kernel",
+         check=False, needs=("packages", "env"), minutes=60, root=True, background=True),
     # These compare the whole machine before and after, so the parts with machines and labs of their own wait for them.
     Part("alone", pytest("-m", "alone", "--timeout=900", "tests/integration"), lane="lab", needs=ALL_HERE, root=True, pytest=True),
     Part("integration", pytest("-m", HERE, "--timeout=900", "tests/integration", *(f"--ignore-glob={path}" for path in (*PLANES, *PROXY))), lane="lab",
          needs=ALL_HERE, minutes=75, root=True, pytest=True),
-    # Its machines are the dearer the longer it takes: beside one lane of tests it takes half the time that it takes beside two.
+    Part("plane-tests", pytest("-m", HERE, "--timeout=900", *glob(*PLANES)), lane="machines", needs=(*ALL_HERE, "alone"), minutes=30, root=True, pytest=True),
+    Part("proxy-tests", pytest("-m", HERE, "--timeout=900", *glob(*PROXY)), lane="machines", needs=(*ALL_HERE, "alone"), minutes=40, root=True, pytest=True),
+    Part("machines", pytest("-m", "vm", "--timeout=1800", "tests/integration"), lane="machines", needs=(*ALL_HERE, "alone", "kernel"), minutes=30,
+         root=True, pytest=True),
+    # After both lanes of tests: its machines cost processor time in proportion to the time that it takes, so that it takes twice as long beside one.
     Part("molecule", (f"{BIN}/molecule", "test", "--all", "--exclude", "kubeadm"), lane="lab", needs=(*ALL_HERE, "alone", "kernel"), minutes=75, root=True,
          clean=(f"{BIN}/molecule", "destroy", "--all")),
-    Part("plane-tests", pytest("-m", HERE, "--timeout=900", *glob(*PLANES)), lane="tools", needs=(*ALL_HERE, "alone"), minutes=30, root=True, pytest=True),
-    Part("machines", pytest("-m", "vm", "--timeout=1800", "tests/integration"), lane="tools", needs=(*ALL_HERE, "alone", "kernel"), minutes=30,
-         root=True, pytest=True),
-    Part("proxy-tests", pytest("-m", HERE, "--timeout=900", *glob(*PROXY)), lane="tools", needs=(*ALL_HERE, "alone"), minutes=40, root=True, pytest=True),
-    # Last, for these give way, and so use what is left over beside molecule's machines.
-    Part("unit", pytest("-n", "2", "--timeout=600", "tests/unit"), lane="tools", needs=("env",), minutes=40, pytest=True),
-    Part("sanity", (f"{BIN}/python", "-m", "scripts.sanity"), lane="tools", needs=("env",), minutes=40),
 )
 # fmt: on
 
@@ -210,6 +216,13 @@ def environment() -> dict[str, str]:
     }
 
 
+def give_way(pid: int) -> None:
+    """A kernel that groups tasks by session (sched(7), autogroup) compares nice values within a session only, and the
+    sessions by a value of their own."""
+    with contextlib.suppress(OSError):  # it groups none, or the process has ended
+        Path(f"/proc/{pid}/autogroup").write_text(str(NICE), encoding="ascii")
+
+
 class Driver:
     def __init__(self, parts: tuple[Part, ...], *, extra: tuple[str, ...]) -> None:
         self.runs = [Run(part) for part in parts]
@@ -236,7 +249,7 @@ class Driver:
             return
         for path in (run.junit, run.log):  # by a run before
             path.unlink(missing_ok=True)
-        way = () if part.root or not part.check else GIVES_WAY
+        way = ("nice", "-n", str(NICE)) if part.gives_way else ()
         argv = [*way, *part.argv, *self.extra] + ([f"--junitxml={run.junit}"] if part.pytest else [])
         run.state = "running"
         try:
@@ -249,9 +262,12 @@ class Driver:
         if self.alone:
             return subprocess.Popen(argv, cwd=ROOT, env=environment())
         with run.log.open("wb") as log, open(os.devnull, "rb") as nothing:
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 argv, cwd=ROOT, env=environment(), stdin=nothing, stdout=log, stderr=log, start_new_session=True
             )
+        if run.part.gives_way:
+            give_way(process.pid)
+        return process
 
     def end(self, run: Run, *, passed: bool, why: str = "") -> None:
         run.seconds = time.monotonic() - run.begun

@@ -70,8 +70,9 @@ def test_every_need_names_a_part_that_stands_above():
     assert len(above) == len(driver.PARTS)
 
 
-def test_at_most_three_parts_run_side_by_side():
-    assert {part.lane for part in driver.PARTS} == {"lab", "machines", "tools"}
+def test_at_most_two_parts_run_side_by_side_and_others_give_way():
+    assert {part.lane for part in driver.PARTS} == {"lab", "machines", "tools", "kernel"}
+    assert all(part.gives_way or part.name == "env" for part in driver.PARTS if part.lane in ("tools", "kernel"))
 
 
 def test_checks_without_machines_give_way(place, monkeypatch):
@@ -86,7 +87,24 @@ def test_checks_without_machines_give_way(place, monkeypatch):
     assert status == 0, states(made)
     found = {name: int((place / f"nice-{name}").read_text()) for name in ("check", "preparation", "machines")}
     assert found == {"check": min(os.nice(0) + 5, 19), "preparation": os.nice(0), "machines": os.nice(0)}
-    assert sum(part.check and not part.root for part in driver.PARTS if part.lane == "tools") > 10
+    assert sum(part.gives_way for part in driver.PARTS if part.lane == "tools") > 10
+
+
+def test_the_session_of_a_check_gives_way_to_other_sessions(place):
+    """Where the kernel groups tasks by session."""
+    code = (
+        "import pathlib, sys, time\n"
+        "group = pathlib.Path('/proc/self/autogroup')\n"
+        "time.sleep(0.5)  # the driver writes there once the process is started\n"
+        "value = group.read_text().split()[-1] if group.exists() else sys.argv[2]\n"
+        f"(pathlib.Path({str(place)!r}) / sys.argv[1]).write_text(value)\n"
+    )
+    argv = (sys.executable, "-c", code)
+    drive(
+        Part("unit", (*argv, "unit", "5"), lane="a"),
+        Part("packages", (*argv, "packages", "0"), lane="b", check=False),
+    )
+    assert {name: (place / name).read_text() for name in ("unit", "packages")} == {"unit": "5", "packages": "0"}
 
 
 def test_lanes_run_side_by_side_and_the_parts_of_one_in_turn(place):
