@@ -12,7 +12,7 @@ LAB_OPTIONS = -e 'lab_dir="$(LAB_DIR)"' $(call lab-option,LAB_NAME,lab_name) $(c
 	$(if $(LAB_TOPOLOGY),-e lab_topology=$(abspath $(LAB_TOPOLOGY))) $(if $(ARCHIVE),-e lab_archive=$(abspath $(ARCHIVE)))
 lab-playbook = ANSIBLE_STDOUT_CALLBACK=ballast.kube.progress $(PLAYBOOK) ballast.kube.$(1) $(LAB_OPTIONS) $(ARGS)
 
-.PHONY: lab lab-plan lab-list lab-status lab-shell lab-kubeconfig lab-logs lab-resize lab-stop lab-start lab-images lab-down binaries
+.PHONY: lab lab-plan lab-list lab-status lab-shell lab-kubeconfig lab-logs lab-resize lab-snapshot lab-restore lab-stop lab-start lab-images lab-down binaries
 lab: packages env $(if $(filter vm,$(LAB_TARGET)),packages-vm)  ## bring up a lab: LAB_NODES, LAB_TOPOLOGY, LAB_TARGET=vm with LAB_HOSTS and LAB_BOOTSTRAP=kubeadm, LAB_NAME with LAB_DIR
 	@$(call lab-playbook,lab_up)
 
@@ -37,6 +37,12 @@ lab-logs: env  ## one archive of events, logs and consoles
 
 lab-resize: env  ## give a node another size while it runs: NODE=n1 CPU=500m MEMORY=2Gi
 	@$(call lab-playbook,lab_resize) $(call lab-option,NODE,lab_node) $(call lab-option,CPU,lab_cpu) $(call lab-option,MEMORY,lab_memory)
+
+lab-snapshot: env  ## keep etcd and volumes: SNAPSHOT=before-upgrade; STATE=absent removes it; without a name, list them
+	@$(call lab-playbook,lab_snapshot) $(call lab-option,SNAPSHOT,lab_snapshot) $(call lab-option,STATE,lab_snapshot_state)
+
+lab-restore: env  ## bring the lab back to a snapshot: SNAPSHOT=before-upgrade
+	@$(if $(SNAPSHOT),,$(error name the snapshot: make lab-restore SNAPSHOT=before-upgrade))$(call lab-playbook,lab_restore) -e lab_snapshot=$(SNAPSHOT)
 
 lab-stop: env  ## stop the lab; data and addresses stay
 	@$(call lab-playbook,lab_stop)

@@ -617,6 +617,28 @@ def test_stop_and_start_keep_addresses_and_data(lab: Lab) -> None:
     assert lab.summary["connectivity"] == {"pairs": 4, "passed": 4}
 
 
+def test_a_restore_brings_objects_and_volumes_of_a_snapshot_back(lab: Lab) -> None:
+    taken = lab.playbook("lab_snapshot", lab_snapshot="before")
+    assert taken.status == 0, taken.output
+    path = Path(lab.directory, "snapshots/before")
+    assert path.stat().st_mode & 0o077 == 0
+    wait_until(lambda: "here" in said_by(lab, "left", "cat /data/file"), "the pods run again")
+    lab.kubectl("exec", "left", "--", "sh", "-c", "echo later >/data/file; echo later >/data/new")
+    lab.kubectl("delete", "configmap", "kept")
+    lab.kubectl("run", "later", "--image=ballast.local/busybox:1", "--image-pull-policy=Never", "--", "sleep", "12321")
+    lab.kubectl("wait", "--for=condition=Ready", "pod/later", "--timeout=60s")
+    again = lab.playbook("lab_snapshot", lab_snapshot="before")
+    assert (again.status, "lab-snapshot-taken" in again.output) == (2, True), again.output
+    restored = lab.playbook("lab_restore", lab_snapshot="before")
+    assert restored.status == 0, restored.output
+    wait_until(lambda: "here" in said_by(lab, "left", "cat /data/file"), "the volume is as it was")
+    assert said_by(lab, "left", "ls /data").split() == ["file"]
+    assert lab.kubectl("get", "configmap", "kept", "-o", "jsonpath={.data.key}") == "value"
+    assert lab.kubectl("get", "pod", "later", "--ignore-not-found") == ""
+    assert subprocess.run(["pgrep", "-f", "^sleep 12321"], check=False).returncode == 1, "it was ended"
+    assert lab.summary["connectivity"] == {"pairs": 4, "passed": 4}
+
+
 def test_the_archive_of_logs_tells_much_and_no_secret(lab: Lab) -> None:
     run = lab.playbook("lab_logs")
     assert run.status == 0, run.output

@@ -48,7 +48,9 @@ from .topology import BOOTSTRAPS, KUBEADM, TARGETS, parse_request
 
 DEFAULT_HOSTS = 2
 RECORD, ARCHIVES, LOGS = "lab.json", "archives", "logs"  # in LAB_DIR
-RESULTS = ("summary.json", "events.jsonl", "admin.kubeconfig")
+RESTORING = "restoring.json"  # in LAB_DIR while a restore of a snapshot is not finished
+SNAPSHOTS = "snapshots"  # in LAB_DIR, and the owner of that directory
+RESULTS = (RESTORING, "summary.json", "events.jsonl", "admin.kubeconfig")
 PROGRAMS_LINK = "bin"
 # State directories of features whose objects went with the API: owner of each.
 GONE_WITH_API = {"api": "nodes", "check": "check", "kube-proxy": "kube-proxy", "addons": "addons"}
@@ -204,6 +206,8 @@ class LabEngine(ResourceEngine[LabRequest]):
 
     def require(self, ctx: Context[LabRequest], state: State) -> None:
         desired = ctx.desired
+        if desired.lab is not None:
+            _refuse_unfinished_restore(ctx.host, desired.state_dir)
         if desired.lab is not None and desired.new_nodes:
             preflight(
                 ctx.host,
@@ -284,8 +288,17 @@ def _remove_results(host: Host, desired: LabRequest) -> None:
         host.remove_directory(archives)
     for name, owner in GONE_WITH_API.items():
         discard(host, os.path.join(lab_dir, name), owner=owner, caches=("kubectl",))
+    if is_ours(host, os.path.join(lab_dir, SNAPSHOTS), owner=SNAPSHOTS):
+        host.remove_tree(os.path.join(lab_dir, SNAPSHOTS))
     if is_ours(host, os.path.join(lab_dir, LOGS)):
         host.remove_tree(os.path.join(lab_dir, LOGS))
+
+
+def _refuse_unfinished_restore(host: Host, lab_dir: str) -> None:
+    data = host.read(os.path.join(lab_dir, RESTORING))
+    if data is not None:
+        name = str(parse_json(data)["snapshot"])
+        raise MESSAGES.error("lab-restore-unfinished", name=name, directory=lab_dir)
 
 
 def require_lab_directory(host: Host, lab_dir: str) -> None:

@@ -1,0 +1,204 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Brings a stopped lab back to a snapshot: its etcd, and the volumes of its nodes.
+
+The volumes are copied beside those that are there first, which is what takes time and room. Then a note says that the restore
+has begun, etcd is restored, and the volumes change places by renames. A run that is killed before the note has changed nothing;
+after it the lab does not start until the same restore was run again, so etcd and volumes never belong to different times.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..._control_plane.operations.restore import ENGINE as PLANE_RESTORE
+from ..._control_plane.operations.restore import RestoreRequest as PlaneRequest
+from ..._core.engine.context import Context
+from ..._core.engine.engine import BaseEngine, Finding, hold_lock
+from ..._core.engine.ownership import claim
+from ..._core.engine.plan import Plan, Policy, Step, Value
+from ..._core.engine.plan_report import plan_diff, steps_as_result
+from ..._core.host.host import Host
+from ..._core.text.errors import BallastError, Problems
+from ..engine import RESTORING, SNAPSHOTS
+from ..messages import MESSAGES
+from ..resolve import Lab
+from .store import (
+    PLANE_ARCHIVE,
+    VOLUMES,
+    Snapshot,
+    copy_tree,
+    list_snapshots,
+    measure_bytes,
+    move,
+    read_snapshot,
+    refuse_running_nodes,
+    require_snapshotable,
+    require_space,
+    snapshot_path,
+    snapshots_dir,
+    volumes_path,
+)
+from .take import no_snapshot
+
+_STAGED, _REPLACED = ".restored", ".replaced"  # beside the volumes of a node, which `local-path` is the name of
+_ROOM = 2**28  # bytes beside the data: etcd's new log has 64 MiB from the start, and its snapshot is unpacked
+
+SPEC: dict[str, Any] = {
+    "lab_dir": {"type": "path", "default": "/var/lib/ballast/lab"},
+    "name": {"type": "str", "required": True},
+    "events": {"type": "path"},
+}
+
+
+@dataclass(frozen=True)
+class RestoreRequest:
+    state_dir: str  # LAB_DIR/snapshots
+    lab_dir: str
+    name: str
+    snapshot: Snapshot
+    lab: Lab = field(default_factory=dict)
+
+    @property
+    def path(self) -> str:
+        return snapshot_path(self.lab_dir, self.name)
+
+    @property
+    def group(self) -> str:
+        return f"restore {self.name}"
+
+
+def desired_from_params(params: Mapping[str, Any], host: Host) -> RestoreRequest:
+    """Raises everything that the lab lacks for this snapshot together."""
+    lab_dir, name = params["lab_dir"].rstrip("/"), str(params["name"])
+    lab, names = require_snapshotable(host, lab_dir), list_snapshots(host, lab_dir)
+    snapshot = read_snapshot(host, snapshot_path(lab_dir, name)) if name in names else None
+    if snapshot is None:
+        raise no_snapshot(name, names)
+    Problems.raise_if(find_differences(snapshot, lab))
+    return RestoreRequest(snapshots_dir(lab_dir), lab_dir, name, snapshot, lab)
+
+
+def find_differences(snapshot: Snapshot, lab: Lab) -> list[BallastError]:
+    """Why the lab cannot take this snapshot. Nodes and add-ons that came since are no reason."""
+    problems = []
+    version = lab["kubernetes_version"]
+    if _minor(version) != _minor(snapshot.kubernetes_version):
+        shown = {"name": snapshot.name, "taken_with": snapshot.kubernetes_version, "version": version}
+        problems.append(MESSAGES.error("lab-snapshot-version", **shown))
+    nodes = [node["name"] for node in lab["nodes"]]
+    for what, had, has, option in (
+        ("nodes", snapshot.nodes, nodes, "lab_nodes or lab_topology"),
+        ("add-ons", snapshot.addons, lab.get("addons", ()), "lab_addons"),
+    ):
+        missing = ", ".join(sorted(set(had) - set(has)))
+        if missing:
+            shown = {"name": snapshot.name, "what": what, "missing": missing, "option": option}
+            problems.append(MESSAGES.error("lab-snapshot-lacks", **shown))
+    return problems
+
+
+def _minor(version: str) -> list[str]:
+    return version.split(".")[:2]
+
+
+class LabRestoreEngine(BaseEngine[RestoreRequest, Value, Plan]):
+    """Each run restores: what the lab did since is not known."""
+
+    def observe(self, ctx: Context[RestoreRequest]) -> Value:
+        return {"begun": _read_begun(ctx.host, ctx.desired.lab_dir)}
+
+    def plan(self, desired: RestoreRequest, state: Value) -> Plan:
+        after: Value = {"snapshot": desired.name, "taken_at": desired.snapshot.taken_at}
+        title = f"etcd and volumes of the lab {desired.lab['name']}"
+        step = Step("restore", title, target=desired.lab_dir, after=after, before=state, group=desired.group)
+        return Plan(steps=(step,), policy=Policy.KEEP)
+
+    def as_result(self, plan: Plan) -> dict[str, object]:
+        return {"steps": steps_as_result(plan)}
+
+    def diff(self, plan: Plan) -> list[dict[str, str]]:
+        return plan_diff(plan)
+
+    def require(self, ctx: Context[RestoreRequest], state: Value) -> None:
+        desired, host = ctx.desired, ctx.host
+        refuse_running_nodes(host, desired.lab)
+        plane = _plane_context(ctx)
+        plane_state = PLANE_RESTORE.observe(plane)
+        PLANE_RESTORE.plan(plane.desired, plane_state)  # refuses a control plane that runs
+        PLANE_RESTORE.require(plane, plane_state)
+        needed = desired.snapshot.volume_bytes + 2 * measure_bytes(host, plane.desired.archive) + _ROOM
+        require_space(host, desired.lab_dir, needed=needed, name=desired.name)
+
+    def claim(self, ctx: Context[RestoreRequest]) -> None:
+        claim(ctx.host, ctx.desired.state_dir, owner=SNAPSHOTS)
+
+    def apply(self, plan: Plan, ctx: Context[RestoreRequest]) -> Plan:
+        desired, host = ctx.desired, ctx.host
+        with hold_lock(SNAPSHOTS, ctx):
+            refuse_running_nodes(host, desired.lab)
+            places = {node["name"]: volumes_path(desired.lab_dir, node["name"]) for node in desired.lab["nodes"]}
+            for node, place in places.items():
+                ctx.progress.waiting(desired.group, f"volumes of node {node}")
+                _stage(host, os.path.join(desired.path, VOLUMES, node), place)
+            note = os.path.join(desired.lab_dir, RESTORING)
+            host.write(note, json.dumps({"snapshot": desired.name}).encode() + b"\n", mode=0o600)
+            _restore_plane(ctx)
+            for place in places.values():
+                _swap(host, place)
+            host.remove(note)
+        ctx.progress.done(desired.group, f"as of {desired.snapshot.taken_at}")
+        return plan
+
+    def verify(self, ctx: Context[RestoreRequest]) -> list[Finding]:
+        """Nothing: the control plane compares etcd with its backup when it starts."""
+        return []
+
+    def report(self, ctx: Context[RestoreRequest]) -> dict[str, object]:
+        return {"taken_at": ctx.desired.snapshot.taken_at}
+
+
+def _read_begun(host: Host, lab_dir: str) -> bool:
+    return host.stat(os.path.join(lab_dir, RESTORING)) is not None
+
+
+def _plane_context(ctx: Context[RestoreRequest]) -> Context[PlaneRequest]:
+    desired = ctx.desired
+    request = PlaneRequest(
+        state_dir=os.path.join(desired.lab_dir, "plane"),
+        archive=os.path.join(desired.path, PLANE_ARCHIVE),
+        bin_dir="",
+        replace=True,
+        kubernetes_version=desired.lab["kubernetes_version"],
+    )
+    return Context(request, ctx.host, ctx.progress)
+
+
+def _restore_plane(ctx: Context[RestoreRequest]) -> None:
+    plane = _plane_context(ctx)
+    PLANE_RESTORE.apply(PLANE_RESTORE.plan(plane.desired, PLANE_RESTORE.observe(plane)), plane)
+
+
+def _stage(host: Host, source: str, place: str) -> None:
+    """A copy of the volumes beside those that are there; none where the snapshot has none of this node."""
+    host.remove_tree(place + _STAGED)  # of a run that was killed
+    if host.stat(source) is not None:
+        copy_tree(host, source, place + _STAGED)
+
+
+def _swap(host: Host, place: str) -> None:
+    host.remove_tree(place + _REPLACED)
+    if host.stat(place) is not None:
+        move(host, place, place + _REPLACED)
+    if host.stat(place + _STAGED) is not None:
+        move(host, place + _STAGED, place)
+    host.remove_tree(place + _REPLACED)
+
+
+ENGINE = LabRestoreEngine()
