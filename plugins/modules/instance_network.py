@@ -11,8 +11,8 @@ short_description: The host's side of the network of node instances
 version_added: 0.1.0
 description:
   - Makes the bridge that node instances are attached to, turns on forwarding, adds routes to the networks of other hosts, and lets the
-    lab's networks reach the world as this host, by an nftables table of its own; and lets ports of this host lead to
-    a node.
+    lab's networks reach the world as this host, by an nftables table of its own; and lets ports of this host, or of its loopback
+    address alone, lead to a node.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -87,6 +87,20 @@ options:
         description: The port of the node, as the node port of a Service.
         type: int
         required: true
+  node_ports:
+    description:
+      - A range of ports of C(127.0.0.1) on this host that lead to the same ports of a node, for programs of this host.
+      - A port that a program listens on there stays the program's. What comes in by O(bridge) with a loopback address is dropped.
+    type: dict
+    suboptions:
+      address:
+        description: The node, by its IPv4 address.
+        type: str
+        required: true
+      ports:
+        description: The range, V(30000-32767).
+        type: str
+        required: true
 seealso:
   - module: ballast.kube.kubelet_instance
 """
@@ -105,6 +119,9 @@ EXAMPLES = r"""
       - port: 8080
         address: 10.97.0.11
         to_port: 30080
+    node_ports:
+      address: 10.97.0.11
+      ports: 30000-32767
 """
 
 RETURN = r"""

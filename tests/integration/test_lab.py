@@ -122,15 +122,17 @@ def test_nodes_are_as_the_topology_says(lab: Lab) -> None:
 @pytest.mark.parametrize(
     ("question", "answer"),
     [
-        (("kubernetes.default.svc.cluster.local",), "Address: 10.96.0.1"),
+        (("kubernetes.default.svc.cluster.local",), "Address: {api}"),
         (("-type=srv", "_https._tcp.kubernetes.default.svc.cluster.local"), "443 kubernetes.default.svc.cluster.local"),
-        (("10.96.0.1",), "name = kubernetes.default.svc.cluster.local"),
+        (("{api}",), "name = kubernetes.default.svc.cluster.local"),
         (("echo-pods.ballast-lab.svc.cluster.local",), "Address: 10."),
         (("-type=a", "absent.ballast-lab.svc.cluster.local"), "NXDOMAIN"),
     ],
     ids=["service", "srv", "reverse", "headless", "absent"],
 )
 def test_pods_resolve_names_of_the_cluster(lab: Lab, question: tuple[str, ...], answer: str) -> None:
+    api = str(ipaddress.ip_network(lab.record["service_cidr"])[1])
+    question, answer = tuple(word.format(api=api) for word in question), answer.format(api=api)
     if not lab.kubectl("get", "service", "-n", "ballast-lab", "--ignore-not-found", "echo-pods"):
         lab.kubectl("create", "service", "clusterip", "echo-pods", "-n", "ballast-lab", "--clusterip=None", "--tcp=80")
         lab.kubectl("set", "selector", "service", "echo-pods", "app=echo", "-n", "ballast-lab")
@@ -292,6 +294,9 @@ def test_other_machines_and_this_one_reach_a_published_port(lab: Lab) -> None:
                 "another machine is answered",
             )
             assert subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False).stdout.strip()
+    assert answered_to_host("127.0.0.1:30080") == {"first", "second"}, "a program of this host, by the node port"
+    cluster_ip = lab.kubectl("get", "service", "published", "-n", "ballast-lab", "-o", "jsonpath={.spec.clusterIP}")
+    assert answered_to_host(cluster_ip) == {"first", "second"}
     lab.kubectl("delete", "service", "published", "-n", "ballast-lab")
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A host's network for instances: a bridge, forwarding, masquerading, published ports, routes to the networks of other hosts.
+"""A host's network for instances: a bridge, forwarding, masquerading, published ports, node ports on loopback, routes to the networks of other hosts.
 
     pod ── ptp ── instance's namespace ── veth ── bridge of this host ── route ── other host ── ...
 
@@ -28,6 +28,8 @@ from .._registry.names import refuse_others_directory
 from .messages import MESSAGES
 from .model import check_address, check_name, check_network
 from .network import NETWORK_KINDS, mac_address, route, texts
+from .node_ports import NODE_PORT_KINDS, node_port_resources, parse_node_ports
+from .node_ports import SPEC as NODE_PORTS
 from .restore import RESTORE_KINDS, restore_resources
 
 SPEC: dict[str, Any] = {
@@ -55,6 +57,7 @@ SPEC: dict[str, Any] = {
             "to_port": {"type": "int", "required": True},
         },
     },
+    "node_ports": NODE_PORTS,
 }
 REQUIRED_IF = [("state", "present", ("bridge", "address"))]
 _LINK = re.compile(r"[a-z0-9][-a-z0-9._]{0,14}", re.ASCII)
@@ -74,6 +77,7 @@ class HostNetworkRequest:
     inside: tuple[str, ...]
     routes: tuple[tuple[str, str], ...]
     publish: tuple[str, ...] = ()  # as the kind "published-ports" has them
+    node_ports: str = ""  # as `parse_node_ports` has them
     at_boot: bool = False  # whether the host's systemd brings the network back after a restart
 
     @classmethod
@@ -90,6 +94,7 @@ class HostNetworkRequest:
             check_network(row["to"], f"routes[{number}].to", problems)
             check_address(row["via"], f"routes[{number}].via", problems, interface=False)
         _check_published(params["publish"], problems)
+        node_ports = parse_node_ports(params["node_ports"], problems)
         Problems.raise_if(problems)
         return cls(
             state=params["state"],
@@ -103,6 +108,7 @@ class HostNetworkRequest:
                 f"{row['protocol']} {row['port']} {row['address']}:{row['to_port']}"
                 for row in sorted(params["publish"], key=lambda row: (row["protocol"], row["port"]))
             ),
+            node_ports=node_ports,
             at_boot=host.is_systemd(),
         )
 
@@ -123,7 +129,7 @@ def _check_published(rows: Sequence[Mapping[str, Any]], problems: list[BallastEr
 
 class HostNetworkEngine(ResourceEngine[HostNetworkRequest]):
     name = "network"
-    kinds: Mapping[str, Kind] = {**BASE_KINDS, **NETWORK_KINDS, **RESTORE_KINDS}
+    kinds: Mapping[str, Kind] = {**BASE_KINDS, **NETWORK_KINDS, **NODE_PORT_KINDS, **RESTORE_KINDS}
 
     def read_recorded(self, ctx: Context[HostNetworkRequest]) -> tuple[Recorded, ...]:
         refuse_others_directory(ctx.host, ctx.desired.state_dir, name=ctx.desired.lab)
@@ -153,6 +159,9 @@ class HostNetworkEngine(ResourceEngine[HostNetworkRequest]):
             sysctl_minimum("net.ipv4.ip_forward", 1, holder=desired.state_dir),
             *([masquerade] if desired.inside else []),
             *([_published_resource(desired)] if desired.publish else []),
+            *node_port_resources(
+                ctx.host, lab=desired.lab, bridge=desired.bridge, node_ports=desired.node_ports, group=_GROUP
+            ),
             *(route(to, via=via, group=_GROUP) for to, via in desired.routes),
         ]
         return made + (restore_resources(desired.state_dir, desired.lab, "network", made) if desired.at_boot else [])

@@ -60,6 +60,12 @@ MESSAGES = Messages(
             remedy="use 1 to 65535",
         ),
         Message(
+            id="instance-port-range",
+            error=UserError,
+            text="{path}: {value!r} is no range of ports",
+            remedy="write it as 30000-32767",
+        ),
+        Message(
             id="instance-published-twice",
             error=UserError,
             text="{path}: {value} is published by {first} already",

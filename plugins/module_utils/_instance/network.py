@@ -168,7 +168,7 @@ class RouteKind:
         _ip(ctx.host, "route", "del", target)
 
 
-_CHANGED: Value = {"ruleset": "changed by another program"}
+CHANGED: Value = {"ruleset": "changed by another program"}
 
 
 class Content(NamedTuple):
@@ -194,7 +194,7 @@ class TableKind:
         if done.status != 0:
             return ABSENT
         marks = [line.split('"')[1] for line in done.stdout.splitlines() if line.strip().startswith("comment")]
-        return self.parse(marks[0].removeprefix(f"{MARK} "), done.stdout) if len(marks) == 1 else _CHANGED
+        return self.parse(marks[0].removeprefix(f"{MARK} "), done.stdout) if len(marks) == 1 else CHANGED
 
     def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
         self._require_mark(ctx.host, target)
@@ -239,7 +239,7 @@ def _masquerade(value: Mapping[str, Value]) -> Content:
 
 def _parse_masquerade(comment: str, listed: str) -> Value:
     bridge, _space, inside = comment.partition(" ")
-    return {"bridge": bridge, "inside": inside.split(" ")} if "masquerade" in listed else _CHANGED
+    return {"bridge": bridge, "inside": inside.split(" ")} if "masquerade" in listed else CHANGED
 
 
 def _publish(value: Mapping[str, Value]) -> Content:
@@ -265,7 +265,7 @@ def _parse_published(comment: str, listed: str) -> Value:
     lines = [line for line in listed.splitlines() if " dnat to " in line]
     ports = [line.partition(f'comment "{MARK} ')[2].rstrip('"') for line in lines]
     half = ports[: len(ports) // 2]
-    return {"bridge": comment, "ports": half} if ports == half * 2 else _CHANGED  # both chains have all of them
+    return {"bridge": comment, "ports": half} if ports == half * 2 else CHANGED  # both chains have all of them
 
 
 def _publishing(port: str) -> str:

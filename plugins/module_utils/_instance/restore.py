@@ -30,13 +30,14 @@ from .._core.service.systemd import UNIT_DIRECTORY
 from .._core.text.json_text import parse_json
 from .mounts import MOUNT_KINDS
 from .network import NETWORK_KINDS
+from .node_ports import NODE_PORT_KINDS
 
 # The journal has these before the services. Slices are units, which systemd keeps; shared directories may lie in /run, a tmpfs.
 FORGOTTEN = (
-    *("sysctl-minimum", "bridge", "masquerade", "published-ports", "shared-directory"),
+    *("sysctl-minimum", "bridge", "masquerade", "published-ports", "node-ports", "loopback-route", "shared-directory"),
     *("private-directory", "run-directory", "netns", "veth", "route", "mountns"),
 )
-_KINDS: Mapping[str, Kind] = {**BASE_KINDS, **SHARED_KINDS, **MOUNT_KINDS, **NETWORK_KINDS}
+_KINDS: Mapping[str, Kind] = {**BASE_KINDS, **SHARED_KINDS, **MOUNT_KINDS, **NETWORK_KINDS, **NODE_PORT_KINDS}
 AT_BOOT = os.path.join(UNIT_DIRECTORY, "multi-user.target.wants")
 _PACKAGES = ("_core", "_instance")
 _MAIN = "_instance.restore.main"

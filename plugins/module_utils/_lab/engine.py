@@ -38,6 +38,7 @@ from .._registry.names import (
     read_registration,
     registration,
 )
+from .host_services import choose_service_network, reach_services, read_held
 from .lost import LOST_KINDS, find_lost, lost_resources
 from .messages import MESSAGES
 from .packets import Paths
@@ -107,7 +108,10 @@ def desired_from_params(params: Mapping[str, Any], host: Host) -> LabRequest:
         archives = tuple(row["path"] for row in previous.get("archives", ())) if previous else ()
         return LabRequest(state="absent", state_dir=lab_dir, name=name, lab=None, node_names=names, archives=archives)
     sizes = _merge_sizes(params, previous)
-    request = parse_request({**_with_recorded(params, lab_dir, previous), "sizes": sizes})
+    facts = _read_facts(host, lab_dir, previous)
+    effective = {**_with_recorded(params, lab_dir, previous), "sizes": sizes}
+    effective["service_cidr"] = previous["service_cidr"] if previous else _choose_services(host, lab_dir, facts)
+    request = parse_request(effective)
     versions = host.listdir(params["toolchain_dir"]) if params["toolchain_dir"] else []
     for version in filter(None, (request.kubernetes_version, request.upgrade_to)):
         if versions and version not in versions:
@@ -120,7 +124,8 @@ def desired_from_params(params: Mapping[str, Any], host: Host) -> LabRequest:
         raise MESSAGES.error("lab-name-taken", name=request.name, directory=other)
     if previous is not None and previous["name"] != request.name:
         raise MESSAGES.error("lab-fixed", path="name", value=request.name, recorded=previous["name"])
-    lab = resolve(request, previous, _read_facts(host, lab_dir, previous))
+    lab = resolve(request, previous, facts)
+    lab["host_services"] = reach_services(lab, read_held(host, lab, _read_other_labs(host, lab_dir)))
     lab["topology"] = params["topology"] or (previous or {}).get("topology")
     lab["sizes"] = _keep_sizes(sizes, lab)
     lab["archives"] = _merge_archives(params["archive"], previous)
@@ -378,7 +383,7 @@ def _read_other_labs(host: Host, lab_dir: str) -> Iterator[Lab]:
 
 
 def _read_facts(host: Host, lab_dir: str, previous: Optional[Lab]) -> HostFacts:
-    networks = [] if previous else [*_read_routes(host), *_read_lab_networks(host, lab_dir)]
+    networks = [] if previous else [*_read_routes(host, lab_dir), *_read_lab_networks(host, lab_dir)]
     return HostFacts(
         cpu_millis=1000 * (os.cpu_count() or 1),
         memory_bytes=read_meminfo(host)["MemTotal"],
@@ -386,10 +391,20 @@ def _read_facts(host: Host, lab_dir: str, previous: Optional[Lab]) -> HostFacts:
     )
 
 
-def _read_routes(host: Host) -> Iterator[ipaddress.IPv4Network]:
+def _choose_services(host: Host, lab_dir: str, facts: HostFacts) -> str:
+    return choose_service_network([*facts.networks, *_read_service_networks(host, lab_dir)])
+
+
+def _read_service_networks(host: Host, lab_dir: str) -> list[ipaddress.IPv4Network]:
+    """Of other labs. One that a topology names may be the same: `reach_services` decides which lab the host reaches by it."""
+    return [ipaddress.IPv4Network(lab["service_cidr"]) for lab in _read_other_labs(host, lab_dir)]
+
+
+def _read_routes(host: Host, lab_dir: str) -> Iterator[ipaddress.IPv4Network]:
+    services = {str(network) for network in _read_service_networks(host, lab_dir)}
     rows = parse_json(host.run(["ip", "-j", "-4", "route", "show"], timeout=30).stdout or "[]")
     for row in rows:
-        if row["dst"] != "default":
+        if row["dst"] != "default" and row["dst"] not in services:
             yield ipaddress.IPv4Network(row["dst"], strict=False)
 
 

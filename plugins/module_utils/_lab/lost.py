@@ -33,6 +33,8 @@ from .._instance.engine import KERNEL_MODULES, MOUNT_POINTS
 from .._instance.hostnet import PUBLISHED
 from .._instance.mounts import MOUNT_KINDS
 from .._instance.network import NETWORK_KINDS, ip_json
+from .._instance.node_ports import NODE_PORT_KINDS
+from .._instance.node_ports import TABLE as NODE_PORTS
 from .._instance.restore import AT_BOOT
 from .._registry.names import PARTS, REGISTRY, find_registered_name, is_named_after, registration
 
@@ -66,6 +68,7 @@ def lost_resources(host: Host, name: str, lab_dir: str) -> tuple[Recorded, ...]:
         *(("mountns", path, f"mount namespace {path}") for path in _mount_namespaces(host, name)),
         ("masquerade", join_name(name), f"nftables table ip {join_name(name)}"),
         ("published-ports", join_name(name, PUBLISHED), f"nftables table ip {join_name(name, PUBLISHED)}"),
+        (NODE_PORTS, join_name(name, NODE_PORTS), f"nftables table ip {join_name(name, NODE_PORTS)}"),
         *(
             ("netns", netns, f"network namespace {netns}")
             for netns in host.listdir("/run/netns")
@@ -239,6 +242,7 @@ LOST_KINDS: Mapping[str, Kind] = {
     **CGROUP_KINDS,
     **MOUNT_KINDS,
     **NETWORK_KINDS,
+    **NODE_PORT_KINDS,
     **SHARED_KINDS,
     "lost-link": LostLinkKind(),
     "lost-part": LostPartKind(),

@@ -17,6 +17,7 @@ from .._instance.model import cgroup_of
 from .addons.catalog import addon_parts
 from .addons.dns import DOMAIN, cluster_dns, has_dns
 from .addons.registry import registry_mirrors
+from .host_services import node_port_access, service_routes
 from .kubeadm import kubeadm_parts
 from .resolve import LOCAL, MACHINE_BIN_DIR, MACHINE_RESERVE_MIB, RESERVE_BYTES, Lab
 from .topology import KUBEADM
@@ -32,7 +33,7 @@ def parts(lab: Lab) -> dict[str, Any]:
     masqueraded networks of each, this host among them also when it carries no instance; `machines`: virtual machines;
     `balloons`: by name of a host, the options `nodes` and `reserve` of the module balloon, and `nodes` again without slices, or null; `kubeadm`: see
     `kubeadm_parts`, null where the lab's own playbooks make the cluster; `addons`: see `addon_parts`; `registry_mirrors`:
-    an option of the module kubelet_instance; `publish`: an option of the module instance_network; `no_proxy`: what nodes reach
+    an option of the module kubelet_instance; `publish`, `node_ports`: options of the module instance_network; `no_proxy`: what nodes reach
     without a proxy; `cluster_dns`: the addresses that kubelets give to pods."""
     by_kubeadm = lab.get("bootstrap") == KUBEADM
     return {
@@ -55,6 +56,7 @@ def parts(lab: Lab) -> dict[str, Any]:
             }
             for row in lab.get("publish", ())
         ],
+        "node_ports": node_port_access(lab),
         "no_proxy": _no_proxy(lab),
         "cluster_dns": [cluster_dns(lab)] if has_dns(lab) else [],
     }
@@ -98,7 +100,7 @@ def _host(lab: Lab, name: str) -> dict[str, Any]:
             for node in lab["nodes"]
             if node["host"] == name and not by_kubeadm
         ],
-        "routes": routes,
+        "routes": [*routes, *(service_routes(lab) if name == LOCAL else [])],
         "masqueraded": inside,
         "bin_dir": "" if name == LOCAL else MACHINE_BIN_DIR,
     }

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Optional
 
 from .._core.text.quantity import format_memory
+from .._instance.node_ports import LOOPBACK
 from .addons.registry import REGISTRY, registry_address
 from .topology import KUBEADM
 
@@ -119,11 +120,22 @@ def table(summary: Summary, lab: Mapping[str, Any]) -> str:
             f"connections: {summary.passed} of {summary.total} passed; control plane: {plane}",
             *([f"add-ons:     {', '.join(_addon(row, lab) for row in summary.addons)}"] if summary.addons else []),
             *([f"published:   {', '.join(_ports(lab))}"] if lab.get("publish") else []),
+            *_host_services(lab),
             *([f"not enforced: {_policies(summary.network_policies)}"] if summary.network_policies else []),
             use,
             f"remove it:   ansible-playbook ballast.kube.lab_down{option}",
         ]
     )
+
+
+def _host_services(lab: Mapping[str, Any]) -> list[str]:
+    """What this host reaches, and what it does not, with the reason."""
+    access = lab.get("host_services")
+    if access is None:  # of virtual machines, or recorded by an earlier version
+        return []
+    reached = [*access["networks"], *([f"{LOOPBACK}:{access['node_ports']}"] if access["node_ports"] else [])]
+    rows = [("from here:   Services by ", reached), ("not so:      ", access["left_out"])]
+    return [f"{head}{', '.join(texts)}" for head, texts in rows if texts]
 
 
 def _policies(count: int) -> str:

@@ -115,8 +115,8 @@ def parse_request(params: Mapping[str, Any]) -> TopologyRequest:
     """From the module's parameters, the topology among them. Raises every problem at once.
 
     `nodes` counts: it takes the first of the topology's nodes, and adds nodes with the defaults where there are fewer.
-    `sizes`, by name, replace what the topology says: `resize` has set them since. `builds`: the programs are built, not those of a
-    release.
+    `sizes`, by name, replace what the topology says: `resize` has set them since. `service_cidr` is for a topology that names none.
+    `builds`: the programs are built, not those of a release.
     """
     faults = Faults(_WORDS)
     target, bootstrap = params["target"], params["bootstrap"]
@@ -147,7 +147,7 @@ def parse_request(params: Mapping[str, Any]) -> TopologyRequest:
         hosts=hosts,
         node_cidr=top.read("node_cidr", _network, None),
         pod_cidr=top.read("pod_cidr", _network, None),
-        service_cidr=top.read("service_cidr", _network, ipaddress.IPv4Network("10.96.0.0/16")),
+        service_cidr=top.read("service_cidr", _network, ipaddress.IPv4Network(params["service_cidr"])),
         kube_proxy=DAEMONSET if bootstrap == KUBEADM else top.read("kube_proxy", choice(KUBE_PROXIES), KUBE_PROXIES[0]),
         audit=top.read("audit", choice((NONE, *AUDIT_LEVELS)), NONE),
         encryption=top.read("encryption", choice((NONE, *ENCRYPTION_PROVIDERS)), NONE),

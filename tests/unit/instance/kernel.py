@@ -20,6 +20,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.host.host impor
 from tests.unit.fake_supervisors import FakeRunit, FakeSystemd
 from tests.unit.fakes import Answer, Call, FakeHost
 
+_CONF = "/proc/sys/net/ipv4/conf"
 HERE = ""  # the host's own network namespace
 _SYSCTLS = {
     "net.ipv4.ip_forward": "0",
@@ -68,6 +69,7 @@ class Kernel(FakeHost):
         self.own_mounts: list[Mount] = []
         self.inner_mounts: dict[str, list[tuple[str, ...]]] = {}  # mounts inside a mount namespace
         self._write_mountinfo()
+        self.given_directory(_CONF)
         self.on("ip", answer=self._ip, reads=lambda argv: "-j" in argv)
         self.on("nft", answer=self._nft, reads=lambda argv: argv[1] == "list")
         self.on("mount", answer=self._mount)
@@ -143,6 +145,7 @@ class Kernel(FakeHost):
                 link.master = master
         elif verb == "link del":
             del known.links[name]
+            self.remove_quietly(f"{_CONF}/{name}")
             self.remove_quietly(f"/sys/class/net/{name}")
             inside = [ipaddress.ip_interface(address).network for address in link.addresses]
             gone = [to for to, via in known.routes.items() if any(ipaddress.ip_address(via) in one for one in inside)]
@@ -192,6 +195,7 @@ class Kernel(FakeHost):
             return _failed(call, "RTNETLINK answers: File exists")
         if words[4] == "bridge":
             links[name] = Link(next(self._indexes), "bridge")
+            self.given(_route_localnet(name), "0\n")
         else:
             option = dict(zip(words[6::2], words[7::2]))  # after "peer": name, address, netns
             inside = self.namespaces.get(option["netns"])
@@ -205,6 +209,7 @@ class Kernel(FakeHost):
     def given_bridge(self, name: str, address: str) -> None:
         self.namespaces[HERE].links[name] = Link(next(self._indexes), "bridge", up=True, addresses=[address])
         self.given_directory(f"/sys/class/net/{name}")
+        self.given(_route_localnet(name), "0\n")
 
     def _add_namespace(self, call: Call, name: str) -> Answer:
         path = f"/run/netns/{name}"
@@ -340,6 +345,10 @@ class Kernel(FakeHost):
     def remove_quietly(self, path: str) -> None:
         for other in self.paths(path):
             del self._nodes[other]
+
+
+def _route_localnet(link: str) -> str:
+    return f"{_CONF}/{link}/route_localnet"
 
 
 def _sysctl(inside: Namespace, words: tuple[str, ...]) -> Answer:

@@ -203,6 +203,13 @@ def published(**changes: Any) -> dict[str, Any]:
         ({"inside": ["10.97.0.1/24"]}, "instance-address", "inside[0]"),
         ({"routes": [{"to": "x", "via": "10.97.0.201"}]}, "instance-address", "routes[0].to"),
         ({"routes": [{"to": "10.98.0.0/28", "via": "10.97.0.0/24"}]}, "instance-address", "routes[0].via"),
+        (
+            {"node_ports": {"address": "fd00::11", "ports": "30000-32767"}},
+            "instance-address",
+            "node_ports.address",
+        ),
+        ({"node_ports": {"address": "10.97.0.11", "ports": "32767-30000"}}, "instance-port-range", "node_ports.ports"),
+        ({"node_ports": {"address": "10.97.0.11", "ports": "30000"}}, "instance-port-range", "node_ports.ports"),
         ({"publish": [published(port=0)]}, "instance-port", "publish[0].port"),
         ({"publish": [published(to_port=65536)]}, "instance-port", "publish[0].to_port"),
         ({"publish": [published(address="n1")]}, "instance-address", "publish[0].address"),

@@ -22,6 +22,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._instance.network imp
     NETWORK_KINDS,
     mac_address,
 )
+from ansible_collections.ballast.kube.plugins.module_utils._instance.node_ports import NODE_PORT_KINDS
 from tests.unit.cases import apply, check_kills
 from tests.unit.fakes import FakeHost
 from tests.unit.instance import given as g
@@ -141,6 +142,12 @@ VALUES: list[tuple[str, str, Value]] = [
         "ballast-lab-publish",
         {"bridge": "ballast-lab", "ports": ["tcp 8080 10.97.0.11:30080", "udp 53 10.97.0.11:30053"]},
     ),
+    (
+        "node-ports",
+        "ballast-lab-node-ports",
+        {"bridge": "ballast-lab", "to": "10.97.0.11", "ports": "30000-32767", "taken": ["tcp 30500", "udp 30053"]},
+    ),
+    ("loopback-route", "ballast-lab", {"on": True}),
     ("private-directory", "/run/ballast/lab", {}),
     (
         "mountns",
@@ -148,7 +155,7 @@ VALUES: list[tuple[str, str, Value]] = [
         {"mounts": [{"target": "/run", "source": ""}, {"target": "/etc", "source": "/srv"}]},
     ),
 ]
-KINDS: dict[str, Kind] = {**NETWORK_KINDS, **MOUNT_KINDS}
+KINDS: dict[str, Kind] = {**NETWORK_KINDS, **NODE_PORT_KINDS, **MOUNT_KINDS}
 
 
 @pytest.mark.parametrize(("name", "target", "value"), VALUES, ids=[row[0] for row in VALUES])
@@ -274,6 +281,79 @@ def test_a_port_that_another_has_is_not_published() -> None:
     with pytest.raises(HostError) as caught:
         publish(host, 8082, lab="two")
     assert caught.value.found == "the nftables table ip ballast-one-publish has it"
+
+
+# As nft 1.0.6 prints it.
+NODE_PORTS = """table ip ballast-lab-node-ports {
+\tcomment "ballast ballast-lab 10.97.0.11 30000-32767"
+\tchain prerouting {
+\t\ttype filter hook prerouting priority raw; policy accept;
+\t\tiifname "ballast-lab" ip daddr 127.0.0.0/8 drop
+\t\tiifname "ballast-lab" ip saddr 127.0.0.0/8 drop
+\t}
+
+\tchain output {
+\t\ttype nat hook output priority -100; policy accept;
+\t\tip daddr 127.0.0.1 tcp dport 30500 return comment "ballast tcp 30500"
+\t\tip daddr 127.0.0.1 tcp dport 30000-32767 dnat to 10.97.0.11
+\t\tip daddr 127.0.0.1 udp dport 30000-32767 dnat to 10.97.0.11
+\t}
+
+\tchain postrouting {
+\t\ttype nat hook postrouting priority srcnat; policy accept;
+\t\toifname "ballast-lab" ip saddr 127.0.0.0/8 masquerade
+\t}
+}
+"""
+
+
+@pytest.mark.parametrize("lost", ["iifname", "dnat to", "masquerade"])
+def test_node_ports_are_read_as_they_are_printed(lost: str) -> None:
+    host, kind = FakeHost(), NODE_PORT_KINDS["node-ports"]
+    host.on("nft", "list", "table", "ip", answer=NODE_PORTS, reads=True)
+    value = {"bridge": "ballast-lab", "to": "10.97.0.11", "ports": "30000-32767", "taken": ["tcp 30500"]}
+    assert kind.read(Context(None, host), "ballast-lab-node-ports") == value
+    lines = NODE_PORTS.splitlines(keepends=True)
+    lines.remove(next(line for line in lines if lost in line))
+    host.on("nft", "list", "table", "ip", answer="".join(lines), reads=True)
+    assert kind.read(Context(None, host), "ballast-lab-node-ports") == {"ruleset": "changed by another program"}
+
+
+def with_node_ports(**changes: object) -> hostnet.HostNetworkRequest:
+    given = network(node_ports={"address": "10.97.0.11", "ports": "30000-32767"}, **changes)
+    return hostnet.HostNetworkRequest.from_params(given, g.machine())
+
+
+def test_a_port_that_a_program_of_this_host_has_stays_the_programs() -> None:
+    host = g.machine()
+    host.given_directory("/var/lib/ballast/lab")
+    host.given_sysctl("net.ipv4.ip_forward", 0)
+    host.run(["ip", "link", "del", "ballast-lab"], timeout=5)
+    row = "   0: {}:{:04X} 00000000:0000 {} 00000000:00000000 00:00000000 00000000     0        0 1 1\n"
+    tcp = [("0100007F", 30001), ("00000000", 30002), ("0B00610A", 30003), ("0100007F", 29999)]
+    host.given("/proc/net/tcp", "head\n" + "".join(row.format(*one, "0A") for one in tcp))
+    udp = [("0100007F", 30053, "07"), ("0100007F", 30054, "01")]
+    host.given("/proc/net/udp", "head\n" + "".join(row.format(*one) for one in udp))
+    apply(hostnet.ENGINE, with_node_ports(), host)
+    value = NODE_PORT_KINDS["node-ports"].read(Context(None, host), "ballast-lab-node-ports")
+    assert isinstance(value, dict)
+    assert value["taken"] == ["tcp 30001", "tcp 30002", "udp 30053"]
+
+
+def test_the_table_is_made_before_packets_from_loopback_addresses_may_leave_and_removed_after() -> None:
+    """Otherwise whoever is on the bridge would reach what listens on loopback."""
+    host = g.machine()
+    host.given_directory("/var/lib/ballast/lab")
+    host.given_sysctl("net.ipv4.ip_forward", 0)
+    host.run(["ip", "link", "del", "ballast-lab"], timeout=5)
+    before = host.snapshot()
+    removal = hostnet.HostNetworkRequest.from_params(network(state="absent"), host)
+    orders = []
+    for desired in (with_node_ports(), removal):
+        plan = apply(hostnet.ENGINE, desired, host)
+        orders.append([step.kind for step in plan.steps if step.kind in ("bridge", *NODE_PORT_KINDS)])
+    assert orders == [["bridge", "node-ports", "loopback-route"], ["loopback-route", "node-ports", "bridge"]]
+    assert host.snapshot() == before
 
 
 def test_an_address_of_a_link_stays_the_same() -> None:

@@ -51,6 +51,7 @@ def params(**changes: Any) -> dict[str, Any]:
         "builds": False,
         "balloons": False,
         "sizes": {},
+        "service_cidr": "10.96.0.0/16",
         **changes,
     }
 

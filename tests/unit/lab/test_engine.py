@@ -426,3 +426,17 @@ def test_an_archive_is_taken_once_and_kept(host: FakeHost, monkeypatch: pytest.M
     assert up(host)["archives"] == lab["archives"]
     assert [row["path"] for row in up(host, archive="/srv/b.tar")["archives"]] == ["/srv/a.tar", "/srv/b.tar"]
     assert len(up(host, archive="/srv/a.tar")["archives"]) == 2
+
+
+def test_a_second_lab_has_a_service_network_of_its_own(host: FakeHost) -> None:
+    first = up(host)
+    ROUTES_OF_FIRST = [{"dst": "10.96.0.0/16", "gateway": "10.97.0.11", "dev": "ballast-lab"}]
+    host.on("ip", "-j", "-4", "route", "show", answer=json.dumps([*ROUTES, *ROUTES_OF_FIRST]), reads=True)
+    second = up(host, name="two", lab_dir="/srv/two")
+    assert (first["service_cidr"], second["service_cidr"]) == ("10.96.0.0/16", "10.192.0.0/16")
+    assert second["host_services"]["networks"] == ["10.192.0.0/16"]
+    assert second["host_services"]["node_ports"] == ""
+    assert up(host)["host_services"]["node_ports"] == "30000-32767", "the first keeps what it has"
+    assert up(host, name="two", lab_dir="/srv/two")["service_cidr"] == "10.192.0.0/16"
+    same = up(host, name="three", lab_dir="/srv/three", topology={"service_cidr": "10.96.0.0/16"})
+    assert same["host_services"]["networks"] == []

@@ -35,6 +35,7 @@ from tests.unit.lab.given import DIR, errors_of
 PROGRESS = Progress(NullSink(), feature="lab")
 MACHINES = {"runit, cgroup v1": (1, False), "runit, cgroup v2": (2, False), "systemd": (2, True)}
 OTHER = "/srv/other"
+NODE_PORTS = {"address": "10.97.0.11", "ports": "30000-32767"}
 
 
 def machine(cgroups: int, systemd: bool) -> Kernel:
@@ -61,7 +62,7 @@ def lose(host: Kernel) -> None:
     host.write(f"{REGISTRY}/lab.json", (json.dumps(record) + "\n").encode())
     holders = json.dumps({"made": "", "holders": [OTHER, DIR]})
     host.write("/var/lib/ballast/shared/var-lib-ballast-labs.json", holders.encode())
-    wanted = hostnet.HostNetworkRequest.from_params(network(state_dir=f"{DIR}/network"), host)
+    wanted = hostnet.HostNetworkRequest.from_params(network(state_dir=f"{DIR}/network", node_ports=NODE_PORTS), host)
     apply(hostnet.ENGINE, wanted, host)
     apply(instances.ENGINE, g.desired(2, at_boot=host.is_systemd()), host)
     host.given_process(("/usr/bin/linux", f"ubd0={DIR}/vms/vm1/disk"), uid=0x70000001)

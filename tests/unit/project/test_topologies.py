@@ -41,6 +41,7 @@ def lab_of(path: Path, variables: dict[str, str]) -> Lab:
         "builds": True,
         "balloons": False,
         "sizes": {},
+        "service_cidr": "10.96.0.0/16",
     }
     return resolve(parse_request(params), None, FACTS)
 

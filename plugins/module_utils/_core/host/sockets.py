@@ -15,6 +15,7 @@ from ..text.errors import PeerError
 from .host import KERNEL_LIMIT, LISTENING, Host, Response, Socket
 
 _ANY = ("0.0.0.0", "::")
+_UNCONNECTED = "07"  # TCP_CLOSE, which the kernel shows for a UDP socket without a peer
 
 
 def parse_sockets(text: str) -> Iterator[Socket]:
@@ -42,6 +43,16 @@ def listed_listeners(host: Host) -> list[Socket]:
 def read_listeners(host: Host, address: str) -> list[Socket]:
     """The TCP sockets that take connections to this address."""
     return [socket for socket in host.tcp_listeners() if socket.address in (address, *_ANY)]
+
+
+def read_udp_servers(host: Host, address: str) -> list[Socket]:
+    """The UDP sockets that take packets to this address from anybody."""
+    texts = [
+        (host.read(path, limit=KERNEL_LIMIT) or b"").decode(errors="replace")
+        for path in ("/proc/net/udp", "/proc/net/udp6")
+    ]
+    sockets = [socket for text in texts for socket in parse_sockets(text)]
+    return [socket for socket in sockets if socket.state == _UNCONNECTED and socket.address in (address, *_ANY)]
 
 
 def ask_root(host: Host, url: str, *, timeout: float) -> Optional[Response]:

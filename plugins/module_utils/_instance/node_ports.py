@@ -1,0 +1,141 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Node ports on the host's own loopback address: packets go to a node, whose kube-proxy follows the cluster.
+
+    program ── 127.0.0.1:30080 ── DNAT to the node, from the bridge's address ── bridge ── node's rules ── endpoint
+
+For that, packets from a loopback address may leave by the bridge (route_localnet), and answers to them come in by it. Without more, whoever
+is on the bridge could send packets to programs that listen on 127.0.0.1 alone (CVE-2020-8558): the table drops these, before any connection
+is looked up, so that an answer passes, whose address is still the bridge's there. The table is made before the setting, and removed after it.
+
+A port that a program of this host listens on stays the program's. Nothing is done for ::1, which no packet may leave a host from.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Optional
+
+from .._core.engine.context import Context
+from .._core.engine.kinds import Kind
+from .._core.engine.plan import ABSENT, Resource, Value
+from .._core.host.host import Host
+from .._core.host.names import MARK, join_name
+from .._core.host.sockets import read_listeners, read_udp_servers
+from .._core.text.errors import BallastError
+from .messages import MESSAGES
+from .network import CHANGED, Content, TableKind, texts
+
+LOOPBACK = "127.0.0.1"
+TABLE = "node-ports"  # of the name of the table, and its kind
+_SETTING = "loopback-route"
+_PORTS = re.compile(r"([0-9]{1,5})-([0-9]{1,5})", re.ASCII)
+_PROTOCOLS = ("tcp", "udp")
+SPEC: dict[str, Any] = {
+    "type": "dict",
+    "options": {"address": {"type": "str", "required": True}, "ports": {"type": "str", "required": True}},
+}
+
+
+def parse_range(text: str) -> Optional[tuple[int, int]]:
+    """`30000-32767`, or None for another form."""
+    match = _PORTS.fullmatch(text)
+    first, last = (int(match[1]), int(match[2])) if match else (0, 0)
+    return (first, last) if 0 < first <= last < 2**16 else None
+
+
+def parse_node_ports(row: Optional[Mapping[str, Any]], problems: list[BallastError]) -> str:
+    """As the kind has them, `10.97.0.11 30000-32767`; "" where none are wanted."""
+    if not row:
+        return ""
+    try:
+        ipaddress.IPv4Address(row["address"])
+    except ValueError:
+        shown = {"path": "node_ports.address", "value": row["address"], "wanted": "an IPv4 address"}
+        problems.append(MESSAGES.error("instance-address", **shown))
+    if parse_range(row["ports"]) is None:
+        problems.append(MESSAGES.error("instance-port-range", path="node_ports.ports", value=row["ports"]))
+    return f"{row['address']} {row['ports']}"
+
+
+def node_port_resources(host: Host, *, lab: str, bridge: str, node_ports: str, group: str) -> list[Resource]:
+    if not node_ports:
+        return []
+    address, ports = node_ports.split(" ")
+    table = join_name(lab, TABLE)
+    value = {"bridge": bridge, "to": address, "ports": ports, "taken": _find_taken(host, ports)}
+    return [
+        Resource(TABLE, table, value, title=f"nftables table ip {table}", group=group),
+        Resource(_SETTING, bridge, {"on": True}, title=f"packets from {LOOPBACK} by {bridge}", group=group),
+    ]
+
+
+def _find_taken(host: Host, ports: str) -> list[str]:
+    """What programs of this host listen on at the loopback address, `tcp 30500` each."""
+    first, last = parse_range(ports) or (0, 0)
+    servers = (("tcp", read_listeners(host, LOOPBACK)), ("udp", read_udp_servers(host, LOOPBACK)))
+    taken = {(protocol, one.port) for protocol, sockets in servers for one in sockets if first <= one.port <= last}
+    return [f"{protocol} {port}" for protocol, port in sorted(taken)]
+
+
+def _content(value: Mapping[str, Value]) -> Content:
+    """`{bridge, to, ports, taken}`."""
+    bridge, to, ports = (str(value[key]) for key in ("bridge", "to", "ports"))
+    return Content(
+        f"{bridge} {to} {ports}",
+        f"""  chain prerouting {{
+    type filter hook prerouting priority raw; policy accept;
+    iifname "{bridge}" ip daddr 127.0.0.0/8 drop
+    iifname "{bridge}" ip saddr 127.0.0.0/8 drop
+  }}
+  chain output {{
+    type nat hook output priority -100; policy accept;
+{"".join(_rules(to, ports, texts(value["taken"])))}  }}
+  chain postrouting {{
+    type nat hook postrouting priority srcnat; policy accept;
+    oifname "{bridge}" ip saddr 127.0.0.0/8 masquerade
+  }}
+""",
+    )
+
+
+def _rules(to: str, ports: str, taken: list[str]) -> Iterator[str]:
+    for row in taken:
+        protocol, port = row.split(" ")
+        yield f'    ip daddr {LOOPBACK} {protocol} dport {port} return comment "{MARK} {row}"\n'
+    for protocol in _PROTOCOLS:
+        yield f"    ip daddr {LOOPBACK} {protocol} dport {ports} dnat to {to}\n"
+
+
+def _parse(comment: str, listed: str) -> Value:
+    lines = [line.strip() for line in listed.splitlines()]
+    counts = [sum(word in line for line in lines) for word in (" drop", " dnat to ", " masquerade")]
+    words = comment.split(" ")
+    if counts != [2, len(_PROTOCOLS), 1] or len(words) != 3:
+        return CHANGED
+    taken = [line.partition(f'return comment "{MARK} ')[2].rstrip('"') for line in lines if " return " in line]
+    return {"bridge": words[0], "to": words[1], "ports": words[2], "taken": taken}
+
+
+class LoopbackRouteKind:
+    """`{on}`: whether packets from a loopback address may leave by the link, and answers to them come in. It ends with the link."""
+
+    def read(self, ctx: Context[Any], target: str) -> Value:
+        return {"on": True} if (ctx.host.read(_path(target)) or b"0").strip() == b"1" else ABSENT
+
+    def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
+        ctx.host.write_kernel_file(_path(target), "1\n")
+
+    def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
+        ctx.host.write_kernel_file(_path(target), "0\n")
+
+
+def _path(link: str) -> str:
+    return f"/proc/sys/net/ipv4/conf/{link}/route_localnet"
+
+
+NODE_PORT_KINDS: dict[str, Kind] = {TABLE: TableKind(_content, _parse), _SETTING: LoopbackRouteKind()}

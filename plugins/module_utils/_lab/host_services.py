@@ -1,0 +1,106 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which Services of a lab its host reaches: those by a route to the Service network, and node ports on the loopback address.
+
+Both lead to the lab's first node, whose kube-proxy follows the cluster. A network and a node port lead to one lab only: the first
+that has them keeps them, and what another has is left out, and named in the summary.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Optional, Union
+
+from .._core.host.host import Host
+from .._core.text.json_text import parse_json
+from .._instance.node_ports import LOOPBACK, parse_range
+
+Network = Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
+
+NODE_PORTS = "30000-32767"  # kube-apiserver, service-node-port-range
+_NODE_PORTS_ARGUMENT = "service-node-port-range"
+_FIRST_NETWORK, _NEXT_NETWORKS = "10.96.0.0/16", 192  # pod networks of labs end at 10.191.0.0/16
+
+
+@dataclass(frozen=True)
+class Held:
+    """What leads elsewhere already, with the words for who has it."""
+
+    networks: tuple[tuple[Network, str], ...] = ()
+    node_ports: tuple[tuple[str, str], ...] = ()
+
+
+def read_held(host: Host, lab: Mapping[str, Any], others: Iterable[Mapping[str, Any]]) -> Held:
+    """Of other labs, by their records, and of this host's routes but those by the lab's own bridge."""
+    networks: list[tuple[Network, str]] = []
+    node_ports: list[tuple[str, str]] = []
+    for other in others:
+        reached = other.get("host_services") or {}
+        owner = f"the lab {other['name']} has"
+        networks += [(ipaddress.ip_network(text), f"{owner} {text}") for text in reached.get("networks", ())]
+        node_ports += [(text, f"{owner} {text}") for text in [reached.get("node_ports")] if text]
+    for version in sorted({ipaddress.ip_network(text).version for text in lab["service_cidr"].split(",")}):
+        rows = parse_json(host.run(["ip", "-j", f"-{version}", "route", "show"], timeout=30).stdout or "[]")
+        networks += [
+            (ipaddress.ip_network(row["dst"], strict=False), f"this host has a route to {row['dst']}")
+            for row in rows
+            if row["dst"] != "default" and row.get("dev") != lab["bridge"]
+        ]
+    return Held(tuple(networks), tuple(node_ports))
+
+
+def reach_services(lab: Mapping[str, Any], held: Held) -> Optional[dict[str, Any]]:
+    """`networks` and `node_ports` that lead to the lab, "" for none, and `left_out`, in words. None in virtual machines, whose nodes are
+    not on the lab's bridge."""
+    if lab["target"] != "host":
+        return None
+    networks, left_out = [], []
+    for text in lab["service_cidr"].split(","):
+        holder = next((words for network, words in held.networks if _overlap(network, text)), "")
+        if holder:
+            left_out.append(f"{text}, as {holder}")
+        else:
+            networks.append(text)
+    node_ports = str(lab["arguments"].get("api_server", {}).get(_NODE_PORTS_ARGUMENT, NODE_PORTS))
+    own = parse_range(node_ports)
+    holder = next((words for text, words in held.node_ports if own and _meet(own, parse_range(text))), "")
+    if own is None:
+        holder = "they are to be given as 30000-32767"
+    if holder:
+        left_out.append(f"{LOOPBACK}:{node_ports}, as {holder}")
+    return {"networks": networks, "node_ports": "" if holder else node_ports, "left_out": left_out}
+
+
+def choose_service_network(used: Iterable[ipaddress.IPv4Network]) -> str:
+    """The first that overlaps none of those; where there is none, the first of all."""
+    taken = list(used)
+    candidates = [_FIRST_NETWORK, *(f"10.{number}.0.0/16" for number in range(_NEXT_NETWORKS, 256))]
+    free = (text for text in candidates if not any(ipaddress.IPv4Network(text).overlaps(one) for one in taken))
+    return next(free, _FIRST_NETWORK)
+
+
+def service_routes(lab: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Rows of the option `routes` of the module instance_network."""
+    addresses = {ipaddress.ip_address(text).version: text for text in lab["nodes"][0]["address"].split(",")}
+    networks = (lab.get("host_services") or {}).get("networks", ())
+    return [{"to": text, "via": addresses[ipaddress.ip_network(text).version]} for text in networks]
+
+
+def node_port_access(lab: Mapping[str, Any]) -> Optional[dict[str, str]]:
+    """The option `node_ports` of the module instance_network. A lab of IPv6 alone has none: ::1 leads nowhere else."""
+    ports = (lab.get("host_services") or {}).get("node_ports", "")
+    addresses = [text for text in lab["nodes"][0]["address"].split(",") if ipaddress.ip_address(text).version == 4]
+    return {"address": addresses[0], "ports": ports} if ports and addresses else None
+
+
+def _overlap(network: Network, text: str) -> bool:
+    other = ipaddress.ip_network(text)
+    return network.version == other.version and network.overlaps(other)
+
+
+def _meet(one: tuple[int, int], other: Optional[tuple[int, int]]) -> bool:
+    return other is not None and one[0] <= other[1] and other[0] <= one[1]
