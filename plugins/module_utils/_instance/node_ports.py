@@ -78,7 +78,9 @@ def _find_taken(host: Host, ports: str) -> list[str]:
     """What programs of this host listen on at the loopback address, `tcp 30500` each."""
     first, last = parse_range(ports) or (0, 0)
     servers = (("tcp", read_listeners(host, LOOPBACK)), ("udp", read_udp_servers(host, LOOPBACK)))
-    taken = {(protocol, one.port) for protocol, sockets in servers for one in sockets if first <= one.port <= last}
+    taken = {
+        (protocol, server.port) for protocol, sockets in servers for server in sockets if first <= server.port <= last
+    }
     return [f"{protocol} {port}" for protocol, port in sorted(taken)]
 
 

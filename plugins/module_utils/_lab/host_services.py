@@ -79,7 +79,7 @@ def choose_service_network(used: Iterable[ipaddress.IPv4Network]) -> str:
     """The first that overlaps none of those; where there is none, the first of all."""
     taken = list(used)
     candidates = [_FIRST_NETWORK, *(f"10.{number}.0.0/16" for number in range(_NEXT_NETWORKS, 256))]
-    free = (text for text in candidates if not any(ipaddress.IPv4Network(text).overlaps(one) for one in taken))
+    free = (text for text in candidates if not any(ipaddress.IPv4Network(text).overlaps(network) for network in taken))
     return next(free, _FIRST_NETWORK)
 
 
@@ -102,5 +102,5 @@ def _overlap(network: Network, text: str) -> bool:
     return network.version == other.version and network.overlaps(other)
 
 
-def _meet(one: tuple[int, int], other: Optional[tuple[int, int]]) -> bool:
-    return other is not None and one[0] <= other[1] and other[0] <= one[1]
+def _meet(ports: tuple[int, int], other: Optional[tuple[int, int]]) -> bool:
+    return other is not None and ports[0] <= other[1] and other[0] <= ports[1]
