@@ -8,7 +8,7 @@
 
 Only who has a client certificate that the front-proxy authority signed, for `front-proxy-client`, is believed the user that
 its headers name. A flunder says in an annotation who made it; `callers/me` who asks. As an admission webhook, which anybody may
-ask, `/admit` refuses what is called `refused`. Standard library only.
+ask, `/admit` refuses what is called `refused`; as a conversion webhook, `/convert` notes in `spec.was` which version an object had. Standard library only.
 """
 
 from __future__ import annotations
@@ -121,6 +121,9 @@ class Handler(BaseHTTPRequestHandler):
         if urlsplit(self.path).path == "/admit":
             self._admit()
             return
+        if urlsplit(self.path).path == "/convert":
+            self._convert()
+            return
         user = self._user()
         if user is None:
             return
@@ -174,6 +177,17 @@ class Handler(BaseHTTPRequestHandler):
         allowed = asked["name"] != "refused"
         answer = {"uid": asked["uid"], "allowed": allowed, "status": {"message": "it is called refused"}}
         self._say(200, {"kind": "AdmissionReview", "apiVersion": review["apiVersion"], "response": answer})
+
+    def _convert(self) -> None:
+        review = json.loads(self.rfile.read(int(self.headers.get("Content-Length", "0"))))
+        asked = review["request"]
+        version = asked["desiredAPIVersion"]
+        converted = [
+            {**row, "apiVersion": version, "spec": {**row.get("spec", {}), "was": row["apiVersion"]}}
+            for row in asked["objects"]
+        ]
+        answer = {"uid": asked["uid"], "convertedObjects": converted, "result": {"status": "Success"}}
+        self._say(200, {"kind": "ConversionReview", "apiVersion": review["apiVersion"], "response": answer})
 
     def _caller(self, user: str) -> dict[str, Any]:
         groups = self.headers.get_all("X-Remote-Group", [])

@@ -471,9 +471,7 @@ def test_a_command_runs_inside_a_node(lab: Lab) -> None:
     assert shown.split()[2].partition("/")[0] == lab.record["nodes"][1]["address"]
 
 
-def test_the_api_server_reaches_a_webhook_and_an_extension_api_server_behind_a_service(
-    lab: Lab, tmp_path: Path
-) -> None:
+def test_the_api_server_reaches_webhooks_and_an_extension_api_server_behind_a_service(lab: Lab, tmp_path: Path) -> None:
     ca = issue(str(tmp_path / "ca.crt"), None)
     certificate = issue(str(tmp_path / "serving.crt"), ca, "DNS:wardle.default.svc")
     host, front_proxy = lab.record["control_plane"]["address"], f"{lab.directory}/plane/pki/front-proxy-ca.crt"
@@ -484,6 +482,11 @@ def test_the_api_server_reaches_a_webhook_and_an_extension_api_server_behind_a_s
         lab.kubectl("apply", "-f", str(manifests))
         wait_until(lambda: "flunders" in raw(lab, "/apis/wardle.example.com/v1"), "the extension API server is asked")
         wait_until(lambda: "it is called refused" in refusal(lab), "the webhook is asked")
+        old = tmp_path / "old.json"
+        old.write_text(json.dumps({"apiVersion": f"{CONVERTED}/v1", "kind": "Part", "metadata": {"name": "old"}}))
+        wait_until(lambda: "old" in applied(lab, old), "an object of the old version is stored")
+        path = f"/apis/{CONVERTED}/v2/namespaces/default/parts/old"
+        wait_until(lambda: f'"was":"{CONVERTED}/v1"' in raw(lab, path), "the conversion webhook is asked")
     finally:
         lab.kubectl("delete", "--ignore-not-found", "-f", str(manifests))
         processes.ended(server, signal.SIGTERM)
@@ -496,6 +499,13 @@ def raw(lab: Lab, path: str) -> str:
         return str(error.stderr)
 
 
+def applied(lab: Lab, path: Path) -> str:
+    try:
+        return lab.kubectl("apply", "-f", str(path))
+    except subprocess.CalledProcessError:  # its kind is not served yet
+        return ""
+
+
 def refusal(lab: Lab) -> str:
     try:
         lab.kubectl("create", "configmap", "refused", "--dry-run=server")
@@ -504,8 +514,11 @@ def refusal(lab: Lab) -> str:
     return ""
 
 
+CONVERTED = "converted.example.com"
+
+
 def behind_a_service(address: str, ca: Path) -> dict[str, object]:
-    """An APIService and a webhook that name the Service default/wardle, whose only endpoint is this address."""
+    """An APIService, a webhook and a conversion webhook that name the Service default/wardle, whose only endpoint is this address."""
     bundle = base64.b64encode(ca.read_bytes()).decode()
     service = {"name": "wardle", "namespace": "default"}
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
@@ -538,6 +551,32 @@ def behind_a_service(address: str, ca: Path) -> dict[str, object]:
             "kind": "ValidatingWebhookConfiguration",
             "metadata": {"name": "wardle"},
             "webhooks": [webhook],
+        },
+        {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": f"parts.{CONVERTED}"},
+            "spec": {
+                "group": CONVERTED,
+                "scope": "Namespaced",
+                "names": {"plural": "parts", "singular": "part", "kind": "Part"},
+                "versions": [
+                    {
+                        "name": version,
+                        "served": True,
+                        "storage": version == "v1",
+                        "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+                    }
+                    for version in ("v1", "v2")
+                ],
+                "conversion": {
+                    "strategy": "Webhook",
+                    "webhook": {
+                        "conversionReviewVersions": ["v1"],
+                        "clientConfig": {"service": {**service, "path": "/convert"}, "caBundle": bundle},
+                    },
+                },
+            },
         },
     ]
     return {"apiVersion": "v1", "kind": "List", "items": items}

@@ -14,7 +14,11 @@ from ansible_collections.ballast.kube.plugins.module_utils._control_plane.proces
     credentials,
     services,
 )
-from tests.unit.control_plane.given import ADDRESS, COMPONENTS, STATE_DIR, desired, flags
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.profiles.profiles import (
+    FULL,
+    PROFILES,
+)
+from tests.unit.control_plane.given import ADDRESS, API_SERVERS, COMPONENTS, STATE_DIR, desired, flags
 
 
 def commands(**changes):
@@ -33,6 +37,16 @@ def test_everything_listens_on_the_address_and_nowhere_else():
     assert {found[name]["bind-address"] for name in COMPONENTS if name != "etcd"} == {ADDRESS}
     assert found["etcd"]["listen-client-urls"] == f"https://{ADDRESS}:2379"
     assert found["etcd"]["listen-peer-urls"] == f"https://{ADDRESS}:2380"
+
+
+@pytest.mark.parametrize("version", ["1.35.8", "1.36.4", "1.37.1"])
+@pytest.mark.parametrize("profile", PROFILES)
+def test_where_services_are_served_webhooks_and_extension_api_servers_behind_them_are_reached(profile, version):
+    """At their endpoints: no kube-proxy runs where an API server does."""
+    plane = desired(profile=profile, kubernetes_version=version)
+    (found,) = [flags(one.argv) for one in services(plane) if one.name.endswith(API_SERVERS)]
+    assert ("service-cluster-ip-range" in found) is (profile == FULL)
+    assert found.get("enable-aggregator-routing") == ("true" if profile == FULL else None)
 
 
 def test_etcd_asks_for_client_certificates_of_an_authority_of_its_own():
