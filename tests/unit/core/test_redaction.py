@@ -259,11 +259,11 @@ def test_what_was_redacted_is_not_changed_again(text: str) -> None:
         *("password='", "password=''", "token \\\\", "a.", "a-", "token=a\\'", "key={", "token:\n\n"),
     ],
 )
-def test_no_megabyte_takes_long(piece: str, separator: str) -> None:
-    text = (piece + separator) * (2**20 // len(piece + separator))
+def test_no_long_text_takes_long(piece: str, separator: str) -> None:
+    text = (piece + separator) * (2**18 // len(piece + separator))
     start = time.process_time()
     redact(text)
-    assert time.process_time() - start < 10  # 1.5 s at most here; what is quadratic takes hours
+    assert time.process_time() - start < 2.5  # 0.4 s at most here; what is quadratic takes minutes
 
 
 POD: dict[str, Any] = {
