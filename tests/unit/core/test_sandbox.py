@@ -22,7 +22,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.service.service
 from ansible_collections.ballast.kube.plugins.module_utils._core.service.service_text import unit_text
 from ansible_collections.ballast.kube.plugins.module_utils._core.service.services import SERVICE_KINDS
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import UserError
-from tests.unit.core.test_service import SV, apply_one, kubelet, machines, read_systemd, script
+from tests.unit.core.services import SV, apply_one, kubelet, machines, read_systemd, script
 
 AGENT = kubelet(sandbox=Sandbox(writes=("/run/agent",)), log="/var/log/agent/agent.log", env=())
 LOOKS = """#!/bin/sh

@@ -5,108 +5,38 @@
 from __future__ import annotations
 
 import json
-import os
-import re
-import subprocess
-import tempfile
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
-from ansible_collections.ballast.kube.plugins.module_utils._core.engine.engine import ResourceEngine
-from ansible_collections.ballast.kube.plugins.module_utils._core.engine.kinds import BASE_KINDS, Kind, directory
-from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import Resource
-from ansible_collections.ballast.kube.plugins.module_utils._core.host.cgroup_paths import cgroup_hierarchies
 from ansible_collections.ballast.kube.plugins.module_utils._core.service.runit import supervisor_pid
 from ansible_collections.ballast.kube.plugins.module_utils._core.service.service import (
     Service,
-    env_file_text,
-    parse_env_file,
-    service,
-    supervisor,
-)
-from ansible_collections.ballast.kube.plugins.module_utils._core.service.service_text import (
-    run_script,
-    systemd_word,
-    unit_text,
 )
 from ansible_collections.ballast.kube.plugins.module_utils._core.service.services import (
-    SERVICE_KINDS,
     ServiceKind,
     reload_service,
     service_pid,
 )
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import (
-    Bug,
     HostError,
     Unavailable,
-    UserError,
 )
 from tests.unit.cases import apply, check_kills, plan_of
-from tests.unit.fake_supervisors import FakeRunit, FakeSystemd
+from tests.unit.core.services import (
+    MACHINES,
+    STATE,
+    SV,
+    Engine,
+    Wanted,
+    kubelet,
+    runit_machine,
+    systemd_machine,
+    wanted,
+)
 from tests.unit.fakes import FakeHost
-
-STATE = "/var/lib/ballast/lab/nodes"
-SV = f"{STATE}/sv"
-# What an operator may put into an option that ends up in a command line.
-HOSTILE = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
-
-
-@dataclass(frozen=True)
-class Wanted:
-    state_dir: str = STATE
-    rows: tuple[Resource, ...] = ()
-
-
-class Engine(ResourceEngine[Wanted]):
-    name = "test"
-    kinds: Mapping[str, Kind] = {**BASE_KINDS, **SERVICE_KINDS}
-
-    def wanted(self, ctx: Context[Wanted]) -> list[Resource]:
-        return list(ctx.desired.rows)
-
-
-def kubelet(node: str = "n1", **changes: Any) -> Service:
-    plain = Service(
-        name=f"ballast-lab-{node}-kubelet",
-        argv=("/opt/kubelet", "--node-ip", "10.0.0.1"),
-        log=f"{STATE}/log/{node}.log",
-        cgroup=f"ballast-lab-{node}/kubelet",
-        env=(("HOME", "/root"),),
-    )
-    return replace(plain, **changes)
-
-
-def wanted(*services: Service, running: bool = True) -> Wanted:
-    rows = [directory(STATE + "/log"), directory(SV)]
-    rows += [service(SV, one, running=running, group="") for one in services]
-    return Wanted(rows=(*rows, supervisor(SV, group="")))
-
-
-def runit_machine() -> tuple[FakeHost, FakeRunit]:
-    host = FakeHost()
-    host.given_directory("/var/lib/ballast/lab")
-    host.given_cgroups(1)
-    return host, FakeRunit(host)
-
-
-def systemd_machine() -> tuple[FakeHost, FakeSystemd]:
-    host = FakeHost(systemd=True)
-    host.given_directory("/var/lib/ballast/lab")
-    host.given_cgroups(2)
-    return host, FakeSystemd(host)
-
-
-MACHINES: dict[str, Callable[[], tuple[FakeHost, FakeRunit | FakeSystemd]]] = {
-    "runit": runit_machine,
-    "systemd": systemd_machine,
-}
 
 
 @pytest.fixture(params=sorted(MACHINES))
@@ -359,198 +289,6 @@ def test_a_failed_unit_is_removed_with_its_state() -> None:
     assert (systemd.failed, systemd.enabled, systemd.active) == (set(), set(), {})
 
 
-@given(st.lists(HOSTILE, max_size=4), st.lists(HOSTILE, max_size=2), st.booleans())
-def test_a_definition_survives_its_way_through_a_file(words: list[str], values: list[str], running: bool) -> None:
-    one = kubelet(argv=("/opt/kubelet", *words), env=tuple((f"V{number}", text) for number, text in enumerate(values)))
-    value = one.as_value(running=running)
-    assert json.loads(json.dumps(value)) == value
-    assert Service.from_value(value) == one
-    assert value["running"] is running
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"name": "a b"},
-        {"name": "a\nb"},
-        {"name": "../x"},
-        {"argv": ()},
-        {"argv": ("kubelet",)},
-        {"argv": ("/opt/$HOME/kubelet",)},
-        {"argv": ("/opt/a=b/kubelet",)},
-        {"argv": ("/opt/kubelet", "a\0b")},
-        {"log": "relative.log"},
-        {"log": "/var/log/a\nExecStartPre=/bin/evil"},
-        {"netns": "/run/netns/a\nb"},
-        {"mountns": "x"},
-        {"cgroup": "no-parent"},
-        {"cgroup": "a/b/c"},
-        {"cgroup": "a /b"},
-        {"env": (("A B", "x"),)},
-        {"env": (("A=B", "x"),)},
-    ],
-)
-def test_what_a_unit_or_a_script_cannot_carry_is_refused(changes: dict[str, Any]) -> None:
-    with pytest.raises(UserError) as caught:
-        kubelet(**changes)
-    assert caught.value.id == "core-service-text"
-
-
-SHOW = '#!/bin/sh\nfor word in "$@"; do printf \'%s\\0\' "$word"; done\nprintf \'%s\\0\' "$VALUE" "$PATH"\n'
-
-
-@given(st.lists(HOSTILE, max_size=4), HOSTILE)
-def test_the_shell_gives_the_program_every_word_as_it_is(
-    tmp_path_factory: pytest.TempPathFactory, words: list[str], value: str
-) -> None:
-    root = tmp_path_factory.mktemp("runit")
-    (root / "show").write_text(SHOW)
-    (root / "show").chmod(0o755)
-    one = kubelet(argv=(str(root / "show"), *words), env=(("VALUE", value),), log=str(root / "it's a log"))
-    done = subprocess.run(
-        ["/bin/sh", "-c", script(one, root)], stdin=subprocess.DEVNULL, capture_output=True, check=True
-    )
-    assert done.stderr == b""
-    *found, found_value, path, end = (root / "it's a log").read_bytes().decode().split("\0")
-    assert (found, found_value, end) == (words, value, "")
-    assert path.startswith("/usr/local/sbin:")
-    assert (root / "cgroup/cpu/ballast-lab-n1/kubelet/cgroup.procs").read_text().strip().isdigit()
-
-
-ENV_VALUES = st.text(
-    st.characters(exclude_characters="'\\\x7f", exclude_categories=["Cs"], min_codepoint=0x20), max_size=20
-)
-
-
-@given(st.dictionaries(st.sampled_from(["A", "HTTP_PROXY", "_b"]), ENV_VALUES))
-def test_a_file_of_variables_reaches_the_program_and_no_command_line(variables: dict[str, str]) -> None:
-    with tempfile.TemporaryDirectory() as place:
-        root = Path(place)
-        path = root / "the $variables"
-        path.write_text(env_file_text(tuple(variables.items())), encoding="utf-8")
-        assert dict(parse_env_file(path.read_text(encoding="utf-8"))) == variables
-        one = kubelet(argv=("/usr/bin/env", "-0"), log=str(root / "log"), env_file=str(path))
-        text = script(one, root)
-        subprocess.run(["/bin/sh", "-c", text], stdin=subprocess.DEVNULL, check=True, timeout=20)
-        found = dict(row.split("=", 1) for row in (root / "log").read_text(encoding="utf-8").split("\0") if row)
-    assert {name: value for name, value in found.items() if name in variables} == variables
-    assert found["HOME"] == "/root"
-
-
-def test_a_file_of_variables_that_is_missing_starts_nothing(tmp_path: Path) -> None:
-    one = kubelet(argv=("/usr/bin/touch", str(tmp_path / "made")), log=str(tmp_path / "log"), env_file="/none/such")
-    done = subprocess.run(["/bin/sh", "-c", script(one, tmp_path)], stdin=subprocess.DEVNULL, check=False, timeout=20)
-    assert done.returncode != 0
-    assert not (tmp_path / "made").exists()
-    assert "EnvironmentFile=/none/such\n" in unit_text(one)
-
-
-@pytest.mark.parametrize("value", ["it's", "a\\b", "a\nB=c"])
-def test_a_value_that_a_file_of_variables_cannot_hold_is_a_bug(value: str) -> None:
-    with pytest.raises(Bug):
-        env_file_text((("A", value),))
-
-
-def script(one: Service, root: Path) -> str:
-    """Its cgroup has been made, the leaf in it has not."""
-    host, _runit = runit_machine()
-    for hierarchy in cgroup_hierarchies(host):
-        Path(hierarchy.replace("/sys/fs/cgroup", str(root / "cgroup")), one.cgroup).parent.mkdir(
-            parents=True, exist_ok=True
-        )
-    return run_script(host, one).replace("/sys/fs/cgroup", str(root / "cgroup"))
-
-
-def test_a_service_whose_cgroup_is_gone_does_not_make_it_again(tmp_path: Path) -> None:
-    one = kubelet(argv=("/usr/bin/true",), log=str(tmp_path / "log"))
-    text = script(one, tmp_path)
-    for path in (tmp_path / "cgroup").glob("*/*"):
-        path.rmdir()
-    done = subprocess.run(["/bin/sh", "-c", text], stdin=subprocess.DEVNULL, timeout=20, check=False)
-    assert done.returncode == 1
-    assert list((tmp_path / "cgroup").glob("*/*")) == []
-
-
-def test_a_process_that_an_earlier_supervisor_left_is_ended_and_no_other(tmp_path: Path) -> None:
-    leaf = tmp_path / "cgroup/cpu/ballast-lab-n1/kubelet"
-    leaf.mkdir(parents=True)
-    left = subprocess.Popen(["/usr/bin/sleep", "60"])
-    other = subprocess.Popen(["/bin/sh", "-c", "read line"], stdin=subprocess.PIPE)
-    (leaf / "cgroup.procs").write_text(f"{left.pid}\n{other.pid}\n")
-    one = kubelet(argv=(os.path.realpath("/usr/bin/sleep"), "0"), log=str(tmp_path / "log"))
-    try:
-        subprocess.run(["/bin/sh", "-c", script(one, tmp_path)], stdin=subprocess.DEVNULL, check=True, timeout=20)
-        assert left.wait(timeout=10) == -9
-        assert other.poll() is None
-    finally:
-        left.kill()
-        left.wait()
-        other.communicate()
-
-
-def read_systemd(line: str, *, of_command: bool) -> list[str]:
-    """The words of a setting, by the rules of systemd.syntax(7), systemd.unit(5) and systemd.service(5)."""
-    words, at = [], 0
-    assert line.isprintable() or any(ord(sign) >= 0x80 for sign in line)
-    for match in re.finditer(r'"((?:[^"\\]|\\.)*)"(?: |$)', line):
-        assert match.start() == at, "nothing stands between the words"
-        at = match.end()
-        word = re.sub(
-            r'\\(x[0-9a-f]{2}|["\\])',
-            lambda found: chr(int(found[1][1:], 16)) if found[1][0] == "x" else found[1],
-            match[1],
-        )
-        word = re.sub(r"%(.?)", lambda found: {"%": "%"}[found[1]], word)
-        if of_command:
-            word = re.sub(r"\$(.?)", lambda found: {"$": "$"}[found[1]], word)
-        words.append(word)
-    assert at == len(line)
-    return words
-
-
-@given(st.lists(HOSTILE, max_size=4), HOSTILE)
-def test_systemd_gives_the_program_every_word_as_it_is(words: list[str], value: str) -> None:
-    unit = unit_text(kubelet(argv=("/opt/kubelet", *words), env=(("VALUE", value),)))
-    rows = dict(line.split("=", 1) for line in unit.split("\n") if "=" in line)
-    assert read_systemd(rows["ExecStart"], of_command=True) == ["/opt/kubelet", *words]
-    assert read_systemd(rows["Environment"], of_command=False) == [f"VALUE={value}"]
-    assert len(unit.split("\n")) == len(unit_text(kubelet()).split("\n")), "no text makes a line of its own"
-
-
-def test_words_that_systemd_would_read_in_its_own_way() -> None:
-    assert systemd_word('a "b" \\ $C %d', of_command=True) == r'"a \"b\" \\ $$C %%d"'
-    assert systemd_word("a=$B\n", of_command=False) == r'"a=$B\x0a"'
-
-
-def test_the_unit_enters_the_namespaces_and_the_slice() -> None:
-    unit = unit_text(kubelet(netns="/run/netns/100%", mountns="/run/ns/m", keep_children=True, log="/var/log/5%.log"))
-    assert (
-        'ExecStart="/usr/bin/nsenter" "--mount=/proc/1/root/run/ns/m" "--" "/opt/kubelet" "--node-ip" "10.0.0.1"'
-        in unit
-    )
-    assert "NetworkNamespacePath=/run/netns/100%%\n" in unit
-    assert "StandardOutput=append:/var/log/5%%.log\n" in unit
-    assert "Slice=ballast-lab-n1.slice\n" in unit
-    assert "KillMode=process\n" in unit
-    assert unit.startswith("# ballast: ")
-
-
-def test_the_script_enters_the_namespaces_and_each_cgroup() -> None:
-    host, _runit = runit_machine()
-    text = run_script(host, kubelet(netns="/run/netns/n1", mountns="/run/ns/m"))
-    assert "/usr/bin/nsenter --net=/run/netns/n1 --mount=/run/ns/m -- /opt/kubelet" in text
-    for controller in ("cpu", "cpuset", "memory", "pids"):
-        assert f"/sys/fs/cgroup/{controller}/ballast-lab-n1/kubelet" in text
-
-
-def test_the_unit_has_its_place_among_others_and_its_time_to_end() -> None:
-    unit = unit_text(kubelet(after=("containerd.service", "crio.service"), before=("x.service",), stop_seconds=75))
-    assert "After=containerd.service crio.service\nBefore=x.service\n" in unit
-    assert "TimeoutStopSec=75\n" in unit
-    assert "ExecReload" not in unit, "who does not know HUP would end by it"
-    assert "ExecReload=/bin/kill -HUP $MAINPID\n" in unit_text(kubelet(reloads=True))
-
-
 def test_runit_leaves_a_service_the_time_that_it_has_to_end(machine: FakeHost) -> None:
     slow = kubelet(stop_seconds=75)
     apply(Engine(), wanted(slow), machine)
@@ -578,11 +316,3 @@ def test_a_reload_ends_nothing(machine: FakeHost) -> None:
     assert pid(machine, one) == before
     asked = ("systemctl", "reload", one.name) if machine.is_systemd() else ("sv", "hup", target(one))
     assert asked in machine.commands
-
-
-def machines(name: str) -> FakeHost:
-    return MACHINES[name]()[0]
-
-
-def apply_one(host: FakeHost, one: Service) -> None:
-    apply(Engine(), wanted(one), host)
