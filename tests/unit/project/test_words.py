@@ -56,35 +56,39 @@ def functions(tree: ast.AST) -> Iterator[tuple[str, int]]:
             yield node.name, node.lineno
 
 
-def vague(text: str, allowed: set[str]) -> list[str]:
-    tree = ast.parse(text)
+def vague(tree: ast.AST, allowed: set[str]) -> list[str]:
     return [f"{line}: {name}" for name, line in bound(tree) if name.lstrip("_") in VAGUE - allowed]
 
 
-def participles(text: str) -> list[str]:
-    tree = ast.parse(text)
+def participles(tree: ast.AST) -> list[str]:
     return [
         f"{line}: {name}" for name, line in functions(tree) if PARTICIPLE.fullmatch(name) and name not in NO_PARTICIPLES
     ]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(UTILS)))
-def test_a_name_says_what_it_holds(path: Path) -> None:
-    name = str(path.relative_to(UTILS))
-    of_engines = {"wanted"} if "def wanted(self, ctx" in path.read_text(encoding="utf-8") else set()
-    assert vague(path.read_text(encoding="utf-8"), OF_CONTRACT.get(name, set()) | of_engines) == []
+@pytest.fixture(scope="module")
+def trees() -> dict[str, tuple[str, ast.AST]]:
+    """Text and syntax of each file of the engines."""
+    texts = {str(path.relative_to(UTILS)): path.read_text(encoding="utf-8") for path in FILES}
+    return {name: (text, ast.parse(text)) for name, text in texts.items()}
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(UTILS)))
-def test_a_function_says_what_it_does(path: Path) -> None:
-    assert participles(path.read_text(encoding="utf-8")) == []
+def test_a_name_says_what_it_holds(trees: dict[str, tuple[str, ast.AST]]) -> None:
+    refused = {}
+    for name, (text, tree) in trees.items():
+        of_engines = {"wanted"} if "def wanted(self, ctx" in text else set()
+        refused[name] = vague(tree, OF_CONTRACT.get(name, set()) | of_engines)
+    assert {name: lines for name, lines in refused.items() if lines} == {}
+
+
+def test_a_function_says_what_it_does(trees: dict[str, tuple[str, ast.AST]]) -> None:
+    refused = {name: participles(tree) for name, (_text, tree) in trees.items()}
+    assert {name: lines for name, lines in refused.items() if lines} == {}
 
 
 def test_what_the_checks_refuse() -> None:
-    assert vague("for one in rows:\n    found = one", set()) == ["1: one", "2: found"]
-    assert vague("def f(asked): return [told for told in asked]", set()) == ["1: asked", "1: told"]
-    assert vague("wanted = 1", {"wanted"}) == []
-    assert participles("def listed(): ...\ndef _told(): ...\ndef is_listed(): ...\ndef feed(): ...") == [
-        "1: listed",
-        "2: _told",
-    ]
+    assert vague(ast.parse("for one in rows:\n    found = one"), set()) == ["1: one", "2: found"]
+    assert vague(ast.parse("def f(asked): return [told for told in asked]"), set()) == ["1: asked", "1: told"]
+    assert vague(ast.parse("wanted = 1"), {"wanted"}) == []
+    functions = "def listed(): ...\ndef _told(): ...\ndef is_listed(): ...\ndef feed(): ..."
+    assert participles(ast.parse(functions)) == ["1: listed", "2: _told"]
