@@ -17,6 +17,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.agent.program i
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import ABSENT
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._instance import hostnet
 from ansible_collections.ballast.kube.plugins.module_utils._instance import restore as module
 from ansible_collections.ballast.kube.plugins.module_utils._instance.engine import ENGINE
 from ansible_collections.ballast.kube.plugins.module_utils._instance.restore import FORGOTTEN, RESTORE_KINDS, restore
@@ -102,7 +103,7 @@ def test_the_unit_runs_the_program_at_boot_after_the_network() -> None:
 
 def test_every_kind_that_is_forgotten_can_be_made_by_the_program() -> None:
     assert set(FORGOTTEN) <= set(module._KINDS)
-    assert set(FORGOTTEN) <= set(ENGINE.kinds)
+    assert set(FORGOTTEN) <= {*ENGINE.kinds, *hostnet.ENGINE.kinds}, "of nodes, or of their host"
 
 
 def test_the_program_runs_by_itself(tmp_path: Path) -> None:
