@@ -87,13 +87,38 @@ options:
       - What comes with the lab, of V(dns), CoreDNS for all pods, V(storage), a default StorageClass, V(metrics), what nodes and pods use,
         V(load_balancer), addresses for Services of type LoadBalancer, not with O(target=vm), and V(registry), a
         registry that every node pulls from. V(none) alone for nothing.
-      - The default is that of O(topology) or what is recorded, else V(dns), V(storage) and V(load_balancer) with O(toolchain_dir), and nothing
-        without. Not with O(bootstrap=kubeadm), which brings CoreDNS.
+      - The default is that of O(topology) or what is recorded, else V(dns), V(storage) and V(load_balancer) where programs are built
+        or in the cache. Where Kubernetes is downloaded, those that need no build; with O(source=release) and O(source=path) nothing. Not with
+        O(bootstrap=kubeadm), which brings CoreDNS.
     type: list
     elements: str
-  toolchain_dir:
-    description: Directory with a folder for each version of Kubernetes that can be built. Any version is taken when left out.
+  source:
+    description:
+      - Where the programs come from, as O(ballast.kube.kubernetes_binaries#module:source).
+      - V(auto) decides for each family, once for the lab, and records it. It takes what the cache has, a build before a release; else what
+        the release site has; else it builds. A site that does not answer within seconds is not waited for.
+      - The default is what is recorded, else V(auto).
+    type: str
+    choices: [auto, go, release, path]
+  bin_path:
+    description: Directory of the programs, with O(source=path). The default is what is recorded.
     type: path
+  toolchain_dir:
+    description:
+      - Directory with a folder for each version of Kubernetes that can be built, beside those of the other families. Any version is taken
+        when left out, and no site is asked.
+    type: path
+  cache_dir:
+    description: As O(ballast.kube.kubernetes_binaries#module:cache_dir).
+    type: path
+    default: /var/cache/ballast/binaries
+  release_urls:
+    description: As O(ballast.kube.kubernetes_binaries#module:release_urls).
+    type: dict
+    default: {}
+  go:
+    description: As O(ballast.kube.kubernetes_binaries#module:go).
+    type: str
   archive:
     description: An image archive that every node is to have, besides those recorded.
     type: path
@@ -123,6 +148,12 @@ parts:
   description: What the other modules are to be given for this lab - credentials, nodes, hosts, machines. V(null) when absent.
   returned: success
   type: dict
+announced:
+  description: What will be downloaded and built, with sizes and times, and which add-ons are left out. Empty where the cache has everything.
+  returned: success
+  type: list
+  elements: str
+  sample: ["build:    coredns 1.14.6 (172 s last time): about 3 min"]
 is_lost:
   description:
     - Whether the directory's content was deleted while the lab was there. V(absent) finds what is left of it by the name that the

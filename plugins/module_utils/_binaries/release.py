@@ -93,7 +93,7 @@ class Downloads:
             self._host.run(
                 argv,
                 timeout=_DOWNLOAD_SECONDS,
-                stdin=_setting("url", url),
+                stdin=setting("url", url),
                 env=self._environment,
                 cwd=self._work,
                 writes=limit,  # curl before version 8.4 checks only the size that a server announces
@@ -109,7 +109,7 @@ class Downloads:
         return data
 
 
-def _setting(name: str, value: str) -> bytes:
+def setting(name: str, value: str) -> bytes:
     """As curl reads it from standard input. On the command line every user of this machine could read a password in it."""
     quoted = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
     return f'{name} = "{quoted}"\n'.encode()

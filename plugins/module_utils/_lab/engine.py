@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Optional
 
 from .._binaries.families import DEFAULT_KUBERNETES
+from .._binaries.request import GO
 from .._core.engine.context import Context
 from .._core.engine.engine import Finding, ResourceEngine
 from .._core.engine.kinds import BASE_KINDS, Kind, file
@@ -44,6 +45,8 @@ from .messages import MESSAGES
 from .packets import Paths
 from .parts import parts
 from .preflight import preflight
+from .programs import SPEC as PROGRAMS_SPEC
+from .programs import announce, choose_for, find_program_problems, find_python_problems, read_programs, record_of
 from .resolve import VERSION, HostFacts, Lab, resolve
 from .topology import BOOTSTRAPS, KUBEADM, TARGETS, parse_request
 
@@ -72,7 +75,7 @@ SPEC: dict[str, Any] = {
         "elements": "dict",
         "options": {"name": {"type": "str", "required": True}, "cpu": {"type": "str"}, "memory": {"type": "str"}},
     },
-    "toolchain_dir": {"type": "path"},
+    **PROGRAMS_SPEC,
     "archive": {"type": "path"},
     "events": {"type": "path"},
 }
@@ -90,6 +93,8 @@ class LabRequest:
     node_names: tuple[str, ...] = ()  # of the lab that is removed
     archives: tuple[str, ...] = ()  # image archives of that lab
     is_lost: bool = False  # its directory was deleted while the lab was there
+    announced: tuple[str, ...] = ()  # what will be downloaded and built
+    problems: tuple[BallastError, ...] = ()  # of what builds and downloads need
 
 
 def desired_from_params(params: Mapping[str, Any], host: Host) -> LabRequest:
@@ -111,10 +116,15 @@ def desired_from_params(params: Mapping[str, Any], host: Host) -> LabRequest:
     facts = _read_facts(host, lab_dir, previous)
     effective = {**_with_recorded(params, lab_dir, previous), "sizes": sizes}
     effective["service_cidr"] = previous["service_cidr"] if previous else _choose_services(host, lab_dir, facts)
+    programs = read_programs(params, previous, str(effective["kubernetes_version"]).lstrip("v"), host, os.environ)
+    chooses_addons = not previous and params["addons"] is None and "addons" not in (params["topology"] or {})
+    if chooses_addons and effective["bootstrap"] != KUBEADM:
+        effective["default_addons"] = programs.default_addons()
     request = parse_request(effective)
+    choices = choose_for(programs, request.bootstrap, request.addons)
     versions = host.listdir(params["toolchain_dir"]) if params["toolchain_dir"] else []
     for version in filter(None, (request.kubernetes_version, request.upgrade_to)):
-        if versions and version not in versions:
+        if versions and version not in versions and programs.source_of("kubernetes") == GO:
             raise MESSAGES.error("lab-version", value=version, versions=", ".join(sorted(versions)))
     if params["archive"] and request.bootstrap == KUBEADM:
         wanted = "for nodes of a lab without kubeadm: import it with ctr"
@@ -129,10 +139,20 @@ def desired_from_params(params: Mapping[str, Any], host: Host) -> LabRequest:
     lab["topology"] = params["topology"] or (previous or {}).get("topology")
     lab["sizes"] = _keep_sizes(sizes, lab)
     lab["archives"] = _merge_archives(params["archive"], previous)
+    lab["programs"] = record_of(programs)
     Problems.raise_if(_find_clashes(host, lab))
     known = {node["name"] for node in previous["nodes"]} if previous else set()
     new_nodes = sum(node["name"] not in known for node in lab["nodes"])
-    return LabRequest(state="present", state_dir=lab_dir, name=request.name, lab=lab, new_nodes=new_nodes)
+    left_out = programs.left_out() if effective.get("default_addons") is not None else []
+    return LabRequest(
+        state="present",
+        state_dir=lab_dir,
+        name=request.name,
+        lab=lab,
+        new_nodes=new_nodes,
+        announced=tuple(announce(choices, left_out)),
+        problems=tuple(find_program_problems(choices, host, params, os.environ)),
+    )
 
 
 def _with_recorded(params: Mapping[str, Any], lab_dir: str, previous: Optional[Lab]) -> dict[str, Any]:
@@ -146,7 +166,7 @@ def _with_recorded(params: Mapping[str, Any], lab_dir: str, previous: Optional[L
         effective["addons"] = _or_default(params["addons"], recorded.get("addons", []) if recorded else None)
     effective["target"] = params["target"] or recorded.get("target", TARGETS[0])
     effective["bootstrap"] = params["bootstrap"] or recorded.get("bootstrap", BOOTSTRAPS[0])
-    effective["builds"] = bool(params["toolchain_dir"])
+    effective["default_addons"] = None
     machines = sum(host["connection"] != "local" for host in recorded.get("hosts", []))
     effective["hosts"] = _or_default(params["hosts"], machines or DEFAULT_HOSTS)
     for key, default in (("name", None), ("kubernetes_version", DEFAULT_KUBERNETES)):
@@ -213,7 +233,9 @@ class LabEngine(ResourceEngine[LabRequest]):
         desired = ctx.desired
         if desired.lab is not None:
             _refuse_unfinished_restore(ctx.host, desired.state_dir)
-        if desired.lab is not None and desired.new_nodes:
+        if desired.lab is not None and not desired.new_nodes:
+            Problems.raise_if(desired.problems)
+        elif desired.lab is not None:
             preflight(
                 ctx.host,
                 lab_dir=desired.state_dir,
@@ -222,6 +244,7 @@ class LabEngine(ResourceEngine[LabRequest]):
                 new_nodes=desired.new_nodes,
                 backends=sorted({node["proxy_backend"] for node in desired.lab["nodes"]}),
                 runtimes=sorted({node["runtime"] for node in desired.lab["nodes"] if "runtime" in node}),
+                others=[*desired.problems, *find_python_problems()],
             )
 
     def apply(self, plan: Plan, ctx: Context[LabRequest]) -> Plan:
@@ -269,6 +292,7 @@ class LabEngine(ResourceEngine[LabRequest]):
             "name": name,
             "lab": lab,
             "parts": parts(lab) if lab else None,
+            "announced": list(ctx.desired.announced),
             "is_lost": ctx.desired.is_lost,
             "labs": _list_labs(ctx.host),
         }

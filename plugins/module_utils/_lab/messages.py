@@ -97,6 +97,12 @@ MESSAGES = Messages(
             remedy="install them: apt-get install {packages}",
         ),
         Message(
+            id="lab-python",
+            error=HostError,
+            text="{python} lacks the package cryptography, which signs the lab's certificates",
+            remedy="install it for that Python: {python} -m pip install cryptography",
+        ),
+        Message(
             id="lab-kernel",
             error=HostError,
             text="this kernel lacks {feature}",

@@ -19,6 +19,7 @@ from .addons.dns import DOMAIN, cluster_dns, has_dns
 from .addons.registry import registry_mirrors
 from .host_services import node_port_access, service_routes
 from .kubeadm import kubeadm_parts
+from .programs import program_parts, with_source
 from .resolve import LOCAL, MACHINE_BIN_DIR, MACHINE_RESERVE_MIB, RESERVE_BYTES, Lab
 from .topology import KUBEADM
 
@@ -32,7 +33,7 @@ def parts(lab: Lab) -> dict[str, Any]:
     """`credentials`: nodes of the control plane; `nodes`: Node objects; `hosts`: by name, the instances, routes and
     masqueraded networks of each, this host among them also when it carries no instance; `machines`: virtual machines;
     `balloons`: by name of a host, the options `nodes` and `reserve` of the module balloon, and `nodes` again without slices, or null; `kubeadm`: see
-    `kubeadm_parts`, null where the lab's own playbooks make the cluster; `addons`: see `addon_parts`; `registry_mirrors`:
+    `kubeadm_parts`, null where the lab's own playbooks make the cluster; `addons`: see `addon_parts`; `programs`: see `program_parts`; `registry_mirrors`:
     an option of the module kubelet_instance; `publish`, `node_ports`: options of the module instance_network; `no_proxy`: what nodes reach
     without a proxy; `cluster_dns`: the addresses that kubelets give to pods."""
     by_kubeadm = lab.get("bootstrap") == KUBEADM
@@ -45,7 +46,8 @@ def parts(lab: Lab) -> dict[str, Any]:
         "balloons": {host["name"]: _balloons(lab, host) for host in lab["hosts"]},
         "machines": [_machine(lab, host) for host in lab["hosts"] if host["connection"] != "local"],
         "kubeadm": kubeadm_parts(lab) if by_kubeadm else None,
-        "addons": addon_parts(lab.get("addons", ())),
+        "addons": _addons(lab),
+        "programs": program_parts(lab),
         "registry_mirrors": {**registry_mirrors(lab), **lab.get("registry_mirrors", {})},
         "publish": [
             {
@@ -60,6 +62,11 @@ def parts(lab: Lab) -> dict[str, Any]:
         "no_proxy": _no_proxy(lab),
         "cluster_dns": [cluster_dns(lab)] if has_dns(lab) else [],
     }
+
+
+def _addons(lab: Lab) -> dict[str, Any]:
+    parts_of_addons = addon_parts(lab.get("addons", ()))
+    return {**parts_of_addons, "families": [with_source(lab, family) for family in parts_of_addons["families"]]}
 
 
 def _no_proxy(lab: Lab) -> list[str]:

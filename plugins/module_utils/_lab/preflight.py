@@ -104,9 +104,10 @@ def preflight(
     new_nodes: int,
     backends: Sequence[str],
     runtimes: Sequence[str],
+    others: Sequence[BallastError] = (),
 ) -> None:
-    """Raise everything that is missing for `new_nodes` more nodes. Changes nothing."""
-    problems = _check_tools(host, target, backends, runtimes)
+    """Raise everything that is missing for `new_nodes` more nodes, with the problems that `others` are. Changes nothing."""
+    problems = [*_check_tools(host, target, backends, runtimes), *others]
     if not problems:
         problems += _try_features(host, target, backends)
     if not problems and target == "host" and new_nodes > 0:

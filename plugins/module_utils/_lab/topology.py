@@ -213,10 +213,8 @@ def _parse_addons(params: Mapping[str, Any], top: Reader, faults: Faults) -> tup
 
 
 def _default_addons(params: Mapping[str, Any]) -> tuple[str, ...]:
-    """Of a lab whose programs are built, as those of most add-ons are in no release. kubeadm brings CoreDNS itself."""
-    if not params["builds"] or params["bootstrap"] == KUBEADM:
-        return ()
-    return tuple(name for name in DEFAULT_ADDONS if _is_possible(name, params["target"]))
+    """Those of a new lab, less those that it cannot have."""
+    return tuple(name for name in params["default_addons"] or () if _is_possible(name, params["target"]))
 
 
 def _is_possible(addon: str, target: str) -> bool:

@@ -21,9 +21,9 @@ from ansible_collections.ballast.kube.plugins.module_utils._binaries import gola
 from ansible_collections.ballast.kube.plugins.module_utils._binaries.families import FAMILIES
 from ansible_collections.ballast.kube.plugins.module_utils._binaries.pinned import PINNED
 from ansible_collections.ballast.kube.plugins.module_utils._binaries.release import (
-    _setting,
     archive_member,
     parse_checksum,
+    setting,
 )
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
@@ -244,7 +244,7 @@ def test_a_password_in_the_address_of_a_site_is_on_no_command_line_and_in_no_err
 
 
 def test_an_address_is_one_setting_of_curls():
-    assert _setting("url", 'http://h/"\noutput = "/etc/x') == b'url = "http://h/\\"\\noutput = \\"/etc/x"\n'
+    assert setting("url", 'http://h/"\noutput = "/etc/x') == b'url = "http://h/\\"\\noutput = \\"/etc/x"\n'
 
 
 @needs_curl

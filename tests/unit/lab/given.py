@@ -48,7 +48,7 @@ def params(**changes: Any) -> dict[str, Any]:
         "hosts": 2,
         "kubernetes_version": "1.37.1",
         "addons": None,
-        "builds": False,
+        "default_addons": None,
         "balloons": False,
         "sizes": {},
         "service_cidr": "10.96.0.0/16",

@@ -13,7 +13,7 @@ import yaml
 from ansible_collections.ballast.kube.plugins.module_utils._binaries.families import DEFAULT_KUBERNETES
 from ansible_collections.ballast.kube.plugins.module_utils._instance.model import PROXY_BACKENDS
 from ansible_collections.ballast.kube.plugins.module_utils._lab.resolve import HostFacts, Lab, resolve
-from ansible_collections.ballast.kube.plugins.module_utils._lab.topology import parse_request
+from ansible_collections.ballast.kube.plugins.module_utils._lab.topology import DEFAULT_ADDONS, parse_request
 
 ROOT = Path(__file__).resolve().parents[3]
 FILES = sorted((ROOT / "lab/topologies").glob("*.yml"))
@@ -38,7 +38,7 @@ def lab_of(path: Path, variables: dict[str, str]) -> Lab:
         "hosts": int(variables.get("LAB_HOSTS", "2")),
         "kubernetes_version": topology.get("kubernetes_version", DEFAULT_KUBERNETES),
         "addons": None,
-        "builds": True,
+        "default_addons": DEFAULT_ADDONS,
         "balloons": False,
         "sizes": {},
         "service_cidr": "10.96.0.0/16",

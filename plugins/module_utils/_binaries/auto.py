@@ -1,0 +1,245 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Where each family of programs comes from when nobody says: from the cache, else from the release site, else from Go modules.
+
+The cache is looked at first, so a host that has its programs asks no site. A site that is not reached costs seconds, once for all
+families that it has. That a file is there is all that is asked: a download with another checksum is an error later, and never a
+reason to build instead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from urllib.parse import urlsplit
+
+from .._core.host.host import Host
+from .._core.text.errors import BallastError, HostError
+from . import golang
+from .families import FAMILIES, VERSION, Family
+from .manifest import Manifest, read_manifest
+from .release import setting
+from .request import GO, RELEASE
+
+CACHED, REACHED, UNRELEASED, MISSING, UNREACHED, ASKED_FOR = (
+    "in the cache",
+    "the release site has it",
+    "there is no release of it",
+    "the release site lacks it",
+    "the release site is not reached",
+    "asked for",
+)
+_CONNECT_SECONDS, _ANSWER_SECONDS = 3, 8
+_NO_SITE = 0  # in the place of a status of HTTP
+# Seconds of a cold build on two processors, where this host has built none (docs/binaries.md).
+_COLD_SECONDS = {"kubernetes": 400, "containerd": 60, "coredns": 200, "metallb": 200}
+_COLD_SECONDS_OF_OTHERS = 60
+
+
+@dataclass(frozen=True)
+class Choice:
+    """`source` is GO or RELEASE. `size` in bytes of what is downloaded, 0 where it is not known; `seconds` of a build."""
+
+    family: str
+    version: str
+    source: str
+    reason: str
+    size: int = 0
+    seconds: float = 0.0
+    measured: bool = False  # whether `seconds` is of this host
+    site: str = ""  # name of the host that has the release, which may be a mirror
+
+    @property
+    def is_made(self) -> bool:
+        """Whether something has to be built or downloaded."""
+        return self.reason != CACHED
+
+
+@dataclass(frozen=True)
+class Places:
+    """What the role kubernetes_binaries is given."""
+
+    cache_dir: str
+    toolchain_dir: str
+    release_urls: Mapping[str, str]
+
+
+class Chooser:
+    """Of one run: each site is asked whether it answers once."""
+
+    def __init__(self, host: Host, places: Places, environment: Mapping[str, str]) -> None:
+        self._host = host
+        self._places = places
+        self._environment = environment
+        self._silent: set[str] = set()  # addresses of sites that did not answer
+        self._builds = sorted(host.listdir(places.cache_dir))
+
+    def choose(self, name: str, kubernetes: str, *, source: str = "", prefer: Iterable[str] = (GO, RELEASE)) -> Choice:
+        """`source` is given where it was decided before; else the first of `prefer` that the cache has is taken."""
+        family = FAMILIES[name]
+        choice = Choice(name, family.version_with(kubernetes), source or GO, ASKED_FOR)
+        for possible in [source] if source else prefer:
+            if self._is_cached(family, choice.version, possible):
+                return replace(choice, source=possible, reason=CACHED)
+        if source == RELEASE:
+            return replace(choice, site=_host_name(self._base(family)))
+        if not source:
+            choice = self._ask_site(family, choice)
+        return choice if choice.source == RELEASE else self._with_seconds(choice)
+
+    def _ask_site(self, family: Family, choice: Choice) -> Choice:
+        if not family.release.base or not VERSION.fullmatch(choice.version):
+            return replace(choice, reason=UNRELEASED)
+        base, size = self._base(family), 0
+        for url in release_files(family, choice.version, base):
+            if base in self._silent:
+                return replace(choice, reason=UNREACHED)
+            status, length = probe(self._host, url, self._environment)
+            if status in (404, 410):
+                return replace(choice, reason=MISSING)
+            if not 200 <= status < 300:
+                self._silent.add(base)
+            size += length
+        return replace(choice, reason=UNREACHED) if base in self._silent else _released(choice, size, base)
+
+    def _base(self, family: Family) -> str:
+        return str(self._places.release_urls.get(family.name) or family.release.base).rstrip("/")
+
+    def _is_cached(self, family: Family, version: str, source: str) -> bool:
+        """By names and recipes. Contents are compared when the programs are provided."""
+        names = _program_names(family, source)
+        return any(
+            names <= set(manifest.programs) and self._is_ours(family, version, manifest)
+            for manifest in self._manifests(family, source)
+            if manifest.recipe.get("version") == version
+        )
+
+    def _is_ours(self, family: Family, version: str, manifest: Manifest) -> bool:
+        """Whether the pinned modules are those that it was built of."""
+        if manifest.recipe.get("source") != GO:
+            return True
+        folder = os.path.join(self._places.toolchain_dir, family.name, version)
+        module, sums = (self._host.read(os.path.join(folder, file)) for file in ("go.mod", "go.sum"))
+        if module is None or sums is None:
+            return False
+        return manifest.recipe.get("modules") == hashlib.sha256(module + b"\0" + sums).hexdigest()
+
+    def _manifests(self, family: Family, source: str) -> list[Manifest]:
+        manifests = []
+        for build in self._builds:
+            if re.match(re.escape(family.name) + r"-\d", build):
+                try:
+                    manifest = read_manifest(self._host, os.path.join(self._places.cache_dir, build))
+                except BallastError:  # the run that needs it says what is damaged
+                    continue
+                if manifest is not None and manifest.recipe.get("source") == source:
+                    manifests.append(manifest)
+        return manifests
+
+    def _with_seconds(self, choice: Choice) -> Choice:
+        """How long a build of this family took here, in whatever version; the longest, as Go's own cache may be cold."""
+        family = FAMILIES[choice.family]
+        spent = [
+            sum(float(program.seconds) for program in manifest.programs.values())
+            for manifest in self._manifests(family, GO)
+        ]
+        if spent:
+            return replace(choice, seconds=max(spent), measured=True)
+        return replace(choice, seconds=_COLD_SECONDS.get(family.name, _COLD_SECONDS_OF_OTHERS))
+
+
+def _released(choice: Choice, size: int, base: str) -> Choice:
+    return replace(choice, source=RELEASE, reason=REACHED, size=size, site=_host_name(base))
+
+
+def _host_name(url: str) -> str:
+    """Without a password, which the address of a mirror may have."""
+    return urlsplit(url).hostname or ""
+
+
+def _program_names(family: Family, source: str) -> set[str]:
+    """Those that a request for the family alone provides."""
+    return {part.name for part in family.components if not part.optional and (part.released or source == GO)}
+
+
+def release_files(family: Family, version: str, base: str) -> list[str]:
+    """The addresses of the files that hold its programs."""
+    fields = {"base": base, "version": version, "arch": golang.architecture()}
+    names = [part.name for part in family.components if part.released and not part.optional]
+    return list(dict.fromkeys(family.release.url.format(**fields, name=name) for name in names))
+
+
+def probe(host: Host, url: str, environment: Mapping[str, str]) -> tuple[int, int]:
+    """Status and length of a file, by its head alone; (0, 0) where no site answers within seconds."""
+    schemes = "=http,https" if url.startswith("http://") else "=https"
+    argv = [
+        "curl",
+        "--head",
+        "--silent",
+        "--proto",
+        schemes,
+        "--location",
+        "--proto-redir",
+        schemes,
+        "--max-redirs",
+        "5",
+    ]
+    argv += ["--connect-timeout", str(_CONNECT_SECONDS), "--max-time", str(_ANSWER_SECONDS), "--config", "-"]
+    try:
+        done = host.run(argv, timeout=_ANSWER_SECONDS + 5, stdin=setting("url", url), env=environment, check=False)
+    except HostError:  # no curl: then nothing can be downloaded
+        return _NO_SITE, 0
+    heads = re.split(r"^HTTP/", done.stdout, flags=re.MULTILINE)[1:]
+    status = re.match(r"[\d.]+ (\d{3})\b", heads[-1]) if heads and done.status == 0 else None
+    if status is None:
+        return _NO_SITE, 0
+    length = re.search(r"^content-length: *(\d{1,12})\s*$", heads[-1], flags=re.MULTILINE | re.IGNORECASE)
+    return int(status[1]), int(length[1]) if length else 0
+
+
+def describe(choices: Iterable[Choice]) -> list[str]:
+    """What will be downloaded and what built, for people; empty where the cache has everything."""
+    made = [choice for choice in choices if choice.is_made]
+    downloads = [choice for choice in made if choice.source == RELEASE]
+    builds = [choice for choice in made if choice.source == GO]
+    lines = []
+    if downloads:
+        size = sum(choice.size for choice in downloads)
+        total = f": {_mib(size)} in all" if size and len(downloads) > 1 else ""
+        lines.append(f"download: {', '.join(map(_describe_download, downloads))}{total}")
+    if builds:
+        total = f": about {_minutes(sum(choice.seconds for choice in builds))}"
+        lines.append(f"build:    {', '.join(map(_describe_build, builds))}{total}")
+    reasons = _describe_reasons(builds)
+    return [*lines, f"because   {reasons}"] if reasons else lines
+
+
+def _describe_download(choice: Choice) -> str:
+    return f"{choice.family} {choice.version} of {choice.site}{f' ({_mib(choice.size)})' if choice.size else ''}"
+
+
+def _describe_build(choice: Choice) -> str:
+    spent = f"{choice.seconds:.0f} s last time" if choice.measured else f"about {_minutes(choice.seconds)}"
+    return f"{choice.family} {choice.version} ({spent})"
+
+
+def _describe_reasons(builds: Iterable[Choice]) -> str:
+    """Why they are not downloaded, each reason once."""
+    families: dict[str, list[str]] = {}
+    for choice in builds:
+        if choice.reason != ASKED_FOR:
+            families.setdefault(choice.reason, []).append(choice.family)
+    return "; ".join(f"{reason}: {', '.join(names)}" for reason, names in families.items())
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+
+
+def _mib(size: int) -> str:
+    return f"{max(1, round(size / 2**20))} MiB"

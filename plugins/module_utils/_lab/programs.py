@@ -1,0 +1,176 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Where the programs of a lab come from. What `auto` decides is recorded by family, so that a later run does not change from
+built programs to released ones, or back."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Optional
+
+from .._binaries import golang
+from .._binaries.auto import UNREACHED, Choice, Chooser, Places, describe
+from .._binaries.messages import MESSAGES as BINARIES_MESSAGES
+from .._binaries.request import GO, PATH, RELEASE
+from .._binaries.spec import READ
+from .._core.host.host import Host
+from .._core.text.errors import BallastError
+from .addons.catalog import ADDONS
+from .messages import MESSAGES
+from .resolve import Lab
+from .topology import DEFAULT_ADDONS, KUBEADM
+
+AUTO = "auto"
+SOURCES = (AUTO, GO, RELEASE, PATH)
+OF_EVERY_LAB = ("kubernetes", "etcd", "cni", "containerd", "cri-tools")
+_OF_KUBEADM = ("kubeadm", "coredns")
+
+SPEC: dict[str, Any] = {
+    "source": {"type": "str", "choices": list(SOURCES)},
+    "bin_path": {"type": "path"},
+    "toolchain_dir": {"type": "path"},
+    "cache_dir": READ["cache_dir"],
+    "release_urls": READ["release_urls"],
+    "go": READ["go"],
+}
+
+
+@dataclass
+class Programs:
+    """`sources`: of each family, GO or RELEASE, as decided by this run or an earlier one. `choices`: of those that were looked at."""
+
+    source: str
+    path: str
+    kubernetes: str  # version
+    can_build: bool  # whether there are pinned modules
+    sources: dict[str, str]
+    chooser: Optional[Chooser]
+    choices: dict[str, Choice] = field(default_factory=dict)
+
+    def choose(self, names: Iterable[str]) -> list[Choice]:
+        """Of families, each looked at once."""
+        for name in names:
+            if self.chooser is not None and name not in self.choices:
+                self.choices[name] = self.chooser.choose(name, self.kubernetes, source=self.source_of(name))
+                if self.source == AUTO:
+                    self.sources[name] = self.choices[name].source
+        return [self.choices[name] for name in names if name in self.choices]
+
+    def source_of(self, name: str) -> str:
+        """Empty where it is still to be decided. Add-ons are built unless it is: most have no release."""
+        if self.source == AUTO:
+            return self.sources.get(name, "")
+        return self.source if self.source == RELEASE and name not in _families_of(ADDONS) else GO
+
+    def default_addons(self) -> tuple[str, ...]:
+        """Of a new lab. Where Kubernetes is downloaded, those that need no build: a first lab is there in minutes."""
+        if not self.can_build or self.source in (RELEASE, PATH):
+            return ()
+        return tuple(name for name in DEFAULT_ADDONS if name not in self.left_out())
+
+    def left_out(self) -> list[str]:
+        """Default add-ons that would have to be built while Kubernetes is downloaded."""
+        if not any(choice.source == RELEASE for choice in self.choose(["kubernetes"])):
+            return []
+        return [
+            name
+            for name in DEFAULT_ADDONS
+            if any(choice.source == GO and choice.is_made for choice in self.choose(_families_of([name])))
+        ]
+
+
+def read_programs(
+    params: Mapping[str, Any], previous: Optional[Lab], kubernetes: str, host: Host, environ: Mapping[str, str]
+) -> Programs:
+    """What the options say, else what is recorded; records of earlier versions have no source."""
+    recorded = (previous or {}).get("programs") or ({"source": GO} if previous else {})
+    source = params.get("source") or recorded.get("source", AUTO)
+    toolchain = params.get("toolchain_dir") or ""
+    places = Places(
+        params.get("cache_dir") or str(READ["cache_dir"]["default"]),
+        os.path.dirname(toolchain),
+        params.get("release_urls") or {},
+    )
+    chooser = Chooser(host, places, golang.environment(environ)) if toolchain else None
+    path = params.get("bin_path") or recorded.get("path", "")
+    sources = dict(recorded.get("sources", {})) if source == AUTO else {}
+    return Programs(source, path if source == PATH else "", kubernetes, bool(toolchain), sources, chooser)
+
+
+def choose_for(programs: Programs, bootstrap: str, addons: Sequence[str]) -> list[Choice]:
+    """Of all families that the lab needs."""
+    names = [*OF_EVERY_LAB, *(_OF_KUBEADM if bootstrap == KUBEADM else ())]
+    if programs.source == PATH:
+        names = []
+    return programs.choose(dict.fromkeys([*names, *_families_of(addons)]))
+
+
+def _families_of(addons: Iterable[str]) -> list[str]:
+    return [str(family["name"]) for addon in addons for family in ADDONS[addon].families]
+
+
+def announce(choices: Sequence[Choice], left_out: Sequence[str]) -> list[str]:
+    """What a run says before it makes anything; nothing where the cache has all of it."""
+    lines = describe(choices)
+    if left_out:
+        names = ", ".join(left_out)
+        every = ",".join(DEFAULT_ADDONS)
+        lines.append(f"left out: {names}, of which there is no release; to build them: -e lab_addons={every}")
+    return lines
+
+
+def record_of(programs: Programs) -> dict[str, Any]:
+    """For lab.json."""
+    return {"source": programs.source, "path": programs.path, "sources": dict(sorted(programs.sources.items()))}
+
+
+def program_parts(lab: Lab) -> dict[str, Any]:
+    """Options of the role kubernetes_binaries: `source`, `path`, `families`."""
+    record = lab.get("programs") or {"source": GO, "path": "", "sources": {}}
+    names = [*OF_EVERY_LAB, *(_OF_KUBEADM if lab.get("bootstrap") == KUBEADM else ())]
+    source = GO if record["source"] == AUTO else record["source"]
+    families = [with_source(lab, {"name": name}) for name in names]
+    return {"source": source, "path": record["path"], "families": families}
+
+
+def with_source(lab: Lab, family: Mapping[str, Any]) -> dict[str, Any]:
+    source = (lab.get("programs") or {}).get("sources", {}).get(family["name"])
+    return {**family, "source": source} if source else dict(family)
+
+
+def find_program_problems(
+    choices: Sequence[Choice], host: Host, params: Mapping[str, Any], environ: Mapping[str, str]
+) -> list[BallastError]:
+    """What this host lacks to build and to download; the modules themselves are not asked for."""
+    builds = [choice for choice in choices if choice.source == GO and choice.is_made]
+    has_go = bool(golang.find(host, go=params.get("go") or "", search=environ.get("PATH", "")))
+    downloads = any(choice.source == RELEASE and choice.is_made for choice in choices)
+    might_download = not has_go and any(choice.reason == UNREACHED for choice in builds)
+    problems: list[BallastError] = []
+    tools = {"openssl": bool(builds), "curl": downloads or might_download}
+    missing = [tool for tool, is_needed in tools.items() if is_needed and host.which(tool) is None]
+    if missing:
+        problems.append(MESSAGES.error("lab-tools", tools=", ".join(missing), packages=" ".join(missing)))
+    if builds and not has_go:
+        needs = _needed_go(builds, host, params)
+        problems.append(BINARIES_MESSAGES.error("binaries-go-missing", found="", needs=needs))
+    return problems
+
+
+def find_python_problems() -> list[BallastError]:
+    """The modules of the control plane run with the Python of this one."""
+    if importlib.util.find_spec("cryptography") is None:
+        return [MESSAGES.error("lab-python", python=sys.executable)]
+    return []
+
+
+def _needed_go(builds: Sequence[Choice], host: Host, params: Mapping[str, Any]) -> str:
+    root = os.path.dirname(params.get("toolchain_dir") or "")
+    modules = (host.read(os.path.join(root, choice.family, choice.version, "go.mod")) or b"" for choice in builds)
+    return max((golang.least_version(module.decode()) for module in modules), key=golang.numbers)
