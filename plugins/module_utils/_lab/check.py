@@ -4,8 +4,7 @@
 
 """Whether a lab can be used: a pod on every node, every pod reaches every other, and a Service from every node.
 
-Each pod serves the name of its node, so an answer also says which pod gave it. The check runs in
-them by `kubectl exec`, which also shows that the API server reaches every kubelet.
+How pods are asked is in connections.py.
 """
 
 from __future__ import annotations
@@ -14,9 +13,8 @@ import contextlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 from .._control_plane.pki.identities import LAB_CHECK, LAB_NAMESPACE
 from .._core.engine.context import Context
@@ -31,23 +29,20 @@ from .._core.text.errors import BallastError, PeerError
 from .addons.dns import DOMAIN, has_dns
 from .addons.state import read_states_or_unknown, unknown_states, wait_for_addons
 from .cluster import KUBECONFIG, Cluster, open_cluster
+from .connections import PORT, PROGRAM, PROGRAM_PATH, Connections, Pod, Reached
 from .engine import no_lab, require_lab_directory
 from .manifests import manifest_kinds, manifest_resources
 from .messages import MESSAGES
-from .nodes import kubectl_options
 from .summary import RUNNING, AddonState, NodeSummary, Summary, table
 from .topology import KUBEADM
 
 NAMESPACE = LAB_NAMESPACE
 IMAGE = "ballast.local/busybox:1"
-PORT = 8080
 _NAME = "echo"
 SERVICE_NAME = f"{_NAME}.{NAMESPACE}.svc.{DOMAIN}"
-_EXEC_SECONDS = 60
 _NODES = "/api/v1/nodes"
+_PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 _POLICIES = "/apis/networking.k8s.io/v1/networkpolicies"
-# Debian 12's busybox ends `wget -T` with a segmentation fault, so the limit is set from outside.
-_ASK = """for target in "$@"; do printf '%s ' "$target"; timeout 2 wget -q -O - "http://$target/" || echo; done"""
 # Reasons of a waiting container that never go away.
 _HOPELESS = ("ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError")
 
@@ -109,24 +104,12 @@ class CheckRequest:
         )
 
 
-@dataclass(frozen=True)
-class Pod:
-    name: str
-    node: str
-    address: str
-
-
-@dataclass(frozen=True)
-class Reached:
-    """What one pod reached."""
-
-    pods: int
-    service: bool
-    name: Optional[bool] = None  # the Service by its name; None in a lab without DNS
-
-
 def _pod_spec() -> dict[str, Any]:
-    command = f'mkdir -p /tmp/www && echo "$NODE_NAME" >/tmp/www/index.html && exec httpd -f -p {PORT} -h /tmp/www'
+    program = f"/tmp/www/{PROGRAM_PATH}"
+    command = (
+        f'mkdir -p {os.path.dirname(program)} && echo "$NODE_NAME" >/tmp/www/index.html && printf %s "$PROGRAM" >{program}'
+        f" && chmod +x {program} && exec httpd -f -p {PORT} -h /tmp/www"
+    )
     return {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
@@ -138,9 +121,13 @@ def _pod_spec() -> dict[str, Any]:
                 "image": IMAGE,
                 "imagePullPolicy": "Never",
                 "command": ["/bin/sh", "-c", command],
-                "env": [{"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}],
+                "env": [
+                    {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+                    {"name": "PROGRAM", "value": PROGRAM.replace("$(", "$$(")},  # the kubelet expands $(NAME)
+                ],
                 "ports": [{"containerPort": PORT, "protocol": "TCP"}],
-                "readinessProbe": {"httpGet": {"path": "/", "port": PORT}, "periodSeconds": 1},
+                # Of readiness it would be asked for ever: once a second on each of a hundred nodes.
+                "startupProbe": {"httpGet": {"path": "/", "port": PORT}, "periodSeconds": 1, "failureThreshold": 60},
             }
         ],
     }
@@ -174,7 +161,7 @@ class CheckEngine(ResourceEngine[CheckRequest]):
 
     def __init__(self) -> None:
         self._reached: dict[str, Reached] = {}
-        self._pods: list[Pod] = []
+        self._pods: Sequence[Pod] = ()
         self._nodes: dict[str, Mapping[str, Any]] = {}  # of kubeadm, which no module of this collection reads
         self._addons: tuple[AddonState, ...] = ()
         self._policies = 0
@@ -216,7 +203,7 @@ class CheckEngine(ResourceEngine[CheckRequest]):
             if ctx.desired.by_kubeadm:
                 _wait_for_nodes(ctx.desired, cluster, ctx.host, ctx.progress)
             self._pods = _wait_for_pods(ctx.desired, cluster, ctx.host, ctx.progress)
-            self._reached = _wait_for_connections(ctx.desired, cluster, self._pods, ctx.host, ctx.progress)
+            self._measure_connections(ctx, cluster)
             wait_for_addons(
                 ctx.host, ctx.desired.place, ctx.desired.addons, ctx.progress, seconds=ctx.desired.ready_seconds
             )
@@ -225,6 +212,14 @@ class CheckEngine(ResourceEngine[CheckRequest]):
             self._policies = _count_policies(cluster, ctx.host)
             if ctx.desired.by_kubeadm:
                 self._nodes = _read_nodes(cluster, ctx.host)
+
+    def _measure_connections(self, ctx: Context[CheckRequest], cluster: Cluster) -> None:
+        names = (SERVICE_NAME,) if has_dns(ctx.desired.lab) else ()
+        connections = Connections(self._pods, _read_service(cluster, ctx.host), names)
+        try:
+            _wait_for_connections(ctx.desired, cluster, connections, ctx.host, ctx.progress)
+        finally:
+            self._pods, self._reached = connections.pods, connections.reached
 
     def summary(self, desired: CheckRequest) -> dict[str, Any]:
         """The last measurement, as values and as text for people."""
@@ -295,14 +290,19 @@ def _wait_for_pods(desired: CheckRequest, cluster: Cluster, host: Host, progress
     """One ready pod on every node."""
 
     def probe() -> Union[Ready[list[Pod]], Pending, Impossible]:
-        path = f"/api/v1/namespaces/{NAMESPACE}/pods"
-        try:
-            items = cluster.reader(host, path).get(path, {"labelSelector": f"app={_NAME}"}).get("items", [])
-        except Refused:
-            items = []
-        return judge_pods(items, desired.node_names)
+        return _judge_pods_now(desired, cluster, host)
 
     return wait(host, progress, "check", probe, deadline_seconds=desired.ready_seconds)
+
+
+def _judge_pods_now(
+    desired: CheckRequest, cluster: Cluster, host: Host
+) -> Union[Ready[list[Pod]], Pending, Impossible]:
+    try:
+        items = cluster.reader(host, _PODS).get(_PODS, {"labelSelector": f"app={_NAME}"}).get("items", [])
+    except Refused:
+        items = []
+    return judge_pods(items, desired.node_names)
 
 
 def judge_pods(
@@ -332,65 +332,52 @@ def judge_pods(
     return Pending(f"pods ready on {len(ready)} of {len(nodes)} nodes; {first}: {reasons.get(first, 'no pod yet')}")
 
 
-def _wait_for_connections(
-    desired: CheckRequest, cluster: Cluster, pods: Sequence[Pod], host: Host, progress: Progress
-) -> dict[str, Reached]:
-    """What each pod reached, once it is everything: the rules of a Service follow its endpoints a little later."""
+def _read_service(cluster: Cluster, host: Host) -> str:
+    """The address of the check's Service."""
     path = f"/api/v1/namespaces/{NAMESPACE}/services/{_NAME}"
     try:
-        service = cluster.reader(host, path).get(path)["spec"]["clusterIP"]
+        return str(cluster.reader(host, path).get(path)["spec"]["clusterIP"])
     except Refused as error:
         reason = f"{error.status} for the Service {_NAME}"
         raise MESSAGES.error("lab-pods", kubeconfig=cluster.kubeconfig, found=reason) from error
-    reached: dict[str, Reached] = {}
-    names = (SERVICE_NAME,) if has_dns(desired.lab) else ()
-    # CoreDNS begins with the nodes, as the pods of the check do.
-    deadline = desired.ready_seconds if names else desired.settle_seconds
 
-    def ask(pod: Pod) -> Reached:
-        others = [other for other in pods if other.node != pod.node]
-        targets = [*(f"{other.address}:{PORT}" for other in others), f"{service}:80", *names]
-        prefix = [desired.kubectl, *kubectl_options(lent), "-n", NAMESPACE, "exec", pod.name, "--"]
-        done = host.run([*prefix, "/bin/sh", "-c", _ASK, "sh", *targets], timeout=_EXEC_SECONDS, check=False)
-        addresses = {f"{other.address}:{PORT}": other.node for other in others}
-        return judge_answers(done.stdout, addresses, desired.node_names, names)
 
-    def probe() -> Union[Ready[dict[str, Reached]], Pending]:
-        unfinished = [pod for pod in pods if not _is_complete(reached.get(pod.node), len(pods))]
-        with ThreadPoolExecutor(max_workers=4) as pool:
-            reached.update(zip((pod.node for pod in unfinished), pool.map(ask, unfinished)))
-        left = [pod.node for pod in pods if not _is_complete(reached[pod.node], len(pods))]
+def _wait_for_connections(
+    desired: CheckRequest, cluster: Cluster, connections: Connections, host: Host, progress: Progress
+) -> None:
+    """Until each pod reaches everything: the rules of a Service follow its endpoints a little later."""
+
+    def probe() -> Union[Ready[None], Pending]:
+        pods = _judge_pods_now(desired, cluster, host)
+        if isinstance(pods, Ready):
+            connections.replace_pods(pods.value)
+        connections.ask(cluster.reader(host, _PODS), _PODS)
+        left = [pod.node for pod in connections.unfinished]
         if not left:
-            return Ready(reached)
-        return Pending(f"connections from {', '.join(left[:5])} and {max(len(left) - 5, 0)} more fail")
+            return Ready(None)
+        more = f" and {len(left) - 5} more" if len(left) > 5 else ""
+        return Pending(connections.failure or f"connections from {', '.join(left[:5])}{more} fail")
 
+    # CoreDNS begins with the nodes, as the pods of the check do.
+    deadline = desired.ready_seconds if has_dns(desired.lab) else desired.settle_seconds
     try:
-        with cluster.lend(host) as lent:
-            return wait(host, progress, "check", probe, deadline_seconds=deadline, interval=0.5)
+        wait(host, progress, "check", probe, deadline_seconds=deadline, interval=0.5)
     except PeerError as error:
-        total = len(pods) ** 2
-        passed = sum(connections.pods + connections.service for connections in reached.values())
-        left = next(pod.node for pod in pods if not _is_complete(reached[pod.node], len(pods)))
-        node = next(node for node in desired.lab["nodes"] if node["name"] == left)
-        netns = node.get("netns", left).rpartition("/")[2]
-        if passed == total:
-            raise MESSAGES.error("lab-names", kubeconfig=cluster.kubeconfig, node=left, found=error.found) from error
-        raise MESSAGES.error(
-            "lab-connectivity", failed=total - passed, total=total, netns=netns, found=error.found
-        ) from error
+        raise _connection_error(desired, cluster, connections, error) from error
 
 
-def judge_answers(text: str, pods: Mapping[str, str], nodes: Sequence[str], names: Sequence[str] = ()) -> Reached:
-    """From lines `TARGET NODE`: a pod counts when its own node answered, the Service, and its name, when any node did."""
-    answers = dict(line.split(" ", 1) for line in text.splitlines() if " " in line)
-    right = sum(answers.pop(target, "").strip() == node for target, node in pods.items())
-    by_name = [answers.pop(name, "").strip() in nodes for name in names]
-    service = any(answer.strip() in nodes for answer in answers.values())
-    return Reached(pods=right, service=service, name=all(by_name) if names else None)
-
-
-def _is_complete(reached: Optional[Reached], count: int) -> bool:
-    return reached is not None and reached.service and reached.name is not False and reached.pods == count - 1
+def _connection_error(
+    desired: CheckRequest, cluster: Cluster, connections: Connections, error: PeerError
+) -> BallastError:
+    """Connections are counted first: where all are made, only a name is not resolved."""
+    total = len(connections.pods) ** 2
+    passed = sum(reached.pods + reached.service for reached in connections.reached.values())
+    left = connections.unfinished[0].node
+    if passed == total:
+        return MESSAGES.error("lab-names", kubeconfig=cluster.kubeconfig, node=left, found=error.found)
+    node = next(node for node in desired.lab["nodes"] if node["name"] == left)
+    netns = node.get("netns", left).rpartition("/")[2]
+    return MESSAGES.error("lab-connectivity", failed=total - passed, total=total, netns=netns, found=error.found)
 
 
 def _make_finding(cluster: Cluster, error: BallastError) -> Finding:

@@ -18,6 +18,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._control_plane.record
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import NullSink, Progress
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.wait import Impossible, Pending, Ready
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Response
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
 from ansible_collections.ballast.kube.plugins.module_utils._lab.addons.catalog import ADDONS
 from ansible_collections.ballast.kube.plugins.module_utils._lab.check import (
@@ -25,13 +26,11 @@ from ansible_collections.ballast.kube.plugins.module_utils._lab.check import (
     SERVICE_NAME,
     CheckEngine,
     CheckRequest,
-    Pod,
-    Reached,
     _summary,
-    judge_answers,
     judge_pods,
     read_status,
 )
+from ansible_collections.ballast.kube.plugins.module_utils._lab.connections import Pod
 from ansible_collections.ballast.kube.plugins.module_utils._lab.messages import MESSAGES
 from ansible_collections.ballast.kube.plugins.module_utils._lab.summary import (
     AddonState,
@@ -40,7 +39,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._lab.summary import (
     table,
 )
 from tests.unit.cases import apply
-from tests.unit.fakes import Answer, Call, FakeHost, json_answer
+from tests.unit.fakes import FakeHost, json_answer
 from tests.unit.lab import given as g
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -106,20 +105,6 @@ def pod(
 )
 def test_pods_are_judged_by_what_the_api_says(items: list[Mapping[str, Any]], answer: object) -> None:
     assert judge_pods(items, ["n1", "n2"]) == answer
-
-
-@pytest.mark.parametrize(
-    ("text", "reached"),
-    [
-        ("10.0.2.2:8080 n2\n10.0.3.2:8080 n3\n10.96.0.9:80 n1\n", Reached(pods=2, service=True)),
-        ("10.0.2.2:8080 \n10.0.3.2:8080 n3\n10.96.0.9:80 \n", Reached(pods=1, service=False)),
-        ("10.0.2.2:8080 n3\n10.0.3.2:8080 n3\n10.96.0.9:80 n9\n", Reached(pods=1, service=False)),
-        ("", Reached(pods=0, service=False)),
-        ("error: unable to upgrade connection\n", Reached(pods=0, service=False)),
-    ],
-)
-def test_an_answer_counts_when_the_right_node_gave_it(text: str, reached: Reached) -> None:
-    assert judge_answers(text, {"10.0.2.2:8080": "n2", "10.0.3.2:8080": "n3"}, ["n1", "n2", "n3"]) == reached
 
 
 def summary(*, well: bool = True, dns: bool = False) -> Summary:
@@ -212,18 +197,21 @@ def machine(*, deaf: str = "", nameless: str = "", objects: Optional[dict[str, A
     """A lab whose pods run; the node `deaf` reaches nobody, and on `nameless` no name is resolved."""
     host, kept = g.machine(), {} if objects is None else objects
 
-    def asked(call: Call) -> Answer:
-        source = call.argv[call.argv.index("exec") + 1].removeprefix("echo-")
-        targets = call.argv[call.argv.index("sh") + 1 :]
+    def program(url: str, body: Optional[bytes]) -> Response:
+        source = url.removeprefix(f"{PODS}/echo-").partition(":")[0]
         names = {f"10.128.{n}.2:8080": f"n{n}" for n in range(1, 9)}
         if source == nameless:
             names[SERVICE_NAME] = ""
-        return "".join(f"{target} {'' if source == deaf else names.get(target, 'n1')}\n" for target in targets)
+        targets = (body or b"").decode().split()
+        answers = (f"{target} {'' if source == deaf else names.get(target, 'n1')}\n" for target in targets)
+        return Response(200, "".join(answers).encode())
 
     g.keep_objects(host, kept)
     host.answer(PODS, json_answer(200, {"items": [pod(f"n{n}", address=f"10.128.{n}.2") for n in (1, 2, 3)]}))
     host.answer(SERVICE, json_answer(200, {"metadata": {}, "spec": {"clusterIP": "10.96.0.9"}}))
-    host.on(KUBECTL, answer=asked)
+    for n in (1, 2, 3):
+        host.answer(f"{PODS}/echo-n{n}/log", Response(200, b""))
+        host.answer(f"{PODS}/echo-n{n}:8080/proxy/cgi-bin/ask", program, method="POST")
     return host
 
 
@@ -245,11 +233,8 @@ def test_a_lab_that_works_is_found_to_work() -> None:
     assert report["summary"]["connectivity"] == {"pairs": 9, "passed": 9}
     assert "connections: 9 of 9 passed" in str(report["ballast_summary"])
     assert json.loads(str(engine.report(Context(desired(output="json"), host))["ballast_summary"])) == report["summary"]
-    execs = [command for command in host.commands if "exec" in command]
-    assert len(execs) == 3, "each pod is asked once"
-    lent = f"{g.DIR}/plane/pki/ballast-lab-check-"
-    assert all(any(word.startswith(lent) for word in command) for command in execs)
-    assert host.listdir(f"{g.DIR}/plane/pki") == ["ca.crt", "ca.key"], "what was lent to kubectl is gone"
+    assert len([url for _method, url, _body in host.requests if url.endswith("/ask")]) == 3, "each pod is asked once"
+    assert len([url for _method, url, _body in host.requests if url.endswith("/log")]) == 3
 
 
 def test_a_node_is_shown_with_the_backend_that_it_has_now() -> None:
@@ -418,9 +403,8 @@ def test_the_status_of_a_lab_is_what_it_is_now_without_a_change() -> None:
     host = machine(deaf="n2")
     report = read_status(Context(desired(), host))
     assert "connections: " in str(report["ballast_summary"])
-    lent = f"{g.DIR}/plane/pki/ballast-lab-check-"
-    assert [effect for effect in host.effects if effect.verb != "run" and not effect.target.startswith(lent)] == []
-    assert host.listdir(f"{g.DIR}/plane/pki") == ["ca.crt", "ca.key"]
+    changes = [effect for effect in host.effects if effect.verb != "run" and "/proxy/" not in effect.target]
+    assert changes == []
     for answer in (json_answer(404, {}), json_answer(503, {})):
         host.answer(SERVICE, answer)
         assert read_status(Context(desired(), host))["summary"]["nodes"][0]["pod_ip"] == "10.128.1.2"

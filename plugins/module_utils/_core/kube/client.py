@@ -114,6 +114,13 @@ class Api:
         """Of what answers in words of its own, as /metrics does."""
         return self._answer("GET", path, NOTHING, accept="*/*").body.decode(errors="replace")
 
+    def ask_program(self, path: str, text: str, *, timeout: float) -> str:
+        """What a program behind the server's proxy answers to `text`: that of a pod, at `.../pods/NAME:PORT/proxy/PATH`."""
+        body = text.encode()
+        return self._answer(
+            "POST", path, NOTHING, body, content_type="text/plain", accept="*/*", timeout=timeout
+        ).body.decode(errors="replace")
+
     def find(self, path: str) -> Optional[dict[str, Any]]:
         """None where there is no such object."""
         try:
@@ -214,7 +221,8 @@ class Api:
         *,
         content_type: str = _JSON,
     ) -> dict[str, Any]:
-        answer = self._answer(method, path, params, body, content_type=content_type)
+        data = None if body is None else json.dumps(body).encode()
+        answer = self._answer(method, path, params, data, content_type=content_type)
         return _object(method, path, answer.body)
 
     def _answer(
@@ -222,18 +230,19 @@ class Api:
         method: str,
         path: str,
         params: Mapping[str, str],
-        body: object = None,
+        body: Optional[bytes] = None,
         *,
         content_type: str = _JSON,
         accept: str = _JSON,
+        timeout: Optional[float] = None,
     ) -> Response:
         answer = self._access.request(
             self._host,
             _target(path, params),
             method=method,
-            body=None if body is None else json.dumps(body).encode(),
+            body=body,
             headers={"Accept": accept, "Content-Type": content_type},
-            timeout=self._timeout,
+            timeout=timeout or self._timeout,
         )
         if answer.status not in (200, 201, 202):
             raise _refusal(method, path, answer, who=self._who)

@@ -1,0 +1,141 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which pods of the check reach which.
+
+    this host -- API server's proxy -- httpd of a pod, runs PROGRAM -- wget -- httpd of each other pod
+              -- API server -- kubelet -- log of the pod
+
+Each pod serves the name of its node, so an answer also says which pod gave it. With n nodes that is one request to the API server for
+each pod, in which the pod itself makes its n connections. Its log is read once, which shows that the API server reaches its kubelet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Optional
+
+from .._core.kube.client import Api
+from .._core.text.errors import PeerError
+
+PORT = 8080
+PROGRAM_PATH = "cgi-bin/ask"
+_TOGETHER = 8  # pods that ask at once
+_PROGRAM_SECONDS = 60  # 300 targets of which none answers
+# A CGI program. Its input: targets, by blanks. It answers a line `TARGET ANSWER` for each, without ANSWER where none came.
+# One wget takes them all, and ends at the first that fails; those that are left are asked on their own, 16 at once.
+# Debian 12's busybox ends `wget -T` with a segmentation fault, so limits are set from outside.
+PROGRAM = r"""#!/bin/sh
+printf 'Content-Type: text/plain\r\n\r\n'
+set -f
+set -- $(cat)
+for answer in $(timeout $((2 + $# / 20)) wget -q -O - $(printf 'http://%s/ ' "$@")); do
+  [ $# -gt 0 ] || exit 0
+  echo "$1 $answer"
+  shift
+done
+count=0
+for target in "$@"; do
+  { echo "$target $(timeout 2 wget -q -O - "http://$target/")"; } &
+  count=$((count + 1))
+  [ $((count % 16)) -gt 0 ] || wait
+done
+wait
+"""
+
+
+@dataclass(frozen=True)
+class Pod:
+    name: str
+    node: str
+    address: str
+
+    @property
+    def target(self) -> str:
+        return f"{self.address}:{PORT}"
+
+
+@dataclass(frozen=True)
+class Reached:
+    """What one pod reached."""
+
+    pods: int
+    service: bool
+    name: Optional[bool] = None  # the Service by its name; None in a lab without DNS
+
+
+class Connections:
+    """What each of `pods` reaches: the others, the Service at the address `service`, and it by its `names`. Answers of earlier
+    rounds stay."""
+
+    def __init__(self, pods: Sequence[Pod], service: str, names: Sequence[str]) -> None:
+        self.pods = pods
+        self._service = f"{service}:80"
+        self._names = names
+        self._answers: dict[Pod, dict[str, str]] = {}
+        self._failures: dict[Pod, str] = {}  # on the API server's ways to a pod and to its kubelet
+
+    def replace_pods(self, pods: Sequence[Pod]) -> None:
+        """Pods as they are now: a changed DaemonSet makes new ones. What the others have answered stays."""
+        self.pods = pods
+        self._failures = {pod: reason for pod, reason in self._failures.items() if pod in pods}
+
+    def ask(self, api: Api, path: str) -> None:
+        """One round: each pod is asked for what it has not reached. `path` is that of the list of pods."""
+        with ThreadPoolExecutor(max_workers=_TOGETHER) as pool:
+            list(pool.map(lambda pod: self._ask(api, path, pod), self.unfinished))
+
+    @property
+    def unfinished(self) -> list[Pod]:
+        return [pod for pod in self.pods if self._missing(pod)]
+
+    @property
+    def reached(self) -> dict[str, Reached]:
+        """By node."""
+        return {pod.node: self._judge(pod) for pod in self.pods}
+
+    @property
+    def failure(self) -> str:
+        """Why the API server did not reach a pod, or its kubelet; "" where it reached all."""
+        return next((f"{pod.name}: {reason}" for pod, reason in self._failures.items()), "")
+
+    def _ask(self, api: Api, path: str, pod: Pod) -> None:
+        try:
+            if pod not in self._answers:
+                api.text(f"{path}/{pod.name}/log")
+                self._answers[pod] = {}
+            program = f"{path}/{pod.name}:{PORT}/proxy/{PROGRAM_PATH}"
+            text = api.ask_program(program, " ".join(self._missing(pod)), timeout=_PROGRAM_SECONDS)
+        except PeerError as error:
+            self._failures[pod] = error.text + (f" ({error.found})" if error.found else "")
+        else:
+            self._failures.pop(pod, None)
+            self._answers[pod].update(parse_answers(text))
+
+    def _missing(self, pod: Pod) -> list[str]:
+        """Targets without a right answer. The pods first: the rules of a Service, and names, come later."""
+        answers = self._answers.get(pod, {})
+        pods = [other.target for other in self._others(pod) if answers.get(other.target) != other.node]
+        nodes = [pod.node for pod in self.pods]
+        return pods + [target for target in (self._service, *self._names) if answers.get(target) not in nodes]
+
+    def _judge(self, pod: Pod) -> Reached:
+        """A pod counts when its own node answered, the Service, and its name, when any node did."""
+        missing = self._missing(pod)
+        by_name = not any(name in missing for name in self._names)
+        return Reached(
+            pods=sum(other.target not in missing for other in self._others(pod)),
+            service=self._service not in missing,
+            name=by_name if self._names else None,
+        )
+
+    def _others(self, pod: Pod) -> list[Pod]:
+        return [other for other in self.pods if other != pod]
+
+
+def parse_answers(text: str) -> dict[str, str]:
+    """By target, from lines `TARGET ANSWER`."""
+    return {words[0]: words[1] for words in map(str.split, text.splitlines()) if len(words) == 2}
