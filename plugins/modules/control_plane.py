@@ -291,6 +291,13 @@ options:
         files before anything answers it again. The key pair of ServiceAccount tokens is never renewed, since that ends every token.
     type: bool
     default: false
+  members:
+    description:
+      - How many members the control plane has, each an etcd with its own API server, controller manager and scheduler on this host.
+      - Several listen on loopback, and HAProxy has O(address). Needs O(profile=full) with O(etcd=external); fixed once there is data.
+    type: int
+    choices: [1, 3, 5]
+    default: 1
   etcd_fsync:
     description:
       - Whether etcd waits until its data is on the disk. V(false) makes writes faster, and may lose the data when the power fails or the
@@ -304,7 +311,7 @@ options:
     type: path
 requirements:
   - The Python package C(cryptography), 38 or later, on the host
-  - iproute2; runit where PID 1 is not systemd
+  - iproute2; runit where PID 1 is not systemd; haproxy for several O(members)
 notes:
   - Key files and everything else that grants access can be read by root alone.
 seealso:
@@ -413,6 +420,20 @@ components:
     rss_bytes:
       description: Memory that it has in use (C(VmRSS)).
       type: int
+members:
+  description: The members by number; empty where there is one.
+  returned: success and O(state=present) or O(state=stopped), not in check mode
+  type: list
+  elements: dict
+  contains:
+    number:
+      description: Number of the member, from 1.
+      type: int
+    down:
+      description: Its programs that do not run or do not report themselves healthy.
+      type: list
+      elements: str
+      sample: [kube-apiserver-2]
 rss_bytes:
   description: Sum over the components.
   returned: success and O(state=present) or O(state=stopped), not in check mode

@@ -134,6 +134,21 @@ left_out:
       description: What it lacks.
       type: str
       sample: it places no pod without poddisruptionbudgets.policy
+members:
+  description: The members by number; empty where there is one.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    number:
+      description: Number of the member, from 1.
+      type: int
+      sample: 2
+    down:
+      description: Its programs that do not run or do not report themselves healthy.
+      type: list
+      elements: str
+      sample: [kube-apiserver-2]
 rss_bytes:
   description: Sum over the components.
   returned: success

@@ -82,7 +82,11 @@ class ControlPlaneEngine(JournalEngine[ControlPlaneRequest, ControlPlaneState, A
         problems = find_data_problems(desired, ctx.host)
         if desired.state == PRESENT and not problems:
             changing = [each.target for each in resources if each.kind == "service" and values[each.key] != each.value]
-            starting = [name for name in desired.composition.processes if _target(desired, name) in changing]
+            starting = [
+                component
+                for component in desired.composition.processes
+                if any(_target(desired, member.in_member(component)) in changing for member in desired.each_member)
+            ]
             problems = find_conflicts(desired, ctx.host, starting=starting, recorded=recorded)
         return ControlPlaneState(recorded, values, tuple(resources), tuple(problems))
 
@@ -204,9 +208,9 @@ def _stop_before_adding(
     return [Step(overseer.kind, overseer.title, overseer.target, after, before=overseer.value, group=overseer.group)]
 
 
-def _target(request: ControlPlaneRequest, component: str) -> str:
-    """Of a component's service."""
-    return os.path.join(request.sv_dir, join_name(request.name, component))
+def _target(request: ControlPlaneRequest, process: str) -> str:
+    """Of the service of a process."""
+    return os.path.join(request.sv_dir, join_name(request.name, process))
 
 
 def _remove_bookkeeping(request: ControlPlaneRequest, host: Host) -> None:
@@ -223,7 +227,7 @@ def _remove_bookkeeping(request: ControlPlaneRequest, host: Host) -> None:
 def _directories(request: ControlPlaneRequest) -> list[Resource]:
     nodes = [request.pki("nodes", node.name) for node in request.nodes]
     of_nodes = [request.pki("nodes"), *nodes] if request.has_pods else []
-    data = [] if request.existing_etcd else [data_dir(request)]
+    data = [] if request.existing_etcd else [data_dir(member) for member in request.each_member]
     private = [request.pki(), *of_nodes, request.at("config"), *data]
     public = [*([flex_dir(request)] if request.has_pods else []), request.sv_dir]
     return [

@@ -54,6 +54,30 @@ MESSAGES = Messages(
             remedy="write it as four numbers, for example 10.97.1.1",
         ),
         Message(
+            id="plane-members",
+            error=UserError,
+            text="members: {value} is not a number of members",
+            remedy="use one of {allowed}: an even number survives no more failures than the odd number below it",
+        ),
+        Message(
+            id="plane-members-profile",
+            error=UserError,
+            text="members: {value} members need profile full with an etcd of their own (etcd: external)",
+            remedy="use members: 1, or profile: full; for an etcd with members elsewhere use etcd: existing and etcd_endpoints",
+        ),
+        Message(
+            id="plane-members-fixed",
+            error=UserError,
+            text="members: {value} members cannot be run over the data in {path}, which belongs to {recorded}",
+            remedy="set members to {recorded}; for another number restore a backup into a stopped control plane that has it",
+        ),
+        Message(
+            id="plane-load-balancer-missing",
+            error=HostError,
+            text="the load balancer of {members} members is missing: {path}",
+            remedy="install it: apt-get install haproxy, or dnf install haproxy",
+        ),
+        Message(
             id="plane-port",
             error=UserError,
             text="{option}: {value} is not a port",

@@ -18,10 +18,11 @@ from .pki.encryption import keep_former_encryption
 from .processes.etcd import data_dir
 from .processes.tls_service import without_fault
 from .profiles.options_messages import MESSAGES as OPTIONS_MESSAGES
+from .profiles.profiles import ETCD
 from .record import API_SERVERS
 from .request import ABSENT_STATE, ControlPlaneRequest
 
-_SERVICE_NETWORK, _PREFIX = "service-cluster-ip-range", "etcd-prefix"
+_SERVICE_NETWORK, _PREFIX, _CLUSTER = "service-cluster-ip-range", "etcd-prefix", "initial-cluster"
 
 
 def merge_with_existing(request: ControlPlaneRequest, state: State) -> ControlPlaneRequest:
@@ -31,6 +32,7 @@ def merge_with_existing(request: ControlPlaneRequest, state: State) -> ControlPl
     """
     if request.state == ABSENT_STATE:
         return request
+    _refuse_other_members(request, state)
     flags = _api_server_flags(request, state)
     if flags is None:  # before the first start, for which a restore may have brought keys
         return keep_former_encryption(request, state, in_use=False)
@@ -42,14 +44,29 @@ def merge_with_existing(request: ControlPlaneRequest, state: State) -> ControlPl
 def _api_server_flags(request: ControlPlaneRequest, state: State) -> Optional[dict[str, str]]:
     """The flags of the existing API server, of any profile and shape; None before the first start."""
     for component in API_SERVERS:
-        service = state.values.get(
-            ("service", os.path.join(request.sv_dir, join_name(request.name, component))), ABSENT
-        )
-        if service == ABSENT:
-            continue
-        words = (word.partition("=") for word in Service.from_value(without_fault(service)).argv[1:])
-        return {name.lstrip("-"): value for name, _equals, value in words}
+        flags = _flags_of(request, state, component)
+        if flags is not None:
+            return flags
     return None
+
+
+def _flags_of(request: ControlPlaneRequest, state: State, process: str) -> Optional[dict[str, str]]:
+    service = state.values.get(("service", os.path.join(request.sv_dir, join_name(request.name, process))), ABSENT)
+    if service == ABSENT:
+        return None
+    words = (word.partition("=") for word in Service.from_value(without_fault(service)).argv[1:])
+    return {name.lstrip("-"): value for name, _equals, value in words}
+
+
+def _refuse_other_members(request: ControlPlaneRequest, state: State) -> None:
+    """etcd keeps in its data who its members are."""
+    flags = _flags_of(request, state, ETCD)
+    cluster = (flags or {}).get(_CLUSTER)
+    if request.existing_etcd is not None or cluster is None:
+        return
+    recorded = len(cluster.split(","))
+    if recorded != request.members:
+        raise MESSAGES.error("plane-members-fixed", value=request.members, path=data_dir(request), recorded=recorded)
 
 
 def _refuse_other_service_network(request: ControlPlaneRequest, flags: dict[str, str]) -> None:

@@ -27,7 +27,7 @@ from .processes.components import binary_path, checked_flags
 from .profiles.options import ETCD_PATHS, ExistingEtcd
 from .profiles.options_messages import MESSAGES as OPTIONS_MESSAGES
 from .profiles.programs import Program, find_missing_features, parse_help
-from .record import Etcd
+from .record import LOAD_BALANCER_PATH, Etcd
 from .request import ControlPlaneRequest
 
 _ETCD_SECONDS = 5
@@ -59,6 +59,8 @@ def check_parts(request: ControlPlaneRequest, host: Host) -> None:
     ]
     if missing:
         problems.append(MESSAGES.error("plane-binary-missing", names=", ".join(missing), path=request.bin_dir))
+    if request.is_balanced and host.stat(LOAD_BALANCER_PATH) is None:
+        problems.append(MESSAGES.error("plane-load-balancer-missing", members=request.members, path=LOAD_BALANCER_PATH))
     problems += _find_address_problems(request, host)
     problems += _find_etcd_problems(request, host)
     problems += find_authority_problems(host, request.api_services)
@@ -148,19 +150,20 @@ def _find_port_problems(request: ControlPlaneRequest, host: Host, recorded: Sequ
 
 
 def _find_taken_ports(request: ControlPlaneRequest, host: Host, recorded: Sequence[Recorded]) -> list[BallastError]:
-    listeners = read_listeners(host, request.address)
-    if not listeners:
+    places = [(member.listen_address, option) for member in request.each_member for option in request.listens]
+    if request.is_balanced:
+        places.append((request.address, "secure_port"))
+    listeners = {address: read_listeners(host, address) for address in dict.fromkeys(place for place, _port in places)}
+    if not any(listeners.values()):
         return []
     ours = {inode for pid in _read_our_pids(host, recorded) for inode in _read_socket_inodes(host, pid)}
     problems: list[BallastError] = []
-    for option in request.listens:
+    for address, option in places:
         port = request.port(option)
-        taken = [socket.inode for socket in listeners if socket.port == port and socket.inode not in ours]
+        taken = [socket.inode for socket in listeners[address] if socket.port == port and socket.inode not in ours]
         if taken:
             owner = _describe_owner(host, taken[0])
-            problems.append(
-                MESSAGES.error("plane-port-taken", option=option, port=port, address=request.address, found=owner)
-            )
+            problems.append(MESSAGES.error("plane-port-taken", option=option, port=port, address=address, found=owner))
     return problems
 
 

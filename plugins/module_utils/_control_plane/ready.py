@@ -48,7 +48,7 @@ def wait_for_api(host: Host, progress: Progress, record: Record) -> None:
     def probe() -> Answer:
         nonlocal waited
         watch.look()
-        answer = _probe(lambda: record.ask_health(host, record.api_server), "readyz")
+        answer = _probe(lambda: record.ask_health(host, record.front), "readyz")
         waited = waited or isinstance(answer, Pending)
         return answer
 
@@ -68,8 +68,8 @@ def wait_for_control_plane(host: Host, progress: Progress, record: Record) -> No
         return _probe(lambda: record.ask_health(host, member), "healthz")
 
     for member in record.members:
-        if member != record.api_server:
-            wait(host, progress, member.component, partial(healthy, member), deadline_seconds=READY_SECONDS)
+        if member != record.front:
+            wait(host, progress, member.name, partial(healthy, member), deadline_seconds=READY_SECONDS)
     if _ACCOUNTS_CONTROLLER not in compose(record.choice).controllers:
         return
 
@@ -142,7 +142,7 @@ class _Watch:
         self._host = host
         self._record = record
         self._members = members
-        self._pids: dict[str, set[int]] = {member.component: set() for member in members}
+        self._pids: dict[str, set[int]] = {member.name: set() for member in members}
         self._down = dict.fromkeys(self._pids, 0)
         self._logged = {member.log: _size(host, member.log) for member in members}
         self._next_look = 0.0
@@ -155,21 +155,21 @@ class _Watch:
         self._next_look = self._host.monotonic() + 0.4
         for member in self._members:
             pid = service_pid(self._host, member.service)
-            seen = self._pids[member.component]
+            seen = self._pids[member.name]
             seen.update([] if pid is None else [pid])
-            self._down[member.component] += pid is None
+            self._down[member.name] += pid is None
             if pid is None and member.component in (ETCD, HYPER_MINI):
                 self._refuse_unfit_data(member)
-            if len(seen) > _ENDS_ALLOWED or self._down[member.component] > _LOOKS_DOWN_ALLOWED:
+            if len(seen) > _ENDS_ALLOWED or self._down[member.name] > _LOOKS_DOWN_ALLOWED:
                 ends = len(seen) if pid is None else len(seen) - 1
-                raise self._ends_error(member.component, times=max(1, ends), log=member.log)
+                raise self._ends_error(member.name, times=max(1, ends), log=member.log)
 
     def _refuse_unfit_data(self, member: Member) -> None:
         """etcd exits at once on such data, before it is ever seen running, and the other processes wait for it."""
         written = _size(self._host, member.log) - self._logged[member.log]
         tail = self._host.read_end(member.log, min(max(0, written), LOG_LIMIT))
         text = (tail or b"").decode(errors="replace")
-        data = os.path.join(self._record.state_dir, "etcd")
+        data = os.path.join(self._record.state_dir, "etcd" if member.number == 1 else member.name)
         later = find_later_version(text)
         if later:
             bin_dir = self._record.bin_dir

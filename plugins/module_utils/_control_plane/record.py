@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Optional
 
 from .._core.host.host import Host, Response
 from .._core.kube.client import Api
 from .._core.kube.kubeconfig import Credentials
+from .._core.text.errors import PeerError
 from .._core.text.json_text import parse_json
 from .messages import MESSAGES
 from .pki.identities import CONTROL_PLANE, SECONDS, Identity
@@ -23,6 +25,8 @@ from .profiles.profiles import API_SERVER, ETCD, GENERIC_API_SERVER, HYPER_MINI,
 
 _FILE = "plane.json"
 _SECONDS = 10  # of a request
+LOAD_BALANCER = "haproxy"
+LOAD_BALANCER_PATH = "/usr/sbin/haproxy"  # of Debian's, Fedora's and SUSE's packages
 API_SERVERS = (API_SERVER, GENERIC_API_SERVER, HYPER_MINI)
 
 
@@ -35,6 +39,12 @@ class Member:
     log: str
     health: str  # URL
     flags: tuple[Flag, ...]
+    number: int = 1  # of the member of etcd beside which it runs
+
+    @property
+    def name(self) -> str:
+        """`etcd`, of the second member `etcd-2`."""
+        return self.component if self.number == 1 else f"{self.component}-{self.number}"
 
 
 @dataclass(frozen=True)
@@ -48,9 +58,23 @@ class Etcd:
     prefix: str  # of the keys, "/registry"
 
     def ask(self, host: Host, path: str, *, body: Optional[bytes] = None, timeout: float = _SECONDS) -> Response:
-        """The answer of the first endpoint, to a POST where there is a body. PeerError when it does not answer."""
+        """The answer of the first endpoint that gives one, to a POST where there is a body. PeerError when none does."""
+        for url in self.endpoints[:-1]:
+            with suppress(PeerError):
+                return self.ask_at(host, url + path, body=body, timeout=timeout)
+        return self.ask_at(host, self.endpoints[-1] + path, body=body, timeout=timeout)
+
+    def healthy_endpoint(self, host: Host) -> str:
+        """The first that reports itself healthy, else the first."""
+        for url in self.endpoints if len(self.endpoints) > 1 else ():
+            with suppress(PeerError):
+                if self.ask_at(host, f"{url}/health").status == 200:
+                    return url
+        return self.endpoints[0]
+
+    def ask_at(self, host: Host, url: str, *, body: Optional[bytes] = None, timeout: float = _SECONDS) -> Response:
         return host.request(
-            self.endpoints[0] + path,
+            url,
             method="GET" if body is None else "POST",
             body=body,
             headers={} if body is None else {"Content-Type": "application/json"},
@@ -78,8 +102,17 @@ class Record:
     def as_text(self) -> str:
         return json.dumps(asdict(self), indent=2) + "\n"
 
-    def member(self, component: str) -> Member:
-        return next(member for member in self.members if member.component == component)
+    def member(self, name: str) -> Member:
+        return next(member for member in self.members if member.name == name)
+
+    def program(self, member: Member) -> str:
+        """The path of its program."""
+        return LOAD_BALANCER_PATH if member.component == LOAD_BALANCER else os.path.join(self.bin_dir, member.component)
+
+    @property
+    def front(self) -> Member:
+        """What answers at `endpoint`."""
+        return next((member for member in self.members if member.component == LOAD_BALANCER), self.api_server)
 
     @property
     def api_server(self) -> Member:
@@ -118,7 +151,7 @@ class Record:
         """PeerError when it does not answer. Except for etcd the request is anonymous, which suffices for health checks: with a
         damaged client certificate a healthy server would look unreachable."""
         if member.component == ETCD:
-            return self.etcd.ask(host, f"/health{query}")
+            return self.etcd.ask_at(host, member.health + query)
         return host.request(member.health + query, ca=self.authority, timeout=_SECONDS)
 
 

@@ -14,14 +14,14 @@ from .._core.text.errors import PeerError
 from .._core.text.json_text import parse_json
 from .pki.pki import read_not_after
 from .ready import read_ready_seconds
-from .record import Record
+from .record import LOAD_BALANCER, Member, Record
 
 _RSS = re.compile(rb"^VmRSS:\s+(\d+) kB$", re.MULTILINE)
 
 
 def report(host: Host, record: Record) -> dict[str, object]:
     """The keys of RETURN beside those that every module has."""
-    pids = {member.component: service_pid(host, member.service) for member in record.members}
+    pids = {member.name: service_pid(host, member.service) for member in record.members}
     components = [
         {"name": name, "pid": pid, "rss_bytes": 0 if pid is None else _read_rss_bytes(host, pid)}
         for name, pid in pids.items()
@@ -32,6 +32,7 @@ def report(host: Host, record: Record) -> dict[str, object]:
         "kubeconfig": record.kubeconfig,
         "ready_seconds": read_ready_seconds(host, record),
         "components": components,
+        "members": _read_members(host, record),
         "rss_bytes": sum(int(str(component["rss_bytes"])) for component in components),
         "certificates": [
             {"name": path, "not_after": end}
@@ -40,6 +41,27 @@ def report(host: Host, record: Record) -> dict[str, object]:
             if end is not None
         ],
     }
+
+
+def _read_members(host: Host, record: Record) -> list[dict[str, object]]:
+    """By number, with the processes that are down or do not report themselves healthy; empty where there is one member."""
+    numbers = sorted({member.number for member in record.members})
+    if len(numbers) == 1:
+        return []
+    down: dict[int, list[str]] = {number: [] for number in numbers}
+    for member in record.members:
+        if member.component != LOAD_BALANCER and not _is_healthy(host, record, member):
+            down[member.number].append(member.name)
+    return [{"number": number, "down": names} for number, names in down.items()]
+
+
+def _is_healthy(host: Host, record: Record, member: Member) -> bool:
+    if service_pid(host, member.service) is None:
+        return False
+    try:
+        return record.ask_health(host, member).status == 200
+    except PeerError:
+        return False
 
 
 def read_version(host: Host, record: Record) -> str | None:

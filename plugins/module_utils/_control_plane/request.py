@@ -10,7 +10,7 @@ import ipaddress
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Optional
 
@@ -33,6 +33,7 @@ from .profiles.profiles import (
     CONTROLLER_MANAGER,
     EMBEDDED,
     ETCD,
+    EXTERNAL,
     FULL,
     GENERIC_API_SERVER,
     SCHEDULER,
@@ -53,6 +54,7 @@ PORTS: dict[str, int] = {
     "scheduler_port": 10259,
 }
 
+MEMBERS = (1, 3, 5)  # an even number survives no more failures than the odd number below it
 SERVICE_CIDR, POD_CIDR = "10.96.0.0/16", "10.244.0.0/16"  # where there are pods
 OLDEST_VERSION = (1, 34)  # AuthenticationConfiguration is apiserver.config.k8s.io/v1 from 1.34 on
 _REQUIRED = ("kubernetes_version", "bin_dir", "address")
@@ -93,6 +95,8 @@ class ControlPlaneRequest:
     renew_certificates: bool
     etcd_fsync: bool
     kubeconfig: str
+    members: int  # of etcd, each with its own API server, controller manager and scheduler
+    number: int = 1  # of the member whose processes `each_member` describes
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> ControlPlaneRequest:
@@ -128,6 +132,7 @@ class ControlPlaneRequest:
             renew_certificates=bool(params["renew_certificates"]),
             etcd_fsync=bool(params["etcd_fsync"]),
             kubeconfig=str(params["kubeconfig"] or os.path.join(state_dir, "admin.kubeconfig")),
+            members=int(params["members"]),
         )
 
     @property
@@ -161,6 +166,29 @@ class ControlPlaneRequest:
     def has_pods(self) -> bool:
         """Whether it serves pods, and with them nodes and Services."""
         return self.profile == FULL
+
+    @property
+    def is_balanced(self) -> bool:
+        """Whether a load balancer has `address`, and the members listen elsewhere."""
+        return self.members > 1
+
+    @property
+    def each_member(self) -> tuple[ControlPlaneRequest, ...]:
+        """This request for each member: what is named by `in_member`, and listens at `listen_address`."""
+        return tuple(replace(self, number=number) for number in range(1, self.members + 1))
+
+    def in_member(self, name: str) -> str:
+        """The name of a process, file or directory that each member has: `etcd`, `etcd-2`."""
+        return name if self.number == 1 else f"{name}-{self.number}"
+
+    @property
+    def listen_address(self) -> str:
+        """Of this member: 127.97.0.2, 127.97.0.3 and so on where `address` is 10.97.0.1. No other machine reaches it, and control
+        planes with different addresses on one machine keep apart."""
+        if not self.is_balanced:
+            return self.address
+        loopback = ipaddress.IPv4Network("127.0.0.0/8")
+        return str(loopback[(int(ipaddress.IPv4Address(self.address)) + self.number) % loopback.num_addresses])
 
     @property
     def listens(self) -> tuple[str, ...]:
@@ -241,6 +269,7 @@ def _problems(params: Mapping[str, Any], choice: Choice, of_aggregation: list[Ba
     faults += [*of_version, *of_choice, *of_aggregation, *find_option_problems(params, choice)]
     if params["address"] and not _is_address(params["address"]):
         faults.append(MESSAGES.error("plane-address", option="address", value=params["address"]))
+    faults += _member_problems(params, choice)
     faults += _port_problems(params, _listening(choice) if is_known and not of_choice else tuple(PORTS))
     if choice.profile == FULL:
         faults += _network_problems(params)
@@ -273,6 +302,15 @@ def _version_problems(version: object) -> list[BallastError]:
         return [MESSAGES.error("plane-version", value=version)]
     if (int(match[1]), int(match[2])) < OLDEST_VERSION:
         return [MESSAGES.error("plane-version-too-old", value=version, oldest=".".join(map(str, OLDEST_VERSION)))]
+    return []
+
+
+def _member_problems(params: Mapping[str, Any], choice: Choice) -> list[BallastError]:
+    members = int(params["members"])
+    if members not in MEMBERS:
+        return [MESSAGES.error("plane-members", value=members, allowed=", ".join(map(str, MEMBERS)))]
+    if members > 1 and (choice.profile, choice.etcd) != (FULL, EXTERNAL):
+        return [MESSAGES.error("plane-members-profile", value=members)]
     return []
 
 

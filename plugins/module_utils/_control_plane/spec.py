@@ -11,7 +11,7 @@ from typing import Any
 from .profiles.arguments import PROGRAMS
 from .profiles.options import AUDIT_LEVELS, ENCRYPTION_PROVIDERS, NONE
 from .profiles.profiles import ETCD_CHOICES, FULL, PROFILES, SHAPES
-from .request import ABSENT_STATE, PORTS, PRESENT, STOPPED
+from .request import ABSENT_STATE, MEMBERS, PORTS, PRESENT, STOPPED
 
 READ: dict[str, dict[str, Any]] = {"state_dir": {"type": "path", "required": True}}
 INFO: dict[str, dict[str, Any]] = {**READ, "readiness": {"type": "bool", "default": False}}
@@ -49,6 +49,7 @@ MAKE: dict[str, dict[str, Any]] = {
     "kubernetes_version": {"type": "str"},
     "bin_dir": {"type": "path"},
     "address": {"type": "str"},
+    "members": {"type": "int", "default": 1, "choices": list(MEMBERS)},
     **{option: {"type": "int", "default": port} for option, port in PORTS.items()},
     "service_cidr": {"type": "str"},
     "pod_cidr": {"type": "str"},

@@ -424,6 +424,7 @@ def _summary(
         # Recorded at its start: of one that does not run it says nothing.
         plane_ready_seconds=desired.control_plane.get("ready_seconds") if state == RUNNING else None,
         plane_rss_bytes=int(desired.control_plane.get("rss_bytes") or 0),
+        plane_members=tuple(desired.control_plane.get("members", ())),
         nodes=tuple(nodes),
         addons=addons,
     )

@@ -243,6 +243,7 @@ class LabEngine(ResourceEngine[LabRequest]):
                 target=desired.lab["target"],
                 new_nodes=desired.new_nodes,
                 backends=sorted({node["proxy_backend"] for node in desired.lab["nodes"]}),
+                members=desired.lab["control_plane"].get("members", 1),
                 runtimes=sorted({node["runtime"] for node in desired.lab["nodes"] if "runtime" in node}),
                 others=[*desired.problems, *find_python_problems()],
             )

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from typing import Any, Optional
 
 from .._control_plane.pki.identities import LAB_LOGS
-from .._control_plane.record import load_record
+from .._control_plane.record import LOAD_BALANCER, load_record
+from .._control_plane.request import MEMBERS
 from .._control_plane.rights import ensure_rights
 from .._core.engine.ownership import OF_JOURNAL, OURS, make_marked_directory, require_ours
 from .._core.host.cgroup_paths import cgroup_directories
@@ -41,6 +42,15 @@ _FILES = ("lab.json", "summary.json", "events.jsonl")
 _COMPONENTS = (
     *("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"),
     *("generic-apiserver", "hyper-mini", "aggregation"),
+)
+# Of a control plane with several members too; not each of them exists.
+_PROCESSES = (
+    *(
+        f"{component}{end}"
+        for end in ("", *(f"-{number}" for number in range(2, MEMBERS[-1] + 1)))
+        for component in _COMPONENTS
+    ),
+    LOAD_BALANCER,
 )
 _SERVICES = ("containerd", "kubelet", "kube-proxy")
 # Below the directory of a node, beside the logs of its services.
@@ -144,7 +154,7 @@ def _list_names(host: Host, directory: str) -> list[str]:
 def _list_log_names(host: Host, lab_dir: str, nodes: list[str], machines: list[str]) -> Iterator[str]:
     """Paths below the lab's directory; not each of them exists."""
     yield from _FILES
-    yield from (f"plane/log/{component}.log" for component in _COMPONENTS)
+    yield from (f"plane/log/{process}.log" for process in _PROCESSES)
     yield "plane/sv/supervisor.log"
     for node in nodes:
         yield from (f"nodes/{node}/log/{service}.log" for service in _SERVICES)
@@ -218,7 +228,7 @@ def _list_processes(host: Host, lab: str, nodes: list[str]) -> str:
         (join_name(lab, node), join_name(lab, node, service), service) for node in nodes for service in _SERVICES
     ]
     plane = join_name(lab.replace("-", "_"), "plane")
-    services += [(plane, join_name(lab, component), component) for component in _COMPONENTS]
+    services += [(plane, join_name(lab, process), process) for process in _PROCESSES]
     rows = ["pid state rss_kib age_seconds command"]
     for cgroup, unit, leaf in services if lab else []:
         for pid in _list_pids(host, cgroup, f"{unit}.service" if host.is_systemd() else leaf):

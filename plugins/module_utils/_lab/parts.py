@@ -21,7 +21,7 @@ from .host_services import node_port_access, service_routes
 from .kubeadm import kubeadm_parts
 from .programs import program_parts, with_source
 from .resolve import LOCAL, MACHINE_BIN_DIR, MACHINE_RESERVE_MIB, RESERVE_BYTES, Lab
-from .topology import KUBEADM
+from .topology import KUBEADM, MEMBER_BYTES
 
 _INSTANCE_OPTIONS = (
     *("name", "address", "pod_cidr", "labels", "taints"),
@@ -127,7 +127,9 @@ def _balloons(lab: Lab, host: Mapping[str, Any]) -> Optional[dict[str, Any]]:
         }
         for node in nodes
     ]
-    own = RESERVE_BYTES if host["connection"] == "local" else MACHINE_RESERVE_MIB * 2**20
+    members = lab["control_plane"].get("members", 1)  # records of earlier versions lack it
+    of_plane = RESERVE_BYTES + (members - 1) * MEMBER_BYTES
+    own = of_plane if host["connection"] == "local" else MACHINE_RESERVE_MIB * 2**20
     reserve = {"cpu": "0", "memory": str(own + len(nodes) * overhead)}
     return {"nodes": rows, "without_slices": [{"name": node["name"]} for node in nodes], "reserve": reserve}
 

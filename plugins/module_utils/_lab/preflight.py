@@ -22,6 +22,7 @@ from .place import find_namespace_problems, find_place_problems
 
 _MIB = 2**20
 _PLANE_BYTES = 700 * _MIB  # control plane of a lab, measured about 470 MiB
+_MEMBER_BYTES = 450 * _MIB  # of each further member
 _NODE_BYTES = 200 * _MIB  # instance with a pod, measured 140 to 170 MiB
 _NODE_DISK_BYTES = 150 * _MIB  # images unpacked, logs of a day
 _MACHINE_DISK_BYTES = 3 * 2**30
@@ -101,6 +102,7 @@ def preflight(
     lab_dir: str,
     paths: Paths,
     target: str,
+    members: int,
     new_nodes: int,
     backends: Sequence[str],
     runtimes: Sequence[str],
@@ -114,7 +116,8 @@ def preflight(
         problems += [*find_namespace_problems(host), *find_place_problems(host, lab_dir)]
     if not problems and new_nodes > 0:
         problems += find_dropped(host, paths)
-    problems += _check_space(host, lab_dir, target, new_nodes)
+    problems += _check_load_balancer(host, members)
+    problems += _check_space(host, lab_dir, target, new_nodes, members)
     Problems.raise_if(problems)
 
 
@@ -151,12 +154,18 @@ def _try_features(host: Host, target: str, backends: Sequence[str]) -> list[Ball
     return problems
 
 
-def _check_space(host: Host, lab_dir: str, target: str, new_nodes: int) -> list[BallastError]:
+def _check_load_balancer(host: Host, members: int) -> list[BallastError]:
+    if members == 1 or host.which("haproxy") is not None:
+        return []
+    return [MESSAGES.error("lab-tools", tools="haproxy", packages="haproxy")]
+
+
+def _check_space(host: Host, lab_dir: str, target: str, new_nodes: int, members: int) -> list[BallastError]:
     if new_nodes <= 0:
         return []
     problems = []
     available = read_meminfo(host)["MemAvailable"]
-    memory = new_nodes * _NODE_BYTES + _PLANE_BYTES
+    memory = new_nodes * _NODE_BYTES + _PLANE_BYTES + (members - 1) * _MEMBER_BYTES
     if memory > available:
         shown = {"needed": _mib(memory), "available": _mib(available)}
         problems.append(MESSAGES.error("lab-memory", nodes=new_nodes, **shown))

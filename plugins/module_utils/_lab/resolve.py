@@ -26,7 +26,7 @@ from .._instance.engine import mountns_path
 from .._instance.model import KUBE_PROXIES
 from .._instance.network import netns_path
 from .messages import MESSAGES
-from .topology import KUBEADM, LAB, NodeRequest, TopologyRequest
+from .topology import KUBEADM, LAB, MEMBER_BYTES, NodeRequest, TopologyRequest
 
 Lab = dict[str, Any]  # the content of lab.json
 Network = ipaddress.IPv4Network
@@ -75,7 +75,8 @@ def resolve(request: TopologyRequest, previous: Optional[Lab], facts: HostFacts)
         if by_kubeadm:
             host["memory_mib"] = _KUBEADM_PLANE_MIB if host is hosts[0] else _KUBEADM_NODE_MIB
             continue
-        _set_limits(host, on_host, requests, facts, problems, balloons=request.balloons)
+        reserve = RESERVE_BYTES + (request.control_planes - 1) * MEMBER_BYTES
+        _set_limits(host, on_host, requests, facts, problems, balloons=request.balloons, reserve=reserve)
     fixed = [("node_cidr", node_cidr), ("service_cidr", request.service_cidr)]
     fixed += [("the virtual machines", machines)] if request.target == "vm" else []
     _check_pod_networks(nodes, fixed, facts, problems)
@@ -102,7 +103,11 @@ def resolve(request: TopologyRequest, previous: Optional[Lab], facts: HostFacts)
         "publish": [asdict(port) for port in request.publish],
         "addons": list(request.addons),
         "balloons": request.balloons,
-        "control_plane": {"address": hosts[0]["address"] if by_kubeadm else gateway, "port": API_PORT},
+        "control_plane": {
+            "address": hosts[0]["address"] if by_kubeadm else gateway,
+            "port": API_PORT,
+            "members": request.control_planes,
+        },
         "hosts": hosts,
         "nodes": nodes if by_kubeadm else [{**node, **_namespaces(request.name, node["name"])} for node in nodes],
     }
@@ -110,13 +115,16 @@ def resolve(request: TopologyRequest, previous: Optional[Lab], facts: HostFacts)
 
 def _find_fixed_changes(request: TopologyRequest, previous: Lab) -> list[BallastError]:
     """What a running lab cannot change."""
-    recorded = {"bootstrap": LAB, "kube_proxy": KUBE_PROXIES[0], **previous}  # records of earlier versions lack it
+    members = previous["control_plane"].get("members", 1)
+    # Records of earlier versions lack the first two.
+    recorded = {"bootstrap": LAB, "kube_proxy": KUBE_PROXIES[0], "control_planes": members, **previous}
     fixed: list[tuple[str, object]] = [
         ("target", request.target),
         ("bootstrap", request.bootstrap),
         ("kubernetes_version", request.kubernetes_version),
         ("service_cidr", str(request.service_cidr)),
         ("kube_proxy", request.kube_proxy),
+        ("control_planes", request.control_planes),
         *([("node_cidr", str(request.node_cidr))] if request.node_cidr else []),
         *([("pod_cidr", str(request.pod_cidr))] if request.pod_cidr else []),
     ]
@@ -309,6 +317,7 @@ def _set_limits(
     problems: list[BallastError],
     *,
     balloons: bool,
+    reserve: int,
 ) -> None:
     """Adds `cpu` and `memory` to each node: its request, its share, or for memory an equal part of what is left.
 
@@ -317,7 +326,7 @@ def _set_limits(
     """
     local = host["connection"] == "local"
     cpu = facts.cpu_millis
-    memory = facts.memory_bytes - RESERVE_BYTES if local else (host["memory_mib"] - _MACHINE_BASE_MIB // 2) * 2**20
+    memory = facts.memory_bytes - reserve if local else (host["memory_mib"] - _MACHINE_BASE_MIB // 2) * 2**20
     cpu_requests = [request.cpu_millis if request.share is None else int(cpu * request.share) for request in requests]
     memory_requests = [
         request.memory_bytes if request.share is None else int(memory * request.share) for request in requests

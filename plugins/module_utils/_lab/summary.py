@@ -49,6 +49,9 @@ class Summary:
     plane_rss_bytes: int
     nodes: tuple[NodeSummary, ...]
     plane_state: str = RUNNING  # of `control_plane_info`
+    plane_members: tuple[
+        Mapping[str, Any], ...
+    ] = ()  # as the module control_plane returns them; empty where there is one
     addons: tuple[AddonState, ...] = ()
     network_policies: int = 0  # which nothing in a lab enforces
 
@@ -69,6 +72,7 @@ class Summary:
                 "state": self.plane_state,
                 "ready_seconds": self.plane_ready_seconds,
                 "rss_bytes": self.plane_rss_bytes,
+                "members": [dict(member) for member in self.plane_members],
             },
             "nodes": [asdict(node) for node in self.nodes],
             "addons": [asdict(addon) for addon in self.addons],
@@ -106,6 +110,8 @@ def table(summary: Summary, lab: Mapping[str, Any]) -> str:
     plane = f"ready after {_seconds(summary.plane_ready_seconds)}, {format_memory(summary.plane_rss_bytes)}"
     if summary.plane_state != RUNNING:
         plane = summary.plane_state
+    if summary.plane_members:
+        plane = f"{_members(summary.plane_members)}; {plane}"
     if by_kubeadm:
         plane = f"kubeadm's, on {lab['nodes'][0]['name']}"
     use = f"use it:      {directory}/bin/kubectl --kubeconfig {directory}/admin.kubeconfig get pods -A -o wide"
@@ -171,3 +177,9 @@ def _ready(node: NodeSummary, *, by_kubeadm: bool) -> str:
 
 def _seconds(value: Optional[float]) -> str:
     return "?" if value is None else f"{value:.1f} s"
+
+
+def _members(members: Sequence[Mapping[str, Any]]) -> str:
+    down = [name for member in members for name in member["down"]]
+    well = sum(not member["down"] for member in members)
+    return f"{well} of {len(members)} members" + (f", down: {', '.join(down)}" if down else "")

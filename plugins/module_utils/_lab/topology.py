@@ -15,6 +15,7 @@ from typing import Any, Optional
 
 from .._control_plane.profiles.arguments import PROGRAMS, find_argument_problems
 from .._control_plane.profiles.options import AUDIT_LEVELS, ENCRYPTION_PROVIDERS, NONE
+from .._control_plane.request import MEMBERS
 from .._core.host.names import is_name
 from .._core.text.decode import Faults, Reader, Words, Wrong, boolean, choice, whole
 from .._core.text.errors import BallastError, Problems
@@ -34,6 +35,7 @@ from .addons.catalog import ADDONS
 from .messages import MESSAGES
 
 TARGETS = ("host", "vm")
+MEMBER_BYTES = 2**29  # of this host's memory, for each further member of a control plane
 NO_ADDONS = "none"
 DEFAULT_ADDONS = ("dns", "storage", "load_balancer")  # what an ordinary application needs
 LAB, KUBEADM = BOOTSTRAPS = ("lab", "kubeadm")
@@ -49,14 +51,25 @@ _SIZE_KEYS = ("cpu", "memory")
 _TAINT_KEYS = ("effect", "key", "value")
 _ROW_KEYS = tuple(sorted((*_NODE_KEYS, "name", "host", "pod_cidr")))
 _KEYS = (
-    *("addons", "api_server", "audit", "balloons", "controller_manager", "defaults", "encryption", "feature_gates"),
+    *(
+        "addons",
+        "api_server",
+        "audit",
+        "balloons",
+        "control_planes",
+        "controller_manager",
+        "defaults",
+        "encryption",
+        "feature_gates",
+    ),
     *("kube_proxy", "kubernetes_version", "name", "node_cidr", "nodes", "pod_cidr", "publish", "registry_mirrors"),
     "scheduler",
     "service_cidr",
 )
 # kubeadm makes a node of each virtual machine, without limits, and one DaemonSet runs kube-proxy on all of them.
 _KUBEADM_KEYS = (
-    *("defaults", "kubernetes_version", "name", "node_cidr", "pod_cidr", "publish", "service_cidr", "upgrade_to"),
+    *("control_planes", "defaults", "kubernetes_version", "name", "node_cidr", "pod_cidr", "publish", "service_cidr"),
+    "upgrade_to",
 )
 _KUBEADM_NODE_KEYS = ("proxy_backend",)
 _WORDS = Words(MESSAGES, value="lab-value", key="lab-key", show=str, mapping="a mapping", whole="topology")
@@ -95,6 +108,7 @@ class TopologyRequest:
     target: str
     bootstrap: str  # what makes the cluster: one of BOOTSTRAPS
     upgrade_to: str  # a later version that kubeadm can upgrade the cluster to, or ""
+    control_planes: int  # members of the control plane, one of MEMBERS
     hosts: int  # virtual machines; 0 where the nodes are on this host
     node_cidr: Optional[ipaddress.IPv4Network]
     pod_cidr: Optional[ipaddress.IPv4Network]
@@ -130,6 +144,13 @@ def parse_request(params: Mapping[str, Any]) -> TopologyRequest:
         faults.wrong("kubernetes_version", version, "a version such as 1.37.1")
     if (target, bootstrap) == ("host", KUBEADM):
         faults.wrong("bootstrap", bootstrap, "possible on this host, whose kubelet it would take: set target to vm")
+    control_planes = top.read("control_planes", _members, 1)
+    if control_planes > 1 and bootstrap == KUBEADM:
+        faults.wrong(
+            "control_planes", control_planes, "1, as kubeadm makes one in a lab: use bootstrap lab on this host"
+        )
+    elif control_planes > 1 and target == "vm":
+        faults.wrong("control_planes", control_planes, "1 with target vm, where it would share one host all the same")
     hosts = _check_hosts(params["hosts"], faults) if target == "vm" else 0
     if bootstrap == KUBEADM:
         nodes = _parse_machine_nodes(top, params["nodes"], hosts, faults)
@@ -144,6 +165,7 @@ def parse_request(params: Mapping[str, Any]) -> TopologyRequest:
         target=target,
         bootstrap=bootstrap,
         upgrade_to=_parse_upgrade(top, match.group(1), faults) if match and bootstrap == KUBEADM else "",
+        control_planes=control_planes,
         hosts=hosts,
         node_cidr=top.read("node_cidr", _network, None),
         pod_cidr=top.read("pod_cidr", _network, None),
@@ -348,6 +370,12 @@ def _text(value: Any) -> str:
     if isinstance(value, str) or (isinstance(value, (int, float)) and not isinstance(value, bool)):
         return str(value)
     raise Wrong("text")
+
+
+def _members(value: Any) -> int:
+    if isinstance(value, bool) or value not in MEMBERS:
+        raise Wrong(f"one of {', '.join(map(str, MEMBERS))}")
+    return int(value)
 
 
 def _mapping(value: Any) -> dict[str, Any]:

@@ -129,6 +129,14 @@ def summary(*, well: bool = True, dns: bool = False) -> Summary:
     )
 
 
+def test_the_table_counts_the_members_of_the_control_plane_and_names_what_is_down() -> None:
+    plane = {"members": [{"number": 1, "down": []}, {"number": 2, "down": ["etcd-2"]}, {"number": 3, "down": []}]}
+    found = _summary(desired(2, control_plane=plane), [], {}, {}, ())
+    assert "control plane: 2 of 3 members, down: etcd-2; ready after" in table(found, g.lab())
+    well = replace(found, plane_members=found.plane_members[::2])
+    assert "control plane: 2 of 2 members; ready after" in table(well, g.lab())
+
+
 @pytest.mark.parametrize(
     ("name", "well", "lab_dir", "target"), [("well.txt", True, g.DIR, "host"), ("ill.txt", False, "/srv/lab", "vm")]
 )
@@ -143,7 +151,8 @@ def test_the_table_is_as_it_was(name: str, well: bool, lab_dir: str, target: str
 
 def test_the_summary_has_the_keys_that_are_promised() -> None:
     found = summary().as_json()
-    assert found["control_plane"] == {"state": "running", "ready_seconds": 2.61, "rss_bytes": 465 * 2**20}
+    plane = {"state": "running", "ready_seconds": 2.61, "rss_bytes": 465 * 2**20, "members": []}
+    assert found["control_plane"] == plane
     assert found["connectivity"] == {"pairs": 9, "passed": 9}
     promised = {
         "name",
@@ -426,7 +435,7 @@ def test_every_id_of_the_table_is_raised_by_the_code_and_tried_by_a_test() -> No
 def test_a_lab_that_does_not_run_shows_no_old_figures_and_the_command_that_starts_it(state: str) -> None:
     plane = {"state": state, "ready_seconds": 2.6, "rss_bytes": 0}
     report = read_status(Context(desired(control_plane=plane), FakeHost()))
-    assert report["summary"]["control_plane"] == {"state": state, "ready_seconds": None, "rss_bytes": 0}
+    assert report["summary"]["control_plane"] == {"state": state, "ready_seconds": None, "rss_bytes": 0, "members": []}
     *_table, measured, start, _remove = report["ballast_summary"].splitlines()
     assert measured == f"connections: 0 of 9 passed; control plane: {state}"
     assert start == "start it:    ansible-playbook ballast.kube.lab_up"

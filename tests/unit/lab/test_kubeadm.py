@@ -65,7 +65,7 @@ def test_each_machine_is_a_node_with_its_own_address_and_the_next_network_of_pod
     assert {node["name"]: node["address"] for node in made["nodes"]} == machines
     networks = list(ipaddress.IPv4Network(made["pod_cidr"]).subnets(new_prefix=24))[:hosts]
     assert [node["pod_cidr"] for node in made["nodes"]] == [str(network) for network in networks]
-    assert made["control_plane"] == {"address": machines["vm1"], "port": 6443}
+    assert made["control_plane"] == {"address": machines["vm1"], "port": 6443, "members": 1}
     routes = parts(made)["hosts"]["localhost"]["routes"]
     assert routes == [{"to": node["pod_cidr"], "via": node["address"]} for node in made["nodes"]]
     assert lab(hosts=hosts) == g.lab(json.loads(json.dumps(made)), target="vm", bootstrap="kubeadm", hosts=hosts)

@@ -188,6 +188,14 @@ def test_the_archive_holds_the_labs_own_processes_and_logs_alone() -> None:
     }
 
 
+def test_the_archive_has_the_logs_of_every_member_of_the_control_plane() -> None:
+    host = lab_with_secrets()
+    names = ["plane/log/etcd-2.log", "plane/log/haproxy.log", "plane/log/kube-apiserver-5.log"]
+    for name in names:
+        host.given(f"{g.DIR}/{name}", "a line\n")
+    assert [name for name in names if name not in archive(host)] == []
+
+
 def test_archives_of_one_second_do_not_replace_each_other() -> None:
     host = FakeHost(files={f"{g.DIR}/events.jsonl": ""})
     host.given_ours(g.DIR, "lab")

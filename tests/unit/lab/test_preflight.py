@@ -57,6 +57,7 @@ def missing(
     target: str = "host",
     backends: Sequence[str] = ("nftables",),
     runtimes: Sequence[str] = ("runc",),
+    members: int = 1,
 ) -> list[BallastError]:
     try:
         preflight(
@@ -67,6 +68,7 @@ def missing(
             new_nodes=new_nodes,
             backends=backends,
             runtimes=runtimes,
+            members=members,
         )
     except Problems as problems:
         return [*problems.problems]
@@ -102,6 +104,13 @@ def test_a_missing_tool_is_told_with_its_package(tool: str, package: str) -> Non
     assert error.id == "lab-tools"
     assert error.text == f"this host lacks {tool}"
     assert error.remedy.endswith(f"apt-get install {package}")
+
+
+def test_a_load_balancer_is_needed_for_members_alone() -> None:
+    host = machine(without=["haproxy"])
+    assert missing(host) == []
+    [error] = missing(host, members=3)
+    assert (error.text, error.remedy.rpartition(" ")[2]) == ("this host lacks haproxy", "haproxy")
 
 
 def test_tools_that_this_lab_does_not_use_may_be_absent() -> None:

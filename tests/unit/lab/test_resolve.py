@@ -237,6 +237,7 @@ def test_networks_that_overlap_are_told(topology: dict[str, Any], path: str) -> 
         ({"topology": {"node_cidr": "10.1.0.0/24"}}, "node_cidr"),
         ({"topology": {"kube_proxy": "daemonset"}}, "kube_proxy"),
         ({"topology": {"pod_cidr": "10.1.0.0/16"}}, "pod_cidr"),
+        ({"topology": {"control_planes": 3}}, "control_planes"),
     ],
 )
 def test_what_a_running_lab_cannot_change_is_refused(changes: dict[str, Any], path: str) -> None:
@@ -296,6 +297,22 @@ def test_audit_and_encryption_are_those_of_the_topology() -> None:
     assert (made["audit"], made["encryption"]) == ("Metadata", "secretbox")
     plain = g.lab(made)
     assert (plain["audit"], plain["encryption"]) == ("none", "none")
+
+
+def test_members_of_a_control_plane_take_memory_from_the_nodes() -> None:
+    single, three = g.lab(), g.lab(topology={"control_planes": 3})
+    assert (single["control_plane"]["members"], three["control_plane"]["members"]) == (1, 3)
+    taken = [sum(int(node["memory"]) for node in made["nodes"]) for made in (single, three)]
+    assert 0 <= taken[0] - taken[1] - 2 * 2**29 < 3 * 2**20
+    assert g.lab(three, topology={"control_planes": 3})["control_plane"]["members"] == 3
+
+
+def test_a_record_from_before_members_has_one() -> None:
+    previous = g.lab()
+    assert previous["control_plane"].pop("members") == 1
+    assert g.lab(previous)["control_plane"]["members"] == 1
+    changed = g.errors_of(lambda: g.lab(previous, topology={"control_planes": 3}))
+    assert ("lab-fixed", "control_planes") in changed
 
 
 def test_a_record_from_before_daemonsets_has_services() -> None:

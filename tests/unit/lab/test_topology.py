@@ -91,6 +91,13 @@ AT = "nodes[0]"
             {"topology": {"registry_mirrors": {"docker.io": ["mirror.example"]}}},
             [("instance-mirror", "registry_mirrors.docker.io[0]")],
         ),
+        ({"topology": {"control_planes": 2}}, [("lab-value", "control_planes")]),
+        ({"topology": {"control_planes": True}}, [("lab-value", "control_planes")]),
+        ({"topology": {"control_planes": 3}, "target": "vm"}, [("lab-value", "control_planes")]),
+        (
+            {"topology": {"control_planes": 3}, "target": "vm", "bootstrap": "kubeadm"},
+            [("lab-value", "control_planes")],
+        ),
         ({"topology": {"publish": "8080:30080"}}, [("lab-value", "publish")]),
         ({"topology": {"publish": [4830]}}, [("lab-value", "publish")]),  # what YAML takes 80:30 for
         ({"topology": {"publish": ["8080:30080/sctp"]}}, [("lab-value", "publish")]),

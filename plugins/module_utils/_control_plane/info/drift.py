@@ -19,7 +19,7 @@ from ..._core.host.host import Host
 from ..._core.service.services import service_pid
 from ..pki.encryption import KIND as ENCRYPTION_KIND
 from ..profiles.profiles import FULL, Composition
-from ..record import Member, Record
+from ..record import LOAD_BALANCER, Member, Record
 from .processes import parse_flags, read_argv
 
 _WITH_FAULTS = ("certificate", "key-pair", "kubeconfig", ENCRYPTION_KIND)  # kinds whose value says what is wrong
@@ -73,18 +73,20 @@ def compare_processes(record: Record, host: Host) -> list[Drift]:
 def _compare_process(record: Record, host: Host, member: Member, pid: Optional[int]) -> Iterator[Drift]:
     argv = () if pid is None else read_argv(host, member)
     if not argv:
-        yield Drift("process", member.component, "runs", "does not run")
+        yield Drift("process", member.name, "runs", "does not run")
         return
-    program = os.path.join(record.bin_dir, member.component)
+    program = record.program(member)
     if argv[0] != program:
-        yield Drift("program", member.component, program, argv[0])
+        yield Drift("program", member.name, program, argv[0])
     elif (host.readlink(f"/proc/{pid}/exe") or "").endswith(" (deleted)"):
-        yield Drift("program", member.component, program, "another file than when it was started")
+        yield Drift("program", member.name, program, "another file than when it was started")
+    if member.component == LOAD_BALANCER:
+        return  # what it does is in its file
     expected, actual = parse_flags(("", *(f"--{flag.name}={flag.value}" for flag in member.flags))), parse_flags(argv)
     for name in sorted({*expected, *actual}):
         if expected.get(name) != actual.get(name):
             shown = [",".join(values.get(name, (NOTHING,))) for values in (expected, actual)]
-            yield Drift("flag", f"{member.component} --{name}", *shown)
+            yield Drift("flag", f"{member.name} --{name}", *shown)
 
 
 def compare_files(record: Record, host: Host, kinds: Mapping[str, Kind]) -> list[Drift]:
@@ -131,7 +133,7 @@ def _compare_configs(record: Record, host: Host, services: Mapping[str, Value]) 
         paths = list(config_paths(record, (flag.value for flag in member.flags)))
         now = digest(*(host.read(path) or b"" for path in paths))
         if now != fields(value).get("config_digest"):
-            yield Drift("file", ", ".join(paths), f"as {member.component} was started with", "changed since")
+            yield Drift("file", ", ".join(paths), f"as {member.name} was started with", "changed since")
 
 
 def config_paths(record: Record, values: Iterable[str]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from ..._core.host.host import Host, Process
 from ..._core.host.processes import read_command
 from ..._core.service.services import service_process
 from ..._core.text.errors import Unavailable
+from ..profiles.profiles import Flag
 from ..record import Member
 
 
@@ -29,6 +30,11 @@ def parse_flags(argv: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
         name, equals, value = word.lstrip("-").partition("=")
         values[name] = (*values.get(name, ()), value if equals else "true")
     return values
+
+
+def has_flag(argv: tuple[str, ...], flag: Flag) -> bool:
+    """Also in the form `-name value`, which the load balancer has."""
+    return flag.value in parse_flags(argv).get(flag.name, ()) or f"-{flag.name} {flag.value}".strip() in " ".join(argv)
 
 
 def read_program_version(host: Host, running: Optional[Process]) -> Optional[str]:

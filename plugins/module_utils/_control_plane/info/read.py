@@ -27,7 +27,7 @@ from ..report import report
 from . import drift
 from .api_reader import native_resources, read_foreign_names, read_group_versions
 from .controllers import read_running_controllers
-from .processes import parse_flags, read_argv, read_program_version
+from .processes import has_flag, read_argv, read_program_version
 from .readiness import read_readiness, report_absent
 
 
@@ -83,9 +83,9 @@ def _by_name(plain: Mapping[str, object]) -> list[tuple[str, dict[str, object]]]
 
 def _read_component(host: Host, member: Member, plain: Mapping[str, object]) -> dict[str, object]:
     """With its flags: the requested value, the reason, and whether the process has it."""
-    running = parse_flags(read_argv(host, member))
+    running = read_argv(host, member)
     flags = [
-        {"name": flag.name, "value": flag.value, "why": flag.why, "in_effect": flag.value in running.get(flag.name, ())}
+        {"name": flag.name, "value": flag.value, "why": flag.why, "in_effect": has_flag(running, flag)}
         for flag in member.flags
     ]
     version = read_program_version(host, service_process(host, member.service))

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Optional
 
 from ..._core.engine.journal import Journal, journal_path
@@ -43,12 +43,12 @@ def _read(host: Host, record: Record, kinds: Mapping[str, Kind]) -> Observations
     journal = Journal(journal_path(record.state_dir), host=host, kinds=kinds)
     keys = [os.path.join(record.state_dir, KEPT[name]) for name in NEEDED if name in KEPT]
     return Observations(
-        health={member.component: _health_fault(host, record, member) for member in record.members},
+        health={member.name: _health_fault(host, record, member) for member in record.members},
         objects=_count_objects(host, record),
         api_metrics=_read_metrics(lambda: record.ask(host, "/metrics", accept="text/plain"), API_METRICS),
         etcd_metrics=_read_metrics(lambda: record.etcd.ask(host, "/metrics"), ETCD_METRICS),
-        missing=_missing_files(host, record.bin_dir, [member.component for member in record.members]),
-        missing_tools=_missing_files(host, record.bin_dir, _TOOLS),
+        missing=_missing_files(host, [record.program(member) for member in record.members]),
+        missing_tools=_missing_files(host, [os.path.join(record.bin_dir, name) for name in _TOOLS]),
         missing_keys=tuple(path for path in keys if host.stat(path) is None),
         supervisor=_supervisor(host),
         recorded=len(journal.recorded),
@@ -102,8 +102,9 @@ def _read_metrics(ask: Callable[[], Response], names: Collection[str]) -> tuple[
     return parse_exposition(answer.body.decode(errors="replace"), names) if answer.status == 200 else ()
 
 
-def _missing_files(host: Host, directory: str, names: Collection[str]) -> tuple[str, ...]:
-    return tuple(name for name in names if host.stat(os.path.join(directory, name)) is None)
+def _missing_files(host: Host, paths: Sequence[str]) -> tuple[str, ...]:
+    """The names of those that are missing, each once."""
+    return tuple(os.path.basename(path) for path in dict.fromkeys(paths) if host.stat(path) is None)
 
 
 def _supervisor(host: Host) -> str:

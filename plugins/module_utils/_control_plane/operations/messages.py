@@ -140,6 +140,12 @@ MESSAGES = Messages(
             remedy="to have the data of this archive, run the same command again with replace true",
         ),
         Message(
+            id="plane-restore-members",
+            error=UserError,
+            text="members: {value} members cannot start from data that was restored for {restored}",
+            remedy="set members to {restored}; for another number run and stop it first, then restore with replace: true",
+        ),
+        Message(
             id="plane-restore-network",
             error=UserError,
             text="service_cidr: {value} is not that of the restored data",

@@ -15,10 +15,12 @@ import os
 from ..._core.engine.ownership import is_only_marked, list_content
 from ..._core.host.host import Host
 from ..._core.host.names import MARKER
+from ..request import MEMBERS
 from .archive import KEPT, SECONDS
 
 ETCD = "etcd"
-_PLACES = {ETCD: ETCD, **KEPT}
+_DATA = [ETCD, *(f"{ETCD}-{number}" for number in range(2, MEMBERS[-1] + 1))]
+_PLACES = {**{name: name for name in _DATA}, **KEPT}
 
 
 def work_path(state_dir: str) -> str:

@@ -49,7 +49,7 @@ from .placement import ETCD, new_path, place_all, work_path
 from .recording import Recording, open_recording
 from .replaced_data import replaced_data_path
 from .restore_note import PLACING, RESTORED, RestoreNote, load_note, write_note
-from .snapshot import REVISIONS_AHEAD, restore_snapshot
+from .snapshot import REVISIONS_AHEAD, etcd_members, restore_snapshot
 from .snapshot import read_etcdutl_version as etcdutl_version
 from .snapshot import read_snapshot_status as snapshot_status
 from .upgrade import find_version_problem
@@ -104,7 +104,7 @@ class RestoreEngine(Operation[RestoreRequest, RestoreState]):
         desired, host = ctx.desired, ctx.host
         record = load_record(host, desired.state_dir)
         members = () if record is None else record.members
-        running = (member.component for member in members if service_pid(host, member.service) is not None)
+        running = (member.name for member in members if service_pid(host, member.service) is not None)
         return RestoreState(
             record=record,
             running=tuple(running),
@@ -148,7 +148,7 @@ class RestoreEngine(Operation[RestoreRequest, RestoreState]):
         Problems.raise_if(
             [*_find_version_problems(desired, manifest), *_find_program_problems(desired, host, state, manifest)]
         )
-        needed = 2 * manifest.size_bytes + _ROOM
+        needed = (1 + len(etcd_members(state.record))) * manifest.size_bytes + _ROOM
         if host.free_bytes(desired.state_dir) < needed:
             raise no_space(os.path.join(desired.state_dir, ETCD), needed=needed)
 
@@ -197,7 +197,8 @@ def _restore(desired: RestoreRequest, state: RestoreState, host: Host, recording
     except (Exception, KeyboardInterrupt):
         recording.remove(_directory(work_path(state_dir)))
         raise
-    for name in ("config", "pki", ETCD):
+    members = etcd_members(state.record)
+    for name in ("config", "pki", *(member.directory for member in members)):
         recording.make(_directory(os.path.join(state_dir, name)))
     if ENCRYPTION in manifest.files:
         # A run of the control plane keeps recorded keys, whatever its option `encryption`.
@@ -212,6 +213,7 @@ def _restore(desired: RestoreRequest, state: RestoreState, host: Host, recording
         revision=manifest.revision + REVISIONS_AHEAD,
         keys=manifest.keys,
         aside=aside,
+        members=len(members),
     )
     write_note(host, state_dir, note)
     _place(note, state_dir, host, recording)
@@ -238,9 +240,10 @@ def _prepare(desired: RestoreRequest, state: RestoreState, host: Host) -> Manife
     checked = snapshot_status(host, etcdutl=etcdutl, path=snapshot)
     if (checked.hash, checked.revision) != (manifest.hash, manifest.revision):
         raise unsound_archive(desired.archive, "its snapshot is another than its manifest says")
-    data = new_path(desired.state_dir, ETCD)
-    restore_snapshot(host, etcdutl=etcdutl, path=snapshot, data_dir=data)
-    set_mark(host, data, as_path=os.path.join(desired.state_dir, ETCD))
+    for member in etcd_members(state.record):
+        data = new_path(desired.state_dir, member.directory)
+        restore_snapshot(host, etcdutl=etcdutl, path=snapshot, member=member, data_dir=data)
+        set_mark(host, data, as_path=os.path.join(desired.state_dir, member.directory))
     for name in sorted(set(KEPT) & set(manifest.files)):
         mode = 0o644 if name.endswith((".crt", ".pub")) else 0o600
         kept = host.read(os.path.join(unpacked, name)) or b""

@@ -27,6 +27,7 @@ class RestoreNote:
     revision: int  # of the restored data
     keys: int  # that it has
     aside: str  # directory that the data before it is moved to; empty when there was none
+    members: int = 1  # of etcd, each of which has the data
 
 
 def load_note(host: Host, state_dir: str) -> Optional[RestoreNote]:

@@ -6,12 +6,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
+from typing import Optional
 
 from ..._core.host.host import Host
 from ..._core.text.errors import CommandFailed
 from ..._core.text.json_text import parse_json
+from ..profiles.profiles import ETCD
 from ..record import Record
 from .archive import SECONDS, no_space
 from .messages import MESSAGES
@@ -38,7 +41,9 @@ def take_snapshot(host: Host, record: Record, *, etcdctl: str, path: str) -> Non
     etcd = record.etcd
     access = [f"--cacert={etcd.authority}", f"--cert={etcd.client}", f"--key={etcd.key}"]
     try:
-        host.run([etcdctl, f"--endpoints={etcd.endpoints[0]}", *access, "snapshot", "save", path], timeout=SECONDS)
+        host.run(
+            [etcdctl, f"--endpoints={etcd.healthy_endpoint(host)}", *access, "snapshot", "save", path], timeout=SECONDS
+        )
     except CommandFailed as error:
         if "no space left" in error.output:
             raise no_space(path) from error
@@ -58,9 +63,41 @@ def read_snapshot_status(host: Host, *, etcdutl: str, path: str) -> SnapshotStat
         raise MESSAGES.error("plane-snapshot-unsound", path=path, found=repr(error)) from error
 
 
-def restore_snapshot(host: Host, *, etcdutl: str, path: str, data_dir: str) -> None:
-    """A data directory of our member from a snapshot, whose hash etcdutl checks first."""
-    peers = [f"--name={MEMBER}", f"--initial-cluster={MEMBER}={_PEER}", f"--initial-advertise-peer-urls={_PEER}"]
+@dataclass(frozen=True)
+class EtcdMember:
+    name: str
+    cluster: str  # as etcd's --initial-cluster
+    peer_url: str
+    directory: str  # name of its data directory
+
+
+ONLY_MEMBER = EtcdMember(MEMBER, f"{MEMBER}={_PEER}", _PEER, ETCD)
+
+
+def etcd_members(record: Optional[Record]) -> tuple[EtcdMember, ...]:
+    """Those of the control plane whose data is to be restored. Without a record it is one member."""
+    processes = [] if record is None else [member for member in record.members if member.component == ETCD]
+    if len(processes) < 2:
+        return (ONLY_MEMBER,)
+    flags = [{flag.name: flag.value for flag in process.flags} for process in processes]
+    return tuple(
+        EtcdMember(
+            each["name"],
+            each["initial-cluster"],
+            each["initial-advertise-peer-urls"],
+            os.path.basename(each["data-dir"]),
+        )
+        for each in flags
+    )
+
+
+def restore_snapshot(host: Host, *, etcdutl: str, path: str, member: EtcdMember, data_dir: str) -> None:
+    """A data directory of a member from a snapshot, whose hash etcdutl checks first."""
+    peers = [
+        f"--name={member.name}",
+        f"--initial-cluster={member.cluster}",
+        f"--initial-advertise-peer-urls={member.peer_url}",
+    ]
     ahead = [f"--bump-revision={REVISIONS_AHEAD}", "--mark-compacted"]
     try:
         host.run([etcdutl, "snapshot", "restore", path, f"--data-dir={data_dir}", *peers, *ahead], timeout=SECONDS)

@@ -64,6 +64,8 @@ def find_data_problems(desired: ControlPlaneRequest, host: Host) -> list[Ballast
     problem = find_version_problem(version=desired.kubernetes_version, served=served, path=desired.state_dir)
     if problem is not None:
         return [problem]
+    if note is not None and note.members != desired.members:
+        return [MESSAGES.error("plane-restore-members", value=desired.members, restored=note.members)]
     if note is not None and desired.profile == FULL and note.service_network not in ("", desired.service_cidr):
         value, network = desired.service_cidr, note.service_network
         return [MESSAGES.error("plane-restore-network", value=value, found_network=network)]

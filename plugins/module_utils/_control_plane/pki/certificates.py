@@ -36,7 +36,7 @@ def authorities(request: ControlPlaneRequest) -> list[Certificate]:
 
 def certificates(request: ControlPlaneRequest) -> list[Certificate]:
     """The certificates of the control plane itself, with kubeadm's names where it has the same certificate."""
-    here = sans(request.address)
+    here = sans(*_member_addresses(request))
     processes = request.composition.processes
     own_etcd = request.choice.etcd != EXISTING
 
@@ -106,4 +106,12 @@ def _api_server_names(request: ControlPlaneRequest) -> tuple[str, ...]:
     in_cluster = ["kubernetes", "kubernetes.default", "kubernetes.default.svc"]
     whole = f"kubernetes.default.svc.{request.cluster_domain}"
     of_service = [request.service_address, *in_cluster, whole] if request.has_pods else []
-    return sans(request.address, *of_service, *request.extra_sans)
+    return sans(*_member_addresses(request), *of_service, *request.extra_sans)
+
+
+def _member_addresses(request: ControlPlaneRequest) -> tuple[str, ...]:
+    """What processes are reached at. The kernel has 127.0.0.1 ask for whoever listens on loopback, and etcd compares a peer's
+    address with its certificate."""
+    if not request.is_balanced:
+        return (request.address,)
+    return (request.address, "127.0.0.1", *(member.listen_address for member in request.each_member))

@@ -45,7 +45,7 @@ def audit_flags(request: ControlPlaneRequest) -> Flags:
         *flags(
             f"audit: {request.audit}",
             ("audit-policy-file", _policy_path(request)),
-            ("audit-log-path", os.path.join(request.log_dir, "audit.log")),
+            ("audit-log-path", os.path.join(request.log_dir, f"{request.in_member('audit')}.log")),
         ),
         *flags(
             "the log does not fill the disk",

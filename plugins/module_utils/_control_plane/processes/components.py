@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from ..._core.engine.kinds import digest
 from ..._core.host.names import join_name
@@ -19,13 +20,14 @@ from ..pki.kubeconfig import reference_kubeconfig
 from ..pki.pki import key_path
 from ..profiles.arguments import given_flags
 from ..profiles.profiles import API_SERVER, CONTROLLER_MANAGER, ETCD, GENERIC_API_SERVER, HYPER_MINI, SCHEDULER, Flag
-from ..record import Etcd, Member, Record
+from ..record import LOAD_BALANCER, LOAD_BALANCER_PATH, Etcd, Member, Record
 from ..request import ControlPlaneRequest
 from .api_servers import authentication_config, generic_api_server, hyper_mini, kube_api_server
 from .audit_log import audit_files
 from .controllers import controller_manager, scheduler
 from .etcd import client_url, etcd
 from .flags import Flags, kubeconfig_path, log_path
+from .load_balancer import load_balancer_config, load_balancer_flags
 
 _COMMANDS: Mapping[str, Callable[[ControlPlaneRequest], Flags]] = {
     ETCD: etcd,
@@ -45,11 +47,61 @@ _FILE_FLAGS = ("audit-log-path",)
 _CREDENTIALS = (".crt", ".key", ".pub", ".pem", "/encryption.json")
 
 
+@dataclass(frozen=True)
+class ProcessPlan:
+    """A process of one member, or the load balancer of all. A list flag may occur several times, once for each reason; the
+    values add up."""
+
+    component: str  # "etcd"
+    number: int  # of its member
+    name: str  # "etcd", of the second member "etcd-2"
+    argv: tuple[str, ...]
+    flags: tuple[Flag, ...]
+    health: str  # URL
+    log: str
+
+
+def plan_processes(request: ControlPlaneRequest) -> list[ProcessPlan]:
+    """In the order of starting: etcd of every member, then the API servers, and so on."""
+    planned: list[ProcessPlan] = []
+    for component in request.composition.processes:
+        planned += [_member_process(member, component) for member in request.each_member]
+        if component == API_SERVER and request.is_balanced:
+            balancing = load_balancer_flags(request)
+            planned.append(
+                ProcessPlan(
+                    component=LOAD_BALANCER,
+                    number=request.number,
+                    name=LOAD_BALANCER,
+                    argv=(
+                        LOAD_BALANCER_PATH,
+                        *(word for each in balancing for word in (f"-{each.name}", each.value) if word),
+                    ),
+                    flags=tuple(balancing),
+                    health=f"{request.endpoint}/readyz",
+                    log=log_path(request, LOAD_BALANCER),
+                )
+            )
+    return planned
+
+
+def _member_process(member: ControlPlaneRequest, component: str) -> ProcessPlan:
+    own = _own_flags(member)
+    flags = (*own[component], *given_flags(member.arguments, own)[component])
+    return ProcessPlan(
+        component=component,
+        number=member.number,
+        name=member.in_member(component),
+        argv=(binary_path(member, component), *(f"--{flag.name}={flag.value}" for flag in flags)),
+        flags=flags,
+        health=_health(member, component),
+        log=log_path(member, component),
+    )
+
+
 def command_flags(request: ControlPlaneRequest) -> dict[str, tuple[Flag, ...]]:
-    """By process, in the order of starting. A list flag may occur several times, once for each reason; the values add up."""
-    own = _own_flags(request)
-    given = given_flags(request.arguments, own)
-    return {name: (*flags, *given[name]) for name, flags in own.items()}
+    """By name of the process, in the order of starting."""
+    return {process.name: process.flags for process in plan_processes(request)}
 
 
 def checked_flags(request: ControlPlaneRequest) -> dict[str, tuple[Flag, ...]]:
@@ -68,6 +120,7 @@ def config_files(request: ControlPlaneRequest) -> dict[str, str]:
     return {
         **authentication_config(request),
         **audit_files(request),
+        **load_balancer_config(request),
         **(aggregation.config_files(request) if request.has_agent else {}),
         **{
             kubeconfig_path(request, component): reference_kubeconfig(
@@ -86,20 +139,20 @@ def services(request: ControlPlaneRequest) -> list[Service]:
     """In the order of starting. A shutdown stops them in the reverse order: an API server whose etcd has stopped would wait for
     it until it is killed."""
     configs = config_files(request)
-    commands = command_flags(request)
-    units = [f"{join_name(request.name, component)}.service" for component in commands]
+    planned = plan_processes(request)
+    units = [f"{join_name(request.name, process.name)}.service" for process in planned]
     return [
         Service(
-            name=join_name(request.name, component),
-            argv=(binary_path(request, component), *(f"--{flag.name}={flag.value}" for flag in flags)),
-            log=log_path(request, component),
-            cgroup=f"{request.cgroup}/{component}",
-            config_digest=digest(*(configs[flag.value] for flag in flags if flag.value in configs)),
-            env=_ENVIRONMENT.get(component, ()),
+            name=join_name(request.name, process.name),
+            argv=process.argv,
+            log=process.log,
+            cgroup=f"{request.cgroup}/{process.name}",
+            config_digest=digest(*(configs[flag.value] for flag in process.flags if flag.value in configs)),
+            env=_ENVIRONMENT.get(process.component, ()),
             after=tuple(units[:place]),
-            sandbox=_sandbox(request, flags),
+            sandbox=_sandbox(request, process.flags),
         )
-        for place, (component, flags) in enumerate(commands.items())
+        for place, process in enumerate(planned)
     ]
 
 
@@ -116,7 +169,7 @@ def _sandbox(request: ControlPlaneRequest, flags: tuple[Flag, ...]) -> Sandbox:
 
 
 def binary_path(request: ControlPlaneRequest, component: str) -> str:
-    return os.path.join(request.bin_dir, component)
+    return LOAD_BALANCER_PATH if component == LOAD_BALANCER else os.path.join(request.bin_dir, component)
 
 
 def credentials(argv: tuple[str, ...]) -> list[str]:
@@ -140,13 +193,14 @@ def record(request: ControlPlaneRequest) -> Record:
         certificates=tuple(certificate.path for certificate in made),
         members=tuple(
             Member(
-                component=component,
-                service=os.path.join(request.sv_dir, join_name(request.name, component)),
-                log=log_path(request, component),
-                health=_health(request, component),
-                flags=flags,
+                component=process.component,
+                service=os.path.join(request.sv_dir, join_name(request.name, process.name)),
+                log=process.log,
+                health=process.health,
+                flags=process.flags,
+                number=process.number,
             )
-            for component, flags in command_flags(request).items()
+            for process in plan_processes(request)
         ),
     )
 
@@ -155,14 +209,15 @@ def _etcd_record(request: ControlPlaneRequest) -> Etcd:
     existing = request.existing_etcd
     if existing is None:
         client = request.pki(ETCD_CLIENT)
-        return Etcd((client_url(request),), request.pki(ETCD_CA), client, key_path(client), prefix="/registry")
+        urls = tuple(client_url(member) for member in request.each_member)
+        return Etcd(urls, request.pki(ETCD_CA), client, key_path(client), prefix="/registry")
     return Etcd(existing.endpoints, existing.ca, existing.certificate, existing.key, prefix=existing.prefix)
 
 
-def _health(request: ControlPlaneRequest, component: str) -> str:
+def _health(member: ControlPlaneRequest, component: str) -> str:
     if component == ETCD:
-        return f"{client_url(request)}/health"
+        return f"{client_url(member)}/health"
     ports = {CONTROLLER_MANAGER: "controller_manager_port", SCHEDULER: "scheduler_port"}
     if component in ports:
-        return f"https://{request.address}:{request.port(ports[component])}/healthz"
-    return f"{request.endpoint}/readyz"
+        return f"https://{member.listen_address}:{member.port(ports[component])}/healthz"
+    return f"https://{member.listen_address}:{member.port('secure_port')}/readyz"

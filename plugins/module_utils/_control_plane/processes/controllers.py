@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from ..pki.certificates import CA
 from ..pki.pki import key_path
-from ..profiles.profiles import CONTROLLER_MANAGER, SCHEDULER
+from ..profiles.profiles import CONTROLLER_MANAGER, SCHEDULER, Flag
 from ..request import ControlPlaneRequest
 from .flags import Flags, delegated_authentication, flags, kubeconfigs, listen_flags, pair
 
-_ALONE = ("leader-elect", "false")
 _NO_PROFILING = ("profiling", "false")
 
 
@@ -51,6 +50,12 @@ def flex_dir(request: ControlPlaneRequest) -> str:
     return request.at("flexvolume")
 
 
+def _leader_election(request: ControlPlaneRequest) -> Flag:
+    if request.is_balanced:
+        return Flag("leader-elect", "true", "one of the members' acts")
+    return Flag("leader-elect", "false", "one of it")
+
+
 def _client(request: ControlPlaneRequest, component: str, *, port: str) -> Flags:
     return [
         *kubeconfigs(request, component),
@@ -62,5 +67,5 @@ def _client(request: ControlPlaneRequest, component: str, *, port: str) -> Flags
             key="tls-private-key-file",
         ),
         *delegated_authentication(request),
-        *flags("one of it", _ALONE),
+        _leader_election(request),
     ]

@@ -7,17 +7,21 @@
 from __future__ import annotations
 
 from ..pki.certificates import ETCD_CA, ETCD_CLIENT, ETCD_PEER
-from ..profiles.profiles import EMBEDDED
+from ..profiles.profiles import EMBEDDED, Flag
 from ..request import ControlPlaneRequest
 from .flags import Flags, flags, pair
 
-_MEMBER = "ballast"  # constant: the data directory belongs to the member of this name
+MEMBER = "ballast"  # of a control plane with one; constant, as the data directory belongs to the member of this name
 
 
 def etcd(request: ControlPlaneRequest) -> Flags:
-    peer = f"https://{request.address}:{request.port('etcd_peer_port')}"
+    peer = peer_url(request)
     return [
-        *flags("the member that the data belongs to", ("name", _MEMBER), ("data-dir", data_dir(request))),
+        *flags(
+            "the member that the data belongs to",
+            ("name", request.in_member(MEMBER)),
+            ("data-dir", data_dir(request)),
+        ),
         *flags(
             "listens here and nowhere else",
             ("listen-client-urls", client_url(request)),
@@ -25,7 +29,7 @@ def etcd(request: ControlPlaneRequest) -> Flags:
             ("listen-peer-urls", peer),
             ("initial-advertise-peer-urls", peer),
         ),
-        *flags("one member", ("initial-cluster", f"{_MEMBER}={peer}")),
+        _cluster(request),
         *flags(
             "nobody without a certificate of etcd's own authority",
             ("client-cert-auth", "true"),
@@ -61,7 +65,7 @@ def etcd_client(request: ControlPlaneRequest) -> Flags:
     existing = request.existing_etcd
     if existing is None:
         return [
-            *flags("our etcd", ("etcd-servers", client_url(request)), ("etcd-cafile", request.pki(ETCD_CA))),
+            *flags("our etcd", ("etcd-servers", _servers(request)), ("etcd-cafile", request.pki(ETCD_CA))),
             *pair(request.pki(ETCD_CLIENT), "etcd's only client", certificate="etcd-certfile", key="etcd-keyfile"),
         ]
     why = "the etcd that etcd_endpoints names"
@@ -73,12 +77,29 @@ def etcd_client(request: ControlPlaneRequest) -> Flags:
     ]
 
 
+def _cluster(request: ControlPlaneRequest) -> Flag:
+    members = [f"{member.in_member(MEMBER)}={peer_url(member)}" for member in request.each_member]
+    why = "one member" if len(members) == 1 else "who the members are, at the first start of all"
+    return Flag("initial-cluster", ",".join(members), why)
+
+
+def _servers(request: ControlPlaneRequest) -> str:
+    """Of an API server: its own member first, and the others for when that one is down."""
+    others = [client_url(member) for member in request.each_member if member.number != request.number]
+    return ",".join([client_url(request), *others])
+
+
 def client_url(request: ControlPlaneRequest) -> str:
-    return f"https://{request.address}:{request.port('etcd_client_port')}"
+    return f"https://{request.listen_address}:{request.port('etcd_client_port')}"
+
+
+def peer_url(request: ControlPlaneRequest) -> str:
+    return f"https://{request.listen_address}:{request.port('etcd_peer_port')}"
 
 
 def data_dir(request: ControlPlaneRequest) -> str:
-    return request.at("etcd")
+    """Of this member."""
+    return request.at(request.in_member("etcd"))
 
 
 def is_embedded(request: ControlPlaneRequest) -> bool:

@@ -43,7 +43,9 @@ def delegated_authentication(request: ControlPlaneRequest) -> Flags:
 
 def listen_flags(request: ControlPlaneRequest, port: str) -> Flags:
     return flags(
-        "listens here and nowhere else", ("bind-address", request.address), ("secure-port", str(request.port(port)))
+        "listens here and nowhere else",
+        ("bind-address", request.listen_address),
+        ("secure-port", str(request.port(port))),
     )
 
 
@@ -71,4 +73,4 @@ def service_account_keys(request: ControlPlaneRequest) -> Flags:
 
 
 def log_path(request: ControlPlaneRequest, component: str) -> str:
-    return os.path.join(request.log_dir, f"{component}.log")
+    return os.path.join(request.log_dir, f"{request.in_member(component)}.log")
