@@ -96,6 +96,12 @@ options:
         description: Whether its services and pods are ended and its data, addresses and configuration kept, as O(state=stopped) does for all.
         type: bool
         default: false
+      bin_dir:
+        description: Directory of its own programs, where they differ from those in O(bin_dir), as during an upgrade.
+        type: path
+      kubernetes_version:
+        description: Version of its own programs, where it differs from O(kubernetes_version).
+        type: str
   bridge:
     description: Link on this host that the instances are attached to. M(ballast.kube.instance_network) makes it.
     type: str

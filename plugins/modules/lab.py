@@ -154,6 +154,14 @@ announced:
   type: list
   elements: str
   sample: ["build:    coredns 1.14.6 (172 s last time): about 3 min"]
+turns:
+  description:
+    - One after the other, the nodes that run another version of Kubernetes than the lab's, or whose drain an earlier run began.
+    - Each has C(node), its name; C(drain), whether it has pods to move; and C(instances), an option of M(ballast.kube.kubelet_instance), in which
+      nodes whose turn is yet to come keep their programs.
+  returned: success
+  type: list
+  elements: dict
 is_lost:
   description:
     - Whether the directory's content was deleted while the lab was there. V(absent) finds what is left of it by the name that the

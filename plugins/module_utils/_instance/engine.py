@@ -94,7 +94,7 @@ class InstanceEngine(ResourceEngine[InstancesRequest]):
             return []
         resources = self._host_resources(desired)
         for instance in desired.instances:
-            resources += self._instance_resources(desired, instance)
+            resources += self._instance_resources(desired.programs_of(instance), instance)
         if not desired.at_boot:
             return resources
         return resources + restore_resources(desired.state_dir, desired.lab, "nodes", resources, after="network")

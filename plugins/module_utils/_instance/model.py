@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Optional
 
 from .._core.host.host import Host
@@ -91,6 +91,8 @@ class Instance:
         default_factory=dict
     )  # of its KubeletConfiguration, beside what follows from the rest
     stopped: bool = False  # only its files exist
+    bin_dir: str = ""  # of its programs, where they are not those of the host's other instances
+    kubernetes_version: str = ""  # of these programs
     kube_proxy_config: str = ""  # its file, where another program has changed it; else it follows from the options
 
 
@@ -136,6 +138,11 @@ class InstancesRequest:
     def prefix_length(self) -> str:
         return self.gateway.split("/")[1]
 
+    def programs_of(self, instance: Instance) -> InstancesRequest:
+        """The request as it holds for the programs of this instance."""
+        version = instance.kubernetes_version or self.kubernetes_version
+        return replace(self, bin_dir=instance.bin_dir or self.bin_dir, kubernetes_version=version)
+
     def credential(self, instance: Instance, name: str) -> str:
         """PEM text; empty before it is made, which only a plan may see."""
         return self.credentials.get(instance.name, {}).get(name, "")
@@ -172,6 +179,7 @@ def desired_from_params(params: Mapping[str, Any], host: Host) -> InstancesReque
     check_proxies(params["proxies"], problems)
     paths = [(name, params[name] or "/") for name in ("bin_dir", "certs_dir")]
     paths += [(f"archives[{n}].path", row["path"]) for n, row in enumerate(params["archives"] or [])]
+    paths += [(f"instances[{n}].bin_dir", row["bin_dir"] or "/") for n, row in enumerate(params["instances"] or [])]
     problems += [
         MESSAGES.error("instance-path", path=path, value=text) for path, text in paths if not _PATH.fullmatch(text)
     ]
@@ -246,6 +254,8 @@ def _parse_instance(row: Mapping[str, Any], path: str, problems: list[BallastErr
         startup_taints=_parse_taints(row, "startup_taints", path, problems),
         kubelet=row["kubelet"] or {},
         stopped=row["stopped"],
+        bin_dir=row["bin_dir"] or "",
+        kubernetes_version=row["kubernetes_version"] or "",
     )
 
 

@@ -122,8 +122,10 @@ def _instance(instance: Instance) -> dict[str, Any]:
         "runtime": instance.runtime,
         "kubelet": dict(instance.kubelet),
         "stopped": instance.stopped,
+        "bin_dir": instance.bin_dir,
+        "kubernetes_version": instance.kubernetes_version,
     }
-    return {name: value for name, value in row.items() if value not in (None, {}, [], False)}
+    return {name: value for name, value in row.items() if value not in (None, "", {}, [], False)}
 
 
 def _taint(taint: Taint) -> dict[str, str]:

@@ -29,6 +29,8 @@ _INSTANCE: dict[str, Any] = {
     "runtime": {"type": "str", "default": "runc", "choices": list(RUNTIMES)},
     "kubelet": {"type": "dict"},
     "stopped": {"type": "bool", "default": False},
+    "bin_dir": {"type": "path"},
+    "kubernetes_version": {"type": "str"},
 }
 _CREDENTIAL: dict[str, Any] = {
     "name": {"type": "str", "required": True},

@@ -47,8 +47,9 @@ from .parts import parts
 from .preflight import preflight
 from .programs import SPEC as PROGRAMS_SPEC
 from .programs import announce, choose_for, find_program_problems, find_python_problems, read_programs, record_of
-from .resolve import VERSION, HostFacts, Lab, resolve
+from .resolve import LOCAL, VERSION, HostFacts, Lab, resolve
 from .topology import BOOTSTRAPS, KUBEADM, TARGETS, parse_request
+from .versions import NO_VERSIONS, LabVersions, find_version_problems, read_versions, upgrade_turns
 
 DEFAULT_HOSTS = 2
 RECORD, ARCHIVES, LOGS = "lab.json", "archives", "logs"  # in LAB_DIR
@@ -57,7 +58,7 @@ SNAPSHOTS = "snapshots"  # in LAB_DIR, and the owner of that directory
 RESULTS = (RESTORING, "summary.json", "events.jsonl", "admin.kubeconfig")
 PROGRAMS_LINK = "bin"
 # State directories of features whose objects went with the API: owner of each.
-GONE_WITH_API = {"api": "nodes", "check": "check", "kube-proxy": "kube-proxy", "addons": "addons"}
+GONE_WITH_API = {"api": "nodes", "check": "check", "kube-proxy": "kube-proxy", "addons": "addons", "drain": "drain"}
 
 SPEC: dict[str, Any] = {
     "state": {"type": "str", "default": "present", "choices": ["present", "absent"]},
@@ -95,6 +96,7 @@ class LabRequest:
     is_lost: bool = False  # its directory was deleted while the lab was there
     announced: tuple[str, ...] = ()  # what will be downloaded and built
     problems: tuple[BallastError, ...] = ()  # of what builds and downloads need
+    versions: LabVersions = NO_VERSIONS
 
 
 def desired_from_params(params: Mapping[str, Any], host: Host) -> LabRequest:
@@ -126,6 +128,9 @@ def desired_from_params(params: Mapping[str, Any], host: Host) -> LabRequest:
     for version in filter(None, (request.kubernetes_version, request.upgrade_to)):
         if versions and version not in versions and programs.source_of("kubernetes") == GO:
             raise MESSAGES.error("lab-version", value=version, versions=", ".join(sorted(versions)))
+    current = read_versions(host, lab_dir, previous)
+    how = {"target": request.target, "bootstrap": request.bootstrap}
+    Problems.raise_if(find_version_problems(request.kubernetes_version, current, **how, buildable=versions))
     if params["archive"] and request.bootstrap == KUBEADM:
         wanted = "for nodes of a lab without kubeadm: import it with ctr"
         raise MESSAGES.error("lab-value", path="archive", value=params["archive"], wanted=wanted)
@@ -152,6 +157,7 @@ def desired_from_params(params: Mapping[str, Any], host: Host) -> LabRequest:
         new_nodes=new_nodes,
         announced=tuple(announce(choices, left_out)),
         problems=tuple(find_program_problems(choices, host, params, os.environ)),
+        versions=current,
     )
 
 
@@ -288,12 +294,16 @@ class LabEngine(ResourceEngine[LabRequest]):
 
     def preview(self, ctx: Context[LabRequest]) -> dict[str, object]:
         lab = ctx.desired.lab
+        made = parts(lab) if lab else None
         name = ctx.desired.name or find_registered_name(ctx.host, ctx.desired.state_dir)
         return {
             "name": name,
             "lab": lab,
-            "parts": parts(lab) if lab else None,
+            "parts": made,
             "announced": list(ctx.desired.announced),
+            "turns": upgrade_turns(lab, made["hosts"][LOCAL]["instances"], ctx.desired.versions)
+            if lab and made
+            else [],
             "is_lost": ctx.desired.is_lost,
             "labs": _list_labs(ctx.host),
         }

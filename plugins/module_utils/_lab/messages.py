@@ -91,6 +91,40 @@ MESSAGES = Messages(
             "-e lab_name=NAME -e lab_dir=DIRECTORY",
         ),
         Message(
+            id="lab-downgrade",
+            error=UserError,
+            text="kubernetes_version: {value} is older than {served}, which the lab's API server serves, and an older one cannot read all that a "
+            "newer one stored",
+            remedy="use {served} or later; to have {value}, bring up another lab beside it (-e lab_name=NAME -e lab_dir=DIRECTORY), or remove "
+            "this one first: ansible-playbook ballast.kube.lab_down",
+        ),
+        Message(
+            id="lab-version-jump",
+            error=UserError,
+            text="kubernetes_version: {value} skips a minor version; the lab's API server serves {served}, and goes from one minor version to the "
+            "next",
+            remedy="upgrade to the one between first: -e lab_kubernetes_version={first}",
+        ),
+        Message(
+            id="lab-node-skew",
+            error=UserError,
+            text="kubernetes_version: {value} is more than three minor versions newer than the kubelet of node {node}",
+            remedy="upgrade the nodes first: -e lab_kubernetes_version={served}",
+        ),
+        Message(
+            id="lab-version-machines",
+            error=UserError,
+            text="kubernetes_version: {value}; the lab's virtual machines have the programs of {served} on a disk that they were booted with",
+            remedy="remove the lab (ansible-playbook ballast.kube.lab_down) and bring it up again; a lab on this host can be upgraded",
+        ),
+        Message(
+            id="lab-version-kubeadm",
+            error=UserError,
+            text="kubernetes_version: {value}; the lab was made with {served} by kubeadm, which alone upgrades it",
+            remedy="upgrade it by kubeadm upgrade, with upgrade_to in its topology: docs/migrate-a-kubeadm-cluster.md; or remove the lab first: "
+            "ansible-playbook ballast.kube.lab_down",
+        ),
+        Message(
             id="lab-tools",
             error=HostError,
             text="this host lacks {tools}",

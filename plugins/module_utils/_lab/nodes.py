@@ -96,7 +96,7 @@ class NodeKind:
     def read(self, ctx: Context[Any], target: str) -> Value:
         name, plane_dir = target.split(" ")
         record = load_record(ctx.host, plane_dir)
-        node = _get(ctx.host, record, name) if record else None
+        node = get_node(ctx.host, record, name) if record else None
         if node is None:
             return ABSENT
         labels = node["metadata"].get("labels", {})
@@ -112,7 +112,7 @@ class NodeKind:
         if record is None:
             return
         ensure_rights(ctx.host, record, LAB_NODES)
-        before, node = self.read(ctx, target), _get(ctx.host, record, name)
+        before, node = self.read(ctx, target), get_node(ctx.host, record, name)
         admit(ctx.host, record, name)
         if before == ABSENT or node is None:
             return  # its kubelet registers it with these labels and taints
@@ -123,7 +123,7 @@ class NodeKind:
             "metadata": {"labels": {**gone, **fields(requested["labels"])}},
             "spec": {"taints": [*kept, *requested["taints"]]},  # type: ignore[misc]
         }
-        _change(name, lambda: record.api(ctx.host, LAB_NODES).patch(_path(name), patch))
+        change_node(name, lambda: record.api(ctx.host, LAB_NODES).patch(node_path(name), patch))
 
     def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
         name, plane_dir = target.split(" ")
@@ -131,8 +131,8 @@ class NodeKind:
         if record is None:
             return
         ensure_rights(ctx.host, record, LAB_NODES)
-        _drain(ctx, record, name)
-        _change(name, lambda: record.api(ctx.host, LAB_NODES).delete(_path(name)))
+        drain_node(ctx, record, name)
+        change_node(name, lambda: record.api(ctx.host, LAB_NODES).delete(node_path(name)))
         refuse(ctx.host, record, name)
 
 
@@ -169,9 +169,9 @@ def kubectl_options(kubeconfig: str) -> list[str]:
     return ["--kubeconfig", kubeconfig, "--cache-dir", "/dev/null"]
 
 
-def _drain(ctx: Context[Any], record: Record, name: str) -> None:
+def drain_node(ctx: Context[Any], record: Record, name: str) -> None:
     """A node that cannot be drained stays, and takes pods again if it did before: `kubectl drain` leaves it cordoned."""
-    node = _get(ctx.host, record, name)
+    node = get_node(ctx.host, record, name)
     flags = [*_DRAIN_FLAGS, f"--timeout={_DRAIN_SECONDS}s"]
     with kubeconfig_of(ctx.host, record, LAB_NODES) as lent:
         argv = [ctx.desired.kubectl, *kubectl_options(lent), "drain", name, *flags]
@@ -180,27 +180,27 @@ def _drain(ctx: Context[Any], record: Record, name: str) -> None:
         except CommandFailed as error:
             if node is not None and not node.get("spec", {}).get("unschedulable"):
                 with suppress(PeerError):  # of an API that does not answer, the drain tells
-                    record.api(ctx.host, LAB_NODES).patch(_path(name), {"spec": {"unschedulable": None}})
+                    record.api(ctx.host, LAB_NODES).patch(node_path(name), {"spec": {"unschedulable": None}})
             raise MESSAGES.error(
                 "lab-node-drain", name=name, seconds=_DRAIN_SECONDS, kubeconfig=record.kubeconfig, found=error.found
             ) from error
 
 
-def _get(host: Host, record: Record, name: str) -> dict[str, Any] | None:
+def get_node(host: Host, record: Record, name: str) -> dict[str, Any] | None:
     try:
-        return record.api(host, LAB_NODES).find(_path(name))
+        return record.api(host, LAB_NODES).find(node_path(name))
     except PeerError:
         return None
 
 
-def _change(name: str, change: Callable[[], object]) -> None:
+def change_node(name: str, change: Callable[[], object]) -> None:
     try:
         change()
     except Refused as error:
         raise MESSAGES.error("lab-node", name=name, found=f"{error.status}: {error.found}") from error
 
 
-def _path(name: str) -> str:
+def node_path(name: str) -> str:
     return f"/api/v1/nodes/{name}"
 
 

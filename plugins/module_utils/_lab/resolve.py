@@ -121,7 +121,6 @@ def _find_fixed_changes(request: TopologyRequest, previous: Lab) -> list[Ballast
     fixed: list[tuple[str, object]] = [
         ("target", request.target),
         ("bootstrap", request.bootstrap),
-        ("kubernetes_version", request.kubernetes_version),
         ("service_cidr", str(request.service_cidr)),
         ("kube_proxy", request.kube_proxy),
         ("control_planes", request.control_planes),

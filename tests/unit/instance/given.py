@@ -44,6 +44,8 @@ def instance(number: int, **changes: Any) -> dict[str, Any]:
         "runtime": "runc",
         "kubelet": None,
         "stopped": False,
+        "bin_dir": None,
+        "kubernetes_version": None,
         **changes,
     }
 

@@ -188,6 +188,29 @@ def test_a_changed_configuration_restarts_that_instance_alone(host: Kernel) -> N
     ]
 
 
+def test_programs_of_another_version_restart_that_instance_alone(host: Kernel) -> None:
+    """As in an upgrade: instances whose turn is yet to come name the programs that they have."""
+    apply(ENGINE, g.desired(2), host)
+    held = {"bin_dir": g.BIN, "kubernetes_version": "1.37.1"}
+    new = {"bin_dir": "/opt/new", "kubernetes_version": "1.38.0"}
+    plan = plan_of(ENGINE, g.desired(2, instances=[g.instance(1), g.instance(2, **held)], **new), host)
+    assert {step.group for step in plan.steps if step.target != OPTIONS} == {"node n1"}
+    services = [step.title for step in plan.steps if step.kind == "service"]
+    assert services == [f"service ballast-lab-n1-{name}" for name in ("containerd", "kubelet", "kube-proxy")]
+    apply(ENGINE, g.desired(2, instances=[g.instance(1), g.instance(2, **held)], **new), host)
+    plan = plan_of(ENGINE, g.desired(2, **new), host)
+    assert {step.group for step in plan.steps if step.target != OPTIONS} == {"node n2"}
+
+
+def test_a_version_decides_the_configuration_of_its_instance(host: Kernel) -> None:
+    old = {"bin_dir": "/opt/old", "kubernetes_version": "1.34.4"}
+    apply(ENGINE, g.desired(2, instances=[g.instance(1), g.instance(2, **old)]), host)
+    policies = [
+        "imagePullCredentialsVerificationPolicy" in host.text(f"{g.STATE}/{n}/etc/kubelet.json") for n in ("n1", "n2")
+    ]
+    assert policies == [True, False]
+
+
 def test_mirrors_are_files_that_no_service_is_restarted_for(host: Kernel) -> None:
     certs = "/var/lib/ballast/lab/certs.d"
     apply(ENGINE, g.desired(2, certs_dir=certs), host)

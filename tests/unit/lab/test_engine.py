@@ -413,7 +413,7 @@ def test_check_mode_answers_what_later_tasks_need(host: FakeHost) -> None:
     assert plan_of(ENGINE, desired, host).steps != ()
     assert ENGINE.preview(Context(desired, FakeHost())) == ENGINE.report(Context(desired, host))
     assert ENGINE.preview(Context(desired, FakeHost()))["parts"] is not None
-    none = {"name": "", "lab": None, "parts": None, "announced": [], "is_lost": False, "labs": "none"}
+    none = {"name": "", "lab": None, "parts": None, "turns": [], "announced": [], "is_lost": False, "labs": "none"}
     assert ENGINE.preview(Context(want(state="absent"), FakeHost())) == none
     assert host.effects == []
 

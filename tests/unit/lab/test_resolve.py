@@ -231,7 +231,6 @@ def test_networks_that_overlap_are_told(topology: dict[str, Any], path: str) -> 
 @pytest.mark.parametrize(
     ("changes", "path"),
     [
-        ({"kubernetes_version": "1.36.4"}, "kubernetes_version"),
         ({"target": "vm"}, "target"),
         ({"topology": {"service_cidr": "10.95.0.0/16"}}, "service_cidr"),
         ({"topology": {"node_cidr": "10.1.0.0/24"}}, "node_cidr"),

@@ -1,0 +1,126 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Nodes of a lab that are drained while their programs are replaced.
+
+The journal says which they are and whether they took pods before, so that a later run ends what a killed one began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .._control_plane.pki.identities import LAB_NODES
+from .._control_plane.record import Record, load_record
+from .._control_plane.rights import ensure_rights
+from .._core.engine.context import Context
+from .._core.engine.engine import Finding, ResourceEngine
+from .._core.engine.kinds import Kind
+from .._core.engine.plan import ABSENT, Resource, Value
+from .._core.host.host import Host
+from .nodes import change_node, drain_node, get_node, node_path
+
+DRAIN_DIR = "drain"  # in LAB_DIR
+_PODS = "/api/v1/pods"
+_KUBE_PROXY = "k8s-app=kube-proxy"
+_DRAINED: Value = {"pods": 0}
+
+SPEC: dict[str, Any] = {
+    "state_dir": {"type": "path", "required": True},
+    "events": {"type": "path"},
+    "plane_dir": {"type": "path", "required": True},
+    "kubectl": {"type": "path", "required": True},
+    "nodes": {"type": "list", "elements": "str", "required": True},
+}
+
+
+@dataclass(frozen=True)
+class DrainRequest:
+    state_dir: str
+    plane_dir: str
+    kubectl: str
+    nodes: tuple[str, ...]  # that are to be drained; others of the journal take pods again
+
+    @classmethod
+    def from_params(cls, params: Mapping[str, Any]) -> DrainRequest:
+        return cls(
+            state_dir=params["state_dir"].rstrip("/"),
+            plane_dir=params["plane_dir"].rstrip("/"),
+            kubectl=params["kubectl"],
+            nodes=tuple(params["nodes"]),
+        )
+
+
+class DrainKind:
+    """`{pods}`: how many pods a drain would still move from a node that is cordoned; ABSENT of one that takes pods. The target is
+    `NAME PLANE_DIR`."""
+
+    def read(self, ctx: Context[Any], target: str) -> Value:
+        name, plane_dir = target.split(" ")
+        record = load_record(ctx.host, plane_dir)
+        node = get_node(ctx.host, record, name) if record else None
+        if record is None or node is None or not node.get("spec", {}).get("unschedulable"):
+            return ABSENT
+        pods = _list_pods(ctx.host, record, name)
+        return {"pods": sum(_is_moved(pod) for pod in pods)}
+
+    def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
+        """To drain. Of a node that was cordoned before, what was on it does not come back."""
+        name, plane_dir = target.split(" ")
+        record = load_record(ctx.host, plane_dir)
+        if record is not None and after == _DRAINED:
+            ensure_rights(ctx.host, record, LAB_NODES)
+            drain_node(ctx, record, name)
+
+    def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
+        """A kube-proxy in a pod, which a drain leaves, runs the node's former image: it is made again first."""
+        name, plane_dir = target.split(" ")
+        record = load_record(ctx.host, plane_dir)
+        node = get_node(ctx.host, record, name) if record else None
+        if record is None or node is None:
+            return
+        ensure_rights(ctx.host, record, LAB_NODES)
+        api = record.api(ctx.host, LAB_NODES)
+        for pod in _list_pods(ctx.host, record, name, labelSelector=_KUBE_PROXY):
+            metadata = pod["metadata"]
+            path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/eviction"
+            own = {"name": metadata["name"], "namespace": metadata["namespace"]}
+            api.create(path, {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": own})
+        change_node(name, lambda: api.patch(node_path(name), {"spec": {"unschedulable": None}}))
+        kubelet = node.get("status", {}).get("nodeInfo", {}).get("kubeletVersion", "")
+        ctx.progress.done(f"node {name}", f"takes pods again, with Kubernetes {kubelet.removeprefix('v')}")
+
+
+class DrainEngine(ResourceEngine[DrainRequest]):
+    name = "drain"
+    kinds: Mapping[str, Kind] = {"drain": DrainKind()}
+
+    def wanted(self, ctx: Context[DrainRequest]) -> list[Resource]:
+        desired = ctx.desired
+        return [
+            Resource(
+                "drain", f"{name} {desired.plane_dir}", _DRAINED, title=f"drain of node {name}", group=f"node {name}"
+            )
+            for name in desired.nodes
+        ]
+
+    def verify(self, ctx: Context[DrainRequest]) -> list[Finding]:
+        """Nothing: a drain ends when its pods are gone, and pods that tolerate a cordoned node may come to it again."""
+        return []
+
+
+ENGINE = DrainEngine()
+
+
+def _list_pods(host: Host, record: Record, node: str, **selectors: str) -> list[dict[str, Any]]:
+    params = {"fieldSelector": f"spec.nodeName={node}", **selectors}
+    return [dict(pod) for pod in record.api(host, LAB_NODES).list(_PODS, params).items]
+
+
+def _is_moved(pod: Mapping[str, Any]) -> bool:
+    """Not what `kubectl drain --ignore-daemonsets` leaves, and what has ended already."""
+    owners = [owner["kind"] for owner in pod["metadata"].get("ownerReferences", ())]
+    return "DaemonSet" not in owners and pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")

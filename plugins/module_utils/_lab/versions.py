@@ -1,0 +1,138 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Another version of Kubernetes for a lab that is there: whether it may have it, and in which turns its nodes get it.
+
+Rules: Kubernetes' version skew policy (https://kubernetes.io/releases/version-skew-policy). An API server goes from one minor version to
+the next and never back; a kubelet and its kube-proxy are at most three minor versions older than the API server, and not newer. So the
+control plane comes first, then the nodes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Optional
+
+from .._binaries.families import VERSION, version_key
+from .._control_plane.operations.upgrade import read_last_version
+from .._core.engine.journal import Journal, journal_path
+from .._core.host.host import Host
+from .._core.text.errors import BallastError
+from .._instance.record import read_options
+from .drain import DRAIN_DIR, ENGINE
+from .messages import MESSAGES
+from .resolve import LOCAL, Lab
+from .topology import KUBEADM
+
+_KUBELET_SKEW = 3  # minor versions
+
+
+@dataclass(frozen=True)
+class NodePrograms:
+    """What a node was last given."""
+
+    kubernetes_version: str
+    bin_dir: str
+    running: bool
+
+
+@dataclass(frozen=True)
+class LabVersions:
+    """Of the lab that is there."""
+
+    served: str  # by its control plane; "" where that has no data yet
+    nodes: Mapping[str, NodePrograms]  # those of this host, by name
+    drained: Collection[str]  # nodes whose turn an earlier run began
+
+
+NO_VERSIONS = LabVersions(served="", nodes={}, drained=())
+
+
+def read_versions(host: Host, lab_dir: str, previous: Optional[Lab]) -> LabVersions:
+    if previous is None:
+        return NO_VERSIONS
+    if any(row["connection"] != "local" for row in previous["hosts"]):
+        return LabVersions(served=previous["kubernetes_version"], nodes={}, drained=())
+    options = read_options(host, os.path.join(lab_dir, "nodes")) or {}
+    mount_namespaces = {node["name"]: node.get("mountns", "") for node in previous["nodes"]}
+    nodes = {}
+    for row in options.get("instances", ()):
+        mountns = mount_namespaces.get(row["name"])
+        nodes[row["name"]] = NodePrograms(
+            kubernetes_version=row.get("kubernetes_version") or options["kubernetes_version"],
+            bin_dir=row.get("bin_dir") or options["bin_dir"],
+            running=bool(mountns) and host.stat(str(mountns)) is not None and not row.get("stopped"),
+        )
+    journal = Journal(journal_path(os.path.join(lab_dir, DRAIN_DIR)), host=host, kinds=ENGINE.kinds)
+    return LabVersions(
+        served=read_last_version(host, os.path.join(lab_dir, "plane")) or "",
+        nodes=nodes,
+        drained=[record.target.split(" ")[0] for record in journal.recorded],
+    )
+
+
+def find_version_problems(
+    version: str, current: LabVersions, *, target: str, bootstrap: str, buildable: Collection[str]
+) -> list[BallastError]:
+    """Why the lab must not have `version`, which is X.Y.Z. Pure."""
+    served = current.served
+    if not VERSION.fullmatch(served) or version == served:
+        return []
+    if bootstrap == KUBEADM:
+        return [MESSAGES.error("lab-version-kubeadm", value=version, served=served)]
+    if target != "host":
+        return [MESSAGES.error("lab-version-machines", value=version, served=served)]
+    new, old = version_key(version), version_key(served)
+    if new < old:
+        return [MESSAGES.error("lab-downgrade", value=version, served=served)]
+    if new[:2] not in (old[:2], (old[0], old[1] + 1)):
+        between = f"{old[0]}.{old[1] + 1}"
+        known = [other for other in buildable if VERSION.fullmatch(other) and other.startswith(f"{between}.")]
+        first = max(known, key=version_key, default=f"{between}.X, of which no version is pinned here")
+        return [MESSAGES.error("lab-version-jump", value=version, served=served, first=first)]
+    late = [
+        (name, node.kubernetes_version)
+        for name, node in sorted(current.nodes.items())
+        if new[1] - version_key(node.kubernetes_version)[1] > _KUBELET_SKEW
+    ]
+    return [MESSAGES.error("lab-node-skew", value=version, served=served, node=name, found=old) for name, old in late]
+
+
+def upgrade_turns(lab: Lab, instances: Sequence[Mapping[str, Any]], current: LabVersions) -> list[dict[str, Any]]:
+    """One after the other, each node that has not the lab's version: `node`; `drain`, false where nothing of it runs; `instances`, the
+    rows of this host for its turn, in which those whose turn is yet to come keep their programs. Pure.
+
+    A node that an earlier run drained has its turn again.
+    """
+    version = lab["kubernetes_version"]
+    names = [node["name"] for node in lab["nodes"] if node["host"] == LOCAL]
+    waiting = [
+        name
+        for name in names
+        if name in current.nodes
+        and (
+            name in current.drained
+            or (current.nodes[name].running and current.nodes[name].kubernetes_version != version)
+        )
+    ]
+    # That one first: two nodes that take no pods would be one too many.
+    waiting.sort(key=lambda name: name not in current.drained)
+    turns = []
+    for number, name in enumerate(waiting):
+        late = {
+            other: current.nodes[other]
+            for other in waiting[number + 1 :]
+            if current.nodes[other].kubernetes_version != version
+        }
+        rows = [
+            {**row, "bin_dir": late[row["name"]].bin_dir, "kubernetes_version": late[row["name"]].kubernetes_version}
+            if row["name"] in late
+            else dict(row)
+            for row in instances
+            if row["name"] in current.nodes
+        ]
+        turns.append({"node": name, "drain": current.nodes[name].running, "instances": rows})
+    return turns
