@@ -69,6 +69,7 @@ test-matrix: env-test  ## the tests against a real lab, for every Kubernetes ver
 	    LAB_KUBERNETES=$$version $(PYTHON) scripts/test.py packages binaries alone integration proxy-tests plane-tests || exit 1; \
 	done
 	@$(PYTHON) scripts/test.py plane-tests -- -m versions
+	@$(PYTHON) scripts/test.py integration -- -m versions
 
 format: env-test  ## mend what ruff can mend: imports, layout
 	@$(VENV)/bin/ruff check --quiet --fix . ; $(VENV)/bin/ruff format --quiet .
