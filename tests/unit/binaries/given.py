@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Optional
 
 from ansible_collections.ballast.kube.plugins.module_utils._binaries.engine import ENGINE, BinariesEngine
-from ansible_collections.ballast.kube.plugins.module_utils._binaries.families import FAMILIES
+from ansible_collections.ballast.kube.plugins.module_utils._binaries.families import DEFAULT_KUBERNETES, FAMILIES
 from ansible_collections.ballast.kube.plugins.module_utils._binaries.request import BinariesRequest
 from ansible_collections.ballast.kube.plugins.module_utils._binaries.spec import MAKE
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
@@ -73,7 +73,9 @@ def machine() -> tuple[FakeHost, Go]:
     # Only a build leaves something; `env` and `list` read.
     host.on(GO, answer=go, reads=lambda argv: argv[1] not in ("build", "test"))
     for family in FAMILIES.values():
-        for version in sorted({family.version_with(kubernetes) for kubernetes in ("1.35.8", "1.36.4", "1.37.1")}):
+        for version in sorted(
+            {family.version_with(kubernetes) for kubernetes in ("1.35.8", "1.36.4", DEFAULT_KUBERNETES)}
+        ):
             folder = f"{TOOLCHAIN}/{family.name}/{version}"
             host.given(f"{folder}/go.mod", f"module {family.name}\n\ngo 1.26.0\n")
             host.given(f"{folder}/go.sum", f"{family.name} {version}\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ansible_collections.ballast.kube.plugins.module_utils._binaries.families import DEFAULT_KUBERNETES
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems
 from tests.unit.binaries.given import GO, SMALL, desired, machine, request
 
@@ -21,7 +22,7 @@ def problems(**changes) -> list[BallastError]:
 @pytest.mark.parametrize(
     ("changes", "id", "says"),
     [
-        ({"version": "1.34.0"}, "binaries-unknown-version", "supported: 1.35.8, 1.36.4, 1.37.1"),
+        ({"version": "1.34.0"}, "binaries-unknown-version", f"supported: 1.35.8, 1.36.4, {DEFAULT_KUBERNETES}"),
         ({"families": [{"name": "etcd", "version": "3.5.0"}]}, "binaries-unknown-version", "supported: 3.6.14"),
         ({"version": "1.37", "source": RELEASE}, "binaries-version-form", "1.37 is not a version"),
         ({"version": "../etcd/3.6.14"}, "binaries-unknown-version", "supported: 1.35.8"),

@@ -10,6 +10,7 @@ from typing import Any, Optional
 
 import pytest
 
+from ansible_collections.ballast.kube.plugins.module_utils._binaries.families import DEFAULT_KUBERNETES
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import NullSink, Progress
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.names import link_name
@@ -112,14 +113,14 @@ def test_the_option_is_stronger_than_the_topology_and_both_than_the_record(
 def test_a_new_lab_whose_programs_are_built_has_what_applications_need(
     host: FakeHost, changes: dict[str, Any], recorded: Optional[list[str]], result: list[str]
 ) -> None:
-    host.given("/toolchain/1.37.1/go.mod", "")
+    host.given(f"/toolchain/{DEFAULT_KUBERNETES}/go.mod", "")
     if recorded is not None:
         up(host, addons=recorded)
     assert up(host, toolchain_dir="/toolchain", **changes)["addons"] == result
 
 
 def test_a_lab_of_a_version_without_add_ons_stays_without(host: FakeHost) -> None:
-    host.given("/toolchain/1.37.1/go.mod", "")
+    host.given(f"/toolchain/{DEFAULT_KUBERNETES}/go.mod", "")
     record = up(host, addons=["none"])
     del record["addons"]
     host.given(f"{g.DIR}/lab.json", json.dumps(record))
@@ -205,7 +206,7 @@ def test_nothing_is_a_number_too(host: FakeHost, changes: dict[str, Any]) -> Non
 
 
 def test_a_version_that_cannot_be_built_is_refused_before_it_is_written_down(host: FakeHost) -> None:
-    for version in ("1.36.4", "1.37.1"):
+    for version in ("1.36.4", DEFAULT_KUBERNETES):
         host.make_directory(f"/toolchain/{version}")
     assert id_of(lambda: want(kubernetes_version="1.20.0", toolchain_dir="/toolchain")) == "lab-version"
     assert want(kubernetes_version="v1.36.4", toolchain_dir="/toolchain").lab is not None
