@@ -57,7 +57,7 @@ kubeadm: packages env-test packages-vm  ## docs/migrate-a-kubeadm-cluster.md, ev
 
 .PHONY: conformance
 conformance: packages env-test  ## Kubernetes' own tests on the lab in LAB_DIR, up to an hour, as root; FOCUS='sig-network.*Services' to choose, ARGS=--results to keep
-	@PATH=$(CURDIR)/$(VENV)/bin:$$PATH $(VENV)/bin/python -m scripts.conformance $(if $(LAB_DIR),--lab-dir=$(LAB_DIR)) $(if $(FOCUS),'--focus=$(FOCUS)') $(if $(SKIP),'--skip=$(SKIP)') $(ARGS)
+	@PATH=$(CURDIR)/$(VENV)/bin:$$PATH PYTHONPATH=$(ANSIBLE_COLLECTIONS_PATH):$(CURDIR) $(VENV)/bin/python -m scripts.conformance $(if $(LAB_DIR),--lab-dir=$(LAB_DIR)) $(if $(FOCUS),'--focus=$(FOCUS)') $(if $(SKIP),'--skip=$(SKIP)') $(ARGS)
 
 .PHONY: test test-matrix format lint sanity build unit alone integration proxy-tests plane-tests machines molecule
 test:  ## every check of the project; on 2 cores an hour or more when nothing is cached, less than one later

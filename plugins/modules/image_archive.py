@@ -125,6 +125,10 @@ options:
                 links stay links. All is root's.
               - When the content changes, the archive is built again.
             type: path
+          setuid:
+            description: Whether programs of it get the set-user-ID bit, with which they run as root, by whom they are started. No other file has it.
+            type: bool
+            default: false
       links:
         description: Symbolic links of the image.
         type: list

@@ -7,10 +7,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from ansible_collections.ballast.kube.plugins.module_utils._images.definitions import PRESETS
 
 TABLE = Path(__file__).with_name("images.yml")
 
@@ -27,8 +30,30 @@ def archive_options(listed: Iterable[str], *, bin_dir: str, sources: str) -> dic
             presets[short] = name
         elif short in table["images"]:
             filled = _fill(table["images"][short], {"{bin_dir}": bin_dir, "{sources}": sources})
-            definitions.append({"name": name, **filled})
+            definitions.append({"name": name, **_above(filled)})
     return {"images": sorted(presets), "names": presets, "definitions": definitions}
+
+
+def _above(definition: dict[str, Any]) -> dict[str, Any]:
+    """The definition with what it has of an image of image_archive (`above`), whose links it may replace."""
+    if "above" not in definition:
+        return definition
+    own = {key: value for key, value in definition.items() if key != "above"}
+    preset = PRESETS[definition["above"]]
+    replaced = {link["path"] for link in own.get("links", [])}
+    links = [asdict(link) for link in preset.links if link.path not in replaced]
+    files = [
+        {"path": file.path, **({"source": file.source} if file.source else {"content": file.content})}
+        for file in preset.files
+    ]
+    return {
+        "packages": list(preset.packages),
+        "entrypoint": list(preset.entrypoint),
+        "env": dict(preset.env),
+        **own,
+        "files": [*files, *own.get("files", [])],
+        "links": [*links, *own.get("links", [])],
+    }
 
 
 def _fill(value: Any, places: Mapping[str, str]) -> Any:

@@ -106,6 +106,22 @@ class Registry:
         self._ask("PUT", f"/v2/{one.name}/manifests/{TAG}", manifest, 201, {"Content-Type": MANIFEST})
         return _digest(manifest)
 
+    def push_archive(self, archive: Path, host: str) -> None:
+        """The images of an archive of image_archive whose names begin with `host`, by the rest of their names."""
+        with tarfile.open(archive) as tar:
+            index = json.loads(_blob(tar, "index.json"))
+            for described in index["manifests"]:
+                name, _colon, tag = described["annotations"]["io.containerd.image.name"].rpartition(":")
+                if name.startswith(f"{host}/"):
+                    self._push_manifest(tar, name.removeprefix(f"{host}/"), tag, described["digest"])
+
+    def _push_manifest(self, tar: tarfile.TarFile, name: str, tag: str, digest: str) -> None:
+        manifest = _blob(tar, _path(digest))
+        content = json.loads(manifest)
+        for part in (content["config"], *content["layers"]):
+            self._upload(name, part["digest"], _blob(tar, _path(part["digest"])))
+        self._ask("PUT", f"/v2/{name}/manifests/{tag}", manifest, 201, {"Content-Type": content["mediaType"]})
+
     def has(self, name: str) -> bool:
         """Whether an image of the name was pushed."""
         return self._get(f"/v2/{name}/manifests/{TAG}", {"Accept": MANIFEST}) == 200
@@ -165,6 +181,16 @@ def _port(process: subprocess.Popen[bytes], log: Path, address: str) -> int:
         assert process.poll() is None, f"docker-registry has ended: {text}"
         assert time.monotonic() < deadline, f"docker-registry does not listen: {text}"
         time.sleep(0.05)
+
+
+def _path(digest: str) -> str:
+    return f"blobs/{digest.replace(':', '/')}"
+
+
+def _blob(tar: tarfile.TarFile, path: str) -> bytes:
+    file = tar.extractfile(path)
+    assert file is not None, f"no file {path}"
+    return file.read()
 
 
 def _entry(path: str, size: int, mode: int) -> tarfile.TarInfo:

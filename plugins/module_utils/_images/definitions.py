@@ -37,7 +37,8 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 @dataclass(frozen=True)
 class File:
     """A file from a package (`source`), a text (`content`, mode 0644), a `program` that the collection has built (mode 0755), or a
-    `local` file or directory of the building machine, with the `digest` of what is in it once that was read."""
+    `local` file or directory of the building machine, with the `digest` of what is in it once that was read. A process of a
+    file with `setuid` runs as root, whose user started it."""
 
     path: str
     source: Optional[str] = None
@@ -45,6 +46,7 @@ class File:
     program: Optional[str] = None
     local: Optional[str] = None
     digest: Optional[str] = None
+    setuid: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,8 @@ class Image:
             for name in ("program", "local", "digest"):
                 if file[name] is None:
                     del file[name]
+            if not file["setuid"]:
+                del file["setuid"]
         return value
 
 
@@ -180,6 +184,7 @@ _FILE_SPEC: dict[str, dict[str, Any]] = {
     "source": {"type": "str"},
     "content": {"type": "str"},
     "local": {"type": "path"},
+    "setuid": {"type": "bool", "default": False},
 }
 _LINK_SPEC: dict[str, dict[str, Any]] = {
     "path": {"type": "str", "required": True},
@@ -275,7 +280,12 @@ def _image(definition: Mapping[str, Any]) -> Image:
         packages=tuple(definition["packages"]),
         whole=tuple(definition["whole"]),
         files=tuple(
-            File(path=file["path"], **{origin: file.get(origin) for origin in _ORIGINS}) for file in definition["files"]
+            File(
+                path=file["path"],
+                setuid=bool(file.get("setuid")),
+                **{origin: file.get(origin) for origin in _ORIGINS},
+            )
+            for file in definition["files"]
         ),
         links=tuple(Link(path=link["path"], to=link["to"]) for link in definition["links"]),
         entrypoint=tuple(definition["entrypoint"]),

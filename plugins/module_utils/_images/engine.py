@@ -124,6 +124,7 @@ class ImageEngine(ResourceEngine[ImageArchiveRequest]):
 
 
 _GROUP = "image archive"
+_SETUID = 0o4000
 ENGINE = ImageEngine()
 
 
@@ -175,9 +176,16 @@ def _fill(host: Host, image: Image, packages: list[Package], whole: list[Package
     entries: list[Entry] = [entry for package in whole for entry in package.programs(host)]
     entries += [LinkEntry(path=link.path, to=link.to) for link in image.links]
     for file in image.files:
-        entries += read_local(host, image, file) if file.local else [_entry(host, image, file, packages)]
+        taken = read_local(host, image, file) if file.local else [_entry(host, image, file, packages)]
+        entries += [_with_setuid(entry) for entry in taken] if file.setuid else taken
     labels = dict.fromkeys(package.label for package in (*packages, *whole))
     return FilledImage(image=image, entries=tuple(entries), packages=tuple(labels))
+
+
+def _with_setuid(entry: Entry) -> Entry:
+    """Programs alone: of a directory, texts stay as they are."""
+    is_program = isinstance(entry, FileEntry) and entry.mode & 0o100
+    return replace(entry, mode=entry.mode | _SETUID) if is_program else entry
 
 
 def _entry(host: Host, image: Image, file: File, packages: list[Package]) -> FileEntry:

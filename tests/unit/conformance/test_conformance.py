@@ -21,7 +21,7 @@ LISTED = (
     "registry.example/e2e/agnhost:2.66",
     "registry.example/e2e/agnhost:2.55",
     "registry.example/e2e/nginx:1.27",
-    "registry.example/e2e/nonewprivs:1.4",
+    "registry.example/e2e/nonroot:1.4",
     "registry.example/etcd:3.7.0-0",
     "registry.example/pause:3.10",
     "registry.example/pause:3.11",
@@ -48,6 +48,15 @@ def test_programs_and_sources_are_where_they_are_said_to_be() -> None:
     files = {file["path"]: file for file in options("r.example/agnhost:1")["definitions"][0]["files"]}
     assert files["/agnhost"]["local"] == "/opt/programs/agnhost"
     assert files["/localhost.crt"]["local"].startswith("/src/kubernetes/test/images/")
+
+
+def test_an_image_above_another_has_all_of_it_but_the_links_that_it_replaces() -> None:
+    (made,) = options("r.example/busybox:1")["definitions"]
+    links = {link["path"]: link["to"] for link in made["links"]}
+    assert len(links) == len(made["links"])
+    assert (links["/bin/sh"], links["/bin/cat"]) == ("/usr/bin/bash", "busybox")
+    assert {"path": "/bin/busybox", "source": "/usr/bin/busybox"} in made["files"]
+    assert (made["whole"], made["packages"]) == (["bash"], ["busybox-static"])
 
 
 def test_image_archive_takes_all_of_the_table() -> None:

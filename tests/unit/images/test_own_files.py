@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,15 @@ def test_a_program_and_a_directory_are_taken_as_they_are(tree: Path, tmp_path: P
         "srv/static/css/a.css": (0o644, 0),
     }
     assert layer["srv/static/latest"].linkname == "index.html"
+
+
+def test_programs_alone_get_the_set_user_id_bit(tree: Path, tmp_path: Path) -> None:
+    archive = tmp_path / "a.tar"
+    made = request(archive, ("/app", tree))
+    marked = [replace(file, setuid=True) for file in made.images[0].files]
+    bring_about(replace(made, images=(replace(made.images[0], files=tuple(marked)),)), DebianHost())
+    modes = {name: member.mode for name, member in layer_of(archive, NAME).items() if member.isfile()}
+    assert modes == {"app/run": 0o4755, "app/static/index.html": 0o644, "app/static/css/a.css": 0o644}
 
 
 def test_a_link_that_is_named_stands_for_its_target(tree: Path, tmp_path: Path) -> None:
