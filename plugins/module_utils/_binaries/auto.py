@@ -105,7 +105,7 @@ class Chooser:
             if not 200 <= status < 300:
                 self._silent.add(base)
             size += length
-        return replace(choice, reason=UNREACHED) if base in self._silent else _released(choice, size, base)
+        return replace(choice, reason=UNREACHED) if base in self._silent else _as_release(choice, size, base)
 
     def _base(self, family: Family) -> str:
         return str(self._places.release_urls.get(family.name) or family.release.base).rstrip("/")
@@ -153,7 +153,7 @@ class Chooser:
         return replace(choice, seconds=_COLD_SECONDS.get(family.name, _COLD_SECONDS_OF_OTHERS))
 
 
-def _released(choice: Choice, size: int, base: str) -> Choice:
+def _as_release(choice: Choice, size: int, base: str) -> Choice:
     return replace(choice, source=RELEASE, reason=REACHED, size=size, site=_host_name(base))
 
 
