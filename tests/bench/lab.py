@@ -7,7 +7,9 @@
     usable    from the command to its end, programs cached: every node Ready, its pod running, every connection checked
     again     the same command once more, which changes nothing
     down      `make lab-down`, which checks that nothing is left
-    hollow    a node of kubemark, built from the same modules, on the same control plane, in the same run
+    hollow    a node of kubemark, built from the same modules, on the same control plane, in the same run, with --kubemark
+
+Each of a bare lab and of one with the add-ons that a new lab has (`Series.addons`).
 
 Writes tests/bench/results/lab.json (raw figures and the machine) and the table in README.md between its marks.
 """
@@ -46,11 +48,13 @@ PUBLISHED = {
 @dataclass
 class Series:
     nodes: int
+    addons: str  # "none" or "default"
     usable: list[float] = field(default_factory=list)
     again: list[float] = field(default_factory=list)
     down: list[float] = field(default_factory=list)
     pss_bytes: list[int] = field(default_factory=list)  # of each node, at the end of the first run
     plane_rss_bytes: int = 0
+    kubernetes_version: str = ""
     held_seconds: int = 0  # all stayed Ready for so long
 
 
@@ -63,19 +67,23 @@ def make(*arguments: str) -> float:
     return round(time.monotonic() - begun, 2)
 
 
-def measure(nodes: int, *, repeats: int, lab: Sequence[str], directory: str, hold: bool) -> Series:
-    series = Series(nodes=nodes)
+def measure(nodes: int, addons: str, *, repeats: int, lab: Sequence[str], directory: str, hold: bool) -> Series:
+    series = Series(nodes=nodes, addons=addons)
+    lab = [*lab, *(["LAB_ADDONS=none"] if addons == "none" else [])]
     for number in range(repeats):
         series.usable.append(make("lab", f"LAB_NODES={nodes}", *lab))
         series.again.append(make("lab", *lab))
         if number == 0:
             summary = json.loads(Path(directory, "summary.json").read_text(encoding="utf-8"))
             series.pss_bytes = [node["pss_bytes"] for node in summary["nodes"]]
+            series.kubernetes_version = summary["kubernetes_version"]
             series.plane_rss_bytes = summary["control_plane"]["rss_bytes"]
             if hold:
                 series.held_seconds = hold_ready(directory, nodes)
         series.down.append(make("lab-down", *lab))
-        print(f"{nodes} nodes: usable {series.usable[-1]} s, again {series.again[-1]} s, down {series.down[-1]} s")
+        print(
+            f"{nodes} nodes, add-ons {addons}: usable {series.usable[-1]} s, again {series.again[-1]} s, down {series.down[-1]} s"
+        )
     return series
 
 
@@ -154,20 +162,26 @@ def table(found: dict[str, Any]) -> str:
             return f"{values[0]:.1f} s"
         return f"{statistics.median(values):.1f} s ({min(values):.1f} to {max(values):.1f})"
 
-    rows = ["| nodes | usable | again, no change | removed | memory of a node (PSS) |", "|---|---|---|---|---|"]
+    rows = [
+        "| nodes | add-ons | usable | again, no change | removed | memory of a node (PSS) |",
+        "|---|---|---|---|---|---|",
+    ]
     for row in found["series"]:
         pss = f"{statistics.median(row['pss_bytes']) / 2**20:.0f} MiB"
-        rows.append(f"| {row['nodes']} | {told(row['usable'])} | {told(row['again'])} | {told(row['down'])} | {pss} |")
+        seconds = " | ".join(told(row[name]) for name in ("usable", "again", "down"))
+        rows.append(f"| {row['nodes']} | {row['addons']} | {seconds} | {pss} |")
     notes = [
         f"Measured on {found['machine']['cpus']} cores, {found['machine']['memory_mib'] // 1024} GiB, "
-        f"Linux {found['machine']['kernel']}, Kubernetes {found['kubernetes_version']}, programs cached; median and range."
+        f"Linux {found['machine']['kernel']}, Kubernetes {found['kubernetes_version']}, programs cached; median and range; "
+        f"load of the machine before: {found['machine']['load_before']:.1f}."
     ]
     held = [row for row in found["series"] if row["held_seconds"]]
     notes += [f"{row['nodes']} nodes stayed Ready for {row['held_seconds']} s." for row in held]
-    notes.append(
-        f"A hollow node of kubemark, built from the same modules and measured in the same run, took "
-        f"{found['hollow_pss_bytes'] / 2**20:.0f} MiB; it has no runtime and runs no pod."
-    )
+    if "hollow_pss_bytes" in found:
+        notes.append(
+            f"A hollow node of kubemark, built from the same modules and measured in the same run, took "
+            f"{found['hollow_pss_bytes'] / 2**20:.0f} MiB; it has no runtime and runs no pod."
+        )
     peers = [
         "",
         "| one node, as published | command returns | usable |",
@@ -177,25 +191,34 @@ def table(found: dict[str, Any]) -> str:
     return "\n".join([*rows, "", " ".join(notes), *peers])
 
 
+def read_sizes(text: str, addons: str) -> list[tuple[int, int, str]]:
+    """Nodes, repeats and add-ons, from `3x3,8x2`; "" is none."""
+    rows = [size.partition("x") for size in text.split(",") if size]
+    return [(int(nodes), int(repeats), addons) for nodes, _x, repeats in rows]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", default="3x3,8x2,20x1", help="NODESxREPEATS, the last held for five minutes")
-    parser.add_argument("--kubemark", required=True, help="the program kubemark")
+    parser.add_argument(
+        "--sizes", default="3x3,8x2,20x1", help="NODESxREPEATS of bare labs, the last held for five minutes"
+    )
+    parser.add_argument("--default-sizes", default="3x3,8x3", help="the same of labs with the default add-ons")
+    parser.add_argument("--kubemark", help="the program kubemark; without it no hollow node is measured")
     arguments = parser.parse_args()
     directory = tempfile.mkdtemp(prefix="ballast-bench-")
     lab_dir = f"{directory}/lab"
-    lab = [f"LAB_DIR={lab_dir}", "LAB_NAME=bench", "LAB_ADDONS=none"]
-    sizes = [tuple(int(part) for part in size.split("x")) for size in arguments.sizes.split(",")]
+    lab = [f"LAB_DIR={lab_dir}", "LAB_NAME=bench"]
+    sizes = [*read_sizes(arguments.default_sizes, "default"), *read_sizes(arguments.sizes, "none")]
     found: dict[str, Any] = {"machine": machine(), "series": []}
     try:
-        make("lab", "LAB_NODES=1", *lab)
-        record = json.loads(Path(lab_dir, "lab.json").read_text(encoding="utf-8"))
-        found["kubernetes_version"] = record["kubernetes_version"]
-        found["hollow_pss_bytes"] = hollow_node(arguments.kubemark, lab_dir)
-        make("lab-down", *lab)
-        for number, (nodes, repeats) in enumerate(sizes):
+        if arguments.kubemark:
+            make("lab", "LAB_NODES=1", "LAB_ADDONS=none", *lab)
+            found["hollow_pss_bytes"] = hollow_node(arguments.kubemark, lab_dir)
+            make("lab-down", *lab)
+        for number, (nodes, repeats, addons) in enumerate(sizes):
             last = number == len(sizes) - 1
-            series = measure(nodes, repeats=repeats, lab=lab, directory=lab_dir, hold=last)
+            series = measure(nodes, addons, repeats=repeats, lab=lab, directory=lab_dir, hold=last)
+            found["kubernetes_version"] = series.kubernetes_version
             found["series"].append(asdict(series))
     finally:
         make("lab-down", *lab)

@@ -8,8 +8,9 @@
     cgroup                                limits; its removal ends every pod
     network namespace, veth, route        the instance's own network
     mount namespace                       its own content at paths that programs fix
+    images                                from archives, no registry needed: imported once for all
     services, their supervisor            containerd, kubelet, kube-proxy
-    images                                from archives, no registry needed
+    images of archives that came later    imported by the instance
 
 `state: stopped` keeps the recorded resources of the first line and removes the others, newest first.
 """
@@ -40,7 +41,8 @@ from .._core.text.errors import BallastError, Problems, last_lines
 from .._core.text.json_text import parse_json
 from .._registry.names import refuse_others_directory
 from . import config
-from .images import ImageKind, image
+from .image_store import IMAGE_STORE_KINDS, image_seed, image_store
+from .images import ImagesKind, images
 from .messages import MESSAGES
 from .model import CREDENTIAL_FILES, DAEMONSET, Instance, InstancesRequest
 from .mounts import MOUNT_KINDS, Mount
@@ -76,12 +78,13 @@ class InstanceEngine(ResourceEngine[InstancesRequest]):
     kinds: Mapping[str, Kind] = {
         **BASE_KINDS,
         **CGROUP_KINDS,
+        **IMAGE_STORE_KINDS,
         **MOUNT_KINDS,
         **NETWORK_KINDS,
         **RESTORE_KINDS,
         **SERVICE_KINDS,
         **SHARED_KINDS,
-        "image": ImageKind(),
+        "image": ImagesKind(),
     }
 
     def read_recorded(self, ctx: Context[InstancesRequest]) -> tuple[Recorded, ...]:
@@ -170,6 +173,9 @@ class InstanceEngine(ResourceEngine[InstancesRequest]):
                 group="host settings",
             ),
             *homes,
+            *image_store(
+                desired.state_dir, run_directory(desired.lab), desired.archives, desired.bin_dir, group="images"
+            ),
             *mirror_resources(desired.certs_dir, desired.registry_mirrors),
             options_file(desired, "host settings"),
         ]
@@ -194,12 +200,12 @@ class InstanceEngine(ResourceEngine[InstancesRequest]):
             *_network_resources(desired, instance),
             _run_directory(desired, instance),
             _mount_namespace(desired, instance),
+            *image_seed(desired.state_dir, f"{_home(desired, instance)}/containerd", desired.archives, group=group),
             *(service(sv_dir, part, running=True, group=group) for part in services),
             supervisor(sv_dir, group=group),
             *(
-                image(mountns, os.path.join(desired.bin_dir, "ctr"), archive.path, name, image_digest, group=group)
+                images(mountns, os.path.join(desired.bin_dir, "ctr"), archive, group=group)
                 for archive in desired.archives
-                for name, image_digest in archive.images
             ),
         ]
 

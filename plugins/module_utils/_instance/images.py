@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Images of an archive in an instance's containerd."""
+"""Images of archives in an instance's containerd, while it runs. A new instance begins with them (image_store.py)."""
 
 from __future__ import annotations
 
@@ -14,40 +14,44 @@ from .._core.engine.wait import wait_until
 from .._core.host.host import Host
 from .config import CONTAINERD_SOCKET
 from .messages import MESSAGES
+from .model import Archive
 
 _START_SECONDS = 60
 _IMPORT_SECONDS = 300
 
 
-class ImageKind:
-    """`{digest}`. The target is `MOUNTNS CTR ARCHIVE NAME`: the instance's namespace, the program `ctr`, archive and image."""
+class ImagesKind:
+    """The digests of the images that are there, by their names. The target is `MOUNTNS CTR ARCHIVE NAME,...`: the instance's namespace, the
+    program `ctr`, an archive and its images."""
 
     def read(self, ctx: Context[Any], target: str) -> Value:
-        mountns, ctr, _archive, name = target.split(" ")
+        mountns, ctr, _archive, names = target.split(" ")
         if ctx.host.stat(mountns) is None:
             return ABSENT
+        filters = [f"name=={name}" for name in names.split(",")]
         # REF TYPE DIGEST ...
-        done = ctx.host.run([*_ctr(mountns, ctr), "images", "ls", f"name=={name}"], timeout=30, check=False)
-        digests = [line.split()[2] for line in done.stdout.splitlines()[1:]]
-        return {"digest": digests[0]} if done.status == 0 and digests else ABSENT
+        done = ctx.host.run([*_ctr(mountns, ctr), "images", "ls", *filters], timeout=30, check=False)
+        rows = [line.split() for line in done.stdout.splitlines()[1:]]
+        return {row[0]: row[2] for row in rows} if done.status == 0 and rows else ABSENT
 
     def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
-        mountns, ctr, archive, _name = target.split(" ")
+        mountns, ctr, archive, _names = target.split(" ")
         _wait_for_containerd(ctx.host, mountns, ctr)
         if self.read(ctx, target) == after:
-            return  # imported with another image of the archive
+            return  # the instance has begun with them
         ctx.host.run([*_ctr(mountns, ctr), "images", "import", "--local", archive], timeout=_IMPORT_SECONDS)
 
     def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
         """Removed with the instance's containerd directory."""
 
 
-def image(mountns: str, ctr: str, archive: str, name: str, digest: str, *, group: str) -> Resource:
+def images(mountns: str, ctr: str, archive: Archive, *, group: str) -> Resource:
+    names = ",".join(name for name, _digest in archive.images)
     return Resource(
         kind="image",
-        target=f"{mountns} {ctr} {archive} {name}",
-        value={"digest": digest},
-        title=f"image {name}",
+        target=f"{mountns} {ctr} {archive.path} {names}",
+        value=dict(archive.images),
+        title=f"images of {archive.path}",
         group=group,
     )
 

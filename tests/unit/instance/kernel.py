@@ -21,6 +21,7 @@ from tests.unit.fake_supervisors import FakeRunit, FakeSystemd
 from tests.unit.fakes import Answer, Call, FakeHost
 
 _CONF = "/proc/sys/net/ipv4/conf"
+DATABASE = "io.containerd.metadata.v1.bolt/meta.db"  # in which containerd lists its images
 HERE = ""  # the host's own network namespace
 _SYSCTLS = {
     "net.ipv4.ip_forward": "0",
@@ -75,6 +76,7 @@ class Kernel(FakeHost):
         self.on("mount", answer=self._mount)
         self.on("umount", answer=self._umount)
         self.on("unshare", answer=self._unshare)
+        self.on("sh", answer=self._copy_images)
         self.on(
             "nsenter",
             answer=self._nsenter,
@@ -285,6 +287,15 @@ class Kernel(FakeHost):
         return ""
 
     def _unshare(self, call: Call) -> Answer:
+        if "images import" in " ".join(call.argv):
+            config, _run, _programs, *archives = call.argv[call.argv.index("sh", 3) + 1 :]
+            images = [json.loads(self.text(archive)) for archive in archives]
+            database = f"{os.path.dirname(config)}/root/{DATABASE}"
+            there = json.loads(self.read(database) or b"{}")
+            self.given(
+                database, json.dumps({**there, **{name: digest for row in images for name, digest in row.items()}})
+            )
+            return ""
         path = call.argv[1].partition("=")[2]
         above = [mount for mount in self.own_mounts if mount.path == os.path.dirname(path)]
         if self._find(path) is None or not above or above[-1].shared:
@@ -316,13 +327,20 @@ class Kernel(FakeHost):
         if not any(unit in process.argv[0] for process in self.processes.values()):
             return _failed(call, "ctr: failed to dial: connection refused")
         words = words[5:]
-        path = next(path for path in self.paths("/var/lib") if path.endswith(f"/{instance}/containerd")) + "/images"
+        path = (
+            next(path for path in self.paths("/var/lib") if path.endswith(f"/{instance}/containerd")) + f"/{DATABASE}"
+        )
         images = json.loads(self.read(path) or b"{}")
         if words[:2] == ("images", "ls"):
             rows = [f"{name} type {digest} 1 MiB" for name, digest in images.items() if f"name=={name}" in words]
             return "".join(f"{row}\n" for row in ["REF TYPE DIGEST SIZE", *rows])
         if words[:2] == ("images", "import"):
             self.given(path, json.dumps({**images, **json.loads(self.text(words[-1]))}))
+        return ""
+
+    def _copy_images(self, call: Call) -> Answer:
+        store, place = call.argv[-2:]
+        self.given(f"{place}/{DATABASE}", self.text(f"{store}/{DATABASE}"))
         return ""
 
     # nftables: one table is as much as it is asked for.

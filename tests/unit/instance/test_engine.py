@@ -23,7 +23,7 @@ from tests.unit.cases import apply, check_kills, plan_of, require
 from tests.unit.fake_supervisors import given_service
 from tests.unit.fakes import FakeHost, json_answer
 from tests.unit.instance import given as g
-from tests.unit.instance.kernel import HERE, Kernel
+from tests.unit.instance.kernel import DATABASE, HERE, Kernel
 
 OPTIONS = f"{g.STATE}/options.json"
 PROGRESS = Progress(NullSink(), feature="test")
@@ -54,7 +54,7 @@ def runs(host: FakeHost, count: int = 1) -> bool:
             or len(services) != 3
             or len(host.inner_mounts[f"/run/ballast/lab/n{number}.mnt"]) != 6
             or host.mode(f"{home}/pki/kubelet.key") != 0o600
-            or "sha256:2222" not in host.text(f"{home}/containerd/images")
+            or "sha256:2222" not in host.text(f"{home}/containerd/{DATABASE}")
         ):
             return False
     return True
@@ -146,7 +146,7 @@ def test_removal_is_the_exact_reverse_of_making(host: Kernel) -> None:
 
 def test_stopped_keeps_directories_and_files_and_starts_again_with_the_same(host: Kernel) -> None:
     apply(ENGINE, g.desired(2), host)
-    files = {path: host.text(path) for path in host.paths(g.STATE) if path.endswith((".key", ".json", "images"))}
+    files = {path: host.text(path) for path in host.paths(g.STATE) if path.endswith((".key", ".json", "meta.db"))}
     kept = {path: text for path, text in files.items() if "/sv/" not in path}
     apply(ENGINE, g.desired(state="stopped", instances=None), host)
     assert not runs(host)
@@ -305,7 +305,7 @@ def test_what_is_made_bears_our_mark_and_keeps_keys_to_its_owner(count: int, dri
     assert len({resource.key for resource in resources}) == len(resources)
     for resource in resources:
         named = resource.target.split(" ")[0]
-        if resource.kind in ("directory", "file"):
+        if resource.kind in ("directory", "file", "image-store", "image-seed"):
             assert named.startswith(f"{g.STATE}/")
         elif resource.kind in ("service", "supervisor"):
             assert named.startswith(f"{g.STATE}/")

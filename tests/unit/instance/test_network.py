@@ -15,7 +15,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.engine.kinds im
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import ABSENT, Value
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import HostError
 from ansible_collections.ballast.kube.plugins.module_utils._instance import hostnet
-from ansible_collections.ballast.kube.plugins.module_utils._instance.images import ImageKind
+from ansible_collections.ballast.kube.plugins.module_utils._instance.images import ImagesKind
 from ansible_collections.ballast.kube.plugins.module_utils._instance.mounts import MOUNT_KINDS
 from ansible_collections.ballast.kube.plugins.module_utils._instance.network import (
     NETNS_SYSCTLS,
@@ -362,30 +362,12 @@ def test_an_address_of_a_link_stays_the_same() -> None:
     assert (first & 1, first & 2) == (0, 2), "for one station, locally administered"
 
 
-def test_an_archive_is_loaded_once_for_all_its_images() -> None:
-    host, kind = g.machine(), ImageKind()
-    host.given("/run/ballast/lab/n1.mnt")
-    target = f"/run/ballast/lab/n1.mnt /bin/ctr {g.ARCHIVE} "
-    assert kind.read(Context(None, host), f"/run/ballast/lab/n2.mnt /bin/ctr {g.ARCHIVE} x") == ABSENT, (
-        "its instance is not there"
-    )
-    host.given_directory(f"{g.STATE}/n1/containerd")
-    host.inner_mounts["/run/ballast/lab/n1.mnt"] = []
-    host.given_process(["unit ballast-lab-n1-containerd.service"])
-    for name, digest in g.IMAGES.items():
-        kind.write(
-            Context(None, host), target + name, {"digest": digest}, kind.read(Context(None, host), target + name)
-        )
-        assert kind.read(Context(None, host), target + name) == {"digest": digest}
-    assert sum("import" in effect.target for effect in host.effects) == 1
-
-
 def test_a_containerd_that_never_answers_has_its_own_error() -> None:
     host = g.machine()
     host.given("/run/ballast/lab/n1.mnt")
     host.inner_mounts["/run/ballast/lab/n1.mnt"] = []
     with pytest.raises(Exception, match="does not answer within 60 seconds") as caught:
-        ImageKind().write(
+        ImagesKind().write(
             Context(None, host), f"/run/ballast/lab/n1.mnt /bin/ctr {g.ARCHIVE} x", {"digest": "y"}, ABSENT
         )
     assert caught.value.id == "instance-containerd"  # type: ignore[attr-defined]

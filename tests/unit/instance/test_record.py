@@ -106,7 +106,7 @@ def test_one_instance_is_stopped_and_started_again_and_no_other_is_touched(host:
     apply(ENGINE, g.desired(2), host)
     before = read_options(host, g.STATE)
     files = {
-        path: host.text(path) for path in host.paths(f"{g.STATE}/n2") if path.endswith((".key", ".toml", "images"))
+        path: host.text(path) for path in host.paths(f"{g.STATE}/n2") if path.endswith((".key", ".toml", "meta.db"))
     }
     kept = {path: text for path, text in files.items() if "/sv/" not in path}
     pids = processes(host, "lab-n1-")

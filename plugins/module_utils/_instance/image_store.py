@@ -1,0 +1,162 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The images of all archives, imported once for all instances of a host.
+
+    STATE_DIR/.images/root       what a containerd has imported and unpacked
+    STATE_DIR/.images/store.json of which archives; written last
+
+A new instance gets it before its containerd starts: databases as copies, layers and unpacked files as hard links, which neither containerd
+nor a container writes to. So a hundred nodes take the room, the time and the page cache of one import. An instance that has images already
+imports by itself what an archive brings later (images.py).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional
+
+from .._core.engine.context import Context
+from .._core.engine.kinds import Kind, directory, fields
+from .._core.engine.plan import ABSENT, Resource, Value
+from .._core.text.json_text import parse_json
+from .model import Archive
+
+_IMPORT_SECONDS = 600
+_COPY_SECONDS = 120
+_DATABASE = "io.containerd.metadata.v1.bolt"
+_CONFIG = """version = 3
+root = {root}
+state = {state}
+disabled_plugins = ["io.containerd.nri.v1.nri", "io.containerd.grpc.v1.cri", "io.containerd.cri.v1.images", "io.containerd.cri.v1.runtime"]
+
+[grpc]
+address = {socket}
+"""
+# Its arguments: configuration, directory of the socket, directory of programs, archives. Its mounts are its own.
+_IMPORT = """set -eu
+umask 022
+config=$1 run=$2 bin=$3
+shift 3
+mkdir -p "$run"
+setpriv --pdeathsig KILL "$bin/containerd" --config "$config" >"$run/log" 2>&1 &
+pid=$!
+ask() { "$bin/ctr" --address "$run/containerd.sock" --namespace k8s.io "$@"; }
+until ask version >/dev/null 2>&1; do
+  kill -0 "$pid" || { cat "$run/log" >&2; exit 1; }
+  sleep 0.05
+done
+for archive; do ask images import --local "$archive"; done
+kill "$pid"
+wait "$pid" || true
+rm -rf "$run"
+"""
+# Its arguments: the store's root, and that of an instance. The database of metadata comes last: it says that the rest is there.
+_SEED = """set -eu
+cd "$2"
+rm -rf .new
+mkdir .new
+for part in io.containerd.content.v1.content io.containerd.snapshotter.v1.overlayfs io.containerd.metadata.v1.bolt; do
+  cp --archive --link "$1/$part" .new/
+done
+for file in .new/io.containerd.snapshotter.v1.overlayfs/metadata.db .new/io.containerd.metadata.v1.bolt/meta.db; do
+  cp --archive "$file" "$file.copy"
+  mv "$file.copy" "$file"
+done
+for part in io.containerd.content.v1.content io.containerd.snapshotter.v1.overlayfs io.containerd.metadata.v1.bolt; do
+  rm -rf "$part"
+  mv ".new/$part" .
+done
+rmdir .new
+"""
+
+
+class ImageStoreKind:
+    """`{programs, archives}`: the directory of containerd, and by the path of each archive the digests of its images by their names.
+    The target is `DIRECTORY RUN`; in `RUN` lies the socket, whose path has to be short."""
+
+    def read(self, ctx: Context[Any], target: str) -> Value:
+        store, _run = target.split(" ")
+        recorded = ctx.host.read(_record_path(store))
+        if recorded is not None:
+            value: Value = parse_json(recorded)
+            return value
+        return ABSENT if ctx.host.stat(_root(store)) is None else {"archives": "half imported"}
+
+    def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
+        store, run = target.split(" ")
+        value, missing = fields(after), _missing(after, before)
+        ctx.host.remove(_record_path(store))
+        for left in (run, *([] if missing is not None else [_root(store)])):
+            ctx.host.remove_tree(left)
+        paths = {"root": _root(store), "state": run, "socket": f"{run}/containerd.sock"}
+        config = f"{store}/containerd.toml"
+        ctx.host.write(config, _CONFIG.format_map({name: json.dumps(path) for name, path in paths.items()}).encode())
+        archives = fields(value["archives"]) if missing is None else missing
+        argv = ["unshare", "--mount", "sh", "-c", _IMPORT, "sh", config, run, str(value["programs"]), *archives]
+        ctx.host.run(argv, timeout=_IMPORT_SECONDS)
+        ctx.host.write(_record_path(store), json.dumps(after).encode())
+
+    def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
+        """Removed with its directory, which a stop keeps. Instances have links of their own to what is in it."""
+
+
+class SeedKind:
+    """`{}`: containerd's directory of an instance has a database of images. The target is `DIRECTORY STORE`."""
+
+    def read(self, ctx: Context[Any], target: str) -> Value:
+        place, _store = target.split(" ")
+        return ABSENT if ctx.host.stat(f"{place}/{_DATABASE}/meta.db") is None else {}
+
+    def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
+        place, store = target.split(" ")
+        ctx.host.run(["sh", "-c", _SEED, "sh", _root(store), place], timeout=_COPY_SECONDS)
+
+    def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
+        """Removed with the instance's containerd directory."""
+
+
+IMAGE_STORE_KINDS: Mapping[str, Kind] = {"image-store": ImageStoreKind(), "image-seed": SeedKind()}
+
+
+def image_store(state_dir: str, run: str, archives: Sequence[Archive], programs: str, *, group: str) -> list[Resource]:
+    """`run` is a directory that is gone after a restart of the host. Nothing where there are no archives."""
+    if not archives:
+        return []
+    store = _store(state_dir)
+    value: Value = {"programs": programs, "archives": {archive.path: dict(archive.images) for archive in archives}}
+    return [
+        directory(store, mode=0o700, group=group),
+        Resource("image-store", f"{store} {run}/.images", value, title="images of all archives", group=group),
+    ]
+
+
+def image_seed(state_dir: str, place: str, archives: Sequence[Archive], *, group: str) -> list[Resource]:
+    """`place` is containerd's directory of an instance."""
+    if not archives:
+        return []
+    return [Resource("image-seed", f"{place} {_store(state_dir)}", {}, title=f"images in {place}", group=group)]
+
+
+def _missing(after: Value, before: Value) -> Optional[Mapping[str, Value]]:
+    """The archives that a store lacks. None where it has to be made from the beginning: half made, or by another containerd.
+    Images of archives that are no more asked for stay in it."""
+    if before == ABSENT or fields(before).get("programs") != fields(after)["programs"]:
+        return None
+    there = fields(fields(before)["archives"])
+    return {path: images for path, images in fields(fields(after)["archives"]).items() if there.get(path) != images}
+
+
+def _store(state_dir: str) -> str:
+    return os.path.join(state_dir, ".images")
+
+
+def _root(store: str) -> str:
+    return f"{store}/root"
+
+
+def _record_path(store: str) -> str:
+    return f"{store}/store.json"

@@ -1,0 +1,144 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._instance.engine import BINARIES, ENGINE
+from ansible_collections.ballast.kube.plugins.module_utils._instance.image_store import IMAGE_STORE_KINDS
+from tests.unit.cases import apply, plan_of
+from tests.unit.instance import given as g
+from tests.unit.instance.kernel import DATABASE, Kernel
+
+STORE = f"{g.STATE}/.images"
+LATER = "/var/cache/ballast/images/addons.tar"
+LATER_IMAGES = {"ballast.local/coredns:1": "sha256:3333"}
+BLOB = "io.containerd.content.v1.content/blobs/sha256/11"
+SNAPSHOTS = "io.containerd.snapshotter.v1.overlayfs"
+
+
+def imports(host: Kernel) -> list[str]:
+    """Where: "" for the store, else the mount namespace of an instance."""
+    argvs = [list(argv) for argv in host.commands if "images import" in " ".join(argv)]
+    return [argv[1].partition("=")[2] for argv in argvs]
+
+
+def images_of(host: Kernel, name: str) -> Any:
+    return json.loads(host.text(f"{g.STATE}/{name}/containerd/{DATABASE}"))
+
+
+def with_later(count: int) -> Any:
+    rows = [{"path": g.ARCHIVE, "images": g.IMAGES}, {"path": LATER, "images": LATER_IMAGES}]
+    return g.desired(count, archives=rows)
+
+
+def test_images_are_imported_once_for_all_instances() -> None:
+    host = g.machine()
+    apply(ENGINE, g.desired(3), host)
+    assert imports(host) == [""]
+    assert [images_of(host, f"n{number}") for number in (1, 2, 3)] == [g.IMAGES] * 3
+    apply(ENGINE, g.desired(4), host)
+    assert imports(host) == [""], "a node that comes later has them too"
+    assert images_of(host, "n4") == g.IMAGES
+
+
+def test_an_archive_that_comes_later_is_imported_by_the_instances_that_run() -> None:
+    host = g.machine()
+    host.given(LATER, json.dumps(LATER_IMAGES))
+    apply(ENGINE, g.desired(2), host)
+    apply(ENGINE, with_later(3), host)
+    assert imports(host) == ["", "", "/run/ballast/lab/n1.mnt", "/run/ballast/lab/n2.mnt"]
+    into_the_store = [argv for argv in host.commands if argv[0] == "unshare" and "images import" in " ".join(argv)]
+    assert [[word for word in argv if word.endswith(".tar")] for argv in into_the_store] == [[g.ARCHIVE], [LATER]]
+    assert [images_of(host, f"n{number}") for number in (1, 2, 3)] == [{**g.IMAGES, **LATER_IMAGES}] * 3
+    assert plan_of(ENGINE, with_later(3), host).steps == ()
+
+
+def test_images_that_an_instance_has_had_before_are_left_alone() -> None:
+    """As in a lab of an earlier version, whose instances have no seed in their journal."""
+    host = g.machine()
+    apply(ENGINE, g.desired(1), host)
+    host.given(f"{g.STATE}/n1/containerd/{DATABASE}", json.dumps({**g.IMAGES, "docker.io/library/own:1": "sha256:4"}))
+    seed = next(one for one in ENGINE.wanted(Context(g.desired(1), host)) if one.kind == "image-seed")
+    journal = host.text(f"{g.STATE}/ledger.jsonl")
+    assert seed.target in journal
+    host.given(f"{g.STATE}/ledger.jsonl", "".join(f"{row}\n" for row in journal.splitlines() if seed.target not in row))
+    assert [step for step in plan_of(ENGINE, g.desired(1), host).steps if step.kind == "image-seed"] == []
+
+
+def test_another_containerd_makes_the_store_again() -> None:
+    host = g.machine()
+    apply(ENGINE, g.desired(1), host)
+    for name in BINARIES:
+        host.given(f"/opt/newer/{name}", mode=0o755)
+    apply(ENGINE, g.desired(1, bin_dir="/opt/newer"), host)
+    assert imports(host) == ["", ""]
+
+
+def test_without_archives_there_is_no_store() -> None:
+    host = g.machine()
+    apply(ENGINE, g.desired(1, archives=[]), host)
+    assert host.stat(STORE) is None
+
+
+def test_a_store_that_was_half_made_is_made_again() -> None:
+    host = g.machine()
+    apply(ENGINE, g.desired(1), host)
+    host.remove_quietly(f"{STORE}/store.json")
+    assert [step.kind for step in plan_of(ENGINE, g.desired(1), host).steps] == ["image-store"]
+    apply(ENGINE, g.desired(1), host)
+    assert imports(host) == ["", ""]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """As containerd leaves it: layers, unpacked files, and a database of each part."""
+    root = tmp_path / "store" / "root"
+    for path in (BLOB, f"{SNAPSHOTS}/snapshots/1/fs/bin/busybox", f"{SNAPSHOTS}/metadata.db", DATABASE, "tmpmounts/x"):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(path)
+    return tmp_path / "store"
+
+
+def seed(place: Path, store: Path) -> None:
+    IMAGE_STORE_KINDS["image-seed"].write(Context(None, LocalHost()), f"{place} {store}", {}, None)
+
+
+def test_an_instance_shares_layers_and_files_and_has_databases_of_its_own(tmp_path: Path, store: Path) -> None:
+    place = tmp_path / "n1"
+    place.mkdir()
+    (place / ".ballast").touch()
+    seed(place, store)
+    assert sorted(path.name for path in place.iterdir()) == [
+        ".ballast",
+        "io.containerd.content.v1.content",
+        "io.containerd.metadata.v1.bolt",
+        SNAPSHOTS,
+    ]
+    for path in (BLOB, f"{SNAPSHOTS}/snapshots/1/fs/bin/busybox"):
+        assert (place / path).samefile(store / "root" / path)
+    for path in (f"{SNAPSHOTS}/metadata.db", DATABASE):
+        assert (place / path).read_text() == path
+        assert not (place / path).samefile(store / "root" / path)
+
+
+def test_what_a_killed_copy_left_is_replaced(tmp_path: Path, store: Path) -> None:
+    place = tmp_path / "n1"
+    subprocess.run(["cp", "-a", f"{store}/root", str(place)], check=True)
+    (place / DATABASE).unlink()
+    (place / SNAPSHOTS / "half").touch()
+    (place / ".new").mkdir()
+    (place / ".new" / "left").touch()
+    seed(place, store)
+    assert (place / DATABASE).read_text() == DATABASE
+    assert not (place / SNAPSHOTS / "half").exists()
+    assert not (place / ".new").exists()
