@@ -27,7 +27,7 @@ def load_balancer_config(request: ControlPlaneRequest) -> dict[str, str]:
     servers = [f"    server member-{each.number} {each.listen_address}:{port}" for each in request.each_member]
     lines = [
         "global",
-        "    maxconn 10000",  # otherwise tables for as many as the limit of open files allows, which may be a million
+        "    maxconn 4000",  # two files each; without it, as many as the limit of open files allows, which may be a million
         "    log stderr format raw local0 notice",
         "defaults",
         "    mode tcp",
