@@ -184,8 +184,9 @@ def _fill(host: Host, image: Image, packages: list[Package], whole: list[Package
 
 def _with_setuid(entry: Entry) -> Entry:
     """Programs alone: of a directory, texts stay as they are."""
-    is_program = isinstance(entry, FileEntry) and entry.mode & 0o100
-    return replace(entry, mode=entry.mode | _SETUID) if is_program else entry
+    if isinstance(entry, FileEntry) and entry.mode & 0o100:
+        return replace(entry, mode=entry.mode | _SETUID)
+    return entry
 
 
 def _entry(host: Host, image: Image, file: File, packages: list[Package]) -> FileEntry:
