@@ -82,7 +82,11 @@ def test_a_removal_needs_the_state_directory_only():
             "nodes": [],
             "certificate_days": 365,
             **dict.fromkeys(
-                ("secure_port", "etcd_client_port", "etcd_peer_port", "controller_manager_port", "scheduler_port"), 1
+                (
+                    *("secure_port", "etcd_client_port", "etcd_peer_port", "controller_manager_port", "scheduler_port"),
+                    "members",
+                ),
+                1,
             ),
         }
     )
