@@ -7,7 +7,7 @@ lab-option = $(if $($(1)),-e $(2)=$($(1)))
 # In quotes twice: Ansible would take what follows a blank for another option, and the lab would be elsewhere.
 LAB_OPTIONS = -e 'lab_dir="$(LAB_DIR)"' $(call lab-option,LAB_NAME,lab_name) $(call lab-option,LAB_NODES,lab_nodes) \
 	$(call lab-option,LAB_TARGET,lab_target) $(call lab-option,LAB_BOOTSTRAP,lab_bootstrap) $(call lab-option,LAB_HOSTS,lab_hosts) \
-	$(call lab-option,LAB_ADDONS,lab_addons) $(call lab-option,LAB_KUBERNETES,lab_kubernetes_version) $(call lab-option,LAB_SOURCE,lab_source) \
+	$(call lab-option,LAB_ADDONS,lab_addons) $(call lab-option,LAB_IP_FAMILY,lab_ip_family) $(call lab-option,LAB_KUBERNETES,lab_kubernetes_version) $(call lab-option,LAB_SOURCE,lab_source) \
 	$(call lab-option,LAB_BIN_PATH,lab_bin_path) $(call lab-option,LAB_OUTPUT,lab_output) \
 	$(if $(LAB_TOPOLOGY),-e lab_topology=$(abspath $(LAB_TOPOLOGY))) $(if $(ARCHIVE),-e lab_archive=$(abspath $(ARCHIVE)))
 lab-playbook = ANSIBLE_STDOUT_CALLBACK=ballast.kube.progress $(PLAYBOOK) ballast.kube.$(1) $(LAB_OPTIONS) $(ARGS)

@@ -32,11 +32,11 @@ options:
         type: str
         required: true
       address:
-        description: Address of the instance, in the network of O(gateway).
+        description: Address of the instance, in the network of O(gateway). One of each IP family of it, with a comma between.
         type: str
         required: true
       pod_cidr:
-        description: Network of the instance's pods.
+        description: Network of the instance's pods. One of each IP family of O(gateway), with a comma between.
         type: str
         required: true
       labels:
@@ -106,13 +106,15 @@ options:
     description: Link on this host that the instances are attached to. M(ballast.kube.instance_network) makes it.
     type: str
   gateway:
-    description: Address of O(bridge) with the length of its network, V(10.97.0.1/24).
+    description:
+      - Address of O(bridge) with the length of its network, V(10.97.0.1/24).
+      - For nodes of both IP families one of each with a comma between, V(10.97.0.1/24,fd00::1/64). The first is the primary one.
     type: str
   api_server:
     description: URL of the API server.
     type: str
   cluster_cidr:
-    description: Network that all pods of the cluster are in.
+    description: Network that all pods of the cluster are in. One of each IP family of O(gateway), with a comma between.
     type: str
   cluster_dns:
     description: Addresses of the name servers that pods ask. Those of the host when left out.

@@ -82,9 +82,11 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.host.bounded im
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import READ_LIMIT
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.names import join_name
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import HostError
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.ip_families import join, primary, with_port
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.json_text import parse_json
 
 _VERSION = 1
+_FAMILIES = 2  # of IP, with a comma between
 _PAGE = "docs/inventory-and-become.md"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _PATH = re.compile(r"/[-A-Za-z0-9._/]{1,200}", re.ASCII)
@@ -232,7 +234,7 @@ def _lab_facts(lab: _Place) -> Vars:
         "kubernetes_version": lab.text("kubernetes_version", _VERSION_TEXT),
         "lab_dir": lab_dir,
         "kubeconfig": os.path.join(lab_dir, "admin.kubeconfig"),
-        "api_server": f"https://{server.address('address')}:{server.value('port', int)}",
+        "api_server": f"https://{with_port(server.address('address'), server.value('port', int))}",
         "node_cidr": lab.network("node_cidr"),
         "pod_cidr": lab.network("pod_cidr"),
         "service_cidr": lab.network("service_cidr"),
@@ -267,7 +269,7 @@ def _node_vars(place: _Place, carrier: str, *, uid: int, via: Vars) -> Vars:
         "ballast_instance_mountns": place.text("mountns", _PATH),
         "ballast_instance_sudo": not is_root,
         "ballast_host": carrier,
-        "ballast_address": place.address("address"),
+        "ballast_address": primary(place.address("address")),
         "ballast_pod_cidr": place.network("pod_cidr"),
         "ballast_labels": dict(place.value("labels", Mapping)),
         "ballast_taints": list(place.value("taints", list)),
@@ -323,7 +325,7 @@ def _node_instances(lab: _Place, carrier: _Place) -> Vars:
         "node_instances_lab": lab.text("name", _NAME),
         "node_instances_state_dir": os.path.join(carrier.text("state_dir", _PATH), "nodes"),
         "node_instances_list": [_node_instance(place) for place in nodes],
-        "node_instances_api_server": f"https://{server.address('address')}:{server.value('port', int)}",
+        "node_instances_api_server": f"https://{with_port(server.address('address'), server.value('port', int))}",
         **({"node_instances_gateway": carrier.interface("gateway")} if carrier.has("gateway") else {}),
         **({"node_instances_kube_proxy": lab.text("kube_proxy", _KUBE_PROXY)} if lab.has("kube_proxy") else {}),
     }
@@ -385,17 +387,19 @@ class _Place:
         return found
 
     def address(self, key: str) -> str:
-        return str(self._parsed(key, ipaddress.ip_address))
+        """Of one IP family, or of each with a comma between."""
+        return join(self._parsed(key, ipaddress.ip_address))
 
     def network(self, key: str) -> str:
-        return str(self._parsed(key, ipaddress.ip_network))
+        return join(self._parsed(key, ipaddress.ip_network))
 
-    def _parsed(self, key: str, parse: Callable[[str], object]) -> object:
-        text = self.value(key, str)
-        if not _ADDRESS.fullmatch(text):
-            raise _damaged(f"{self.path}.{key}", f"{text[:80]!r} is there")
+    def _parsed(self, key: str, parse: Callable[[str], object]) -> list[object]:
+        texts = self.value(key, str).split(",")[:_FAMILIES]
+        for text in texts:
+            if not _ADDRESS.fullmatch(text):
+                raise _damaged(f"{self.path}.{key}", f"{text[:80]!r} is there")
         try:
-            return parse(text)
+            return [parse(text) for text in texts]
         except ValueError as error:
             raise _damaged(f"{self.path}.{key}", str(error)) from error
 
@@ -403,7 +407,7 @@ class _Place:
         return _Place(self._value.get(key), f"{self.path}.{key}")
 
     def interface(self, key: str) -> str:
-        return str(self._parsed(key, ipaddress.ip_interface))
+        return join(self._parsed(key, ipaddress.ip_interface))
 
     def places(self, key: str) -> list[_Place]:
         return [_Place(value, f"{self.path}.{key}[{at}]") for at, value in enumerate(self.value(key, list))]

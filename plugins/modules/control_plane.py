@@ -220,7 +220,7 @@ options:
     type: path
   address:
     description:
-      - IPv4 address that all services listen on, which a link of this host must have.
+      - IP address that all services listen on, which a link of this host must have.
       - Required unless O(state=absent).
     type: str
   secure_port:
@@ -245,12 +245,14 @@ options:
     default: 10259
   service_cidr:
     description:
-      - Network of the Services, with a prefix length from 12 to 28. It cannot be changed while there is data.
+      - Network of the Services, with a prefix length from 12 to 28, of IPv6 from 108 to 124. It cannot be changed while there is data.
+      - For Services of both IP families one of each with a comma between, V(10.96.0.0/16,fd00:96::/112), that of O(address) first.
       - The default is V(10.96.0.0/16). Only O(profile=full) has Services.
     type: str
   pod_cidr:
     description:
-      - Network of the pods. It is checked against the others and goes nowhere else, since whoever makes a node gives it its part.
+      - Network of the pods, or one of each IP family with a comma between. It is checked against the others and goes nowhere else, since
+        what makes a node gives it its part.
       - The default is V(10.244.0.0/16). Only O(profile=full) has pods.
     type: str
   cluster_domain:

@@ -40,7 +40,9 @@ options:
     description: Name of the bridge, 15 characters at most.
     type: str
   address:
-    description: Address of the bridge with the length of its network, V(10.97.0.1/24).
+    description:
+      - Address of the bridge with the length of its network, V(10.97.0.1/24), or one of each IP family with a comma between.
+      - With an IPv6 one this host forwards IPv6, and links that have a route from a router advertisement go on taking them (C(accept_ra)).
     type: str
   inside:
     description: Networks of nodes and pods. Packets from them to the world are masqueraded. None when empty.

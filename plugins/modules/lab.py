@@ -92,6 +92,13 @@ options:
         O(bootstrap=kubeadm), which brings CoreDNS.
     type: list
     elements: str
+  ip_family:
+    description:
+      - IP families of nodes, pods and Services - V(ipv4), V(ipv6), or V(dual) for both, of which IPv4 is the primary one. Only V(ipv4) with
+        O(target=vm).
+      - The default is that of O(topology), else what is recorded, else V(ipv4). It cannot change while the lab is there.
+    type: str
+    choices: [ipv4, ipv6, dual]
   source:
     description:
       - Where the programs come from, as O(ballast.kube.kubernetes_binaries#module:source).

@@ -43,7 +43,7 @@ options:
     type: str
   address:
     description:
-      - IPv4 address that it listens on. The default for a new one is V(127.0.0.1).
+      - IP address that it listens on. The default for a new one is V(127.0.0.1).
       - With another address new ports are chosen.
     type: str
   options:

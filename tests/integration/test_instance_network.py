@@ -6,20 +6,35 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
-from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import ABSENT
-from ansible_collections.ballast.kube.plugins.module_utils._instance.network import NETWORK_KINDS
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import ABSENT, Value
+from ansible_collections.ballast.kube.plugins.module_utils._instance.network import (
+    IPV6_SYSCTLS,
+    NETNS_SYSCTLS,
+    NETWORK_KINDS,
+)
 from ansible_collections.ballast.kube.plugins.module_utils._instance.node_ports import (
     NODE_PORT_KINDS,
     node_port_resources,
 )
+from tests.integration.test_lab_packets import Machine
 from tests.integration.wire import InNamespace, entered, namespace
 
+REFUSED = """
+import socket
+try:
+    socket.create_connection(("fd00::1", 9), timeout=5)
+except ConnectionRefusedError:
+    pass
+"""
+SHOWN = (["ip", "-brief", "link"], ["ip", "-6", "route"], ["nft", "list", "ruleset"])
 BRIDGE, MAC = "ballast-btest", "02:00:00:00:00:99"
 
 
@@ -110,3 +125,44 @@ def test_node_ports_of_loopback_are_a_nodes_and_what_listens_there_is_reached_by
             for resource in reversed(made):
                 NODE_PORT_KINDS[resource.kind].remove(Context(None, host), resource.target, resource.value)
                 assert NODE_PORT_KINDS[resource.kind].read(Context(None, host), resource.target) == ABSENT
+
+
+def test_a_node_of_both_families_is_made_and_read_again_and_nothing_of_it_stays() -> None:
+    """With IPv6 off for new links, as some hosts have it."""
+    node, link = f"btest{os.getpid()}", f"bt{os.getpid()}"
+    value = {"bridge": BRIDGE, "inside": ["fd00::/64", "fd00:1::/56"]}
+    parts: list[tuple[str, str, Value]] = [
+        ("bridge", BRIDGE, {"address": "10.97.0.1/24,fd00::1/64", "mac": MAC, "up": True}),
+        ("masquerade-ipv6", "ballast-btest", value),
+        ("published-ports-ipv6", "ballast-btest-p", {"bridge": BRIDGE, "ports": ["tcp 80 [fd00::b]:30080"]}),
+        ("netns", node, {"sysctls": NETNS_SYSCTLS, "lo": True}),
+        ("netns-ipv6", node, {"sysctls": IPV6_SYSCTLS}),
+        (
+            "veth",
+            f"{link} {node}",
+            {
+                "bridge": BRIDGE,
+                "mac": "02:00:00:00:00:0b",
+                "address": "10.97.0.11/24,fd00::b/64",
+                "gateway": "10.97.0.1,fd00::1",
+            },
+        ),
+        ("route", "fd00:1:0:1::/64", {"via": "fd00::b"}),
+    ]
+    with namespace(f"families-{os.getpid()}") as made:
+        host = Machine(made.namespace)
+        host.run(["sysctl", "-q", "-w", "net.ipv6.conf.default.disable_ipv6=1"], timeout=60)
+        ctx = Context(None, host)
+        before = [host.run(argv, timeout=60).stdout for argv in SHOWN]
+        try:
+            for kind, target, wanted in parts:
+                NETWORK_KINDS[kind].write(ctx, target, wanted, ABSENT)
+                assert NETWORK_KINDS[kind].read(ctx, target) == wanted
+            for kind, target, wanted in parts:
+                assert NETWORK_KINDS[kind].read(ctx, target) == wanted, "nothing that came later changed it"
+            done = host.run(["ip", "netns", "exec", node, sys.executable, "-c", REFUSED], timeout=60, check=False)
+            assert done.status == 0, f"at once, as there is no search for duplicates: {done.stderr}"
+        finally:
+            for kind, target, wanted in reversed(parts):
+                NETWORK_KINDS[kind].remove(ctx, target, wanted)
+        assert [host.run(argv, timeout=60).stdout for argv in SHOWN] == before

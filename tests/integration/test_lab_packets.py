@@ -152,3 +152,34 @@ def test_a_bridge_that_is_there_is_left_alone(host: Machine) -> None:
     host.run(["ip", "link", "add", PATHS.bridge, "type", "bridge"], timeout=60)
     load(host, DROPPING["docker"][0])
     assert found(host) == []
+
+
+IPV6 = Paths(PATHS.bridge, "fd00:97::1/64", "fd00:128::/56", None)
+
+
+@pytest.mark.parametrize(
+    ("rules", "where"),
+    [
+        ("", ""),
+        ("table ip filter { chain FORWARD { type filter hook forward priority 0; policy drop; } }", ""),
+        (
+            "table ip6 filter { chain FORWARD { type filter hook forward priority 0; policy drop; } }",
+            "ip6 filter FORWARD: policy drop",
+        ),
+        (  # the neighbour discovery of nodes, without which they do not find the bridge
+            "table inet fw { chain in { type filter hook input priority 0; policy drop; ct state established accept; } }",
+            "inet fw in: policy drop",
+        ),
+    ],
+    ids=["nothing", "IPv4 alone", "forward", "input"],
+)
+def test_packets_of_ipv6_are_tried_on_their_own(host: Machine, rules: str, where: str) -> None:
+    load(host, rules)
+    # As the lab sets it; before Linux 6.17 no link can forward alone, and the trial leaves the whole host's setting.
+    host.run(["sysctl", "-q", "-w", "net.ipv6.conf.all.forwarding=1"], timeout=60)
+    before = state(host)
+    problems = find_dropped(host, IPV6)
+    assert state(host) == before, "nothing stays"
+    assert [problem.found for problem in problems] == [where][: bool(where)]
+    if "ip6 filter" in where:
+        assert problems[0].remedy == f"let this lab pass: ip6tables -I FORWARD -i {PATHS.bridge} -j ACCEPT"

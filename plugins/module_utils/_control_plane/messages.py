@@ -50,8 +50,14 @@ MESSAGES = Messages(
         Message(
             id="plane-address",
             error=UserError,
-            text="{option}: {value!r} is not an IPv4 address",
-            remedy="write it as four numbers, for example 10.97.1.1",
+            text="{option}: {value!r} is not an IP address",
+            remedy="write it as in 10.97.1.1 or fd00:1::1",
+        ),
+        Message(
+            id="plane-address-family",
+            error=UserError,
+            text="address: {address} is not of the IP family of the first network of service_cidr, {value}",
+            remedy="put the network of the address's family first: the Service kubernetes has an address of it",
         ),
         Message(
             id="plane-members",
@@ -92,14 +98,14 @@ MESSAGES = Messages(
         Message(
             id="plane-cidr",
             error=UserError,
-            text="{option}: {value!r} is not an IPv4 network",
-            remedy="write it as ADDRESS/LENGTH without bits set behind the length, for example 10.96.0.0/16",
+            text="{option}: {value!r} is not an IP network, or one of IPv4 and one of IPv6 with a comma between",
+            remedy="write it as ADDRESS/LENGTH without bits set behind the length, for example 10.96.0.0/16 or 10.96.0.0/16,fd00:96::/112",
         ),
         Message(
             id="plane-cidr-size",
             error=UserError,
             text="service_cidr: {value} does not have a size that the API server accepts",
-            remedy="use a prefix length from 12 to 28",
+            remedy="use a prefix length from 12 to 28, of IPv6 from 108 to 124",
         ),
         Message(
             id="plane-cidr-overlap",

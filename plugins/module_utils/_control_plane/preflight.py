@@ -101,9 +101,9 @@ def _etcd_fault(existing: ExistingEtcd, url: str, host: Host) -> str:
 
 
 def _find_address_problems(request: ControlPlaneRequest, host: Host) -> list[BallastError]:
-    links = parse_json(host.run(["ip", "-json", "-4", "address", "show"], timeout=10).stdout or "[]")
+    links = parse_json(host.run(["ip", "-json", "address", "show"], timeout=10).stdout or "[]")
     there = {str(row["local"]): str(link["ifname"]) for link in links for row in link.get("addr_info", [])}
-    if request.address in there or ipaddress.IPv4Address(request.address).is_loopback:
+    if request.address in there or ipaddress.ip_address(request.address).is_loopback:
         return []  # every host has all of 127.0.0.0/8
     shown = ", ".join(f"{address} ({link})" for address, link in sorted(there.items()))
     return [MESSAGES.error("plane-address-absent", address=request.address, found=shown)]

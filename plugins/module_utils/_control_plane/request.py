@@ -16,6 +16,7 @@ from typing import Any, Optional
 
 from .._core.host.names import is_name, join_name
 from .._core.text.errors import BallastError, Problems
+from .._core.text.ip_families import Network, parse_networks, with_port
 from .aggregation.api_services import LISTED, OFF, ON, Aggregation, ApiService, parse_aggregation
 from .messages import MESSAGES
 from .profiles.arguments import Arguments, find_argument_problems, parse_arguments
@@ -56,6 +57,8 @@ PORTS: dict[str, int] = {
 
 MEMBERS = (1, 3, 5)  # an even number survives no more failures than the odd number below it
 SERVICE_CIDR, POD_CIDR = "10.96.0.0/16", "10.244.0.0/16"  # where there are pods
+# By the number of the IP family, lengths that kube-apiserver takes, and room for the Services that every cluster has.
+SERVICE_PREFIXES = {4: range(12, 29), 6: range(108, 125)}
 OLDEST_VERSION = (1, 34)  # AuthenticationConfiguration is apiserver.config.k8s.io/v1 from 1.34 on
 _REQUIRED = ("kubernetes_version", "bin_dir", "address")
 _VERSION = re.compile(r"v?(\d+)\.(\d+)\.(\d+)", re.ASCII)
@@ -86,7 +89,7 @@ class ControlPlaneRequest:
     bin_dir: str
     address: str
     ports: tuple[tuple[str, int], ...]  # as PORTS
-    service_cidr: str  # empty without pods
+    service_cidr: str  # of one IP family or of both, with a comma between; empty without pods
     pod_cidr: str
     cluster_domain: str
     extra_sans: tuple[str, ...]
@@ -225,12 +228,12 @@ class ControlPlaneRequest:
 
     @property
     def endpoint(self) -> str:
-        return f"https://{self.address}:{self.port('secure_port')}"
+        return f"https://{with_port(self.address, self.port('secure_port'))}"
 
     @property
-    def service_address(self) -> str:
-        """The address of the Service `kubernetes`, the first of the Service network."""
-        return str(ipaddress.IPv4Network(self.service_cidr)[1])
+    def service_addresses(self) -> list[str]:
+        """Of the Service `kubernetes`, which has the first one of the primary IP family, and what it would have of the other."""
+        return [str(network[1]) for network in parse_networks(self.service_cidr)]
 
 
 @lru_cache(maxsize=8)
@@ -329,26 +332,31 @@ def _port_problems(params: Mapping[str, Any], listening: Sequence[str]) -> list[
 
 def _network_problems(params: Mapping[str, Any]) -> list[BallastError]:
     faults: list[BallastError] = []
-    networks: dict[str, ipaddress.IPv4Network] = {}
+    networks: dict[str, tuple[Network, ...]] = {"service_cidr": (), "pod_cidr": ()}
     for option, default in (("service_cidr", SERVICE_CIDR), ("pod_cidr", POD_CIDR)):
         try:
-            networks[option] = ipaddress.IPv4Network(params[option] or default)
+            networks[option] = parse_networks(params[option] or default)
         except ValueError:
             faults.append(MESSAGES.error("plane-cidr", option=option, value=params[option]))
-    service, pod = networks.get("service_cidr"), networks.get("pod_cidr")
-    if service and not 12 <= service.prefixlen <= 28:
-        faults.append(MESSAGES.error("plane-cidr-size", value=service))
-    if service and pod and service.overlaps(pod):
-        faults.append(
+    for service in networks["service_cidr"]:
+        if service.prefixlen not in SERVICE_PREFIXES[service.version]:
+            faults.append(MESSAGES.error("plane-cidr-size", value=service))
+        faults += [
             MESSAGES.error("plane-cidr-overlap", option="pod_cidr", value=pod, other=f"service_cidr {service}")
-        )
+            for pod in networks["pod_cidr"]
+            if service.overlaps(pod)
+        ]
     if params["address"] and _is_address(params["address"]):
-        address = ipaddress.IPv4Address(params["address"])
+        address = ipaddress.ip_address(params["address"])
         faults += [
             MESSAGES.error("plane-cidr-overlap", option=option, value=network, other=f"address {address}")
-            for option, network in networks.items()
+            for option, values in networks.items()
+            for network in values
             if address in network
         ]
+        primary = networks["service_cidr"][:1]
+        if primary and primary[0].version != address.version:
+            faults.append(MESSAGES.error("plane-address-family", address=address, value=primary[0]))
     return faults
 
 
@@ -370,8 +378,8 @@ def _node_problems(nodes: list[Mapping[str, Any]]) -> list[BallastError]:
 
 
 def _is_address(text: object) -> bool:
+    """In the one form that certificates and the kernel show again."""
     try:
-        ipaddress.IPv4Address(text)
+        return str(ipaddress.ip_address(str(text))) == text
     except ValueError:
         return False
-    return True

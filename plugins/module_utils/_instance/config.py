@@ -14,6 +14,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from .._core.text.ip_families import is_ipv6, split, with_port
 from .model import Instance, InstancesRequest, Taint
 
 SANDBOX_IMAGE = "ballast.local/pause:1"
@@ -25,6 +26,7 @@ KUBELET_ROOT = "/var/lib/kubelet"
 KUBE_PROXY_HEALTH_PORT = 10256
 KUBE_RESERVED_MEMORY = "200Mi"
 EVICTION_MEMORY = "100Mi"
+_DEFAULT_ROUTES = {False: "0.0.0.0/0", True: "::/0"}  # whether it is of IPv6
 
 
 def _json(value: object) -> str:
@@ -61,7 +63,7 @@ def kubelet(desired: InstancesRequest, instance: Instance, home: str) -> str:
         {
             "apiVersion": "kubelet.config.k8s.io/v1beta1",
             "kind": "KubeletConfiguration",
-            "address": instance.address,
+            "address": instance.primary_address,
             "authentication": {
                 "anonymous": {"enabled": False},
                 "webhook": {"enabled": True},
@@ -134,7 +136,7 @@ def kube_proxy(desired: InstancesRequest, instance: Instance, home: str) -> str:
             "clusterCIDR": desired.cluster_cidr,
             # nf_conntrack_max belongs to the whole host: leave it alone.
             "conntrack": {"maxPerCore": 0},
-            "healthzBindAddress": f"{instance.address}:{KUBE_PROXY_HEALTH_PORT}",
+            "healthzBindAddress": with_port(instance.primary_address, KUBE_PROXY_HEALTH_PORT),
             "hostnameOverride": instance.name,
             "metricsBindAddress": "127.0.0.1:10249",
             "mode": instance.proxy_backend,
@@ -213,8 +215,8 @@ def cni(desired: InstancesRequest, instance: Instance) -> str:
                     "ipMasq": False,
                     "ipam": {
                         "type": "host-local",
-                        "ranges": [[{"subnet": instance.pod_cidr}]],
-                        "routes": [{"dst": "0.0.0.0/0"}],
+                        "ranges": [[{"subnet": network}] for network in split(instance.pod_cidr)],
+                        "routes": [{"dst": _DEFAULT_ROUTES[is_ipv6(network)]} for network in split(instance.pod_cidr)],
                     },
                 },
                 {"type": "portmap", "capabilities": {"portMappings": True}},

@@ -38,6 +38,7 @@ from .._core.service.sandbox import Sandbox
 from .._core.service.service import Service, env_file_text, service, supervisor
 from .._core.service.services import SERVICE_KINDS, service_pid
 from .._core.text.errors import BallastError, Problems, last_lines
+from .._core.text.ip_families import is_ipv6, join, split
 from .._core.text.json_text import parse_json
 from .._registry.names import refuse_others_directory
 from . import config
@@ -46,7 +47,7 @@ from .images import ImagesKind, images
 from .messages import MESSAGES
 from .model import CREDENTIAL_FILES, DAEMONSET, Instance, InstancesRequest
 from .mounts import MOUNT_KINDS, Mount
-from .network import NETNS_SYSCTLS, NETWORK_KINDS, mac_address, netns_path, route
+from .network import IPV6_SYSCTLS, NETNS_SYSCTLS, NETWORK_KINDS, mac_address, netns_path, route
 from .process_readings import NodeReading, read_node, read_proxy_health, read_proxy_mode, read_pss_bytes
 from .record import options_file, proxies_path
 from .registries import mirror_resources
@@ -338,9 +339,12 @@ def _network_resources(desired: InstancesRequest, instance: Instance) -> list[Re
     veth = {
         "bridge": desired.bridge,
         "mac": mac_address(netns),
-        "address": f"{instance.address}/{desired.prefix_length}",
-        "gateway": desired.gateway_address,
+        "address": join(
+            f"{address}/{length}" for address, (_gateway, length) in zip(split(instance.address), desired.gateways)
+        ),
+        "gateway": join(gateway for gateway, _length in desired.gateways),
     }
+    ipv6 = Resource("netns-ipv6", netns, {"sysctls": IPV6_SYSCTLS}, title=f"IPv6 in {netns}", group=group)
     return [
         Resource(
             kind="netns",
@@ -349,8 +353,12 @@ def _network_resources(desired: InstancesRequest, instance: Instance) -> list[Re
             title=f"network namespace {netns}",
             group=group,
         ),
+        *([ipv6] if any(map(is_ipv6, split(instance.address))) else []),
         Resource(kind="veth", target=f"{link} {netns}", value=veth, title=f"veth {link}", group=group),
-        route(instance.pod_cidr, via=instance.address, group=group),
+        *(
+            route(network, via=address, group=group)
+            for network, address in zip(split(instance.pod_cidr), split(instance.address))
+        ),
     ]
 
 

@@ -13,21 +13,22 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from .._core.engine.context import Context
 from .._core.engine.engine import ResourceEngine
-from .._core.engine.kinds import BASE_KINDS, Kind, sysctl_minimum
+from .._core.engine.kinds import BASE_KINDS, Kind, sysctl_minimum, sysctl_path
 from .._core.engine.plan import ABSENT, Recorded, Resource, State, Value
 from .._core.host.host import Host
 from .._core.host.names import MARK, join_name
 from .._core.text.errors import BallastError, Problems
+from .._core.text.ip_families import is_ipv6, of_family, split, with_port
 from .._registry.names import refuse_others_directory
 from .messages import MESSAGES
-from .model import check_address, check_name, check_network
-from .network import NETWORK_KINDS, mac_address, route, texts
+from .model import check_address, check_interfaces, check_name, check_network
+from .network import NETWORK_KINDS, ip_json, mac_address, route, texts
 from .node_ports import NODE_PORT_KINDS, node_port_resources, parse_node_ports
 from .node_ports import SPEC as NODE_PORTS
 from .restore import RESTORE_KINDS, restore_resources
@@ -65,6 +66,10 @@ _GROUP = "host network"
 _SECONDS = 30
 PUBLISHED = "publish"  # of the name of its table
 _PUBLISHED_KIND = "published-ports"
+_FAMILIES = (
+    ("", "ip", False),
+    ("-ipv6", "ip6", True),
+)  # the end of a kind's name, nftables' word, and whether it is IPv6
 
 
 @dataclass(frozen=True)
@@ -85,14 +90,14 @@ class HostNetworkRequest:
         problems: list[BallastError] = []
         check_name(params["lab"], "lab", problems)
         if params["state"] == "present":
-            check_address(params["address"], "address", problems, interface=True)
+            check_interfaces(params["address"], "address", problems)
             if not _LINK.fullmatch(params["bridge"]):
                 problems.append(MESSAGES.error("instance-link", path="bridge", value=params["bridge"]))
         for number, text in enumerate(params["inside"]):
             check_network(text, f"inside[{number}]", problems)
         for number, row in enumerate(params["routes"]):
             check_network(row["to"], f"routes[{number}].to", problems)
-            check_address(row["via"], f"routes[{number}].via", problems, interface=False)
+            check_address(row["via"], f"routes[{number}].via", problems)
         _check_published(params["publish"], problems)
         node_ports = parse_node_ports(params["node_ports"], problems)
         Problems.raise_if(problems)
@@ -105,8 +110,8 @@ class HostNetworkRequest:
             inside=tuple(sorted(params["inside"])),
             routes=tuple(sorted((row["to"], row["via"]) for row in params["routes"])),
             publish=tuple(
-                f"{row['protocol']} {row['port']} {row['address']}:{row['to_port']}"
-                for row in sorted(params["publish"], key=lambda row: (row["protocol"], row["port"]))
+                f"{row['protocol']} {row['port']} {with_port(row['address'], row['to_port'])}"
+                for row in sorted(params["publish"], key=lambda row: (row["protocol"], row["port"], row["address"]))
             ),
             node_ports=node_ports,
             at_boot=host.is_systemd(),
@@ -114,14 +119,14 @@ class HostNetworkRequest:
 
 
 def _check_published(rows: Sequence[Mapping[str, Any]], problems: list[BallastError]) -> None:
-    seen: dict[tuple[str, int], str] = {}
+    seen: dict[tuple[bool, str, int], str] = {}
     for number, row in enumerate(rows):
         path = f"publish[{number}]"
-        check_address(row["address"], f"{path}.address", problems, interface=False)
+        check_address(row["address"], f"{path}.address", problems)
         for name in ("port", "to_port"):
             if not 0 < row[name] < 2**16:
                 problems.append(MESSAGES.error("instance-port", path=f"{path}.{name}", value=row[name]))
-        first = seen.setdefault((row["protocol"], row["port"]), path)
+        first = seen.setdefault((is_ipv6(row["address"]), row["protocol"], row["port"]), path)
         if first != path:
             value = f"{row['port']}/{row['protocol']}"
             problems.append(MESSAGES.error("instance-published-twice", path=path, value=value, first=first))
@@ -146,19 +151,11 @@ class HostNetworkEngine(ResourceEngine[HostNetworkRequest]):
             title=f"bridge {desired.bridge}",
             group=_GROUP,
         )
-        table = join_name(desired.lab)
-        masquerade = Resource(
-            kind="masquerade",
-            target=table,
-            value={"bridge": desired.bridge, "inside": list(desired.inside)},
-            title=f"nftables table ip {table}",
-            group=_GROUP,
-        )
         made = [
             bridge,
-            sysctl_minimum("net.ipv4.ip_forward", 1, holder=desired.state_dir),
-            *([masquerade] if desired.inside else []),
-            *([_published_resource(desired)] if desired.publish else []),
+            *_forwarding(ctx.host, desired),
+            *_masquerade_resources(desired),
+            *_published_resources(desired),
             *node_port_resources(
                 ctx.host, lab=desired.lab, bridge=desired.bridge, node_ports=desired.node_ports, group=_GROUP
             ),
@@ -168,8 +165,8 @@ class HostNetworkEngine(ResourceEngine[HostNetworkRequest]):
 
     def require(self, ctx: Context[HostNetworkRequest], state: State) -> None:
         """That nothing else of this host has a port that is to be published: its clients would reach the node."""
-        own = _published_resource(ctx.desired)
-        before = _ports_of(state.values.get(own.key, ABSENT))
+        own = _published_resources(ctx.desired)
+        before = {port for table in own for port in _ports_of(state.values.get(table.key, ABSENT))}
         new = [_protocol_and_port(port) for port in ctx.desired.publish if port not in before]
         if not new:
             return
@@ -178,9 +175,9 @@ class HostNetworkEngine(ResourceEngine[HostNetworkRequest]):
             for socket in ctx.host.tcp_listeners()
             if not ipaddress.ip_address(socket.address).is_loopback
         }
-        for table in _other_tables(ctx.host, own.target):
-            ports = _ports_of(self.read_value(_PUBLISHED_KIND, table, ctx))
-            taken.update((_protocol_and_port(port), f"the nftables table ip {table} has it") for port in ports)
+        for kind, family, table in _other_tables(ctx.host, own):
+            ports = _ports_of(self.read_value(kind, table, ctx))
+            taken.update((_protocol_and_port(port), f"the nftables table {family} {table} has it") for port in ports)
         Problems.raise_if(
             [
                 MESSAGES.error("instance-port-taken", port=f"{port[1]}/{port[0]}", found=taken[port])
@@ -193,22 +190,70 @@ class HostNetworkEngine(ResourceEngine[HostNetworkRequest]):
         return {"bridge": ctx.desired.bridge, "address": ctx.desired.address}
 
 
-def _published_resource(desired: HostNetworkRequest) -> Resource:
+def _forwarding(host: Host, desired: HostNetworkRequest) -> list[Resource]:
+    """Of the families of the bridge. A host that forwards IPv6 takes no more router advertisements, and drops the routes that it has from
+    them, except on links that are set to take them nevertheless: so those come first (ip-sysctl, accept_ra)."""
+    names = []
+    if of_family(split(desired.address), ipv6=False):
+        names.append(("net.ipv4.ip_forward", 1))
+    if of_family(split(desired.address), ipv6=True):
+        names += [(_accept_ra(link), 2) for link in _find_advertised(host)]
+        names.append(("net.ipv6.conf.all.forwarding", 1))
+    return [sysctl_minimum(name, least, holder=desired.state_dir) for name, least in names]
+
+
+def _find_advertised(host: Host) -> list[str]:
+    """Links with a route from a router advertisement that the kernel itself has taken. systemd-networkd and NetworkManager take them
+    on their own, with the kernel's off, and go on whatever is forwarded."""
+    links = {str(row["dev"]) for row in ip_json(host, "-6", "route", "show", "proto", "ra") or []}
+    return sorted(link for link in links if (host.read(sysctl_path(_accept_ra(link))) or b"0").strip() != b"0")
+
+
+def _accept_ra(link: str) -> str:
+    return f"net/ipv6/conf/{link}/accept_ra"  # the name of a VLAN's link has a dot
+
+
+def _masquerade_resources(desired: HostNetworkRequest) -> list[Resource]:
+    table = join_name(desired.lab)
+    return [
+        Resource(
+            kind=f"masquerade{end}",
+            target=table,
+            value={"bridge": desired.bridge, "inside": inside},
+            title=f"nftables table {family} {table}",
+            group=_GROUP,
+        )
+        for end, family, ipv6 in _FAMILIES
+        for inside in [[*of_family(desired.inside, ipv6=ipv6)]]
+        if inside
+    ]
+
+
+def _published_resources(desired: HostNetworkRequest) -> list[Resource]:
     table = join_name(desired.lab, PUBLISHED)
-    return Resource(
-        kind=_PUBLISHED_KIND,
-        target=table,
-        value={"bridge": desired.bridge, "ports": list(desired.publish)},
-        title=f"nftables table ip {table}, ports {', '.join(port.split(' ')[1] for port in desired.publish)}",
-        group=_GROUP,
-    )
+    return [
+        Resource(
+            kind=f"{_PUBLISHED_KIND}{end}",
+            target=table,
+            value={"bridge": desired.bridge, "ports": ports},
+            title=f"nftables table {family} {table}, ports {', '.join(port.split(' ')[1] for port in ports)}",
+            group=_GROUP,
+        )
+        for end, family, ipv6 in _FAMILIES
+        for ports in [[*of_family(desired.publish, ipv6=ipv6)]]
+        if ports
+    ]
 
 
-def _other_tables(host: Host, own: str) -> list[str]:
-    """Of the same kind, by their names: those of other labs."""
-    listed = host.run(["nft", "list", "tables", "ip"], timeout=_SECONDS).stdout.splitlines()
-    names = [line.split(" ")[-1] for line in listed]
-    return [name for name in names if name.startswith(f"{MARK}-") and name.endswith(f"-{PUBLISHED}") and name != own]
+def _other_tables(host: Host, own: Sequence[Resource]) -> Iterator[tuple[str, str, str]]:
+    """Kind, family and name of tables of other labs, of the families that `own` are of."""
+    words = {f"{_PUBLISHED_KIND}{end}": family for end, family, _ipv6 in _FAMILIES}
+    for table in own:
+        family = words[table.kind]
+        listed = host.run(["nft", "list", "tables", family], timeout=_SECONDS).stdout.splitlines()
+        for name in (line.split(" ")[-1] for line in listed):
+            if name.startswith(f"{MARK}-") and name.endswith(f"-{PUBLISHED}") and name != table.target:
+                yield table.kind, family, name
 
 
 def _protocol_and_port(published: str) -> tuple[str, str]:

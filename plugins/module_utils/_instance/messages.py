@@ -27,7 +27,13 @@ MESSAGES = Messages(
             id="instance-address",
             error=UserError,
             text="{path}: {value!r} is not {wanted}",
-            remedy="write it as in 10.97.0.11 or 10.128.1.0/24",
+            remedy="write it as in 10.97.0.11 or 10.128.1.0/24, of IPv6 as in fd00::b or fd00:1::/64",
+        ),
+        Message(
+            id="instance-families",
+            error=UserError,
+            text="{path}: {value} is not of the bridge's IP families, {wanted}",
+            remedy="write one of each family of gateway, in the same order, with a comma between",
         ),
         Message(
             id="instance-outside",

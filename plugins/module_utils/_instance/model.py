@@ -9,12 +9,24 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 from .._core.host.host import Host
 from .._core.host.names import is_name, join_name, link_name
 from .._core.text.errors import BallastError, Problems
+from .._core.text.ip_families import (
+    Address,
+    Interface,
+    Network,
+    join,
+    parse_addresses,
+    parse_interfaces,
+    parse_networks,
+    primary,
+    split,
+)
 from .._core.text.quantity import parse_quantity
 from .messages import MESSAGES
 from .proxies import Proxies, check_proxies, parse_proxies
@@ -77,8 +89,8 @@ class Taint:
 @dataclass(frozen=True)
 class Instance:
     name: str
-    address: str  # of its eth0, without the prefix's length
-    pod_cidr: str
+    address: str  # of its eth0, without the prefix's length; of each IP family, with a comma between
+    pod_cidr: str  # as the address
     labels: tuple[tuple[str, str], ...]
     taints: tuple[Taint, ...]
     cpu_millis: Optional[int]  # limits of its slice; None is no limit
@@ -94,6 +106,10 @@ class Instance:
     bin_dir: str = ""  # of its programs, where they are not those of the host's other instances
     kubernetes_version: str = ""  # of these programs
     kube_proxy_config: str = ""  # its file, where another program has changed it; else it follows from the options
+
+    @property
+    def primary_address(self) -> str:
+        return primary(self.address)
 
 
 @dataclass(frozen=True)
@@ -111,7 +127,7 @@ class InstancesRequest:
     lab: str
     instances: tuple[Instance, ...]
     bridge: str
-    gateway: str  # "10.97.0.1/24": the bridge's address
+    gateway: str  # "10.97.0.1/24": the bridge's address, of each IP family
     api_server: str  # "https://10.97.0.1:6443"
     cluster_cidr: str
     cluster_dns: tuple[str, ...]  # name servers of pods; empty: those of the host
@@ -131,12 +147,9 @@ class InstancesRequest:
     resolv_conf: str = ""  # for pods, where the host's own names resolvers that a network namespace does not reach
 
     @property
-    def gateway_address(self) -> str:
-        return self.gateway.split("/")[0]
-
-    @property
-    def prefix_length(self) -> str:
-        return self.gateway.split("/")[1]
+    def gateways(self) -> list[tuple[str, str]]:
+        """Address and length of the network, for each IP family."""
+        return [(address, length) for address, _slash, length in (one.partition("/") for one in split(self.gateway))]
 
     def programs_of(self, instance: Instance) -> InstancesRequest:
         """The request as it holds for the programs of this instance."""
@@ -169,11 +182,13 @@ def desired_from_params(params: Mapping[str, Any], host: Host) -> InstancesReque
     if not _PLAIN_PATH.fullmatch(state_dir) or len(state_dir) > _STATE_DIR_MAX:
         problems.append(MESSAGES.error("instance-state-dir", value=state_dir, limit=_STATE_DIR_MAX))
     check_name(params["lab"], "lab", problems)
-    gateway = check_address(params["gateway"], "gateway", problems, interface=True) if params["gateway"] else None
+    gateways = check_interfaces(params["gateway"], "gateway", problems) if params["gateway"] else ()
     if params["cluster_cidr"]:
-        check_network(params["cluster_cidr"], "cluster_cidr", problems)
+        _check_families(
+            check_networks(params["cluster_cidr"], "cluster_cidr", problems), gateways, "cluster_cidr", problems
+        )
     for number, address in enumerate(params["cluster_dns"] or ()):
-        check_address(address, f"cluster_dns[{number}]", problems, interface=False)
+        check_address(address, f"cluster_dns[{number}]", problems)
     check_gates(params["feature_gates"] or {}, "feature_gates", problems)
     check_mirrors(params["registry_mirrors"] or {}, "registry_mirrors", problems)
     check_proxies(params["proxies"], problems)
@@ -184,17 +199,16 @@ def desired_from_params(params: Mapping[str, Any], host: Host) -> InstancesReque
         MESSAGES.error("instance-path", path=path, value=text) for path, text in paths if not _PATH.fullmatch(text)
     ]
     rows = params["instances"] or []
-    instances = tuple(_parse_instance(row, f"instances[{n}]", problems) for n, row in enumerate(rows))
+    instances = tuple(_parse_instance(row, f"instances[{n}]", gateways, problems) for n, row in enumerate(rows))
     _check_unique([(f"instances[{n}].name", i.name, i.name) for n, i in enumerate(instances)], problems)
-    addresses = [] if gateway is None else [("gateway", str(gateway.ip), "the bridge")]
-    addresses += [(f"instances[{n}].address", i.address, i.name) for n, i in enumerate(instances)]
+    addresses = [("gateway", str(gateway.ip), "the bridge") for gateway in gateways]
+    addresses += [(f"instances[{n}].address", one, i.name) for n, i in enumerate(instances) for one in split(i.address)]
     _check_unique(addresses, problems)
-    networks = [] if gateway is None else [("gateway", str(gateway.network), "the bridge")]
-    networks += [(f"instances[{n}].pod_cidr", i.pod_cidr, i.name) for n, i in enumerate(instances)]
+    networks = [("gateway", str(gateway.network), "the bridge") for gateway in gateways]
+    networks += [
+        (f"instances[{n}].pod_cidr", one, i.name) for n, i in enumerate(instances) for one in split(i.pod_cidr)
+    ]
     _check_disjoint(networks, problems)
-    if gateway is not None:
-        for number, instance in enumerate(instances):
-            _check_inside(instance.address, gateway, f"instances[{number}].address", problems)
     credentials = {
         row["name"]: {file: row[option] for option, file in CREDENTIAL_FILES} for row in params["credentials"] or []
     }
@@ -206,7 +220,7 @@ def desired_from_params(params: Mapping[str, Any], host: Host) -> InstancesReque
         lab=params["lab"],
         instances=instances,
         bridge=params["bridge"] or "",
-        gateway=params["gateway"] or "",
+        gateway=join(gateways),
         api_server=params["api_server"] or "",
         cluster_cidr=params["cluster_cidr"] or "",
         cluster_dns=tuple(params["cluster_dns"] or ()),
@@ -229,10 +243,15 @@ def desired_from_params(params: Mapping[str, Any], host: Host) -> InstancesReque
     )
 
 
-def _parse_instance(row: Mapping[str, Any], path: str, problems: list[BallastError]) -> Instance:
+def _parse_instance(
+    row: Mapping[str, Any], path: str, gateways: Sequence[Interface], problems: list[BallastError]
+) -> Instance:
     check_name(row["name"], f"{path}.name", problems)
-    check_address(row["address"], f"{path}.address", problems, interface=False)
-    check_network(row["pod_cidr"], f"{path}.pod_cidr", problems)
+    addresses = check_addresses(row["address"], f"{path}.address", problems)
+    pods = check_networks(row["pod_cidr"], f"{path}.pod_cidr", problems)
+    for option, values in (("address", addresses), ("pod_cidr", pods)):
+        _check_families(values, gateways, f"{path}.{option}", problems)
+    _check_inside(addresses, gateways, f"{path}.address", problems)
     labels = tuple(sorted((str(key), str(value)) for key, value in (row["labels"] or {}).items()))
     for key, value in labels:
         check_label(key, value, f"{path}.labels", problems)
@@ -242,8 +261,8 @@ def _parse_instance(row: Mapping[str, Any], path: str, problems: list[BallastErr
         _check_positive(row["pids"], row["pids"], f"{path}.pids", problems)
     return Instance(
         name=row["name"],
-        address=row["address"],
-        pod_cidr=row["pod_cidr"],
+        address=join(addresses),
+        pod_cidr=join(pods),
         labels=labels,
         taints=taints,
         cpu_millis=_parse_amount(row["cpu"], f"{path}.cpu", problems, thousandths=True),
@@ -320,33 +339,66 @@ def check_taint(key: str, value: str, path: str, problems: list[BallastError]) -
         problems.append(MESSAGES.error("instance-label", path=f"{path}.{key}", value=value, wanted="a label's value"))
 
 
-def check_address(
-    text: str, path: str, problems: list[BallastError], *, interface: bool
-) -> Optional[ipaddress.IPv4Interface]:
-    try:
-        if interface and "/" not in text:
-            raise ValueError(text)
-        return ipaddress.IPv4Interface(text if interface else str(ipaddress.IPv4Address(text)))
-    except ValueError:
-        form = "an IPv4 address with the length of its network" if interface else "an IPv4 address"
-        problems.append(MESSAGES.error("instance-address", path=path, value=text, wanted=form))
-        return None
+_OF_EACH = "or one of IPv4 and one of IPv6, with a comma between"
+
+
+def check_address(text: str, path: str, problems: list[BallastError]) -> None:
+    """Of one IP family."""
+    with suppress(ValueError):
+        if len(parse_addresses(text)) == 1:
+            return
+    problems.append(MESSAGES.error("instance-address", path=path, value=text, wanted="an IP address"))
+
+
+def check_addresses(text: str, path: str, problems: list[BallastError]) -> tuple[Address, ...]:
+    """Of one IP family or of both; none where it is wrong."""
+    with suppress(ValueError):
+        return parse_addresses(text)
+    problems.append(MESSAGES.error("instance-address", path=path, value=text, wanted=f"an IP address, {_OF_EACH}"))
+    return ()
+
+
+def check_interfaces(text: str, path: str, problems: list[BallastError]) -> tuple[Interface, ...]:
+    """As `check_addresses`."""
+    with suppress(ValueError):
+        return parse_interfaces(text)
+    form = f"an IP address with the length of its network, {_OF_EACH}"
+    problems.append(MESSAGES.error("instance-address", path=path, value=text, wanted=form))
+    return ()
 
 
 def check_network(text: str, path: str, problems: list[BallastError]) -> None:
-    try:
-        ipaddress.IPv4Network(text)
-    except ValueError:
-        problems.append(MESSAGES.error("instance-address", path=path, value=text, wanted="an IPv4 network"))
+    """Of one IP family."""
+    with suppress(ValueError):
+        if len(parse_networks(text)) == 1:
+            return
+    problems.append(MESSAGES.error("instance-address", path=path, value=text, wanted="an IP network"))
 
 
-def _check_inside(text: str, gateway: ipaddress.IPv4Interface, path: str, problems: list[BallastError]) -> None:
-    try:
-        outside = ipaddress.IPv4Address(text) not in gateway.network
-    except ValueError:
-        return  # reported by check_address
-    if outside:
-        problems.append(MESSAGES.error("instance-outside", path=path, value=text, network=gateway.network))
+def check_networks(text: str, path: str, problems: list[BallastError]) -> tuple[Network, ...]:
+    """As `check_addresses`."""
+    with suppress(ValueError):
+        return parse_networks(text)
+    problems.append(MESSAGES.error("instance-address", path=path, value=text, wanted=f"an IP network, {_OF_EACH}"))
+    return ()
+
+
+def _check_families(
+    values: Sequence[Union[Address, Network]], gateways: Sequence[Interface], path: str, problems: list[BallastError]
+) -> None:
+    """They are those of the bridge, in the same order. Values that were wrong are none."""
+    of_bridge = [gateway.version for gateway in gateways]
+    if values and of_bridge and [value.version for value in values] != of_bridge:
+        wanted = " and ".join(f"IPv{version}" for version in of_bridge)
+        problems.append(MESSAGES.error("instance-families", path=path, value=join(values), wanted=wanted))
+
+
+def _check_inside(
+    addresses: Sequence[Address], gateways: Sequence[Interface], path: str, problems: list[BallastError]
+) -> None:
+    for address, gateway in zip(addresses, gateways):
+        if address.version == gateway.version and address not in gateway.network:
+            problems.append(MESSAGES.error("instance-outside", path=path, value=address, network=gateway.network))
 
 
 def _check_unique(rows: Sequence[tuple[str, str, str]], problems: list[BallastError]) -> None:
@@ -360,12 +412,9 @@ def _check_unique(rows: Sequence[tuple[str, str, str]], problems: list[BallastEr
 
 def _check_disjoint(rows: Sequence[tuple[str, str, str]], problems: list[BallastError]) -> None:
     """Rows of (path, network, owner): the second of two networks that overlap is a problem."""
-    earlier: list[tuple[ipaddress.IPv4Network, str]] = []
+    earlier: list[tuple[Network, str]] = []
     for path, value, owner in rows:
-        try:
-            network = ipaddress.IPv4Network(value)
-        except ValueError:
-            continue  # reported by check_network
+        network = ipaddress.ip_network(value)
         taken = [first for other, first in earlier if other.overlaps(network)]
         if taken:
             problems.append(MESSAGES.error("instance-twice", path=path, value=value, first=taken[0]))

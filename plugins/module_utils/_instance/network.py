@@ -20,6 +20,7 @@ from .._core.engine.plan import ABSENT, Resource, Value
 from .._core.host.host import Host
 from .._core.host.names import MARK
 from .._core.text.errors import last_lines
+from .._core.text.ip_families import is_ipv6, join, of_family, split
 from .._core.text.json_text import parse_json
 
 _SECONDS = 30
@@ -29,6 +30,14 @@ NETNS_SYSCTLS = {
     "net.ipv4.ip_forward": "1",
     "net.ipv4.conf.all.accept_redirects": "0",
     "net.ipv4.conf.default.accept_redirects": "0",
+}
+# The same for IPv6. A host may have it off for links to come, which a new namespace then begins with.
+IPV6_SYSCTLS = {
+    "net.ipv6.conf.all.accept_redirects": "0",
+    "net.ipv6.conf.all.disable_ipv6": "0",
+    "net.ipv6.conf.all.forwarding": "1",
+    "net.ipv6.conf.default.accept_redirects": "0",
+    "net.ipv6.conf.default.disable_ipv6": "0",
 }
 
 
@@ -56,8 +65,14 @@ def is_namespace_mount(host: Host, path: str) -> bool:
     return any(" - nsfs " in line for line in mounts_at(host, path))
 
 
+def _add_address(host: Host, netns: str, address: str, link: str) -> None:
+    """Without the search for duplicates, in which an IPv6 address is of no use for a second: the lab alone gives out its addresses."""
+    at, nodad = (("-n", netns) if netns else ()), (("nodad",) if is_ipv6(address) else ())
+    _ip(host, *at, "addr", "add", address, "dev", link, *nodad)
+
+
 class BridgeKind:
-    """`{address, mac, up}`: a bridge that is up and carries one address, `10.97.0.1/24`.
+    """`{address, mac, up}`: a bridge that is up and carries one address, `10.97.0.1/24`, or one of each IP family with a comma between.
 
     Its link address is set: otherwise a bridge takes the lowest of its ports', which changes when a port is added, and the
     nodes attached before send to the old address until their neighbour entry expires, about 45 seconds.
@@ -70,15 +85,19 @@ class BridgeKind:
         if not links or links[0].get("linkinfo", {}).get("info_kind") != "bridge":
             return ABSENT
         mac = str(links[0].get("address", ""))
-        return {"address": _first_address(links[0]), "mac": mac, "up": "UP" in links[0]["flags"]}
+        return {"address": _addresses(links[0]), "mac": mac, "up": "UP" in links[0]["flags"]}
 
     def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
         settings = fields(after)
         if before == ABSENT:
             _ip(ctx.host, "link", "add", target, "type", "bridge")
         else:
-            _ip(ctx.host, "addr", "flush", "dev", target)
-        _ip(ctx.host, "addr", "add", str(settings["address"]), "dev", target)
+            _ip(ctx.host, "addr", "flush", "dev", target, "scope", "global")
+        for address in split(str(settings["address"])):
+            if is_ipv6(address):
+                setting = f"net/ipv6/conf/{target}/disable_ipv6=0"
+                ctx.host.run(["sysctl", "-q", "-w", setting], timeout=_SECONDS)
+            _add_address(ctx.host, "", address, target)
         _ip(ctx.host, "link", "set", target, "address", str(settings["mac"]), "up")
 
     def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
@@ -96,29 +115,49 @@ class NetnsKind:
     def read(self, ctx: Context[Any], target: str) -> Value:
         if not is_namespace_mount(ctx.host, netns_path(target)):
             return ABSENT if ctx.host.stat(netns_path(target)) is None else {"sysctls": {}, "lo": False}
-        names = sorted(NETNS_SYSCTLS)
-        argv = ["nsenter", f"--net={netns_path(target)}", "--", "sysctl", "-n", *names]
-        values = ctx.host.run(argv, timeout=_SECONDS).stdout.split()
+        sysctls = _read_sysctls(ctx.host, target, NETNS_SYSCTLS)
         loopback = ip_json(ctx.host, "-n", target, "link", "show", "dev", "lo")
-        return {"sysctls": dict(zip(names, values)), "lo": any("UP" in link["flags"] for link in loopback or [])}
+        return {"sysctls": sysctls, "lo": any("UP" in link["flags"] for link in loopback or [])}
 
     def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
         if not is_namespace_mount(ctx.host, netns_path(target)):
             ctx.host.remove(netns_path(target))  # a leftover of a killed run or a restart of the host
             _ip(ctx.host, "netns", "add", target)
         _ip(ctx.host, "-n", target, "link", "set", "lo", "up")
-        settings = [f"{name}={value}" for name, value in sorted(fields(fields(after)["sysctls"]).items())]
-        ctx.host.run(
-            ["nsenter", f"--net={netns_path(target)}", "--", "sysctl", "-q", "-w", *settings], timeout=_SECONDS
-        )
+        _write_sysctls(ctx.host, target, fields(after)["sysctls"])
 
     def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
         _ip(ctx.host, "netns", "del", target)
 
 
+class NetnsIpv6Kind:
+    """`{sysctls}`: the settings of IPv6 inside a named network namespace. They end with it."""
+
+    def read(self, ctx: Context[Any], target: str) -> Value:
+        if not is_namespace_mount(ctx.host, netns_path(target)):
+            return ABSENT
+        return {"sysctls": _read_sysctls(ctx.host, target, IPV6_SYSCTLS)}
+
+    def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
+        _write_sysctls(ctx.host, target, fields(after)["sysctls"])
+
+    def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
+        """Nothing: the namespace goes next."""
+
+
+def _read_sysctls(host: Host, netns: str, names: Mapping[str, str]) -> dict[str, Value]:
+    argv = ["nsenter", f"--net={netns_path(netns)}", "--", "sysctl", "-n", *sorted(names)]
+    return dict(zip(sorted(names), host.run(argv, timeout=_SECONDS).stdout.split()))
+
+
+def _write_sysctls(host: Host, netns: str, sysctls: Value) -> None:
+    settings = [f"{name}={value}" for name, value in sorted(fields(sysctls).items())]
+    host.run(["nsenter", f"--net={netns_path(netns)}", "--", "sysctl", "-q", "-w", *settings], timeout=_SECONDS)
+
+
 class VethKind:
-    """`{bridge, mac, address, gateway}`. The target is `LINK NETNS`: the host's end, which is on the bridge, and the
-    namespace of the other end."""
+    """`{bridge, mac, address, gateway}`, the last two of one IP family, or of each with a comma between. The target is `LINK NETNS`: the
+    host's end, which is on the bridge, and the namespace of the other end."""
 
     exclusive = True
 
@@ -130,12 +169,14 @@ class VethKind:
         inner = ip_json(ctx.host, "-n", netns, "addr", "show", "dev", INSTANCE_LINK)
         if not inner or inner[0].get("link_index") != outer[0]["ifindex"]:
             return {"bridge": outer[0].get("master", ""), "mac": "", "address": "", "gateway": ""}
-        routes = ip_json(ctx.host, "-n", netns, "route", "show", "default")
+        address = _addresses(inner[0])
+        families = [family for family, ipv6 in (((), False), (("-6",), True)) if of_family(split(address), ipv6=ipv6)]
+        routes = [ip_json(ctx.host, *family, "-n", netns, "route", "show", "default") for family in families]
         return {
             "bridge": outer[0].get("master", ""),
             "mac": inner[0]["address"],
-            "address": _first_address(inner[0]),
-            "gateway": routes[0].get("gateway", "") if routes else "",
+            "address": address,
+            "gateway": join(rows[0].get("gateway", "") for rows in routes if rows),
         }
 
     def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
@@ -146,9 +187,11 @@ class VethKind:
         peer = ("peer", "name", INSTANCE_LINK, "address", settings["mac"], "netns", netns)
         _ip(ctx.host, "link", "add", link, "type", "veth", *peer)
         _ip(ctx.host, "link", "set", link, "master", settings["bridge"], "up")
-        _ip(ctx.host, "-n", netns, "addr", "add", settings["address"], "dev", INSTANCE_LINK)
+        for address in split(settings["address"]):
+            _add_address(ctx.host, netns, address, INSTANCE_LINK)
         _ip(ctx.host, "-n", netns, "link", "set", INSTANCE_LINK, "up")
-        _ip(ctx.host, "-n", netns, "route", "add", "default", "via", settings["gateway"])
+        for gateway in split(settings["gateway"]):
+            _ip(ctx.host, "-n", netns, "route", "add", "default", "via", gateway)
 
     def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
         _ip(ctx.host, "link", "del", target.split(" ")[0])
@@ -158,7 +201,7 @@ class RouteKind:
     """`{via}`: the host's route to a network."""
 
     def read(self, ctx: Context[Any], target: str) -> Value:
-        routes = ip_json(ctx.host, "route", "show", "exact", target)
+        routes = ip_json(ctx.host, *(("-6",) if is_ipv6(target) else ()), "route", "show", "exact", target)
         return {"via": routes[0].get("gateway", "")} if routes else ABSENT
 
     def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
@@ -182,15 +225,16 @@ class Content(NamedTuple):
 class TableKind:
     """An nftables table. Its comments have its values, as nft prints rules in a form that changes with its version.
 
-    `content` writes a value; `parse` reads one from the table's comment and all that nft lists.
+    `content` writes a value for a family of nftables; `parse` reads one from the table's comment and all that nft lists.
     """
 
-    content: Callable[[Mapping[str, Value]], Content]
+    content: Callable[[Mapping[str, Value], str], Content]
     parse: Callable[[str, str], Value]
+    family: str = "ip"
     exclusive = True
 
     def read(self, ctx: Context[Any], target: str) -> Value:
-        done = ctx.host.run(["nft", "list", "table", "ip", target], timeout=_SECONDS, check=False)
+        done = ctx.host.run(["nft", "list", "table", self.family, target], timeout=_SECONDS, check=False)
         if done.status != 0:
             return ABSENT
         marks = [line.split('"')[1] for line in done.stdout.splitlines() if line.strip().startswith("comment")]
@@ -198,10 +242,10 @@ class TableKind:
 
     def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
         self._require_mark(ctx.host, target)
-        content = self.content(fields(after))
-        text = f"""table ip {target}
-delete table ip {target}
-table ip {target} {{
+        content = self.content(fields(after), self.family)
+        text = f"""table {self.family} {target}
+delete table {self.family} {target}
+table {self.family} {target} {{
   comment "{MARK} {content.comment}"
 {content.chains}}}
 """
@@ -209,13 +253,13 @@ table ip {target} {{
 
     def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
         self._require_mark(ctx.host, target)
-        ctx.host.run(["nft", "delete", "table", "ip", target], timeout=_SECONDS)
+        ctx.host.run(["nft", "delete", "table", self.family, target], timeout=_SECONDS)
 
     def _require_mark(self, host: Host, target: str) -> None:
         """HostError where a table of this name lacks our comment: another program made it."""
-        done = host.run(["nft", "list", "table", "ip", target], timeout=_SECONDS, check=False)
+        done = host.run(["nft", "list", "table", self.family, target], timeout=_SECONDS, check=False)
         if done.status == 0 and f'comment "{MARK} ' not in done.stdout:
-            raise taken_error(f"the nftables table ip {target}", last_lines(done.stdout))
+            raise taken_error(f"the nftables table {self.family} {target}", last_lines(done.stdout))
 
 
 def texts(value: Value) -> list[str]:
@@ -223,7 +267,7 @@ def texts(value: Value) -> list[str]:
     return [str(text) for text in value] if isinstance(value, (list, tuple)) else []
 
 
-def _masquerade(value: Mapping[str, Value]) -> Content:
+def _masquerade(value: Mapping[str, Value], family: str) -> Content:
     """`{inside, bridge}`: masquerades the lab's networks behind this host's address."""
     bridge, inside = str(value["bridge"]), texts(value["inside"])
     networks = ", ".join(inside)
@@ -231,7 +275,7 @@ def _masquerade(value: Mapping[str, Value]) -> Content:
         " ".join([bridge, *inside]),
         f"""  chain postrouting {{
     type nat hook postrouting priority srcnat; policy accept;
-    ip saddr {{ {networks} }} ip daddr != {{ {networks} }} oifname != "{bridge}" masquerade
+    {family} saddr {{ {networks} }} {family} daddr != {{ {networks} }} oifname != "{bridge}" masquerade
   }}
 """,
     )
@@ -242,9 +286,10 @@ def _parse_masquerade(comment: str, listed: str) -> Value:
     return {"bridge": bridge, "inside": inside.split(" ")} if "masquerade" in listed else CHANGED
 
 
-def _publish(value: Mapping[str, Value]) -> Content:
+def _publish(value: Mapping[str, Value], family: str) -> Content:
     """`{bridge, ports}`: ports of this host that lead to a node, `tcp 8080 10.97.0.11:30080` each. Not on loopback: the answers
     to packets from 127.0.0.1 would not come back from another machine. Nodes and pods reach the host's own port."""
+    loopback = {"ip": "127.0.0.0/8", "ip6": "::1"}[family]
     bridge = str(value["bridge"])
     rules = "".join(f"    fib daddr type local {_publishing(port)}\n" for port in texts(value["ports"]))
     return Content(
@@ -255,7 +300,7 @@ def _publish(value: Mapping[str, Value]) -> Content:
 {rules}  }}
   chain output {{
     type nat hook output priority -100; policy accept;
-    ip daddr 127.0.0.0/8 return
+    {family} daddr {loopback} return
 {rules}  }}
 """,
     )
@@ -273,9 +318,14 @@ def _publishing(port: str) -> str:
     return f'{protocol} dport {number} dnat to {to} comment "{MARK} {port}"'
 
 
-def _first_address(link: Mapping[str, Any]) -> str:
-    rows = [row for row in link.get("addr_info", []) if row["family"] == "inet"]
-    return f"{rows[0]['local']}/{rows[0]['prefixlen']}" if rows else ""
+def _addresses(link: Mapping[str, Any]) -> str:
+    """The first of IPv4, and the first of IPv6 that is not the link's alone."""
+    rows = link.get("addr_info", [])
+    of_each = (
+        [row for row in rows if row["family"] == "inet"],
+        [row for row in rows if row["family"] == "inet6" and row.get("scope") == "global"],
+    )
+    return join(f"{found[0]['local']}/{found[0]['prefixlen']}" for found in of_each if found)
 
 
 def netns_path(name: str) -> str:
@@ -291,10 +341,13 @@ def mac_address(seed: str) -> str:
 NETWORK_KINDS: dict[str, Kind] = {
     "bridge": BridgeKind(),
     "netns": NetnsKind(),
+    "netns-ipv6": NetnsIpv6Kind(),
     "veth": VethKind(),
     "route": RouteKind(),
     "masquerade": TableKind(_masquerade, _parse_masquerade),
+    "masquerade-ipv6": TableKind(_masquerade, _parse_masquerade, "ip6"),
     "published-ports": TableKind(_publish, _parse_published),
+    "published-ports-ipv6": TableKind(_publish, _parse_published, "ip6"),
 }
 
 

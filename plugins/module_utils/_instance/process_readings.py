@@ -16,6 +16,7 @@ from .._core.host.host import Host
 from .._core.kube.timestamp import unix_seconds
 from .._core.service.cgroup import list_processes
 from .._core.text.errors import PeerError, shorten
+from .._core.text.ip_families import with_port
 from .._core.text.json_text import parse_json, parse_object
 from .config import KUBE_PROXY_HEALTH_PORT
 from .model import Instance, InstancesRequest
@@ -73,7 +74,7 @@ def _parse_node(node: dict[str, Any]) -> NodeReading:
 
 def read_proxy_health(instance: Instance, host: Host) -> str:
     """Empty where kube-proxy reports its rules in sync, else why not."""
-    url = f"http://{instance.address}:{KUBE_PROXY_HEALTH_PORT}/healthz"
+    url = f"http://{with_port(instance.primary_address, KUBE_PROXY_HEALTH_PORT)}/healthz"
     try:
         answer = host.request(url, timeout=5)
     except PeerError as error:

@@ -34,8 +34,9 @@ from .node_ports import NODE_PORT_KINDS
 
 # The journal has these before the services. Slices are units, which systemd keeps; shared directories may lie in /run, a tmpfs.
 FORGOTTEN = (
-    *("sysctl-minimum", "bridge", "masquerade", "published-ports", "node-ports", "loopback-route", "shared-directory"),
-    *("private-directory", "run-directory", "netns", "veth", "route", "mountns"),
+    *("sysctl-minimum", "bridge", "masquerade", "masquerade-ipv6", "published-ports", "published-ports-ipv6"),
+    *("node-ports", "loopback-route", "shared-directory", "private-directory", "run-directory"),
+    *("netns", "netns-ipv6", "veth", "route", "mountns"),
 )
 _KINDS: Mapping[str, Kind] = {**BASE_KINDS, **SHARED_KINDS, **MOUNT_KINDS, **NETWORK_KINDS, **NODE_PORT_KINDS}
 AT_BOOT = os.path.join(UNIT_DIRECTORY, "multi-user.target.wants")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Optional
 
@@ -29,6 +29,7 @@ from .._core.host.host import Host
 from .._core.host.names import join_name
 from .._core.host.tables import read_meminfo
 from .._core.text.errors import BallastError, HostError, Problems
+from .._core.text.ip_families import Network, parse_networks, split
 from .._core.text.json_text import parse_json
 from .._images.archive import image_references
 from .._registry.names import (
@@ -39,9 +40,11 @@ from .._registry.names import (
     read_registration,
     registration,
 )
-from .host_services import choose_service_network, reach_services, read_held
+from .host_services import choose_service_networks, reach_services, read_held
+from .ip_family import IP_FAMILIES, IPV4, VERSIONS
 from .lost import LOST_KINDS, find_lost, lost_resources
 from .messages import MESSAGES
+from .networks import list_networks
 from .packets import Paths
 from .parts import parts
 from .preflight import preflight
@@ -71,6 +74,7 @@ SPEC: dict[str, Any] = {
     "hosts": {"type": "int"},
     "kubernetes_version": {"type": "str"},
     "addons": {"type": "list", "elements": "str"},
+    "ip_family": {"type": "str", "choices": list(IP_FAMILIES)},
     "resize": {
         "type": "list",
         "elements": "dict",
@@ -115,9 +119,12 @@ def desired_from_params(params: Mapping[str, Any], host: Host) -> LabRequest:
         archives = tuple(row["path"] for row in previous.get("archives", ())) if previous else ()
         return LabRequest(state="absent", state_dir=lab_dir, name=name, lab=None, node_names=names, archives=archives)
     sizes = _merge_sizes(params, previous)
-    facts = _read_facts(host, lab_dir, previous)
     effective = {**_with_recorded(params, lab_dir, previous), "sizes": sizes}
-    effective["service_cidr"] = previous["service_cidr"] if previous else _choose_services(host, lab_dir, facts)
+    versions_of_ip = _versions(effective)
+    facts = _read_facts(host, lab_dir, previous, versions_of_ip)
+    effective["service_cidr"] = (
+        previous["service_cidr"] if previous else _choose_services(host, lab_dir, facts, versions_of_ip)
+    )
     programs = read_programs(params, previous, str(effective["kubernetes_version"]).lstrip("v"), host, os.environ)
     chooses_addons = not previous and params["addons"] is None and "addons" not in (params["topology"] or {})
     if chooses_addons and effective["bootstrap"] != KUBEADM:
@@ -173,6 +180,8 @@ def _with_recorded(params: Mapping[str, Any], lab_dir: str, previous: Optional[L
     effective["target"] = params["target"] or recorded.get("target", TARGETS[0])
     effective["bootstrap"] = params["bootstrap"] or recorded.get("bootstrap", BOOTSTRAPS[0])
     effective["default_addons"] = None
+    in_topology = "ip_family" in (params["topology"] or {})
+    effective["ip_family"] = params["ip_family"] or (None if in_topology else recorded.get("ip_family"))
     machines = sum(host["connection"] != "local" for host in recorded.get("hosts", []))
     effective["hosts"] = _or_default(params["hosts"], machines or DEFAULT_HOSTS)
     for key, default in (("name", None), ("kubernetes_version", DEFAULT_KUBERNETES)):
@@ -245,7 +254,7 @@ class LabEngine(ResourceEngine[LabRequest]):
             preflight(
                 ctx.host,
                 lab_dir=desired.state_dir,
-                paths=_paths(desired.lab),
+                paths=list(_paths(desired.lab)),
                 target=desired.lab["target"],
                 new_nodes=desired.new_nodes,
                 backends=sorted({node["proxy_backend"] for node in desired.lab["nodes"]}),
@@ -389,10 +398,12 @@ def no_lab(host: Host, lab_dir: str) -> BallastError:
     return MESSAGES.error("lab-none", directory=lab_dir, labs=_list_labs(host))
 
 
-def _paths(lab: Lab) -> Paths:
+def _paths(lab: Lab) -> Iterator[Paths]:
+    """Of each IP family. The API server listens on an address of the primary one."""
     plane = lab["control_plane"]
-    is_here = plane["address"] == lab["gateway"].partition("/")[0]
-    return Paths(lab["bridge"], lab["gateway"], lab["pod_cidr"], plane["port"] if is_here else None)
+    for gateway, pod_cidr in zip(split(lab["gateway"]), split(lab["pod_cidr"])):
+        is_here = plane["address"] == gateway.partition("/")[0]
+        yield Paths(lab["bridge"], gateway, pod_cidr, plane["port"] if is_here else None)
 
 
 def _find_clashes(host: Host, lab: Lab) -> list[BallastError]:
@@ -417,8 +428,15 @@ def _read_other_labs(host: Host, lab_dir: str) -> Iterator[Lab]:
             yield record
 
 
-def _read_facts(host: Host, lab_dir: str, previous: Optional[Lab]) -> HostFacts:
-    networks = [] if previous else [*_read_routes(host, lab_dir), *_read_lab_networks(host, lab_dir)]
+def _versions(effective: Mapping[str, Any]) -> tuple[int, ...]:
+    """Of IP that the lab has; IPv4 for a value that `parse_request` will refuse."""
+    family = effective["ip_family"] or (effective["topology"] or {}).get("ip_family")
+    return VERSIONS.get(family, VERSIONS[IPV4]) if isinstance(family, str) else VERSIONS[IPV4]
+
+
+def _read_facts(host: Host, lab_dir: str, previous: Optional[Lab], versions: Sequence[int]) -> HostFacts:
+    """`versions` are those of IP that the lab has."""
+    networks = [] if previous else [*_read_routes(host, lab_dir, versions), *_read_lab_networks(host, lab_dir)]
     return HostFacts(
         cpu_millis=1000 * (os.cpu_count() or 1),
         memory_bytes=read_meminfo(host)["MemTotal"],
@@ -426,26 +444,25 @@ def _read_facts(host: Host, lab_dir: str, previous: Optional[Lab]) -> HostFacts:
     )
 
 
-def _choose_services(host: Host, lab_dir: str, facts: HostFacts) -> str:
-    return choose_service_network([*facts.networks, *_read_service_networks(host, lab_dir)])
+def _choose_services(host: Host, lab_dir: str, facts: HostFacts, versions: Sequence[int]) -> str:
+    return choose_service_networks([*facts.networks, *_read_service_networks(host, lab_dir)], versions)
 
 
-def _read_service_networks(host: Host, lab_dir: str) -> list[ipaddress.IPv4Network]:
+def _read_service_networks(host: Host, lab_dir: str) -> list[Network]:
     """Of other labs. One that a topology names may be the same: `reach_services` decides which lab the host reaches by it."""
-    return [ipaddress.IPv4Network(lab["service_cidr"]) for lab in _read_other_labs(host, lab_dir)]
+    return [network for lab in _read_other_labs(host, lab_dir) for network in parse_networks(lab["service_cidr"])]
 
 
-def _read_routes(host: Host, lab_dir: str) -> Iterator[ipaddress.IPv4Network]:
+def _read_routes(host: Host, lab_dir: str, versions: Sequence[int]) -> Iterator[Network]:
     services = {str(network) for network in _read_service_networks(host, lab_dir)}
-    rows = parse_json(host.run(["ip", "-j", "-4", "route", "show"], timeout=30).stdout or "[]")
-    for row in rows:
-        if row["dst"] != "default" and row["dst"] not in services:
-            yield ipaddress.IPv4Network(row["dst"], strict=False)
+    for version in versions:
+        rows = parse_json(host.run(["ip", "-j", f"-{version}", "route", "show"], timeout=30).stdout or "[]")
+        for row in rows:
+            if row["dst"] != "default" and row["dst"] not in services:
+                yield ipaddress.ip_network(row["dst"], strict=False)
 
 
-def _read_lab_networks(host: Host, lab_dir: str) -> Iterator[ipaddress.IPv4Network]:
+def _read_lab_networks(host: Host, lab_dir: str) -> Iterator[Network]:
     """Also of labs that are stopped, which have no routes."""
     for lab in _read_other_labs(host, lab_dir):
-        yield ipaddress.IPv4Network(lab["node_cidr"])
-        yield ipaddress.IPv4Network(lab["pod_cidr"])
-        yield from (ipaddress.IPv4Interface(row["gateway"]).network for row in lab["hosts"])
+        yield from list_networks(lab)

@@ -117,7 +117,6 @@ def _config(desired: LabKubeProxyRequest) -> dict[str, Any]:
     return {
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
         "kind": "KubeProxyConfiguration",
-        "bindAddress": "0.0.0.0",
         "clientConnection": {"kubeconfig": f"{_HOME}/kubeconfig.conf"},
         "clusterCIDR": desired.cluster_cidr,
         # nf_conntrack_max belongs to the whole host: leave it alone.

@@ -143,6 +143,12 @@ MESSAGES = Messages(
             remedy="{hint}",
         ),
         Message(
+            id="lab-no-ipv6",
+            error=HostError,
+            text="IPv6 is off on this host",
+            remedy="turn it on (sysctl -w net.ipv6.conf.all.disable_ipv6=0, or a boot without ipv6.disable=1), or choose ip_family: ipv4",
+        ),
+        Message(
             id="lab-mount-namespace",
             error=HostError,
             text="this process has a mount namespace of its own, in which the nodes' namespaces would be seen by no other program",

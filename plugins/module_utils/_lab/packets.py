@@ -27,12 +27,15 @@ from typing import Optional
 from .._core.host.host import Host
 from .._core.host.names import link_name
 from .._core.text.errors import BallastError
+from .._core.text.ip_families import is_ipv6
 from .messages import MESSAGES
 
 _SECONDS = 30
 _CONNECT_SECONDS = 2
 _POD_PORT = 8080
 FORWARD, INPUT = "forward", "input"
+_TABLES_OF_IPTABLES = tuple((family, "filter", chain) for family in ("ip", "ip6") for chain in ("INPUT", "FORWARD"))
+_IPV6_SETTINGS = "/proc/sys/net/ipv6/conf"
 
 # Its arguments: seconds, then for each connection a name, the namespaces and addresses of both ends, and a port. "" is the host's namespace.
 # It prints the names of those that fail. A connection needs nobody to accept it: the kernel answers for what listens.
@@ -45,9 +48,9 @@ def enter(name):
         sys.exit("cannot enter a network namespace")
 seconds, words = float(sys.argv[1]), sys.argv[2:]
 for name, source, address, target, to, port in zip(*(words[n::6] for n in range(6))):
-    listening, connecting = socket.socket(), None
+    family = socket.AF_INET6 if ":" in to else socket.AF_INET
     enter(target)
-    listening = socket.socket()
+    listening = socket.socket(family)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((to, int(port)))
@@ -55,7 +58,7 @@ for name, source, address, target, to, port in zip(*(words[n::6] for n in range(
         continue
     listening.listen()
     enter(source)
-    connecting = socket.socket()
+    connecting = socket.socket(family)
     connecting.settimeout(seconds)
     connecting.bind((address, 0))
     try:
@@ -64,13 +67,14 @@ for name, source, address, target, to, port in zip(*(words[n::6] for n in range(
         print(name)
 """
 _DROPS = re.compile(
-    r"^trace id \w+ (?P<chain>(?:ip|inet|bridge) \S+ \S+) (?:rule (?P<rule>.*) \(verdict drop\)|.*policy drop)\s*$"
+    r"^trace id \w+ (?P<chain>(?:ip6?|inet|bridge) \S+ \S+) (?:rule (?P<rule>.*) \(verdict drop\)|.*policy drop)\s*$"
 )
 
 
 @dataclass(frozen=True)
 class Paths:
-    """What a new lab has: its bridge, the bridge's address with its length, the network of pods, and the port of an API server on this host."""
+    """What a new lab has of one IP family: its bridge, the bridge's address with its length, the network of pods, and the port of an API
+    server on this host."""
 
     bridge: str
     gateway: str
@@ -94,20 +98,29 @@ class Paths:
     @property
     def nodes(self) -> Sequence[str]:
         """The last two addresses of the network: nodes take the first."""
-        return [str(ipaddress.IPv4Interface(self.gateway).network.broadcast_address - n) for n in (1, 2)]
+        return [str(ipaddress.ip_interface(self.gateway).network.broadcast_address - n) for n in (1, 2)]
 
     @property
     def pods(self) -> Sequence[str]:
-        return [str(ipaddress.IPv4Network(self.pod_cidr).broadcast_address - n) for n in (1, 2)]
+        return [str(ipaddress.ip_network(self.pod_cidr).broadcast_address - n) for n in (1, 2)]
 
     @property
     def address(self) -> str:
         return self.gateway.partition("/")[0]
 
-    def connections(self) -> list[str]:
+    @property
+    def is_ipv6(self) -> bool:
+        return is_ipv6(self.gateway)
+
+    @property
+    def family(self) -> str:
+        """nftables' word."""
+        return "ip6" if self.is_ipv6 else "ip"
+
+    def connections(self, *, forwards: bool) -> list[str]:
         """Arguments of _CONNECT."""
         first, second = self.namespaces
-        words = [FORWARD, first, self.pods[0], second, self.pods[1], str(_POD_PORT)]
+        words = [FORWARD, first, self.pods[0], second, self.pods[1], str(_POD_PORT)] if forwards else []
         if self.api_port is not None:
             words += [INPUT, first, self.nodes[0], "", self.address, str(self.api_port)]
         return words
@@ -117,10 +130,14 @@ def find_dropped(host: Host, paths: Paths) -> list[BallastError]:
     """An error for each way on which packets are dropped. Nothing where the bridge is there already: its lab is checked as a whole."""
     if host.run(["ip", "link", "show", "dev", paths.bridge], timeout=_SECONDS, check=False).status == 0:
         return []
-    with _network(host, paths):
-        if not _connect(host, paths, trace=False)[0]:
+    forwarding = _find_forwarding(host, paths)
+    connections = paths.connections(forwards=bool(forwarding))
+    if not connections:
+        return []
+    with _network(host, paths, forwarding):
+        if not _connect(host, paths, connections, trace=False)[0]:
             return []
-        dropped, traced = _connect(host, paths, trace=True)
+        dropped, traced = _connect(host, paths, connections, trace=True)
     if not dropped:  # a busy machine, which was only late
         return []
     drops = [match for match in map(_DROPS.match, traced) if match]
@@ -143,45 +160,59 @@ def _commands(chain: str, paths: Paths, dropped: Sequence[str]) -> Iterator[str]
     family, table, name = chain.split(" ")
     if table == "firewalld":
         yield f"firewall-cmd --zone=trusted --add-interface={paths.bridge}"
-    elif name.startswith("ufw-") or (family, table, name) in (("ip", "filter", "INPUT"), ("ip", "filter", "FORWARD")):
-        yield from _legacy(paths, dropped, tool="iptables").split("; ")
+    elif name.startswith("ufw-") or (family, table, name) in _TABLES_OF_IPTABLES:
+        yield from _legacy(paths, dropped, variant="").split("; ")
     else:
         yield f"nft insert rule {chain} iifname {paths.bridge} accept"
 
 
-def _legacy(paths: Paths, dropped: Sequence[str], *, tool: str = "iptables-legacy") -> str:
+def _legacy(paths: Paths, dropped: Sequence[str], *, variant: str = "-legacy") -> str:
+    tool = f"{'ip6tables' if paths.is_ipv6 else 'iptables'}{variant}"
     return "; ".join(f"{tool} -I {name.upper()} -i {paths.bridge} -j ACCEPT" for name in dropped)
 
 
 @contextmanager
-def _network(host: Host, paths: Paths) -> Iterator[None]:
+def _network(host: Host, paths: Paths, forwarding: str) -> Iterator[None]:
     """The bridge with two namespaces. They are gone afterwards, whatever happened."""
     _remove(host, paths)  # what a killed run left
     try:
-        for argv in _setup(paths):
+        for argv in _setup(paths, forwarding):
             host.run(argv, timeout=_SECONDS)
         yield
     finally:
         _remove(host, paths)
 
 
-def _setup(paths: Paths) -> Iterator[list[str]]:
+def _find_forwarding(host: Host, paths: Paths) -> str:
+    """The setting by which one link forwards; "" where only the whole host could, and does not: forwarding is not tried then."""
+    if not paths.is_ipv6:
+        return "forwarding"
+    if host.read(f"{_IPV6_SETTINGS}/default/force_forwarding") is not None:  # Linux 6.17
+        return "force_forwarding"
+    return "forwarding" if (host.read(f"{_IPV6_SETTINGS}/all/forwarding") or b"").strip() == b"1" else ""
+
+
+def _setup(paths: Paths, forwarding: str) -> Iterator[list[str]]:
     yield ["ip", "link", "add", paths.bridge, "type", "bridge"]
-    yield ["ip", "address", "add", paths.gateway, "dev", paths.bridge]
+    settings = [f"net/ipv6/conf/{paths.bridge}/disable_ipv6=0"] if paths.is_ipv6 else []
+    # Of this link alone: that of the host is the lab's to set.
+    if forwarding:
+        settings.append(f"net/{'ipv6' if paths.is_ipv6 else 'ipv4'}/conf/{paths.bridge}/{forwarding}=1")
+    yield from (["sysctl", "-q", "-w", setting] for setting in settings)
+    nodad = ["nodad"] if paths.is_ipv6 else []  # else an address is of no use for a second
+    yield ["ip", "address", "add", paths.gateway, "dev", paths.bridge, *nodad]
     yield ["ip", "link", "set", paths.bridge, "up"]
-    # Of this link alone: ip_forward of the host is the lab's to set.
-    yield ["sysctl", "-q", "-w", f"net/ipv4/conf/{paths.bridge}/forwarding=1"]
-    length = paths.gateway.partition("/")[2]
+    length, whole = paths.gateway.partition("/")[2], 128 if paths.is_ipv6 else 32
     for name, link, node, pod in zip(paths.namespaces, paths.links, paths.nodes, paths.pods):
         yield ["ip", "netns", "add", name]
         yield ["ip", "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", name]
         yield ["ip", "link", "set", link, "master", paths.bridge, "up"]
-        yield ["ip", "-n", name, "address", "add", f"{node}/{length}", "dev", "eth0"]
+        yield ["ip", "-n", name, "address", "add", f"{node}/{length}", "dev", "eth0", *nodad]
         yield ["ip", "-n", name, "link", "set", "eth0", "up"]
         yield ["ip", "-n", name, "link", "set", "lo", "up"]
-        yield ["ip", "-n", name, "address", "add", f"{pod}/32", "dev", "lo"]
+        yield ["ip", "-n", name, "address", "add", f"{pod}/{whole}", "dev", "lo", *nodad]
         yield ["ip", "-n", name, "route", "add", "default", "via", paths.address]
-        yield ["ip", "route", "add", f"{pod}/32", "via", node]
+        yield ["ip", "route", "add", f"{pod}/{whole}", "via", node]
 
 
 def _remove(host: Host, paths: Paths) -> None:
@@ -190,16 +221,16 @@ def _remove(host: Host, paths: Paths) -> None:
 
 
 def _removal(paths: Paths) -> Iterator[list[str]]:
-    yield ["nft", "delete", "table", "ip", paths.table]
+    yield ["nft", "delete", "table", paths.family, paths.table]
     for name, link in zip(paths.namespaces, paths.links):
         yield ["ip", "link", "delete", link]  # or it would be there for a moment after its namespace
         yield ["ip", "netns", "delete", name]
     yield ["ip", "link", "delete", paths.bridge]
 
 
-def _connect(host: Host, paths: Paths, *, trace: bool) -> tuple[list[str], list[str]]:
+def _connect(host: Host, paths: Paths, connections: Sequence[str], *, trace: bool) -> tuple[list[str], list[str]]:
     """The connections that fail, and what the kernel says of their packets with `trace`."""
-    argv = [sys.executable, "-I", "-c", _CONNECT, str(_CONNECT_SECONDS), *paths.connections()]
+    argv = [sys.executable, "-I", "-c", _CONNECT, str(_CONNECT_SECONDS), *connections]
     if trace:
         host.run(["nft", "-f", "-"], timeout=_SECONDS, stdin=_tracing(paths).encode())
         # Its words come after those of nft, which ends its writes in the midst of lines.
@@ -216,4 +247,4 @@ def _connect(host: Host, paths: Paths, *, trace: bool) -> tuple[list[str], list[
 
 def _tracing(paths: Paths) -> str:
     chain = f'type filter hook prerouting priority -350; iifname "{paths.bridge}" meta nftrace set 1;'
-    return f"table ip {paths.table} {{ chain prerouting {{ {chain} }}\n}}\n"
+    return f"table {paths.family} {paths.table} {{ chain prerouting {{ {chain} }}\n}}\n"

@@ -6,11 +6,11 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping
 from typing import Any, Optional
 
 from .._balloon.cluster.facts import TAINT
+from .._core.text.ip_families import Network, parse_interfaces, split, with_port
 from .._core.text.quantity import parse_quantity
 from .._instance.config import EVICTION_MEMORY, KUBE_RESERVED_MEMORY
 from .._instance.model import cgroup_of
@@ -19,6 +19,7 @@ from .addons.dns import DOMAIN, cluster_dns, has_dns
 from .addons.registry import registry_mirrors
 from .host_services import node_port_access, service_routes
 from .kubeadm import kubeadm_parts
+from .networks import pods_apart
 from .programs import program_parts, with_source
 from .resolve import LOCAL, MACHINE_BIN_DIR, MACHINE_RESERVE_MIB, RESERVE_BYTES, Lab
 from .topology import KUBEADM, MEMBER_BYTES
@@ -35,12 +36,12 @@ def parts(lab: Lab) -> dict[str, Any]:
     `balloons`: by name of a host, the options `nodes` and `reserve` of the module balloon, and `nodes` again without slices, or null; `kubeadm`: see
     `kubeadm_parts`, null where the lab's own playbooks make the cluster; `addons`: see `addon_parts`; `programs`: see `program_parts`; `registry_mirrors`:
     an option of the module kubelet_instance; `publish`, `node_ports`: options of the module instance_network; `no_proxy`: what nodes reach
-    without a proxy; `cluster_dns`: the addresses that kubelets give to pods."""
+    without a proxy; `cluster_dns`: the addresses that kubelets give to pods; `api_server`: its URL."""
     by_kubeadm = lab.get("bootstrap") == KUBEADM
     return {
         "credentials": []
         if by_kubeadm
-        else [{"name": node["name"], "addresses": [node["address"]]} for node in lab["nodes"]],
+        else [{"name": node["name"], "addresses": split(node["address"])} for node in lab["nodes"]],
         "nodes": [{name: node[name] for name in ("name", "labels", "taints")} for node in lab["nodes"]],
         "hosts": {name: _host(lab, name) for name in {LOCAL, *(host["name"] for host in lab["hosts"])}},
         "balloons": {host["name"]: _balloons(lab, host) for host in lab["hosts"]},
@@ -53,14 +54,16 @@ def parts(lab: Lab) -> dict[str, Any]:
             {
                 "port": row["port"],
                 "protocol": row["protocol"],
-                "address": lab["nodes"][0]["address"],
+                "address": address,
                 "to_port": row["node_port"],
             }
             for row in lab.get("publish", ())
+            for address in split(lab["nodes"][0]["address"])
         ],
         "node_ports": node_port_access(lab),
         "no_proxy": _no_proxy(lab),
-        "cluster_dns": [cluster_dns(lab)] if has_dns(lab) else [],
+        "cluster_dns": cluster_dns(lab) if has_dns(lab) else [],
+        "api_server": api_server(lab),
     }
 
 
@@ -71,9 +74,9 @@ def _addons(lab: Lab) -> dict[str, Any]:
 
 def _no_proxy(lab: Lab) -> list[str]:
     """The lab's own networks and names. The bridge, with the API server, is in the network of the nodes."""
-    pods = [node["pod_cidr"] for node in lab["nodes"] if not _lies_in(node["pod_cidr"], lab["pod_cidr"])]
     inside = [str(_network(host)) for host in lab["hosts"] if host["connection"] != "local"]
-    networks = [lab["node_cidr"], lab["pod_cidr"], lab["service_cidr"], *pods, *inside]
+    own = [network for key in ("node_cidr", "pod_cidr", "service_cidr") for network in split(lab[key])]
+    networks = [*own, *pods_apart(lab), *inside]
     return ["localhost", "127.0.0.1", "::1", ".svc", f".{DOMAIN}", *networks]
 
 
@@ -88,10 +91,10 @@ def _host(lab: Lab, name: str) -> dict[str, Any]:
             *(node["pod_cidr"] for node in lab["nodes"] if node["host"] == host["name"]),
         )
     ]
-    pods = [node["pod_cidr"] for node in lab["nodes"] if not _lies_in(node["pod_cidr"], lab["pod_cidr"])]
+    own = [network for key in ("node_cidr", "pod_cidr") for network in split(lab[key])]
     # Machines reach other networks through the host that they run on.
     inside = (
-        [lab["node_cidr"], lab["pod_cidr"], *pods, *([] if by_kubeadm else (str(_network(host)) for host in others))]
+        [*own, *pods_apart(lab), *([] if by_kubeadm else (str(_network(host)) for host in others))]
         if name == LOCAL
         else []
     )
@@ -134,12 +137,15 @@ def _balloons(lab: Lab, host: Mapping[str, Any]) -> Optional[dict[str, Any]]:
     return {"nodes": rows, "without_slices": [{"name": node["name"]} for node in nodes], "reserve": reserve}
 
 
-def _lies_in(network: str, larger: str) -> bool:
-    return ipaddress.IPv4Network(network).subnet_of(ipaddress.IPv4Network(larger))
+def api_server(lab: Lab) -> str:
+    """Its URL."""
+    plane = lab["control_plane"]
+    return f"https://{with_port(plane['address'], plane['port'])}"
 
 
-def _network(host: Mapping[str, Any]) -> ipaddress.IPv4Network:
-    return ipaddress.IPv4Interface(host["gateway"]).network
+def _network(host: Mapping[str, Any]) -> Network:
+    """Inside a virtual machine."""
+    return parse_interfaces(host["gateway"])[0].network
 
 
 def _machine(lab: Lab, host: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from .._core.host.host import Host
 from .._core.host.tables import read_meminfo
 from .._core.text.errors import BallastError, Problems
+from .ip_family import IPV4, IPV6
 from .messages import MESSAGES
 from .packets import Paths, find_dropped
 from .place import find_namespace_problems, find_place_problems
@@ -65,34 +66,45 @@ _TRIALS = (
         argv=("ip", "link", "add", "p0", "type", "bridge"),
         hint="load the module bridge",
     ),
-    Trial(
-        feature="nftables with masquerading",
-        argv=(
-            "nft",
-            "add table ip p; add chain ip p c { type nat hook postrouting priority 100; }; add rule ip p c masquerade",
-        ),
-        hint="load the modules nf_tables and nft_masq",
-    ),
 )
-_BACKEND_TRIALS = {
-    "nftables": (),
-    "iptables": (
-        Trial(
-            feature="iptables with its nat table",
-            argv=(
-                *("iptables", "-w", "-t", "nat", "-A", "POSTROUTING"),
-                *("-m", "mark", "--mark", "0x4000", "-j", "MASQUERADE"),
+
+
+def _nat_trial(family: str, suffix: str) -> Trial:
+    made = f"add table {family} p; add chain {family} p c {{ type nat hook postrouting priority 100; }}"
+    return Trial(
+        feature=f"nftables with masquerading{suffix}",
+        argv=("nft", f"{made}; add rule {family} p c masquerade"),
+        hint="load the modules nf_tables and nft_masq",
+    )
+
+
+def _backend_trials(tool: str, address: str, suffix: str) -> dict[str, tuple[Trial, ...]]:
+    return {
+        "nftables": (),
+        "iptables": (
+            Trial(
+                feature=f"{tool} with its nat table",
+                argv=(
+                    tool,
+                    *["-w", "-t", "nat", "-A", "POSTROUTING", "-m", "mark", "--mark", "0x4000", "-j", "MASQUERADE"],
+                ),
+                hint=f"load the module {tool.removesuffix('s')}_nat, or choose another proxy_backend",
             ),
-            hint="load the module iptable_nat, or choose another proxy_backend",
         ),
-    ),
-    "ipvs": (
-        Trial(
-            feature="ipvs",
-            argv=("ipvsadm", "-A", "-t", "192.0.2.1:80", "-s", "rr"),
-            hint="load the modules ip_vs and ip_vs_rr, or choose another proxy_backend",
+        "ipvs": (
+            Trial(
+                feature=f"ipvs{suffix}",
+                argv=("ipvsadm", "-A", "-t", f"{address}:80", "-s", "rr"),
+                hint="load the modules ip_vs and ip_vs_rr, or choose another proxy_backend",
+            ),
         ),
-    ),
+    }
+
+
+_NAT_TRIALS = {IPV4: (_nat_trial("ip", ""),), IPV6: (_nat_trial("ip6", " for IPv6"),)}
+_BACKEND_TRIALS = {
+    IPV4: _backend_trials("iptables", "192.0.2.1", ""),
+    IPV6: _backend_trials("ip6tables", "[2001:db8::1]", " for IPv6"),
 }
 
 
@@ -100,7 +112,7 @@ def preflight(
     host: Host,
     *,
     lab_dir: str,
-    paths: Paths,
+    paths: Sequence[Paths],
     target: str,
     members: int,
     new_nodes: int,
@@ -108,14 +120,18 @@ def preflight(
     runtimes: Sequence[str],
     others: Sequence[BallastError] = (),
 ) -> None:
-    """Raise everything that is missing for `new_nodes` more nodes, with the problems that `others` are. Changes nothing."""
+    """Raise everything that is missing for `new_nodes` more nodes, with the problems that `others` are; `paths` are of each IP family.
+    Changes nothing."""
     problems = [*_check_tools(host, target, backends, runtimes), *others]
+    families = [family for family in (IPV4, IPV6) if any(way.is_ipv6 == (family == IPV6) for way in paths)]
+    if IPV6 in families:
+        problems += _check_ipv6(host)
     if not problems:
-        problems += _try_features(host, target, backends)
+        problems += _try_features(host, target, backends, families)
     if not problems and target == "host" and new_nodes > 0:
         problems += [*find_namespace_problems(host), *find_place_problems(host, lab_dir)]
     if not problems and new_nodes > 0:
-        problems += find_dropped(host, paths)
+        problems += [problem for way in paths for problem in find_dropped(host, way)]
     problems += _check_load_balancer(host, members)
     problems += _check_space(host, lab_dir, target, new_nodes, members)
     Problems.raise_if(problems)
@@ -137,10 +153,21 @@ def _check_tools(host: Host, target: str, backends: Sequence[str], runtimes: Seq
     return [MESSAGES.error("lab-tools", tools=", ".join(missing), packages=packages)]
 
 
-def _try_features(host: Host, target: str, backends: Sequence[str]) -> list[BallastError]:
+def _check_ipv6(host: Host) -> list[BallastError]:
+    setting = host.read("/proc/sys/net/ipv6/conf/all/disable_ipv6")
+    if setting is None:
+        return [MESSAGES.error("lab-no-ipv6", found="the kernel was started with ipv6.disable=1, or has no IPv6")]
+    if setting.strip() != b"0":
+        return [MESSAGES.error("lab-no-ipv6", found="net.ipv6.conf.all.disable_ipv6 is set")]
+    return []
+
+
+def _try_features(host: Host, target: str, backends: Sequence[str], families: Sequence[str]) -> list[BallastError]:
     trials = list(_TRIALS)
-    if target == "host":
-        trials += [trial for backend in sorted(set(backends)) for trial in _BACKEND_TRIALS[backend]]
+    for family in families:
+        trials += _NAT_TRIALS[family]
+        if target == "host":
+            trials += [trial for backend in sorted(set(backends)) for trial in _BACKEND_TRIALS[family][backend]]
     problems = []
     for trial in trials:
         done = host.run(["unshare", "--net", "--", *trial.argv], timeout=30, check=False)

@@ -4,32 +4,29 @@
 
 """Resolves a request into a lab: hosts, addresses, networks, limits. Pure.
 
-    lab k       node network 10.97.k.0/24   the bridge of this host has .1; instances from .11; virtual machines from .201
-                pod network 10.(128+k).0.0/16, a /24 for each node
-    machine j   10.98.k.(16j)/28 for the instances inside it; its own bridge has the first address
-
-k is the first for which none of these overlaps a network of this host or of another lab. What an earlier run recorded
+Networks are those of `networks`. A node has the same number in the node network of each IP family. What an earlier run recorded
 is kept: a node keeps its address and pod network as long as it is in the lab.
 """
 
 from __future__ import annotations
 
-import ipaddress
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Optional
 
 from .._core.host.names import join_name, link_name
 from .._core.text.errors import BallastError, Problems
+from .._core.text.ip_families import Network, join, parse_interfaces, parse_networks
 from .._instance.engine import mountns_path
 from .._instance.model import KUBE_PROXIES
 from .._instance.network import netns_path
+from .ip_family import IPV4, Networks
 from .messages import MESSAGES
+from .networks import LabNetworks, PodNetworks, check_pod_networks, choose_networks
 from .topology import KUBEADM, LAB, MEMBER_BYTES, NodeRequest, TopologyRequest
 
 Lab = dict[str, Any]  # the content of lab.json
-Network = ipaddress.IPv4Network
 
 VERSION = 1
 API_PORT = 6443
@@ -59,14 +56,14 @@ def resolve(request: TopologyRequest, previous: Optional[Lab], facts: HostFacts)
     problems: list[BallastError] = []
     if previous is not None:
         problems += _find_fixed_changes(request, previous)
-    node_cidr, pod_cidr, machines = _choose_networks(request, previous, facts)
-    gateway = str(node_cidr[1])
-    hosts = _make_hosts(request, node_cidr, machines)
+    networks = choose_networks(request, previous, facts.networks)
+    gateway = str(networks.nodes[0][1])
+    hosts = _make_hosts(request, networks)
     by_kubeadm = request.bootstrap == KUBEADM
     if by_kubeadm:
-        nodes = _make_machine_nodes(request, hosts, pod_cidr)
+        nodes = _make_machine_nodes(request, hosts, networks.pods[0])
     else:
-        nodes = _make_nodes(request, previous, hosts, pod_cidr, problems)
+        nodes = _make_nodes(request, previous, hosts, networks.pods, problems)
     for host in hosts:
         on_host = [node for node in nodes if node["host"] == host["name"]]
         requests = [node for node in request.nodes if node.name in {node["name"] for node in on_host}]
@@ -77,9 +74,10 @@ def resolve(request: TopologyRequest, previous: Optional[Lab], facts: HostFacts)
             continue
         reserve = RESERVE_BYTES + (request.control_planes - 1) * MEMBER_BYTES
         _set_limits(host, on_host, requests, facts, problems, balloons=request.balloons, reserve=reserve)
-    fixed = [("node_cidr", node_cidr), ("service_cidr", request.service_cidr)]
-    fixed += [("the virtual machines", machines)] if request.target == "vm" else []
-    _check_pod_networks(nodes, fixed, facts, problems)
+    fixed = [("node_cidr", network) for network in networks.nodes]
+    fixed += [("service_cidr", network) for network in request.service_cidr]
+    fixed += [("the virtual machines", networks.machines)] if request.target == "vm" else []
+    check_pod_networks(nodes, fixed, facts.networks, problems)
     Problems.raise_if(problems)
     return {
         "version": VERSION,
@@ -90,10 +88,11 @@ def resolve(request: TopologyRequest, previous: Optional[Lab], facts: HostFacts)
         "bootstrap": request.bootstrap,
         "upgrade_to": request.upgrade_to,
         "bridge": link_name(request.name),
-        "node_cidr": str(node_cidr),
-        "gateway": f"{gateway}/{node_cidr.prefixlen}",
-        "pod_cidr": str(pod_cidr),
-        "service_cidr": str(request.service_cidr),
+        "ip_family": request.ip_family,
+        "node_cidr": join(networks.nodes),
+        "gateway": _gateway(networks.nodes),
+        "pod_cidr": join(networks.pods),
+        "service_cidr": join(request.service_cidr),
         "kube_proxy": request.kube_proxy,
         "audit": request.audit,
         "encryption": request.encryption,
@@ -116,86 +115,56 @@ def resolve(request: TopologyRequest, previous: Optional[Lab], facts: HostFacts)
 def _find_fixed_changes(request: TopologyRequest, previous: Lab) -> list[BallastError]:
     """What a running lab cannot change."""
     members = previous["control_plane"].get("members", 1)
-    # Records of earlier versions lack the first two.
-    recorded = {"bootstrap": LAB, "kube_proxy": KUBE_PROXIES[0], "control_planes": members, **previous}
+    # Records of earlier versions lack the others.
+    recorded = {
+        "bootstrap": LAB,
+        "kube_proxy": KUBE_PROXIES[0],
+        "control_planes": members,
+        "ip_family": IPV4,
+        **previous,
+    }
     fixed: list[tuple[str, object]] = [
         ("target", request.target),
         ("bootstrap", request.bootstrap),
-        ("service_cidr", str(request.service_cidr)),
+        ("ip_family", request.ip_family),
+        ("service_cidr", join(request.service_cidr)),
         ("kube_proxy", request.kube_proxy),
         ("control_planes", request.control_planes),
-        *([("node_cidr", str(request.node_cidr))] if request.node_cidr else []),
-        *([("pod_cidr", str(request.pod_cidr))] if request.pod_cidr else []),
     ]
     changed = [(path, value, recorded[path]) for path, value in fixed if value != recorded[path]]
+    for path, networks in (("node_cidr", request.node_cidr), ("pod_cidr", request.pod_cidr)):
+        if not {*networks} <= {*parse_networks(recorded[path])}:
+            changed.append((path, join(networks), recorded[path]))
     machines = len(previous["hosts"])
     if request.bootstrap == KUBEADM and request.hosts < machines:  # its Node would stay in the cluster
         changed.append(("hosts", request.hosts, f"{machines} or more"))
     return [MESSAGES.error("lab-fixed", path=path, value=value, recorded=old) for path, value, old in changed]
 
 
-def _choose_networks(
-    request: TopologyRequest, previous: Optional[Lab], facts: HostFacts
-) -> tuple[Network, Network, Network]:
-    """Node network, pod network, and the one inside virtual machines, which only a lab of these uses."""
-    if previous is not None:
-        node_cidr = Network(previous["node_cidr"])
-        inside = ipaddress.IPv4Interface(previous["hosts"][0]["gateway"]).network
-        machines = inside.supernet(new_prefix=24) if inside.prefixlen > 24 else node_cidr
-        return node_cidr, Network(previous["pod_cidr"]), machines
-    given = [
-        (path, network)
-        for path, network in (
-            ("service_cidr", request.service_cidr),
-            ("node_cidr", request.node_cidr),
-            ("pod_cidr", request.pod_cidr),
-        )
-        if network is not None
-    ]
-    used = [(network, f"{network}, which this host uses") for network in facts.networks]
-    problems: list[BallastError] = []
-    for path, network in given:
-        taken = [shown for other, shown in used if other.overlaps(network)]
-        problems += [MESSAGES.error("lab-overlap", path=path, value=network, other=shown) for shown in taken]
-        used.append((network, f"{path} ({network})"))
-    Problems.raise_if(problems)
-    for number in range(_LABS_MAX):
-        nodes = request.node_cidr or Network(f"10.97.{number}.0/24")
-        pods = request.pod_cidr or Network(f"10.{128 + number}.0.0/16")
-        machines = Network(f"10.98.{number}.0/24")
-        candidates = [(nodes, request.node_cidr), (pods, request.pod_cidr)]
-        candidates += [(machines, None)] if request.target == "vm" else []
-        free = [candidate for candidate, cidr in candidates if cidr is None]
-        if not any(_find_overlaps(network, [other for other, _shown in used]) for network in free):
-            return nodes, pods, machines
-    raise MESSAGES.error("lab-no-free-network", tried="10.97.0.0/18, 10.98.0.0/18 and 10.128.0.0/10")
+def _gateway(networks: Networks) -> str:
+    return join(f"{network[1]}/{network.prefixlen}" for network in networks)
 
 
-def _find_overlaps(network: Network, others: Iterable[Network]) -> list[Network]:
-    return [other for other in others if other.overlaps(network)]
-
-
-def _make_hosts(request: TopologyRequest, node_cidr: Network, machines: Network) -> list[dict[str, Any]]:
-    gateway = str(node_cidr[1])
+def _make_hosts(request: TopologyRequest, networks: LabNetworks) -> list[dict[str, Any]]:
     if request.target == "host":
         return [
             {
                 "name": LOCAL,
                 "connection": "local",
-                "address": gateway,
+                "address": str(networks.nodes[0][1]),
                 "bridge": link_name(request.name),
-                "gateway": f"{gateway}/{node_cidr.prefixlen}",
+                "gateway": _gateway(networks.nodes),
                 "state_dir": request.lab_dir,
             }
         ]
-    inside = list(machines.subnets(new_prefix=28))[: request.hosts]
+    inside = list(networks.machines.subnets(new_prefix=28))[: request.hosts]
     machines_dir = os.path.join(request.lab_dir, "vms")
     return [
         {
             "name": f"vm{machine + 1}",
             "connection": "ssh",
             "user": "root",
-            "address": str(node_cidr[_FIRST_MACHINE + machine]),
+            "address": str(networks.nodes[0][_FIRST_MACHINE + machine]),
             "ssh_key": os.path.join(machines_dir, "ssh_key"),
             "known_hosts": os.path.join(machines_dir, "known_hosts"),
             "bridge": link_name(request.name),
@@ -210,15 +179,14 @@ def _make_nodes(
     request: TopologyRequest,
     previous: Optional[Lab],
     hosts: Sequence[Mapping[str, Any]],
-    pod_cidr: Network,
+    pod_cidr: Networks,
     problems: list[BallastError],
 ) -> list[dict[str, Any]]:
     known = {node["name"]: node for node in previous["nodes"]} if previous else {}
     kept = [known[node.name] for node in request.nodes if node.name in known]
     used = {node["address"] for node in kept}
-    used_pods = [Network(node["pod_cidr"]) for node in kept]
-    used_pods += [node.pod_cidr for node in request.nodes if node.pod_cidr is not None]
-    free_pods = (network for network in pod_cidr.subnets(new_prefix=24) if network != Network(f"{pod_cidr[0]}/24"))
+    used_pods = [network for node in kept for network in parse_networks(node["pod_cidr"])]
+    free_pods = PodNetworks(pod_cidr, [*used_pods, *(network for node in request.nodes for network in node.pod_cidr)])
     nodes: list[dict[str, Any]] = []
     for node in request.nodes:
         old = known.get(node.name)
@@ -234,19 +202,16 @@ def _make_nodes(
             )
             break
         used.add(address)
-        pods = node.pod_cidr or (Network(old["pod_cidr"]) if old else None)
+        pods = free_pods.take((*(parse_networks(old["pod_cidr"]) if old else ()), *node.pod_cidr))
         if pods is None:
-            pods = next((network for network in free_pods if not _find_overlaps(network, used_pods)), None)
-        if pods is None:
-            problems.append(MESSAGES.error("lab-no-pod-network", name=node.name, network=pod_cidr))
+            problems.append(MESSAGES.error("lab-no-pod-network", name=node.name, network=join(pod_cidr)))
             break
-        used_pods.append(pods)
         nodes.append(
             {
                 "name": node.name,
                 "host": host["name"],
                 "address": address,
-                "pod_cidr": str(pods),
+                "pod_cidr": join(pods),
                 "labels": dict(node.labels),
                 "taints": [dict(taint) for taint in node.taints],
                 "pids": node.pids,
@@ -298,10 +263,11 @@ def _choose_host(
 
 def _addresses_of(host: Mapping[str, Any]) -> list[str]:
     """Addresses for instances of a host, in order."""
-    network = ipaddress.IPv4Interface(host["gateway"]).network
+    networks = [interface.network for interface in parse_interfaces(host["gateway"])]
     if host["connection"] == "local":
-        return [str(network[number]) for number in range(_FIRST_INSTANCE, _LAST_INSTANCE + 1)]
-    return [str(address) for address in list(network.hosts())[1:]]
+        numbers = range(_FIRST_INSTANCE, _LAST_INSTANCE + 1)
+        return [join(network[number] for network in networks) for number in numbers]
+    return [str(address) for address in list(networks[0].hosts())[1:]]
 
 
 def _find_free_address(host: Mapping[str, Any], used: set[str]) -> Optional[str]:
@@ -347,23 +313,6 @@ def _set_limits(
 def _equal_part(has: int, requests: Sequence[Optional[int]]) -> int:
     """What each node without a request gets: an equal part of what the others leave."""
     return max(has - sum(part or 0 for part in requests), 0) // max(requests.count(None), 1)
-
-
-def _check_pod_networks(
-    nodes: Sequence[Mapping[str, Any]],
-    fixed: Sequence[tuple[str, Network]],
-    facts: HostFacts,
-    problems: list[BallastError],
-) -> None:
-    used = [(network, f"{network}, which this host uses") for network in facts.networks]
-    used += [(network, f"{network} of {owner}") for owner, network in fixed]
-    for node in nodes:
-        network = Network(node["pod_cidr"])
-        for other, shown in used:
-            if network.overlaps(other):
-                path = f"nodes.{node['name']}.pod_cidr"
-                problems.append(MESSAGES.error("lab-overlap", path=path, value=network, other=shown))
-        used.append((network, f"{network} of {node['name']}"))
 
 
 def _namespaces(lab: str, node: str) -> dict[str, str]:

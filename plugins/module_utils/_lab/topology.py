@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,6 +31,7 @@ from .._instance.model import (
 )
 from .._instance.registries import check_mirrors
 from .addons.catalog import ADDONS
+from .ip_family import IPV4, IPV6, NODES_LEAST, PODS_LEAST, Networks, parse_family, read_networks, read_service_networks
 from .messages import MESSAGES
 
 TARGETS = ("host", "vm")
@@ -45,24 +45,14 @@ _PUBLISHED = re.compile(r"([0-9]{1,5}):([0-9]{1,5})(?:/(tcp|udp))?", re.ASCII)
 _VERSION = re.compile(r"v?(\d+\.\d+\.\d+)", re.ASCII)
 _SHARE = re.compile(r"(\d{1,4})/(\d{1,4})", re.ASCII)
 _LEAST_CPU, _LEAST_MEMORY = "10m", "128Mi"  # below it the kernel takes no quota, and a kubelet does not start
-_SERVICE_PREFIXES = range(12, 29)  # what kube-apiserver takes, and room for the Services that every cluster has
 _NODE_KEYS = ("cpu", "kubelet", "labels", "memory", "pids", "proxy_backend", "runtime", "share", "taints")
 _SIZE_KEYS = ("cpu", "memory")
 _TAINT_KEYS = ("effect", "key", "value")
 _ROW_KEYS = tuple(sorted((*_NODE_KEYS, "name", "host", "pod_cidr")))
 _KEYS = (
-    *(
-        "addons",
-        "api_server",
-        "audit",
-        "balloons",
-        "control_planes",
-        "controller_manager",
-        "defaults",
-        "encryption",
-        "feature_gates",
-    ),
-    *("kube_proxy", "kubernetes_version", "name", "node_cidr", "nodes", "pod_cidr", "publish", "registry_mirrors"),
+    *("addons", "api_server", "audit", "balloons", "control_planes", "controller_manager", "defaults", "encryption"),
+    *("feature_gates", "ip_family", "kube_proxy", "kubernetes_version", "name", "node_cidr", "nodes", "pod_cidr"),
+    *("publish", "registry_mirrors"),
     "scheduler",
     "service_cidr",
 )
@@ -88,7 +78,7 @@ class PublishedPort:
 class NodeRequest:
     name: str
     host: Optional[str]  # None: spread
-    pod_cidr: Optional[ipaddress.IPv4Network]
+    pod_cidr: Networks
     labels: Mapping[str, str]
     taints: tuple[Mapping[str, str], ...]
     share: Optional[Fraction]  # of its host's CPU and memory
@@ -110,9 +100,10 @@ class TopologyRequest:
     upgrade_to: str  # a later version that kubeadm can upgrade the cluster to, or ""
     control_planes: int  # members of the control plane, one of MEMBERS
     hosts: int  # virtual machines; 0 where the nodes are on this host
-    node_cidr: Optional[ipaddress.IPv4Network]
-    pod_cidr: Optional[ipaddress.IPv4Network]
-    service_cidr: ipaddress.IPv4Network
+    ip_family: str  # one of IP_FAMILIES
+    node_cidr: Networks  # those that are given
+    pod_cidr: Networks
+    service_cidr: Networks  # of each family
     kube_proxy: str  # what runs it: one of KUBE_PROXIES
     audit: str  # as the options of these names of the module control_plane
     encryption: str
@@ -152,12 +143,15 @@ def parse_request(params: Mapping[str, Any]) -> TopologyRequest:
     elif control_planes > 1 and target == "vm":
         faults.wrong("control_planes", control_planes, "1 with target vm, where it would share one host all the same")
     hosts = _check_hosts(params["hosts"], faults) if target == "vm" else 0
+    family = parse_family(params, top, faults)
+    if control_planes > 1 and family == IPV6:
+        faults.wrong("control_planes", control_planes, "1 with ip_family ipv6, as members are connected by IPv4 of loopback")
     if bootstrap == KUBEADM:
         nodes = _parse_machine_nodes(top, params["nodes"], hosts, faults)
         for name in params["sizes"]:
             faults.wrong("resize", name, "a node with limits: kubeadm makes a node of a whole virtual machine")
     else:
-        nodes = _parse_nodes(top, params["nodes"], faults)
+        nodes = _parse_nodes(top, params["nodes"], family, faults)
     request = TopologyRequest(
         lab_dir=_check_lab_dir(params["lab_dir"], faults),
         name=name,
@@ -167,9 +161,10 @@ def parse_request(params: Mapping[str, Any]) -> TopologyRequest:
         upgrade_to=_parse_upgrade(top, match.group(1), faults) if match and bootstrap == KUBEADM else "",
         control_planes=control_planes,
         hosts=hosts,
-        node_cidr=top.read("node_cidr", _network, None),
-        pod_cidr=top.read("pod_cidr", _network, None),
-        service_cidr=top.read("service_cidr", _network, ipaddress.IPv4Network(params["service_cidr"])),
+        ip_family=family,
+        node_cidr=read_networks(top, "node_cidr", family, least=NODES_LEAST),
+        pod_cidr=read_networks(top, "pod_cidr", family, least=PODS_LEAST),
+        service_cidr=read_service_networks(top, family, params["service_cidr"], faults),
         kube_proxy=DAEMONSET if bootstrap == KUBEADM else top.read("kube_proxy", choice(KUBE_PROXIES), KUBE_PROXIES[0]),
         audit=top.read("audit", choice((NONE, *AUDIT_LEVELS)), NONE),
         encryption=top.read("encryption", choice((NONE, *ENCRYPTION_PROVIDERS)), NONE),
@@ -177,16 +172,11 @@ def parse_request(params: Mapping[str, Any]) -> TopologyRequest:
         feature_gates=top.read("feature_gates", _mapping, {}),
         registry_mirrors=top.get("registry_mirrors") or {},
         publish=top.read("publish", _ports, ()),
-        addons=_parse_addons(params, top, faults),
+        addons=_parse_addons(params, top, family, faults),
         # A balloon keeps a size that was set later: it changes while the kubelet runs.
         balloons=params["balloons"] or bool(params["sizes"]) or top.read("balloons", boolean, False),
         nodes=_apply_sizes(nodes, params["sizes"], faults),
     )
-    for key, network, least in (("node_cidr", request.node_cidr, 24), ("pod_cidr", request.pod_cidr, 16)):
-        if network is not None and network.prefixlen > least:
-            faults.wrong(key, network, f"a network of /{least} or larger")
-    if request.service_cidr.prefixlen not in _SERVICE_PREFIXES:
-        faults.wrong("service_cidr", request.service_cidr, "a network of /12 to /28")
     if request.kube_proxy == DAEMONSET and len({node.proxy_backend for node in request.nodes}) > 1:
         faults.wrong("kube_proxy", DAEMONSET, "service where nodes differ in proxy_backend: one DaemonSet has one")
     check_mirrors(request.registry_mirrors, "registry_mirrors", faults.problems)
@@ -222,7 +212,7 @@ def _check_hosts(count: int, faults: Faults) -> int:
     return count
 
 
-def _parse_addons(params: Mapping[str, Any], top: Reader, faults: Faults) -> tuple[str, ...]:
+def _parse_addons(params: Mapping[str, Any], top: Reader, family: str, faults: Faults) -> tuple[str, ...]:
     """Those of the option, else of the topology, else the default, in the order in which they are made."""
     if params["addons"] is None:
         names = top.read("addons", _addons, _default_addons(params))
@@ -231,6 +221,8 @@ def _parse_addons(params: Mapping[str, Any], top: Reader, faults: Faults) -> tup
     for name in names:
         if not _is_possible(name, params["target"]):
             faults.wrong("addons", name, "possible in virtual machines, whose nodes are not on the lab's bridge")
+        if family == IPV6 and ADDONS[name].needs_ipv4:
+            faults.wrong("addons", name, "possible with IPv6 alone: names of images have no IPv6 address")
     return names
 
 
@@ -258,10 +250,11 @@ def _parse_machine_nodes(top: Reader, count: Optional[int], hosts: int, faults: 
         faults.wrong("nodes", count, f"the number of virtual machines, {hosts}: kubeadm makes a node of each (hosts)")
     defaults = Reader(top.get("defaults") or {}, faults, "defaults", known=_KUBEADM_NODE_KEYS)
     names = [f"vm{number}" for number in range(1, hosts + 1)]
-    return tuple(_parse_node(Reader({"name": name, "host": name}, faults, name), defaults) for name in names)
+    rows = [Reader({"name": name, "host": name}, faults, name) for name in names]
+    return tuple(_parse_node(row, defaults, IPV4) for row in rows)
 
 
-def _parse_nodes(top: Reader, count: Optional[int], faults: Faults) -> tuple[NodeRequest, ...]:
+def _parse_nodes(top: Reader, count: Optional[int], family: str, faults: Faults) -> tuple[NodeRequest, ...]:
     if count is not None and not 1 <= count <= 200:
         faults.wrong("nodes", count, "a number of nodes from 1 to 200")
         return ()
@@ -272,7 +265,7 @@ def _parse_nodes(top: Reader, count: Optional[int], faults: Faults) -> tuple[Nod
     spare = (f"n{number}" for number in range(1, 1000) if f"n{number}" not in named)
     rows += [Reader({"name": next(spare)}, faults, f"nodes[{number}]") for number in range(len(rows), total)]
     rows = [row for row in rows[:total] if row.is_mapping]
-    nodes = [_parse_node(row, defaults) for row in rows]
+    nodes = [_parse_node(row, defaults, family) for row in rows]
     seen: set[str] = set()
     for row, node in zip(rows, nodes):
         if node.name in seen:
@@ -281,7 +274,7 @@ def _parse_nodes(top: Reader, count: Optional[int], faults: Faults) -> tuple[Nod
     return tuple(nodes)
 
 
-def _parse_node(row: Reader, defaults: Reader) -> NodeRequest:
+def _parse_node(row: Reader, defaults: Reader, family: str) -> NodeRequest:
     name = row.read("name", _text, "")
     if not is_name(name):
         row.wrong("name", name, "a name of a-z, 0-9 and -, at most 40 characters")
@@ -305,7 +298,7 @@ def _parse_node(row: Reader, defaults: Reader) -> NodeRequest:
     return NodeRequest(
         name=name,
         host=row.read("host", _text, None),
-        pod_cidr=row.read("pod_cidr", _network, None),
+        pod_cidr=read_networks(row, "pod_cidr", family),
         labels=labels,
         taints=tuple(_parse_taint(taint) for taint in source("taints").rows("taints", _TAINT_KEYS)),
         share=share.read("share", _share, None),
@@ -396,13 +389,6 @@ def _ports(value: Any) -> tuple[PublishedPort, ...]:
     if len({(port.port, port.protocol) for port in ports}) < len(ports):
         raise Wrong("a list in which each port of this host is once")
     return ports
-
-
-def _network(value: Any) -> ipaddress.IPv4Network:
-    try:
-        return ipaddress.IPv4Network(_text(value))
-    except ValueError:
-        raise Wrong("an IPv4 network such as 10.128.0.0/16") from None
 
 
 def _parse_quantity(row: Reader, key: str, least: str) -> Optional[int]:

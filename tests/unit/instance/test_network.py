@@ -356,6 +356,47 @@ def test_the_table_is_made_before_packets_from_loopback_addresses_may_leave_and_
     assert host.snapshot() == before
 
 
+DUAL = {
+    "address": "10.97.0.1/24,fd00::1/64",
+    "inside": ["10.97.0.0/24", "fd00::/64", "fd00:1::/56"],
+    "routes": [],
+    "publish": [
+        {"port": 80, "protocol": "tcp", "address": address, "to_port": 30080} for address in ("fd00::b", "10.97.0.11")
+    ],
+}
+ROUTES = '[{"dst":"default","gateway":"fe80::1","dev":"eth0.7","protocol":"ra"},{"dst":"fd00:5::/64","dev":"wlan0"}]'
+
+
+def wanted(host: FakeHost, **changes: object) -> dict[tuple[str, str], Value]:
+    desired = hostnet.HostNetworkRequest.from_params(network(**changes), host)
+    return {resource.key: resource.value for resource in hostnet.ENGINE.wanted(Context(desired, host))}
+
+
+def test_a_host_of_both_families_has_two_tables_of_each_kind() -> None:
+    host = FakeHost()
+    host.on("ip", "-j", "-6", "route", "show", "proto", "ra", answer="[]", reads=True)
+    found = wanted(host, **DUAL)
+    assert [(kind, value["ports"]) for (kind, _target), value in found.items() if kind.startswith("published")] == [
+        ("published-ports", ["tcp 80 10.97.0.11:30080"]),
+        ("published-ports-ipv6", ["tcp 80 [fd00::b]:30080"]),
+    ]
+    assert [(kind, value["inside"]) for (kind, _target), value in found.items() if kind.startswith("masquerade")] == [
+        ("masquerade", ["10.97.0.0/24"]),
+        ("masquerade-ipv6", ["fd00:1::/56", "fd00::/64"]),
+    ]
+    assert not [kind for kind, _target in wanted(FakeHost()) if kind.endswith("ipv6")]
+
+
+def test_a_host_that_forwards_ipv6_goes_on_taking_router_advertisements() -> None:
+    """The kernel drops the routes that it has from them when it begins to forward, where accept_ra is 1."""
+    host = FakeHost()
+    host.on("ip", "-j", "-6", "route", "show", "proto", "ra", answer=ROUTES, reads=True)
+    host.given("/proc/sys/net/ipv6/conf/eth0.7/accept_ra", "1\n")
+    host.given("/proc/sys/net/ipv6/conf/wlan0/accept_ra", "0\n")  # a program takes them there
+    names = [target.split(" ")[0] for kind, target in wanted(host, **DUAL) if kind == "sysctl-minimum"]
+    assert names == ["net.ipv4.ip_forward", "net/ipv6/conf/eth0.7/accept_ra", "net.ipv6.conf.all.forwarding"]
+
+
 def test_an_address_of_a_link_stays_the_same() -> None:
     assert mac_address("ballast-lab-n1") == mac_address("ballast-lab-n1") != mac_address("ballast-lab-n2")
     first = int(mac_address("ballast-lab-n1").split(":", maxsplit=1)[0], 16)

@@ -49,6 +49,7 @@ def params(**changes: Any) -> dict[str, Any]:
         "kubernetes_version": "1.37.1",
         "addons": None,
         "default_addons": None,
+        "ip_family": None,
         "balloons": False,
         "sizes": {},
         "service_cidr": "10.96.0.0/16",
@@ -65,7 +66,7 @@ def lab(previous: Optional[Lab] = None, facts: HostFacts = FACTS, **changes: Any
 
 
 def facts(*networks: str) -> HostFacts:
-    used = tuple(ipaddress.IPv4Network(network) for network in networks)
+    used = tuple(ipaddress.ip_network(network) for network in networks)
     return HostFacts(cpu_millis=4000, memory_bytes=16 * GIB, networks=used)
 
 

@@ -399,7 +399,7 @@ def test_room_is_asked_for_new_nodes_only(host: FakeHost, monkeypatch: pytest.Mo
     assert [one["new_nodes"] for one in asked] == [3, 2]
     assert asked[0] == {
         "lab_dir": g.DIR,
-        "paths": Paths("ballast-lab", "10.97.0.1/24", "10.128.0.0/16", 6443),
+        "paths": [Paths("ballast-lab", "10.97.0.1/24", "10.128.0.0/16", 6443)],
         "target": "host",
         "members": 1,
         "new_nodes": 3,

@@ -17,7 +17,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context 
 from ansible_collections.ballast.kube.plugins.module_utils._lab.addons.catalog import ENGINE, AddonsRequest
 from ansible_collections.ballast.kube.plugins.module_utils._lab.addons.load_balancer import (
     LOAD_BALANCER,
-    address_range,
+    address_ranges,
     manifests,
 )
 from tests.unit.fakes import FakeHost, json_answer
@@ -40,7 +40,7 @@ _POOLS = "/apis/metallb.io/v1beta1/namespaces/kube-system/ipaddresspools"
 def test_services_get_what_no_node_and_no_machine_has(network: str, addresses: str) -> None:
     large = replace(g.FACTS, memory_bytes=200 * g.FACTS.memory_bytes)
     full = g.lab(facts=large, nodes=189, topology={"node_cidr": network})
-    assert address_range(full) == addresses
+    assert address_ranges(full) == [addresses]
     first, last = (ipaddress.IPv4Address(word) for word in addresses.split("-"))
     machines = g.lab(target="vm", hosts=16, nodes=16, topology={"node_cidr": network})
     used = [row["address"] for row in (*full["nodes"], *full["hosts"], *machines["hosts"])]

@@ -58,12 +58,13 @@ def missing(
     backends: Sequence[str] = ("nftables",),
     runtimes: Sequence[str] = ("runc",),
     members: int = 1,
+    paths: Sequence[Paths] = (PATHS,),
 ) -> list[BallastError]:
     try:
         preflight(
             host,
             lab_dir="/var/lib/ballast/lab",
-            paths=PATHS,
+            paths=paths,
             target=target,
             new_nodes=new_nodes,
             backends=backends,
@@ -308,5 +309,61 @@ def test_labs_that_come_up_at_once_try_apart() -> None:
 
 
 def test_an_api_server_elsewhere_is_not_tried() -> None:
-    assert "input" in PATHS.connections()
-    assert "input" not in replace(PATHS, api_port=None).connections()
+    assert "input" in PATHS.connections(forwards=True)
+    assert "input" not in replace(PATHS, api_port=None).connections(forwards=True)
+
+
+IPV6 = Paths("ballast-lab", "fd00::1/64", "fd00:1::/56", None)
+SETTINGS = "/proc/sys/net/ipv6/conf"
+
+
+def of_both(setting: str | None = "0", *, refuses: Sequence[str] = (), backend: str = "nftables") -> list[BallastError]:
+    host = machine(refuses=refuses)
+    host.on("ip6tables", answer="")
+    if setting is not None:
+        host.given(f"{SETTINGS}/all/disable_ipv6", f"{setting}\n")
+    return missing(host, paths=(PATHS, IPV6), backends=(backend,))
+
+
+@pytest.mark.parametrize(("setting", "found"), [(None, "ipv6.disable=1"), ("1", "net.ipv6.conf.all.disable_ipv6")])
+def test_a_host_without_ipv6_is_told_how_to_turn_it_on(setting: str | None, found: str) -> None:
+    error = of_both(setting)[0]
+    assert error.id == "lab-no-ipv6"
+    assert found in error.found
+    assert of_both() == []
+
+
+@pytest.mark.parametrize(
+    ("backend", "refused", "feature"),
+    [
+        ("nftables", "table ip6 p", "nftables with masquerading for IPv6"),
+        ("iptables", "ip6tables", "ip6tables with its nat table"),
+        ("ipvs", "[2001:db8::1]:80", "ipvs for IPv6"),
+    ],
+)
+def test_what_a_backend_needs_of_the_kernel_is_tried_for_ipv6_too(backend: str, refused: str, feature: str) -> None:
+    assert [error.text for error in of_both(refuses=[refused], backend=backend)] == [f"this kernel lacks {feature}"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "forwards"),
+    [
+        ({"default/force_forwarding": "0"}, f"net/ipv6/conf/{PATHS.bridge}/force_forwarding=1"),
+        ({"all/forwarding": "1"}, f"net/ipv6/conf/{PATHS.bridge}/forwarding=1"),
+        ({"all/forwarding": "0"}, ""),
+    ],
+)
+def test_no_packet_of_ipv6_is_forwarded_by_the_whole_host_for_a_trial(settings: dict[str, str], forwards: str) -> None:
+    """Before Linux 6.17 no link can forward alone: then only the way to the API server is tried."""
+    host = machine()
+    for name, value in settings.items():
+        host.given(f"{SETTINGS}/{name}", f"{value}\n")
+    calls: list[tuple[str, ...]] = []
+    for tool in ("sysctl", sys.executable):
+        host.on(tool, answer=lambda call: calls.append(call.argv) or "", reads=True)
+    assert find_dropped(host, replace(IPV6, api_port=6443)) == []
+    assert [argv[-1] for argv in calls if argv[0] == "sysctl" and "forwarding" in argv[-1]] == [forwards][
+        : bool(forwards)
+    ]
+    asked = next(argv for argv in calls if argv[0] == sys.executable)
+    assert ("forward" in asked, "input" in asked) == (bool(forwards), True)

@@ -153,7 +153,7 @@ def test_what_is_not_said_has_its_default() -> None:
         ("nftables", "runc", 8192, None)
     }
     assert (request.name, request.kubernetes_version, request.hosts) == ("lab", "1.37.1", 0)
-    assert str(request.service_cidr) == "10.96.0.0/16"
+    assert [str(network) for network in request.service_cidr] == ["10.96.0.0/16"]
 
 
 def test_a_node_has_the_defaults_that_it_does_not_replace() -> None:

@@ -39,6 +39,7 @@ def lab_of(path: Path, variables: dict[str, str]) -> Lab:
         "kubernetes_version": topology.get("kubernetes_version", DEFAULT_KUBERNETES),
         "addons": None,
         "default_addons": DEFAULT_ADDONS,
+        "ip_family": None,
         "balloons": False,
         "sizes": {},
         "service_cidr": "10.96.0.0/16",

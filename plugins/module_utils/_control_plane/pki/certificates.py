@@ -105,7 +105,7 @@ def _api_server_names(request: ControlPlaneRequest) -> tuple[str, ...]:
     """With the names of the Service `kubernetes` where there are pods."""
     in_cluster = ["kubernetes", "kubernetes.default", "kubernetes.default.svc"]
     whole = f"kubernetes.default.svc.{request.cluster_domain}"
-    of_service = [request.service_address, *in_cluster, whole] if request.has_pods else []
+    of_service = [*request.service_addresses, *in_cluster, whole] if request.has_pods else []
     return sans(*_member_addresses(request), *of_service, *request.extra_sans)
 
 

@@ -193,7 +193,7 @@ def _subject(common_name: str, organization: str) -> str:
 
 
 def _is_address(text: str) -> bool:
-    return text.replace(".", "").isdigit()
+    return ":" in text or text.replace(".", "").isdigit()
 
 
 def _parse_certificate(data: bytes) -> Optional[x509.Certificate]:

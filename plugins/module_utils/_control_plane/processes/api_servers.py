@@ -129,7 +129,7 @@ def _front_proxy(request: ControlPlaneRequest) -> Flags:
 
 
 def _on_loopback(request: ControlPlaneRequest) -> Flags:
-    if not ipaddress.IPv4Address(request.address).is_loopback:
+    if not ipaddress.ip_address(request.address).is_loopback:
         return []
     return flags("no Endpoints may name a loopback address", ("endpoint-reconciler-type", "none"))
 

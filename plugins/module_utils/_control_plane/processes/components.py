@@ -14,6 +14,7 @@ from ..._core.engine.kinds import digest
 from ..._core.host.names import join_name
 from ..._core.service.sandbox import Sandbox
 from ..._core.service.service import Service
+from ..._core.text.ip_families import with_port
 from ..aggregation import deployment as aggregation
 from ..pki.certificates import CA, ETCD_CA, ETCD_CLIENT, authorities, certificates, node_certificates
 from ..pki.kubeconfig import reference_kubeconfig
@@ -219,5 +220,5 @@ def _health(member: ControlPlaneRequest, component: str) -> str:
         return f"{client_url(member)}/health"
     ports = {CONTROLLER_MANAGER: "controller_manager_port", SCHEDULER: "scheduler_port"}
     if component in ports:
-        return f"https://{member.listen_address}:{member.port(ports[component])}/healthz"
-    return f"https://{member.listen_address}:{member.port('secure_port')}/readyz"
+        return f"https://{with_port(member.listen_address, member.port(ports[component]))}/healthz"
+    return f"https://{with_port(member.listen_address, member.port('secure_port'))}/readyz"

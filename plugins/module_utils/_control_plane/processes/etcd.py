@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from ..._core.text.ip_families import with_port
 from ..pki.certificates import ETCD_CA, ETCD_CLIENT, ETCD_PEER
 from ..profiles.profiles import EMBEDDED, Flag
 from ..request import ControlPlaneRequest
@@ -90,11 +91,11 @@ def _servers(request: ControlPlaneRequest) -> str:
 
 
 def client_url(request: ControlPlaneRequest) -> str:
-    return f"https://{request.listen_address}:{request.port('etcd_client_port')}"
+    return f"https://{with_port(request.listen_address, request.port('etcd_client_port'))}"
 
 
 def peer_url(request: ControlPlaneRequest) -> str:
-    return f"https://{request.listen_address}:{request.port('etcd_peer_port')}"
+    return f"https://{with_port(request.listen_address, request.port('etcd_peer_port'))}"
 
 
 def data_dir(request: ControlPlaneRequest) -> str:

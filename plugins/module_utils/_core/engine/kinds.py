@@ -206,11 +206,12 @@ class SysctlMinimumKind:
         return int(data)
 
     def _path(self, name: str) -> str:
-        return os.path.join(self.directory, f"{name}.json")
+        return os.path.join(self.directory, f"{name.replace('/', '.')}.json")
 
 
 def sysctl_path(name: str) -> str:
-    return "/proc/sys/" + name.replace(".", "/")
+    """With slashes in `name`, dots belong to its parts, as in the name of a VLAN's link."""
+    return "/proc/sys/" + (name if "/" in name else name.replace(".", "/"))
 
 
 def digest(*parts: Union[str, bytes]) -> str:

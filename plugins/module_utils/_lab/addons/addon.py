@@ -23,4 +23,5 @@ class Addon:
     workloads: tuple[str, ...]  # the paths of the Deployments and DaemonSets whose pods are the add-on
     # By the path of an object: the engine's kind of resource, where it is no plain manifest.
     kinds: Mapping[str, str] = field(default_factory=dict)
+    needs_ipv4: bool = False
     on_bridge: bool = False  # it needs nodes that are on the lab's bridge, so not inside of virtual machines

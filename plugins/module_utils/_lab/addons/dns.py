@@ -19,6 +19,7 @@ from contextlib import suppress
 from typing import Any
 
 from ..._core.host.host import Host
+from ..._core.text.ip_families import parse_networks
 from . import objects
 from .addon import Addon
 
@@ -40,9 +41,9 @@ def has_dns(lab: Mapping[str, Any]) -> bool:
     return DNS.name in lab.get("addons", ())
 
 
-def cluster_dns(lab: Mapping[str, Any]) -> str:
-    """The address of the Service, which kubelets write into the resolv.conf of pods."""
-    return str(ipaddress.IPv4Network(lab["service_cidr"])[_ADDRESS])
+def cluster_dns(lab: Mapping[str, Any]) -> list[str]:
+    """The addresses of the Service, one of each IP family, which kubelets write into the resolv.conf of pods."""
+    return [str(network[_ADDRESS]) for network in parse_networks(lab["service_cidr"])]
 
 
 def manifests(lab: Mapping[str, Any], host: Host) -> dict[str, dict[str, Any]]:
@@ -63,8 +64,15 @@ def manifests(lab: Mapping[str, Any], host: Host) -> dict[str, dict[str, Any]]:
         **objects.cluster_role_binding(_ROLE, NAME, _ROLE),
         **objects.config_map(NAME, {"Corefile": _corefile(read_resolvers(host))}, _LABELS),
         **objects.deployment(NAME, _LABELS, _pod_spec(lab), replicas=min(_REPLICAS, len(lab["nodes"]))),
-        **objects.service(SERVICE, labels, _LABELS, ports, clusterIP=cluster_dns(lab)),
+        **objects.service(SERVICE, labels, _LABELS, ports, **_addresses(cluster_dns(lab))),
     }
+
+
+def _addresses(of_service: Sequence[str]) -> dict[str, Any]:
+    """Fields of the Service's specification."""
+    if len(of_service) == 1:
+        return {"clusterIP": of_service[0]}
+    return {"clusterIP": of_service[0], "clusterIPs": [*of_service], "ipFamilyPolicy": "RequireDualStack"}
 
 
 def read_resolvers(host: Host) -> list[str]:

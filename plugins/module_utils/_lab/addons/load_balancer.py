@@ -21,11 +21,11 @@ its api directory.
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping
 from typing import Any
 
 from ..._core.host.host import Host
+from ..._core.text.ip_families import parse_networks
 from . import objects
 from .addon import Addon
 from .address_pool import ADDRESS_POOL
@@ -33,6 +33,7 @@ from .address_pool import ADDRESS_POOL
 CONTROLLER, SPEAKER = "metallb-controller", "metallb-speaker"
 POOL = "lab"
 _FIRST_ADDRESS = 224  # of the node network, behind those of nodes and of virtual machines
+_LAST_IPV6_ADDRESS = 254
 _GROUP = "metallb.io"
 _EXTENSIONS = "apiextensions.k8s.io"
 _METRICS_PORT, _GOSSIP_PORT = 7472, 7946
@@ -88,10 +89,13 @@ _SPEAKER_POOL_RULES = (
 )
 
 
-def address_range(lab: Mapping[str, Any]) -> str:
-    """First and last address for Services: of the node network all from its 224th on, but the broadcast address."""
-    network = ipaddress.IPv4Network(lab["node_cidr"])
-    return f"{network[_FIRST_ADDRESS]}-{network[-2]}"
+def address_ranges(lab: Mapping[str, Any]) -> list[str]:
+    """First and last address for Services, of each IP family. Of IPv4 all of the node network from its 224th on, but the broadcast address;
+    of IPv6, whose networks have no end, the same numbers."""
+    return [
+        f"{network[_FIRST_ADDRESS]}-{network[-2 if network.version == 4 else _LAST_IPV6_ADDRESS]}"
+        for network in parse_networks(lab["node_cidr"])
+    ]
 
 
 def manifests(lab: Mapping[str, Any], host: Host) -> objects.Objects:
@@ -112,7 +116,7 @@ def manifests(lab: Mapping[str, Any], host: Host) -> objects.Objects:
         **made,
         **objects.deployment(CONTROLLER, {"app": CONTROLLER}, _controller_pod(lab)),
         **objects.daemon_set(SPEAKER, {"app": SPEAKER}, _speaker_pod()),
-        **_resource("IPAddressPool", "ipaddresspools", {"addresses": [address_range(lab)]}),
+        **_resource("IPAddressPool", "ipaddresspools", {"addresses": address_ranges(lab)}),
         **_resource("L2Advertisement", "l2advertisements", {"ipAddressPools": [POOL], "interfaces": [_LINK]}),
     }
 

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..._core.host.host import Host
+from ..._core.text.ip_families import primary
 from . import objects
 from .addon import Addon
 
@@ -31,7 +32,7 @@ _CONFIGURATION = "/etc/docker/registry"
 
 def registry_address(lab: Mapping[str, Any]) -> str:
     """HOST:PORT, which names of its images begin with."""
-    return f"{lab['nodes'][0]['address']}:{PORT}"
+    return f"{primary(lab['nodes'][0]['address'])}:{PORT}"
 
 
 def registry_mirrors(lab: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -94,4 +95,5 @@ REGISTRY = Addon(
     images=("docker-registry",),
     manifests=manifests,
     workloads=(objects.workload_path("deployments", NAME),),
+    needs_ipv4=True,
 )

@@ -1,0 +1,82 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The IP families of a lab, and the networks that a topology gives it. Pure.
+
+A value of a lab's record that is of an IP family is a text with one part for each, the primary one first, as Kubernetes' flags have it:
+`10.128.0.0/16,fdba:11a5:0:100::/56`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Optional
+
+from .._control_plane.request import SERVICE_PREFIXES
+from .._core.text.decode import Faults, Reader, Wrong, choice
+from .._core.text.ip_families import Network, parse_networks
+
+IPV4, IPV6, DUAL = IP_FAMILIES = ("ipv4", "ipv6", "dual")
+VERSIONS = {IPV4: (4,), IPV6: (6,), DUAL: (4, 6)}
+_FORMS = {
+    IPV4: "an IPv4 network such as 10.128.0.0/16",
+    IPV6: "an IPv6 network such as fd00:128::/56",
+    DUAL: "networks of IPv4 and of IPv6, such as 10.128.0.0/16,fd00:128::/56, or one of them",
+}
+# By the number of the family: what pods of a node get of the network of the pods.
+NODE_POD_PREFIX = {4: 24, 6: 64}
+# The longest prefixes of networks that a topology gives.
+NODES_LEAST, PODS_LEAST = {4: 24, 6: 112}, {4: 16, 6: 56}
+# Of a family for which no free one was looked for, as a lab of other families is there.
+_SERVICE_CIDRS = {4: "10.96.0.0/16", 6: "fdba:11a5:ffff::/112"}
+
+Networks = tuple[Network, ...]  # at most one of each family, IPv4 first
+
+
+def parse_family(params: Mapping[str, Any], top: Reader, faults: Faults) -> str:
+    family = params["ip_family"] or top.read("ip_family", choice(IP_FAMILIES), IPV4)
+    if params["target"] == "vm" and family != IPV4:
+        faults.wrong(
+            "ip_family",
+            family,
+            "ipv4 with virtual machines: the kernel of User Mode Linux has no nat table of ip6tables, and machines have IPv4 addresses alone",
+        )
+    return str(family)
+
+
+def read_networks(row: Reader, key: str, family: str, *, least: Optional[Mapping[int, int]] = None) -> Networks:
+    """Those that are given, of the lab's families, with prefixes that are not longer than `least`."""
+
+    def parse(value: Any) -> Networks:
+        try:
+            networks = sorted(parse_networks(str(value).replace(" ", "")), key=lambda network: network.version)
+        except ValueError:
+            raise Wrong(_FORMS[family]) from None
+        for network in networks:
+            if network.version not in VERSIONS[family]:
+                raise Wrong(f"{_FORMS[family]}: ip_family is {family}")
+            longest = (least or {}).get(network.version, 128)
+            if network.prefixlen > longest:
+                raise Wrong(f"a network of /{longest} or larger")
+        return tuple(networks)
+
+    nothing: Networks = ()
+    return row.read(key, parse, nothing)
+
+
+def read_service_networks(top: Reader, family: str, free: str, faults: Faults) -> Networks:
+    """One for each of the lab's families: those of the topology, else those of `free`."""
+    defaults = {**_SERVICE_CIDRS, **{network.version: str(network) for network in parse_networks(free)}}
+    networks = complete(read_networks(top, "service_cidr", family), family, defaults)
+    for network in networks:
+        sizes = SERVICE_PREFIXES[network.version]
+        if network.prefixlen not in sizes:
+            faults.wrong("service_cidr", network, f"a network of /{sizes[0]} to /{sizes[-1]}")
+    return networks
+
+
+def complete(networks: Networks, family: str, defaults: Mapping[int, str]) -> Networks:
+    """With the defaults of those families that are not given."""
+    given: dict[int, Network] = {network.version: network for network in networks}
+    return tuple(given.get(version) or parse_networks(defaults[version])[0] for version in VERSIONS[family])
