@@ -29,7 +29,7 @@ from .._core.host.host import Host
 from .._core.host.names import join_name
 from .._core.host.tables import read_meminfo
 from .._core.text.errors import BallastError, HostError, Problems
-from .._core.text.ip_families import Network, parse_networks, split
+from .._core.text.ip_families import Network, join, parse_networks, split
 from .._core.text.json_text import parse_json
 from .._images.archive import image_references
 from .._registry.names import (
@@ -40,7 +40,7 @@ from .._registry.names import (
     read_registration,
     registration,
 )
-from .host_services import choose_service_networks, reach_services, read_held
+from .host_services import choose_service_network, reach_services, read_held
 from .ip_family import IP_FAMILIES, IPV4, VERSIONS
 from .lost import LOST_KINDS, find_lost, lost_resources
 from .messages import MESSAGES
@@ -445,7 +445,8 @@ def _read_facts(host: Host, lab_dir: str, previous: Optional[Lab], versions: Seq
 
 
 def _choose_services(host: Host, lab_dir: str, facts: HostFacts, versions: Sequence[int]) -> str:
-    return choose_service_networks([*facts.networks, *_read_service_networks(host, lab_dir)], versions)
+    used = [*facts.networks, *_read_service_networks(host, lab_dir)]
+    return join(choose_service_network(used, version) for version in versions)
 
 
 def _read_service_networks(host: Host, lab_dir: str) -> list[Network]:

@@ -76,21 +76,18 @@ def reach_services(lab: Mapping[str, Any], held: Held) -> Optional[dict[str, Any
     return {"networks": networks, "node_ports": "" if holder else node_ports, "left_out": left_out}
 
 
-def choose_service_networks(used: Iterable[Network], versions: Iterable[int]) -> str:
-    """Of each version of IP the first that overlaps none of those; where there is none, the first of all."""
+def choose_service_network(used: Iterable[Network], version: int = 4) -> str:
+    """The first of that version of IP that overlaps none of those; where there is none, the first of all."""
     taken = list(used)
-    return ",".join(_choose_service_network(_candidates(version), taken) for version in versions)
+    candidates = _candidates(version)
+    free = (text for text in candidates if not any(_overlap(network, text) for network in taken))
+    return next(free, candidates[0])
 
 
 def _candidates(version: int) -> list[str]:
     if version == 6:
         return [f"fdba:11a5:ffff:{number:x}::/112" for number in range(_IPV6_NETWORKS)]
     return [_FIRST_NETWORK, *(f"10.{number}.0.0/16" for number in range(_NEXT_NETWORKS, 256))]
-
-
-def _choose_service_network(candidates: list[str], taken: list[Network]) -> str:
-    free = (text for text in candidates if not any(_overlap(network, text) for network in taken))
-    return next(free, candidates[0])
 
 
 def service_routes(lab: Mapping[str, Any]) -> list[dict[str, str]]:

@@ -72,6 +72,7 @@ _API = {
 _NETWORK = {
     "addresses": ("ip", "-br", "addr"),
     "routes": ("ip", "route"),
+    "routes-ipv6": ("ip", "-6", "route"),
     "rules-nftables": ("nft", "list", "ruleset"),
     "rules-iptables": ("iptables-save",),
     "conntrack": ("conntrack", "-L"),

@@ -66,8 +66,11 @@ def lost_resources(host: Host, name: str, lab_dir: str) -> tuple[Recorded, ...]:
         *(("lost-part", path, f"directory {path}") for path in (os.path.join(lab_dir, part) for part in PARTS)),
         ("private-directory", run_directory(name), f"directory {run_directory(name)}"),
         *(("mountns", path, f"mount namespace {path}") for path in _mount_namespaces(host, name)),
-        ("masquerade", join_name(name), f"nftables table ip {join_name(name)}"),
-        ("published-ports", join_name(name, PUBLISHED), f"nftables table ip {join_name(name, PUBLISHED)}"),
+        *(
+            (f"{kind}{end}", table, f"nftables table {family} {table}")
+            for end, family in (("", "ip"), ("-ipv6", "ip6"))
+            for kind, table in (("masquerade", join_name(name)), ("published-ports", join_name(name, PUBLISHED)))
+        ),
         (NODE_PORTS, join_name(name, NODE_PORTS), f"nftables table ip {join_name(name, NODE_PORTS)}"),
         *(
             ("netns", netns, f"network namespace {netns}")
@@ -93,7 +96,7 @@ def _uses_of_directories(lab_dir: str) -> Iterator[tuple[str, str, str]]:
 
 def _uses_of_settings(host: Host, lab_dir: str) -> Iterator[tuple[str, str, str]]:
     for entry in host.listdir(SysctlMinimumKind.directory):
-        setting, extension = os.path.splitext(entry)
+        setting, extension = os.path.splitext(entry.replace(":", "/"))
         for holder in _HOLDERS if extension == ".json" else ():
             yield "sysctl-minimum", f"{setting} {lab_dir}{holder}", f"setting {setting}"
 

@@ -120,7 +120,7 @@ class Machine:
         self.host = FakeHost(systemd=systemd)
         self.host.given_cgroups(cgroups)
         self.supervisor = FakeSystemd(self.host) if systemd else FakeRunit(self.host)
-        self.host.on("ip", "-json", "-4", "address", "show", answer=json.dumps(LINKS), reads=True)
+        self.host.on("ip", "-json", "address", "show", answer=json.dumps(LINKS), reads=True)
         for component in PROGRAMS:
             path = f"{BIN_DIR}/{component}"
             self.host.given(path, "program", mode=0o755)

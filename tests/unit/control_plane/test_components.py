@@ -49,6 +49,17 @@ def test_where_services_are_served_webhooks_and_extension_api_servers_behind_the
     assert found.get("enable-aggregator-routing") == ("true" if profile == FULL else None)
 
 
+def test_an_ipv6_address_is_in_brackets_where_a_port_follows():
+    ipv6 = {"address": "fd00::1", "service_cidr": "fd00:96::/112", "pod_cidr": "fd00:1::/56"}
+    found = {name: flags(argv) for name, argv in commands(**ipv6).items()}
+    assert {found[name]["bind-address"] for name in COMPONENTS if name != "etcd"} == {"fd00::1"}
+    assert found["etcd"]["listen-client-urls"] == "https://[fd00::1]:2379"
+    assert found["etcd"]["listen-peer-urls"] == "https://[fd00::1]:2380"
+    assert found["kube-apiserver"]["etcd-servers"] == "https://[fd00::1]:2379"
+    (serving,) = [made for made in certificates(desired(**ipv6)) if made.path.endswith("/apiserver.crt")]
+    assert {"IP:fd00::1", "IP:fd00:96::1"} <= {*serving.names}
+
+
 def test_etcd_asks_for_client_certificates_of_an_authority_of_its_own():
     found = flags(commands()["etcd"])
     assert (found["client-cert-auth"], found["peer-client-cert-auth"]) == ("true", "true")

@@ -29,7 +29,15 @@ def ids(**changes) -> list[str]:
         ("plane-version", {"kubernetes_version": "1.37"}),
         ("plane-version", {"kubernetes_version": "latest"}),
         ("plane-version-too-old", {"kubernetes_version": "1.33.9"}),
-        ("plane-address", {"address": "fd00::1"}),
+        ("plane-address", {"address": "fd00:0::1"}),
+        ("plane-address-family", {"address": "fd00::1"}),
+        ("plane-address-family", {"service_cidr": "fd00:96::/112,10.96.0.0/16"}),
+        ("plane-cidr", {"service_cidr": "10.96.0.0/16,10.97.0.0/16"}),
+        ("plane-cidr-size", {"service_cidr": "10.96.0.0/16,fd00:96::/107"}),
+        (
+            "plane-cidr-overlap",
+            {"service_cidr": "10.96.0.0/16,fd00:96::/112", "pod_cidr": "10.244.0.0/16,fd00:96::/56"},
+        ),
         ("plane-address", {"address": "localhost"}),
         ("plane-port", {"secure_port": 0}),
         ("plane-port", {"scheduler_port": 65536}),
@@ -66,8 +74,8 @@ def test_the_message_names_option_value_and_remedy():
     with pytest.raises(BallastError) as caught:
         desired(nodes=[{"name": "n1", "addresses": []}, {"name": "n2", "addresses": ["10.97.1.300"]}])
     text = str(caught.value)
-    assert text.startswith("nodes[1].addresses: '10.97.1.300' is not an IPv4 address")
-    assert "do:    write it as four numbers" in text
+    assert text.startswith("nodes[1].addresses: '10.97.1.300' is not an IP address")
+    assert "do:    write it as in 10.97.1.1" in text
     assert "docs/control-plane.md#plane-address" in text
 
 
@@ -91,6 +99,13 @@ def test_a_removal_needs_the_state_directory_only():
         }
     )
     assert found.state_dir == "/x"
+
+
+def test_both_families_and_ipv6_alone_are_taken():
+    both = desired(service_cidr="10.96.0.0/16,fd00:96::/112", pod_cidr="10.244.0.0/16,fd00:1::/56")
+    assert both.service_addresses == ["10.96.0.1", "fd00:96::1"]
+    alone = desired(address="fd00::1", service_cidr="fd00:96::/112", pod_cidr="fd00:1::/56")
+    assert (alone.endpoint, alone.service_addresses) == ("https://[fd00::1]:6443", ["fd00:96::1"])
 
 
 def test_lists_without_order_compare_equal():

@@ -17,16 +17,19 @@ from dataclasses import dataclass, field
 from typing import Any, Optional
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Completed
+from ansible_collections.ballast.kube.plugins.module_utils._instance.network import IPV6_SYSCTLS
 from tests.unit.fake_supervisors import FakeRunit, FakeSystemd
 from tests.unit.fakes import Answer, Call, FakeHost
 
 _CONF = "/proc/sys/net/ipv4/conf"
 DATABASE = "io.containerd.metadata.v1.bolt/meta.db"  # in which containerd lists its images
+DEFAULT_IPV6 = "default of IPv6"
 HERE = ""  # the host's own network namespace
 _SYSCTLS = {
     "net.ipv4.ip_forward": "0",
     "net.ipv4.conf.all.accept_redirects": "1",
     "net.ipv4.conf.default.accept_redirects": "1",
+    **dict.fromkeys(IPV6_SYSCTLS, "1"),
 }
 
 
@@ -97,7 +100,10 @@ class Kernel(FakeHost):
     def _ip(self, call: Call) -> Answer:
         words = list(call.argv[1:])
         as_json, where = "-j" in words, HERE
-        words = [word for word in words if word not in ("-j", "-d", "-4")]
+        is_ipv6 = "-6" in words or words[-1].count(":") > 1
+        words = [word for word in words if word not in ("-j", "-d", "-4", "-6")]
+        if is_ipv6 and "default" in words:
+            words[words.index("default")] = DEFAULT_IPV6
         if words[0] == "-n":
             where, words = words[1], words[2:]
         if where not in self.namespaces:
@@ -164,8 +170,8 @@ class Kernel(FakeHost):
         if words[0] == "route":
             if words[2:3] == ["exact"]:
                 rows = [(to, via) for to, via in known.routes.items() if to == words[3]]
-            elif words[2:3] == ["default"]:
-                rows = [(to, via) for to, via in known.routes.items() if to == "default"]
+            elif words[2] in ("default", DEFAULT_IPV6):
+                rows = [(to, via) for to, via in known.routes.items() if to == words[2]]
             else:
                 rows = list(known.routes.items())
             return json.dumps([{"dst": to, "gateway": via, "dev": "x", "flags": []} for to, via in rows])
@@ -187,7 +193,15 @@ class Kernel(FakeHost):
             "address": link.mac,
             **({"link_index": peer} if peer else {}),
             **({"master": link.master} if link.master else {}),
-            "addr_info": [{"family": "inet", "local": local, "prefixlen": int(length)} for local, length in rows],
+            "addr_info": [
+                {
+                    "family": "inet6" if ":" in local else "inet",
+                    "local": local,
+                    "prefixlen": int(length),
+                    "scope": "global",
+                }
+                for local, length in rows
+            ],
             **info,
         }
 
@@ -348,11 +362,11 @@ class Kernel(FakeHost):
     def _nft(self, call: Call) -> Answer:
         if call.argv[1] == "-f":
             text = call.stdin.decode()
-            self.tables[text.split()[2]] = text.split("\n", 2)[2]
+            self.tables[_table(text.split()[1], text.split()[2])] = text.split("\n", 2)[2]
             return ""
         if call.argv[1:3] == ("list", "tables"):
-            return "".join(f"table ip {name}\n" for name in self.tables)
-        name = call.argv[-1]
+            return "".join(f"table ip {name}\n" for name in self.tables if " " not in name)
+        name = _table(*call.argv[-2:])
         if name not in self.tables:
             return _failed(call, "Error: No such file or directory")
         if call.argv[1] == "list":
@@ -367,6 +381,10 @@ class Kernel(FakeHost):
 
 def _route_localnet(link: str) -> str:
     return f"{_CONF}/{link}/route_localnet"
+
+
+def _table(family: str, name: str) -> str:
+    return name if family == "ip" else f"{family} {name}"
 
 
 def _sysctl(inside: Namespace, words: tuple[str, ...]) -> Answer:

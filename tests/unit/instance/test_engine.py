@@ -23,7 +23,8 @@ from tests.unit.cases import apply, check_kills, plan_of, require
 from tests.unit.fake_supervisors import given_service
 from tests.unit.fakes import FakeHost, json_answer
 from tests.unit.instance import given as g
-from tests.unit.instance.kernel import DATABASE, HERE, Kernel
+from tests.unit.instance.kernel import DATABASE, DEFAULT_IPV6, HERE, Kernel
+from tests.unit.instance.test_model import dual
 
 OPTIONS = f"{g.STATE}/options.json"
 PROGRESS = Progress(NullSink(), feature="test")
@@ -71,6 +72,24 @@ def test_a_machine_carries_instances_and_is_as_before_when_they_are_removed(host
     assert apply(ENGINE, g.desired(2), host).steps == ()
     assert host.effects[done:] == []
     apply(ENGINE, g.desired(2, state="absent", instances=None, credentials=None, archives=None), host)
+    assert host.snapshot() == before
+
+
+def test_an_instance_of_both_ip_families_is_made_once_stopped_and_removed(host: Kernel) -> None:
+    before = host.snapshot()
+    wanted = g.desired(**dual())
+    apply(ENGINE, wanted, host)
+    inside = host.namespaces["ballast-lab-n1"]
+    assert inside.links["eth0"].addresses == ["10.97.0.11/24", "fd00::b/64"]
+    assert inside.routes == {"default": "10.97.0.1", DEFAULT_IPV6: "fd00::1"}
+    assert inside.sysctls["net.ipv6.conf.all.forwarding"] == "1"
+    assert {"10.128.1.0/24": "10.97.0.11", "fd00:1::/64": "fd00::b"}.items() <= host.namespaces[HERE].routes.items()
+    assert apply(ENGINE, wanted, host).steps == ()
+    inside.sysctls["net.ipv6.conf.all.forwarding"] = "0"
+    assert [step.kind for step in apply(ENGINE, wanted, host).steps] == ["netns-ipv6"], "the next run repairs it"
+    apply(ENGINE, g.desired(**dual(), state="stopped"), host)
+    apply(ENGINE, wanted, host)
+    apply(ENGINE, g.desired(state="absent", instances=None, credentials=None, archives=None), host)
     assert host.snapshot() == before
 
 

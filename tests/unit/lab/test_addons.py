@@ -79,10 +79,12 @@ def test_names_of_the_world_are_asked_of_resolvers_that_a_pod_reaches(
 ) -> None:
     host = FakeHost(files=files)
     assert read_resolvers(host) == resolvers
-    corefile = manifests(g.lab(addons=["dns"]), host)[_CONFIG]["data"]["Corefile"]
-    assert [line.split()[2:] for line in corefile.splitlines() if "forward" in line] == (
-        [resolvers] if resolvers else []
-    )
+    of_ipv4 = [address for address in resolvers if "." in address]
+    of_ipv6 = [address for address in resolvers if ":" in address]
+    for family, reached in (("ipv4", of_ipv4), ("ipv6", of_ipv6), ("dual", resolvers)):
+        corefile = manifests(g.lab(addons=["dns"], ip_family=family), host)[_CONFIG]["data"]["Corefile"]
+        asked = [line.split()[2:] for line in corefile.splitlines() if "forward" in line]
+        assert asked == ([reached] if reached else []), family
 
 
 def test_coredns_runs_also_where_every_node_has_a_taint() -> None:

@@ -206,7 +206,7 @@ class SysctlMinimumKind:
         return int(data)
 
     def _path(self, name: str) -> str:
-        return os.path.join(self.directory, f"{name.replace('/', '.')}.json")
+        return os.path.join(self.directory, f"{name.replace('/', ':')}.json")
 
 
 def sysctl_path(name: str) -> str:

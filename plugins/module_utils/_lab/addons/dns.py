@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import Any
 
 from ..._core.host.host import Host
-from ..._core.text.ip_families import parse_networks
+from ..._core.text.ip_families import is_ipv6, parse_networks, split
 from . import objects
 from .addon import Addon
 
@@ -62,7 +62,7 @@ def manifests(lab: Mapping[str, Any], host: Host) -> dict[str, dict[str, Any]]:
         **objects.service_account(NAME),
         **objects.cluster_role(_ROLE, rules),
         **objects.cluster_role_binding(_ROLE, NAME, _ROLE),
-        **objects.config_map(NAME, {"Corefile": _corefile(read_resolvers(host))}, _LABELS),
+        **objects.config_map(NAME, {"Corefile": _corefile(_of_pods_families(read_resolvers(host), lab))}, _LABELS),
         **objects.deployment(NAME, _LABELS, _pod_spec(lab), replicas=min(_REPLICAS, len(lab["nodes"]))),
         **objects.service(SERVICE, labels, _LABELS, ports, **_addresses(cluster_dns(lab))),
     }
@@ -82,6 +82,12 @@ def read_resolvers(host: Host) -> list[str]:
         if addresses:
             return addresses
     return []
+
+
+def _of_pods_families(resolvers: Sequence[str], lab: Mapping[str, Any]) -> list[str]:
+    """A pod with IPv4 alone does not reach a name server of IPv6."""
+    families = {is_ipv6(network) for network in split(lab["pod_cidr"])}
+    return [address for address in resolvers if is_ipv6(address) in families]
 
 
 def _name_servers(text: str) -> list[str]:
