@@ -10,6 +10,7 @@ How pods are asked is in connections.py.
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,7 @@ from .._core.engine.wait import Impossible, Pending, Ready, wait
 from .._core.host.host import Host
 from .._core.kube.client import Refused, is_temporary
 from .._core.text.errors import BallastError, PeerError
+from .._core.text.ip_families import split
 from .addons.dns import DOMAIN, has_dns
 from .addons.state import read_states_or_unknown, unknown_states, wait_for_addons
 from .cluster import KUBECONFIG, Cluster, open_cluster
@@ -134,6 +136,7 @@ def _pod_spec() -> dict[str, Any]:
 
 
 _LABELS = {"app": _NAME}
+_SERVICE = f"/api/v1/namespaces/{NAMESPACE}/services/{_NAME}"
 MANIFESTS: dict[str, dict[str, Any]] = {
     f"/api/v1/namespaces/{NAMESPACE}": {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
     f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets/{_NAME}": {
@@ -146,13 +149,22 @@ MANIFESTS: dict[str, dict[str, Any]] = {
             "template": {"metadata": {"labels": _LABELS}, "spec": _pod_spec()},
         },
     },
-    f"/api/v1/namespaces/{NAMESPACE}/services/{_NAME}": {
+    _SERVICE: {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {"name": _NAME},
         "spec": {"selector": _LABELS, "ports": [{"port": 80, "targetPort": PORT, "protocol": "TCP"}]},
     },
 }
+
+
+def manifests(lab: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The objects of the check in this lab."""
+    if len(split(lab["pod_cidr"])) == 1:
+        return MANIFESTS
+    service = copy.deepcopy(MANIFESTS[_SERVICE])
+    service["spec"]["ipFamilyPolicy"] = "RequireDualStack"
+    return {**MANIFESTS, _SERVICE: service}
 
 
 class CheckEngine(ResourceEngine[CheckRequest]):
@@ -181,7 +193,7 @@ class CheckEngine(ResourceEngine[CheckRequest]):
                 title=f"link {programs}",
                 group="check",
             ),
-            *manifest_resources(desired.place, MANIFESTS, group="check"),
+            *manifest_resources(desired.place, manifests(desired.lab), group="check"),
         ]
 
     def verify(self, ctx: Context[CheckRequest]) -> list[Finding]:
@@ -302,11 +314,11 @@ def _judge_pods_now(
         items = cluster.reader(host, _PODS).get(_PODS, {"labelSelector": f"app={_NAME}"}).get("items", [])
     except Refused:
         items = []
-    return judge_pods(items, desired.node_names)
+    return judge_pods(items, desired.node_names, families=len(split(desired.lab["pod_cidr"])))
 
 
 def judge_pods(
-    items: Sequence[Mapping[str, Any]], nodes: Sequence[str]
+    items: Sequence[Mapping[str, Any]], nodes: Sequence[str], *, families: int = 1
 ) -> Union[Ready[list[Pod]], Pending, Impossible]:
     """Whether `items`, pods as the API lists them, are ready on every one of `nodes`. Pods that end do not count."""
     ready: dict[str, Pod] = {}
@@ -321,8 +333,9 @@ def judge_pods(
             if state.get("reason") in _HOPELESS:
                 return Impossible(f"pod on {node}: {state['reason']}: {state.get('message', '')}")
         conditions = {row["type"]: row["status"] for row in status.get("conditions", [])}
-        if conditions.get("Ready") == "True" and status.get("podIP"):
-            ready[node] = Pod(name=item["metadata"]["name"], node=node, address=status["podIP"])
+        addresses = tuple(row["ip"] for row in status.get("podIPs") or ())
+        if conditions.get("Ready") == "True" and len(addresses) >= families:
+            ready[node] = Pod(name=item["metadata"]["name"], node=node, addresses=addresses)
         else:
             reasons[node] = next((state["reason"] for state in states if state.get("reason")), "starting")
     missing = [node for node in nodes if node not in ready]
@@ -332,11 +345,11 @@ def judge_pods(
     return Pending(f"pods ready on {len(ready)} of {len(nodes)} nodes; {first}: {reasons.get(first, 'no pod yet')}")
 
 
-def _read_service(cluster: Cluster, host: Host) -> str:
-    """The address of the check's Service."""
+def _read_service(cluster: Cluster, host: Host) -> list[str]:
+    """The addresses of the check's Service, of each IP family of the lab."""
     path = f"/api/v1/namespaces/{NAMESPACE}/services/{_NAME}"
     try:
-        return str(cluster.reader(host, path).get(path)["spec"]["clusterIP"])
+        return [str(address) for address in cluster.reader(host, path).get(path)["spec"]["clusterIPs"]]
     except Refused as error:
         reason = f"{error.status} for the Service {_NAME}"
         raise MESSAGES.error("lab-pods", kubeconfig=cluster.kubeconfig, found=reason) from error
@@ -394,7 +407,7 @@ def _summary(
     kubeadm: Mapping[str, Mapping[str, Any]],
     addons: tuple[AddonState, ...],
 ) -> Summary:
-    addresses = {pod.node: pod.address for pod in pods}
+    addresses = {pod.node: pod.addresses[0] for pod in pods}
     readings = {reading["name"]: reading for reading in desired.instances}
     nodes = []
     for node in desired.lab["nodes"]:

@@ -143,7 +143,7 @@ MESSAGES = Messages(
             remedy="{hint}",
         ),
         Message(
-            id="lab-no-ipv6",
+            id="lab-ip-family",
             error=HostError,
             text="IPv6 is off on this host",
             remedy="turn it on (sysctl -w net.ipv6.conf.all.disable_ipv6=0, or a boot without ipv6.disable=1), or choose ip_family: ipv4",

@@ -28,6 +28,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._lab.check import (
     CheckRequest,
     _summary,
     judge_pods,
+    manifests,
     read_status,
 )
 from ansible_collections.ballast.kube.plugins.module_utils._lab.connections import Pod
@@ -58,7 +59,7 @@ def pod(
         "metadata": {"name": f"echo-{node}", **metadata},
         "spec": {"nodeName": node},
         "status": {
-            "podIP": address,
+            "podIPs": [{"ip": part} for part in address.split(",") if part],
             "conditions": [{"type": "Ready", "status": str(ready)}],
             "containerStatuses": [{"state": state}],
         },
@@ -96,8 +97,8 @@ def pod(
             [pod("n2", address="10.128.2.2"), pod("n1")],
             Ready(
                 [
-                    Pod(name="echo-n1", node="n1", address="10.128.1.2"),
-                    Pod(name="echo-n2", node="n2", address="10.128.2.2"),
+                    Pod(name="echo-n1", node="n1", addresses=("10.128.1.2",)),
+                    Pod(name="echo-n2", node="n2", addresses=("10.128.2.2",)),
                 ]
             ),
         ),
@@ -105,6 +106,18 @@ def pod(
 )
 def test_pods_are_judged_by_what_the_api_says(items: list[Mapping[str, Any]], answer: object) -> None:
     assert judge_pods(items, ["n1", "n2"]) == answer
+
+
+def test_in_a_lab_of_both_ip_families_a_pod_has_an_address_of_each() -> None:
+    items = [pod("n1", address="10.128.1.2,fd00::2"), pod("n2")]
+    assert judge_pods(items, ["n1", "n2"], families=2) == Pending("pods ready on 1 of 2 nodes; n2: starting")
+
+
+def test_the_service_of_the_check_must_have_both_ip_families_where_the_lab_has_them() -> None:
+    path = SERVICE.removeprefix(g.API)
+    assert "ipFamilyPolicy" not in manifests(g.lab())[path]["spec"]
+    assert manifests(g.lab(ip_family="dual"))[path]["spec"]["ipFamilyPolicy"] == "RequireDualStack"
+    assert "ipFamilyPolicy" not in MANIFESTS[path]["spec"], "a copy was changed"
 
 
 def summary(*, well: bool = True, dns: bool = False) -> Summary:
@@ -217,7 +230,7 @@ def machine(*, deaf: str = "", nameless: str = "", objects: Optional[dict[str, A
 
     g.keep_objects(host, kept)
     host.answer(PODS, json_answer(200, {"items": [pod(f"n{n}", address=f"10.128.{n}.2") for n in (1, 2, 3)]}))
-    host.answer(SERVICE, json_answer(200, {"metadata": {}, "spec": {"clusterIP": "10.96.0.9"}}))
+    host.answer(SERVICE, json_answer(200, {"metadata": {}, "spec": {"clusterIPs": ["10.96.0.9"]}}))
     for n in (1, 2, 3):
         host.answer(f"{PODS}/echo-n{n}/log", Response(200, b""))
         host.answer(f"{PODS}/echo-n{n}:8080/proxy/cgi-bin/ask", program, method="POST")

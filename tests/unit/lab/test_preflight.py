@@ -328,7 +328,7 @@ def of_both(setting: str | None = "0", *, refuses: Sequence[str] = (), backend: 
 @pytest.mark.parametrize(("setting", "found"), [(None, "ipv6.disable=1"), ("1", "net.ipv6.conf.all.disable_ipv6")])
 def test_a_host_without_ipv6_is_told_how_to_turn_it_on(setting: str | None, found: str) -> None:
     error = of_both(setting)[0]
-    assert error.id == "lab-no-ipv6"
+    assert error.id == "lab-ip-family"
     assert found in error.found
     assert of_both() == []
 
