@@ -84,7 +84,7 @@ def _find_taken(host: Host, ports: str) -> list[str]:
     return [f"{protocol} {port}" for protocol, port in sorted(taken)]
 
 
-def _content(value: Mapping[str, Value]) -> Content:
+def _content(value: Mapping[str, Value], _family: str) -> Content:
     """`{bridge, to, ports, taken}`."""
     bridge, to, ports = (str(value[key]) for key in ("bridge", "to", "ports"))
     return Content(

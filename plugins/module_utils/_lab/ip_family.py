@@ -67,7 +67,8 @@ def read_networks(row: Reader, key: str, family: str, *, least: Optional[Mapping
 
 def read_service_networks(top: Reader, family: str, free: str, faults: Faults) -> Networks:
     """One for each of the lab's families: those of the topology, else those of `free`."""
-    defaults = {**_SERVICE_CIDRS, **{network.version: str(network) for network in parse_networks(free)}}
+    defaults = dict(_SERVICE_CIDRS)
+    defaults.update((network.version, str(network)) for network in parse_networks(free))
     networks = complete(read_networks(top, "service_cidr", family), family, defaults)
     for network in networks:
         sizes = SERVICE_PREFIXES[network.version]
