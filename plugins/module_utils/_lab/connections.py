@@ -20,6 +20,7 @@ from typing import Optional
 
 from .._core.kube.client import Api
 from .._core.text.errors import PeerError
+from .._core.text.ip_families import with_port
 
 PORT = 8080
 PROGRAM_PATH = "cgi-bin/ask"
@@ -51,11 +52,11 @@ wait
 class Pod:
     name: str
     node: str
-    address: str
+    addresses: tuple[str, ...]  # of each IP family, the primary one first
 
     @property
-    def target(self) -> str:
-        return f"{self.address}:{PORT}"
+    def targets(self) -> list[str]:
+        return [with_port(address, PORT) for address in self.addresses]
 
 
 @dataclass(frozen=True)
@@ -68,12 +69,12 @@ class Reached:
 
 
 class Connections:
-    """What each of `pods` reaches: the others, the Service at the address `service`, and it by its `names`. Answers of earlier
-    rounds stay."""
+    """What each of `pods` reaches: the others, the Service at its addresses `service`, and it by its `names`. Each by every IP family.
+    Answers of earlier rounds stay."""
 
-    def __init__(self, pods: Sequence[Pod], service: str, names: Sequence[str]) -> None:
+    def __init__(self, pods: Sequence[Pod], service: Sequence[str], names: Sequence[str]) -> None:
         self.pods = pods
-        self._service = f"{service}:80"
+        self._service = [with_port(address, 80) for address in service]
         self._names = names
         self._answers: dict[Pod, dict[str, str]] = {}
         self._failures: dict[Pod, str] = {}  # on the API server's ways to a pod and to its kubelet
@@ -118,18 +119,17 @@ class Connections:
     def _missing(self, pod: Pod) -> list[str]:
         """Targets without a right answer. The pods first: the rules of a Service, and names, come later."""
         answers = self._answers.get(pod, {})
-        pods = [other.target for other in self._others(pod) if answers.get(other.target) != other.node]
+        pods = [target for other in self._others(pod) for target in other.targets if answers.get(target) != other.node]
         nodes = [pod.node for pod in self.pods]
-        return pods + [target for target in (self._service, *self._names) if answers.get(target) not in nodes]
+        return pods + [target for target in (*self._service, *self._names) if answers.get(target) not in nodes]
 
     def _judge(self, pod: Pod) -> Reached:
         """A pod counts when its own node answered, the Service, and its name, when any node did."""
-        missing = self._missing(pod)
-        by_name = not any(name in missing for name in self._names)
+        missing = {*self._missing(pod)}
         return Reached(
-            pods=sum(other.target not in missing for other in self._others(pod)),
-            service=self._service not in missing,
-            name=by_name if self._names else None,
+            pods=sum(missing.isdisjoint(other.targets) for other in self._others(pod)),
+            service=missing.isdisjoint(self._service),
+            name=missing.isdisjoint(self._names) if self._names else None,
         )
 
     def _others(self, pod: Pod) -> list[Pod]:

@@ -24,7 +24,7 @@ from tests.unit.fakes import FakeHost, json_answer
 
 SERVER = "https://10.97.0.1:6443"
 PATH = "/api/v1/namespaces/ballast-lab/pods"
-PODS = [Pod(name=f"echo-{node}", node=f"n{node}", address=f"10.0.{node}.2") for node in (1, 2, 3)]
+PODS = [Pod(name=f"echo-{node}", node=f"n{node}", addresses=(f"10.0.{node}.2",)) for node in (1, 2, 3)]
 SERVICE, NAME = "10.96.0.9:80", "echo.example"
 # Answers for the targets that a file names; one of them hangs. It ends at the first that fails, as busybox's wget does.
 WGET = """#!/bin/sh
@@ -42,7 +42,7 @@ class Lab:
     """Pods that answer what `right` says, and how often each was asked for what."""
 
     def __init__(self) -> None:
-        self.right = {**{pod.target: pod.node for pod in PODS}, SERVICE: "n2", NAME: "n3"}
+        self.right = {**{target: pod.node for pod in PODS for target in pod.targets}, SERVICE: "n2", NAME: "n3"}
         self.asked: list[tuple[str, list[str]]] = []
         self.host = FakeHost()
         self.api = Api(self.host, Credentials(SERVER))
@@ -57,7 +57,7 @@ class Lab:
 
 
 def connections(*names: str) -> Connections:
-    return Connections(PODS, SERVICE.partition(":")[0], names)
+    return Connections(PODS, [SERVICE.partition(":")[0]], names)
 
 
 def test_each_pod_is_asked_once_for_everything_that_it_has_to_reach() -> None:
@@ -123,20 +123,40 @@ def test_where_the_api_server_reaches_no_kubelet_or_no_pod_its_reason_is_kept_un
 
 def test_a_pod_that_was_replaced_is_asked_and_the_others_ask_for_it() -> None:
     lab, asked = Lab(), connections()
-    new = Pod(name="echo-4", node="n2", address="10.0.2.9")
+    new = Pod(name="echo-4", node="n2", addresses=("10.0.2.9",))
     asked.ask(lab.api, PATH)
-    lab.right[new.target] = "n2"
+    lab.right["10.0.2.9:8080"] = "n2"
     lab.host.answer(f"{SERVER}{PATH}/echo-4/log", Response(200, b""))
     lab.host.answer(f"{SERVER}{PATH}/echo-4:8080/proxy/cgi-bin/ask", lab.answer, method="POST")
     lab.asked.clear()
     asked.replace_pods([PODS[0], new, PODS[2]])
     asked.ask(lab.api, PATH)
     assert sorted(lab.asked) == [
-        ("1", [new.target]),
-        ("3", [new.target]),
-        ("4", [PODS[0].target, PODS[2].target, SERVICE]),
+        ("1", ["10.0.2.9:8080"]),
+        ("3", ["10.0.2.9:8080"]),
+        ("4", ["10.0.1.2:8080", "10.0.3.2:8080", SERVICE]),
     ]
     assert asked.unfinished == []
+
+
+@pytest.mark.parametrize(
+    ("target", "reached"),
+    [
+        ("", Reached(pods=1, service=True)),
+        ("[fd00::2]:8080", Reached(pods=0, service=True)),
+        ("10.0.2.2:8080", Reached(pods=0, service=True)),
+        ("[fd00:96::9]:80", Reached(pods=1, service=False)),
+        (SERVICE, Reached(pods=1, service=False)),
+    ],
+)
+def test_in_a_lab_of_both_ip_families_all_is_asked_by_each(target: str, reached: Reached) -> None:
+    lab = Lab()
+    pods = [Pod(f"echo-{number}", f"n{number}", (f"10.0.{number}.2", f"fd00::{number}")) for number in (1, 2)]
+    lab.right |= {"[fd00::1]:8080": "n1", "[fd00::2]:8080": "n2", "[fd00:96::9]:80": "n1"}
+    lab.right[target] = ""
+    asked = Connections(pods, ["10.96.0.9", "fd00:96::9"], ())
+    asked.ask(lab.api, PATH)
+    assert asked.reached["n1"] == reached
 
 
 def test_lines_that_are_no_answer_do_not_count() -> None:
