@@ -145,7 +145,9 @@ def parse_request(params: Mapping[str, Any]) -> TopologyRequest:
     hosts = _check_hosts(params["hosts"], faults) if target == "vm" else 0
     family = parse_family(params, top, faults)
     if control_planes > 1 and family == IPV6:
-        faults.wrong("control_planes", control_planes, "1 with ip_family ipv6, as members are connected by IPv4 of loopback")
+        faults.wrong(
+            "control_planes", control_planes, "1 with ip_family ipv6, as members are connected by IPv4 of loopback"
+        )
     if bootstrap == KUBEADM:
         nodes = _parse_machine_nodes(top, params["nodes"], hosts, faults)
         for name in params["sizes"]:

@@ -107,6 +107,8 @@ def test_a_node_keeps_its_addresses_and_a_new_one_gets_what_is_free() -> None:
         ({"topology": {**DUAL, "service_cidr": "fd00::/64"}}, [("lab-value", "service_cidr")]),
         ({"topology": {**DUAL, "addons": ["registry"]}}, []),
         ({"topology": {**IPV6, "addons": ["registry"]}}, [("lab-value", "addons")]),
+        ({"topology": {**IPV6, "control_planes": 3}}, [("lab-value", "control_planes")]),
+        ({"topology": {**DUAL, "control_planes": 3}}, []),
         ({"topology": {**IPV6, "addons": ["dns", "storage", "metrics", "load_balancer"]}}, []),
     ],
 )
