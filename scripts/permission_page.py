@@ -155,7 +155,12 @@ def _objects() -> Iterator[tuple[str, dict[str, Any]]]:
     yield from build_objects(request).items()
     yield from kube_proxy.manifests(kube_proxy.LabKubeProxyRequest("/x", "/x", "x", "x", "nftables")).items()
     for addon in ADDONS.values():
-        lab = {"service_cidr": _request().service_cidr, "node_cidr": "10.97.0.0/24", "nodes": [_NODE]}
+        lab = {
+            "service_cidr": _request().service_cidr,
+            "node_cidr": "10.97.0.0/24",
+            "pod_cidr": "10.128.0.0/16",
+            "nodes": [_NODE],
+        }
         yield from addon.manifests(lab, LocalHost()).items()
 
 

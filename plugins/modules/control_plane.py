@@ -245,14 +245,12 @@ options:
     default: 10259
   service_cidr:
     description:
-      - Network of the Services, with a prefix length from 12 to 28, of IPv6 from 108 to 124. It cannot be changed while there is data.
-      - For Services of both IP families one of each with a comma between, V(10.96.0.0/16,fd00:96::/112), that of O(address) first.
+      - Network of the Services, of /12 to /28, of IPv6 of /108 to /124; V(10.96.0.0/16,fd00:96::/112) for both. It is fixed by the data.
       - The default is V(10.96.0.0/16). Only O(profile=full) has Services.
     type: str
   pod_cidr:
     description:
-      - Network of the pods, or one of each IP family with a comma between. It is checked against the others and goes nowhere else, since
-        what makes a node gives it its part.
+      - Network of the pods, or one of each IP family with a comma between. It is only checked, as what makes a node gives it its part.
       - The default is V(10.244.0.0/16). Only O(profile=full) has pods.
     type: str
   cluster_domain:

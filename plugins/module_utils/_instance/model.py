@@ -149,7 +149,7 @@ class InstancesRequest:
     @property
     def gateways(self) -> list[tuple[str, str]]:
         """Address and length of the network, for each IP family."""
-        return [(address, length) for address, _slash, length in (one.partition("/") for one in split(self.gateway))]
+        return [(address, length) for address, _slash, length in (text.partition("/") for text in split(self.gateway))]
 
     def programs_of(self, instance: Instance) -> InstancesRequest:
         """The request as it holds for the programs of this instance."""
@@ -202,11 +202,13 @@ def desired_from_params(params: Mapping[str, Any], host: Host) -> InstancesReque
     instances = tuple(_parse_instance(row, f"instances[{n}]", gateways, problems) for n, row in enumerate(rows))
     _check_unique([(f"instances[{n}].name", i.name, i.name) for n, i in enumerate(instances)], problems)
     addresses = [("gateway", str(gateway.ip), "the bridge") for gateway in gateways]
-    addresses += [(f"instances[{n}].address", one, i.name) for n, i in enumerate(instances) for one in split(i.address)]
+    addresses += [
+        (f"instances[{n}].address", text, i.name) for n, i in enumerate(instances) for text in split(i.address)
+    ]
     _check_unique(addresses, problems)
     networks = [("gateway", str(gateway.network), "the bridge") for gateway in gateways]
     networks += [
-        (f"instances[{n}].pod_cidr", one, i.name) for n, i in enumerate(instances) for one in split(i.pod_cidr)
+        (f"instances[{n}].pod_cidr", text, i.name) for n, i in enumerate(instances) for text in split(i.pod_cidr)
     ]
     _check_disjoint(networks, problems)
     credentials = {
@@ -389,8 +391,8 @@ def _check_families(
     """They are those of the bridge, in the same order. Values that were wrong are none."""
     of_bridge = [gateway.version for gateway in gateways]
     if values and of_bridge and [value.version for value in values] != of_bridge:
-        wanted = " and ".join(f"IPv{version}" for version in of_bridge)
-        problems.append(MESSAGES.error("instance-families", path=path, value=join(values), wanted=wanted))
+        families = " and ".join(f"IPv{version}" for version in of_bridge)
+        problems.append(MESSAGES.error("instance-families", path=path, value=join(values), wanted=families))
 
 
 def _check_inside(

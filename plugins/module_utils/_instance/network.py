@@ -325,7 +325,7 @@ def _addresses(link: Mapping[str, Any]) -> str:
         [row for row in rows if row["family"] == "inet"],
         [row for row in rows if row["family"] == "inet6" and row.get("scope") == "global"],
     )
-    return join(f"{found[0]['local']}/{found[0]['prefixlen']}" for found in of_each if found)
+    return join(f"{known[0]['local']}/{known[0]['prefixlen']}" for known in of_each if known)
 
 
 def netns_path(name: str) -> str:

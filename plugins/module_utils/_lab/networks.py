@@ -40,7 +40,7 @@ def choose_networks(
 ) -> LabNetworks:
     """What an earlier run recorded is kept."""
     if previous is not None:
-        return _recorded(previous)
+        return _read_recorded(previous)
     given = [
         (path, network)
         for path, networks in (
@@ -67,7 +67,7 @@ def choose_networks(
     raise MESSAGES.error("lab-no-free-network", tried=tried)
 
 
-def _recorded(previous: Mapping[str, Any]) -> LabNetworks:
+def _read_recorded(previous: Mapping[str, Any]) -> LabNetworks:
     inside = ipaddress.ip_interface(primary(previous["hosts"][0]["gateway"])).network
     of_machines = isinstance(inside, ipaddress.IPv4Network) and inside.prefixlen > 24
     machines = ipaddress.IPv4Network(inside.supernet(new_prefix=24)) if of_machines else _NO_MACHINES
@@ -100,10 +100,10 @@ class PodNetworks:
         chosen = {network.version: network for network in given}
         for version, free in self._free.items():
             if version not in chosen:
-                found = next((part for part in free if not find_overlaps(part, self._used)), None)
-                if found is None:
+                part = next((part for part in free if not find_overlaps(part, self._used)), None)
+                if part is None:
                     return None
-                chosen[version] = found
+                chosen[version] = part
         self._used += chosen.values()
         return tuple(chosen[version] for version in sorted(chosen))
 
