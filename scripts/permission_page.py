@@ -99,6 +99,10 @@ WORDS: Mapping[str, tuple[str, str]] = {
         "a token of the kubelet, which renews it",
         "MetalLB's speaker on each node of a lab with the add-on load_balancer: answers ARP for the addresses of Services",
     ),
+    "system:serviceaccount:kube-system:kube-network-policies": (
+        "a token of the kubelet, which renews it",
+        "kube-network-policies on each node of a lab with the add-on network_policy: judges connections of pods by NetworkPolicies",
+    ),
     "system:serviceaccount:kube-system:local-path-provisioner": (
         "a token of the kubelet, which renews it",
         "local-path-provisioner of a lab with the add-on storage: makes volumes, and runs a pod for each directory that it makes or removes",

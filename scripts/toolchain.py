@@ -58,6 +58,7 @@ RAISED = {
         "golang.org/x/net": "0.55.0",
         "golang.org/x/oauth2": "0.27.0",
     },
+    ("kube-network-policies", "0.8"): {"golang.org/x/net": "0.55.0", "google.golang.org/grpc": "1.83.2"},
     ("metallb", "0.15"): {"golang.org/x/net": "0.55.0"},
     ("metrics-server", "0.9"): {"golang.org/x/crypto": "0.55.0", "google.golang.org/grpc": "1.83.2"},
 }

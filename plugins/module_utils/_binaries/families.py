@@ -319,6 +319,22 @@ FAMILIES: Mapping[str, Family] = {
             build_bytes=2 * _GIB,
             optional=True,
         ),
+        Family(
+            name="kube-network-policies",
+            module="sigs.k8s.io/kube-network-policies",
+            default_version="0.8.0",
+            components=(
+                Component(
+                    name="kube-network-policies",
+                    package="sigs.k8s.io/kube-network-policies/cmd",
+                    version_args=(),
+                    released=False,
+                ),
+            ),
+            release=NOWHERE,
+            build_bytes=2 * _GIB,
+            optional=True,
+        ),
         # The generic control plane in one process, see files/toolchain/hyper-mini/command/README.md.
         Family(
             name="hyper-mini",

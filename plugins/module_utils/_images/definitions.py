@@ -67,13 +67,14 @@ class Image:
     entrypoint: tuple[str, ...] = ()
     cmd: tuple[str, ...] = ()
     env: tuple[tuple[str, str], ...] = ()
+    stop_signal: str = ""  # that ends it in order; empty: SIGTERM
     suite: str = ""  # Debian's, of the packages; empty: those of the building machine
 
     def as_value(self) -> Value:
         """As JSON, so that it compares equal with what is read back. Fields newer than the first archives are left out
         when they are empty, so that those archives stay unchanged."""
         value: dict[str, Any] = json.loads(json.dumps(asdict(self)))
-        for name in ("whole", "suite"):
+        for name in ("whole", "stop_signal", "suite"):
             if not value[name]:
                 del value[name]
         for file in value["files"]:
@@ -176,6 +177,8 @@ PRESETS: Mapping[str, Image] = {
             *("local-path-provisioner", "metallb-controller", "metallb-speaker", "metrics-server"),
         )
     },
+    # Another signal leaves its rules behind, and nothing that answers them.
+    "kube-network-policies": replace(_program("kube-network-policies"), stop_signal="SIGINT"),
 }
 DEFAULT_IMAGES = ("busybox", "pause")
 

@@ -225,5 +225,6 @@ def _image_of(entry: object) -> Image:
         entrypoint=tuple(fields["entrypoint"]),
         cmd=tuple(fields["cmd"]),
         env=tuple((name, text) for name, text in fields["env"]),
+        stop_signal=fields.get("stop_signal", ""),
         suite=fields.get("suite", ""),
     )

@@ -122,6 +122,7 @@ def _config(filled: FilledImage, layer: Mapping[str, object], *, architecture: s
         "Entrypoint": list(image.entrypoint),
         "Cmd": list(image.cmd),
         "Env": [f"{name}={value}" for name, value in image.env],
+        "StopSignal": image.stop_signal,
         "Labels": {PACKAGES_LABEL: " ".join(filled.packages)},
     }
     return {

@@ -40,6 +40,7 @@ from .._registry.names import (
     read_registration,
     registration,
 )
+from .addons.catalog import ADDONS
 from .host_services import choose_service_network, reach_services, read_held
 from .ip_family import IP_FAMILIES, IPV4, VERSIONS
 from .lost import LOST_KINDS, find_lost, lost_resources
@@ -47,11 +48,12 @@ from .messages import MESSAGES
 from .networks import list_networks
 from .packets import Paths
 from .parts import parts
-from .preflight import preflight
+from .preflight import preflight, try_features
 from .programs import SPEC as PROGRAMS_SPEC
 from .programs import announce, choose_for, find_program_problems, find_python_problems, read_programs, record_of
 from .resolve import LOCAL, VERSION, HostFacts, Lab, resolve
 from .topology import BOOTSTRAPS, KUBEADM, TARGETS, parse_request
+from .trial import Trial
 from .versions import NO_VERSIONS, LabVersions, find_version_problems, read_versions, upgrade_turns
 
 DEFAULT_HOSTS = 2
@@ -95,6 +97,7 @@ class LabRequest:
     name: str
     lab: Optional[Lab]  # None for absent
     new_nodes: int = 0
+    new_addons: tuple[str, ...] = ()
     node_names: tuple[str, ...] = ()  # of the lab that is removed
     archives: tuple[str, ...] = ()  # image archives of that lab
     is_lost: bool = False  # its directory was deleted while the lab was there
@@ -155,6 +158,7 @@ def desired_from_params(params: Mapping[str, Any], host: Host) -> LabRequest:
     Problems.raise_if(_find_clashes(host, lab))
     known = {node["name"] for node in previous["nodes"]} if previous else set()
     new_nodes = sum(node["name"] not in known for node in lab["nodes"])
+    new_addons = tuple(name for name in request.addons if name not in (previous or {}).get("addons", ()))
     left_out = programs.left_out() if effective.get("default_addons") is not None else []
     return LabRequest(
         state="present",
@@ -162,6 +166,7 @@ def desired_from_params(params: Mapping[str, Any], host: Host) -> LabRequest:
         name=request.name,
         lab=lab,
         new_nodes=new_nodes,
+        new_addons=new_addons,
         announced=tuple(announce(choices, left_out)),
         problems=tuple(find_program_problems(choices, host, params, os.environ)),
         versions=current,
@@ -248,6 +253,7 @@ class LabEngine(ResourceEngine[LabRequest]):
         desired = ctx.desired
         if desired.lab is not None:
             _refuse_unfinished_restore(ctx.host, desired.state_dir)
+            Problems.raise_if(try_features(ctx.host, _needs(desired)))
         if desired.lab is not None and not desired.new_nodes:
             Problems.raise_if(desired.problems)
         elif desired.lab is not None:
@@ -396,6 +402,13 @@ def no_lab(host: Host, lab_dir: str) -> BallastError:
     if lost:
         return MESSAGES.error("lab-lost", directory=lab_dir, name=lost)
     return MESSAGES.error("lab-none", directory=lab_dir, labs=_list_labs(host))
+
+
+def _needs(desired: LabRequest) -> list[Trial]:
+    """Of add-ons that come. The kernel of virtual machines is not this one."""
+    if desired.lab is None or desired.lab["target"] != "host":
+        return []
+    return [trial for name in desired.new_addons for trial in ADDONS[name].needs]
 
 
 def _paths(lab: Lab) -> Iterator[Paths]:

@@ -11,7 +11,6 @@ a module, built in, or forbidden in this container.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from .._core.host.host import Host
 from .._core.host.tables import read_meminfo
@@ -20,8 +19,10 @@ from .ip_family import IPV4, IPV6
 from .messages import MESSAGES
 from .packets import Paths, find_dropped
 from .place import find_namespace_problems, find_place_problems
+from .trial import Trial
 
 _MIB = 2**20
+_NFT_ERROR = "Error: "  # of nft, which shows the rule below it
 _PLANE_BYTES = 700 * _MIB  # control plane of a lab, measured about 470 MiB
 _MEMBER_BYTES = 450 * _MIB  # of each further member
 _NODE_BYTES = 200 * _MIB  # instance with a pod, measured 140 to 170 MiB
@@ -44,15 +45,6 @@ _BACKEND_TOOLS = {
     "nftables": {},
 }
 _RUNTIME_TOOLS: dict[str, dict[str, str]] = {"runc": {}, "crun": {"crun": "crun"}}
-
-
-@dataclass(frozen=True)
-class Trial:
-    """A command that succeeds, in a network namespace of its own, where the kernel has the feature."""
-
-    feature: str
-    argv: tuple[str, ...]
-    hint: str
 
 
 _TRIALS = (
@@ -168,16 +160,23 @@ def _try_features(host: Host, target: str, backends: Sequence[str], families: Se
         trials += _NAT_TRIALS[family]
         if target == "host":
             trials += [trial for backend in sorted(set(backends)) for trial in _BACKEND_TRIALS[family][backend]]
-    problems = []
-    for trial in trials:
-        done = host.run(["unshare", "--net", "--", *trial.argv], timeout=30, check=False)
-        if done.status != 0:
-            reason = done.stderr.strip().splitlines()[-1:] or ["no message"]
-            problems.append(MESSAGES.error("lab-kernel", feature=trial.feature, hint=trial.hint, found=reason[0]))
+    problems = try_features(host, trials)
     if b"overlay" not in (host.read("/proc/filesystems") or b""):
         loadable = host.run(["modprobe", "-n", "overlay"], timeout=30, check=False) if host.which("modprobe") else None
         if loadable is None or loadable.status != 0:
             problems.append(MESSAGES.error("lab-kernel", feature="overlay filesystems", hint="load the module overlay"))
+    return problems
+
+
+def try_features(host: Host, trials: Sequence[Trial]) -> list[BallastError]:
+    """A problem for each feature that this kernel lacks."""
+    problems = []
+    for trial in trials:
+        done = host.run(["unshare", "--net", "--", *trial.argv], timeout=30, check=False)
+        if done.status != 0:
+            lines = done.stderr.strip().splitlines() or ["no message"]
+            cause = next((line for line in lines if line.startswith(_NFT_ERROR)), lines[-1])
+            problems.append(MESSAGES.error("lab-kernel", feature=trial.feature, hint=trial.hint, found=cause))
     return problems
 
 

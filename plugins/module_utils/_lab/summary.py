@@ -12,6 +12,7 @@ from typing import Any, Optional
 
 from .._core.text.quantity import format_memory
 from .._instance.node_ports import LOOPBACK
+from .addons.network_policy import NETWORK_POLICY
 from .addons.registry import REGISTRY, registry_address
 from .topology import KUBEADM
 
@@ -53,7 +54,7 @@ class Summary:
         Mapping[str, Any], ...
     ] = ()  # as the module control_plane returns them; empty where there is one
     addons: tuple[AddonState, ...] = ()
-    network_policies: int = 0  # which nothing in a lab enforces
+    network_policies: int = 0  # which the add-on of that name alone enforces
 
     @property
     def total(self) -> int:
@@ -127,7 +128,7 @@ def table(summary: Summary, lab: Mapping[str, Any]) -> str:
             *([f"add-ons:     {', '.join(_addon(row, lab) for row in summary.addons)}"] if summary.addons else []),
             *([f"published:   {', '.join(_ports(lab))}"] if lab.get("publish") else []),
             *_host_services(lab),
-            *([f"not enforced: {_policies(summary.network_policies)}"] if summary.network_policies else []),
+            *([f"not enforced: {_policies(summary.network_policies)}"] if _has_idle_policies(summary, lab) else []),
             use,
             f"remove it:   ansible-playbook ballast.kube.lab_down{option}",
         ]
@@ -142,6 +143,10 @@ def _host_services(lab: Mapping[str, Any]) -> list[str]:
     reached = [*access["networks"], *([f"{LOOPBACK}:{access['node_ports']}"] if access["node_ports"] else [])]
     rows = [("from here:   Services by ", reached), ("not so:      ", access["left_out"])]
     return [f"{head}{', '.join(texts)}" for head, texts in rows if texts]
+
+
+def _has_idle_policies(summary: Summary, lab: Mapping[str, Any]) -> bool:
+    return summary.network_policies > 0 and NETWORK_POLICY.name not in lab.get("addons", ())
 
 
 def _policies(count: int) -> str:

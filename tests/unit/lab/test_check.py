@@ -350,6 +350,8 @@ def test_network_policies_that_nothing_enforces_are_named(count: int, text: Opti
     report: Any = engine.report(Context(desired(), host))
     assert report["summary"]["network_policies"] == count
     assert (f"not enforced: {text}" in report["ballast_summary"]) is (text is not None)
+    enforced = table(replace(summary(), network_policies=count), g.lab(addons=["network_policy"]))
+    assert "not enforced" not in enforced
 
 
 def test_a_name_that_is_not_resolved_is_another_finding_than_a_connection() -> None:

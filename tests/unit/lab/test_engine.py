@@ -13,6 +13,7 @@ import pytest
 from ansible_collections.ballast.kube.plugins.module_utils._binaries.families import DEFAULT_KUBERNETES
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import NullSink, Progress
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Completed
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.names import link_name
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, HostError
 from ansible_collections.ballast.kube.plugins.module_utils._lab import engine as lab_engine
@@ -443,3 +444,24 @@ def test_a_second_lab_has_a_service_network_of_its_own(host: FakeHost) -> None:
     assert up(host, name="two", lab_dir="/srv/two")["service_cidr"] == "10.192.0.0/16"
     same = up(host, name="three", lab_dir="/srv/three", topology={"service_cidr": "10.96.0.0/16"})
     assert same["host_services"]["networks"] == []
+
+
+@pytest.mark.parametrize(
+    ("target", "status", "refused"), [("host", 1, "lab-kernel"), ("host", 0, None), ("vm", 1, None)]
+)
+def test_an_add_on_that_this_kernel_cannot_carry_is_refused_where_the_nodes_are_on_this_host(
+    host: FakeHost, target: str, status: int, refused: Optional[str]
+) -> None:
+    """As nft 1.0.6 says it."""
+    text = (
+        "Error: Could not process rule: No such file or directory\nadd rule ip p c queue to 98\n                ^^^^^\n"
+    )
+    up(host, addons=["none"], target=target)
+    host.on("unshare", answer=lambda call: Completed(call.argv, status, "", text if status else ""), reads=True)
+    desired = want(addons=["network_policy"])
+    cause = None
+    try:
+        ENGINE.require(Context(desired, host), ENGINE.observe(Context(desired, host)))
+    except BallastError as caught:
+        cause = caught
+    assert (cause and cause.id, cause and cause.found) == (refused, refused and text.splitlines()[0])

@@ -136,7 +136,12 @@ LAB_ADDONS = Identity(
     f"{MARK}:lab-addons",
     "makes the add-ons of a lab, and reads whether they run",
     rules=(
-        Rule("", ("serviceaccounts",), _CHANGE, ("coredns", "local-path-provisioner", "metrics-server", *_METALLB)),
+        Rule(
+            "",
+            ("serviceaccounts",),
+            _CHANGE,
+            ("coredns", "kube-network-policies", "local-path-provisioner", "metrics-server", *_METALLB),
+        ),
         Rule("", ("configmaps",), _CHANGE, ("coredns", "local-path-provisioner", "registry")),
         Rule("", ("services",), _CHANGE, ("kube-dns", "metrics-server")),
         Rule(
@@ -145,7 +150,7 @@ LAB_ADDONS = Identity(
             _CHANGE,
             ("coredns", "local-path-provisioner", "metrics-server", "registry", _METALLB[0]),
         ),
-        Rule("apps", ("daemonsets",), _CHANGE, (_METALLB[1],)),
+        Rule("apps", ("daemonsets",), _CHANGE, (_METALLB[1], "kube-network-policies")),
         Rule(RBAC, ("roles",), ("get",), ("local-path-provisioner", *_METALLB)),
         Rule(RBAC, ("rolebindings",), ("get",), ("local-path-provisioner", "metrics-server", *_METALLB)),
         Rule("metallb.io", ("ipaddresspools", "l2advertisements"), _CHANGE, ("lab",)),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..._core.host.host import Host
+from ..trial import Trial
 
 
 @dataclass(frozen=True)
@@ -25,3 +26,4 @@ class Addon:
     kinds: Mapping[str, str] = field(default_factory=dict)
     needs_ipv4: bool = False
     on_bridge: bool = False  # it needs nodes that are on the lab's bridge, so not inside of virtual machines
+    needs: tuple[Trial, ...] = ()  # of the kernel of its nodes

@@ -24,10 +24,13 @@ from .address_pool import ADDRESS_POOL, AddressPoolKind
 from .dns import DNS
 from .load_balancer import LOAD_BALANCER
 from .metrics import METRICS
+from .network_policy import NETWORK_POLICY
 from .registry import REGISTRY
 from .storage import STORAGE
 
-ADDONS: Mapping[str, Addon] = {addon.name: addon for addon in (DNS, STORAGE, METRICS, LOAD_BALANCER, REGISTRY)}
+ADDONS: Mapping[str, Addon] = {
+    addon.name: addon for addon in (DNS, STORAGE, METRICS, LOAD_BALANCER, NETWORK_POLICY, REGISTRY)
+}
 
 SPEC: dict[str, Any] = {
     "state_dir": {"type": "path", "required": True},
