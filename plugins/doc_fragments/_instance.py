@@ -92,6 +92,26 @@ options:
           - A part of the C(KubeletConfiguration) of C(kubelet.config.k8s.io/v1beta1), such as V({"maxPods":30}).
           - What an instance needs, such as C(cgroupRoot), is refused with the reason.
         type: dict
+      mounts:
+        description:
+          - Directories and files of this host that the instance shows at a place of its own. Everything else of the host that pods write by
+            C(hostPath) stays with the instance.
+          - A change ends the instance's pods and services, and starts them again.
+        type: list
+        elements: dict
+        suboptions:
+          host:
+            description: Path on this host. It must be there.
+            type: str
+            required: true
+          node:
+            description: Path in the instance, such as V(/data). What every instance needs, such as V(/var/lib/kubelet), is refused.
+            type: str
+            required: true
+          read_only:
+            description: Whether pods can only read it.
+            type: bool
+            default: false
       stopped:
         description: Whether its services and pods are ended and its data, addresses and configuration kept, as O(state=stopped) does for all.
         type: bool

@@ -439,9 +439,10 @@ def exercised(node: Node, place: Path, state_dir: str) -> tuple[dict[str, Any], 
 
 
 def test_a_node_in_one_task_is_sent_the_engines_once_and_keeps_them_until_all_is_taken_away(
-    node: Node, tmp_path: Path
+    node: Node,
 ) -> None:
-    cache, library, programs = tmp_path / "cache", tmp_path / "lib", "/var/cache/ballast/binaries"
+    place = node.home / "machine"  # the node has a copy of its own of most other directories
+    cache, library, programs = place / "cache", place / "lib", "/var/cache/ballast/binaries"
     (cache / "ballast/binaries").mkdir(parents=True)
     library.mkdir()  # as on a machine that has nothing else of ours
     mounts = [

@@ -33,6 +33,7 @@ from tests.integration.wire import namespace
 
 pytestmark = pytest.mark.alone
 
+HERE = os.path.dirname(os.path.abspath(__file__))
 TOPOLOGY = {
     "audit": "Metadata",
     "encryption": "secretbox",
@@ -46,10 +47,15 @@ TOPOLOGY = {
         {
             "name": "second",
             "proxy_backend": "iptables",
+            "mounts": [{"host": HERE, "node": "/data/tests", "read_only": True}],
             "taints": [{"key": "dedicated", "value": "db", "effect": "NoSchedule"}],
         },
     ],
 }
+
+
+# Of a node, where pods write.
+PLACES = ("etc", "it-made", "mnt", "opt", "root", "tmp", "var/lib", "var/log")
 
 
 @pytest.fixture(scope="module")
@@ -238,6 +244,52 @@ def test_what_a_pod_writes_another_reads_until_the_claim_is_gone(lab: Lab, tmp_p
     assert (volume / "file").read_text(encoding="utf-8") == "written\n"
     lab.kubectl("delete", "pvc", "kept")
     wait_until(lambda: not volume.exists(), "the directory of the volume is removed", seconds=60)
+
+
+def writer(node: str) -> dict[str, object]:
+    """A pod that writes a file of its node's name into directories of its node."""
+    places = " ".join(f"/host/{place}" for place in PLACES)
+    command = f"mkdir -p /host/it-made; for place in {places}; do echo x >$place/it-{node}; done; sleep 1000000"
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"writer-{node}"},
+        "spec": {
+            "nodeName": node,
+            "tolerations": [{"operator": "Exists"}],
+            "terminationGracePeriodSeconds": 0,
+            "volumes": [{"name": "host", "hostPath": {"path": "/"}}],
+            "containers": [
+                {
+                    "name": "main",
+                    "image": "ballast.local/busybox:1",
+                    "command": ["sh", "-c", command],
+                    "volumeMounts": [{"name": "host", "mountPath": "/host"}],
+                    "readinessProbe": {
+                        "exec": {"command": ["test", "-e", f"/host/it-made/it-{node}"]},
+                        "periodSeconds": 1,
+                    },
+                }
+            ],
+        },
+    }
+
+
+def test_what_a_pod_writes_to_a_host_path_stays_in_its_node(lab: Lab, tmp_path: Path) -> None:
+    manifest = tmp_path / "writers.json"
+    items = [writer(node) for node in ("first", "second")]
+    manifest.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}), encoding="utf-8")
+    lab.kubectl("apply", "-f", str(manifest))
+    lab.kubectl("wait", "--for=condition=Ready", "pod/writer-first", "pod/writer-second", "--timeout=60s")
+    for node in ("first", "second"):
+        shown = said_by(lab, f"writer-{node}", "ls -d " + " ".join(f"/host/{place}/it-*" for place in PLACES))
+        assert sorted(shown.split()) == sorted(f"/host/{place}/it-{node}" for place in PLACES)
+        assert not [place for place in PLACES if os.path.exists(f"/{place}/it-{node}")]
+        nodes = said_by(lab, f"writer-{node}", f"ls /host{lab.directory}/nodes")
+        assert nodes.split() == [node], "keys of other nodes are not shown"
+    assert "test_lab.py" in said_by(lab, "writer-second", "ls /host/data/tests")
+    assert "Read-only" in said_by(lab, "writer-second", "touch /host/data/tests/x 2>&1 || true")
+    lab.kubectl("delete", "pod", "writer-first", "writer-second")
 
 
 def test_an_autoscaler_scales(lab: Lab) -> None:

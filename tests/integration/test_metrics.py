@@ -92,8 +92,8 @@ _REPORTED = {
 # Of kube-proxy alone, when it writes: who reads the node asks nft too.
 _SLOW_NFT = """#!/bin/sh
 if [ "$1" = -f ] && [ "$(cat /proc/$PPID/comm)" = kube-proxy ]; then
-  if [ -e {place}/slow ]; then rm {place}/slow; sleep 11; fi
-  if [ -e {place}/failing ]; then echo 'made to fail by a test' >&2; exit 1; fi
+  if [ -e {marks}/slow ]; then rm {marks}/slow; sleep 11; fi
+  if [ -e {marks}/failing ]; then echo 'made to fail by a test' >&2; exit 1; fi
 fi
 exec {place}/nft.real "$@"
 """
@@ -446,12 +446,13 @@ def _break_nft(parts: Parts) -> None:
     os.chmod(parts.place, 0o755)
     shutil.copy(program, parts.place / "nft.real")
     broken = parts.place / "nft"
-    broken.write_text(_SLOW_NFT.format(place=parts.place), encoding="utf-8")
+    marks = Path(node["mountns"]).parent  # the node has a copy of its own of most other directories
+    broken.write_text(_SLOW_NFT.format(place=parts.place, marks=marks), encoding="utf-8")
     broken.chmod(0o755)
     inside = ["nsenter", f"--mount={node['mountns']}"]
     subprocess.run([*inside, "mount", "--bind", str(broken), program], check=True, timeout=60)
     parts.undo.callback(subprocess.run, [*inside, "umount", program], check=True, timeout=60)
-    (parts.place / "slow").touch()
+    (marks / "slow").touch()
     parts.make_service()
-    eventually(lambda: not (parts.place / "slow").exists(), what="kube-proxy asks nft")
-    (parts.place / "failing").touch()
+    eventually(lambda: not (marks / "slow").exists(), what="kube-proxy asks nft")
+    (marks / "failing").touch()

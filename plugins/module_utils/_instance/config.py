@@ -16,13 +16,12 @@ from typing import Any
 
 from .._core.text.ip_families import is_ipv6, split, with_port
 from .model import Instance, InstancesRequest, Taint
+from .view import CONTAINERD_STATE, KUBELET_ROOT
 
 SANDBOX_IMAGE = "ballast.local/pause:1"
 # containerd 2.3 asks the shim of each container every second otherwise; a kubelet looks at its cgroups every ten.
 STATS_PERIOD = "10s"
-CONTAINERD_STATE = "/run/containerd"  # in the instance
 CONTAINERD_SOCKET = f"{CONTAINERD_STATE}/containerd.sock"
-KUBELET_ROOT = "/var/lib/kubelet"
 KUBE_PROXY_HEALTH_PORT = 10256
 KUBE_RESERVED_MEMORY = "200Mi"
 EVICTION_MEMORY = "100Mi"

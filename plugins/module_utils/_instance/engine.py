@@ -27,7 +27,7 @@ from .._core.engine.context import Context
 from .._core.engine.engine import Finding, ResourceEngine
 from .._core.engine.events import Progress
 from .._core.engine.kinds import BASE_KINDS, Kind, digest, directory, file, sysctl_minimum
-from .._core.engine.plan import Plan, Recorded, Resource, State
+from .._core.engine.plan import Plan, Recorded, Resource, State, Value
 from .._core.engine.shared_directory import SHARED_KINDS, shared_directory
 from .._core.engine.wait import Pending, Ready, wait
 from .._core.host.host import LOG_LIMIT, Host
@@ -46,12 +46,14 @@ from .image_store import IMAGE_STORE_KINDS, image_seed, image_store
 from .images import ImagesKind, images
 from .messages import MESSAGES
 from .model import CREDENTIAL_FILES, DAEMONSET, Instance, InstancesRequest
-from .mounts import MOUNT_KINDS, Mount
+from .mounts import MOUNT_KINDS, Mount, recorded_by_an_earlier_version
 from .network import IPV6_SYSCTLS, NETNS_SYSCTLS, NETWORK_KINDS, mac_address, netns_path, route
+from .node_mounts import find_missing
 from .process_readings import NodeReading, read_node, read_proxy_health, read_proxy_mode, read_pss_bytes
 from .record import options_file, proxies_path
 from .registries import mirror_resources
 from .restore import RESTORE_KINDS, restore_resources
+from .view import CONTAINERD_STATE, KUBELET_ROOT, MOUNT_POINTS
 
 SERVICES = ("containerd", "kubelet", "kube-proxy")
 BINARIES = (
@@ -68,7 +70,6 @@ _KUBELET_SYSCTLS = {
 }
 # Not namespaced, and too low for several kubelets (kind, "Known issues": too many open files).
 _INOTIFY_SYSCTLS = {"fs.inotify.max_user_instances": 8192, "fs.inotify.max_user_watches": 1_048_576}
-MOUNT_POINTS = (config.KUBELET_ROOT, config.CONTAINERD_STATE, "/run/netns", "/var/lib/cni", "/var/log/containers")
 KERNEL_MODULES = "/lib/modules"
 _RESTARTS_MAX = 3
 _KEPT_WHEN_STOPPED = ("directory", "file")
@@ -98,7 +99,7 @@ class InstanceEngine(ResourceEngine[InstancesRequest]):
             return []
         resources = self._host_resources(desired)
         for instance in desired.instances:
-            resources += self._instance_resources(desired.programs_of(instance), instance)
+            resources += self._instance_resources(desired.programs_of(instance), instance, ctx.host)
         if not desired.at_boot:
             return resources
         return resources + restore_resources(desired.state_dir, desired.lab, "nodes", resources, after="network")
@@ -122,6 +123,8 @@ class InstanceEngine(ResourceEngine[InstancesRequest]):
             for instance in desired.instances
             if not desired.ca or not all(desired.credentials.get(instance.name, {"": ""}).values())
         ]
+        for number, instance in enumerate(desired.instances):
+            problems += find_missing(instance.mounts, ctx.host, f"instances[{number}].mounts")
         missing = [name for name in BINARIES if ctx.host.stat(os.path.join(desired.bin_dir, name)) is None]
         if missing:
             problems.append(MESSAGES.error("instance-no-binary", bin_dir=desired.bin_dir, missing=", ".join(missing)))
@@ -181,7 +184,7 @@ class InstanceEngine(ResourceEngine[InstancesRequest]):
             options_file(desired, "host settings"),
         ]
 
-    def _instance_resources(self, desired: InstancesRequest, instance: Instance) -> list[Resource]:
+    def _instance_resources(self, desired: InstancesRequest, instance: Instance, host: Host) -> list[Resource]:
         kept = _kept_resources(desired, instance)
         if instance.stopped:
             return [*kept, *_apart(desired, instance)]
@@ -200,7 +203,7 @@ class InstanceEngine(ResourceEngine[InstancesRequest]):
             ),
             *_network_resources(desired, instance),
             _run_directory(desired, instance),
-            _mount_namespace(desired, instance),
+            _mount_namespace(desired, instance, host),
             *image_seed(desired.state_dir, f"{_home(desired, instance)}/containerd", desired.archives, group=group),
             *(service(sv_dir, part, running=True, group=group) for part in services),
             supervisor(sv_dir, group=group),
@@ -370,22 +373,29 @@ def _run_directory(desired: InstancesRequest, instance: Instance) -> Resource:
     return Resource("run-directory", target, value, title=f"directory {target}", group=_group(instance))
 
 
-def _mount_namespace(desired: InstancesRequest, instance: Instance) -> Resource:
-    home = _home(desired, instance)
+def _mount_namespace(desired: InstancesRequest, instance: Instance, host: Host) -> Resource:
+    home, target = _home(desired, instance), mountns_path(desired.lab, instance.name)
     sources = {
-        config.KUBELET_ROOT: f"{home}/kubelet",
-        config.CONTAINERD_STATE: containerd_directory(desired.lab, instance.name),
+        KUBELET_ROOT: f"{home}/kubelet",
+        CONTAINERD_STATE: containerd_directory(desired.lab, instance.name),
         "/var/log/containers": f"{home}/log/containers",
     }
-    mounts = [Mount(target=path, source=sources.get(path, "")) for path in MOUNT_POINTS]
-    target = mountns_path(desired.lab, instance.name)
-    return Resource(
-        kind="mountns",
-        target=target,
-        value={"mounts": [{"target": mount.target, "source": mount.source} for mount in mounts]},
-        title=f"mount namespace {target}",
-        group=_group(instance),
-    )
+    mounts = [
+        Mount(target=desired.state_dir, source=""),  # the keys of other instances
+        *(Mount(target=path, source=path) for path in (home, desired.certs_dir, desired.bin_dir)),
+        *(Mount(target=path, source=sources.get(path, "")) for path in MOUNT_POINTS),
+    ]
+    value: Value = {
+        "home": home,
+        "cgroup": desired.cgroup(instance),
+        "mounts": [{"target": mount.target, "source": mount.source} for mount in mounts],
+        "given": [
+            {"target": mount.node, "source": mount.host, "options": "ro" if mount.read_only else "rw"}
+            for mount in instance.mounts
+        ],
+    }
+    earlier = None if instance.mounts else recorded_by_an_earlier_version(host, target)
+    return Resource("mountns", target, earlier or value, title=f"mount namespace {target}", group=_group(instance))
 
 
 # For rules, ports, its OOM score, and modules: kube-proxy loads those of ipvs itself.
@@ -399,6 +409,7 @@ def _services(desired: InstancesRequest, instance: Instance, files: Sequence[Res
     """A change of `files` restarts all of them, one of the proxies containerd alone. Keys are among the files: nobody can tell from
     the digest which password of a proxy gives it."""
     proxies = {"containerd": _proxies(desired, instance)}
+    mounts = json.dumps([mount.as_value() for mount in instance.mounts], sort_keys=True) if instance.mounts else ""
     home = _home(desired, instance)
     commands = {
         "containerd": (f"{desired.bin_dir}/containerd", f"--config={home}/etc/containerd.toml"),
@@ -412,7 +423,7 @@ def _services(desired: InstancesRequest, instance: Instance, files: Sequence[Res
             argv=commands[name],
             log=_log(desired, instance, name),
             cgroup=f"{desired.cgroup(instance)}/{name}",
-            config_digest=_digest([*files, *proxies.get(name, ())]),
+            config_digest=_digest([*files, *proxies.get(name, ())], mounts),
             env=(("PATH", search),),  # containerd finds its shim and the OCI runtime there
             env_file=next((part.target for part in proxies.get(name, ())), None),
             netns=netns_path(desired.unit(instance)),
@@ -424,8 +435,8 @@ def _services(desired: InstancesRequest, instance: Instance, files: Sequence[Res
     ]
 
 
-def _digest(files: Sequence[Resource]) -> str:
-    return digest(*(json.dumps(part.value, sort_keys=True) for part in files))
+def _digest(files: Sequence[Resource], mounts: str) -> str:
+    return digest(*(json.dumps(part.value, sort_keys=True) for part in files), *([mounts] if mounts else []))
 
 
 def _record_ready_seconds(desired: InstancesRequest, instance: Instance, host: Host) -> None:

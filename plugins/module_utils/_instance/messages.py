@@ -108,6 +108,18 @@ MESSAGES = Messages(
             remedy="leave it out",
         ),
         Message(
+            id="instance-mount-place",
+            error=UserError,
+            text="{path}: {value} cannot be mounted on: it would hide {kept}, which every node has from its host or of its own",
+            remedy="choose a place beside it, such as /data or /var/lib/app",
+        ),
+        Message(
+            id="instance-mount-missing",
+            error=UserError,
+            text="{path}: there is no {value} on this host",
+            remedy="make it, or name one that is there",
+        ),
+        Message(
             id="instance-gate",
             error=UserError,
             text="{path}: {value!r} is not the value of a feature gate",

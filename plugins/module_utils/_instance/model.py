@@ -29,6 +29,7 @@ from .._core.text.ip_families import (
 )
 from .._core.text.quantity import parse_quantity
 from .messages import MESSAGES
+from .node_mounts import NodeMount, check_mounts
 from .proxies import Proxies, check_proxies, parse_proxies
 from .registries import Mirrors, check_mirrors, parse_mirrors
 from .resolvers import find_resolv_conf
@@ -102,6 +103,7 @@ class Instance:
     kubelet: Mapping[str, Any] = field(
         default_factory=dict
     )  # of its KubeletConfiguration, beside what follows from the rest
+    mounts: tuple[NodeMount, ...] = ()
     stopped: bool = False  # only its files exist
     bin_dir: str = ""  # of its programs, where they are not those of the host's other instances
     kubernetes_version: str = ""  # of these programs
@@ -200,6 +202,8 @@ def desired_from_params(params: Mapping[str, Any], host: Host) -> InstancesReque
     ]
     rows = params["instances"] or []
     instances = tuple(_parse_instance(row, f"instances[{n}]", gateways, problems) for n, row in enumerate(rows))
+    for number, instance in enumerate(instances):
+        check_mounts(instance.mounts, [state_dir], f"instances[{number}].mounts", problems)
     _check_unique([(f"instances[{n}].name", i.name, i.name) for n, i in enumerate(instances)], problems)
     addresses = [("gateway", str(gateway.ip), "the bridge") for gateway in gateways]
     addresses += [
@@ -274,6 +278,7 @@ def _parse_instance(
         runtime=row["runtime"],
         startup_taints=_parse_taints(row, "startup_taints", path, problems),
         kubelet=row["kubelet"] or {},
+        mounts=tuple(NodeMount(**mount) for mount in row["mounts"] or []),
         stopped=row["stopped"],
         bin_dir=row["bin_dir"] or "",
         kubernetes_version=row["kubernetes_version"] or "",

@@ -13,24 +13,47 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Optional
 
 from .._core.engine.context import Context
 from .._core.engine.kinds import DirectoryKind, Kind, fields
 from .._core.engine.plan import ABSENT, Value
 from .._core.host.host import Host
+from .._core.service.cgroup import end_processes
 from .._core.text.errors import CommandFailed
-from .._core.text.json_text import parse_json
+from .._core.text.json_text import parse_json, parse_object
+from . import view
 from .network import is_namespace_mount, mounts_at
 
 _SECONDS = 30
 _REFUSED = "Invalid argument"
+# Arguments: a table of mounts, the new root directory; then for each mount that the user wants its source, its target in the new
+# root, and ro or rw. The old root is mounted on the new one for a moment, pivot_root(2).
+_ENTER = """mount --all --fstab "$1"
+cd "$2"
+shift 2
+while [ $# -gt 0 ]; do
+  if [ -d "$1" ]; then
+    mkdir -p ".$2"
+  elif [ ! -e ".$2" ]; then
+    mkdir -p "$(dirname ".$2")"
+    : >".$2"
+  fi
+  mount --rbind "$1" ".$2"
+  [ "$3" = rw ] || mount -o remount,bind,ro ".$2"
+  shift 3
+done
+pivot_root . .
+umount --lazy .
+mount --make-rshared /
+"""
 
 
 @dataclass(frozen=True)
 class Mount:
     target: str
-    source: str  # a directory to bind, or "" for a tmpfs of the instance's own
+    source: str  # what is bound, or "" for a tmpfs of the instance's own
+    options: str = "rw"
 
 
 class PrivateDirectoryKind:
@@ -58,11 +81,14 @@ class PrivateDirectoryKind:
 
 
 class MountNamespaceKind:
-    """`{mounts}`: a mount namespace bound to the file `target`. It follows the host's mounts; its own stay inside,
-    shared among its processes, as volumes with Bidirectional propagation need.
+    """`{home, cgroup, mounts, given}`: a mount namespace bound to the file `target`, whose `/` is that of the instance (`view.py`).
+    It follows the host's mounts; its own stay inside, shared among its processes, as volumes with Bidirectional propagation need.
+    `mounts` are what an instance needs, `given` what its user wants besides.
 
     It is made beside `target` and bound there when its last mount is in place: a service that retries each second must not
     enter a namespace that still shows the host's own /run/netns. A file records the mounts after that.
+
+    One that is replaced ends the instance's processes: what they have mounted is in the old one.
     """
 
     def read(self, ctx: Context[Any], target: str) -> Value:
@@ -75,16 +101,18 @@ class MountNamespaceKind:
         return value
 
     def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
+        value = fields(after)
+        if is_namespace_mount(ctx.host, target):
+            end_processes(ctx.host, str(value["cgroup"]))
         self.remove(ctx, target, before)
-        new = _temporary_path(target)
+        new, home = _temporary_path(target), str(value["home"])
+        table = f"{home}/etc/fstab"
+        ctx.host.write(table, "".join(row.as_line() for row in _rows(ctx.host, home, value["mounts"])).encode())
         ctx.host.write(new, b"")
         _unshare(ctx.host, new)
-        inside = ["nsenter", f"--mount={new}", "--", "mount"]
-        ctx.host.run([*inside, "--make-rshared", "/"], timeout=_SECONDS)
-        for row in fields(after)["mounts"]:  # type: ignore[union-attr]
-            mount = {name: str(part) for name, part in fields(row).items()}
-            what = ["--bind", mount["source"]] if mount["source"] else ["-t", "tmpfs", "-o", "mode=0755", "ballast"]
-            ctx.host.run([*inside, *what, mount["target"]], timeout=_SECONDS)
+        words = [word for row in _mounts(value["given"]) for word in (row.source, row.target, row.options)]
+        inside = ["nsenter", f"--mount={new}", "--", "sh", "-ec", _ENTER, "sh", table, view.root_of(home), *words]
+        ctx.host.run(inside, timeout=_SECONDS)
         ctx.host.write(target, b"")
         ctx.host.run(["mount", "--bind", new, target], timeout=_SECONDS)
         _unbind(ctx.host, new)
@@ -94,6 +122,25 @@ class MountNamespaceKind:
         ctx.host.remove(f"{target}.json")
         _unbind(ctx.host, _temporary_path(target))
         _unbind(ctx.host, target)
+
+
+def recorded_by_an_earlier_version(host: Host, target: str) -> Optional[Value]:
+    """A namespace in use whose `/` is the host's. It stays until the instance is stopped, as its pods have mounted in it."""
+    value = parse_object(host.read(f"{target}.json")) or {}
+    return value if value and "home" not in value and is_namespace_mount(host, target) else None
+
+
+def _rows(host: Host, home: str, mounts: Value) -> list[view.Row]:
+    root = view.root_of(home)
+    rows = view.prepare(host, home)
+    for row in _mounts(mounts):
+        target = f"{root}{row.target}"
+        rows.append(view.bind(row.source, target) if row.source else view.tmpfs(target))
+    return rows
+
+
+def _mounts(rows: Value) -> list[Mount]:
+    return [Mount(**{name: str(part) for name, part in fields(row).items()}) for row in rows]  # type: ignore[union-attr]
 
 
 def _unshare(host: Host, path: str) -> None:

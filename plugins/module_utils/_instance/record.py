@@ -121,6 +121,7 @@ def _instance(instance: Instance) -> dict[str, Any]:
         "proxy_backend": instance.proxy_backend,
         "runtime": instance.runtime,
         "kubelet": dict(instance.kubelet),
+        "mounts": [mount.as_value() for mount in instance.mounts],
         "stopped": instance.stopped,
         "bin_dir": instance.bin_dir,
         "kubernetes_version": instance.kubernetes_version,

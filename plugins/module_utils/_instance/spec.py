@@ -15,6 +15,11 @@ _TAINT: dict[str, Any] = {
     "value": {"type": "str"},
     "effect": {"type": "str", "required": True, "choices": list(TAINT_EFFECTS)},
 }
+_MOUNT: dict[str, Any] = {
+    "host": {"type": "str", "required": True},
+    "node": {"type": "str", "required": True},
+    "read_only": {"type": "bool", "default": False},
+}
 _INSTANCE: dict[str, Any] = {
     "name": {"type": "str", "required": True},
     "address": {"type": "str", "required": True},
@@ -28,6 +33,7 @@ _INSTANCE: dict[str, Any] = {
     "proxy_backend": {"type": "str", "default": "nftables", "choices": list(PROXY_BACKENDS)},
     "runtime": {"type": "str", "default": "runc", "choices": list(RUNTIMES)},
     "kubelet": {"type": "dict"},
+    "mounts": {"type": "list", "elements": "dict", "options": _MOUNT},
     "stopped": {"type": "bool", "default": False},
     "bin_dir": {"type": "path"},
     "kubernetes_version": {"type": "str"},

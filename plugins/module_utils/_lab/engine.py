@@ -48,7 +48,7 @@ from .messages import MESSAGES
 from .networks import list_networks
 from .packets import Paths
 from .parts import parts
-from .preflight import preflight, try_features
+from .preflight import find_missing_mounts, preflight, try_features
 from .programs import SPEC as PROGRAMS_SPEC
 from .programs import announce, choose_for, find_program_problems, find_python_problems, read_programs, record_of
 from .resolve import LOCAL, VERSION, HostFacts, Lab, resolve
@@ -254,6 +254,8 @@ class LabEngine(ResourceEngine[LabRequest]):
         if desired.lab is not None:
             _refuse_unfinished_restore(ctx.host, desired.state_dir)
             Problems.raise_if(try_features(ctx.host, _needs(desired)))
+        if desired.lab is not None and desired.lab["target"] == "host":
+            Problems.raise_if(find_missing_mounts(ctx.host, desired.lab["nodes"]))
         if desired.lab is not None and not desired.new_nodes:
             Problems.raise_if(desired.problems)
         elif desired.lab is not None:

@@ -29,13 +29,14 @@ from .._core.host.processes import OWN_UIDS, has_ended, is_of, is_of_root, list_
 from .._core.service.cgroup import CGROUP_KINDS
 from .._core.service.systemd import UNIT_DIRECTORY
 from .._core.text.errors import HostError
-from .._instance.engine import KERNEL_MODULES, MOUNT_POINTS
+from .._instance.engine import KERNEL_MODULES
 from .._instance.hostnet import PUBLISHED
 from .._instance.mounts import MOUNT_KINDS
 from .._instance.network import NETWORK_KINDS, ip_json
 from .._instance.node_ports import NODE_PORT_KINDS
 from .._instance.node_ports import TABLE as NODE_PORTS
 from .._instance.restore import AT_BOOT
+from .._instance.view import MOUNT_POINTS
 from .._registry.names import PARTS, REGISTRY, find_registered_name, is_named_after, registration
 
 _KILL_SECONDS = 10

@@ -104,7 +104,9 @@ def _host(lab: Lab, name: str) -> dict[str, Any]:
         "instances": [
             {
                 **{option: node[option] for option in _INSTANCE_OPTIONS},
-                "kubelet": node.get("kubelet", {}),  # records of earlier versions lack it
+                # Records of earlier versions lack them.
+                "kubelet": node.get("kubelet", {}),
+                "mounts": node.get("mounts", []),
                 "startup_taints": startup_taints,
             }
             for node in lab["nodes"]

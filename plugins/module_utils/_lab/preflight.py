@@ -10,11 +10,13 @@ a module, built in, or forbidden in this container.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from .._core.host.host import Host
 from .._core.host.tables import read_meminfo
 from .._core.text.errors import BallastError, Problems
+from .._instance.node_mounts import NodeMount, find_missing
 from .ip_family import IPV4, IPV6
 from .messages import MESSAGES
 from .packets import Paths, find_dropped
@@ -127,6 +129,17 @@ def preflight(
     problems += _check_load_balancer(host, members)
     problems += _check_space(host, lab_dir, target, new_nodes, members)
     Problems.raise_if(problems)
+
+
+def find_missing_mounts(host: Host, nodes: Sequence[Mapping[str, Any]]) -> list[BallastError]:
+    """What nodes of this host are given of it has to be there."""
+    return [
+        problem
+        for node in nodes
+        for problem in find_missing(
+            [NodeMount(**row) for row in node.get("mounts", [])], host, f"nodes.{node['name']}.mounts"
+        )
+    ]
 
 
 def _check_tools(host: Host, target: str, backends: Sequence[str], runtimes: Sequence[str]) -> list[BallastError]:

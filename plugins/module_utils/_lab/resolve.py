@@ -218,6 +218,7 @@ def _make_nodes(
                 "proxy_backend": node.proxy_backend,
                 "runtime": node.runtime,
                 "kubelet": dict(node.kubelet),
+                "mounts": [mount.as_value() for mount in node.mounts],
             }
         )
     return nodes

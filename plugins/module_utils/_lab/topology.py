@@ -29,6 +29,7 @@ from .._instance.model import (
     check_label,
     check_taint,
 )
+from .._instance.node_mounts import NodeMount, check_mounts
 from .._instance.registries import check_mirrors
 from .addons.catalog import ADDONS
 from .ip_family import IPV4, IPV6, NODES_LEAST, PODS_LEAST, Networks, parse_family, read_networks, read_service_networks
@@ -45,8 +46,9 @@ _PUBLISHED = re.compile(r"([0-9]{1,5}):([0-9]{1,5})(?:/(tcp|udp))?", re.ASCII)
 _VERSION = re.compile(r"v?(\d+\.\d+\.\d+)", re.ASCII)
 _SHARE = re.compile(r"(\d{1,4})/(\d{1,4})", re.ASCII)
 _LEAST_CPU, _LEAST_MEMORY = "10m", "128Mi"  # below it the kernel takes no quota, and a kubelet does not start
-_NODE_KEYS = ("cpu", "kubelet", "labels", "memory", "pids", "proxy_backend", "runtime", "share", "taints")
+_NODE_KEYS = ("cpu", "kubelet", "labels", "memory", "mounts", "pids", "proxy_backend", "runtime", "share", "taints")
 _SIZE_KEYS = ("cpu", "memory")
+_MOUNT_KEYS = ("host", "node", "read_only")
 _TAINT_KEYS = ("effect", "key", "value")
 _ROW_KEYS = tuple(sorted((*_NODE_KEYS, "name", "host", "pod_cidr")))
 _KEYS = (
@@ -88,6 +90,7 @@ class NodeRequest:
     proxy_backend: str
     runtime: str
     kubelet: Mapping[str, Any]  # a part of its KubeletConfiguration
+    mounts: tuple[NodeMount, ...]
 
 
 @dataclass(frozen=True)
@@ -181,6 +184,8 @@ def parse_request(params: Mapping[str, Any]) -> TopologyRequest:
     )
     if request.kube_proxy == DAEMONSET and len({node.proxy_backend for node in request.nodes}) > 1:
         faults.wrong("kube_proxy", DAEMONSET, "service where nodes differ in proxy_backend: one DaemonSet has one")
+    for node in request.nodes:
+        check_mounts(node.mounts, [request.lab_dir], f"nodes.{node.name}.mounts", faults.problems)
     check_mirrors(request.registry_mirrors, "registry_mirrors", faults.problems)
     faults.problems += find_argument_problems(request.arguments, request.feature_gates, prefix="")
     # A fault in `defaults` is met once for each node.
@@ -310,6 +315,11 @@ def _parse_node(row: Reader, defaults: Reader, family: str) -> NodeRequest:
         proxy_backend=source("proxy_backend").read("proxy_backend", choice(PROXY_BACKENDS), PROXY_BACKENDS[0]),
         runtime=source("runtime").read("runtime", choice(RUNTIMES), RUNTIMES[0]),
         kubelet=fragment,
+        mounts=tuple(
+            _parse_mount(mount)
+            for mount in (*defaults.rows("mounts", _MOUNT_KEYS), *row.rows("mounts", _MOUNT_KEYS))
+            if mount.is_mapping
+        ),
     )
 
 
@@ -345,6 +355,14 @@ def _parse_taint(row: Reader) -> dict[str, str]:
     if key is not None:
         check_taint(key, value, row.path, row.faults.problems)
     return {"key": key or "", "value": value, "effect": effect}
+
+
+def _parse_mount(row: Reader) -> NodeMount:
+    return NodeMount(
+        host=row.read("host", _text, ""),
+        node=row.read("node", _text, ""),
+        read_only=row.read("read_only", boolean, False),
+    )
 
 
 def _parse_texts(row: Reader, key: str) -> dict[str, str]:

@@ -37,7 +37,9 @@ HOST = LocalHost()
 def test_the_environment_is_built_from_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LD_PRELOAD_LIKE", "secret")
     done = HOST.run(["env"], timeout=5, env={"MINE": "1"})
-    assert sorted(line.split("=")[0] for line in done.stdout.splitlines()) == ["LC_ALL", "MINE", "PATH"]
+    assert sorted(line.split("=")[0] for line in done.stdout.splitlines()) == [
+        *("LC_ALL", "MINE", "PATH", "SYSTEMD_IGNORE_CHROOT")
+    ]
 
 
 def test_output_that_is_not_text_is_kept_readable() -> None:

@@ -43,6 +43,7 @@ def instance(number: int, **changes: Any) -> dict[str, Any]:
         "proxy_backend": "nftables",
         "runtime": "runc",
         "kubelet": None,
+        "mounts": None,
         "stopped": False,
         "bin_dir": None,
         "kubernetes_version": None,

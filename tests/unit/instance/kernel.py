@@ -83,8 +83,10 @@ class Kernel(FakeHost):
         self.on(
             "nsenter",
             answer=self._nsenter,
-            reads=lambda argv: "ls" in argv or "version" in argv or argv[3:5] == ("sysctl", "-n"),
+            reads=lambda argv: argv[3:5] == ("sysctl", "-n"),
         )
+        for ctr in ("/opt/kubernetes/ctr", "/bin/ctr"):
+            self.on(ctr, answer=self._ctr, reads=lambda argv: "ls" in argv or "version" in argv)
 
     def snapshot(self) -> dict[str, object]:
         return {**super().snapshot(), "kernel": repr((self._shown_links(), self.tables, self.inner_mounts))}
@@ -327,20 +329,26 @@ class Kernel(FakeHost):
             return _sysctl(inside, words)
         if where not in self.inner_mounts:
             return _failed(call, f"nsenter: cannot open {where}: No such file or directory")
-        if words[0] == "mount":
-            if words[1] != "--make-rshared" and self._find(words[-1]) is None:
-                return _failed(call, f"mount: {words[-1]}: mount point does not exist.", status=32)
-            self.inner_mounts[where].append(words[1:])
-            return ""
-        return self._ctr(call, os.path.basename(where).removesuffix(".mnt"), words)
+        assert words[:2] == ("sh", "-ec"), words
+        table, root, *given = words[4:]
+        for line in self.text(table).splitlines():
+            source, mount, kind, options, _dump, _check = line.split(" ")
+            if source.startswith("/") and self._find(source) is None:
+                return _failed(call, f"mount: {mount}: special device {source} does not exist.", status=32)
+            self.inner_mounts[where].append((source, mount.removeprefix(root) or "/", kind, options))
+        for source, mount, options in zip(given[::3], given[1::3], given[2::3]):
+            self.inner_mounts[where].append((source, mount, "none", options))
+        return ""
 
     # containerd, whose images lie in its directory.
 
-    def _ctr(self, call: Call, instance: str, words: tuple[str, ...]) -> Answer:
+    def _ctr(self, call: Call) -> Answer:
+        words = call.argv[1:]
+        instance = words[1].split("/")[-2]  # /run/ballast/LAB/INSTANCE/containerd.sock
         unit = f"-{instance}-containerd"
         if not any(unit in process.argv[0] for process in self.processes.values()):
             return _failed(call, "ctr: failed to dial: connection refused")
-        words = words[5:]
+        words = words[4:]
         path = (
             next(path for path in self.paths("/var/lib") if path.endswith(f"/{instance}/containerd")) + f"/{DATABASE}"
         )

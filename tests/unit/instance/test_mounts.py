@@ -4,14 +4,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import CommandFailed
-from ansible_collections.ballast.kube.plugins.module_utils._instance import mounts
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import (
+    BallastError,
+    CommandFailed,
+    Problems,
+)
+from ansible_collections.ballast.kube.plugins.module_utils._instance import mounts, view
+from ansible_collections.ballast.kube.plugins.module_utils._instance.engine import ENGINE
+from tests.unit.cases import apply, plan_of
+from tests.unit.instance import given as g
 
 PATH = "/run/ballast/lab/n1.mnt.new"
 
@@ -48,3 +57,122 @@ def test_another_refusal_is_told_at_once_and_the_last_one_in_any_case() -> None:
         with pytest.raises(CommandFailed):
             mounts._unshare(kernel, PATH)  # type: ignore[arg-type]
         assert len(kernel.tried) == tries
+
+
+HOME = f"{g.STATE}/n1"
+MOUNTNS = "/run/ballast/lab/n1.mnt"
+MOUNTED = [
+    *(
+        "/home ext4",
+        "/home/x nfs4",
+        "/home/x/gvfs fuse.gvfsd",
+        "/proc proc",
+        "/srv/disk xfs",
+        "/srv/disk/docker overlay",
+    ),
+    *("/etc/hosts overlay", "/srv/auto autofs", "/var/lib/ballast/lab ext4", "/srv/a\\040b ext4", "/srv/gone ext4"),
+]
+
+
+def rows_of(*mounted: str) -> dict[str, view.Row]:
+    """What an instance on such a machine shows, by path in it."""
+    host = g.machine()
+    for path in ("/home/x/gvfs", "/srv/disk/docker", "/srv/auto", "/var/lib/ballast/lab", "/proc/1", "/usr/bin"):
+        host.given_directory(path)
+    host.given_directory("/scratch", mode=0o1777)
+    host.given("/etc/hosts", "127.0.0.1 localhost\n")
+    host.symlink("/bin", "usr/bin")
+    lines = (f"30 1 0:1 / {row.split(' ')[0]} rw - {row.split(' ')[1]} none rw\n" for row in mounted)
+    host.given("/proc/self/mountinfo", "".join(lines))
+    rows = {row.target.removeprefix(f"{HOME}/root"): row for row in view.prepare(host, HOME)}
+    assert host.readlink(f"{HOME}/root/bin") == "usr/bin"
+    assert host.mode(f"{HOME}/changes/scratch/upper") == 0o1777
+    return rows
+
+
+def test_an_instance_writes_to_its_own_copy_of_what_is_not_a_program_or_of_the_kernel() -> None:
+    rows = rows_of()
+    for path in ("/etc", "/home", "/srv", "/tmp", "/var"):
+        changes = f"{HOME}/changes{path}"
+        assert rows[path].kind == "overlay"
+        assert rows[path].options == f"lowerdir={path},upperdir={changes}/upper,workdir={changes}/work"
+    assert {path for path, row in rows.items() if row.options == "rbind"} >= {"/proc", "/run", "/sys", "/usr"}
+
+
+def test_mounts_of_the_host_are_shown_too_and_a_disk_is_not_written_to() -> None:
+    rows = rows_of(*MOUNTED)
+    assert rows["/srv/disk"].kind == "overlay"
+    assert rows["/srv/disk"].options.endswith(f"workdir={HOME}/changes/srv%disk/work")
+    assert {path for path, row in rows.items() if row.options == "bind"} == {
+        *("", "/etc/hosts", "/home/x", "/var/cache/ballast", "/var/lib/ballast", "/var/lib/ballast/lab"),
+    }
+    order = list(rows)
+    assert order.index("/var") < order.index("/var/lib/ballast") < order.index("/var/lib/ballast/lab")
+
+
+def test_a_line_of_the_table_is_quoted() -> None:
+    assert view.bind("/a b", "/x\\y").as_line() == "/a\\040b /x\\134y none bind,X-mount.mkdir 0 0\n"
+
+
+def test_a_namespace_of_an_earlier_version_stays_until_the_instance_is_stopped() -> None:
+    host = g.machine()
+    apply(ENGINE, g.desired(), host)
+    host.given(f"{MOUNTNS}.json", json.dumps({"mounts": [{"target": "/run/netns", "source": ""}]}))
+    assert plan_of(ENGINE, g.desired(), host).steps == ()
+    apply(ENGINE, g.desired(state="stopped"), host)
+    apply(ENGINE, g.desired(), host)
+    assert json.loads(host.text(f"{MOUNTNS}.json"))["home"] == HOME
+
+
+def mounted(read_only: bool = False, **changes: str) -> dict[str, Any]:
+    row = {"host": "/srv/data", "node": "/data", "read_only": read_only, **changes}
+    return {"instances": [g.instance(1, mounts=[row]), g.instance(2)]}
+
+
+def test_a_mount_of_the_user_ends_the_pods_and_restarts_the_services_of_its_instance_alone() -> None:
+    host = g.machine()
+    host.given_directory("/srv/data")
+    apply(ENGINE, g.desired(2), host)
+    pods = {}
+    for name in ("n1", "n2"):
+        pods[name] = host.given_process(["sleep"])
+        host.make_directory(f"/sys/fs/cgroup/ballast-lab-{name}/kubepods")
+        host.write_kernel_file(f"/sys/fs/cgroup/ballast-lab-{name}/kubepods/cgroup.procs", str(pods[name]))
+    steps = {(step.kind, step.target) for step in plan_of(ENGINE, g.desired(2, **mounted()), host).steps}
+    services = [target for kind, target in steps if kind == "service"]
+    assert len(services) == 3
+    assert all(target.startswith(f"{HOME}/") for target in services)
+    assert {target for kind, target in steps if kind == "mountns"} == {MOUNTNS}
+    apply(ENGINE, g.desired(2, **mounted(read_only=True)), host)
+    assert ("/srv/data", "/data", "none", "ro") in host.inner_mounts[MOUNTNS]
+    assert pods["n1"] not in host.processes
+    assert pods["n2"] in host.processes
+    assert plan_of(ENGINE, g.desired(2, **mounted(read_only=True)), host).steps == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "id"),
+    [
+        ({"host": "srv"}, "instance-path"),
+        ({"node": "/a/../b"}, "instance-path"),
+        ({"node": "/"}, "instance-path"),
+        ({"node": "/usr/local"}, "instance-mount-place"),
+        ({"node": "/var"}, "instance-mount-place"),
+        ({"node": "/var/lib/kubelet/x"}, "instance-mount-place"),
+        ({"node": g.STATE}, "instance-mount-place"),
+    ],
+)
+def test_a_mount_that_would_hide_what_an_instance_needs_is_refused(changes: dict[str, str], id: str) -> None:
+    with pytest.raises((BallastError, Problems)) as caught:
+        g.desired(2, **mounted(**changes))
+    assert id in {problem.id for problem in getattr(caught.value, "problems", [caught.value])}
+
+
+def test_a_mount_of_what_is_not_there_is_refused() -> None:
+    host, desired = g.machine(), g.desired(2, **mounted())
+    ctx = Context(desired, host)
+    with pytest.raises(BallastError) as caught:
+        ENGINE.require(ctx, ENGINE.observe(ctx))
+    assert "instance-mount-missing" in str(caught.value)
+    host.given_directory("/srv/data")
+    ENGINE.require(ctx, ENGINE.observe(ctx))

@@ -152,7 +152,12 @@ VALUES: list[tuple[str, str, Value]] = [
     (
         "mountns",
         "/run/ballast/lab/n1.mnt",
-        {"mounts": [{"target": "/run", "source": ""}, {"target": "/etc", "source": "/srv"}]},
+        {
+            "home": f"{g.STATE}/n1",
+            "cgroup": "ballast-lab-n1",
+            "mounts": [{"target": "/run", "source": ""}, {"target": "/var/lib/kubelet", "source": "/run"}],
+            "given": [{"source": "/run", "target": "/data", "options": "ro"}],
+        },
     ),
 ]
 KINDS: dict[str, Kind] = {**NETWORK_KINDS, **NODE_PORT_KINDS, **MOUNT_KINDS}
@@ -165,6 +170,7 @@ def test_what_is_written_is_read_and_what_is_removed_is_gone(name: str, target: 
         NETWORK_KINDS["netns"].write(Context(None, host), "ballast-lab-n1", {"sysctls": NETNS_SYSCTLS}, ABSENT)
     if name == "mountns":
         MOUNT_KINDS["private-directory"].write(Context(None, host), "/run/ballast/lab", {}, ABSENT)
+        host.given_directory(f"{g.STATE}/n1/etc")
     before, kind = host.snapshot(), KINDS[name]
     assert kind.read(Context(None, host), target) == ABSENT
     kind.write(Context(None, host), target, value, ABSENT)
@@ -177,6 +183,8 @@ def test_what_is_written_is_read_and_what_is_removed_is_gone(name: str, target: 
     if name in ("netns", "private-directory"):  # their parents are of somebody else: the shared directory, the sysctls
         after.pop("/run/netns", None)
         after["/proc/self/mountinfo"] = before["/proc/self/mountinfo"]
+    if name == "mountns":  # the instance's files stay
+        after = {path: part for path, part in after.items() if path in before}
     assert after == before
 
 
@@ -210,12 +218,14 @@ def test_a_file_that_a_restart_left_is_no_namespace() -> None:
 def test_a_half_made_mount_namespace_is_made_anew_and_can_be_removed() -> None:
     host, kind, target = g.machine(), MOUNT_KINDS["mountns"], "/run/ballast/lab/n1.mnt"
     MOUNT_KINDS["private-directory"].write(Context(None, host), "/run/ballast/lab", {}, ABSENT)
-    value = {"mounts": [{"target": "/run", "source": ""}]}
+    home = f"{g.STATE}/n1"
+    host.given_directory(f"{home}/etc")
+    value = {"home": home, "cgroup": "ballast-lab-n1", "mounts": [{"target": "/run", "source": ""}], "given": []}
     kind.write(Context(None, host), target, value, ABSENT)
     host.remove(f"{target}.json")
     assert kind.read(Context(None, host), target) not in (ABSENT, value)
     kind.write(Context(None, host), target, value, kind.read(Context(None, host), target))
-    assert host.inner_mounts[target] == [("--make-rshared", "/"), ("-t", "tmpfs", "-o", "mode=0755", "ballast", "/run")]
+    assert host.inner_mounts[target][-1] == ("ballast", "/run", "tmpfs", "mode=0755,X-mount.mkdir")
     host.remove(f"{target}.json")
     kind.remove(Context(None, host), target, ABSENT)
     assert kind.read(Context(None, host), target) == ABSENT

@@ -86,6 +86,16 @@ AT = "nodes[0]"
         (node(kubelet={"cgroupRoot": "/x"}), [("instance-kubelet-own", f"{AT}.kubelet")]),
         (default(kubelet={"featureGates": {}}), [("instance-kubelet-own", "defaults.kubelet")]),
         (node(kubelet=["maxPods"]), [("lab-value", f"{AT}.kubelet")]),
+        (node(mounts=[{"host": "/srv", "node": "data"}]), [("instance-path", "nodes.a.mounts[0].node")]),
+        (node(mounts=[{"host": "/srv"}]), [("instance-path", "nodes.a.mounts[0].node")]),
+        (node(mounts=[{"host": "/srv", "node": "/d", "readOnly": True}]), [("lab-key", f"{AT}.mounts[0]")]),
+        (
+            node(mounts=[{"host": "/srv", "node": "/d", "read_only": "no"}]),
+            [("lab-value", f"{AT}.mounts[0].read_only")],
+        ),
+        (node(mounts=["/srv:/d"]), [("lab-value", f"{AT}.mounts[0]")]),
+        (node(mounts=[{"host": "/srv", "node": "/var/lib"}]), [("instance-mount-place", "nodes.a.mounts[0].node")]),
+        (node(mounts=[{"host": "/srv", "node": g.DIR}]), [("instance-mount-place", "nodes.a.mounts[0].node")]),
         ({"topology": {"registry_mirrors": ["docker.io"]}}, [("instance-mirrors", "registry_mirrors")]),
         (
             {"topology": {"registry_mirrors": {"docker.io": ["mirror.example"]}}},
@@ -122,7 +132,7 @@ def test_the_nearest_known_name_is_suggested() -> None:
     with pytest.raises(BallastError) as caught:
         g.request(topology={"nodes": [{"name": "a", "tains": []}]})
     assert str(caught.value).splitlines() == [
-        "nodes[0]: unknown key 'tains'; allowed: cpu, host, kubelet, labels, memory, name, pids, pod_cidr, proxy_backend, runtime, share, taints",
+        "nodes[0]: unknown key 'tains'; allowed: cpu, host, kubelet, labels, memory, mounts, name, pids, pod_cidr, proxy_backend, runtime, share, taints",
         "  do:    did you mean taints?",
         "  id:    lab-key   (docs/lab.md#lab-key)",
     ]

@@ -77,12 +77,13 @@ class LocalHost:
         writes: Optional[int] = None,
     ) -> Completed:
         try:
+            # A node instance has a root directory of its own, which systemctl takes for a chroot: it would do nothing, with status 0.
             process = subprocess.Popen(
                 list(argv),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env={"PATH": PATH, "LC_ALL": "C", **env},
+                env={"PATH": PATH, "LC_ALL": "C", "SYSTEMD_IGNORE_CHROOT": "1", **env},
                 cwd=cwd,
                 start_new_session=True,
             )

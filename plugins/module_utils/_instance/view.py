@@ -1,0 +1,125 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The file system of an instance: what it shows of its host, and where its own writes go.
+
+    HOME/root            its `/`: mount points, and what is made beside them
+    HOME/changes/NAME    what it has written, removed or changed in /NAME of the host: upper and work directory of an overlay
+
+Programs and the kernel's own file systems are the host's. Every other directory of `/` is an overlay: reads go to the host's files,
+writes stay with the instance. A bind mount rather than an overlay shows what only works, or is only current, as the host's own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from .._core.host.host import Host
+
+_OF_HOST = (
+    *("bin", "boot", "dev", "lib", "lib32", "lib64", "libx32", "proc", "run", "sbin", "sys", "usr"),
+)  # sockets of the host are in /run
+# Units that the host's systemd reads; this collection's own files, which programs of the host share with those of nodes.
+_SHARED = ("/etc/systemd", "/var/cache/ballast", "/var/lib/ballast")
+KUBELET_ROOT = "/var/lib/kubelet"
+CONTAINERD_STATE = "/run/containerd"
+# What programs of an instance have at these paths is its own.
+MOUNT_POINTS = (KUBELET_ROOT, CONTAINERD_STATE, "/run/netns", "/var/lib/cni", "/var/log/containers")
+KEPT = (*(f"/{name}" for name in _OF_HOST), *_SHARED)  # shows the host's own files
+_DISKS = ("btrfs", "ext2", "ext3", "ext4", "f2fs", "xfs", "zfs")
+# Mounts of other programs, which nobody else can use, or which a look would make.
+_LEFT_OUT = ("autofs", "nsfs", "overlay")
+_NAME = re.compile(r"[-A-Za-z0-9._]+", re.ASCII)
+_PATH = re.compile(r"(/[-A-Za-z0-9._]+)+", re.ASCII)  # needs no quoting in options of an overlay
+
+
+class Row(NamedTuple):
+    """A line of fstab(5)."""
+
+    source: str
+    target: str
+    kind: str
+    options: str
+
+    def as_line(self) -> str:
+        words = (word.replace("\\", "\\134").replace(" ", "\\040").replace("\t", "\\011") for word in self)
+        return f"{' '.join(words)} 0 0\n"
+
+
+def root_of(home: str) -> str:
+    return f"{home}/root"
+
+
+def bind(source: str, target: str) -> Row:
+    return Row(source, target, "none", "bind,X-mount.mkdir")
+
+
+def tmpfs(target: str) -> Row:
+    return Row("ballast", target, "tmpfs", "mode=0755,X-mount.mkdir")
+
+
+def prepare(host: Host, home: str) -> list[Row]:
+    """Make the directories of an instance's file system; return the mounts that show the host's files in it."""
+    root = root_of(home)
+    host.make_directory(root, mode=0o755)
+    overlaid = []
+    rows = [Row(root, root, "none", "bind")]
+    for name in sorted(host.listdir("/")):
+        stat = host.stat(f"/{name}")
+        if stat is None or not _NAME.fullmatch(name):
+            continue
+        if stat.kind == "symlink":
+            host.symlink(f"{root}/{name}", host.readlink(f"/{name}") or "")
+        elif stat.kind == "directory":
+            host.make_directory(f"{root}/{name}")
+            if name in _OF_HOST:
+                rows.append(Row(f"/{name}", f"{root}/{name}", "none", "rbind"))
+            else:
+                overlaid.append(name)
+                rows.append(_overlay(host, home, f"/{name}"))
+    return [*rows, *_inner(host, home, overlaid)]
+
+
+def _inner(host: Host, home: str, overlaid: Sequence[str]) -> list[Row]:
+    """Mounts below overlaid directories, which an overlay does not show; parents come first."""
+    kinds = {
+        target: kind for target, kind in _mounts(host) if target.split("/")[1] in overlaid and target.count("/") > 1
+    }
+    rows = []
+    for target in sorted({*kinds, *(path for path in _SHARED if host.stat(path))}):
+        stat = host.stat(target)
+        is_shared = any(target == path or target.startswith(f"{path}/") for path in _SHARED)
+        if stat is None or f"{target}/".startswith(f"{home}/"):
+            continue
+        if not is_shared and stat.kind == "directory" and kinds[target] in _DISKS:
+            rows.append(_overlay(host, home, target))
+        else:
+            rows.append(Row(target, f"{root_of(home)}{target}", "none", "bind"))
+    return rows
+
+
+def _mounts(host: Host) -> Iterator[tuple[str, str]]:
+    """Mount point and type, proc_pid_mountinfo(5)."""
+    for line in (host.read("/proc/self/mountinfo") or b"").decode(errors="replace").splitlines():
+        before, _dash, after = line.partition(" - ")
+        target, kind = before.split(" ")[4], after.split(" ")[0]
+        is_file = (stat := host.stat(target)) is not None and stat.kind == "file"
+        if _PATH.fullmatch(target) and not kind.startswith("fuse") and (is_file or kind not in _LEFT_OUT):
+            yield target, kind
+
+
+def _overlay(host: Host, home: str, target: str) -> Row:
+    """The upper directory shows its own mode and owner, so it has those of the host's."""
+    place = f"{home}/changes/{target[1:].replace('/', '%')}"
+    upper, work = f"{place}/upper", f"{place}/work"
+    stat = host.stat(target)
+    if host.stat(upper) is None:
+        host.make_directory(upper, mode=stat.mode if stat else 0o755)
+        if stat and (stat.uid, stat.gid) != (0, 0):
+            host.run(["chown", f"{stat.uid}:{stat.gid}", upper], timeout=30)
+    host.make_directory(work)
+    options = f"lowerdir={target},upperdir={upper},workdir={work}"
+    return Row("ballast", f"{root_of(home)}{target}", "overlay", options)
