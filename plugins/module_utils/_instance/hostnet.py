@@ -19,7 +19,7 @@ from typing import Any
 
 from .._core.engine.context import Context
 from .._core.engine.engine import ResourceEngine
-from .._core.engine.kinds import BASE_KINDS, Kind, sysctl_minimum, sysctl_path
+from .._core.engine.kinds import BASE_KINDS, Kind, list_held_settings, sysctl_minimum, sysctl_path
 from .._core.engine.plan import ABSENT, Recorded, Resource, State, Value
 from .._core.host.host import Host
 from .._core.host.names import MARK, join_name
@@ -62,6 +62,7 @@ SPEC: dict[str, Any] = {
 }
 REQUIRED_IF = [("state", "present", ("bridge", "address"))]
 _LINK = re.compile(r"[a-z0-9][-a-z0-9._]{0,14}", re.ASCII)
+_ACCEPT_RA = re.compile(r"net/ipv6/conf/([^/]+)/accept_ra")
 _GROUP = "host network"
 _SECONDS = 30
 PUBLISHED = "publish"  # of the name of its table
@@ -203,9 +204,12 @@ def _forwarding(host: Host, desired: HostNetworkRequest) -> list[Resource]:
 
 
 def _find_advertised(host: Host) -> list[str]:
-    """Links with a route from a router advertisement that the kernel itself has taken. systemd-networkd and NetworkManager take them
-    on their own, with the kernel's off, and go on whatever is forwarded."""
-    links = {str(row["dev"]) for row in ip_json(host, "-6", "route", "show", "proto", "ra") or []}
+    """Links with a route from a router advertisement that the kernel itself has taken, and those that an earlier run found: one without
+    its cable has no route for the moment. systemd-networkd and NetworkManager take advertisements on their own, with the kernel's
+    off, and go on whatever is forwarded."""
+    rows = ip_json(host, "-6", "route", "show", "proto", "ra") or []
+    links = {str(hop["dev"]) for row in rows for hop in row.get("nexthops", [row])}
+    links |= {match[1] for match in map(_ACCEPT_RA.fullmatch, list_held_settings(host)) if match}
     return sorted(link for link in links if (host.read(sysctl_path(_accept_ra(link))) or b"0").strip() != b"0")
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from .._core.engine.context import Context
 from .._core.engine.journal import journal_path
-from .._core.engine.kinds import BASE_KINDS, Kind, SysctlMinimumKind
+from .._core.engine.kinds import BASE_KINDS, Kind, list_held_settings
 from .._core.engine.ownership import has_trusted_owner, list_content, release
 from .._core.engine.plan import ABSENT, Recorded, Value
 from .._core.engine.shared_directory import SHARED_KINDS
@@ -96,9 +96,8 @@ def _uses_of_directories(lab_dir: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _uses_of_settings(host: Host, lab_dir: str) -> Iterator[tuple[str, str, str]]:
-    for entry in host.listdir(SysctlMinimumKind.directory):
-        setting, extension = os.path.splitext(entry.replace(":", "/"))
-        for holder in _HOLDERS if extension == ".json" else ():
+    for setting in list_held_settings(host):
+        for holder in _HOLDERS:
             yield "sysctl-minimum", f"{setting} {lab_dir}{holder}", f"setting {setting}"
 
 

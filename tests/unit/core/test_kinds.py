@@ -104,6 +104,20 @@ def test_a_setting_that_the_kernel_lacks_is_told() -> None:
     assert caught.value.id == "core-no-sysctl"
 
 
+def test_a_setting_of_a_link_that_is_gone_is_in_nobodys_way() -> None:
+    host, kind, target = FakeHost(), SysctlMinimumKind(), "net/ipv6/conf/usb0/accept_ra one"
+    link = "/proc/sys/net/ipv6/conf/usb0/accept_ra"
+    host.given(link, "1\n")
+    kind.write(Context(None, host), target, {"at_least": 2}, ABSENT)
+    assert host.text(link) == "2\n"
+    host.remove(link)
+    assert kind.read(Context(None, host), target) not in (ABSENT, {"at_least": 2})
+    kind.write(Context(None, host), target, {"at_least": 2}, {"lacking": True})  # as after a restart, before the link is there
+    kind.remove(Context(None, host), target, {"lacking": True})
+    assert kind.read(Context(None, host), target) == ABSENT
+    assert not host.paths("/run/ballast")
+
+
 @pytest.mark.parametrize(
     ("kind", "path", "id"),
     [

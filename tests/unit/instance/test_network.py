@@ -11,7 +11,7 @@ import json
 import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
-from ansible_collections.ballast.kube.plugins.module_utils._core.engine.kinds import Kind
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.kinds import Kind, SysctlMinimumKind
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import ABSENT, Value
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import HostError
 from ansible_collections.ballast.kube.plugins.module_utils._instance import hostnet
@@ -405,6 +405,35 @@ def test_a_host_that_forwards_ipv6_goes_on_taking_router_advertisements() -> Non
     host.given("/proc/sys/net/ipv6/conf/wlan0/accept_ra", "0\n")  # a program takes them there
     names = [target.split(" ")[0] for kind, target in wanted(host, **DUAL) if kind == "sysctl-minimum"]
     assert names == ["net.ipv4.ip_forward", "net/ipv6/conf/eth0.7/accept_ra", "net.ipv6.conf.all.forwarding"]
+
+
+def accepting(host: FakeHost) -> list[str]:
+    names = [target.split(" ")[0] for kind, target in wanted(host, **DUAL) if kind == "sysctl-minimum"]
+    return [name for name in names if name.endswith("/accept_ra")]
+
+
+def test_two_routers_of_a_host_make_one_route() -> None:
+    host = FakeHost()
+    hops = [{"gateway": f"fe80::{number}", "dev": "eth0", "weight": 1, "flags": []} for number in (1, 2)]
+    rows = [{"dst": "default", "protocol": "ra", "flags": [], "nexthops": hops}]
+    host.on("ip", "-j", "-6", "route", "show", "proto", "ra", answer=json.dumps(rows), reads=True)
+    host.given("/proc/sys/net/ipv6/conf/eth0/accept_ra", "1\n")
+    assert accepting(host) == ["net/ipv6/conf/eth0/accept_ra"]
+
+
+def test_a_link_without_its_cable_goes_on_taking_router_advertisements() -> None:
+    """Its routes are gone for the moment; with accept_ra as it was, the kernel would ignore the next one."""
+    host = FakeHost()
+    host.on("ip", "-j", "-6", "route", "show", "proto", "ra", answer=ROUTES, reads=True)
+    setting = "/proc/sys/net/ipv6/conf/eth0.7/accept_ra"
+    host.given(setting, "1\n")
+    host.given("/proc/sys/net/ipv6/conf/wlan0/accept_ra", "0\n")
+    (name,) = accepting(host)
+    SysctlMinimumKind().write(Context(None, host), f"{name} {g.STATE}", {"at_least": 2}, ABSENT)
+    host.on("ip", "-j", "-6", "route", "show", "proto", "ra", answer="[]", reads=True)
+    assert accepting(host) == [name]
+    host.remove(setting)
+    assert accepting(host) == [], "a link that is gone"
 
 
 def test_an_address_of_a_link_stays_the_same() -> None:

@@ -122,7 +122,8 @@ def _other_kind_error(path: str, *, expected: str, actual: str) -> HostError:
 
 
 class SysctlMinimumKind:
-    """A host-wide setting that several labs may need raised: `NAME HOLDER`, value `{at_least}`.
+    """A host-wide setting that several labs may need raised: `NAME HOLDER`, value `{at_least}`. With slashes in NAME it is one of a
+    link, which may be gone at any time, and with it what there is to set or to put back.
 
     The holders of a setting are listed in /run/ballast/sysctl, which, like the setting itself, does not survive a
     restart. The last holder that leaves puts the original back, unless somebody else has set it since.
@@ -134,7 +135,10 @@ class SysctlMinimumKind:
     def read(self, ctx: Context[Any], target: str) -> Value:
         name, holder = target.split(" ", 1)
         held = self._entry(ctx.host, name)["holders"].get(holder)
-        return ABSENT if held is None else {"at_least": min(held, self._current(ctx.host, name))}
+        if held is None:
+            return ABSENT
+        current = self._current(ctx.host, name)
+        return {"lacking": True} if current is None else {"at_least": min(held, current)}
 
     def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
         name, holder = target.split(" ", 1)
@@ -143,12 +147,13 @@ class SysctlMinimumKind:
         with self._lock(ctx.host):
             entry = self._entry(ctx.host, name)
             entry["holders"][holder] = minimum
-            if current < minimum:
+            is_low = current is not None and current < minimum
+            if is_low:
                 # Written before it is raised: a kill in between leaves an original that still holds.
                 entry["original"] = current if current != entry["raised_to"] else entry["original"]
                 entry["raised_to"] = minimum
             ctx.host.write(self._path(name), json.dumps(entry).encode())
-            if current < minimum:
+            if is_low:
                 ctx.host.write_kernel_file(sysctl_path(name), f"{minimum}\n")
 
     def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
@@ -194,8 +199,11 @@ class SysctlMinimumKind:
         entry: dict[str, Any] = parse_json(data) if data else {"original": None, "raised_to": None, "holders": {}}
         return entry
 
-    def _current(self, host: Host, name: str) -> int:
+    def _current(self, host: Host, name: str) -> Optional[int]:
+        """None for a setting of a link that is gone."""
         data = host.read(sysctl_path(name))
+        if data is None and "/" in name:
+            return None
         if data is None:
             raise HostError(
                 f"this kernel has no setting {name}",
@@ -207,6 +215,14 @@ class SysctlMinimumKind:
 
     def _path(self, name: str) -> str:
         return os.path.join(self.directory, f"{name.replace('/', ':')}.json")
+
+
+def list_held_settings(host: Host) -> Iterator[str]:
+    """Names of the settings that labs of this host hold."""
+    for entry in host.listdir(SysctlMinimumKind.directory):
+        name, extension = os.path.splitext(entry.replace(":", "/"))
+        if extension == ".json":
+            yield name
 
 
 def sysctl_path(name: str) -> str:
