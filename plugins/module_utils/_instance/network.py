@@ -319,8 +319,8 @@ def _publishing(port: str) -> str:
 
 
 def _addresses(link: Mapping[str, Any]) -> str:
-    """The first of IPv4, and the first of IPv6 that is not the link's alone."""
-    rows = link.get("addr_info", [])
+    """The first of IPv4, and the first of IPv6 that is not the link's alone, less those that it has from router advertisements."""
+    rows = [row for row in link.get("addr_info", []) if not row.get("dynamic")]
     of_each = (
         [row for row in rows if row["family"] == "inet"],
         [row for row in rows if row["family"] == "inet6" and row.get("scope") == "global"],

@@ -65,6 +65,10 @@ def test_a_bridge_is_read_as_ip_prints_it() -> None:
         "mac": "2e:d8:53:7b:6a:0e",
         "up": True,
     }
+    advertised = """{"family":"inet6","local":"2001:db8::5","prefixlen":64,"scope":"global","dynamic":true,"mngtmpaddr":true},"""
+    shown = BRIDGE.replace('"addr_info":[', f'"addr_info":[{advertised}')
+    host.on("ip", "-j", "-d", "addr", "show", "dev", "advertised", answer=shown, reads=True)
+    assert kind.read(Context(None, host), "advertised") == kind.read(Context(None, host), "ballast-lab")
     assert kind.read(Context(None, host), "eth0") == ABSENT, "a link that is no bridge"
     assert kind.read(Context(None, host), "none") == ABSENT
 
