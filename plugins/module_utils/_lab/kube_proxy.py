@@ -19,6 +19,7 @@ from .._core.engine.context import Context
 from .._core.engine.engine import ResourceEngine
 from .._core.engine.kinds import Kind
 from .._core.engine.plan import Resource
+from .._core.text.ip_families import is_ipv6, split
 from .._instance.model import PROXY_BACKENDS
 from .manifests import manifest_kinds, manifest_resources
 
@@ -117,6 +118,8 @@ def _config(desired: LabKubeProxyRequest) -> dict[str, Any]:
     return {
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
         "kind": "KubeProxyConfiguration",
+        # Without a default of IPv4 where there is IPv6. A change of this text restarts kube-proxy on all nodes.
+        **({} if any(map(is_ipv6, split(desired.cluster_cidr))) else {"bindAddress": "0.0.0.0"}),
         "clientConnection": {"kubeconfig": f"{_HOME}/kubeconfig.conf"},
         "clusterCIDR": desired.cluster_cidr,
         # nf_conntrack_max belongs to the whole host: leave it alone.

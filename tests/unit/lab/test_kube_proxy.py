@@ -65,6 +65,17 @@ def test_it_is_made_once_and_what_others_change_in_it_stays() -> None:
     assert [step.title for step in apply(ENGINE, desired(mode="nftables"), host).steps] == ["ConfigMap kube-proxy"]
 
 
+def test_the_configuration_of_a_lab_of_ipv4_stays_as_earlier_versions_wrote_it() -> None:
+    def keys(cluster_cidr: str) -> list[str]:
+        objects: dict[str, Any] = {}
+        apply(ENGINE, desired(cluster_cidr=cluster_cidr), machine(objects))
+        return list(json.loads(objects[PATHS[2]]["data"]["config.conf"]))
+
+    of_ipv4 = keys("10.128.0.0/16")
+    assert of_ipv4[:5] == ["apiVersion", "kind", "bindAddress", "clientConnection", "clusterCIDR"]
+    assert "bindAddress" not in keys("10.128.0.0/16,fd00:128::/56")
+
+
 def test_its_pods_are_those_of_kubeadm() -> None:
     objects: dict[str, Any] = {}
     apply(ENGINE, desired(), machine(objects))
