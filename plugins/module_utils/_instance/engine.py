@@ -102,7 +102,11 @@ class InstanceEngine(ResourceEngine[InstancesRequest]):
             resources += self._instance_resources(desired.programs_of(instance), instance, ctx.host)
         if not desired.at_boot:
             return resources
-        return resources + restore_resources(desired.state_dir, desired.lab, "nodes", resources, after="network")
+        # A restart ends a namespace of an earlier version.
+        new = [_mount_namespace(desired.programs_of(instance), instance) for instance in desired.instances]
+        by_key = {resource.key: resource for resource in new}
+        made = [by_key.get(resource.key, resource) for resource in resources]
+        return resources + restore_resources(desired.state_dir, desired.lab, "nodes", made, after="network")
 
     def plan(self, desired: InstancesRequest, state: State) -> Plan:
         if desired.state != "stopped":
@@ -203,7 +207,7 @@ class InstanceEngine(ResourceEngine[InstancesRequest]):
             ),
             *_network_resources(desired, instance),
             _run_directory(desired, instance),
-            _mount_namespace(desired, instance, host),
+            _in_use(_mount_namespace(desired, instance), instance, host),
             *image_seed(desired.state_dir, f"{_home(desired, instance)}/containerd", desired.archives, group=group),
             *(service(sv_dir, part, running=True, group=group) for part in services),
             supervisor(sv_dir, group=group),
@@ -373,7 +377,7 @@ def _run_directory(desired: InstancesRequest, instance: Instance) -> Resource:
     return Resource("run-directory", target, value, title=f"directory {target}", group=_group(instance))
 
 
-def _mount_namespace(desired: InstancesRequest, instance: Instance, host: Host) -> Resource:
+def _mount_namespace(desired: InstancesRequest, instance: Instance) -> Resource:
     home, target = _home(desired, instance), mountns_path(desired.lab, instance.name)
     sources = {
         KUBELET_ROOT: f"{home}/kubelet",
@@ -394,8 +398,13 @@ def _mount_namespace(desired: InstancesRequest, instance: Instance, host: Host) 
             for mount in instance.mounts
         ],
     }
-    earlier = None if instance.mounts else recorded_by_an_earlier_version(host, target)
-    return Resource("mountns", target, earlier or value, title=f"mount namespace {target}", group=_group(instance))
+    return Resource("mountns", target, value, title=f"mount namespace {target}", group=_group(instance))
+
+
+def _in_use(mountns: Resource, instance: Instance, host: Host) -> Resource:
+    """As it is there, where an earlier version made it and nothing is asked of it that it lacks."""
+    earlier = None if instance.mounts else recorded_by_an_earlier_version(host, mountns.target)
+    return replace(mountns, value=earlier) if earlier else mountns
 
 
 # For rules, ports, its OOM score, and modules: kube-proxy loads those of ipvs itself.

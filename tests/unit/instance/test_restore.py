@@ -63,6 +63,17 @@ def test_after_a_restart_everything_that_the_kernel_forgot_is_made_again_and_onl
     assert {step.kind for step in left.steps} <= {"cgroup", "service", "supervisor", "image"}, "systemd starts these"
 
 
+def test_a_namespace_of_an_earlier_version_comes_back_as_those_of_this_one() -> None:
+    host = g.machine(systemd=True)
+    apply(ENGINE, g.desired(at_boot=True), host)
+    complete = host.inner_mounts[entered := f"/run/ballast/{g.desired().lab}/n1.mnt"]
+    host.given(f"{entered}.json", json.dumps({"mounts": [{"target": "/run/netns", "source": ""}]}))
+    apply(ENGINE, g.desired(at_boot=True), host)
+    fresh = restarted(host)
+    restore(fresh, json.loads(fresh.text(WANTED)))
+    assert fresh.inner_mounts[entered] == complete
+
+
 def test_a_service_finds_no_mount_namespace_before_its_last_mount_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     host = g.machine(systemd=True)
     apply(ENGINE, g.desired(at_boot=True), host)
