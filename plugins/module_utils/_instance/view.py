@@ -14,7 +14,7 @@ writes stay with the instance. A bind mount rather than an overlay shows what on
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from .._core.host.host import Host
@@ -30,8 +30,10 @@ CONTAINERD_STATE = "/run/containerd"
 MOUNT_POINTS = (KUBELET_ROOT, CONTAINERD_STATE, "/run/netns", "/var/lib/cni", "/var/log/containers")
 KEPT = (*(f"/{name}" for name in _OF_HOST), *_SHARED)  # shows the host's own files
 _DISKS = ("btrfs", "ext2", "ext3", "ext4", "f2fs", "xfs", "zfs")
-# Mounts of other programs, which nobody else can use, or which a look would make.
-_LEFT_OUT = ("autofs", "nsfs", "overlay")
+_BELOW_OVERLAYS = (*_DISKS, "overlay", "tmpfs")
+# Mounts of other programs that nobody else can use, or that a look would make. Those of the first row are not even looked at.
+_UNTOUCHED = ("autofs", "fuse", "nsfs")
+_OF_RUNTIMES = "overlay"
 _NAME = re.compile(r"[-A-Za-z0-9._]+", re.ASCII)
 _PATH = re.compile(r"(/[-A-Za-z0-9._]+)+", re.ASCII)  # needs no quoting in options of an overlay
 
@@ -65,50 +67,58 @@ def prepare(host: Host, home: str) -> list[Row]:
     """Make the directories of an instance's file system; return the mounts that show the host's files in it."""
     root = root_of(home)
     host.make_directory(root, mode=0o755)
+    host.make_directory(f"{home}/changes", mode=0o700)  # what other users of the host may not enter: copies of /tmp are in it
+    kinds = _mounts(host)
     overlaid = []
     rows = [Row(root, root, "none", "bind")]
     for name in sorted(host.listdir("/")):
-        stat = host.stat(f"/{name}")
-        if stat is None or not _NAME.fullmatch(name):
-            continue
-        if stat.kind == "symlink":
+        kind = kinds.get(f"/{name}", "")
+        stat = None if _is_untouched(kind) or not _NAME.fullmatch(name) else host.stat(f"/{name}")
+        if stat is not None and stat.kind == "symlink":
             host.symlink(f"{root}/{name}", host.readlink(f"/{name}") or "")
-        elif stat.kind == "directory":
+        elif stat is not None and stat.kind == "directory":
             host.make_directory(f"{root}/{name}")
-            if name in _OF_HOST:
+            if name in _OF_HOST or kind not in ("", *_BELOW_OVERLAYS):
                 rows.append(Row(f"/{name}", f"{root}/{name}", "none", "rbind"))
             else:
                 overlaid.append(name)
                 rows.append(_overlay(host, home, f"/{name}"))
-    return [*rows, *_inner(host, home, overlaid)]
+    return [*rows, *_inner(host, home, kinds, overlaid)]
 
 
-def _inner(host: Host, home: str, overlaid: Sequence[str]) -> list[Row]:
+def _inner(host: Host, home: str, kinds: Mapping[str, str], overlaid: Sequence[str]) -> list[Row]:
     """Mounts below overlaid directories, which an overlay does not show; parents come first."""
-    kinds = {
-        target: kind for target, kind in _mounts(host) if target.split("/")[1] in overlaid and target.count("/") > 1
-    }
+    below = [target for target in kinds if target.split("/")[1] in overlaid and target.count("/") > 1]
+    left_out: list[str] = []  # with all that is below: there is no place to mount it on
     rows = []
-    for target in sorted({*kinds, *(path for path in _SHARED if host.stat(path))}):
-        stat = host.stat(target)
+    for target in sorted({*below, *(path for path in _SHARED if host.stat(path))}):
         is_shared = any(target == path or target.startswith(f"{path}/") for path in _SHARED)
-        if stat is None or f"{target}/".startswith(f"{home}/"):
+        if f"{target}/".startswith((f"{home}/", *(f"{path}/" for path in left_out))):
             continue
-        if not is_shared and stat.kind == "directory" and kinds[target] in _DISKS:
+        kind = kinds.get(target, "")
+        stat = None if _is_untouched(kind) else host.stat(target)
+        if stat is None or (kind == _OF_RUNTIMES and stat.kind != "file" and not is_shared):
+            left_out.append(target)
+        elif not is_shared and stat.kind == "directory" and kind in _DISKS:
             rows.append(_overlay(host, home, target))
         else:
             rows.append(Row(target, f"{root_of(home)}{target}", "none", "bind"))
     return rows
 
 
-def _mounts(host: Host) -> Iterator[tuple[str, str]]:
-    """Mount point and type, proc_pid_mountinfo(5)."""
+def _is_untouched(kind: str) -> bool:
+    return kind.partition(".")[0] in _UNTOUCHED or kind == "fuseblk"
+
+
+def _mounts(host: Host) -> dict[str, str]:
+    """By mount point the type of what is mounted there last, proc_pid_mountinfo(5)."""
+    kinds = {}
     for line in (host.read("/proc/self/mountinfo") or b"").decode(errors="replace").splitlines():
         before, _dash, after = line.partition(" - ")
-        target, kind = before.split(" ")[4], after.split(" ")[0]
-        is_file = (stat := host.stat(target)) is not None and stat.kind == "file"
-        if _PATH.fullmatch(target) and not kind.startswith("fuse") and (is_file or kind not in _LEFT_OUT):
-            yield target, kind
+        target = before.split(" ")[4]
+        if _PATH.fullmatch(target):
+            kinds[target] = after.split(" ")[0]
+    return kinds
 
 
 def _overlay(host: Host, home: str, target: str) -> Row:

@@ -77,6 +77,13 @@ MOUNTED = [
 def rows_of(*mounted: str) -> dict[str, view.Row]:
     """What an instance on such a machine shows, by path in it."""
     host = g.machine()
+    look, refused = host.stat, [row.split(" ")[0] for row in mounted if row.split(" ")[1][:4] in ("fuse", "auto")]
+
+    def stat(path: str) -> Any:
+        assert path not in refused, "root may not look at FUSE of other users, and a look at an automount makes it"
+        return look(path)
+
+    host.stat = stat  # type: ignore[method-assign]
     for path in ("/home/x/gvfs", "/srv/disk/docker", "/srv/auto", "/var/lib/ballast/lab", "/proc/1", "/usr/bin"):
         host.given_directory(path)
     host.given_directory("/scratch", mode=0o1777)
@@ -87,6 +94,7 @@ def rows_of(*mounted: str) -> dict[str, view.Row]:
     rows = {row.target.removeprefix(f"{HOME}/root"): row for row in view.prepare(host, HOME)}
     assert host.readlink(f"{HOME}/root/bin") == "usr/bin"
     assert host.mode(f"{HOME}/changes/scratch/upper") == 0o1777
+    assert host.mode(f"{HOME}/changes") == 0o700
     return rows
 
 
@@ -108,6 +116,14 @@ def test_mounts_of_the_host_are_shown_too_and_a_disk_is_not_written_to() -> None
     }
     order = list(rows)
     assert order.index("/var") < order.index("/var/lib/ballast") < order.index("/var/lib/ballast/lab")
+
+
+def test_what_no_overlay_can_lie_over_is_shown_as_it_is_or_not_at_all() -> None:
+    """An overlay over an automount or a FAT is refused by the kernel, and a mount needs a place in what is shown above it."""
+    rows = rows_of(*("/home autofs", "/home/x nfs4", "/srv vfat", "/srv/disk xfs", "/scratch tmpfs", "/var/lib/auto autofs"))
+    assert rows["/srv"].options == "rbind"
+    assert rows["/scratch"].kind == "overlay"
+    assert not [path for path in rows if path.startswith(("/home", "/srv/", "/var/lib/auto"))]
 
 
 def test_a_line_of_the_table_is_quoted() -> None:
