@@ -109,7 +109,7 @@ options:
             type: str
             required: true
           read_only:
-            description: Whether pods can only read it.
+            description: Whether pods can only read it, and what is mounted below it.
             type: bool
             default: false
       stopped:

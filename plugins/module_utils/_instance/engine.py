@@ -48,12 +48,12 @@ from .messages import MESSAGES
 from .model import CREDENTIAL_FILES, DAEMONSET, Instance, InstancesRequest
 from .mounts import MOUNT_KINDS, Mount, recorded_by_an_earlier_version
 from .network import IPV6_SYSCTLS, NETNS_SYSCTLS, NETWORK_KINDS, mac_address, netns_path, route
-from .node_mounts import find_missing
+from .node_mounts import find_problems
 from .process_readings import NodeReading, read_node, read_proxy_health, read_proxy_mode, read_pss_bytes
 from .record import options_file, proxies_path
 from .registries import mirror_resources
 from .restore import RESTORE_KINDS, restore_resources
-from .view import CONTAINERD_STATE, KUBELET_ROOT, MOUNT_POINTS
+from .view import CONTAINERD_STATE, KUBELET_ROOT, MOUNT_POINTS, is_of_host
 
 SERVICES = ("containerd", "kubelet", "kube-proxy")
 BINARIES = (
@@ -128,7 +128,7 @@ class InstanceEngine(ResourceEngine[InstancesRequest]):
             if not desired.ca or not all(desired.credentials.get(instance.name, {"": ""}).values())
         ]
         for number, instance in enumerate(desired.instances):
-            problems += find_missing(instance.mounts, ctx.host, f"instances[{number}].mounts")
+            problems += find_problems(instance.mounts, ctx.host, f"instances[{number}].mounts")
         missing = [name for name in BINARIES if ctx.host.stat(os.path.join(desired.bin_dir, name)) is None]
         if missing:
             problems.append(MESSAGES.error("instance-no-binary", bin_dir=desired.bin_dir, missing=", ".join(missing)))
@@ -384,9 +384,12 @@ def _mount_namespace(desired: InstancesRequest, instance: Instance) -> Resource:
         CONTAINERD_STATE: containerd_directory(desired.lab, instance.name),
         "/var/log/containers": f"{home}/log/containers",
     }
+    # What is shown as it is on the host anyway is no mount: another directory of programs would end the pods of all nodes.
+    hidden = f"{desired.state_dir}/"
+    current = [path for path in (desired.certs_dir, desired.bin_dir) if path.startswith(hidden) or not is_of_host(path)]
     mounts = [
         Mount(target=desired.state_dir, source=""),  # the keys of other instances
-        *(Mount(target=path, source=path) for path in (home, desired.certs_dir, desired.bin_dir)),
+        *(Mount(target=path, source=path) for path in (home, *current)),
         *(Mount(target=path, source=sources.get(path, "")) for path in MOUNT_POINTS),
     ]
     value: Value = {

@@ -28,19 +28,24 @@ from .network import is_namespace_mount, mounts_at
 _SECONDS = 30
 _REFUSED = "Invalid argument"
 # Arguments: a table of mounts, the new root directory; then for each mount that the user wants its source, its target in the new
-# root, and ro or rw. The old root is mounted on the new one for a moment, pivot_root(2).
+# root, and ro or rw. Links on the way to a target are those of the new root: seen from the old one they could lead to a directory of
+# the host. The old root is mounted on the new one for a moment, pivot_root(2).
 _ENTER = """mount --all --fstab "$1"
 cd "$2"
 shift 2
 while [ $# -gt 0 ]; do
   if [ -d "$1" ]; then
-    mkdir -p ".$2"
-  elif [ ! -e ".$2" ]; then
-    mkdir -p "$(dirname ".$2")"
-    : >".$2"
+    chroot . mkdir -p "$2"
+  elif ! chroot . test -e "$2"; then
+    chroot . mkdir -p "$(dirname "$2")"
+    chroot . touch "$2"
   fi
-  mount --rbind "$1" ".$2"
-  [ "$3" = rw ] || mount -o remount,bind,ro ".$2"
+  place=$PWD$(chroot . realpath "$2")
+  mount --rbind "$1" "$place"
+  if [ "$3" = ro ]; then
+    all=$(findmnt --list --noheadings --output TARGET --submounts --mountpoint "$place")
+    echo "$all" | while read -r each; do mount -o remount,bind,ro "$each"; done
+  fi
   shift 3
 done
 pivot_root . .
@@ -102,9 +107,8 @@ class MountNamespaceKind:
 
     def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
         value = fields(after)
-        if is_namespace_mount(ctx.host, target):
-            end_processes(ctx.host, str(value["cgroup"]))
         self.remove(ctx, target, before)
+        end_processes(ctx.host, str(value["cgroup"]))  # now that none can enter the former one
         new, home = _temporary_path(target), str(value["home"])
         table = f"{home}/etc/fstab"
         ctx.host.write(table, "".join(row.as_line() for row in _rows(ctx.host, home, value["mounts"])).encode())
@@ -133,8 +137,9 @@ def recorded_by_an_earlier_version(host: Host, target: str) -> Optional[Value]:
 def _rows(host: Host, home: str, mounts: Value) -> list[view.Row]:
     root = view.root_of(home)
     rows = view.prepare(host, home)
-    for row in _mounts(mounts):
-        target = f"{root}{row.target}"
+    listed = _mounts(mounts)
+    for row, place in zip(listed, view.follow(host, [row.target for row in listed])):
+        target = f"{root}{place}"
         rows.append(view.bind(row.source, target) if row.source else view.tmpfs(target))
     return rows
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Optional
 
 from .._core.host.host import Host
 from .._core.text.errors import BallastError
 from .messages import MESSAGES
-from .view import KEPT, MOUNT_POINTS
+from .view import KEPT, MOUNT_POINTS, follow
 
 _PATH = re.compile(r"(/(?!\.{1,2}(/|$))[^\s/\x00-\x1f\x7f]+)+")
 
@@ -38,7 +39,7 @@ def check_mounts(mounts: Iterable[NodeMount], own: Sequence[str], path: str, pro
                 problems.append(MESSAGES.error("instance-path", path=f"{place}.{name}", value=text))
         if not _PATH.fullmatch(mount.node):
             continue
-        hidden = next((kept for kept in (*KEPT, *MOUNT_POINTS, *own) if _overlap(mount.node, kept)), None)
+        hidden = _find_hidden(mount.node, own)
         if hidden is not None:
             problems.append(MESSAGES.error("instance-mount-place", path=f"{place}.node", value=mount.node, kept=hidden))
         if mount.node in seen:
@@ -48,12 +49,25 @@ def check_mounts(mounts: Iterable[NodeMount], own: Sequence[str], path: str, pro
         seen.setdefault(mount.node, place)
 
 
-def find_missing(mounts: Iterable[NodeMount], host: Host, path: str) -> list[BallastError]:
-    return [
+def find_problems(mounts: Sequence[NodeMount], host: Host, path: str) -> list[BallastError]:
+    """What the host lacks of it, and places to which links of the host give another name: /var/run/x is /run/x."""
+    problems = [
         MESSAGES.error("instance-mount-missing", path=f"{path}[{number}].host", value=mount.host)
         for number, mount in enumerate(mounts)
         if host.stat(mount.host) is None
     ]
+    for number, (mount, place) in enumerate(zip(mounts, follow(host, [mount.node for mount in mounts]))):
+        hidden = _find_hidden(place, ())
+        if hidden is not None:
+            shown = f"{mount.node} (on this host {place})" if place != mount.node else place
+            problems.append(
+                MESSAGES.error("instance-mount-place", path=f"{path}[{number}].node", value=shown, kept=hidden)
+            )
+    return problems
+
+
+def _find_hidden(place: str, own: Sequence[str]) -> Optional[str]:
+    return next((kept for kept in (*KEPT, *MOUNT_POINTS, *own) if _overlap(place, kept)), None)
 
 
 def _overlap(path: str, other: str) -> bool:

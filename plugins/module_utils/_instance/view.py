@@ -34,8 +34,14 @@ _BELOW_OVERLAYS = (*_DISKS, "overlay", "tmpfs")
 # Mounts of other programs that nobody else can use, or that a look would make. Those of the first row are not even looked at.
 _UNTOUCHED = ("autofs", "fuse", "nsfs")
 _OF_RUNTIMES = "overlay"
+_SECONDS = 30
 _NAME = re.compile(r"[-A-Za-z0-9._]+", re.ASCII)
 _PATH = re.compile(r"(/[-A-Za-z0-9._]+)+", re.ASCII)  # needs no quoting in options of an overlay
+
+
+def is_of_host(path: str) -> bool:
+    """Whether an instance shows the host's own files there."""
+    return any(f"{path}/".startswith(f"{kept}/") for kept in KEPT)
 
 
 class Row(NamedTuple):
@@ -67,7 +73,8 @@ def prepare(host: Host, home: str) -> list[Row]:
     """Make the directories of an instance's file system; return the mounts that show the host's files in it."""
     root = root_of(home)
     host.make_directory(root, mode=0o755)
-    host.make_directory(f"{home}/changes", mode=0o700)  # what other users of the host may not enter: copies of /tmp are in it
+    # Other users of the host may not enter: a copy of /tmp is in it.
+    host.make_directory(f"{home}/changes", mode=0o700)
     kinds = _mounts(host)
     overlaid = []
     rows = [Row(root, root, "none", "bind")]
@@ -86,13 +93,22 @@ def prepare(host: Host, home: str) -> list[Row]:
     return [*rows, *_inner(host, home, kinds, overlaid)]
 
 
+def follow(host: Host, paths: Sequence[str]) -> list[str]:
+    """Where links of the host lead on the way to each of the paths. An instance has the same links, but to mount in its directory they
+    are of no use: they would lead out of it."""
+    if not paths:
+        return []
+    return host.run(["realpath", "--canonicalize-missing", "--", *paths], timeout=_SECONDS).stdout.splitlines()
+
+
 def _inner(host: Host, home: str, kinds: Mapping[str, str], overlaid: Sequence[str]) -> list[Row]:
     """Mounts below overlaid directories, which an overlay does not show; parents come first."""
     below = [target for target in kinds if target.split("/")[1] in overlaid and target.count("/") > 1]
     left_out: list[str] = []  # with all that is below: there is no place to mount it on
     rows = []
-    for target in sorted({*below, *(path for path in _SHARED if host.stat(path))}):
-        is_shared = any(target == path or target.startswith(f"{path}/") for path in _SHARED)
+    shared = follow(host, [path for path in _SHARED if host.stat(path)])
+    for target in sorted({*below, *shared}):
+        is_shared = any(target == path or target.startswith(f"{path}/") for path in shared)
         if f"{target}/".startswith((f"{home}/", *(f"{path}/" for path in left_out))):
             continue
         kind = kinds.get(target, "")

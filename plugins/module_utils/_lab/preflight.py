@@ -16,7 +16,7 @@ from typing import Any
 from .._core.host.host import Host
 from .._core.host.tables import read_meminfo
 from .._core.text.errors import BallastError, Problems
-from .._instance.node_mounts import NodeMount, find_missing
+from .._instance.node_mounts import NodeMount, find_problems
 from .ip_family import IPV4, IPV6
 from .messages import MESSAGES
 from .packets import Paths, find_dropped
@@ -136,7 +136,7 @@ def find_missing_mounts(host: Host, nodes: Sequence[Mapping[str, Any]]) -> list[
     return [
         problem
         for node in nodes
-        for problem in find_missing(
+        for problem in find_problems(
             [NodeMount(**row) for row in node.get("mounts", [])], host, f"nodes.{node['name']}.mounts"
         )
     ]

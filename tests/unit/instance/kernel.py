@@ -81,11 +81,14 @@ class Kernel(FakeHost):
         self.on("unshare", answer=self._unshare)
         self.on("sh", answer=self._copy_images)
         self.on(
+            "realpath", answer=lambda call: "".join(f"{follow(self, path)}\n" for path in call.argv[3:]), reads=True
+        )
+        self.on(
             "nsenter",
             answer=self._nsenter,
             reads=lambda argv: argv[3:5] == ("sysctl", "-n"),
         )
-        for ctr in ("/opt/kubernetes/ctr", "/bin/ctr"):
+        for ctr in ("/opt/kubernetes/ctr", "/opt/new/ctr", "/opt/old/ctr", "/bin/ctr"):
             self.on(ctr, answer=self._ctr, reads=lambda argv: "ls" in argv or "version" in argv)
 
     def snapshot(self) -> dict[str, object]:
@@ -385,6 +388,21 @@ class Kernel(FakeHost):
     def remove_quietly(self, path: str) -> None:
         for other in self.paths(path):
             del self._nodes[other]
+
+
+def follow(host: FakeHost, path: str) -> str:
+    """As realpath(1) prints it."""
+    done, left = "", path.split("/")[1:]
+    while left:
+        place = f"{done}/{left.pop(0)}"
+        to = host.readlink(place)
+        if to is None:
+            done = place
+        elif to.startswith("/"):
+            done, left = "", [*to.split("/")[1:], *left]
+        else:
+            left = [*to.split("/"), *left]
+    return done
 
 
 def _route_localnet(link: str) -> str:

@@ -19,6 +19,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors imp
 )
 from ansible_collections.ballast.kube.plugins.module_utils._instance import mounts, view
 from ansible_collections.ballast.kube.plugins.module_utils._instance.engine import ENGINE
+from ansible_collections.ballast.kube.plugins.module_utils._instance.node_mounts import find_problems
 from tests.unit.cases import apply, plan_of
 from tests.unit.instance import given as g
 
@@ -120,7 +121,9 @@ def test_mounts_of_the_host_are_shown_too_and_a_disk_is_not_written_to() -> None
 
 def test_what_no_overlay_can_lie_over_is_shown_as_it_is_or_not_at_all() -> None:
     """An overlay over an automount or a FAT is refused by the kernel, and a mount needs a place in what is shown above it."""
-    rows = rows_of(*("/home autofs", "/home/x nfs4", "/srv vfat", "/srv/disk xfs", "/scratch tmpfs", "/var/lib/auto autofs"))
+    rows = rows_of(
+        *("/home autofs", "/home/x nfs4", "/srv vfat", "/srv/disk xfs", "/scratch tmpfs", "/var/lib/auto autofs")
+    )
     assert rows["/srv"].options == "rbind"
     assert rows["/scratch"].kind == "overlay"
     assert not [path for path in rows if path.startswith(("/home", "/srv/", "/var/lib/auto"))]
@@ -182,6 +185,41 @@ def test_a_mount_that_would_hide_what_an_instance_needs_is_refused(changes: dict
     with pytest.raises((BallastError, Problems)) as caught:
         g.desired(2, **mounted(**changes))
     assert id in {problem.id for problem in getattr(caught.value, "problems", [caught.value])}
+
+
+def test_a_mount_on_another_name_of_what_an_instance_needs_is_refused() -> None:
+    host = g.machine()
+    host.given_directory("/srv/data")
+    host.symlink("/var/run", "/run")
+    for node, id in (("/var/run/app", "instance-mount-place"), ("/var/lib/app", "")):
+        desired = g.desired(2, **mounted(node=node))
+        found = find_problems(desired.instances[0].mounts, host, "mounts")
+        assert [problem.id for problem in found] == ([id] if id else [])
+
+
+def test_a_mount_is_made_in_the_instance_where_the_host_has_a_link_on_the_way() -> None:
+    """A link with the whole path, taken from outside, leads to the host's own directory."""
+    host = g.machine()
+    host.given_directory("/data/kubelet")
+    host.symlink("/var/lib/kubelet", "/data/kubelet")
+    host.given_directory("/data/ballast/lab")
+    rows = [{"target": "/var/lib/kubelet", "source": f"{HOME}/kubelet"}, {"target": "/run/netns", "source": ""}]
+    host.given_directory(f"{HOME}/etc")
+    targets = [row.target for row in mounts._rows(host, HOME, rows)]
+    assert targets[-2:] == [f"{HOME}/root/data/kubelet", f"{HOME}/root/run/netns"]
+
+
+def test_no_process_stays_in_a_namespace_that_another_replaces() -> None:
+    """A service that is started again each second must not come into the old one between the end of its processes and that of the
+    namespace; and a run that was killed between the two has left them."""
+    host = g.machine()
+    apply(ENGINE, g.desired(), host)
+    pod = host.given_process(["sleep"])
+    host.make_directory("/sys/fs/cgroup/ballast-lab-n1/kubepods")
+    host.write_kernel_file("/sys/fs/cgroup/ballast-lab-n1/kubepods/cgroup.procs", str(pod))
+    mounts.MOUNT_KINDS["mountns"].remove(Context(None, host), MOUNTNS, {})
+    apply(ENGINE, g.desired(), host)
+    assert pod not in host.processes
 
 
 def test_a_mount_of_what_is_not_there_is_refused() -> None:
