@@ -27,7 +27,8 @@ class ImagesKind:
 
     def read(self, ctx: Context[Any], target: str) -> Value:
         mountns, ctr, _archive, names = target.split(" ")
-        if ctx.host.stat(mountns) is None:
+        # Programs may be gone before their lab, and in check mode those of another version are not there yet.
+        if ctx.host.stat(mountns) is None or ctx.host.stat(ctr) is None:
             return ABSENT
         filters = [f"name=={name}" for name in names.split(",")]
         # REF TYPE DIGEST ...

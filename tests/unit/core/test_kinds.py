@@ -112,7 +112,8 @@ def test_a_setting_of_a_link_that_is_gone_is_in_nobodys_way() -> None:
     assert host.text(link) == "2\n"
     host.remove(link)
     assert kind.read(Context(None, host), target) not in (ABSENT, {"at_least": 2})
-    kind.write(Context(None, host), target, {"at_least": 2}, {"lacking": True})  # as after a restart, before the link is there
+    # As after a restart, before the link is there.
+    kind.write(Context(None, host), target, {"at_least": 2}, {"lacking": True})
     kind.remove(Context(None, host), target, {"lacking": True})
     assert kind.read(Context(None, host), target) == ABSENT
     assert not host.paths("/run/ballast")

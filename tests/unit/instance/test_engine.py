@@ -16,8 +16,8 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context 
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import NullSink, Progress
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan_report import plan_diff
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Response
-from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems
-from ansible_collections.ballast.kube.plugins.module_utils._instance.engine import ENGINE
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems, Unavailable
+from ansible_collections.ballast.kube.plugins.module_utils._instance.engine import BINARIES, ENGINE
 from ansible_collections.ballast.kube.plugins.module_utils._instance.model import InstancesRequest
 from tests.unit.cases import apply, check_kills, plan_of, require
 from tests.unit.fake_supervisors import given_service
@@ -216,11 +216,14 @@ def test_a_changed_configuration_restarts_that_instance_alone(host: Kernel) -> N
 
 def test_programs_of_another_version_restart_that_instance_alone(host: Kernel) -> None:
     """As in an upgrade: instances whose turn is yet to come name the programs that they have."""
+    for name in BINARIES:
+        host.given(f"/opt/new/{name}", mode=0o755)
     apply(ENGINE, g.desired(2), host)
     held = {"bin_dir": g.BIN, "kubernetes_version": "1.37.1"}
     new = {"bin_dir": "/opt/new", "kubernetes_version": "1.38.0"}
     plan = plan_of(ENGINE, g.desired(2, instances=[g.instance(1), g.instance(2, **held)], **new), host)
-    assert {step.group for step in plan.steps if step.target != OPTIONS} == {"node n1"}
+    # The images of the archives are imported again, by the new containerd.
+    assert {step.group for step in plan.steps if step.target != OPTIONS} == {"images", "node n1"}
     services = [step.title for step in plan.steps if step.kind == "service"]
     assert services == [f"service ballast-lab-n1-{name}" for name in ("containerd", "kubelet", "kube-proxy")]
     apply(ENGINE, g.desired(2, instances=[g.instance(1), g.instance(2, **held)], **new), host)
@@ -228,8 +231,30 @@ def test_programs_of_another_version_restart_that_instance_alone(host: Kernel) -
     assert {step.group for step in plan.steps if step.target != OPTIONS} == {"node n2"}
 
 
+def test_a_lab_is_removed_without_its_programs(host: Kernel) -> None:
+    apply(ENGINE, g.desired(), host)
+    host.remove_tree(g.BIN)
+    for path in (f"{g.BIN}/ctr", "/bin/ctr"):
+        host.on(path, answer=Unavailable(path), reads=True)
+    apply(ENGINE, g.desired(state="absent"), host)
+    assert host.stat(g.STATE) is None
+
+
+def test_other_programs_in_the_cache_end_no_pods(host: Kernel) -> None:
+    first, second = (f"/var/cache/ballast/{name}" for name in ("1", "2"))
+    for name in BINARIES:
+        host.given(f"{second}/{name}", mode=0o755)
+        host.given(f"{first}/{name}", mode=0o755)
+    apply(ENGINE, g.desired(bin_dir=first, archives=[]), host)
+    assert {step.kind for step in plan_of(ENGINE, g.desired(bin_dir=second, archives=[]), host).steps} == {
+        "file",
+        "service",
+    }
+
+
 def test_a_version_decides_the_configuration_of_its_instance(host: Kernel) -> None:
     old = {"bin_dir": "/opt/old", "kubernetes_version": "1.34.4"}
+    host.given_directory("/opt/old")
     apply(ENGINE, g.desired(2, instances=[g.instance(1), g.instance(2, **old)]), host)
     policies = [
         "imagePullCredentialsVerificationPolicy" in host.text(f"{g.STATE}/{n}/etc/kubelet.json") for n in ("n1", "n2")

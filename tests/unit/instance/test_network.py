@@ -65,7 +65,9 @@ def test_a_bridge_is_read_as_ip_prints_it() -> None:
         "mac": "2e:d8:53:7b:6a:0e",
         "up": True,
     }
-    advertised = """{"family":"inet6","local":"2001:db8::5","prefixlen":64,"scope":"global","dynamic":true,"mngtmpaddr":true},"""
+    advertised = (
+        """{"family":"inet6","local":"2001:db8::5","prefixlen":64,"scope":"global","dynamic":true,"mngtmpaddr":true},"""
+    )
     shown = BRIDGE.replace('"addr_info":[', f'"addr_info":[{advertised}')
     host.on("ip", "-j", "-d", "addr", "show", "dev", "advertised", answer=shown, reads=True)
     assert kind.read(Context(None, host), "advertised") == kind.read(Context(None, host), "ballast-lab")
