@@ -88,7 +88,7 @@ class Kernel(FakeHost):
             answer=self._nsenter,
             reads=lambda argv: argv[3:5] == ("sysctl", "-n"),
         )
-        for ctr in ("/opt/kubernetes/ctr", "/opt/new/ctr", "/opt/old/ctr", "/bin/ctr"):
+        for ctr in ("/opt/kubernetes/ctr", "/opt/new/ctr", "/opt/newer/ctr", "/opt/old/ctr", "/bin/ctr"):
             self.on(ctr, answer=self._ctr, reads=lambda argv: "ls" in argv or "version" in argv)
 
     def snapshot(self) -> dict[str, object]:

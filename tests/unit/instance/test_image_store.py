@@ -27,9 +27,9 @@ SNAPSHOTS = "io.containerd.snapshotter.v1.overlayfs"
 
 
 def imports(host: Kernel) -> list[str]:
-    """Where: "" for the store, else the mount namespace of an instance."""
+    """Where: "" for the store, else the socket of an instance."""
     argvs = [list(argv) for argv in host.commands if "images import" in " ".join(argv)]
-    return [argv[1].partition("=")[2] for argv in argvs]
+    return ["" if argv[0] == "unshare" else argv[2] for argv in argvs]
 
 
 def images_of(host: Kernel, name: str) -> Any:
@@ -56,7 +56,7 @@ def test_an_archive_that_comes_later_is_imported_by_the_instances_that_run() -> 
     host.given(LATER, json.dumps(LATER_IMAGES))
     apply(ENGINE, g.desired(2), host)
     apply(ENGINE, with_later(3), host)
-    assert imports(host) == ["", "", "/run/ballast/lab/n1.mnt", "/run/ballast/lab/n2.mnt"]
+    assert imports(host) == ["", "", *(f"/run/ballast/lab/{name}/containerd.sock" for name in ("n1", "n2"))]
     into_the_store = [argv for argv in host.commands if argv[0] == "unshare" and "images import" in " ".join(argv)]
     assert [[word for word in argv if word.endswith(".tar")] for argv in into_the_store] == [[g.ARCHIVE], [LATER]]
     assert [images_of(host, f"n{number}") for number in (1, 2, 3)] == [{**g.IMAGES, **LATER_IMAGES}] * 3
