@@ -253,11 +253,9 @@ class LabEngine(ResourceEngine[LabRequest]):
         desired = ctx.desired
         if desired.lab is not None:
             _refuse_unfinished_restore(ctx.host, desired.state_dir)
-            Problems.raise_if(try_features(ctx.host, _needs(desired)))
-        if desired.lab is not None and desired.lab["target"] == "host":
-            Problems.raise_if(find_missing_mounts(ctx.host, desired.lab["nodes"]))
+        others = [*desired.problems, *_find_mount_problems(ctx.host, desired)]
         if desired.lab is not None and not desired.new_nodes:
-            Problems.raise_if(desired.problems)
+            Problems.raise_if([*try_features(ctx.host, _needs(desired)), *others])
         elif desired.lab is not None:
             preflight(
                 ctx.host,
@@ -268,7 +266,8 @@ class LabEngine(ResourceEngine[LabRequest]):
                 backends=sorted({node["proxy_backend"] for node in desired.lab["nodes"]}),
                 members=desired.lab["control_plane"].get("members", 1),
                 runtimes=sorted({node["runtime"] for node in desired.lab["nodes"] if "runtime" in node}),
-                others=[*desired.problems, *find_python_problems()],
+                needs=_needs(desired),
+                others=[*others, *find_python_problems()],
             )
 
     def apply(self, plan: Plan, ctx: Context[LabRequest]) -> Plan:
@@ -411,6 +410,13 @@ def _needs(desired: LabRequest) -> list[Trial]:
     if desired.lab is None or desired.lab["target"] != "host":
         return []
     return [trial for name in desired.new_addons for trial in ADDONS[name].needs]
+
+
+def _find_mount_problems(host: Host, desired: LabRequest) -> list[BallastError]:
+    """The files of virtual machines are not those of this host."""
+    if desired.lab is None or desired.lab["target"] != "host":
+        return []
+    return find_missing_mounts(host, desired.lab["nodes"])
 
 
 def _paths(lab: Lab) -> Iterator[Paths]:

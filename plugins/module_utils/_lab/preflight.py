@@ -112,16 +112,17 @@ def preflight(
     new_nodes: int,
     backends: Sequence[str],
     runtimes: Sequence[str],
+    needs: Sequence[Trial] = (),
     others: Sequence[BallastError] = (),
 ) -> None:
-    """Raise everything that is missing for `new_nodes` more nodes, with the problems that `others` are; `paths` are of each IP family.
-    Changes nothing."""
+    """Raise everything that is missing for `new_nodes` more nodes, with the problems that `others` are; `paths` are of each IP family,
+    `needs` of add-ons. Changes nothing."""
     problems = [*_check_tools(host, target, backends, runtimes), *others]
     families = [family for family in (IPV4, IPV6) if any(way.is_ipv6 == (family == IPV6) for way in paths)]
     if IPV6 in families:
         problems += _check_ipv6(host)
     if not problems:
-        problems += _try_features(host, target, backends, families)
+        problems += [*_try_features(host, target, backends, families), *try_features(host, needs)]
     if not problems and target == "host" and new_nodes > 0:
         problems += [*find_namespace_problems(host), *find_place_problems(host, lab_dir)]
     if not problems and new_nodes > 0:

@@ -17,6 +17,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.host.host impor
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.names import link_name
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, HostError
 from ansible_collections.ballast.kube.plugins.module_utils._lab import engine as lab_engine
+from ansible_collections.ballast.kube.plugins.module_utils._lab.addons.network_policy import NETWORK_POLICY
 from ansible_collections.ballast.kube.plugins.module_utils._lab.engine import (
     ENGINE,
     SPEC,
@@ -388,6 +389,16 @@ def test_what_stayed_is_listed_and_nothing_of_another_lab(host: FakeHost) -> Non
     ]
 
 
+def test_what_add_ons_and_mounts_need_is_told_with_all_else(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, Any]] = []
+    monkeypatch.setattr(lab_engine, "preflight", lambda host, **wanted: asked.append(wanted))
+    host.on("realpath", answer="/data\n", reads=True)
+    topology = {"defaults": {"mounts": [{"host": "/srv/missing", "node": "/data"}]}, "nodes": [{"name": "n1"}]}
+    require(ENGINE, want(addons=["network_policy"], topology=topology), host)
+    assert [trial.feature for trial in asked[0]["needs"]] == [trial.feature for trial in NETWORK_POLICY.needs]
+    assert "instance-mount-missing" in [problem.id for problem in asked[0]["others"]]
+
+
 def test_room_is_asked_for_new_nodes_only(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[dict[str, Any]] = []
     monkeypatch.setattr(lab_engine, "preflight", lambda host, **wanted: asked.append(wanted))
@@ -403,6 +414,7 @@ def test_room_is_asked_for_new_nodes_only(host: FakeHost, monkeypatch: pytest.Mo
         "paths": [Paths("ballast-lab", "10.97.0.1/24", "10.128.0.0/16", 6443)],
         "target": "host",
         "members": 1,
+        "needs": [],
         "new_nodes": 3,
         "backends": ["nftables"],
         "runtimes": ["runc"],
