@@ -15,8 +15,8 @@ description:
     plugin runs a task on the host that carries the instance, over whatever connection leads there, inside these two
     namespaces, by C(nsenter).
   - The inventory plugin P(ballast.kube.lab#inventory) sets all of it for the instances of a lab.
-  - Modules are copied to the host before they run inside. That works where the remote temporary directory is the
-    same inside and outside, as it is for a lab's instances; pipelining does without the copy.
+  - Modules are copied to the host before they run inside. That works where the instance shows the host's remote temporary
+    directory, as those of a lab do when it is there before the instance starts; pipelining does without the copy.
 options:
   instance_netns:
     description:

@@ -102,9 +102,11 @@ def _uses_of_settings(host: Host, lab_dir: str) -> Iterator[tuple[str, str, str]
 
 
 def _mount_namespaces(host: Host, name: str) -> Iterator[str]:
+    """Also those that a killed run left half made, without which the directory cannot be unmounted."""
     for entry in host.listdir(run_directory(name)):
-        if entry.endswith(".mnt"):
-            yield os.path.join(run_directory(name), entry)
+        path = os.path.join(run_directory(name), entry.removesuffix(".new"))
+        if path.endswith(".mnt"):
+            yield path
 
 
 def _links(host: Host, name: str) -> Iterator[str]:

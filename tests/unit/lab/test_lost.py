@@ -68,6 +68,9 @@ def lose(host: Kernel) -> None:
     host.given_process(("/usr/bin/linux", f"ubd0={DIR}/vms/vm1/disk"), uid=0x70000001)
     if not host.is_systemd():
         _enter_cgroups(host)
+    half_made = "/run/ballast/lab/n3.mnt.new"  # by a run that was killed
+    host.write(half_made, b"")
+    host.run(["unshare", f"--mount={half_made}", "--propagation", "slave", "true"], timeout=5)
     host.remove_quietly(DIR)
 
 
