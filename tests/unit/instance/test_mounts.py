@@ -209,14 +209,18 @@ def test_a_mount_is_made_in_the_instance_where_the_host_has_a_link_on_the_way() 
     assert targets[-2:] == [f"{HOME}/root/data/kubelet", f"{HOME}/root/run/netns"]
 
 
-def test_no_process_stays_in_a_namespace_that_another_replaces() -> None:
+@pytest.mark.parametrize(
+    ("systemd", "place"),
+    [(False, "ballast-lab-n1"), (True, "ballast.slice/ballast-lab.slice/ballast-lab-n1.slice")],
+)
+def test_no_process_stays_in_a_namespace_that_another_replaces(systemd: bool, place: str) -> None:
     """A service that is started again each second must not come into the old one between the end of its processes and that of the
     namespace; and a run that was killed between the two has left them."""
-    host = g.machine()
+    host = g.machine(systemd=systemd)
     apply(ENGINE, g.desired(), host)
     pod = host.given_process(["sleep"])
-    host.make_directory("/sys/fs/cgroup/ballast-lab-n1/kubepods")
-    host.write_kernel_file("/sys/fs/cgroup/ballast-lab-n1/kubepods/cgroup.procs", str(pod))
+    host.make_directory(f"/sys/fs/cgroup/{place}/kubepods")
+    host.write_kernel_file(f"/sys/fs/cgroup/{place}/kubepods/cgroup.procs", str(pod))
     mounts.MOUNT_KINDS["mountns"].remove(Context(None, host), MOUNTNS, {})
     apply(ENGINE, g.desired(), host)
     assert pod not in host.processes

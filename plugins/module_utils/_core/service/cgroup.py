@@ -99,7 +99,7 @@ CGROUP_KINDS = {"cgroup": CgroupKind()}
 
 def end_processes(host: Host, name: str) -> None:
     """KILL every process in the cgroup and below it, until none is left."""
-    places = [os.path.join(root, name) for root in cgroup_hierarchies(host)]
+    places = cgroup_directories(host, name)
 
     def kill_the_rest() -> bool:
         left = _pids(host, places)
