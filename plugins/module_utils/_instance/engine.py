@@ -398,7 +398,8 @@ def _mount_namespace(desired: InstancesRequest, instance: Instance) -> Resource:
         "mounts": [{"target": mount.target, "source": mount.source} for mount in mounts],
         "given": [
             {"target": mount.node, "source": mount.host, "options": "ro" if mount.read_only else "rw"}
-            for mount in instance.mounts
+            # What is above others first: it would hide them.
+            for mount in sorted(instance.mounts, key=lambda mount: mount.node)
         ],
     }
     return Resource("mountns", target, value, title=f"mount namespace {target}", group=_group(instance))

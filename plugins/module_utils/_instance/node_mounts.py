@@ -53,8 +53,8 @@ def find_problems(mounts: Sequence[NodeMount], host: Host, path: str) -> list[Ba
     """What the host lacks of it, and places to which links of the host give another name: /var/run/x is /run/x."""
     problems = [
         MESSAGES.error("instance-mount-missing", path=f"{path}[{number}].host", value=mount.host)
-        for number, mount in enumerate(mounts)
-        if host.stat(mount.host) is None
+        for number, (mount, real) in enumerate(zip(mounts, follow(host, [mount.host for mount in mounts])))
+        if host.stat(real) is None
     ]
     for number, (mount, place) in enumerate(zip(mounts, follow(host, [mount.node for mount in mounts]))):
         hidden = _find_hidden(place, ())

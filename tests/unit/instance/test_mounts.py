@@ -226,6 +226,25 @@ def test_no_process_stays_in_a_namespace_that_another_replaces(systemd: bool, pl
     assert pod not in host.processes
 
 
+def test_a_mount_below_another_is_made_after_it() -> None:
+    host = g.machine()
+    rows = [
+        {"host": f"/srv/{name}", "node": node, "read_only": False} for name, node in (("b", "/data/b"), ("a", "/data"))
+    ]
+    for row in rows:
+        host.given_directory(str(row["host"]))
+    apply(ENGINE, g.desired(instances=[g.instance(1, mounts=rows)]), host)
+    assert [row[1] for row in host.inner_mounts[MOUNTNS]][-2:] == ["/data", "/data/b"]
+
+
+def test_a_link_of_the_host_that_leads_nowhere_is_not_there() -> None:
+    host = g.machine()
+    host.given_directory("/srv")
+    host.symlink("/srv/data", "gone")
+    found = find_problems(g.desired(2, **mounted()).instances[0].mounts, host, "mounts")
+    assert [problem.id for problem in found] == ["instance-mount-missing"]
+
+
 def test_a_mount_of_what_is_not_there_is_refused() -> None:
     host, desired = g.machine(), g.desired(2, **mounted())
     ctx = Context(desired, host)
