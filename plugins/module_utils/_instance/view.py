@@ -34,6 +34,7 @@ _BELOW_OVERLAYS = (*_DISKS, "overlay", "tmpfs")
 # Mounts of other programs that nobody else can use, or that a look would make. Those of the first row are not even looked at.
 _UNTOUCHED = ("autofs", "fuse", "nsfs")
 _OF_RUNTIMES = "overlay"
+_MADE = "X-mount.mkdir"  # the directory to mount on: also where a pod has removed it
 _SECONDS = 30
 _NAME = re.compile(r"[-A-Za-z0-9._]+", re.ASCII)
 _PATH = re.compile(r"(/[-A-Za-z0-9._]+)+", re.ASCII)  # needs no quoting in options of an overlay
@@ -62,11 +63,11 @@ def root_of(home: str) -> str:
 
 
 def bind(source: str, target: str) -> Row:
-    return Row(source, target, "none", "bind,X-mount.mkdir")
+    return Row(source, target, "none", f"bind,{_MADE}")
 
 
 def tmpfs(target: str) -> Row:
-    return Row("ballast", target, "tmpfs", "mode=0755,X-mount.mkdir")
+    return Row("ballast", target, "tmpfs", f"mode=0755,{_MADE}")
 
 
 def prepare(host: Host, home: str) -> list[Row]:
@@ -116,7 +117,10 @@ def _inner(host: Host, home: str, kinds: Mapping[str, str], overlaid: Sequence[s
         if stat is None or (kind == _OF_RUNTIMES and stat.kind != "file" and not is_shared):
             left_out.append(target)
         elif not is_shared and stat.kind == "directory" and kind in _DISKS:
-            rows.append(_overlay(host, home, target))
+            row = _overlay(host, home, target)
+            rows.append(row._replace(options=f"{row.options},{_MADE}"))
+        elif stat.kind == "directory":
+            rows.append(bind(target, f"{root_of(home)}{target}"))
         else:
             rows.append(Row(target, f"{root_of(home)}{target}", "none", "bind"))
     return rows
