@@ -394,9 +394,9 @@ class _Place:
         return join(self._parsed(key, ipaddress.ip_network))
 
     def _parsed(self, key: str, parse: Callable[[str], object]) -> list[object]:
-        texts = self.value(key, str).split(",")[:_FAMILIES]
-        for text in texts:
-            if not _ADDRESS.fullmatch(text):
+        texts = self.value(key, str).split(",")
+        for number, text in enumerate(texts):
+            if number == _FAMILIES or not _ADDRESS.fullmatch(text):
                 raise _damaged(f"{self.path}.{key}", f"{text[:80]!r} is there")
         try:
             return [parse(text) for text in texts]

@@ -221,6 +221,7 @@ DAMAGED: list[tuple[str, Any]] = [
     ("lab.hosts[0].address", record(hosts=[{**MACHINE, "address": "10.1.1.1\n"}])),
     ("lab.hosts[0].gateway", record(hosts=[{**LOCAL, "gateway": "fe80::1%{{ 1 }}/64"}])),
     ("lab.nodes[0].address", record(**node(address="fe80::1%{{ 1 }}"))),
+    ("lab.nodes[0].address", record(**node(address="10.97.0.11,fd00::b,{{ 1 }}"))),
     ("lab.control_plane.address", record(control_plane={"address": "fe80::1%{{ 1 }}", "port": 6443})),
     ("lab.control_plane", record(control_plane=None)),
     ("lab.hosts[0].state_dir", record(hosts=[{**LOCAL, "state_dir": "srv"}])),
