@@ -103,6 +103,12 @@ def test_certificates_are_valid_for_every_member_and_for_what_etcd_sees_of_a_pee
         assert {f"IP:{address}" for address in (*OWN, ADDRESS, "127.0.0.1")} <= set(by_name[name])
 
 
+def test_a_low_port_needs_a_capability_of_the_load_balancer_too():
+    capable = [each.name for each in services(desired(members=3, secure_port=443)) if each.sandbox.capabilities]
+    assert capable == [f"ballast-lab-{name}" for name in NAMES[3:7]]
+    assert not any(each.sandbox.capabilities for each in services(desired(members=3)))
+
+
 def test_one_member_is_what_it_was_before():
     config = config_files(desired())
     assert not any(path.endswith("haproxy.cfg") for path in config)
