@@ -294,7 +294,8 @@ MESSAGES = Messages(
             id="lab-snapshot-version",
             error=UserError,
             text="the snapshot {name} was taken with Kubernetes {taken_with}; the lab runs {version}, which may not read all of its objects",
-            remedy="restore it in a lab of the minor version that it was taken with",
+            remedy="keep this lab as it is: no API server goes back to an earlier minor version. For what needs {taken_with}, bring up another lab "
+            "beside it: -e lab_name=NAME -e lab_dir=DIRECTORY -e lab_kubernetes_version={taken_with}",
         ),
         Message(
             id="lab-snapshot-lacks",
