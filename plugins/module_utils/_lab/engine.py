@@ -334,10 +334,15 @@ def _remove_results(host: Host, desired: LabRequest) -> None:
         host.remove_tree(os.path.join(lab_dir, LOGS))
 
 
-def _refuse_unfinished_restore(host: Host, lab_dir: str) -> None:
+def read_unfinished_restore(host: Host, lab_dir: str) -> Optional[str]:
+    """The name of the snapshot; None where no restore was cut off."""
     data = host.read(os.path.join(lab_dir, RESTORING))
-    if data is not None:
-        name = str(parse_json(data)["snapshot"])
+    return None if data is None else str(parse_json(data)["snapshot"])
+
+
+def _refuse_unfinished_restore(host: Host, lab_dir: str) -> None:
+    name = read_unfinished_restore(host, lab_dir)
+    if name is not None:
         raise MESSAGES.error("lab-restore-unfinished", name=name, directory=lab_dir)
 
 

@@ -290,6 +290,7 @@ def test_a_restore_gives_every_member_the_data():
         assert made.host.read(f"{STATE_DIR}/{name}/{DB}") == database(212 + 10**9, 193)
     assert len([effect for effect in made.host.effects if f"--initial-cluster={PEERS}" in str(effect)]) == 3
     assert load_note(made.host, STATE_DIR).members == 3
+    assert restore.needed_bytes(state.record, 2**20) == 2 * restore.needed_bytes(None, 2**20), "room for three of them"
     with pytest.raises(BallastError) as caught:
         made.plan(members=1)
     assert caught.value.id == "plane-restore-members"
