@@ -105,7 +105,8 @@ def upgrade_turns(lab: Lab, instances: Sequence[Mapping[str, Any]], current: Lab
     """One after the other, each node that has not the lab's version: `node`; `drain`, false where nothing of it runs; `instances`, the
     rows of this host for its turn, in which those whose turn is yet to come keep their programs. Pure.
 
-    A node that an earlier run drained has its turn again.
+    A node that an earlier run drained has its turn again. One that has left the lab since has a turn too where it is the only one, in
+    which its drain is forgotten: it would be drained again some time after it has joined again.
     """
     version = lab["kubernetes_version"]
     names = [node["name"] for node in lab["nodes"] if node["host"] == LOCAL]
@@ -135,4 +136,8 @@ def upgrade_turns(lab: Lab, instances: Sequence[Mapping[str, Any]], current: Lab
             if row["name"] in current.nodes
         ]
         turns.append({"node": name, "drain": current.nodes[name].running, "instances": rows})
+    left = sorted(set(current.drained) - set(names))
+    if left and not turns:
+        rows = [dict(row) for row in instances if row["name"] in current.nodes]
+        turns.append({"node": left[0], "drain": False, "instances": rows})
     return turns
