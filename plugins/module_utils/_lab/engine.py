@@ -39,7 +39,7 @@ from .._registry.names import (
     read_registration,
     registration,
 )
-from .host_services import choose_service_network, reach_services, read_held
+from .host_services import choose_service_network, parse_route, reach_services, read_held
 from .lost import LOST_KINDS, find_lost, lost_resources
 from .messages import MESSAGES
 from .packets import Paths
@@ -444,8 +444,8 @@ def _read_routes(host: Host, lab_dir: str) -> Iterator[ipaddress.IPv4Network]:
     services = {str(network) for network in _read_service_networks(host, lab_dir)}
     rows = parse_json(host.run(["ip", "-j", "-4", "route", "show"], timeout=30).stdout or "[]")
     for row in rows:
-        if row["dst"] != "default" and row["dst"] not in services:
-            yield ipaddress.IPv4Network(row["dst"], strict=False)
+        if row["dst"] not in services:
+            yield from (network for network in parse_route(row["dst"]) if isinstance(network, ipaddress.IPv4Network))
 
 
 def _read_lab_networks(host: Host, lab_dir: str) -> Iterator[ipaddress.IPv4Network]:
