@@ -86,7 +86,9 @@ def wait_for_other_members(host: Host, progress: Progress, record: Record, servi
     def answers() -> bool:
         return isinstance(_probe(lambda: record.ask_health(host, record.front), "readyz"), Ready)
 
-    if others and wait_until(host, answers, seconds=_ANSWER_SECONDS, interval=0.5):
+    if not others:
+        return
+    if wait_until(host, answers, seconds=_ANSWER_SECONDS, interval=0.5):
         _wait_for_members(host, progress, record, others, _Watch(host, record, others))
 
 

@@ -142,4 +142,3 @@ def test_the_table_names_what_failed() -> None:
     }
     text = format_table([run])
     assert "| 1.37.1 | nftables | 3 | `x`: 3 | 2 | 1 |" in text
-    assert "- [sig-b] y" in text
