@@ -9,6 +9,7 @@ The journal says which they are and whether they took pods before, so that a lat
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +20,7 @@ from .._control_plane.record import Record, load_record
 from .._control_plane.rights import ensure_rights
 from .._core.engine.context import Context
 from .._core.engine.engine import Finding, ResourceEngine
+from .._core.engine.journal import Journal, journal_path
 from .._core.engine.kinds import Kind
 from .._core.engine.plan import ABSENT, Resource, Value
 from .._core.host.host import Host
@@ -114,6 +116,12 @@ class DrainEngine(ResourceEngine[DrainRequest]):
 
 
 ENGINE = DrainEngine()
+
+
+def read_drained(host: Host, lab_dir: str) -> list[str]:
+    """Nodes that were drained, by a run that is at work or did not end."""
+    journal = Journal(journal_path(os.path.join(lab_dir, DRAIN_DIR)), host=host, kinds=ENGINE.kinds)
+    return [record.target.split(" ")[0] for record in journal.recorded]
 
 
 def _find_node(host: Host, record: Record, name: str) -> Optional[dict[str, Any]]:

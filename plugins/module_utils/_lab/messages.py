@@ -304,6 +304,12 @@ MESSAGES = Messages(
             remedy="add them first: ansible-playbook ballast.kube.lab_up with {option}; then run the same command again",
         ),
         Message(
+            id="lab-snapshot-drained",
+            error=UserError,
+            text="an upgrade of the lab has drained {nodes} and did not end: a restore of such a snapshot would bring nodes back that take no pods",
+            remedy="let the upgrade end first: ansible-playbook ballast.kube.lab_up",
+        ),
+        Message(
             id="lab-snapshot-running",
             error=HostError,
             text="nodes run, and their pods write to volumes: {nodes}",

@@ -20,6 +20,8 @@ from hypothesis import strategies as st
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.operations.snapshot import REVISIONS_AHEAD
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.pki import pki
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.journal import journal_path
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import Step
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems
 from ansible_collections.ballast.kube.plugins.module_utils._lab import engine as lab_engine
 from ansible_collections.ballast.kube.plugins.module_utils._lab.snapshots import restore, store, take
@@ -208,6 +210,12 @@ def test_a_control_plane_that_is_stopped_or_runs_is_refused(machine: LabMachine)
     assert ids(put_back, machine.host) == ["plane-restore-running"]
     machine.stop()
     assert ids(snapshot, machine.host, "two") == ["plane-etcd-silent"]
+
+
+def test_a_lab_in_the_midst_of_an_upgrade_is_refused(machine: LabMachine) -> None:
+    step = Step("drain", "drain of node n1", f"n1 {DIR}/plane", after={"pods": 0}, before=None)
+    machine.host.given(journal_path(f"{DIR}/drain"), json.dumps({"op": "doing", **vars(step)}) + "\n")
+    assert ids(snapshot, machine.host) == ["lab-snapshot-drained"]
 
 
 def test_a_lab_with_virtual_machines_is_refused(machine: LabMachine) -> None:

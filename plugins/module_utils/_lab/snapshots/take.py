@@ -27,6 +27,7 @@ from ..._core.engine.kinds import Kind
 from ..._core.engine.plan import ABSENT, Policy, Recorded, Resource, State, Value
 from ..._core.host.host import Host
 from ..._core.host.names import is_name
+from ..drain import read_drained
 from ..engine import SNAPSHOTS, read_unfinished_restore
 from ..messages import MESSAGES
 from ..resolve import Lab
@@ -89,6 +90,9 @@ def desired_from_params(params: Mapping[str, Any], host: Host) -> SnapshotReques
     names = list_snapshots(host, lab_dir)
     if present and name in names:
         raise MESSAGES.error("lab-snapshot-taken", name=name)
+    drained = read_drained(host, lab_dir) if present else []
+    if drained:
+        raise MESSAGES.error("lab-snapshot-drained", nodes=", ".join(drained))
     if not present and name not in names:
         raise no_snapshot(name, names)
     if not present and read_unfinished_restore(host, lab_dir) == name:  # without it the lab could not start any more
