@@ -74,6 +74,7 @@ def test_members_listen_on_loopback_and_the_load_balancer_on_the_address():
     assert f"    bind {ADDRESS}:6443" in config
     assert [line.split()[-1] for line in config.splitlines() if " server member-" in line] == [f"{a}:6443" for a in OWN]
     assert "httpchk GET /readyz" in config
+    assert f" check-ssl verify required ca-file {STATE_DIR}/pki/ca.crt " in config, "anybody may listen on loopback"
 
 
 def test_an_api_server_asks_its_own_etcd_first_and_the_others_when_it_is_down():
