@@ -38,11 +38,11 @@ lab-logs: env  ## one archive of events, logs and consoles
 lab-resize: env  ## give a node another size while it runs: NODE=n1 CPU=500m MEMORY=2Gi
 	@$(call lab-playbook,lab_resize) $(call lab-option,NODE,lab_node) $(call lab-option,CPU,lab_cpu) $(call lab-option,MEMORY,lab_memory)
 
-lab-snapshot: env  ## keep etcd and volumes: SNAPSHOT=before-upgrade; STATE=absent removes it; without a name, list them
+lab-snapshot: env  ## keep etcd and volumes: SNAPSHOT=before-trial; STATE=absent removes it; without a name, list them
 	@$(call lab-playbook,lab_snapshot) $(call lab-option,SNAPSHOT,lab_snapshot) $(call lab-option,STATE,lab_snapshot_state)
 
-lab-restore: env  ## bring the lab back to a snapshot: SNAPSHOT=before-upgrade
-	@$(if $(SNAPSHOT),,$(error name the snapshot: make lab-restore SNAPSHOT=before-upgrade))$(call lab-playbook,lab_restore) -e lab_snapshot=$(SNAPSHOT)
+lab-restore: env  ## bring the lab back to a snapshot: SNAPSHOT=before-trial
+	@$(if $(SNAPSHOT),,$(error name the snapshot: make lab-restore SNAPSHOT=before-trial))$(call lab-playbook,lab_restore) -e lab_snapshot=$(SNAPSHOT)
 
 lab-stop: env  ## stop the lab; data and addresses stay
 	@$(call lab-playbook,lab_stop)

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ BUILD = ROOT / ".build"
 LOG = BUILD / "conformance.log"
 ARCHIVES = Path("/var/cache/ballast/images")
 IMAGES_OF = "registry.k8s.io"
+MARK = "# of scripts/conformance.py, while its tests run\n"
 CONFORMANCE = r"\[Conformance\]"
 
 
@@ -116,7 +117,8 @@ def load_images(lab: dict[str, Any], lab_dir: Path, bin_dir: str, place: Path) -
 def pullable(lab: dict[str, Any], lab_dir: Path, archive: Path) -> Iterator[None]:
     """Some tests pull an image although their node has it: nodes ask a registry on their bridge for those of registry.k8s.io."""
     hosts = lab_dir / "certs.d" / IMAGES_OF / "hosts.toml"
-    if lab["target"] != "host" or hosts.exists():
+    is_others = hosts.exists() and not hosts.read_text(encoding="utf-8").startswith(MARK)  # else a killed run left it
+    if lab["target"] != "host" or is_others:
         print(f"nodes pull images of {IMAGES_OF} from where they did before: tests that pull some may fail", flush=True)
         yield
         return
@@ -125,12 +127,13 @@ def pullable(lab: dict[str, Any], lab_dir: Path, archive: Path) -> Iterator[None
     with tempfile.TemporaryDirectory(dir=BUILD, prefix="conformance-") as kept, registry(Path(kept), gateway) as served:
         served.push_archive(archive, IMAGES_OF)
         hosts.parent.mkdir(exist_ok=True)
-        hosts.write_text(f'[host."http://{gateway}:{served.port}"]\n', encoding="utf-8")
+        hosts.write_text(f'{MARK}[host."http://{gateway}:{served.port}"]\n', encoding="utf-8")
         try:
             yield
         finally:
             hosts.unlink(missing_ok=True)
-            hosts.parent.rmdir()
+            with suppress(OSError):  # somebody else has a file there
+                hosts.parent.rmdir()
 
 
 def play(name: str, variables: dict[str, str] | Path) -> None:

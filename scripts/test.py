@@ -68,10 +68,10 @@ ALL_HERE = ("packages", "env", "binaries")
 HERE = "not vm and not alone and not versions"
 # Apart from the others, which they do not disturb.
 PLANES = ("tests/integration/planes", "tests/integration/test_plane_*.py")
-# Those of kube-proxy and of rules, most of them in namespaces and without a lab; and one that has their bridge.
+# Those of kube-proxy and of rules, in namespaces and without a lab; and one that has their bridge.
 PROXY = tuple(
     f"tests/integration/test_{name}.py"
-    for name in ("kube_proxy_*", "rules_*", "nft_*", "load*", "residue", "preflight", "balloon_api")
+    for name in ("kube_proxy_change", "rules_*", "nft_*", "load*", "residue", "preflight", "balloon_api")
 )
 
 # fmt: off
@@ -108,7 +108,7 @@ PARTS = (
     Part("proxy-tests", pytest("-m", HERE, "--timeout=900", *glob(*PROXY)), lane="machines", needs=(*ALL_HERE, "alone"), minutes=40, root=True, pytest=True),
     Part("machines", pytest("-m", "vm", "--timeout=1800", "tests/integration"), lane="machines", needs=(*ALL_HERE, "alone", "kernel"), minutes=30,
          root=True, pytest=True),
-    # After the tests of labs: its machines cost processor time in proportion to the time that it takes, so that it takes twice as long beside one.
+    # After both lanes of tests: its machines cost processor time in proportion to the time that it takes, so that it takes twice as long beside one.
     Part("molecule", (f"{BIN}/molecule", "test", "--all", "--exclude", "kubeadm"), lane="lab", needs=(*ALL_HERE, "alone", "kernel"), minutes=75, root=True,
          clean=(f"{BIN}/molecule", "destroy", "--all")),
 )

@@ -210,7 +210,7 @@ options:
   kubernetes_version:
     description:
       - Version of the programs in O(bin_dir), V(1.34.0) or later. What they say themselves is compared with it.
-      - Required unless O(state=absent).
+      - Required unless O(state=absent). With O(state=stopped) the version that last served the data is kept.
     type: str
   bin_dir:
     description:
@@ -487,13 +487,13 @@ seconds:
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.engine import ENGINE
-from ansible_collections.ballast.kube.plugins.module_utils._control_plane.request import ControlPlaneRequest
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.operations.upgrade import desired_from_params
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.spec import MAKE
-from ansible_collections.ballast.kube.plugins.module_utils._core.engine.feature import Feature, from_options
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.feature import Feature
 
 
 def main():
-    run(Feature(name="plane", spec=MAKE, desired=from_options(ControlPlaneRequest.from_params), engine=ENGINE))
+    run(Feature(name="plane", spec=MAKE, desired=desired_from_params, engine=ENGINE))
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ seealso:
 EXAMPLES = r"""
 - name: Bring the stopped lab back
   ballast.kube.lab_restore:
-    name: before-upgrade
+    name: before-trial
 """
 
 RETURN = r"""

@@ -55,11 +55,11 @@ seealso:
 EXAMPLES = r"""
 - name: Keep the lab as it is
   ballast.kube.lab_snapshot:
-    name: before-upgrade
+    name: before-trial
 
 - name: Remove that snapshot
   ballast.kube.lab_snapshot:
-    name: before-upgrade
+    name: before-trial
     state: absent
 """
 
@@ -68,7 +68,7 @@ path:
   description: Directory of the snapshot; empty where it was removed.
   returned: success, not in check mode
   type: str
-  sample: /var/lib/ballast/lab/snapshots/before-upgrade
+  sample: /var/lib/ballast/lab/snapshots/before-trial
 taken_at:
   description: When it was taken, in UTC; empty where it was removed.
   returned: success, not in check mode

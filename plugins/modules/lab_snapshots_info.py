@@ -41,7 +41,7 @@ snapshots:
     name:
       description: Name of the snapshot.
       type: str
-      sample: before-upgrade
+      sample: before-trial
     taken_at:
       description: When it was taken, in UTC; empty for one of another version of the collection, which can only be removed.
       type: str

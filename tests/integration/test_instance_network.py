@@ -22,6 +22,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._instance.network imp
 )
 from ansible_collections.ballast.kube.plugins.module_utils._instance.node_ports import (
     NODE_PORT_KINDS,
+    find_taken,
     node_port_resources,
 )
 from tests.integration.test_lab_packets import Machine
@@ -103,9 +104,9 @@ def test_node_ports_of_loopback_are_a_nodes_and_what_listens_there_is_reached_by
             answering(host, "127.0.0.1", 8081, b"secret"),
             entered(host.namespace),  # whose settings and sockets are read
         ):
-            made = node_port_resources(
-                host, lab="btest", bridge=BRIDGE, node_ports="10.97.0.11 30000-32767", group="test"
-            )
+            node_ports = "10.97.0.11 30000-32767"
+            taken = find_taken(host, node_ports)
+            made = node_port_resources(lab="btest", bridge=BRIDGE, node_ports=node_ports, taken=taken, group="test")
             for resource in made:
                 kind = NODE_PORT_KINDS[resource.kind]
                 kind.write(Context(None, host), resource.target, resource.value, ABSENT)

@@ -755,7 +755,7 @@ def test_the_archive_of_logs_tells_much_and_no_secret(lab: Lab) -> None:
     ("variables", "id"),
     [
         ({"lab_nodes": 0}, "lab-value"),
-        ({"lab_kubernetes_version": "1.36.4"}, "lab-fixed"),
+        ({"lab_kubernetes_version": "1.36.4"}, "lab-downgrade"),
         ({"lab_kubernetes_version": "latest"}, "lab-value"),
         ({"lab_target": "vm"}, "lab-fixed"),
     ],

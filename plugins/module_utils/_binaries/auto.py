@@ -11,20 +11,22 @@ reason to build instead.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Optional
 from urllib.parse import urlsplit
 
+from .._core.engine.plan import Value
 from .._core.host.host import Host
 from .._core.text.errors import BallastError, HostError
 from . import golang
 from .families import FAMILIES, VERSION, Family
 from .manifest import Manifest, read_manifest
 from .release import setting
-from .request import GO, RELEASE
+from .request import GO, RELEASE, Pinned, go_recipe, read_pinned, release_base, release_recipe
 
 CACHED, REACHED, UNRELEASED, MISSING, UNREACHED, ASKED_FOR = (
     "in the cache",
@@ -36,6 +38,7 @@ CACHED, REACHED, UNRELEASED, MISSING, UNREACHED, ASKED_FOR = (
 )
 _CONNECT_SECONDS, _ANSWER_SECONDS = 3, 8
 _NO_SITE = 0  # in the place of a status of HTTP
+_PAGE = r"^content-type: *text/html\b"
 # Seconds of a cold build on two processors, where this host has built none (docs/binaries.md).
 _COLD_SECONDS = {"kubernetes": 400, "containerd": 60, "coredns": 200, "metallb": 200}
 _COLD_SECONDS_OF_OTHERS = 60
@@ -67,6 +70,7 @@ class Places:
     cache_dir: str
     toolchain_dir: str
     release_urls: Mapping[str, str]
+    go: str = ""  # path of the go command; "" where there is none
 
 
 class Chooser:
@@ -78,6 +82,7 @@ class Chooser:
         self._environment = environment
         self._silent: set[str] = set()  # addresses of sites that did not answer
         self._builds = sorted(host.listdir(places.cache_dir))
+        self._toolchains: dict[tuple[bytes, ...], Optional[golang.Toolchain]] = {}
 
     def choose(self, name: str, kubernetes: str, *, source: str = "", prefer: Iterable[str] = (GO, RELEASE)) -> Choice:
         """`source` is given where it was decided before; else the first of `prefer` that the cache has is taken."""
@@ -108,26 +113,40 @@ class Chooser:
         return replace(choice, reason=UNREACHED) if base in self._silent else _as_release(choice, size, base)
 
     def _base(self, family: Family) -> str:
-        return str(self._places.release_urls.get(family.name) or family.release.base).rstrip("/")
+        return release_base(family, self._places.release_urls)
 
     def _is_cached(self, family: Family, version: str, source: str) -> bool:
         """By names and recipes. Contents are compared when the programs are provided."""
         names = _program_names(family, source)
-        return any(
-            names <= set(manifest.programs) and self._is_ours(family, version, manifest)
+        possible = [
+            manifest.recipe
             for manifest in self._manifests(family, source)
-            if manifest.recipe.get("version") == version
-        )
+            if manifest.recipe.get("version") == version and names <= set(manifest.programs)
+        ]
+        return bool(possible) and self._recipe(family, version, source) in possible
 
-    def _is_ours(self, family: Family, version: str, manifest: Manifest) -> bool:
-        """Whether the pinned modules are those that it was built of."""
-        if manifest.recipe.get("source") != GO:
-            return True
-        folder = os.path.join(self._places.toolchain_dir, family.name, version)
-        module, sums = (self._host.read(os.path.join(folder, file)) for file in ("go.mod", "go.sum"))
-        if module is None or sums is None:
-            return False
-        return manifest.recipe.get("modules") == hashlib.sha256(module + b"\0" + sums).hexdigest()
+    def _recipe(self, family: Family, version: str, source: str) -> Optional[dict[str, Value]]:
+        """By which they would be made now: another Go builds all again, and from another mirror all is downloaded again."""
+        if source == RELEASE:
+            return release_recipe(version, self._base(family))
+        root = self._places.toolchain_dir
+        pinned = read_pinned(self._host, family, version, root=root)
+        toolchain = None if pinned is None else self._toolchain(pinned)
+        if pinned is None or toolchain is None:
+            return None
+        return go_recipe(self._host, family, version, pinned, toolchain, root=root)
+
+    def _toolchain(self, pinned: Pinned) -> Optional[golang.Toolchain]:
+        """None where there is no Go, or none that builds these modules. Modules that ask for one version of Go have one toolchain."""
+        lines = tuple(re.findall(rb"^(?:go|toolchain) .*$", pinned.module, re.MULTILINE))
+        if lines not in self._toolchains:
+            self._toolchains[lines] = None
+            with suppress(BallastError):
+                if self._places.go:
+                    self._toolchains[lines] = golang.describe(
+                        self._host, self._places.go, folder=pinned.folder, environment=self._environment
+                    )
+        return self._toolchains[lines]
 
     def _manifests(self, family: Family, source: str) -> list[Manifest]:
         manifests = []
@@ -198,6 +217,8 @@ def probe(host: Host, url: str, environment: Mapping[str, str]) -> tuple[int, in
     status = re.match(r"[\d.]+ (\d{3})\b", heads[-1]) if heads and done.status == 0 else None
     if status is None:
         return _NO_SITE, 0
+    if status[1].startswith("2") and re.search(_PAGE, heads[-1], flags=re.MULTILINE | re.IGNORECASE):
+        return _NO_SITE, 0  # of what stands before the site: a portal that wants a password, a proxy
     length = re.search(r"^content-length: *(\d{1,12})\s*$", heads[-1], flags=re.MULTILINE | re.IGNORECASE)
     return int(status[1]), int(length[1]) if length else 0
 

@@ -92,6 +92,48 @@ class BinariesRequest:
         return resolver.resolve(cache)
 
 
+@dataclass(frozen=True)
+class Pinned:
+    """The pinned modules of a version of a family."""
+
+    folder: str
+    module: bytes  # go.mod
+    sums: bytes  # go.sum
+
+
+def read_pinned(host: Host, family: Family, version: str, *, root: str) -> Optional[Pinned]:
+    """From `root`, the directory of all families. None where there are none of this version."""
+    if not os.path.isabs(root) or not VERSION.fullmatch(version):  # before it becomes part of a path
+        return None
+    folder = os.path.join(root, family.name, version)
+    module, sums = (host.read(os.path.join(folder, name)) for name in ("go.mod", "go.sum"))
+    return None if module is None or sums is None else Pinned(folder, module, sums)
+
+
+def go_recipe(
+    host: Host, family: Family, version: str, pinned: Pinned, toolchain: golang.Toolchain, *, root: str
+) -> dict[str, Value]:
+    recipe: dict[str, Value] = {
+        "source": GO,
+        "version": version,
+        "modules": hashlib.sha256(pinned.module + b"\0" + pinned.sums).hexdigest(),
+        "go": toolchain.version,
+        "platform": toolchain.platform,
+        "flags": golang.flags(family, version),
+    }
+    if family.command:
+        recipe["command"] = golang.source_digest(host, os.path.join(root, family.name, "command"))
+    return recipe
+
+
+def release_base(family: Family, release_urls: Mapping[str, Any]) -> str:
+    return str(release_urls.get(family.name) or family.release.base).rstrip("/")
+
+
+def release_recipe(version: str, base: str) -> dict[str, Value]:
+    return {"source": RELEASE, "version": version, "platform": f"linux/{golang.architecture()}", "from": base}
+
+
 def _digest(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
@@ -279,27 +321,15 @@ class _Resolver:
     def _resolve_go(self, group: list[_ComponentRequest]) -> Optional[Build]:
         first = group[0]
         root = self._params["toolchain_dir"] or ""
-        folder = os.path.join(root, first.family.name, first.version)
-        # A version is checked before it becomes part of a path.
-        known = os.path.isabs(root) and VERSION.fullmatch(first.version)
-        module, sums = (self._host.read(os.path.join(folder, name)) if known else None for name in ("go.mod", "go.sum"))
-        if module is None or sums is None:
+        pinned = read_pinned(self._host, first.family, first.version, root=root)
+        if pinned is None:
             self._no_module(first, root)
             return None
-        toolchain = self._toolchain(first, folder=folder, module=module.decode())
+        toolchain = self._toolchain(first, pinned)
         if toolchain is None:
             return None
-        recipe: dict[str, Value] = {
-            "source": GO,
-            "version": first.version,
-            "modules": hashlib.sha256(module + b"\0" + sums).hexdigest(),
-            "go": toolchain.version,
-            "platform": toolchain.platform,
-            "flags": golang.flags(first.family, first.version),
-        }
-        if first.family.command:
-            recipe["command"] = golang.source_digest(self._host, os.path.join(root, first.family.name, "command"))
-        return _build_of(group, recipe, origin=folder)
+        recipe = go_recipe(self._host, first.family, first.version, pinned, toolchain, root=root)
+        return _build_of(group, recipe, origin=pinned.folder)
 
     def _no_module(self, request: _ComponentRequest, root: str) -> None:
         if not os.path.isabs(root) or not self._host.listdir(root):
@@ -315,13 +345,13 @@ class _Resolver:
             supported=", ".join(supported) or "none",
         )
 
-    def _toolchain(self, request: _ComponentRequest, *, folder: str, module: str) -> Optional[golang.Toolchain]:
-        needs = golang.least_version(module)
+    def _toolchain(self, request: _ComponentRequest, pinned: Pinned) -> Optional[golang.Toolchain]:
+        needs = golang.least_version(pinned.module.decode())
         self._go = self._go or golang.find(self._host, go=self._params["go"] or "", search=self._search)
         if not self._go:
             self._go_needs.append(needs)
             return None
-        toolchain = golang.describe(self._host, self._go, folder=folder, environment=self._environment)
+        toolchain = golang.describe(self._host, self._go, folder=pinned.folder, environment=self._environment)
         self._go_caches = toolchain.caches
         if golang.numbers(toolchain.version) < golang.numbers(needs):
             self._problem(
@@ -339,14 +369,8 @@ class _Resolver:
         if not VERSION.fullmatch(first.version):
             self._problem("binaries-version-form", option=f"{first.option}.version", version=first.version)
             return None
-        base = str(self._params["release_urls"].get(first.family.name) or first.family.release.base).rstrip("/")
-        recipe: dict[str, Value] = {
-            "source": RELEASE,
-            "version": first.version,
-            "platform": f"linux/{golang.architecture()}",
-            "from": base,
-        }
-        return _build_of(group, recipe, origin=base)
+        base = release_base(first.family, self._params["release_urls"])
+        return _build_of(group, release_recipe(first.version, base), origin=base)
 
     def _resolve_path(self, group: list[_ComponentRequest]) -> Optional[Build]:
         first = group[0]

@@ -7,8 +7,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any
 
 from .._core.engine.context import Context
 from .._core.engine.engine import Finding, JournalEngine
@@ -38,11 +40,11 @@ from .pki.identities import RBAC, admin_binding, bind
 from .pki.kubeconfig import KUBECONFIG_KINDS, embedded_paths, standalone_kubeconfig
 from .pki.pki import PKI_KINDS, key_pair, key_path, paths_of, public_path
 from .preflight import check_parts, find_conflicts
-from .processes.components import command_flags, config_files, credentials, record, services
+from .processes.components import command_flags, config_files, credentials, plan_processes, record, services
 from .processes.controllers import flex_dir
 from .processes.etcd import data_dir
 from .processes.tls_service import TlsServiceKind, tls_service, without_fault
-from .ready import wait_for_control_plane, wait_for_end
+from .ready import wait_for_control_plane, wait_for_end, wait_for_other_members
 from .record import record_path, require_record
 from .report import read_version, report
 from .request import ABSENT_STATE, PRESENT, STOPPED, ControlPlaneRequest
@@ -123,7 +125,9 @@ class ControlPlaneEngine(JournalEngine[ControlPlaneRequest, ControlPlaneState, A
         # Objects are removed from the API first, while the API server still answers.
         in_the_api = [step for step in plan.steps if step.kind in _IN_THE_API and step.after == ABSENT]
         rest = [step for step in plan.steps if step not in in_the_api]
-        return AnnotatedPlan((*in_the_api, *first, *rest), plan.policy, state.recorded, reasons)
+        return AnnotatedPlan(
+            (*in_the_api, *first, *_start_before_restarting(desired, rest)), plan.policy, state.recorded, reasons
+        )
 
     def diff(self, plan: AnnotatedPlan) -> list[dict[str, str]]:
         return annotate_diff(plan)
@@ -135,6 +139,13 @@ class ControlPlaneEngine(JournalEngine[ControlPlaneRequest, ControlPlaneState, A
         if ctx.desired.state == ABSENT_STATE:
             _remove_bookkeeping(ctx.desired, ctx.host)
         return done
+
+    def change(self, step: Step, ctx: Context[Any], *, after: Value, before: Value) -> None:
+        """Several members are restarted one after the other, so that the API goes on."""
+        if step.kind == "service" and _runs(before) and _runs(after) and ctx.desired.is_balanced:
+            record = require_record(ctx.host, ctx.desired.state_dir)
+            wait_for_other_members(ctx.host, ctx.progress, record, step.target)
+        super().change(step, ctx, after=after, before=before)
 
     def verify(self, ctx: Context[ControlPlaneRequest]) -> list[Finding]:
         desired, host, progress = ctx.desired, ctx.host, ctx.progress
@@ -206,6 +217,19 @@ def _stop_before_adding(
         return []
     after: Value = {"running": False}
     return [Step(overseer.kind, overseer.title, overseer.target, after, before=overseer.value, group=overseer.group)]
+
+
+def _start_before_restarting(request: ControlPlaneRequest, steps: Sequence[Step]) -> Iterator[Step]:
+    """Of each component, members that are down come first: the others wait for them before they are restarted."""
+    components = {_target(request, process.name): process.component for process in plan_processes(request)}
+    for component, group in groupby(steps, lambda step: components.get(step.target)):
+        same = list(group)
+        yield from same if component is None else sorted(same, key=lambda step: _runs(step.before))
+
+
+def _runs(value: Value) -> bool:
+    """The value of a service."""
+    return value != ABSENT and fields(value).get("running") is True
 
 
 def _target(request: ControlPlaneRequest, process: str) -> str:

@@ -29,6 +29,7 @@ from .record import Member, Record
 
 READY_SECONDS = 300  # a start takes about 3 s on an idle machine; the rest is for slow ones
 _STOP_SECONDS = 30
+_ANSWER_SECONDS = 10  # without an answer while members of etcd elect another leader
 _ENDS_ALLOWED = 3
 # They exit when the API server is not healthy within ten seconds, as on a slow or busy machine.
 _END_WITHOUT_API = (CONTROLLER_MANAGER, SCHEDULER)
@@ -62,14 +63,7 @@ def wait_for_control_plane(host: Host, progress: Progress, record: Record) -> No
     does."""
     wait_for_api(host, progress, record)
     watch = _Watch(host, record, record.members)
-
-    def healthy(member: Member) -> Answer:
-        watch.look()
-        return _probe(lambda: record.ask_health(host, member), "healthz")
-
-    for member in record.members:
-        if member != record.front:
-            wait(host, progress, member.name, partial(healthy, member), deadline_seconds=READY_SECONDS)
+    _wait_for_members(host, progress, record, [each for each in record.members if each != record.front], watch)
     if _ACCOUNTS_CONTROLLER not in compose(record.choice).controllers:
         return
 
@@ -78,6 +72,24 @@ def wait_for_control_plane(host: Host, progress: Progress, record: Record) -> No
         return _probe(lambda: record.ask(host, _DEFAULT_ACCOUNT), "ServiceAccount default")
 
     wait(host, progress, "controllers", account, deadline_seconds=READY_SECONDS)
+
+
+def wait_for_other_members(host: Host, progress: Progress, record: Record, service: str) -> None:
+    """Before a process of one member is restarted: until those of the others that do the same are healthy. HostError when they do
+    not become so: without this one too, etcd might have no majority.
+
+    Where the API does not answer, nothing is waited for, as a restart may be what helps.
+    """
+    own = next((member for member in record.members if member.service == service), None)
+    others = [each for each in record.members if own and each.component == own.component and each != own]
+
+    def answers() -> bool:
+        return isinstance(_probe(lambda: record.ask_health(host, record.front), "readyz"), Ready)
+
+    if not others:
+        return
+    if wait_until(host, answers, seconds=_ANSWER_SECONDS, interval=0.5):
+        _wait_for_members(host, progress, record, others, _Watch(host, record, others))
 
 
 def wait_for_end(host: Host, progress: Progress, group: str, *, log_dir: str) -> None:
@@ -96,6 +108,15 @@ def wait_for_end(host: Host, progress: Progress, group: str, *, log_dir: str) ->
     if not wait_until(host, has_ended, seconds=_STOP_SECONDS, interval=0.2):
         pids = ", ".join(map(str, sorted(left)))
         raise MESSAGES.error("plane-processes-stay", seconds=_STOP_SECONDS, log_dir=log_dir, found=f"processes {pids}")
+
+
+def _wait_for_members(host: Host, progress: Progress, record: Record, members: Sequence[Member], watch: _Watch) -> None:
+    def healthy(member: Member) -> Answer:
+        watch.look()
+        return _probe(lambda: record.ask_health(host, member), "healthz")
+
+    for member in members:
+        wait(host, progress, member.name, partial(healthy, member), deadline_seconds=READY_SECONDS)
 
 
 def read_ready_seconds(host: Host, record: Record) -> Optional[float]:

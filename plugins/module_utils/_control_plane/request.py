@@ -187,7 +187,7 @@ class ControlPlaneRequest:
     @property
     def listen_address(self) -> str:
         """Of this member: 127.97.0.2, 127.97.0.3 and so on where `address` is 10.97.0.1. No other machine reaches it, and control
-        planes with different addresses on one machine keep apart."""
+        planes on one machine keep apart whose addresses differ in the last three numbers, by more than their members."""
         if not self.is_balanced:
             return self.address
         loopback = ipaddress.IPv4Network("127.0.0.0/8")

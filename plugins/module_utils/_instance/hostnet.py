@@ -29,7 +29,7 @@ from .._registry.names import refuse_others_directory
 from .messages import MESSAGES
 from .model import check_address, check_interfaces, check_name, check_network
 from .network import NETWORK_KINDS, ip_json, mac_address, route, texts
-from .node_ports import NODE_PORT_KINDS, node_port_resources, parse_node_ports
+from .node_ports import NODE_PORT_KINDS, find_taken, node_port_resources, parse_node_ports
 from .node_ports import SPEC as NODE_PORTS
 from .restore import RESTORE_KINDS, restore_resources
 
@@ -84,6 +84,9 @@ class HostNetworkRequest:
     routes: tuple[tuple[str, str], ...]
     publish: tuple[str, ...] = ()  # as the kind "published-ports" has them
     node_ports: str = ""  # as `parse_node_ports` has them
+    # Those that programs of this host listen on. Looked up once: a resolver has another port a second later, and a run would not
+    # find then what it has just made.
+    taken: tuple[str, ...] = ()
     at_boot: bool = False  # whether the host's systemd brings the network back after a restart
 
     @classmethod
@@ -115,6 +118,7 @@ class HostNetworkRequest:
                 for row in sorted(params["publish"], key=lambda row: (row["protocol"], row["port"], row["address"]))
             ),
             node_ports=node_ports,
+            taken=tuple(find_taken(host, node_ports)) if node_ports and params["state"] == "present" else (),
             at_boot=host.is_systemd(),
         )
 
@@ -158,7 +162,11 @@ class HostNetworkEngine(ResourceEngine[HostNetworkRequest]):
             *_masquerade_resources(desired),
             *_published_resources(desired),
             *node_port_resources(
-                ctx.host, lab=desired.lab, bridge=desired.bridge, node_ports=desired.node_ports, group=_GROUP
+                lab=desired.lab,
+                bridge=desired.bridge,
+                node_ports=desired.node_ports,
+                taken=desired.taken,
+                group=_GROUP,
             ),
             *(route(to, via=via, group=_GROUP) for to, via in desired.routes),
         ]

@@ -22,7 +22,10 @@ from typing import Any, Optional
 from .._core.engine.context import Context
 from .._core.engine.kinds import Kind, directory, fields
 from .._core.engine.plan import ABSENT, Resource, Value
-from .._core.text.json_text import parse_json
+from .._core.host.host import Host
+from .._core.text.errors import CommandFailed
+from .._core.text.json_text import parse_object
+from .messages import MESSAGES
 from .model import Archive
 
 _IMPORT_SECONDS = 600
@@ -35,7 +38,12 @@ disabled_plugins = ["io.containerd.nri.v1.nri", "io.containerd.grpc.v1.cri", "io
 
 [grpc]
 address = {socket}
+
+[plugins."io.containerd.internal.v1.opt"]
+path = {opt}
 """
+# In front of a script: it ends when this process is killed. The next run begins in the same place, and may not meet it there.
+_WITH_US = ("setpriv", "--pdeathsig", "KILL", "sh", "-c")
 # Its arguments: configuration, directory of the socket, directory of programs, archives. Its mounts are its own.
 _IMPORT = """set -eu
 umask 022
@@ -80,10 +88,9 @@ class ImageStoreKind:
 
     def read(self, ctx: Context[Any], target: str) -> Value:
         store, _run = target.split(" ")
-        recorded = ctx.host.read(_record_path(store))
-        if recorded is not None:
-            value: Value = parse_json(recorded)
-            return value
+        recorded = parse_object(ctx.host.read(_record_path(store)))
+        if recorded is not None and ctx.host.stat(f"{_root(store)}/{_DATABASE}/meta.db") is not None:
+            return recorded
         return ABSENT if ctx.host.stat(_root(store)) is None else {"archives": "half imported"}
 
     def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
@@ -92,12 +99,12 @@ class ImageStoreKind:
         ctx.host.remove(_record_path(store))
         for left in (run, *([] if missing is not None else [_root(store)])):
             ctx.host.remove_tree(left)
-        paths = {"root": _root(store), "state": run, "socket": f"{run}/containerd.sock"}
+        paths = {"root": _root(store), "state": run, "socket": f"{run}/containerd.sock", "opt": f"{_root(store)}/opt"}
         config = f"{store}/containerd.toml"
         ctx.host.write(config, _CONFIG.format_map({name: json.dumps(path) for name, path in paths.items()}).encode())
         archives = fields(value["archives"]) if missing is None else missing
-        argv = ["unshare", "--mount", "sh", "-c", _IMPORT, "sh", config, run, str(value["programs"]), *archives]
-        ctx.host.run(argv, timeout=_IMPORT_SECONDS)
+        script = [*_WITH_US, _IMPORT, "sh", config, run, str(value["programs"]), *archives]
+        _fill(ctx.host, store, ["unshare", "--mount", *script], seconds=_IMPORT_SECONDS)
         ctx.host.write(_record_path(store), json.dumps(after).encode())
 
     def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
@@ -113,7 +120,7 @@ class SeedKind:
 
     def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
         place, store = target.split(" ")
-        ctx.host.run(["sh", "-c", _SEED, "sh", _root(store), place], timeout=_COPY_SECONDS)
+        _fill(ctx.host, place, [*_WITH_US, _SEED, "sh", _root(store), place], seconds=_COPY_SECONDS)
 
     def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
         """Removed with the instance's containerd directory."""
@@ -148,6 +155,14 @@ def _missing(after: Value, before: Value) -> Optional[Mapping[str, Value]]:
         return None
     there = fields(fields(before)["archives"])
     return {path: images for path, images in fields(fields(after)["archives"]).items() if there.get(path) != images}
+
+
+def _fill(host: Host, place: str, argv: Sequence[str], *, seconds: float) -> None:
+    """Run a script that brings images into `place`. HostError with what it printed, not with its text."""
+    try:
+        host.run(argv, timeout=seconds)
+    except CommandFailed as error:
+        raise MESSAGES.error("instance-images", place=place, found=error.found) from error
 
 
 def _store(state_dir: str) -> str:

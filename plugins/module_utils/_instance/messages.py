@@ -168,6 +168,13 @@ MESSAGES = Messages(
             remedy="read its log beside the instance's other logs",
         ),
         Message(
+            id="instance-images",
+            error=HostError,
+            text="the images of the archives cannot be brought into {place}",
+            remedy="free space on its disk where that is full, then run the same command again; an archive of your own has to be one that"
+            " `ctr images import` takes",
+        ),
+        Message(
             id="instance-no-credentials",
             error=UserError,
             text="{path}: no credentials for instance {name}, or not all of them",

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Optional
 
 from .._core.engine.context import Context
@@ -62,21 +62,21 @@ def parse_node_ports(row: Optional[Mapping[str, Any]], problems: list[BallastErr
     return f"{row['address']} {row['ports']}"
 
 
-def node_port_resources(host: Host, *, lab: str, bridge: str, node_ports: str, group: str) -> list[Resource]:
+def node_port_resources(*, lab: str, bridge: str, node_ports: str, taken: Sequence[str], group: str) -> list[Resource]:
     if not node_ports:
         return []
     address, ports = node_ports.split(" ")
     table = join_name(lab, TABLE)
-    value = {"bridge": bridge, "to": address, "ports": ports, "taken": _find_taken(host, ports)}
+    value = {"bridge": bridge, "to": address, "ports": ports, "taken": list(taken)}
     return [
         Resource(TABLE, table, value, title=f"nftables table ip {table}", group=group),
         Resource(_SETTING, bridge, {"on": True}, title=f"packets from {LOOPBACK} by {bridge}", group=group),
     ]
 
 
-def _find_taken(host: Host, ports: str) -> list[str]:
+def find_taken(host: Host, node_ports: str) -> list[str]:
     """What programs of this host listen on at the loopback address, `tcp 30500` each."""
-    first, last = parse_range(ports) or (0, 0)
+    first, last = parse_range(node_ports.partition(" ")[2]) or (0, 0)
     servers = (("tcp", read_listeners(host, LOOPBACK)), ("udp", read_udp_servers(host, LOOPBACK)))
     taken = {
         (protocol, server.port) for protocol, sockets in servers for server in sockets if first <= server.port <= last

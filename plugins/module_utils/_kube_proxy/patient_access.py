@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Optional
 
-from .._core.host.host import Host, Response, Stream
+from .._core.host.host import BODY_LIMIT, Host, Response, Stream
 from .._core.kube.client import Access
 from .._core.text.errors import PeerError
 
@@ -38,10 +38,13 @@ class PatientAccess:
         body: Optional[bytes],
         headers: Mapping[str, str],
         timeout: float,
+        limit: int = BODY_LIMIT,
     ) -> Response:
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                return self.access.request(host, target, method=method, body=body, headers=headers, timeout=timeout)
+                return self.access.request(
+                    host, target, method=method, body=body, headers=headers, timeout=timeout, limit=limit
+                )
             except PeerError as error:
                 if method != "GET" or attempt == ATTEMPTS or not _came_too_late(error):
                     raise

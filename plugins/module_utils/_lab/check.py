@@ -312,8 +312,10 @@ def _judge_pods_now(
 ) -> Union[Ready[list[Pod]], Pending, Impossible]:
     try:
         items = cluster.reader(host, _PODS).get(_PODS, {"labelSelector": f"app={_NAME}"}).get("items", [])
-    except Refused:
-        items = []
+    except PeerError as error:  # an API server may be gone for a moment: another member takes over
+        if not is_temporary(error) and not isinstance(error, Refused):
+            raise
+        return Pending(error.text + (f" ({error.found})" if error.found else ""))
     return judge_pods(items, desired.node_names, families=len(split(desired.lab["pod_cidr"])))
 
 

@@ -26,6 +26,7 @@ PORT = 8080
 PROGRAM_PATH = "cgi-bin/ask"
 _TOGETHER = 8  # pods that ask at once
 _PROGRAM_SECONDS = 60  # 300 targets of which none answers
+_ANSWERS_LIMIT = 2**20  # bytes, of one pod; a line has below a hundred
 # A CGI program. Its input: targets, by blanks. It answers a line `TARGET ANSWER` for each, without ANSWER where none came.
 # One wget takes them all, and ends at the first that fails; those that are left are asked on their own, 16 at once.
 # Debian 12's busybox ends `wget -T` with a segmentation fault, so limits are set from outside.
@@ -106,15 +107,17 @@ class Connections:
     def _ask(self, api: Api, path: str, pod: Pod) -> None:
         try:
             if pod not in self._answers:
-                api.text(f"{path}/{pod.name}/log")
+                api.text(f"{path}/{pod.name}/log", {"limitBytes": "1"})
                 self._answers[pod] = {}
             program = f"{path}/{pod.name}:{PORT}/proxy/{PROGRAM_PATH}"
-            text = api.ask_program(program, " ".join(self._missing(pod)), timeout=_PROGRAM_SECONDS)
+            targets = self._missing(pod)
+            text = api.ask_program(program, " ".join(targets), timeout=_PROGRAM_SECONDS, limit=_ANSWERS_LIMIT)
         except PeerError as error:
             self._failures[pod] = error.text + (f" ({error.found})" if error.found else "")
         else:
             self._failures.pop(pod, None)
-            self._answers[pod].update(parse_answers(text))
+            answers = parse_answers(text)
+            self._answers[pod].update((target, answers[target]) for target in targets if target in answers)
 
     def _missing(self, pod: Pod) -> list[str]:
         """Targets without a right answer. The pods first: the rules of a Service, and names, come later."""

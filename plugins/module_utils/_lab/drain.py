@@ -9,19 +9,23 @@ The journal says which they are and whether they took pods before, so that a lat
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Optional
 
 from .._control_plane.pki.identities import LAB_NODES
 from .._control_plane.record import Record, load_record
 from .._control_plane.rights import ensure_rights
 from .._core.engine.context import Context
 from .._core.engine.engine import Finding, ResourceEngine
+from .._core.engine.journal import Journal, journal_path
 from .._core.engine.kinds import Kind
 from .._core.engine.plan import ABSENT, Resource, Value
 from .._core.host.host import Host
-from .nodes import change_node, drain_node, get_node, node_path
+from .._core.kube.client import Api, Refused
+from .nodes import change_node, drain_node, node_path
 
 DRAIN_DIR = "drain"  # in LAB_DIR
 _PODS = "/api/v1/pods"
@@ -61,7 +65,7 @@ class DrainKind:
     def read(self, ctx: Context[Any], target: str) -> Value:
         name, plane_dir = target.split(" ")
         record = load_record(ctx.host, plane_dir)
-        node = get_node(ctx.host, record, name) if record else None
+        node = _find_node(ctx.host, record, name) if record else None
         if record is None or node is None or not node.get("spec", {}).get("unschedulable"):
             return ABSENT
         pods = _list_pods(ctx.host, record, name)
@@ -79,16 +83,15 @@ class DrainKind:
         """A kube-proxy in a pod, which a drain leaves, runs the node's former image: it is made again first."""
         name, plane_dir = target.split(" ")
         record = load_record(ctx.host, plane_dir)
-        node = get_node(ctx.host, record, name) if record else None
-        if record is None or node is None:
+        if record is None:
             return
         ensure_rights(ctx.host, record, LAB_NODES)
+        node = _find_node(ctx.host, record, name)
+        if node is None:
+            return
         api = record.api(ctx.host, LAB_NODES)
         for pod in _list_pods(ctx.host, record, name, labelSelector=_KUBE_PROXY):
-            metadata = pod["metadata"]
-            path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/eviction"
-            own = {"name": metadata["name"], "namespace": metadata["namespace"]}
-            api.create(path, {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": own})
+            change_node(name, partial(_evict, api, pod["metadata"]))
         change_node(name, lambda: api.patch(node_path(name), {"spec": {"unschedulable": None}}))
         kubelet = node.get("status", {}).get("nodeInfo", {}).get("kubeletVersion", "")
         ctx.progress.done(f"node {name}", f"takes pods again, with Kubernetes {kubelet.removeprefix('v')}")
@@ -113,6 +116,32 @@ class DrainEngine(ResourceEngine[DrainRequest]):
 
 
 ENGINE = DrainEngine()
+
+
+def read_drained(host: Host, lab_dir: str) -> list[str]:
+    """Nodes that were drained, by a run that is at work or did not end."""
+    journal = Journal(journal_path(os.path.join(lab_dir, DRAIN_DIR)), host=host, kinds=ENGINE.kinds)
+    return [record.target.split(" ")[0] for record in journal.recorded]
+
+
+def _find_node(host: Host, record: Record, name: str) -> Optional[dict[str, Any]]:
+    """None where there is none. PeerError where the API does not answer: the drain of a node must not be forgotten for that."""
+    try:
+        return record.api(host, LAB_NODES).find(node_path(name))
+    except Refused as error:
+        if error.status != 403:
+            raise
+        return None  # before its rights are made, so before the first drain
+
+
+def _evict(api: Api, pod: Mapping[str, Any]) -> None:
+    own = {"name": pod["name"], "namespace": pod["namespace"]}
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": own}
+    try:
+        api.create(f"/api/v1/namespaces/{own['namespace']}/pods/{own['name']}/eviction", body)
+    except Refused as error:
+        if error.status != 404:  # it has gone meanwhile
+            raise
 
 
 def _list_pods(host: Host, record: Record, node: str, **selectors: str) -> list[dict[str, Any]]:

@@ -9,7 +9,6 @@ Every other part is made from the record, and the journal of each part says what
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,7 +40,7 @@ from .._registry.names import (
     registration,
 )
 from .addons.catalog import ADDONS
-from .host_services import choose_service_network, reach_services, read_held
+from .host_services import choose_service_network, parse_route, reach_services, read_held
 from .ip_family import IP_FAMILIES, IPV4, VERSIONS
 from .lost import LOST_KINDS, find_lost, lost_resources
 from .messages import MESSAGES
@@ -350,10 +349,15 @@ def _remove_results(host: Host, desired: LabRequest) -> None:
         host.remove_tree(os.path.join(lab_dir, LOGS))
 
 
-def _refuse_unfinished_restore(host: Host, lab_dir: str) -> None:
+def read_unfinished_restore(host: Host, lab_dir: str) -> Optional[str]:
+    """The name of the snapshot; None where no restore was cut off."""
     data = host.read(os.path.join(lab_dir, RESTORING))
-    if data is not None:
-        name = str(parse_json(data)["snapshot"])
+    return None if data is None else str(parse_json(data)["snapshot"])
+
+
+def _refuse_unfinished_restore(host: Host, lab_dir: str) -> None:
+    name = read_unfinished_restore(host, lab_dir)
+    if name is not None:
         raise MESSAGES.error("lab-restore-unfinished", name=name, directory=lab_dir)
 
 
@@ -480,8 +484,8 @@ def _read_routes(host: Host, lab_dir: str, versions: Sequence[int]) -> Iterator[
     for version in versions:
         rows = parse_json(host.run(["ip", "-j", f"-{version}", "route", "show"], timeout=30).stdout or "[]")
         for row in rows:
-            if row["dst"] != "default" and row["dst"] not in services:
-                yield ipaddress.ip_network(row["dst"], strict=False)
+            if row["dst"] not in services:
+                yield from parse_route(row["dst"])
 
 
 def _read_lab_networks(host: Host, lab_dir: str) -> Iterator[Network]:

@@ -47,11 +47,19 @@ def read_held(host: Host, lab: Mapping[str, Any], others: Iterable[Mapping[str, 
     for version in sorted({ipaddress.ip_network(text).version for text in lab["service_cidr"].split(",")}):
         rows = parse_json(host.run(["ip", "-j", f"-{version}", "route", "show"], timeout=30).stdout or "[]")
         networks += [
-            (ipaddress.ip_network(row["dst"], strict=False), f"this host has a route to {row['dst']}")
+            (network, f"this host has a route to {row['dst']}")
             for row in rows
-            if row["dst"] != "default" and row.get("dev") != lab["bridge"]
+            for network in parse_route(str(row["dst"]))
+            if row.get("dev") != lab["bridge"]
         ]
     return Held(tuple(networks), tuple(node_ports))
+
+
+def parse_route(destination: str) -> list[Network]:
+    """The network of a route, as `ip` prints it. None of a default route, also where it is in two halves, as clients of VPNs set it: a
+    lab's networks are nearer."""
+    network = None if destination == "default" else ipaddress.ip_network(destination, strict=False)
+    return [network] if network and network.prefixlen > 1 else []
 
 
 def reach_services(lab: Mapping[str, Any], held: Held) -> Optional[dict[str, Any]]:

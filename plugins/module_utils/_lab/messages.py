@@ -300,13 +300,20 @@ MESSAGES = Messages(
             id="lab-snapshot-version",
             error=UserError,
             text="the snapshot {name} was taken with Kubernetes {taken_with}; the lab runs {version}, which may not read all of its objects",
-            remedy="restore it in a lab of the minor version that it was taken with",
+            remedy="keep this lab as it is: no API server goes back to an earlier minor version. For what needs {taken_with}, bring up another lab "
+            "beside it: -e lab_name=NAME -e lab_dir=DIRECTORY -e lab_kubernetes_version={taken_with}",
         ),
         Message(
             id="lab-snapshot-lacks",
             error=UserError,
             text="the lab lacks {what} of the snapshot {name}: {missing}",
             remedy="add them first: ansible-playbook ballast.kube.lab_up with {option}; then run the same command again",
+        ),
+        Message(
+            id="lab-snapshot-drained",
+            error=UserError,
+            text="an upgrade of the lab has drained {nodes} and did not end: a restore of such a snapshot would bring nodes back that take no pods",
+            remedy="let the upgrade end first: ansible-playbook ballast.kube.lab_up",
         ),
         Message(
             id="lab-snapshot-running",

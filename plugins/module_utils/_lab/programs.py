@@ -96,6 +96,7 @@ def read_programs(
         params.get("cache_dir") or str(READ["cache_dir"]["default"]),
         os.path.dirname(toolchain),
         params.get("release_urls") or {},
+        golang.find(host, go=params.get("go") or "", search=environ.get("PATH", "")),
     )
     chooser = Chooser(host, places, golang.environment(environ)) if toolchain else None
     path = params.get("bin_path") or recorded.get("path", "")

@@ -18,11 +18,10 @@ from typing import Any, Optional
 
 from .._binaries.families import VERSION, version_key
 from .._control_plane.operations.upgrade import read_last_version
-from .._core.engine.journal import Journal, journal_path
 from .._core.host.host import Host
 from .._core.text.errors import BallastError
 from .._instance.record import read_options
-from .drain import DRAIN_DIR, ENGINE
+from .drain import read_drained
 from .messages import MESSAGES
 from .resolve import LOCAL, Lab
 from .topology import KUBEADM
@@ -66,11 +65,10 @@ def read_versions(host: Host, lab_dir: str, previous: Optional[Lab]) -> LabVersi
             bin_dir=row.get("bin_dir") or options["bin_dir"],
             running=bool(mountns) and host.stat(str(mountns)) is not None and not row.get("stopped"),
         )
-    journal = Journal(journal_path(os.path.join(lab_dir, DRAIN_DIR)), host=host, kinds=ENGINE.kinds)
     return LabVersions(
         served=read_last_version(host, os.path.join(lab_dir, "plane")) or "",
         nodes=nodes,
-        drained=[record.target.split(" ")[0] for record in journal.recorded],
+        drained=read_drained(host, lab_dir),
     )
 
 
@@ -105,7 +103,8 @@ def upgrade_turns(lab: Lab, instances: Sequence[Mapping[str, Any]], current: Lab
     """One after the other, each node that has not the lab's version: `node`; `drain`, false where nothing of it runs; `instances`, the
     rows of this host for its turn, in which those whose turn is yet to come keep their programs. Pure.
 
-    A node that an earlier run drained has its turn again.
+    A node that an earlier run drained has its turn again. One that has left the lab since has a turn too where it is the only one, in
+    which its drain is forgotten: it would be drained again some time after it has joined again.
     """
     version = lab["kubernetes_version"]
     names = [node["name"] for node in lab["nodes"] if node["host"] == LOCAL]
@@ -135,4 +134,8 @@ def upgrade_turns(lab: Lab, instances: Sequence[Mapping[str, Any]], current: Lab
             if row["name"] in current.nodes
         ]
         turns.append({"node": name, "drain": current.nodes[name].running, "instances": rows})
+    left = sorted(set(current.drained) - set(names))
+    if left and not turns:
+        rows = [dict(row) for row in instances if row["name"] in current.nodes]
+        turns.append({"node": left[0], "drain": False, "instances": rows})
     return turns

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import socket
 import ssl
@@ -22,18 +21,17 @@ import pytest
 from hypothesis import given as generated
 from hypothesis import strategies as st
 
-from ansible_collections.ballast.kube.plugins.module_utils._binaries import auto, golang, release
+from ansible_collections.ballast.kube.plugins.module_utils._binaries import auto, golang, release, request
 from ansible_collections.ballast.kube.plugins.module_utils._binaries.auto import Choice, Chooser, Places, describe
 from ansible_collections.ballast.kube.plugins.module_utils._binaries.families import FAMILIES
 from ansible_collections.ballast.kube.plugins.module_utils._binaries.manifest import add_program
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
-from tests.unit.binaries.given import CACHE, TOOLCHAIN, machine
+from tests.unit.binaries.given import CACHE, GO, SMALL, TOOLCHAIN, machine, run
 from tests.unit.fakes import FakeHost
 
 pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="no curl on this machine")
 KUBERNETES = FAMILIES["kubernetes"].default_version
-MODULES = hashlib.sha256(b"\0").hexdigest()
 
 
 class Site:
@@ -178,24 +176,24 @@ def test_without_curl_nothing_is_downloaded() -> None:
 # The cache, on a machine in memory. Its curl fails the test.
 
 
-def local(host: FakeHost) -> Chooser:
-    return Chooser(host, Places(CACHE, TOOLCHAIN, {}), {})
+def local(host: FakeHost, **urls: str) -> Chooser:
+    return Chooser(host, Places(CACHE, TOOLCHAIN, urls, GO), {})
 
 
-def cached(
-    host: FakeHost, family: str, source: str, *, seconds: float = 10, modules: str = "", without: str = ""
-) -> None:
+def cached(host: FakeHost, family: str, source: str, *, without: str = "", **changes: str) -> None:
+    """As the module kubernetes_binaries makes it, but for the changes of its recipe."""
     version = FAMILIES[family].default_version
-    recipe = {"source": source, "version": version, "modules": modules or modules_of(host, family, version)}
-    directory = f"{CACHE}/{family}-{version}-{'release-' if source == 'release' else ''}{len(modules)}"
+    made = request.release_recipe(version, FAMILIES[family].release.base)
+    if source == "go":
+        pinned = request.read_pinned(host, FAMILIES[family], version, root=TOOLCHAIN)
+        assert pinned
+        toolchain = golang.Toolchain("go1.26.8", "linux/amd64", ())
+        made = request.go_recipe(host, FAMILIES[family], version, pinned, toolchain, root=TOOLCHAIN)
+    directory = f"{CACHE}/{family}-{version}-{'release-' if source == 'release' else ''}{len(changes)}"
     for part in FAMILIES[family].components:
         if part.name != without and not part.optional and (part.released or source == "go"):
-            add_program(host, f"{directory}/{part.name}", b"x", recipe=recipe, version=version, seconds=seconds)
-
-
-def modules_of(host: FakeHost, family: str, version: str) -> str:
-    module, sums = ((host.read(f"{TOOLCHAIN}/{family}/{version}/{name}") or b"") for name in ("go.mod", "go.sum"))
-    return hashlib.sha256(module + b"\0" + sums).hexdigest()
+            path = f"{directory}/{part.name}"
+            add_program(host, path, b"x", recipe={**made, **changes}, version=version, seconds=10)
 
 
 def offline() -> FakeHost:
@@ -220,6 +218,48 @@ def test_a_build_is_preferred_to_a_download_in_the_cache() -> None:
     cached(host, "cni", "release")
     assert local(host).choose("cni", KUBERNETES).source == "go"
     assert local(host).choose("cni", KUBERNETES, source="release").source == "release", "as it was decided before"
+
+
+def test_what_the_module_has_built_is_what_the_cache_has() -> None:
+    host, _go = machine()
+    run(host)
+    assert {local(host).choose(row["name"], KUBERNETES).reason for row in SMALL} == {auto.CACHED}
+
+
+def test_a_build_counts_for_nothing_without_the_go_that_made_it() -> None:
+    """The module asks Go for its version, and builds again with another."""
+    host, go = machine()
+    cached(host, "cni", "go")
+    cached(host, "etcd", "go")
+    host.on("curl", answer="HTTP/1.1 200 OK\r\n\r\n", reads=True)
+    go.version = "go1.26.9"
+    assert local(host).choose("cni", KUBERNETES).source == "release"
+    without = Chooser(host, Places(CACHE, TOOLCHAIN, {}), {})
+    assert without.choose("cni", KUBERNETES).source == "release"
+    go.version = "go1.26.8"
+    host.commands.clear()
+    again = local(host)
+    assert {again.choose(name, KUBERNETES).reason for name in ("cni", "etcd")} == {auto.CACHED}
+    assert len(host.commands) == 1, "modules that ask for the same Go are one question"
+
+
+def test_a_download_from_another_mirror_is_not_what_is_needed() -> None:
+    host, _go = machine()
+    cached(host, "cni", "release")
+    host.on("curl", answer="HTTP/1.1 200 OK\r\n\r\n", reads=True)
+    choice = local(host, cni="https://mirror.example").choose("cni", KUBERNETES, source="release")
+    assert choice.is_made
+    assert describe([choice])[0].endswith("of mirror.example")
+
+
+@pytest.mark.parametrize("status", ["200 OK", "503 Service Unavailable", "404 Not Found"])
+def test_a_page_in_the_place_of_a_program_is_no_release(status: str) -> None:
+    """Of a portal that wants a password. What it answers for a program would be an error of its checksum, in this run and each later."""
+    host, _go = machine()
+    head = f"HTTP/1.1 302 Found\r\nLocation: https://portal.example\r\n\r\nHTTP/1.1 {status}\r\n"
+    host.on("curl", answer=f"{head}Content-Type: text/html; charset=utf-8\r\nContent-Length: 9\r\n\r\n", reads=True)
+    choice = local(host).choose("cni", KUBERNETES)
+    assert (choice.source, choice.reason) == ("go", auto.MISSING if "404" in status else auto.UNREACHED)
 
 
 @pytest.mark.parametrize("changes", [{"modules": "another"}, {"without": "ptp"}])

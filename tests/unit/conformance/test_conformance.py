@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 import yaml
 
 from ansible_collections.ballast.kube.plugins.module_utils._images.definitions import SPEC, ImageArchiveRequest
+from scripts import conformance
 from tests.conformance.images import TABLE, archive_options
 from tests.conformance.report import Outcome, format_table, read_junit
 
@@ -71,6 +73,37 @@ def test_image_archive_takes_all_of_the_table() -> None:
     assert not set(names["absent"]) & (set(names["presets"]) | set(names["images"]))
 
 
+@pytest.mark.parametrize(
+    ("there", "is_served", "left"),
+    [
+        (None, True, False),
+        (f"{conformance.MARK}[host]", True, False),  # of a killed run, whose registry is gone
+        ("server = 'https://mirror.example'", False, True),
+    ],
+)
+def test_nodes_ask_the_registry_of_the_tests_while_they_run_and_mirrors_of_others_stay(
+    there: str | None, is_served: bool, left: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Served:
+        port = 5000
+
+        def push_archive(self, archive: Path, prefix: str) -> None:
+            pass
+
+    monkeypatch.setattr(conformance, "registry", lambda *_place: nullcontext(Served()))
+    monkeypatch.setattr(conformance, "BUILD", tmp_path)
+    hosts = tmp_path / "certs.d" / conformance.IMAGES_OF / "hosts.toml"
+    hosts.parent.mkdir(parents=True)
+    (hosts.parent / "ca.crt").touch()
+    if there is not None:
+        hosts.write_text(there, encoding="utf-8")
+    lab = {"target": "host", "gateway": "10.97.0.1/24"}
+    with conformance.pullable(lab, tmp_path, tmp_path / "images.tar"):
+        assert ("10.97.0.1:5000" in hosts.read_text(encoding="utf-8")) is is_served
+    assert hosts.exists() is left
+    assert (hosts.parent / "ca.crt").exists()
+
+
 JUNIT = """<testsuites><testsuite>
 <testcase name="[SynchronizedBeforeSuite]" time="1"/>
 <testcase name="[It] [sig-b] fails" time="2.5"><failure message="boom&#10;more">long</failure></testcase>
@@ -109,4 +142,3 @@ def test_the_table_names_what_failed() -> None:
     }
     text = format_table([run])
     assert "| 1.37.1 | nftables | 3 | `x`: 3 | 2 | 1 |" in text
-    assert "- [sig-b] y" in text

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from typing import Optional
 
 import pytest
 from hypothesis import given, settings
@@ -16,12 +18,13 @@ from ansible_collections.ballast.kube.plugins.module_utils._control_plane.proces
     config_files,
     services,
 )
-from ansible_collections.ballast.kube.plugins.module_utils._control_plane.record import Etcd, require_record
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.record import Etcd, Member, require_record
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Response
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems
 from tests.unit.control_plane.fake_etcd import DB, Tools, database
 from tests.unit.control_plane.given import ADDRESS, BIN_DIR, COMPONENTS, ENDPOINT, PROGRESS, STATE_DIR, Machine, desired
-from tests.unit.fakes import FakeHost, json_answer
+from tests.unit.fakes import Answer, Call, FakeHost, json_answer
 
 OWN = ("127.97.1.2", "127.97.1.3", "127.97.1.4")
 NAMES = [
@@ -71,6 +74,7 @@ def test_members_listen_on_loopback_and_the_load_balancer_on_the_address():
     assert f"    bind {ADDRESS}:6443" in config
     assert [line.split()[-1] for line in config.splitlines() if " server member-" in line] == [f"{a}:6443" for a in OWN]
     assert "httpchk GET /readyz" in config
+    assert f" check-ssl verify required ca-file {STATE_DIR}/pki/ca.crt " in config, "anybody may listen on loopback"
 
 
 def test_an_api_server_asks_its_own_etcd_first_and_the_others_when_it_is_down():
@@ -98,6 +102,12 @@ def test_certificates_are_valid_for_every_member_and_for_what_etcd_sees_of_a_pee
     by_name = {os.path.basename(each.path): each.names for each in certificates(desired(members=3))}
     for name in ("apiserver.crt", "etcd.crt", "etcd-peer.crt", "kube-scheduler.crt"):
         assert {f"IP:{address}" for address in (*OWN, ADDRESS, "127.0.0.1")} <= set(by_name[name])
+
+
+def test_a_low_port_needs_a_capability_of_the_load_balancer_too():
+    capable = [each.name for each in services(desired(members=3, secure_port=443)) if each.sandbox.capabilities]
+    assert capable == [f"ballast-lab-{name}" for name in NAMES[3:7]]
+    assert not any(each.sandbox.capabilities for each in services(desired(members=3)))
 
 
 def test_one_member_is_what_it_was_before():
@@ -167,6 +177,85 @@ def test_a_run_starts_what_is_down_and_touches_nothing_else(down):
     assert {name for name in NAMES if before[name] != after[name]} == down
 
 
+class SlowMembers:
+    """Each process of a machine is healthy some seconds after its start. `refused` are restarts while another of its kind was not."""
+
+    def __init__(self, made: Machine) -> None:
+        self.made, self.refused, self.restarted = made, [], []
+        self.record = require_record(made.host, STATE_DIR)
+        self._started: dict[str, float] = {}
+        made.host.on("sv", "up", answer=self._up)
+        made.host.on("sv", "-w", answer=self._stop)
+        for member in self.record.members:
+            made.host.answer(member.health, self._answer(member))
+
+    def is_healthy(self, member: Member) -> bool:
+        begun = self._started.get(member.service, -9.0)
+        return begun is not None and self.made.host.monotonic() >= begun + 3
+
+    def _answer(self, member: Member) -> Callable[[str, Optional[bytes]], Response]:
+        return lambda url, body: Response(status=200 if self.is_healthy(member) else 503, body=b"")
+
+    def _stop(self, call: Call) -> Answer:
+        (own,) = [member for member in self.record.members if member.service == call.argv[-1]]
+        same = [each for each in self.record.members if each.component == own.component and each != own]
+        self.refused += [f"{own.name} while {each.name} was away" for each in same if not self.is_healthy(each)]
+        self.restarted.append(own.name)
+        return self.made.supervisor._sv(call)
+
+    def _up(self, call: Call) -> Answer:
+        self._started[call.argv[-1]] = self.made.host.monotonic()
+        return self.made.supervisor._sv(call)
+
+
+def test_members_are_restarted_one_after_the_other_each_when_the_others_are_healthy():
+    made = machine()
+    made.run(members=3)
+    slow = SlowMembers(made)
+    made.run(members=3, certificate_days=30)
+    assert slow.restarted == [name for name in NAMES if name != "haproxy"]
+    assert slow.refused == []
+
+
+def test_a_member_that_is_down_is_started_before_others_are_restarted():
+    made = machine()
+    made.run(members=3)
+    for name in ("etcd-3", "kube-apiserver-2"):
+        made.host.run(["sv", "down", f"{STATE_DIR}/sv/ballast-lab-{name}"], timeout=9)
+    slow = SlowMembers(made)
+    made.run(members=3, certificate_days=30)
+    assert slow.restarted[:6] == [
+        *("etcd-3", "etcd", "etcd-2"),
+        *("kube-apiserver-2", "kube-apiserver", "kube-apiserver-3"),
+    ]
+    assert slow.refused == []
+
+
+def test_while_a_member_does_not_become_healthy_no_other_is_restarted_by_any_run():
+    made = machine()
+    made.run(members=3)
+    made.supervisor.crashing.add("ballast-lab-etcd-2")
+    os_pid = f"{STATE_DIR}/sv/ballast-lab-etcd/supervise/pid"
+    made.host.run(["sv", "force-stop", f"{STATE_DIR}/sv/ballast-lab-etcd-2"], timeout=9)
+    before = made.host.read(os_pid)
+    for _again in range(2):
+        with pytest.raises(BallastError) as caught:
+            made.run(members=3, certificate_days=30)
+        assert caught.value.id in ("plane-service-ends", "core-supervisor")
+        assert made.host.read(os_pid) == before
+
+
+def test_where_the_api_does_not_answer_nothing_is_waited_for():
+    made = machine()
+    made.run(members=3)
+    made.api.failing = "[-]etcd failed"
+    begun = len(made.host.commands)
+    wanted = desired(members=3, certificate_days=30)
+    ctx = Context(wanted, made.host, PROGRESS)
+    ENGINE.apply(ENGINE.plan(wanted, ENGINE.observe(ctx)), ctx)
+    assert len([argv for argv in made.host.commands[begun:] if "up" in argv]) == len(NAMES) - 1
+
+
 _RUNNING: list[Machine] = []
 
 
@@ -202,6 +291,7 @@ def test_a_restore_gives_every_member_the_data():
         assert made.host.read(f"{STATE_DIR}/{name}/{DB}") == database(212 + 10**9, 193)
     assert len([effect for effect in made.host.effects if f"--initial-cluster={PEERS}" in str(effect)]) == 3
     assert load_note(made.host, STATE_DIR).members == 3
+    assert restore.needed_bytes(state.record, 2**20) == 2 * restore.needed_bytes(None, 2**20), "room for three of them"
     with pytest.raises(BallastError) as caught:
         made.plan(members=1)
     assert caught.value.id == "plane-restore-members"

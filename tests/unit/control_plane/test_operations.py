@@ -21,12 +21,15 @@ from ansible_collections.ballast.kube.plugins.module_utils._control_plane.operat
 )
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.operations.restore_note import load_note
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.operations.snapshot import REVISIONS_AHEAD
-from ansible_collections.ballast.kube.plugins.module_utils._control_plane.operations.upgrade import find_version_problem
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.operations.upgrade import (
+    desired_from_params,
+    find_version_problem,
+)
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.journal import Journal, journal_path
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems
 from tests.unit.control_plane.fake_etcd import DB, Tools, database
-from tests.unit.control_plane.given import BIN_DIR, PROGRESS, STATE_DIR, Machine, desired, told
+from tests.unit.control_plane.given import BIN_DIR, PROGRESS, STATE_DIR, Machine, desired, params, told
 from tests.unit.fakes import FakeHost, Killed
 
 ARCHIVE = "/var/backups/plane.tar"
@@ -558,6 +561,15 @@ class TestVersions:
         machine.host._nodes.pop(DATA)
         machine.host.remove_tree(f"{STATE_DIR}/etcd/member")
         planned(desired(profile="generic", kubernetes_version="1.35.8", state="stopped"), machine.host)
+
+    def test_a_stop_keeps_the_version_that_served_the_data(self, machine):
+        def version(state):
+            options = params(profile="generic", kubernetes_version="1.38.0", state=state)
+            return desired_from_params(options, machine.host).kubernetes_version
+
+        assert (version("stopped"), version("present")) == ("1.37.1", "1.38.0")
+        machine.host.remove_tree(f"{STATE_DIR}/etcd/member")
+        assert version("stopped") == "1.38.0"
 
     def test_it_is_told_between_which_to_go(self):
         problem = find_version_problem(version="1.37.1", served="1.34.0", path="/x")

@@ -394,10 +394,9 @@ def test_the_library_s_client_has_a_deadline(server: Server) -> None:
     assert raised(lambda: next(silent)).id == "core-no-answer"
 
 
-def test_an_answer_beyond_its_cap_is_given_up(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(library, "BODY_LIMIT", 10)
+def test_an_answer_beyond_its_cap_is_given_up(server: Server) -> None:
     client = api(server.kubeconfig({"token": TOKEN}))
-    assert raised(lambda: client.get("/version")).id == "core-too-large"
+    assert raised(lambda: client.ask_program("/version", "0", timeout=30, limit=10)).id == "core-too-large"
 
 
 # Contexts and files

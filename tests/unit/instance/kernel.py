@@ -79,7 +79,7 @@ class Kernel(FakeHost):
         self.on("mount", answer=self._mount)
         self.on("umount", answer=self._umount)
         self.on("unshare", answer=self._unshare)
-        self.on("sh", answer=self._copy_images)
+        self.on("setpriv", answer=self._copy_images)
         self.on(
             "realpath", answer=lambda call: "".join(f"{follow(self, path)}\n" for path in call.argv[3:]), reads=True
         )
@@ -307,7 +307,7 @@ class Kernel(FakeHost):
 
     def _unshare(self, call: Call) -> Answer:
         if "images import" in " ".join(call.argv):
-            config, _run, _programs, *archives = call.argv[call.argv.index("sh", 3) + 1 :]
+            config, _run, _programs, *archives = call.argv[call.argv.index("-c") + 3 :]
             images = [json.loads(self.text(archive)) for archive in archives]
             database = f"{os.path.dirname(config)}/root/{DATABASE}"
             there = json.loads(self.read(database) or b"{}")

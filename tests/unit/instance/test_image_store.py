@@ -4,15 +4,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Completed
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
 from ansible_collections.ballast.kube.plugins.module_utils._instance.engine import BINARIES, ENGINE
 from ansible_collections.ballast.kube.plugins.module_utils._instance.image_store import IMAGE_STORE_KINDS
 from tests.unit.cases import apply, plan_of
@@ -97,6 +104,89 @@ def test_a_store_that_was_half_made_is_made_again() -> None:
     assert [step.kind for step in plan_of(ENGINE, g.desired(1), host).steps] == ["image-store"]
     apply(ENGINE, g.desired(1), host)
     assert imports(host) == ["", ""]
+
+
+@pytest.mark.parametrize(
+    ("file", "text"), [(f"root/{DATABASE}", None), ("store.json", '{"programs": "/o'), ("store.json", "[]")]
+)
+def test_a_store_that_is_damaged_is_made_again(file: str, text: Optional[str]) -> None:
+    host = g.machine()
+    apply(ENGINE, g.desired(1), host)
+    if text is None:
+        host.remove_quietly(f"{STORE}/{file}")
+    else:
+        host.given(f"{STORE}/{file}", text)
+    apply(ENGINE, g.desired(2), host)
+    assert imports(host) == ["", ""]
+    assert images_of(host, "n2") == g.IMAGES
+
+
+def test_a_failure_says_what_the_program_said_and_not_its_script() -> None:
+    host = g.machine()
+    host.on("unshare", answer=lambda call: Completed(call.argv, 1, "", "ctr: no space left on device"))
+    with pytest.raises(BallastError) as raised:
+        apply(ENGINE, g.desired(1), host)
+    assert raised.value.id == "instance-images"
+    assert STORE in raised.value.text
+    assert "pdeathsig" not in str(raised.value)
+    assert raised.value.found == "ctr: no space left on device"
+
+
+def test_the_store_s_containerd_makes_no_directory_outside_of_it() -> None:
+    """By default it makes /opt/containerd."""
+    host = g.machine()
+    apply(ENGINE, g.desired(1), host)
+    text = host.text(f"{STORE}/containerd.toml")
+    assert f'[plugins."io.containerd.internal.v1.opt"]\npath = "{STORE}/root/opt"' in text
+
+
+def is_named(path: Path) -> bool:
+    """Whether a process has the path on its command line."""
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if str(path).encode() in file.read_bytes().split(b"\0"):
+                return True
+    return False
+
+
+IMPORT = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import ABSENT
+from ansible_collections.ballast.kube.plugins.module_utils._instance.image_store import IMAGE_STORE_KINDS
+place = sys.argv[2]
+value = {"programs": f"{place}/bin", "archives": {f"{place}/images.tar": {}}}
+IMAGE_STORE_KINDS["image-store"].write(Context(None, LocalHost()), f"{place}/store {place}/run", value, ABSENT)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a mount namespace of its own is root's")
+def test_an_import_ends_with_the_run_that_was_killed(tmp_path: Path) -> None:
+    """Else it would remove the directory of the socket under the next run."""
+    programs = {
+        "containerd": "#!/bin/sh\nwhile sleep 0.1; do :; done\n",
+        "ctr": f'#!/bin/sh\ncase "$*" in *import*) touch {tmp_path}/begun; sleep 3;; esac\n',
+    }
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "store").mkdir()
+    for name, text in programs.items():
+        (tmp_path / "bin" / name).write_text(text)
+        (tmp_path / "bin" / name).chmod(0o755)
+    collections = str(Path(g.__file__).parents[3] / ".build" / "collections")
+    with subprocess.Popen([sys.executable, "-c", IMPORT, collections, str(tmp_path)]) as run:
+        assert within(20, (tmp_path / "begun").exists)
+        assert is_named(tmp_path / "store" / "containerd.toml")
+        run.kill()
+    assert within(2, lambda: not is_named(tmp_path / "store" / "containerd.toml"))
+
+
+def within(seconds: float, holds: Callable[[], bool]) -> bool:
+    end = time.monotonic() + seconds
+    while not holds() and time.monotonic() < end:
+        time.sleep(0.05)
+    return holds()
 
 
 @pytest.fixture

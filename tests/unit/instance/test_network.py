@@ -335,9 +335,9 @@ def test_node_ports_are_read_as_they_are_printed(lost: str) -> None:
     assert kind.read(Context(None, host), "ballast-lab-node-ports") == {"ruleset": "changed by another program"}
 
 
-def with_node_ports(**changes: object) -> hostnet.HostNetworkRequest:
-    given = network(node_ports={"address": "10.97.0.11", "ports": "30000-32767"}, **changes)
-    return hostnet.HostNetworkRequest.from_params(given, g.machine())
+def with_node_ports(host: Kernel) -> hostnet.HostNetworkRequest:
+    given = network(node_ports={"address": "10.97.0.11", "ports": "30000-32767"})
+    return hostnet.HostNetworkRequest.from_params(given, host)
 
 
 def test_a_port_that_a_program_of_this_host_has_stays_the_programs() -> None:
@@ -350,10 +350,13 @@ def test_a_port_that_a_program_of_this_host_has_stays_the_programs() -> None:
     host.given("/proc/net/tcp", "head\n" + "".join(row.format(*one, "0A") for one in tcp))
     udp = [("0100007F", 30053, "07"), ("0100007F", 30054, "01")]
     host.given("/proc/net/udp", "head\n" + "".join(row.format(*one) for one in udp))
-    apply(hostnet.ENGINE, with_node_ports(), host)
+    desired = with_node_ports(host)
+    apply(hostnet.ENGINE, desired, host)
     value = NODE_PORT_KINDS["node-ports"].read(Context(None, host), "ballast-lab-node-ports")
     assert isinstance(value, dict)
     assert value["taken"] == ["tcp 30001", "tcp 30002", "udp 30053"]
+    host.given("/proc/net/udp", "head\n" + row.format("0100007F", 30055, "07"))
+    assert hostnet.ENGINE.verify(Context(desired, host)) == [], "what listens a moment later is the next run's"
 
 
 def test_the_table_is_made_before_packets_from_loopback_addresses_may_leave_and_removed_after() -> None:
@@ -365,7 +368,7 @@ def test_the_table_is_made_before_packets_from_loopback_addresses_may_leave_and_
     before = host.snapshot()
     removal = hostnet.HostNetworkRequest.from_params(network(state="absent"), host)
     orders = []
-    for desired in (with_node_ports(), removal):
+    for desired in (with_node_ports(host), removal):
         plan = apply(hostnet.ENGINE, desired, host)
         orders.append([step.kind for step in plan.steps if step.kind in ("bridge", *NODE_PORT_KINDS)])
     assert orders == [["bridge", "node-ports", "loopback-route"], ["loopback-route", "node-ports", "bridge"]]

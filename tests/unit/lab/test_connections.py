@@ -159,6 +159,48 @@ def test_in_a_lab_of_both_ip_families_all_is_asked_by_each(target: str, reached:
     assert asked.reached["n1"] == reached
 
 
+def test_a_pod_answers_for_what_it_was_asked_alone() -> None:
+    lab, asked = Lab(), connections()
+    new = Pod(name="echo-4", node="n2", addresses=("10.0.2.9",))
+    lab.right[new.targets[0]], lab.right[SERVICE] = "n2", ""
+
+    def answer(url: str, body: Optional[bytes]) -> Response:
+        """The second time it takes back what was right; each time it answers for a pod that is not there yet."""
+        more = f"{new.targets[0]} n2\n" + (
+            "" if PODS[1].targets[0] in (body or b"").decode() else f"{PODS[1].targets[0]} n9\n"
+        )
+        return Response(200, lab.answer(url, body).body + more.encode())
+
+    lab.host.answer(f"{SERVER}{PATH}/echo-1:8080/proxy/cgi-bin/ask", answer, method="POST")
+    lab.host.answer(f"{SERVER}{PATH}/echo-4", Response(200, b""))
+    asked.ask(lab.api, PATH)
+    lab.right[SERVICE] = "n2"
+    asked.ask(lab.api, PATH)
+    assert asked.unfinished == []
+    asked.replace_pods([PODS[0], new, PODS[2]])
+    assert PODS[0] in asked.unfinished
+
+
+def test_a_pod_that_answers_without_end_is_a_failure_of_that_pod() -> None:
+    lab, asked = Lab(), connections()
+    lab.host.answer(
+        f"{SERVER}{PATH}/echo-2:8080/proxy/cgi-bin/ask", Response(200, b"a b\n" * 2**18 + b"\n"), method="POST"
+    )
+    asked.ask(lab.api, PATH)
+    assert asked.unfinished == [PODS[1]]
+    assert asked.failure.startswith("echo-2: POST")
+    assert asked.reached["n2"] == Reached(pods=0, service=False, name=None)
+
+
+def test_of_a_log_one_byte_is_read() -> None:
+    """A pod may have written megabytes."""
+    lab, asked = Lab(), connections()
+    asked.ask(lab.api, PATH)
+    assert {url for _method, url, _body in lab.host.requests if "/log" in url} == {
+        f"{SERVER}{PATH}/{pod.name}/log?limitBytes=1" for pod in PODS
+    }
+
+
 def test_lines_that_are_no_answer_do_not_count() -> None:
     assert parse_answers("a:1 n1\nb:1 \n\nc:1\nd:1 some page\n") == {"a:1": "n1"}
 

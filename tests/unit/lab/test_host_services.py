@@ -81,6 +81,7 @@ def test_a_lab_alone_is_reached_by_its_first_node() -> None:
                 f"127.0.0.1:{PORTS}, as the lab first has {PORTS}",
             ],
         ),
+        (held({"dst": "0.0.0.0/1", "dev": "tun0"}, {"dst": "128.0.0.0/1", "dev": "tun0"}), [SERVICES], PORTS, []),
         (held(others=(other(["10.193.0.0/16"], "32000-33000"),)), [SERVICES], "", None),
         (held(others=(other([], ""),)), [SERVICES], PORTS, []),
         (held(others=({"name": "first"}, {"name": "vms", "host_services": None})), [SERVICES], PORTS, []),

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.ballast.kube.plugins.module_utils._binaries import golang, request
 from ansible_collections.ballast.kube.plugins.module_utils._binaries.families import FAMILIES
 from ansible_collections.ballast.kube.plugins.module_utils._binaries.manifest import add_program
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Completed
@@ -52,6 +53,8 @@ class Sites:
 def host() -> FakeHost:
     made = bare_machine()
     made.given("/usr/bin/go")
+    told = {"GOVERSION": "go1.26.8", "GOOS": "linux", "GOARCH": "amd64", "GOCACHE": "/c", "GOMODCACHE": "/m"}
+    made.on("/usr/bin/go", answer=json.dumps(told), reads=True)
     made.on("openssl", answer="")
     for family in FAMILIES.values():
         version = family.version_with(VERSION)
@@ -86,12 +89,13 @@ def sources(record: Mapping[str, Any]) -> dict[str, str]:
 
 
 def in_cache(host: FakeHost, *names: str, source: str = "go") -> None:
-    import hashlib
-
     for name in names:
         family, version = FAMILIES[name], FAMILIES[name].version_with(VERSION)
-        module = host.read(f"/toolchain/{name}/{version}/go.mod") or b""
-        recipe = {"source": source, "version": version, "modules": hashlib.sha256(module + b"\0").hexdigest()}
+        recipe = request.release_recipe(version, family.release.base)
+        pinned = request.read_pinned(host, family, version, root="/toolchain")
+        if source == "go" and pinned:
+            toolchain = golang.Toolchain("go1.26.8", "linux/amd64", ())
+            recipe = request.go_recipe(host, family, version, pinned, toolchain, root="/toolchain")
         for part in family.components:
             if not part.optional and (part.released or source == "go"):
                 path = f"{CACHE}/{name}-{version}-{source}/{part.name}"

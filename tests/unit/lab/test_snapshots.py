@@ -20,6 +20,8 @@ from hypothesis import strategies as st
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.operations.snapshot import REVISIONS_AHEAD
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.pki import pki
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.journal import journal_path
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import Step
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems
 from ansible_collections.ballast.kube.plugins.module_utils._lab import engine as lab_engine
 from ansible_collections.ballast.kube.plugins.module_utils._lab.snapshots import restore, store, take
@@ -182,7 +184,7 @@ def test_one_is_not_overwritten_and_a_misspelt_one_not_removed(machine: LabMachi
     before = machine.host.snapshot()
     assert ids(snapshot, machine.host) == ["lab-snapshot-taken"]
     assert ids(snapshot, machine.host, "on", state="absent") == ["lab-snapshot-none"]
-    assert ids(snapshot, machine.host, "../x") == ["lab-value"]
+    assert ids(snapshot, machine.host, "../x") == ids(snapshot, machine.host, "lock") == ["lab-value"]
     assert machine.host.snapshot() == before
 
 
@@ -210,6 +212,12 @@ def test_a_control_plane_that_is_stopped_or_runs_is_refused(machine: LabMachine)
     assert ids(snapshot, machine.host, "two") == ["plane-etcd-silent"]
 
 
+def test_a_lab_in_the_midst_of_an_upgrade_is_refused(machine: LabMachine) -> None:
+    step = Step("drain", "drain of node n1", f"n1 {DIR}/plane", after={"pods": 0}, before=None)
+    machine.host.given(journal_path(f"{DIR}/drain"), json.dumps({"op": "doing", **vars(step)}) + "\n")
+    assert ids(snapshot, machine.host) == ["lab-snapshot-drained"]
+
+
 def test_a_lab_with_virtual_machines_is_refused(machine: LabMachine) -> None:
     machine.record(target="vm", hosts=2)
     assert ids(snapshot, machine.host) == ["lab-snapshot-machines"]
@@ -221,9 +229,20 @@ def test_room_is_looked_at_before_anything_is_made(machine: LabMachine) -> None:
     before = machine.host.snapshot()
     assert ids(snapshot, machine.host, "two") == ["lab-snapshot-space"]
     assert machine.host.snapshot() == before
-    machine.stop()
+    wanted = restore.desired_from_params({"lab_dir": DIR, "name": "one"}, machine.host)
     machine.host.free = 2**27 + 2**25  # enough for etcd alone
-    assert ids(put_back, machine.host) == ["lab-snapshot-space"]
+    seen = restore.ENGINE.observe(Context(wanted, machine.host))
+    assert ids(restore.ENGINE.plan, wanted, seen) == ["lab-snapshot-space"], "in check mode, before the lab is stopped"
+
+
+def test_what_a_killed_restore_has_copied_counts_as_room(machine: LabMachine) -> None:
+    snapshot(machine.host)
+    wanted = restore.desired_from_params({"lab_dir": DIR, "name": "one"}, machine.host)
+    ctx = Context(wanted, machine.host)
+    needed = restore.ENGINE.observe(ctx).needed
+    for end in (".restored", ".replaced"):
+        machine.host.given(store.volumes_path(DIR, "n1") + f"{end}/file", "12345")
+    assert restore.ENGINE.observe(ctx).needed == needed - 10
 
 
 @pytest.mark.parametrize(
@@ -271,7 +290,10 @@ def test_a_restore_brings_etcd_and_volumes_back(machine: LabMachine) -> None:
     machine.write("n3", "new", "later")
     machine.host.given(DATA, database(400, 300), mode=0o600)
     machine.stop()
+    begun = len(machine.host.commands)
     put_back(machine.host)
+    ran = [os.path.basename(argv[0]) for argv in machine.host.commands[begun:]]
+    assert ran.index("cp") < ran.index("sync") < ran.index("mv"), "copies are on the disk before they take a place"
     assert machine.volumes("n1") == {f"/{VOLUME}/file": b"first"}
     assert machine.volumes("n2") == machine.volumes("n3") == {}, "nothing of the time after"
     assert machine.etcd() == {"revision": 212 + REVISIONS_AHEAD, "keys": 193}
@@ -287,6 +309,26 @@ def test_a_lab_does_not_start_on_half_a_restore(machine: LabMachine) -> None:
         lab_engine.ENGINE.require(ctx, lab_engine.ENGINE.observe(ctx))
     assert caught.value.id == "lab-restore-unfinished"
     assert "lab_snapshot=one" in caught.value.remedy
+
+
+def test_a_restore_that_fails_before_it_has_replaced_anything_leaves_a_lab_that_starts(machine: LabMachine) -> None:
+    snapshot(machine.host)
+    machine.stop()
+    machine.tools.full.add("etcdutl")
+    assert ids(put_back, machine.host) == ["plane-backup-space"]
+    assert lab_engine.read_unfinished_restore(machine.host, DIR) is None
+    machine.host.given(f"{DIR}/restoring.json", '{"snapshot": "one"}')
+    assert ids(put_back, machine.host) == ["plane-backup-space"]
+    assert lab_engine.read_unfinished_restore(machine.host, DIR) == "one", "an earlier run may have replaced something"
+
+
+def test_the_snapshot_of_half_a_restore_stays(machine: LabMachine) -> None:
+    snapshot(machine.host, "a")
+    snapshot(machine.host, "b")
+    machine.host.given(f"{DIR}/restoring.json", '{"snapshot": "a"}')
+    assert ids(snapshot, machine.host, "a", state="absent") == ["lab-restore-unfinished"]
+    snapshot(machine.host, "b", state="absent")
+    assert names(machine.host) == ["a"]
 
 
 def test_snapshots_go_with_the_lab(machine: LabMachine) -> None:

@@ -303,7 +303,7 @@ def test_a_kube_proxy_in_a_pod_is_made_again_with_the_new_image() -> None:
 
     def evict(url: str, body: Optional[bytes]) -> Response:
         evicted.append((url[len(g.API) :].partition("?")[0], json.loads(body or b"")["kind"]))
-        return json_answer(201, {})
+        return _GONE  # it ended meanwhile
 
     cluster.host.answer(f"{g.API}/api/v1/pods", answer)
     cluster.host.answer(f"{g.API}/api/v1/namespaces", evict, method="POST")
@@ -318,6 +318,27 @@ def test_a_node_that_has_gone_is_forgotten() -> None:
     del cluster.kubelets["n2"]
     apply(ENGINE, cluster.request(), cluster.host)
     assert cluster.host.listdir(f"{g.DIR}/drain") == []
+
+
+def test_a_node_that_left_while_it_was_drained_is_forgotten_before_it_joins_again() -> None:
+    found = LabVersions(NEW, {name: programs(NEW) for name in ("n1", "n2", "n3")}, ("n3",))
+    (turn,) = turns(found, count=2)
+    assert (turn["node"], turn["drain"], versions_of(turn)) == ("n3", False, {"n1": NEW, "n2": NEW})
+    late = LabVersions(NEW, {"n1": programs(OLD), "n3": programs(OLD)}, ("n3",))
+    assert [turn["node"] for turn in turns(late, count=2)] == ["n1"], "every turn forgets the drains of others"
+
+
+def test_an_api_that_does_not_answer_makes_no_drain_forgotten() -> None:
+    cluster = Cluster()
+    apply(ENGINE, cluster.request("n1"), cluster.host)
+    away = json_answer(503, {})
+    cluster.host.answer(f"{g.API}/api/v1/nodes/n1", away)
+    with pytest.raises(BallastError):
+        apply(ENGINE, cluster.request(), cluster.host)
+    assert read_versions(cluster.host, g.DIR, cluster.lab).drained == ["n1"]
+    cluster.host.answer(f"{g.API}/api/v1/nodes/n1", cluster._get)
+    apply(ENGINE, cluster.request(), cluster.host)
+    assert (cluster.cordoned, read_versions(cluster.host, g.DIR, cluster.lab).drained) == (set(), [])
 
 
 def test_what_serves_is_asked_not_what_was_meant() -> None:

@@ -54,7 +54,7 @@ from .snapshot import read_etcdutl_version as etcdutl_version
 from .snapshot import read_snapshot_status as snapshot_status
 from .upgrade import find_version_problem
 
-_ROOM = 2**27  # bytes beside the data: etcd's new write-ahead log has 64 MiB from the start
+_ROOM = 2**26  # bytes beside the data: etcd's new write-ahead log has 64 MiB from the start
 _GROUP = "restore"
 
 
@@ -148,7 +148,7 @@ class RestoreEngine(Operation[RestoreRequest, RestoreState]):
         Problems.raise_if(
             [*_find_version_problems(desired, manifest), *_find_program_problems(desired, host, state, manifest)]
         )
-        needed = (1 + len(etcd_members(state.record))) * manifest.size_bytes + _ROOM
+        needed = needed_bytes(state.record, manifest.size_bytes)
         if host.free_bytes(desired.state_dir) < needed:
             raise no_space(os.path.join(desired.state_dir, ETCD), needed=needed)
 
@@ -172,6 +172,11 @@ class RestoreEngine(Operation[RestoreRequest, RestoreState]):
         note = load_note(host, ctx.desired.state_dir)
         moved = "" if note is None or host.stat(note.aside) is None else note.aside
         return {"backup": describe_manifest(read_manifest(host, ctx.desired.archive)), "moved_aside": moved or None}
+
+
+def needed_bytes(record: Optional[Record], snapshot_bytes: int) -> int:
+    """Disk space for a restore: the unpacked snapshot, and the data of every member."""
+    return (1 + len(etcd_members(record))) * (snapshot_bytes + _ROOM)
 
 
 def _directory(path: str) -> Resource:

@@ -11,14 +11,15 @@ minor version to the next. Versions of one minor store data alike, so a patch re
 from __future__ import annotations
 
 import re
-from typing import Optional
+from collections.abc import Mapping
+from typing import Any, Optional
 
 from ..._core.host.host import Host
 from ..._core.text.errors import BallastError
 from ..._core.text.json_text import parse_json
 from ..profiles.profiles import EXISTING, FULL
 from ..record import record_path
-from ..request import ABSENT_STATE, ControlPlaneRequest
+from ..request import ABSENT_STATE, STOPPED, ControlPlaneRequest
 from .messages import MESSAGES
 from .restore_note import PLACING, load_note
 
@@ -49,6 +50,13 @@ def read_last_version(host: Host, state_dir: str) -> Optional[str]:
         return str(previous["kubernetes_version"]) if has_data else None
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
+
+
+def desired_from_params(params: Mapping[str, Any], host: Host) -> ControlPlaneRequest:
+    """The request. One that is to be stopped keeps the version that last served its data: a stop upgrades nothing, and a version that
+    never ran must not count as the one that served it."""
+    served = read_last_version(host, params["state_dir"]) if params["state"] == STOPPED else None
+    return ControlPlaneRequest.from_params({**params, "kubernetes_version": served} if served else params)
 
 
 def find_data_problems(desired: ControlPlaneRequest, host: Host) -> list[BallastError]:

@@ -151,17 +151,21 @@ def services(request: ControlPlaneRequest) -> list[Service]:
             config_digest=digest(*(configs[flag.value] for flag in process.flags if flag.value in configs)),
             env=_ENVIRONMENT.get(process.component, ()),
             after=tuple(units[:place]),
-            sandbox=_sandbox(request, process.flags),
+            sandbox=_sandbox(request, process),
         )
         for place, process in enumerate(planned)
     ]
 
 
-def _sandbox(request: ControlPlaneRequest, flags: tuple[Flag, ...]) -> Sandbox:
+def _sandbox(request: ControlPlaneRequest, process: ProcessPlan) -> Sandbox:
     """It may write its data and the audit log. A port below 1024 needs a capability."""
+    flags = process.flags
     directories = [flag.value for flag in flags if flag.name in _DATA_FLAGS]
     files = [os.path.dirname(flag.value) for flag in flags if flag.name in _FILE_FLAGS and flag.value.startswith("/")]
-    is_low = any(flag.name.endswith("port") and flag.value.isdigit() and 0 < int(flag.value) < 1024 for flag in flags)
+    ports = [int(flag.value) for flag in flags if flag.name.endswith("port") and flag.value.isdigit()]
+    if process.component == LOAD_BALANCER:
+        ports.append(request.port("secure_port"))  # which its file has
+    is_low = any(0 < port < 1024 for port in ports)
     return Sandbox(
         writes=tuple(dict.fromkeys([*directories, *files])),
         reads=(request.state_dir,),

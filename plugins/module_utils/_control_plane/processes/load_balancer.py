@@ -10,6 +10,7 @@ yes. One that stops answering loses those that it has, so that clients connect t
 
 from __future__ import annotations
 
+from ..pki.certificates import CA
 from ..request import ControlPlaneRequest
 from .flags import Flags, flags
 
@@ -20,7 +21,7 @@ def load_balancer_flags(request: ControlPlaneRequest) -> Flags:
 
 
 def load_balancer_config(request: ControlPlaneRequest) -> dict[str, str]:
-    """Path and content. A health check asks without a certificate and trusts any: it decides only who gets connections."""
+    """Path and content. A health check trusts the API server's own authority: any user of this machine may listen where a member is down."""
     if not request.is_balanced:
         return {}
     port = request.port("secure_port")
@@ -47,7 +48,8 @@ def load_balancer_config(request: ControlPlaneRequest) -> dict[str, str]:
         "    balance leastconn",
         "    option httpchk GET /readyz",
         "    http-check expect status 200",
-        "    default-server check check-ssl verify none inter 1s fastinter 500ms fall 3 rise 1 on-marked-down shutdown-sessions",
+        f"    default-server check check-ssl verify required ca-file {request.pki(CA)} inter 1s fastinter 500ms fall 3 rise 1 "
+        "on-marked-down shutdown-sessions",
         *servers,
     ]
     return {_config_path(request): "\n".join(lines) + "\n"}

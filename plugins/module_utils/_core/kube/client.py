@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any, Optional, Protocol
 from urllib.parse import quote, urlencode
 
-from ..host.host import NOTHING, Host, Response, Stream
+from ..host.host import BODY_LIMIT, NOTHING, Host, Response, Stream
 from ..host.names import MARK
 from ..text.errors import BallastError, PeerError, last_lines, shorten
 from ..text.json_text import parse_json
@@ -62,6 +62,7 @@ class Access(Protocol):
         body: Optional[bytes],
         headers: Mapping[str, str],
         timeout: float,
+        limit: int = BODY_LIMIT,
     ) -> Response:
         """See `Host.request`; `target` is path and query."""
 
@@ -110,15 +111,16 @@ class Api:
     def get(self, path: str, params: Mapping[str, str] = NOTHING) -> dict[str, Any]:
         return self._ask("GET", path, params)
 
-    def text(self, path: str) -> str:
+    def text(self, path: str, params: Mapping[str, str] = NOTHING) -> str:
         """Of what answers in words of its own, as /metrics does."""
-        return self._answer("GET", path, NOTHING, accept="*/*").body.decode(errors="replace")
+        return self._answer("GET", path, params, accept="*/*").body.decode(errors="replace")
 
-    def ask_program(self, path: str, text: str, *, timeout: float) -> str:
-        """What a program behind the server's proxy answers to `text`: that of a pod, at `.../pods/NAME:PORT/proxy/PATH`."""
+    def ask_program(self, path: str, text: str, *, timeout: float, limit: int) -> str:
+        """What a program behind the server's proxy answers to `text`: that of a pod, at `.../pods/NAME:PORT/proxy/PATH`.
+        `core-too-large` where that is more than `limit` bytes."""
         body = text.encode()
         return self._answer(
-            "POST", path, NOTHING, body, content_type="text/plain", accept="*/*", timeout=timeout
+            "POST", path, NOTHING, body, content_type="text/plain", accept="*/*", timeout=timeout, limit=limit
         ).body.decode(errors="replace")
 
     def find(self, path: str) -> Optional[dict[str, Any]]:
@@ -235,6 +237,7 @@ class Api:
         content_type: str = _JSON,
         accept: str = _JSON,
         timeout: Optional[float] = None,
+        limit: int = BODY_LIMIT,
     ) -> Response:
         answer = self._access.request(
             self._host,
@@ -243,6 +246,7 @@ class Api:
             body=body,
             headers={"Accept": accept, "Content-Type": content_type},
             timeout=timeout or self._timeout,
+            limit=limit,
         )
         if answer.status not in (200, 201, 202):
             raise _refusal(method, path, answer, who=self._who)

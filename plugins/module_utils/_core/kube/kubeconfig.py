@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Optional, Union
 from urllib.parse import urlsplit
 
-from ..host.host import Host, ProcessId, Response, Stream
+from ..host.host import BODY_LIMIT, Host, ProcessId, Response, Stream
 from ..text.document import parse_document
 from ..text.errors import BallastError, Problems, UserError
 
@@ -57,6 +57,7 @@ class Credentials:
         body: Optional[bytes],
         headers: Mapping[str, str],
         timeout: float,
+        limit: int = BODY_LIMIT,
     ) -> Response:
         return host.request(
             self.server + target,
@@ -68,6 +69,7 @@ class Credentials:
             key=self.key,
             peer=self.peer,
             timeout=timeout,
+            limit=limit,
         )
 
     def stream(

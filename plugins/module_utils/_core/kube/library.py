@@ -54,6 +54,7 @@ class LibraryAccess:
         body: Optional[bytes],
         headers: Mapping[str, str],
         timeout: float,
+        limit: int = BODY_LIMIT,
     ) -> Response:
         url, deadline = self._server + target, Deadline(timeout)
 
@@ -63,8 +64,8 @@ class LibraryAccess:
             try:
                 for piece in answer.stream(PIECE, decode_content=False):
                     data += piece
-                    if len(data) > BODY_LIMIT:
-                        raise answer_too_large(method, url, BODY_LIMIT)
+                    if len(data) > limit:
+                        raise answer_too_large(method, url, limit)
             finally:
                 answer.close()
             return Response(status=answer.status, body=bytes(data))

@@ -4,7 +4,8 @@
 
 """Brings a stopped lab back to a snapshot: its etcd, and the volumes of its nodes.
 
-The volumes are copied beside those that are there first, which is what takes time and room. Then a note says that the restore
+The volumes are copied beside those that are there first, which is what takes time and room. Room is a matter of the plan, so that
+check mode, which the playbook has before it stops anything, refuses a disk that is too full. Then a note says that the restore
 has begun, etcd is restored, and the volumes change places by renames. A run that is killed before the note has changed nothing;
 after it the lab does not start until the same restore was run again, so etcd and volumes never belong to different times.
 """
@@ -19,6 +20,8 @@ from typing import Any
 
 from ..._control_plane.operations.restore import ENGINE as PLANE_RESTORE
 from ..._control_plane.operations.restore import RestoreRequest as PlaneRequest
+from ..._control_plane.operations.restore import needed_bytes
+from ..._control_plane.record import load_record
 from ..._core.engine.context import Context
 from ..._core.engine.engine import BaseEngine, Finding, hold_lock
 from ..._core.engine.ownership import claim
@@ -26,7 +29,7 @@ from ..._core.engine.plan import Plan, Policy, Step, Value
 from ..._core.engine.plan_report import plan_diff, steps_as_result
 from ..._core.host.host import Host
 from ..._core.text.errors import BallastError, Problems
-from ..engine import RESTORING, SNAPSHOTS
+from ..engine import RESTORING, SNAPSHOTS, read_unfinished_restore
 from ..messages import MESSAGES
 from ..resolve import Lab
 from .store import (
@@ -48,7 +51,7 @@ from .store import (
 from .take import no_snapshot
 
 _STAGED, _REPLACED = ".restored", ".replaced"  # beside the volumes of a node, which `local-path` is the name of
-_ROOM = 2**28  # bytes beside the data: etcd's new log has 64 MiB from the start, and its snapshot is unpacked
+_ROOM = 2**26  # bytes beside the data: tables of the filesystem, and what is written meanwhile
 
 SPEC: dict[str, Any] = {
     "lab_dir": {"type": "path", "default": "/var/lib/ballast/lab"},
@@ -108,16 +111,32 @@ def _minor(version: str) -> list[str]:
     return version.split(".")[:2]
 
 
-class LabRestoreEngine(BaseEngine[RestoreRequest, Value, Plan]):
+@dataclass(frozen=True)
+class RestoreState:
+    begun: bool
+    needed: int  # bytes, beside what a run that was killed has copied
+    free: int
+
+
+class LabRestoreEngine(BaseEngine[RestoreRequest, RestoreState, Plan]):
     """Each run restores: what the lab did since is not known."""
 
-    def observe(self, ctx: Context[RestoreRequest]) -> Value:
-        return {"begun": _read_begun(ctx.host, ctx.desired.lab_dir)}
+    def observe(self, ctx: Context[RestoreRequest]) -> RestoreState:
+        desired, host = ctx.desired, ctx.host
+        plane = _plane_context(ctx)
+        record = load_record(host, plane.desired.state_dir)
+        of_plane = 0 if _is_plane_begun(ctx) else needed_bytes(record, measure_bytes(host, plane.desired.archive))
+        copied = sum(measure_bytes(host, path) for path in _leftovers(desired))
+        begun = read_unfinished_restore(host, desired.lab_dir) is not None
+        needed = desired.snapshot.volume_bytes + of_plane + _ROOM - copied
+        return RestoreState(begun, needed, host.free_bytes(desired.lab_dir))
 
-    def plan(self, desired: RestoreRequest, state: Value) -> Plan:
+    def plan(self, desired: RestoreRequest, state: RestoreState) -> Plan:
+        require_space(desired.lab_dir, needed=state.needed, free=state.free, name=desired.name)
+        before: Value = {"begun": state.begun}
         after: Value = {"snapshot": desired.name, "taken_at": desired.snapshot.taken_at}
         title = f"etcd and volumes of the lab {desired.lab['name']}"
-        step = Step("restore", title, target=desired.lab_dir, after=after, before=state, group=desired.group)
+        step = Step("restore", title, target=desired.lab_dir, after=after, before=before, group=desired.group)
         return Plan(steps=(step,), policy=Policy.KEEP)
 
     def as_result(self, plan: Plan) -> dict[str, object]:
@@ -126,15 +145,13 @@ class LabRestoreEngine(BaseEngine[RestoreRequest, Value, Plan]):
     def diff(self, plan: Plan) -> list[dict[str, str]]:
         return plan_diff(plan)
 
-    def require(self, ctx: Context[RestoreRequest], state: Value) -> None:
+    def require(self, ctx: Context[RestoreRequest], state: RestoreState) -> None:
         desired, host = ctx.desired, ctx.host
         refuse_running_nodes(host, desired.lab)
         plane = _plane_context(ctx)
         plane_state = PLANE_RESTORE.observe(plane)
         PLANE_RESTORE.plan(plane.desired, plane_state)  # refuses a control plane that runs
         PLANE_RESTORE.require(plane, plane_state)
-        needed = desired.snapshot.volume_bytes + 2 * measure_bytes(host, plane.desired.archive) + _ROOM
-        require_space(host, desired.lab_dir, needed=needed, name=desired.name)
 
     def claim(self, ctx: Context[RestoreRequest]) -> None:
         claim(ctx.host, ctx.desired.state_dir, owner=SNAPSHOTS)
@@ -143,13 +160,22 @@ class LabRestoreEngine(BaseEngine[RestoreRequest, Value, Plan]):
         desired, host = ctx.desired, ctx.host
         with hold_lock(SNAPSHOTS, ctx):
             refuse_running_nodes(host, desired.lab)
-            places = {node["name"]: volumes_path(desired.lab_dir, node["name"]) for node in desired.lab["nodes"]}
+            for path in _leftovers(desired):
+                host.remove_tree(path)
+            places = _places(desired)
             for node, place in places.items():
                 ctx.progress.waiting(desired.group, f"volumes of node {node}")
                 _stage(host, os.path.join(desired.path, VOLUMES, node), place)
+            host.run(["sync", "--file-system", desired.lab_dir], timeout=600)
             note = os.path.join(desired.lab_dir, RESTORING)
+            is_new = read_unfinished_restore(host, desired.lab_dir) is None
             host.write(note, json.dumps({"snapshot": desired.name}).encode() + b"\n", mode=0o600)
-            _restore_plane(ctx)
+            try:
+                _restore_plane(ctx)
+            except (Exception, KeyboardInterrupt):
+                if is_new and not _is_plane_begun(ctx):
+                    host.remove(note)  # nothing was replaced: the lab may start as it was
+                raise
             for place in places.values():
                 _swap(host, place)
             host.remove(note)
@@ -164,8 +190,14 @@ class LabRestoreEngine(BaseEngine[RestoreRequest, Value, Plan]):
         return {"taken_at": ctx.desired.snapshot.taken_at}
 
 
-def _read_begun(host: Host, lab_dir: str) -> bool:
-    return host.stat(os.path.join(lab_dir, RESTORING)) is not None
+def _places(desired: RestoreRequest) -> dict[str, str]:
+    """Where the volumes are, by node."""
+    return {node["name"]: volumes_path(desired.lab_dir, node["name"]) for node in desired.lab["nodes"]}
+
+
+def _leftovers(desired: RestoreRequest) -> list[str]:
+    """What a run that was killed may have left: the snapshot has all of it."""
+    return [place + end for place in _places(desired).values() for end in (_STAGED, _REPLACED)]
 
 
 def _plane_context(ctx: Context[RestoreRequest]) -> Context[PlaneRequest]:
@@ -185,15 +217,19 @@ def _restore_plane(ctx: Context[RestoreRequest]) -> None:
     PLANE_RESTORE.apply(PLANE_RESTORE.plan(plane.desired, PLANE_RESTORE.observe(plane)), plane)
 
 
+def _is_plane_begun(ctx: Context[RestoreRequest]) -> bool:
+    """Whether etcd is that of this snapshot, or on its way to be."""
+    state = PLANE_RESTORE.observe(_plane_context(ctx))
+    return state.is_begun() or state.is_finished()
+
+
 def _stage(host: Host, source: str, place: str) -> None:
     """A copy of the volumes beside those that are there; none where the snapshot has none of this node."""
-    host.remove_tree(place + _STAGED)  # of a run that was killed
     if host.stat(source) is not None:
         copy_tree(host, source, place + _STAGED)
 
 
 def _swap(host: Host, place: str) -> None:
-    host.remove_tree(place + _REPLACED)
     if host.stat(place) is not None:
         move(host, place, place + _REPLACED)
     if host.stat(place + _STAGED) is not None:

@@ -130,8 +130,7 @@ def move(host: Host, source: str, to: str) -> None:
     host.run(["mv", "--no-target-directory", "--no-clobber", "--", source, to], timeout=60)
 
 
-def require_space(host: Host, lab_dir: str, *, needed: int, name: str) -> None:
-    free = host.free_bytes(lab_dir)
+def require_space(lab_dir: str, *, needed: int, free: int, name: str) -> None:
     if free < needed:
         shown = {"needed": format_memory(needed), "free": format_memory(free)}
         raise MESSAGES.error("lab-snapshot-space", name=name, directory=lab_dir, **shown)

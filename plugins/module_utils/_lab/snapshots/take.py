@@ -27,7 +27,8 @@ from ..._core.engine.kinds import Kind
 from ..._core.engine.plan import ABSENT, Policy, Recorded, Resource, State, Value
 from ..._core.host.host import Host
 from ..._core.host.names import is_name
-from ..engine import SNAPSHOTS
+from ..drain import read_drained
+from ..engine import SNAPSHOTS, read_unfinished_restore
 from ..messages import MESSAGES
 from ..resolve import Lab
 from .store import (
@@ -50,6 +51,7 @@ from .store import (
 from .store import move as move_directory
 
 KIND = "lab-snapshot"
+_LOCK = "lock"  # of the state directory, in which the snapshots lie
 _ROOM = 2**26  # bytes beside the data: tables of the filesystem, and what is written meanwhile
 
 SPEC: dict[str, Any] = {
@@ -81,13 +83,20 @@ def desired_from_params(params: Mapping[str, Any], host: Host) -> SnapshotReques
     """A snapshot is never overwritten, and one that is not there is not removed: a misspelt name is an error."""
     lab_dir, name = params["lab_dir"].rstrip("/"), str(params["name"])
     lab, present = require_snapshotable(host, lab_dir), params["state"] == "present"
-    if not is_name(name):
-        raise MESSAGES.error("lab-value", path="lab_snapshot", value=name, wanted="up to 40 of a-z, 0-9 and -")
+    if not is_name(name) or name == _LOCK:
+        raise MESSAGES.error(
+            "lab-value", path="lab_snapshot", value=name, wanted="up to 40 of a-z, 0-9 and -, and not lock"
+        )
     names = list_snapshots(host, lab_dir)
     if present and name in names:
         raise MESSAGES.error("lab-snapshot-taken", name=name)
+    drained = read_drained(host, lab_dir) if present else []
+    if drained:
+        raise MESSAGES.error("lab-snapshot-drained", nodes=", ".join(drained))
     if not present and name not in names:
         raise no_snapshot(name, names)
+    if not present and read_unfinished_restore(host, lab_dir) == name:  # without it the lab could not start any more
+        raise MESSAGES.error("lab-restore-unfinished", name=name, directory=lab_dir)
     return SnapshotRequest(snapshots_dir(lab_dir), lab_dir, name, present, lab)
 
 
@@ -141,7 +150,8 @@ class SnapshotsEngine(ResourceEngine[SnapshotRequest]):
         refuse_running_nodes(host, desired.lab)
         etcd = read_etcd_status(host, require_record(host, desired.plane_dir)).size_bytes
         volumes = sum(measure_bytes(host, path) for path in _volumes(host, desired).values())
-        require_space(host, desired.lab_dir, needed=volumes + 2 * etcd + _ROOM, name=desired.name)
+        free = host.free_bytes(desired.lab_dir)
+        require_space(desired.lab_dir, needed=volumes + 2 * etcd + _ROOM, free=free, name=desired.name)
 
     def report(self, ctx: Context[SnapshotRequest]) -> dict[str, object]:
         snapshot = read_snapshot(ctx.host, ctx.desired.path)
