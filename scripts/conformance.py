@@ -155,7 +155,11 @@ def run_tests(options: argparse.Namespace, lab_dir: Path, bin_dir: str, place: P
     BUILD.mkdir(exist_ok=True)
     with LOG.open("wb") as log:
         print(f"the tests run, up to an hour; what they print: {log.name}", flush=True)
-        subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, check=False, cwd=place)
+        # Tests leave files where TMPDIR is.
+        env = {**os.environ, "TMPDIR": str(place)}
+        subprocess.run(
+            argv, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, check=False, cwd=place, env=env
+        )
 
 
 if __name__ == "__main__":

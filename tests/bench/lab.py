@@ -157,7 +157,7 @@ def machine() -> dict[str, Any]:
 
 
 def table(found: dict[str, Any]) -> str:
-    def told(values: list[float]) -> str:
+    def format_spread(values: list[float]) -> str:
         if len(values) == 1:
             return f"{values[0]:.1f} s"
         return f"{statistics.median(values):.1f} s ({min(values):.1f} to {max(values):.1f})"
@@ -168,7 +168,7 @@ def table(found: dict[str, Any]) -> str:
     ]
     for row in found["series"]:
         pss = f"{statistics.median(row['pss_bytes']) / 2**20:.0f} MiB"
-        seconds = " | ".join(told(row[name]) for name in ("usable", "again", "down"))
+        seconds = " | ".join(format_spread(row[name]) for name in ("usable", "again", "down"))
         rows.append(f"| {row['nodes']} | {row['addons']} | {seconds} | {pss} |")
     notes = [
         f"Measured on {found['machine']['cpus']} cores, {found['machine']['memory_mib'] // 1024} GiB, "

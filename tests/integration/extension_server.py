@@ -173,20 +173,20 @@ class Handler(BaseHTTPRequestHandler):
 
     def _admit(self) -> None:
         review = json.loads(self.rfile.read(int(self.headers.get("Content-Length", "0"))))
-        asked = review["request"]
-        allowed = asked["name"] != "refused"
-        answer = {"uid": asked["uid"], "allowed": allowed, "status": {"message": "it is called refused"}}
+        request = review["request"]
+        allowed = request["name"] != "refused"
+        answer = {"uid": request["uid"], "allowed": allowed, "status": {"message": "it is called refused"}}
         self._say(200, {"kind": "AdmissionReview", "apiVersion": review["apiVersion"], "response": answer})
 
     def _convert(self) -> None:
         review = json.loads(self.rfile.read(int(self.headers.get("Content-Length", "0"))))
-        asked = review["request"]
-        version = asked["desiredAPIVersion"]
+        request = review["request"]
+        version = request["desiredAPIVersion"]
         converted = [
             {**row, "apiVersion": version, "spec": {**row.get("spec", {}), "was": row["apiVersion"]}}
-            for row in asked["objects"]
+            for row in request["objects"]
         ]
-        answer = {"uid": asked["uid"], "convertedObjects": converted, "result": {"status": "Success"}}
+        answer = {"uid": request["uid"], "convertedObjects": converted, "result": {"status": "Success"}}
         self._say(200, {"kind": "ConversionReview", "apiVersion": review["apiVersion"], "response": answer})
 
     def _caller(self, user: str) -> dict[str, Any]:

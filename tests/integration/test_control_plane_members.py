@@ -49,10 +49,10 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
         subprocess.run(["ip", "link", "set", BRIDGE, "up"], check=True, timeout=30)
         with journal.undone_by(*journal.module("control_plane", {"state_dir": params["state_dir"], "state": "absent"})):
             begun = time.monotonic()
-            found = Plane(params)
-            found.run()
+            control_plane = Plane(params)
+            control_plane.run()
             print(f"three members are well after {time.monotonic() - begun:.1f} s")
-            yield found
+            yield control_plane
     assert processes_of(params["state_dir"]) == []
 
 

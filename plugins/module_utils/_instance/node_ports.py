@@ -6,7 +6,7 @@
 
     program ── 127.0.0.1:30080 ── DNAT to the node, from the bridge's address ── bridge ── node's rules ── endpoint
 
-For that, packets from a loopback address may leave by the bridge (route_localnet), and answers to them come in by it. Without more, whoever
+For that, packets from a loopback address may leave by the bridge (route_localnet), and answers to them come in by it. Without more, what
 is on the bridge could send packets to programs that listen on 127.0.0.1 alone (CVE-2020-8558): the table drops these, before any connection
 is looked up, so that an answer passes, whose address is still the bridge's there. The table is made before the setting, and removed after it.
 

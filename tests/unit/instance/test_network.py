@@ -360,7 +360,7 @@ def test_a_port_that_a_program_of_this_host_has_stays_the_programs() -> None:
 
 
 def test_the_table_is_made_before_packets_from_loopback_addresses_may_leave_and_removed_after() -> None:
-    """Otherwise whoever is on the bridge would reach what listens on loopback."""
+    """Otherwise nodes and pods on the bridge would reach what listens on loopback."""
     host = g.machine()
     host.given_directory("/var/lib/ballast/lab")
     host.given_sysctl("net.ipv4.ip_forward", 0)

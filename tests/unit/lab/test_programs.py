@@ -53,8 +53,8 @@ class Sites:
 def host() -> FakeHost:
     made = bare_machine()
     made.given("/usr/bin/go")
-    told = {"GOVERSION": "go1.26.8", "GOOS": "linux", "GOARCH": "amd64", "GOCACHE": "/c", "GOMODCACHE": "/m"}
-    made.on("/usr/bin/go", answer=json.dumps(told), reads=True)
+    settings = {"GOVERSION": "go1.26.8", "GOOS": "linux", "GOARCH": "amd64", "GOCACHE": "/c", "GOMODCACHE": "/m"}
+    made.on("/usr/bin/go", answer=json.dumps(settings), reads=True)
     made.on("openssl", answer="")
     for family in FAMILIES.values():
         version = family.version_with(VERSION)

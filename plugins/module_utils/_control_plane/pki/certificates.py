@@ -110,7 +110,7 @@ def _api_server_names(request: ControlPlaneRequest) -> tuple[str, ...]:
 
 
 def _member_addresses(request: ControlPlaneRequest) -> tuple[str, ...]:
-    """What processes are reached at. The kernel has 127.0.0.1 ask for whoever listens on loopback, and etcd compares a peer's
+    """What processes are reached at. To a member on loopback the kernel connects from 127.0.0.1, and etcd compares a peer's
     address with its certificate."""
     if not request.is_balanced:
         return (request.address,)

@@ -46,7 +46,7 @@ from .store import (
     require_space,
     snapshot_path,
     snapshots_dir,
-    volumes_path,
+    volumes_paths,
 )
 from .take import no_snapshot
 
@@ -162,7 +162,7 @@ class LabRestoreEngine(BaseEngine[RestoreRequest, RestoreState, Plan]):
             refuse_running_nodes(host, desired.lab)
             for path in _leftovers(desired):
                 host.remove_tree(path)
-            places = _places(desired)
+            places = volumes_paths(desired.lab_dir, desired.lab)
             for node, place in places.items():
                 ctx.progress.waiting(desired.group, f"volumes of node {node}")
                 _stage(host, os.path.join(desired.path, VOLUMES, node), place)
@@ -190,14 +190,11 @@ class LabRestoreEngine(BaseEngine[RestoreRequest, RestoreState, Plan]):
         return {"taken_at": ctx.desired.snapshot.taken_at}
 
 
-def _places(desired: RestoreRequest) -> dict[str, str]:
-    """Where the volumes are, by node."""
-    return {node["name"]: volumes_path(desired.lab_dir, node["name"]) for node in desired.lab["nodes"]}
-
-
 def _leftovers(desired: RestoreRequest) -> list[str]:
     """What a run that was killed may have left: the snapshot has all of it."""
-    return [place + end for place in _places(desired).values() for end in (_STAGED, _REPLACED)]
+    return [
+        place + end for place in volumes_paths(desired.lab_dir, desired.lab).values() for end in (_STAGED, _REPLACED)
+    ]
 
 
 def _plane_context(ctx: Context[RestoreRequest]) -> Context[PlaneRequest]:

@@ -66,6 +66,11 @@ def volumes_path(lab_dir: str, node: str) -> str:
     return os.path.join(lab_dir, "nodes", node, "kubelet", "local-path")
 
 
+def volumes_paths(lab_dir: str, lab: Lab) -> dict[str, str]:
+    """By node of the lab."""
+    return {node["name"]: volumes_path(lab_dir, node["name"]) for node in lab["nodes"]}
+
+
 def read_snapshot(host: Host, path: str) -> Optional[Snapshot]:
     """None where there is no whole snapshot. BallastError for one of another version of the collection."""
     data = host.read(os.path.join(path, DESCRIPTION))

@@ -46,7 +46,7 @@ from .store import (
     require_space,
     snapshot_path,
     snapshots_dir,
-    volumes_path,
+    volumes_paths,
 )
 from .store import move as move_directory
 
@@ -161,7 +161,7 @@ class SnapshotsEngine(ResourceEngine[SnapshotRequest]):
 
 def _volumes(host: Host, desired: SnapshotRequest) -> dict[str, str]:
     """Directories with volumes, by the name of their node."""
-    paths = {node["name"]: volumes_path(desired.lab_dir, node["name"]) for node in desired.lab["nodes"]}
+    paths = volumes_paths(desired.lab_dir, desired.lab)
     return {name: path for name, path in paths.items() if host.stat(path) is not None}
 
 
