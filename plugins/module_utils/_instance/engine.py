@@ -23,6 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Optional
 
+from .._core.agent.installation import CONFIG_DIRECTORY
 from .._core.engine.context import Context
 from .._core.engine.engine import Finding, ResourceEngine
 from .._core.engine.events import Progress
@@ -168,7 +169,7 @@ class InstanceEngine(ResourceEngine[InstancesRequest]):
         homes = [directory(_home(desired, instance), group=_group(instance)) for instance in desired.instances]
         holder = desired.state_dir
         # A pod of kube-proxy mounts it; a container runtime creates it where it is missing, and leaves it.
-        shared = [*MOUNT_POINTS, *([KERNEL_MODULES] if desired.kube_proxy == DAEMONSET else [])]
+        shared = [*MOUNT_POINTS, CONFIG_DIRECTORY, *([KERNEL_MODULES] if desired.kube_proxy == DAEMONSET else [])]
         return [
             *(sysctl_minimum(name, least, holder=holder) for name, least in sorted(_INOTIFY_SYSCTLS.items())),
             *(sysctl_minimum(name, least, holder=holder) for name, least in sorted(_KUBELET_SYSCTLS.items())),

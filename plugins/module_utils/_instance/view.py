@@ -17,13 +17,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from .._core.agent.installation import CONFIG_DIRECTORY
 from .._core.host.host import Host
 
 _OF_HOST = (
     *("bin", "boot", "dev", "lib", "lib32", "lib64", "libx32", "proc", "run", "sbin", "sys", "usr"),
 )  # sockets of the host are in /run
 # Units that the host's systemd reads; this collection's own files, which programs of the host share with those of nodes.
-_SHARED = ("/etc/systemd", "/var/cache/ballast", "/var/lib/ballast")
+_SHARED = ("/etc/systemd", CONFIG_DIRECTORY, "/var/cache/ballast", "/var/lib/ballast")
 KUBELET_ROOT = "/var/lib/kubelet"
 CONTAINERD_STATE = "/run/containerd"
 # What programs of an instance have at these paths is its own.

@@ -15,6 +15,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from .._core.agent.installation import CONFIG_DIRECTORY
 from .._core.engine.context import Context
 from .._core.engine.journal import journal_path
 from .._core.engine.kinds import BASE_KINDS, Kind, list_held_settings
@@ -90,7 +91,7 @@ def lost_resources(host: Host, name: str, lab_dir: str) -> tuple[Recorded, ...]:
 
 
 def _uses_of_directories(lab_dir: str) -> Iterator[tuple[str, str, str]]:
-    for path in (REGISTRY, AT_BOOT, KERNEL_MODULES, *MOUNT_POINTS):
+    for path in (REGISTRY, AT_BOOT, CONFIG_DIRECTORY, KERNEL_MODULES, *MOUNT_POINTS):
         for holder in _HOLDERS:
             yield "shared-directory", f"{path} {lab_dir}{holder}", f"use of directory {path}"
 

@@ -131,6 +131,12 @@ def test_what_no_overlay_can_lie_over_is_shown_as_it_is_or_not_at_all() -> None:
     assert not [path for path in rows if path.startswith(("/home", "/srv/", "/var/lib/auto"))]
 
 
+def test_settings_of_programs_of_the_host_are_shown_as_they_are_now() -> None:
+    host = g.machine()
+    apply(ENGINE, g.desired(), host)
+    assert f"/etc/ballast {HOME}/root/etc/ballast none bind,X-mount.mkdir" in host.text(f"{HOME}/etc/fstab")
+
+
 def test_a_line_of_the_table_is_quoted() -> None:
     assert view.bind("/a b", "/x\\y").as_line() == "/a\\040b /x\\134y none bind,X-mount.mkdir 0 0\n"
 

@@ -81,7 +81,7 @@ NETWORK_POLICY = Addon(
                 "nft",
                 "add table ip p; add chain ip p c { type filter hook forward priority 0; }; add rule ip p c queue to 98",
             ),
-            hint="load the modules nft_queue and nfnetlink_queue; where the kernel has none (CONFIG_NFT_QUEUE), LAB_TARGET=vm has, "
+            hint="load the modules nft_queue and nfnetlink_queue; where the kernel has none (CONFIG_NFT_QUEUE), virtual machines of a lab have them; "
             "or leave out the add-on network_policy",
         ),
     ),
