@@ -152,7 +152,7 @@ class HealthCheck:
 
     service: ServiceName
     port: int
-    local_endpoints: int  # ready ones on this node, each address and port once
+    local_endpoints: int  # ready ones on this node, each address once
 
 
 @dataclass(frozen=True)
