@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Optional
 
@@ -26,19 +26,30 @@ def assign_frontends(
     loadBalancerSourceRanges hold, else as an external IP. A health check node port takes the TCP port on every address
     for node ports, as node ports do.
     """
+    by_service: dict[tuple[str, str], list[ServicePort]] = {}
+    for service in sorted(services, key=lambda service: (created(service), service.namespace, service.name)):
+        by_service.setdefault((service.namespace, service.name), []).append(service)
     owners: dict[Key, ServicePort] = {}
     frontends: list[Frontend] = []
     duplicates: set[Duplicate] = set()
-    for service in sorted(services, key=lambda service: (created(service), service.namespace, service.name)):
-        for key, frontend in _claims(service):
+    for ports in by_service.values():
+        for key, (service, frontend) in claims_of(ports).items():
             owner = owners.setdefault(key, service)
-            if owner is service:
-                if frontend is not None:
-                    frontends.append(frontend)
-            elif (owner.namespace, owner.name) != (service.namespace, service.name):
+            if owner is not service:
                 duplicates.add(Duplicate(destination_text(key), winner=owner.title, loser=service.title))
+            elif frontend is not None:
+                frontends.append(frontend)
     frontends.sort(key=attrgetter("kind", "address", "service.protocol", "port"))
     return tuple(frontends), tuple(sorted(duplicates, key=attrgetter("destination", "winner", "loser")))
+
+
+def claims_of(ports: Iterable[ServicePort]) -> Mapping[Key, tuple[ServicePort, Optional[Frontend]]]:
+    """The destinations of one Service, in the order of its ports: of two ports with the same one, the first has it."""
+    claims: dict[Key, tuple[ServicePort, Optional[Frontend]]] = {}
+    for service in ports:
+        for key, frontend in _claims(service):
+            claims.setdefault(key, (service, frontend))
+    return claims
 
 
 def _claims(service: ServicePort) -> Iterator[tuple[Key, Optional[Frontend]]]:

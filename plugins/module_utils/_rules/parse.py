@@ -131,7 +131,7 @@ class _Objects:
     def add(self, entry: _Item) -> None:
         item, kind = entry
         metadata = item.below("metadata")
-        named = _title(metadata, kind)
+        named = title_of(metadata, kind)
         if not named:
             return
         item.faults.title = named
@@ -161,7 +161,7 @@ class _Objects:
         of_family = [service for service in self.services if family in service.families]
         created = {(service.namespace, service.name): service.created for service in of_family}
         ports = (port for of in of_family for port in of.service_ports(family, endpoints, release))
-        services = tuple(sorted(ports, key=_order))
+        services = tuple(sorted(ports, key=port_order))
         owned, duplicates = assign_frontends(services, lambda port: created[(port.namespace, port.name)])
         allocated = self.service_cidrs if release.is_on(SERVICE_CIDRS) else ()
         cidrs = tuple(sorted({text for of, text in allocated if of == family}))
@@ -203,7 +203,7 @@ class _Objects:
         self.service_cidrs += [(cidr.family, cidr.text) for _value, cidr in cidrs if cidr is not None]
 
 
-def _order(service: ServicePort) -> tuple[str, str, str, str]:
+def port_order(service: ServicePort) -> tuple[str, str, str, str]:
     return (service.namespace, service.name, service.protocol, service.port_name)
 
 
@@ -245,7 +245,7 @@ def _kind(item: Reader, said: tuple[object, object]) -> str:
     return ""
 
 
-def _title(metadata: Reader, kind: str) -> str:
+def title_of(metadata: Reader, kind: str) -> str:
     """`Service default/web`, or "" where its name is not one."""
     name = metadata.read("name", _LABEL if kind == "Service" else _SUBDOMAIN, "")
     if not name:

@@ -133,16 +133,19 @@ def _limit_hints(endpoints: tuple[Endpoint, ...], zones: bool, nodes: bool) -> t
     )
 
 
-def parse_service(item: Reader, metadata: Reader) -> Optional[Service]:
+def parse_service(item: Reader, metadata: Reader, proxy_name: Optional[str] = None) -> Optional[Service]:
     """None for one that every kube-proxy ignores: headless, without a cluster IP, of type ExternalName, or served by another
-    program. Such a Service makes no rules and is not checked further."""
+    program. Such a Service makes no rules and is not checked further. `proxy_name` is the value of PROXY_NAME_LABEL that
+    the rules are made for, None for Services without that label."""
     spec = item.below("spec")
     kind = spec.read("type", _TYPE, TYPES[0])
     cluster_ips = _cluster_ips(spec)
     labels = metadata.mapping("labels")
     if not cluster_ips and kind != "ExternalName":
         skip(spec, "clusterIP", "", "an address")
-    if not cluster_ips or cluster_ips[0] == "None" or kind == "ExternalName" or PROXY_NAME_LABEL in labels:
+    if not cluster_ips or cluster_ips[0] == "None" or kind == "ExternalName":
+        return None
+    if (labels[PROXY_NAME_LABEL] or "" if PROXY_NAME_LABEL in labels else None) != proxy_name:
         return None
     annotations = metadata.mapping("annotations")
     hints = next((annotations[name] for name in HINTS_ANNOTATIONS if name in annotations), "")

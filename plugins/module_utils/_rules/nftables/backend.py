@@ -17,7 +17,7 @@ from ..backend import NFT_FAMILIES, Settings
 from ..model import FamilyView, RuleConfig
 from . import transaction
 from .compile import compile_rules
-from .layout import EARLIER_CHAINS, SERVICE_RULES, TAKEOVER, owner_chain
+from .layout import EARLIER_CHAINS, OWNERS, SERVICE_RULES, owner_chain
 from .messages import MESSAGES
 from .objects import Table
 from .presence import has_table, list_chains
@@ -58,7 +58,7 @@ class Nftables:
         chains = list_chains(host, NFT_FAMILIES[family], self.table)
         if chains is None or owner_chain(self.owner) in chains:
             return
-        others = {owner_chain(owner) for owner in (SERVICE_RULES, TAKEOVER)}
+        others = {owner_chain(owner) for owner in OWNERS}
         if others & set(chains) or not set(chains) >= EARLIER_CHAINS:
             listing = f"its chains: {shorten(', '.join(chains)) or 'none'}"
             table = f"{NFT_FAMILIES[family]} {self.table}"

@@ -65,15 +65,30 @@ def compile_rules(
     `priority_offset` is added to the priority of each base chain: with -1 our rules decide before those of a running
     kube-proxy. `dscp_bypass`: leave packets with BYPASS_DSCP to kube-proxy (layout.py).
     """
-    compiler = _Compiler(view, config)
-    compiler.add_addresses()
-    for frontend in view.frontends:
-        compiler.add_frontend(frontend)
-    return compiler.table(table, priority_offset=priority_offset, dscp_bypass=dscp_bypass, owner=owner)
+    compiler = Compiler(view, config)
+    part = Part()
+    compiler.add_services(part, view.services, view.frontends)
+    return compiler.table(part, table, priority_offset=priority_offset, dscp_bypass=dscp_bypass, owner=owner)
 
 
-class _Compiler:
-    """Collects elements and chains in one pass over the view."""
+class Part:
+    """What Services have in a table: of all of them, or of one."""
+
+    __slots__ = ("chains", "elements", "sets")
+
+    def __init__(self) -> None:
+        self.elements: dict[str, dict[Key, Element]] = {}  # by set
+        self.sets: dict[str, Set] = {}  # without elements; those that every table has are not among them
+        self.chains: dict[str, Chain] = {}  # likewise
+
+    def add(self, name: str, key: Key, target: Optional[Target] = None) -> None:
+        self.elements.setdefault(name, {})[key] = Element(key, target)
+
+
+class Compiler:
+    """Compiles Services for one node and one configuration, all of them into one Part or each into its own.
+
+    The Services and frontends of `view` are not looked at: who hands them in may do so one by one."""
 
     def __init__(self, view: FamilyView, config: RuleConfig) -> None:
         self.view = view
@@ -81,15 +96,27 @@ class _Compiler:
         self.family = layout.FAMILY[view.family]
         self.node_ports = node_port_addresses(view, config)
         self.policies = PolicyRules(self.family, config.detector, config.masquerade_mark, config.masquerade_all)
-        self.sets: dict[str, Set] = {declared.name: declared for declared in layout.sets(self.family)}
-        if config.rejected_on_loopback:
-            self.sets[layout.LOOPBACK_NODE_PORTS] = layout.loopback_node_ports()
-        self.elements: dict[str, dict[Key, Element]] = {name: {} for name in self.sets}
-        self.chains: dict[str, Chain] = {}
-        self.gotos: dict[str, Verdict] = {}  # to chains that Services share
+        self.shared: dict[str, tuple[Chain, Verdict]] = {}  # chains that Services share, and how one gets there
         self.found: dict[int, Reachable] = {}  # by identity: hashing a Service hashes all of its endpoints
 
-    def table(self, name: str, *, priority_offset: int, dscp_bypass: bool, owner: str) -> Table:
+    def add_services(self, part: Part, services: Iterable[ServicePort], frontends: Iterable[Frontend]) -> None:
+        """`frontends` are those that belong to `services`, each destination once."""
+        self.found.clear()
+        for service in services:
+            self._add_service(part, service)
+        for frontend in frontends:
+            self._add_frontend(part, frontend)
+
+    def table(
+        self,
+        part: Part,
+        name: str = MARK,
+        *,
+        priority_offset: int = 0,
+        dscp_bypass: bool = False,
+        owner: str = layout.SERVICE_RULES,
+    ) -> Table:
+        """What is the same without Services, and `part`."""
         fixed = layout.chains(
             self.family,
             mark=self.config.masquerade_mark,
@@ -100,44 +127,48 @@ class _Compiler:
             owner=owner,
         )
         chains = {chain.name: chain for chain in fixed}
-        chains.update(self.chains)
-        sets = {
-            declared.name: replace(declared, elements=self.elements[declared.name]) for declared in self.sets.values()
-        }
+        chains.update(part.chains)
+        declared = {each.name: each for each in self.sets()}
+        declared.update(part.sets)
+        elements = {**part.elements, **self._addresses()}
+        sets = {at: replace(each, elements=elements[at]) if at in elements else each for at, each in declared.items()}
         return Table(self.family.name, name, chains=chains, sets=sets)
 
-    def add(self, name: str, key: Key, target: Optional[Target] = None) -> None:
-        self.elements[name][key] = Element(key, target)
+    def sets(self) -> tuple[Set, ...]:
+        """Those that every table has, without elements."""
+        loopback = (layout.loopback_node_ports(),) if self.config.rejected_on_loopback else ()
+        return (*layout.sets(self.family), *loopback)
 
-    def add_addresses(self) -> None:
-        """Elements of the sets of addresses."""
+    def _addresses(self) -> dict[str, dict[Key, Element]]:
+        """Elements that belong to no Service."""
+        served = () if self.node_ports.all_local else self.node_ports.addresses
+        return {
+            layout.SERVICE_CIDRS: {(network,): Element((network,)) for network in collapse(self.view.service_cidrs)},
+            layout.NODE_PORT_IPS: {(address,): Element((address,)) for address in served},
+        }
+
+    def _add_service(self, part: Part, service: ServicePort) -> None:
+        part.add(layout.CLUSTER_IPS, (service.cluster_ip,))
         here = self.view.node.name
-        for service in self.view.services:
-            self.add(layout.CLUSTER_IPS, (service.cluster_ip,))
-            reach = self.reachable(service)
-            if here:
-                for endpoint in (*reach.cluster, *reach.local):
-                    if endpoint.node == here:
-                        self.add(layout.HAIRPIN, (endpoint.address, endpoint.address))
-        for network in collapse(self.view.service_cidrs):
-            self.add(layout.SERVICE_CIDRS, (network,))
-        if not self.node_ports.all_local:
-            for address in self.node_ports.addresses:
-                self.add(layout.NODE_PORT_IPS, (address,))
+        reach = self._reachable(service)
+        if here:
+            for endpoint in (*reach.cluster, *reach.local):
+                if endpoint.node == here:
+                    part.add(layout.HAIRPIN, (endpoint.address, endpoint.address))
 
-    def add_frontend(self, frontend: Frontend) -> None:
+    def _add_frontend(self, part: Part, frontend: Frontend) -> None:
         protocol = layout.protocol_name(frontend.protocol)
         if frontend.kind == NODE_PORT:
-            self.add(layout.NODE_PORTS, (protocol, _number(frontend.port)), self.verdict(frontend))
+            part.add(layout.NODE_PORTS, (protocol, _number(frontend.port)), self._verdict(part, frontend))
             if frontend.protocol in self.config.rejected_on_loopback:
-                self.add(layout.LOOPBACK_NODE_PORTS, (protocol, _number(frontend.port)), REJECT)
+                part.add(layout.LOOPBACK_NODE_PORTS, (protocol, _number(frontend.port)), REJECT)
             return
         key = (frontend.address, protocol, _number(frontend.port))
         if frontend.kind == LOAD_BALANCER:
-            self.add_source_ranges(frontend.service, key)
-        self.add(layout.SERVICES, key, self.verdict(frontend))
+            self._add_source_ranges(part, frontend.service, key)
+        part.add(layout.SERVICES, key, self._verdict(part, frontend))
 
-    def add_source_ranges(self, service: ServicePort, key: Key) -> None:
+    def _add_source_ranges(self, part: Part, service: ServicePort, key: Key) -> None:
         """Limit a load balancer's IP to its source ranges, if it has any."""
         networks = collapse(service.source_ranges)
         if not networks or networks[0].endswith("/0"):
@@ -147,38 +178,38 @@ class _Compiler:
             # If a link of the node has the load balancer's address, packets of the node to it have it as their source.
             networks = collapse((*networks, *service.load_balancer_ips))
         name = affinity.hash_name("sources", *networks)
-        if name not in self.chains:
+        if name not in part.chains:
             # A named set: in an anonymous one, nft joins networks that follow one another to ranges of its own.
-            self.sets[name] = Set(name, (self.family.address_type,), flags=("interval",))
-            self.elements[name] = {(network,): Element((network,)) for network in networks}
+            part.sets[name] = Set(name, (self.family.address_type,), flags=("interval",))
+            part.elements[name] = {(network,): Element((network,)) for network in networks}
             refused = Match(self.family.source, Named(name), UNEQUAL)
-            self.chains[name] = Chain(name, (Rule((refused, Verdict(DROP))),))
-        self.add(layout.SOURCE_RANGES, key, Verdict(JUMP, name))
+            part.chains[name] = Chain(name, (Rule((refused, Verdict(DROP))),))
+        part.add(layout.SOURCE_RANGES, key, Verdict(JUMP, name))
 
-    def reachable(self, service: ServicePort) -> Reachable:
+    def _reachable(self, service: ServicePort) -> Reachable:
         if id(service) not in self.found:
             self.found[id(service)] = reachable(service, node=self.view.node.name, zone=self.view.node.zone)
         return self.found[id(service)]
 
-    def verdict(self, frontend: Frontend) -> Verdict:
+    def _verdict(self, part: Part, frontend: Frontend) -> Verdict:
         """Where a packet to `frontend` goes. Adds the chain and its endpoints."""
         service = frontend.service
-        reach = self.reachable(service)
+        reach = self._reachable(service)
         if not reach.has_any:
             return REJECT
         if frontend.kind == CLUSTER_IP:
             endpoints = reach.local if service.internal_local else reach.cluster
-            return self.translate(frontend, endpoints, ()) if endpoints else Verdict(DROP)
-        return self.translate(frontend, reach.cluster, reach.local if service.external_local else ())
+            return self._translate(part, frontend, endpoints, ()) if endpoints else Verdict(DROP)
+        return self._translate(part, frontend, reach.cluster, reach.local if service.external_local else ())
 
-    def translate(self, frontend: Frontend, everywhere: Sequence[Endpoint], here: Sequence[Endpoint]) -> Verdict:
+    def _translate(
+        self, part: Part, frontend: Frontend, everywhere: Sequence[Endpoint], here: Sequence[Endpoint]
+    ) -> Verdict:
         """Translate to `everywhere`; under externalTrafficPolicy Local, packets from outside to `here`."""
         if frontend.service.affinity_seconds:
             made = affinity.translate(self.policies, frontend, everywhere, here)
-            self.chains.update((chain.name, chain) for chain in made.chains)
-            for sources in made.sets:
-                self.sets[sources.name] = sources
-                self.elements[sources.name] = {}
+            part.chains.update((chain.name, chain) for chain in made.chains)
+            part.sets.update((sources.name, sources) for sources in made.sets)
             return Verdict(GOTO, made.entry)
         policy = policy_of(frontend)
         protocol = layout.protocol_name(frontend.protocol)
@@ -187,31 +218,32 @@ class _Compiler:
         if frontend.kind == NODE_PORT:
             all_of, local_of = layout.NODE_PORT_ENDPOINTS, layout.LOCAL_NODE_PORT_ENDPOINTS
             name = f"node-port-{name}"
-        self.add_endpoints(f"{all_of}-{protocol}", frontend, everywhere)
+        _add_endpoints(part, f"{all_of}-{protocol}", frontend, everywhere)
         if here:
-            self.add_endpoints(f"{local_of}-{protocol}", frontend, here)
-        if name not in self.chains:
-            to_all = self.draw(f"{all_of}-{protocol}", frontend, everywhere)
-            to_local = self.draw(f"{local_of}-{protocol}", frontend, here) if here else ()
-            self.chains[name] = Chain(name, self.policies.rules(policy, to_all, to_local))
-            self.gotos[name] = Verdict(GOTO, name)
-        return self.gotos[name]
+            _add_endpoints(part, f"{local_of}-{protocol}", frontend, here)
+        if name not in self.shared:
+            to_all = self._draw(f"{all_of}-{protocol}", frontend, everywhere)
+            to_local = self._draw(f"{local_of}-{protocol}", frontend, here) if here else ()
+            self.shared[name] = (Chain(name, self.policies.rules(policy, to_all, to_local)), Verdict(GOTO, name))
+        part.chains[name], verdict = self.shared[name]
+        return verdict
 
-    def add_endpoints(self, name: str, frontend: Frontend, endpoints: Sequence[Endpoint]) -> None:
-        """Add each endpoint to the map, in a slot of its own."""
-        elements = self.elements[name]
-        port = _number(frontend.port)
-        start = (port,) if frontend.kind == NODE_PORT else (frontend.address, port)
-        for slot, endpoint in enumerate(endpoints):
-            key = (*start, _number(slot))
-            elements[key] = Element(key, (endpoint.address, _number(endpoint.port)))
-
-    def draw(self, name: str, frontend: Frontend, endpoints: Sequence[Endpoint]) -> tuple[Statement, ...]:
+    def _draw(self, name: str, frontend: Frontend, endpoints: Sequence[Endpoint]) -> tuple[Statement, ...]:
         """The statement that picks one endpoint of the map at random."""
         slots = Numgen(len(endpoints))
         node_port = frontend.kind == NODE_PORT
         key = layout.slot_key(self.family, frontend.protocol, node_port=node_port, slot=slots)
         return (Nat("dnat", address=MapLookup(key, Named(name))),)
+
+
+def _add_endpoints(part: Part, name: str, frontend: Frontend, endpoints: Sequence[Endpoint]) -> None:
+    """Add each endpoint to the map, in a slot of its own."""
+    elements = part.elements.setdefault(name, {})
+    port = _number(frontend.port)
+    start = (port,) if frontend.kind == NODE_PORT else (frontend.address, port)
+    for slot, endpoint in enumerate(endpoints):
+        key = (*start, _number(slot))
+        elements[key] = Element(key, (endpoint.address, _number(endpoint.port)))
 
 
 def collapse(networks: Iterable[str]) -> tuple[str, ...]:

@@ -180,8 +180,9 @@ def _endpoints(family: Family, name: str, protocol: str, *, node_port: bool) -> 
     )
 
 
-# Who writes our rules into a table: the module service_rules, or a change of kube-proxy's mode.
-SERVICE_RULES, TAKEOVER = "service-rules", "takeover"
+# Who writes our rules into a table: the module service_rules, a change of kube-proxy's mode, or ballast-service-proxy.
+SERVICE_RULES, TAKEOVER, SERVICE_PROXY = "service-rules", "takeover", "service-proxy"
+OWNERS = (SERVICE_RULES, TAKEOVER, SERVICE_PROXY)
 
 
 def owner_chain(owner: str) -> str:

@@ -1,0 +1,168 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+
+"""The rules of one family, by Service: from the Services that changed to the operations on the table.
+
+What a Service has in the table depends on this Service, the node and the configuration alone (`_rules/nftables/compile.py`),
+but for two things. A destination that several Services claim belongs to one of them (`claims.py`). And some objects are of
+several Services: chains for so many endpoints, sets of source ranges, cluster IPs, pods that may draw themselves. These are
+counted; they come with the first Service that has them and go with the last.
+
+So a change is compiled from the Services that changed, as they were and as they are, into two small tables, and the difference
+of these is the transaction. What is kept of a Service is its ports and endpoints: its rules are in the kernel.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import NamedTuple
+
+from .._rules.frontends import claims_of
+from .._rules.model import Frontend, ServicePort
+from .._rules.nftables import layout
+from .._rules.nftables.compile import Compiler, Part
+from .._rules.nftables.objects import Chain, Element, Set, Table
+from .._rules.nftables.transaction import Operation, plan
+from .claims import Claims
+from .ports import ServiceName
+
+Ports = tuple[ServicePort, ...]
+
+
+class Desired(NamedTuple):
+    """A Service of one family; without ports it is gone."""
+
+    created: float = 0.0
+    ports: Ports = ()
+
+
+class _Served(NamedTuple):
+    ports: Ports
+    frontends: tuple[Frontend, ...]
+    created: float = 0.0
+
+
+TABLE = "ballast-service-proxy"  # of its own: the module service_rules may have rules beside it
+_NOTHING = _Served((), ())
+_COUNTED_SETS = (layout.CLUSTER_IPS, layout.HAIRPIN)
+_CHAIN, _SET = "chain", "set"
+_Shared = tuple[object, ...]  # ("chain", name), ("set", name), or a set's name and a key
+
+
+class FamilyRules:
+    """What the table of one family holds. `change` is for what the kernel then accepts: after a refusal, make another one."""
+
+    def __init__(self, compiler: Compiler, cluster: Mapping[ServiceName, Desired] = MappingProxyType({})) -> None:
+        self.compiler = compiler
+        self._declared = {each.name: each for each in compiler.sets()}
+        self._claims = Claims()
+        self._served: dict[ServiceName, _Served] = {}
+        self._holders: Counter[_Shared] = Counter()
+        if cluster:
+            self.change(cluster)
+
+    def table(self) -> Table:
+        """All of it, compiled as service_rules does."""
+        part = Part()
+        self.compiler.add_services(
+            part,
+            (port for served in self._served.values() for port in served.ports),
+            (frontend for served in self._served.values() for frontend in served.frontends),
+        )
+        return self.compiler.table(part, TABLE, owner=layout.SERVICE_PROXY)
+
+    @property
+    def cluster(self) -> dict[ServiceName, Desired]:
+        return {name: Desired(served.created, served.ports) for name, served in self._served.items()}
+
+    def state_of(self, name: ServiceName) -> Desired:
+        served = self._served.get(name, _NOTHING)
+        return Desired(served.created, served.ports)
+
+    def change(self, changed: Mapping[ServiceName, Desired]) -> tuple[Operation, ...]:
+        """What has to be done for the Services to be `changed`."""
+        before, after = Part(), Part()
+        tally: Counter[_Shared] = Counter()
+        there: dict[_Shared, object] = {}  # the value of what is shared, as it is and as it will be
+        then: dict[_Shared, object] = {}
+        for name, old, new in self._replace(changed):
+            self._take(self._compile(old), before, tally, there, -1)
+            self._take(self._compile(new), after, tally, then, 1)
+            if new.ports:
+                self._served[name] = new
+            else:
+                self._served.pop(name, None)
+        for shared, more in tally.items():
+            held = self._holders[shared]
+            if held:
+                _put(before, shared, there.get(shared, then.get(shared)))
+            if held + more:
+                _put(after, shared, then.get(shared, there.get(shared)))
+                self._holders[shared] = held + more
+            else:
+                del self._holders[shared]
+        return plan(self._as_table(after, before), self._as_table(before, after))
+
+    def _replace(self, changed: Mapping[ServiceName, Desired]) -> Iterable[tuple[ServiceName, _Served, _Served]]:
+        """Each Service that changes by that, with what it has and what it will have."""
+        touched: dict[ServiceName, Desired] = {}
+        claims = {}
+        for name, desired in changed.items():
+            claims[name] = claims_of(desired.ports)
+            before = claims_of(self.state_of(name).ports)
+            affected = self._claims.replace(name, desired.created, before.keys(), claims[name].keys())
+            touched[name] = desired
+            for other in affected:
+                touched.setdefault(other, self.state_of(other))
+        for name, desired in touched.items():
+            own = claims.get(name) or claims_of(desired.ports)
+            frontends = tuple(
+                frontend
+                for key, (_port, frontend) in own.items()
+                if frontend is not None and self._claims.owners[key] == name
+            )
+            old, new = self._served.get(name, _NOTHING), _Served(desired.ports, frontends, desired.created)
+            if old != new:
+                yield name, old, new
+
+    def _compile(self, served: _Served) -> Part:
+        part = Part()
+        self.compiler.add_services(part, served.ports, served.frontends)
+        return part
+
+    def _take(self, part: Part, into: Part, tally: Counter[_Shared], values: dict[_Shared, object], count: int) -> None:
+        for name, elements in part.elements.items():
+            if name in _COUNTED_SETS:
+                for key, element in elements.items():
+                    tally[name, key] += count
+                    values[name, key] = element
+            elif name not in part.sets:
+                into.elements.setdefault(name, {}).update(elements)
+        for name, chain in part.chains.items():
+            tally[_CHAIN, name] += count
+            values[_CHAIN, name] = chain
+        for name, declared in part.sets.items():
+            tally[_SET, name] += count
+            values[_SET, name] = replace(declared, elements=part.elements.get(name, {}))
+
+    def _as_table(self, part: Part, other: Part) -> Table:
+        """With the sets that every table has as far as one of the two changes them."""
+        sets = {
+            name: replace(self._declared[name], elements=part.elements.get(name, {}))
+            for name in {**part.elements, **other.elements}
+        }
+        return Table(self.compiler.family.name, TABLE, part.chains, {**part.sets, **sets})
+
+
+def _put(part: Part, shared: _Shared, value: object) -> None:
+    if isinstance(value, Chain):
+        part.chains[value.name] = value
+    elif isinstance(value, Set):
+        part.sets[value.name] = value
+    elif isinstance(value, Element):
+        part.elements.setdefault(str(shared[0]), {})[value.key] = value

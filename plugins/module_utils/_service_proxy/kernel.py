@@ -1,0 +1,120 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+
+"""Our table in the kernel: transactions on it, and who else has changed it.
+
+The kernel counts the transactions of nftables. The one that took the count from the number before ours to the next is ours;
+any other that touched the table is not. Where that cannot be told apart, or events were lost, the answer is "somebody has": it
+costs a comparison, which then finds nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Optional
+
+from .._core.host.host import Host
+from .._rules.backend import NFT_FAMILIES
+from .._rules.nftables import transaction
+from .._rules.nftables.backend import Nftables
+from .._rules.nftables.layout import SERVICE_PROXY
+from .._rules.nftables.messages import MESSAGES
+from .._rules.nftables.objects import Table
+from .._rules.nftables.transaction import Operation
+from .family_rules import TABLE
+from .libnftables import LibNftables
+from .netlink import AddressEvents, Commit, NftablesEvents, Overflow
+
+_LARGE = 2000  # operations; see LibNftables
+_GENERATIONS = 1 << 32
+UNKNOWN = Commit(0, frozenset(), 0, "")  # by whom and what is not known
+
+
+class Kernel:
+    """Of the network namespace of this process. OSError where events of it cannot be had."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._backend = Nftables(TABLE, owner=SERVICE_PROXY)
+        self._library = _library()
+        self._events = NftablesEvents()
+        self.addresses = AddressEvents()
+        self._ours: set[int] = set()  # generations whose events are still to come
+        self._unclear = False  # others may have changed the table unheard
+
+    def fileno(self) -> int:
+        return self._events.socket.fileno()
+
+    def read(self, family: int) -> Optional[Table]:
+        """HostError `rules-nft-others` where a table of our name is not ours."""
+        self._backend.require_ours(self._host, family)
+        return self._backend.read(self._host, family)
+
+    def commit(self, operations: Sequence[Operation]) -> None:
+        """All of it or nothing and HostError `rules-nft-refused`."""
+        if len(operations) >= _LARGE or self._library is None:
+            with self._unheard():
+                transaction.commit(operations, self._host)
+        elif operations:
+            self._run(operations, self._library)
+
+    def check(self, operations: Sequence[Operation]) -> None:
+        """As `commit`, and change nothing."""
+        transaction.check(operations, self._host)
+
+    def intrusions(self) -> dict[int, Commit]:
+        """By family, the last transaction of another program on our table since the last call."""
+        intruders: dict[int, Commit] = {}
+        try:
+            commits = self._events.drain()
+        except Overflow:
+            commits, self._unclear = [], True
+        for commit in commits:
+            if commit.generation in self._ours:
+                self._ours.discard(commit.generation)
+                continue
+            intruders.update((family, commit) for family, table in commit.tables if table == TABLE and family)
+        if self._unclear:
+            self._unclear = False
+            self._ours.clear()
+            intruders = {family: intruders.get(family, UNKNOWN) for family in NFT_FAMILIES}
+        return intruders
+
+    def close(self) -> None:
+        self._events.close()
+        self.addresses.close()
+        if self._library is not None:
+            self._library.close()
+
+    def _run(self, operations: Sequence[Operation], library: LibNftables) -> None:
+        before = self._events.generation()
+        said = library.run(transaction.render(operations))
+        after = self._events.generation()
+        if (after - before) % _GENERATIONS == 1 and not said:
+            self._ours.add(after)
+        if said:
+            raise MESSAGES.error("rules-nft-refused", command="libnftables", intruders=said)
+
+    @contextmanager
+    def _unheard(self) -> Iterator[None]:
+        """The events of the transaction are not listened to, only whether there was another one."""
+        before = self._events.generation()  # first: what happens in between is heard, and counted
+        self._events.ignore()
+        refused = True
+        try:
+            yield
+            refused = False
+        finally:
+            self._events.listen()
+            if (self._events.generation() - before) % _GENERATIONS != (0 if refused else 1):
+                self._unclear = True
+
+
+def _library() -> Optional[LibNftables]:
+    try:
+        return LibNftables()
+    except OSError:
+        return None

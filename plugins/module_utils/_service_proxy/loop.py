@@ -1,0 +1,318 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+
+"""The loop of `ballast-service-proxy`: one thread that hears of changes and brings them to the kernel.
+
+It sleeps until something wakes it: the feed has objects of the API, the kernel tells of a transaction that is not ours or of an
+address, a signal, or the time of a comparison of all that is in the kernel. Then it takes all there is and programs it: what
+arrives meanwhile is the next batch, so the interval between two transactions is the time that one takes.
+
+Nothing is programmed before everything was listed once: what the kernel has from an earlier run serves until then. Of the
+kernel's state nothing is written down.
+"""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Optional, Protocol
+
+from .._core.kube.informer import backoff
+from .._core.text.errors import BallastError
+from .._rules.nftables.compile import Compiler
+from .netlink import Commit
+from .node import Circumstances, circumstances_of
+from .objects import Change, Objects, Seen
+from .ports import (
+    Accepted,
+    Connection,
+    Failed,
+    HealthChecks,
+    LoopSettings,
+    NodeState,
+    Programmed,
+    Queued,
+    Refused,
+    Repaired,
+    ServiceName,
+    Sink,
+)
+from .programming import FamilyProgrammer, Outcome, Tables
+from .tallies import Tallies
+
+
+class Source(Protocol):
+    """As `Feed` is: what the API says."""
+
+    @property
+    def complete(self) -> bool: ...
+
+    @property
+    def lost(self) -> Optional[tuple[float, BallastError]]: ...
+
+    def take(self) -> list[Seen]: ...
+
+
+class KernelEvents(Tables, Protocol):
+    """As `Kernel` is."""
+
+    def intrusions(self) -> Mapping[int, Commit]: ...
+
+
+class Waker:
+    """Ends a sleep of the loop; may be called in any thread."""
+
+    def __init__(self) -> None:
+        self.socket, self._far = socket.socketpair()
+        self.socket.setblocking(False)
+        self._far.setblocking(False)
+
+    def __call__(self) -> None:
+        with suppress(BlockingIOError):  # it will wake anyway
+            self._far.send(b"\0")
+
+    def drain(self) -> None:
+        with suppress(BlockingIOError):
+            while self.socket.recv(4096):
+                pass
+
+    def close(self) -> None:
+        self.socket.close()
+        self._far.close()
+
+
+class Loop:
+    def __init__(
+        self,
+        settings: LoopSettings,
+        source: Source,
+        kernel: KernelEvents,
+        sink: Sink,
+        *,
+        families: tuple[int, ...],
+        addresses: Callable[[], list[str]],
+    ) -> None:
+        """`addresses` reads those on the links of the node."""
+        self._settings = settings
+        self._source = source
+        self._kernel = kernel
+        self._sink = sink
+        self._families = families
+        self._read_addresses = addresses
+        self.objects = Objects(settings.service_proxy_name or None)
+        self._programmers = {family: FamilyProgrammer(family, kernel) for family in families}
+        self._circumstances: Mapping[int, Circumstances] = {}
+        self._compilers: dict[int, Compiler] = {}
+        self._tallies = Tallies()
+        self._addresses: Optional[list[str]] = None  # None: to be read
+        self._pending: set[ServiceName] = set()  # whose rules may differ from what the API says
+        self._triggered: list[float] = []
+        self._refused: dict[ServiceName, str] = {}  # as reported
+        self._unreadable: dict[ServiceName, str] = {}
+        self._quarantine: set[ServiceName] = set()  # refused by the kernel
+        self._must_resolve = True  # node, configuration or ServiceCIDRs are others
+        self._followed: Optional[bool] = None
+        self._node_state: Optional[NodeState] = None  # as reported
+        self._intruders: dict[int, tuple[Commit, float]] = {}  # by family, and since when
+        self._attempts = 0  # that failed, since one that did not
+        self._not_before = 0.0  # by the monotonic clock
+        self._compare_at = 0.0
+        self._reported_checks: Optional[HealthChecks] = None
+
+    # What wakes it
+
+    def address_changed(self) -> None:
+        self._addresses = None
+        self._must_resolve = True
+
+    def take_settings(self, settings: LoopSettings) -> None:
+        """Of a reload, in the loop's thread."""
+        self._settings = settings
+        self._must_resolve = True
+        self._doubt()
+
+    @property
+    def timeout(self) -> float:
+        """Seconds that it may sleep."""
+        now = time.monotonic()
+        if not self._source.complete:
+            return 1.0
+        waits = bool(self._pending or self._must_resolve or self._intruders)
+        due = self._not_before if waits or self._attempts else self._compare_at
+        return max(0.0, due - now)
+
+    def turn(self) -> None:
+        """Take what there is, and program it."""
+        began = time.monotonic()
+        self._report_connection()
+        for family, commit in self._kernel.intrusions().items():
+            if family in self._programmers:
+                self._programmers[family].doubt()
+                self._intruders[family] = (commit, began)
+        change = self.objects.take(self._source.take())
+        self._note(change)
+        if not self._source.complete:
+            return
+        if self._node_state is None:
+            self._report_node()
+        now = time.monotonic()
+        if now >= self._compare_at:
+            self._doubt()
+            self._pending |= self._quarantine
+        work = self._pending or self._must_resolve or self._attempts or self._intruders or now >= self._compare_at
+        if not work or (now < self._not_before and not self._intruders):
+            return
+        try:
+            self._repair()
+            self._program()
+        except BallastError as error:
+            self._attempts += 1
+            self._not_before = time.monotonic() + backoff(self._attempts)
+            self._sink(Failed(time.time(), error.in_one_line))
+
+    # What it does
+
+    def _doubt(self) -> None:
+        for programmer in self._programmers.values():
+            programmer.doubt()
+
+    def _note(self, change: Change) -> None:
+        if change.events or change.endpoint_events:
+            self._sink(Queued(time.time(), change.events, change.endpoint_events))
+        self._pending |= change.services
+        self._triggered += change.triggered
+        if change.node or change.cidrs:
+            self._must_resolve = True
+        if change.node:
+            self._report_node()
+        for text in change.faults:
+            self._sink(Failed(time.time(), text))
+        for name in change.readable:
+            self._unreadable.pop(name, None)
+        for name, _uid, text in change.unreadable:
+            self._unreadable[name] = text
+        if change.readable or change.unreadable:
+            self._report_refused({})
+
+    def _resolve(self) -> None:
+        """Node, configuration and ServiceCIDRs as they are now. Each family whose rules depend on what changed gets another
+        compiler, and all of its Services are read again where their meaning may be another one."""
+        if not self._must_resolve:
+            return
+        if self._addresses is None:
+            self._addresses = self._read_addresses()
+        resolved = circumstances_of(self._settings, self.objects, self._addresses, self._families)
+        for family, circumstances in resolved.items():
+            before = self._circumstances.get(family)
+            if before != circumstances:
+                self._compilers[family] = Compiler(circumstances.view, circumstances.config)
+            if before is None or before.release != circumstances.release:
+                self._pending |= self.objects.services.keys()
+        self._circumstances = resolved
+        self._must_resolve = False
+
+    def _repair(self) -> None:
+        for family, (commit, began) in list(self._intruders.items()):
+            operations = self._programmers[family].repair().operations
+            del self._intruders[family]
+            if operations:
+                duration = time.monotonic() - began
+                self._sink(Repaired(time.time(), family, duration, operations, commit.pid, commit.program))
+
+    def _program(self) -> None:
+        self._resolve()
+        started = time.monotonic()
+        pending = frozenset(self._pending)
+        outcomes: dict[int, Outcome] = {}
+        for family, programmer in self._programmers.items():
+            release = self._circumstances[family].release
+            changed = {name: self.objects.state_of(name, family, release) for name in pending}
+            outcomes[family] = programmer.program(self._compilers[family], changed)
+        done = time.monotonic()
+        full = any(outcome.full for outcome in outcomes.values())
+        if full:
+            self._compare_at = done + self._settings.sync_seconds
+        self._attempts, self._not_before = 0, done + self._settings.min_sync_seconds
+        self._pending -= pending
+        triggered, self._triggered = tuple(self._triggered), []
+        refused = {name: text for outcome in outcomes.values() for name, text in outcome.refused.items()}
+        self._quarantine = (self._quarantine - pending) | refused.keys()
+        self._count(pending)
+        self._sink(
+            Programmed(
+                at=time.time(),
+                duration=done - started,
+                full=full,
+                families=self._families,
+                services=len(pending) - len(refused),
+                operations=sum(outcome.operations for outcome in outcomes.values()),
+                triggered_at=triggered,
+                no_local_internal=self._tallies.no_local_internal,
+                no_local_external=self._tallies.no_local_external,
+            )
+        )
+        self._report_refused(refused)
+        self._report_checks()
+
+    def _count(self, names: frozenset[ServiceName]) -> None:
+        for name in names:
+            service = self.objects.services.get(name)
+            family = next((of for of in (service.families if service else ()) if of in self._families), None)
+            desired = None if family is None else self._programmers[family].state_of(name)
+            self._tallies.replace(name, () if desired is None else desired.ports, self._settings.node_name)
+
+    # What it reports
+
+    def _report_connection(self) -> None:
+        lost = self._source.lost
+        followed = self._source.complete and lost is None
+        if followed != self._followed and (followed or lost is not None):
+            self._followed = followed
+            self._sink(Connection(time.time(), followed, "" if lost is None else lost[1].in_one_line))
+
+    def _report_node(self) -> None:
+        node = self.objects.node
+        known = node is not None and self.objects.node_known
+        self._node_state = node.state if node and known else NodeState(self._settings.node_name, known=False)
+        self._sink(self._node_state)
+
+    def _report_refused(self, refused: Mapping[ServiceName, str]) -> None:
+        held = {name: self._refused.get(name, "") for name in self._quarantine}
+        now = {**held, **refused, **self._unreadable}
+        for name in self._refused.keys() - now.keys():
+            self._sink(Accepted(name))
+        for name, text in now.items():
+            if self._refused.get(name) != text:
+                self._sink(Refused(time.time(), name, text, self.objects.uids.get(name, "")))
+        self._refused = now
+
+    def _report_checks(self) -> None:
+        # A family that the node has no address of serves nobody, and nothing limits it.
+        served = [at.node_ports for at in self._circumstances.values() if at.view.node.primary]
+        every = any(ports.all_local for ports in served)
+        addresses = () if every else tuple(address for ports in served for address in ports.addresses)
+        checks = HealthChecks(self._tallies.health_checks(), addresses)
+        if checks != self._reported_checks:
+            self._reported_checks = checks
+            self._sink(checks)
+
+
+def run(loop: Loop, waker: Waker, kernel: Any, ended: threading.Event, inbox: Callable[[], list[LoopSettings]]) -> None:
+    """Until `ended` is set and `waker` called. `inbox` gives the settings of reloads since the last call."""
+    with selectors.DefaultSelector() as selector:
+        for readable in (waker.socket, kernel.fileno(), kernel.addresses.socket):
+            selector.register(readable, selectors.EVENT_READ)
+        while not ended.is_set():
+            selector.select(loop.timeout)
+            waker.drain()
+            for settings in inbox():
+                loop.take_settings(settings)
+            if kernel.addresses.drain():
+                loop.address_changed()
+            loop.turn()

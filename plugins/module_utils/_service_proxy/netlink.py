@@ -1,0 +1,176 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+
+"""Netlink, as far as a program that follows a kernel needs it: what changed in nftables, and that addresses did.
+
+A raw socket and not a library: two groups are listened to and one request is asked, which starts in no time and holds no memory.
+What the kernel sends is trusted to be well formed. Source: linux/netlink.h, linux/netfilter/nf_tables.h, linux/rtnetlink.h.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_NETLINK_ROUTE, _NETLINK_NETFILTER = 0, 12
+_RTMGRP_IPV4_IFADDR, _RTMGRP_IPV6_IFADDR = 0x10, 0x100
+_NFNLGRP_NFTABLES = 7
+_SOL_NETLINK, _ADD_MEMBERSHIP, _DROP_MEMBERSHIP = 270, 1, 2
+_SO_RCVBUFFORCE = 33
+_HEADER, _ATTRIBUTE = struct.Struct("=IHHII"), struct.Struct("=HH")
+_NFGENMSG = struct.Struct("!BBH")
+_NFNL_SUBSYS_NFTABLES = 10
+_NEWGEN, _GETGEN = 15, 16
+_GEN_ID, _GEN_PID, _GEN_NAME = 1, 2, 3
+_NLM_F_REQUEST = 1
+_ATTRIBUTE_TYPE = 0x3FFF
+_BUFFER = 1 << 23  # bytes of events that may wait
+_MOST = 1 << 16  # bytes of one datagram
+_SECONDS = 5.0
+FAMILIES = {2: 4, 10: 6}  # NFPROTO_IPV4, NFPROTO_IPV6
+
+
+class Commit(NamedTuple):
+    """A transaction of nftables."""
+
+    generation: int
+    tables: frozenset[tuple[int, str]]  # what it touched: 4 or 6 (0: another family), and the table's name
+    pid: int
+    program: str  # the first 15 characters of the program's name
+
+
+class Overflow(Exception):
+    """Events were lost."""
+
+
+class AddressEvents:
+    """Tells that an address of a link came or went."""
+
+    def __init__(self) -> None:
+        self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_ROUTE)
+        self.socket.bind((0, _RTMGRP_IPV4_IFADDR | _RTMGRP_IPV6_IFADDR))
+        self.socket.setblocking(False)
+
+    def drain(self) -> bool:
+        """Whether there was an event since the last call."""
+        heard = False
+        while True:
+            try:
+                if not self.socket.recv(_MOST):
+                    return heard
+                heard = True
+            except BlockingIOError:
+                return heard
+            except OSError as error:
+                if error.errno != errno.ENOBUFS:
+                    raise
+                heard = True
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+class NftablesEvents:
+    """The transactions of this network namespace, whoever does them. PermissionError without CAP_NET_ADMIN."""
+
+    def __init__(self) -> None:
+        kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC
+        self.socket = socket.socket(socket.AF_NETLINK, kind, _NETLINK_NETFILTER)
+        self.socket.bind((0, 0))
+        self.socket.setblocking(False)
+        self.socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER)
+        self._asking = socket.socket(socket.AF_NETLINK, kind, _NETLINK_NETFILTER)
+        self._asking.bind((0, 0))
+        self._asking.settimeout(_SECONDS)
+        self._tables: set[tuple[int, str]] = set()  # of the transaction whose events arrive
+        self.listen()
+
+    def listen(self) -> None:
+        self.socket.setsockopt(_SOL_NETLINK, _ADD_MEMBERSHIP, _NFNLGRP_NFTABLES)
+
+    def ignore(self) -> None:
+        """Hear nothing until `listen`: of a transaction of 50,000 elements there are as many events."""
+        self.socket.setsockopt(_SOL_NETLINK, _DROP_MEMBERSHIP, _NFNLGRP_NFTABLES)
+
+    def generation(self) -> int:
+        """How many transactions there were, modulo 2**32."""
+        header = _HEADER.pack(_HEADER.size + _NFGENMSG.size, _NFNL_SUBSYS_NFTABLES << 8 | _GETGEN, _NLM_F_REQUEST, 0, 0)
+        self._asking.send(header + _NFGENMSG.pack(0, 0, 0))
+        for kind, _family, attributes in _messages(self._asking.recv(_MOST)):
+            if kind == _NEWGEN:
+                return _number(_attributes(attributes).get(_GEN_ID, b""))
+        raise OSError(errno.EPROTO, "the kernel did not tell its generation of nftables")
+
+    def drain(self) -> list[Commit]:
+        """Those since the last call. Overflow where some may be missing."""
+        commits: list[Commit] = []
+        while True:
+            try:
+                data = self.socket.recv(_MOST)
+            except BlockingIOError:
+                return commits
+            except OSError as error:
+                if error.errno == errno.ENOBUFS:
+                    self._tables.clear()
+                    raise Overflow from error
+                raise
+            for kind, family, attributes in _messages(data):
+                if kind == _NEWGEN:
+                    commits.append(self._commit(_attributes(attributes)))
+                else:
+                    # In every message of nftables the first attribute is the name of the table.
+                    self._tables.add((FAMILIES.get(family, 0), _first_text(attributes)))
+
+    def close(self) -> None:
+        self.socket.close()
+        self._asking.close()
+
+    def _commit(self, attributes: dict[int, bytes]) -> Commit:
+        tables, self._tables = frozenset(self._tables), set()
+        pid, name = _number(attributes.get(_GEN_PID, b"")), attributes.get(_GEN_NAME, b"")
+        return Commit(_number(attributes.get(_GEN_ID, b"")), tables, pid, _text(name))
+
+
+def _messages(data: bytes) -> Iterator[tuple[int, int, memoryview]]:
+    """Of nftables: type, family, attributes."""
+    view, at = memoryview(data), 0
+    while at + _HEADER.size <= len(data):
+        length, kind, _flags, _sequence, _port = _HEADER.unpack_from(data, at)
+        if length < _HEADER.size + _NFGENMSG.size:
+            return
+        if kind >> 8 == _NFNL_SUBSYS_NFTABLES:
+            head = at + _HEADER.size
+            yield kind & 0xFF, data[head], view[head + _NFGENMSG.size : at + length]
+        at += (length + 3) & ~3
+
+
+def _attributes(data: memoryview) -> dict[int, bytes]:
+    values: dict[int, bytes] = {}
+    at = 0
+    while at + _ATTRIBUTE.size <= len(data):
+        length, kind = _ATTRIBUTE.unpack_from(data, at)
+        if length < _ATTRIBUTE.size:
+            break
+        values[kind & _ATTRIBUTE_TYPE] = bytes(data[at + _ATTRIBUTE.size : at + length])
+        at += (length + 3) & ~3
+    return values
+
+
+def _first_text(data: memoryview) -> str:
+    if len(data) < _ATTRIBUTE.size:
+        return ""
+    length, _kind = _ATTRIBUTE.unpack_from(data, 0)
+    return _text(bytes(data[_ATTRIBUTE.size : length]))
+
+
+def _text(data: bytes) -> str:
+    return data.split(b"\0", 1)[0].decode(errors="replace")
+
+
+def _number(data: bytes) -> int:
+    return int.from_bytes(data, "big")

@@ -1,0 +1,238 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+
+"""Objects of the API, read one by one into what rules are made of, and the Services that a change concerns.
+
+What kube-proxy ignores is ignored, what the API server would refuse is refused, as in a snapshot (`_rules/parse.py`). An object
+that cannot be read changes nothing: what was known of it stays, and the text says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Optional, Union
+
+from .._core.kube.timestamp import unix_seconds
+from .._core.text.decode import Faults, Reader
+from .._core.text.errors import BallastError
+from .._core.text.json_text import mapping_in
+from .._rules.gates import SERVICE_CIDRS, Release
+from .._rules.nodes import Node, parse_node
+from .._rules.parse import port_order, title_of
+from .._rules.reading import SKIPPED, WORDS, network, parse_each
+from .._rules.services import Service, parse_service
+from .._rules.slices import SERVICE_LABEL, Slice, endpoints_of, parse_slice
+from .family_rules import Desired
+from .ports import NodeState, ServiceName
+
+SERVICE, SLICE, NODE, CIDR = "Service", "EndpointSlice", "Node", "ServiceCIDR"
+TRIGGER_ANNOTATION = "endpoints.kubernetes.io/last-change-trigger-time"
+_TO_BE_DELETED = "ToBeDeletedByClusterAutoscaler"
+_NO_SLICES: Mapping[str, Slice] = {}
+
+Key = tuple[str, str]  # namespace, "" where there is none, and name
+Cidrs = tuple[tuple[int, str], ...]  # family, network
+
+
+class SeenNode(NamedTuple):
+    node: Node
+    state: NodeState
+
+
+class Seen(NamedTuple):
+    """An object as an event says it is."""
+
+    kind: str
+    key: Key
+    value: Union[Service, Slice, SeenNode, Cidrs, None] = None  # None: it is gone, or makes no rules
+    problem: str = ""  # why it cannot be read
+    uid: str = ""
+    service: str = ""  # of a slice, the name of its Service
+    triggered: float = 0.0  # of a slice, when the change behind it happened
+
+
+def gone(kind: str, key: Key) -> Seen:
+    return Seen(kind, key)
+
+
+def key_of(item: Mapping[str, Any]) -> Key:
+    metadata = mapping_in(item, "metadata")
+    return str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
+
+
+def read_object(kind: str, item: Mapping[str, Any], proxy_name: Optional[str] = None) -> Seen:
+    """`proxy_name` as in `parse_service`."""
+    key, metadata = key_of(item), mapping_in(item, "metadata")
+    problems: list[BallastError] = []
+    faults = Faults(WORDS, f"{kind} {'/'.join(part for part in key if part)}", problems)
+    reader = Reader(item, faults)
+    below = reader.below("metadata")
+    value: Union[Service, Slice, SeenNode, Cidrs, None] = None
+    if title_of(below, kind):
+        if kind == SERVICE:
+            value = parse_service(reader, below, proxy_name)
+        elif kind == SLICE:
+            value = parse_slice(reader, below)
+        elif kind == NODE:
+            value = SeenNode(parse_node(reader, below), _node_state(item))
+        else:
+            cidrs = parse_each(reader.below("spec"), "cidrs", network)
+            value = tuple((cidr.family, cidr.text) for _value, cidr in cidrs if cidr is not None)
+    wrong = [problem.in_one_line for problem in problems if problem.id != SKIPPED]
+    service, triggered = "", 0.0
+    if kind == SLICE:
+        service = str(mapping_in(metadata, "labels").get(SERVICE_LABEL) or "")
+        triggered = _trigger_seconds(mapping_in(metadata, "annotations").get(TRIGGER_ANNOTATION))
+    return Seen(
+        kind, key, None if wrong else value, "; ".join(wrong), str(metadata.get("uid") or ""), service, triggered
+    )
+
+
+def _trigger_seconds(text: object) -> float:
+    """Of 2026-11-21T12:04:15.123456789Z; fractions are left out where there are none."""
+    head, point, fraction = str(text or "").rstrip("Z").partition(".")
+    seconds = unix_seconds(f"{head}Z") if head else 0.0
+    return seconds + (float(f"0.{fraction}") if seconds and point and fraction.isdecimal() else 0.0)
+
+
+def _node_state(item: Mapping[str, Any]) -> NodeState:
+    metadata, taints = mapping_in(item, "metadata"), mapping_in(item, "spec").get("taints")
+    return NodeState(
+        name=str(metadata.get("name")),
+        uid=str(metadata.get("uid") or ""),
+        deleting=bool(metadata.get("deletionTimestamp")),
+        to_be_deleted=any(
+            isinstance(taint, dict) and taint.get("key") == _TO_BE_DELETED
+            for taint in (taints if isinstance(taints, list) else ())
+        ),
+        labels={str(name): str(value) for name, value in mapping_in(metadata, "labels").items()},
+    )
+
+
+@dataclass
+class Change:
+    """What some events have changed."""
+
+    services: set[ServiceName] = field(default_factory=set)  # whose rules may differ
+    node: bool = False
+    cidrs: bool = False
+    events: int = 0  # of Services
+    endpoint_events: int = 0  # of EndpointSlices
+    triggered: list[float] = field(default_factory=list)
+    unreadable: list[tuple[ServiceName, str, str]] = field(default_factory=list)  # with uid and text
+    readable: set[ServiceName] = field(
+        default_factory=set
+    )  # those whose last unreadable object can be read, or is gone
+    faults: list[str] = field(default_factory=list)  # of objects that are of no Service
+
+
+class Objects:
+    """What is known of the cluster, in the loop's thread."""
+
+    def __init__(self, proxy_name: Optional[str] = None) -> None:
+        self._proxy_name = proxy_name
+        self.services: dict[ServiceName, Service] = {}
+        self.uids: dict[ServiceName, str] = {}
+        self.node: Optional[SeenNode] = None  # as it was last
+        self.node_known = False
+        self._slices: dict[ServiceName, dict[str, Slice]] = {}
+        self._service_of: dict[Key, ServiceName] = {}  # of each slice
+        self._cidrs: dict[Key, Cidrs] = {}
+        self._unreadable: dict[tuple[str, Key], ServiceName] = {}
+
+    def take(self, seen: Iterable[Seen]) -> Change:
+        change = Change()
+        for each in seen:
+            if each.kind == SERVICE:
+                self._take_service(each, change)
+            elif each.kind == SLICE:
+                self._take_slice(each, change)
+            elif each.problem:
+                change.faults.append(each.problem)
+            elif each.kind == NODE:
+                # Rules stay as they are where it is deleted: nothing says that the machine is another one.
+                self.node_known = isinstance(each.value, SeenNode)
+                self.node = each.value if isinstance(each.value, SeenNode) else self.node
+                change.node = True
+            else:
+                self._take_cidrs(each, change)
+        return change
+
+    def cidrs(self, family: int, release: Release) -> tuple[str, ...]:
+        """Of ServiceCIDRs. Beside another proxy, which serves most of their addresses, none."""
+        if self._proxy_name is not None or not release.is_on(SERVICE_CIDRS):
+            return ()
+        return tuple(sorted({text for cidrs in self._cidrs.values() for of, text in cidrs if of == family}))
+
+    def state_of(self, name: ServiceName, family: int, release: Release) -> Desired:
+        """The Service in that family, with its endpoints."""
+        service = self.services.get(name)
+        if service is None or family not in service.families:
+            return Desired()
+        slices = list(self._slices.get(name, _NO_SLICES).values())
+        if release.selects_by_both_labels and self._proxy_name is None:
+            if service.has_headless_label:
+                return Desired()
+            slices = [each for each in slices if not each.has_proxy_name_label]
+        ports = service.service_ports(family, endpoints_of(slices, family), release)
+        return Desired(service.created, tuple(sorted(ports, key=port_order)))
+
+    def _take_service(self, seen: Seen, change: Change) -> None:
+        name = ServiceName(*seen.key)
+        change.events += 1
+        if not self._is_readable(seen, name, change):
+            return
+        change.services.add(name)
+        if isinstance(seen.value, Service):
+            self.services[name], self.uids[name] = seen.value, seen.uid
+        else:
+            self.services.pop(name, None)
+            self.uids.pop(name, None)
+
+    def _take_slice(self, seen: Seen, change: Change) -> None:
+        change.endpoint_events += 1
+        namespace, own = seen.key
+        if not self._is_readable(seen, ServiceName(namespace, seen.service), change):
+            return
+        before = self._service_of.pop(seen.key, None)
+        if before is not None:
+            slices = self._slices[before]
+            slices.pop(own)
+            if not slices:
+                del self._slices[before]
+            self._touch(before, change)
+        if isinstance(seen.value, Slice):
+            name = ServiceName(namespace, seen.value.service)
+            self._service_of[seen.key] = name
+            self._slices.setdefault(name, {})[own] = seen.value
+            self._touch(name, change)
+            if seen.triggered:
+                change.triggered.append(seen.triggered)
+
+    def _is_readable(self, seen: Seen, name: ServiceName, change: Change) -> bool:
+        """Tell of an object that cannot be read, and that there is none any more."""
+        of = (seen.kind, seen.key)
+        if seen.problem:
+            self._unreadable[of] = name
+            change.unreadable.append(
+                (name, seen.uid if seen.kind == SERVICE else self.uids.get(name, ""), seen.problem)
+            )
+            return False
+        known = self._unreadable.pop(of, None)
+        if known is not None and known not in self._unreadable.values():
+            change.readable.add(known)
+        return True
+
+    def _touch(self, name: ServiceName, change: Change) -> None:
+        if name in self.services:
+            change.services.add(name)
+
+    def _take_cidrs(self, seen: Seen, change: Change) -> None:
+        change.cidrs = True
+        if seen.value is not None and not isinstance(seen.value, (Service, Slice, SeenNode)):
+            self._cidrs[seen.key] = seen.value
+        else:
+            self._cidrs.pop(seen.key, None)

@@ -1,0 +1,132 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+
+"""Brings the Services of one family to the kernel: what changed of them, or all of the table.
+
+A change is one transaction. Where the kernel refuses it, all of the table is compared, as another program may have changed what
+the operations build upon. Where it refuses that too, the Services at fault are found by halves; they stay as they were in the
+kernel, and all others are programmed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, Optional, Protocol
+
+from .._core.host.gc_pause import pause_collection
+from .._core.text.errors import BallastError
+from .._rules.nftables.compile import Compiler
+from .._rules.nftables.objects import Table
+from .._rules.nftables.transaction import Operation, plan
+from .family_rules import Desired, FamilyRules
+from .ports import ServiceName
+from .selection import select
+
+Cluster = Mapping[ServiceName, Desired]
+
+
+class Tables(Protocol):
+    """As `Kernel` has them. Methods raise BallastError."""
+
+    def read(self, family: int) -> Optional[Table]: ...
+
+    def commit(self, operations: Sequence[Operation]) -> None: ...
+
+    def check(self, operations: Sequence[Operation]) -> None: ...
+
+
+class Outcome(NamedTuple):
+    operations: int
+    full: bool = False  # all of the table was compared
+    refused: Mapping[ServiceName, str] = {}  # these stay as they were
+
+
+class FamilyProgrammer:
+    def __init__(self, family: int, tables: Tables) -> None:
+        self.family = family
+        self._tables = tables
+        self._rules: Optional[FamilyRules] = None  # None: nothing was programmed yet
+        self._is_sure = False  # that the kernel has what `_rules` says
+
+    def state_of(self, name: ServiceName) -> Desired:
+        """What is in force of a Service."""
+        return Desired() if self._rules is None else self._rules.state_of(name)
+
+    def doubt(self) -> None:
+        """Compare all of the table next time."""
+        self._is_sure = False
+
+    def repair(self) -> Outcome:
+        """Compare all of the table with what was programmed last."""
+        if self._rules is None:
+            return Outcome(0)
+        with pause_collection():
+            return self._program_all(self._rules.compiler, {})
+
+    def program(self, compiler: Compiler, changed: Cluster) -> Outcome:
+        """Make `changed` true; all other Services stay as they are. `compiler` is another one where the node or the
+        configuration is. BallastError where it cannot be: then nothing is lost, and the next call compares the whole table."""
+        with pause_collection():
+            if self._rules is None or not self._is_sure:
+                return self._program_all(compiler, changed)
+            return self._program_changed(compiler, changed, self._rules)
+
+    def _program_changed(self, compiler: Compiler, changed: Cluster, rules: FamilyRules) -> Outcome:
+        before = {name: rules.state_of(name) for name in changed}
+        if compiler is rules.compiler:
+            operations = rules.change(changed)
+        else:
+            table = rules.table()
+            rules = FamilyRules(compiler, {**rules.cluster, **changed})
+            operations = plan(rules.table(), table)
+        self._is_sure = False
+        try:
+            self._tables.commit(operations)
+        except BallastError:
+            self._rules = FamilyRules(compiler, {**rules.cluster, **before})
+            return self._program_all(compiler, changed)
+        self._rules, self._is_sure = rules, True
+        return Outcome(len(operations))
+
+    def _program_all(self, compiler: Compiler, changed: Cluster) -> Outcome:
+        base = {} if self._rules is None else dict(self._rules.cluster)
+        live = self._tables.read(self.family)
+        rules = FamilyRules(compiler, {**base, **changed})
+        operations = plan(rules.table(), live)
+        try:
+            self._tables.commit(operations)
+        except BallastError as error:
+            return self._program_acceptable(compiler, base, changed, live, error)
+        self._rules, self._is_sure = rules, True
+        return Outcome(len(operations), full=True)
+
+    def _program_acceptable(
+        self, compiler: Compiler, base: Cluster, changed: Cluster, live: Optional[Table], error: BallastError
+    ) -> Outcome:
+        refusals: dict[ServiceName, str] = {}
+
+        def operations_of(names: Iterable[ServiceName]) -> tuple[Operation, ...]:
+            rules = FamilyRules(compiler, {**base, **{name: changed[name] for name in names}})
+            return plan(rules.table(), live)
+
+        def accepts(names: Sequence[ServiceName]) -> bool:
+            try:
+                self._tables.check(operations_of(names))
+            except BallastError as refusal:
+                refusals.update(dict.fromkeys(names[-1:], refusal.in_one_line))
+                return False
+            return True
+
+        if not accepts(()):
+            raise error
+        chosen = select(list(changed), accepts)
+        if len(chosen) == len(changed):
+            raise error  # now it would be taken
+        operations = operations_of(chosen)
+        self._tables.commit(operations)
+        self._rules = FamilyRules(compiler, {**base, **{name: changed[name] for name in chosen}})
+        self._is_sure = True
+        refused = {name: refusals.get(name, error.in_one_line) for name in changed if name not in frozenset(chosen)}
+        return Outcome(len(operations), full=True, refused=refused)

@@ -1,0 +1,57 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+
+"""What is counted over all Services, kept while they change."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .._rules.topology import reachable
+from .family_rules import Ports
+from .ports import HealthCheck, ServiceName
+
+
+class _Counts(NamedTuple):
+    internal: int  # ports under a Local policy that have endpoints, but none on this node
+    external: int
+    check: int  # healthCheckNodePort
+    local: int  # ready endpoints on this node, each address once
+
+
+class Tallies:
+    def __init__(self) -> None:
+        self._counts: dict[ServiceName, _Counts] = {}  # of those that count at all
+        self.no_local_internal = 0
+        self.no_local_external = 0
+
+    def replace(self, name: ServiceName, ports: Ports, node: str) -> None:
+        before, after = self._counts.pop(name, _Counts(0, 0, 0, 0)), _count(ports, node)
+        if any(after):
+            self._counts[name] = after
+        self.no_local_internal += after.internal - before.internal
+        self.no_local_external += after.external - before.external
+
+    def health_checks(self) -> tuple[HealthCheck, ...]:
+        return tuple(
+            HealthCheck(name, counts.check, counts.local)
+            for name, counts in sorted(self._counts.items())
+            if counts.check
+        )
+
+
+def _count(ports: Ports, node: str) -> _Counts:
+    internal = external = check = 0
+    local: set[str] = set()
+    for port in ports:
+        if not (port.internal_local or port.external_local):
+            continue
+        reach = reachable(port, node=node, zone="")
+        lacks = reach.has_any and not reach.local
+        internal += lacks and port.internal_local
+        external += lacks and port.external_local and port.externally_accessible
+        check = port.health_check_node_port or check
+        local.update(endpoint.address for endpoint in port.endpoints if endpoint.ready and endpoint.node == node)
+    return _Counts(internal, external, check, len(local) if check else 0)
