@@ -16,7 +16,7 @@ options:
       - Source V(go) has those with a directory in O(toolchain_dir)C(/kubernetes), source V(release) all that upstream published.
         Source V(path) takes whatever version lies there.
     type: str
-    default: 1.37.1
+    default: 1.37.2
   source:
     description:
       - Where programs come from, unless O(families) or O(components) say otherwise.

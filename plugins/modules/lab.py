@@ -63,7 +63,7 @@ options:
     description: Number of virtual machines. The default is what is recorded, else 2.
     type: int
   kubernetes_version:
-    description: Version of Kubernetes. The default is the topology's, else what is recorded, else V(1.37.1).
+    description: Version of Kubernetes. The default is the topology's, else what is recorded, else V(1.37.2).
     type: str
   resize:
     description:

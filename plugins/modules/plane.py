@@ -39,7 +39,7 @@ options:
     description: Its name among the planes and labs of this host. The default for a new one is V(plane).
     type: str
   kubernetes_version:
-    description: Version of Kubernetes. The default for a new one is V(1.37.1).
+    description: Version of Kubernetes. The default for a new one is V(1.37.2).
     type: str
   address:
     description:

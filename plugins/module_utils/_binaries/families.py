@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 VERSION = re.compile(r"\d+\.\d+\.\d+")
-DEFAULT_KUBERNETES = "1.37.1"  # decided here; a test compares what roles, modules and pages say of it
+DEFAULT_KUBERNETES = "1.37.2"  # decided here; a test compares what roles, modules and pages say of it
 
 
 def version_key(version: str) -> tuple[int, ...]:
