@@ -339,7 +339,8 @@ def _without_cri(node: Node) -> dict[str, Any]:
 def test_the_readiness_of_the_pull_proxy_of_the_host(
     node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    state_dir, runtime = str(tmp_path / "pull-proxy"), f"/run/ballast/{node.lab.name}/n1/containerd.sock"
+    # Not in tmp_path, which the node has a copy of its own of.
+    state_dir, runtime = str(node.home / "pull-proxy"), f"/run/ballast/{node.lab.name}/n1/containerd.sock"
     rows = [{"name": "n1", "socket": PROXY_SOCKET, "runtime": runtime}]
     wanted = {"state_dir": state_dir, "listeners": rows, "max_in_flight": 3, "metrics": f"127.0.0.1:{free_port()}"}
 
