@@ -133,11 +133,10 @@ def deny_all() -> Iterator[None]:
 
 def eventually_reached(pod: str, address: str, reached: bool) -> bool:
     """Whether the pod reaches the address, as soon as it is as given: a policy is in force a moment after it is made."""
+    ask = ("timeout", "2", "wget", "-q", "-O", "-", f"http://{address}:8080/")  # wget's own -T ends it by a fault here
     deadline = time.monotonic() + 30
     while True:
-        done = kubectl(
-            "exec", "--namespace=ballast-lab", pod, "--", "wget", "-q", "-T", "2", "-O", "-", f"http://{address}:8080"
-        )
+        done = kubectl("exec", "--namespace=ballast-lab", pod, "--", *ask)
         if (done.returncode == 0) is reached or time.monotonic() > deadline:
             return done.returncode == 0
 
