@@ -1,0 +1,27 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a file of settings of `ballast-service-proxy` can have wrong. Values by key have the messages of `_rules`."""
+
+from __future__ import annotations
+
+from .._core.text.errors import Message, Messages, UserError
+
+MESSAGES = Messages(
+    "docs/service-proxy.md",
+    [
+        Message(
+            id="service-proxy-config-shape",
+            error=UserError,
+            text="{path} is no KubeProxyConfiguration of kubeproxy.config.k8s.io/v1alpha1",
+            remedy="begin it with `apiVersion: kubeproxy.config.k8s.io/v1alpha1` and `kind: KubeProxyConfiguration`",
+        ),
+        Message(
+            id="service-proxy-config-unused",
+            error=UserError,
+            text="{path}: {value} has no effect: {reason}",
+            remedy="{remedy}",
+        ),
+    ],
+)
