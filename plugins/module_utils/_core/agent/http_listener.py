@@ -25,6 +25,7 @@ CONNECTIONS = 16  # open at once; the oldest makes room for a new one
 _ACCEPT_SECONDS = 0.05  # between two accepts: those who wait meanwhile do so in the kernel
 _BACKLOG = 64
 _NO_FILE_SECONDS = 1.0
+_UNSPECIFIED = ("0.0.0.0", "::")
 TEXT = "text/plain; charset=utf-8"
 JSON = "application/json"
 
@@ -115,8 +116,16 @@ def open_sockets(addresses: Sequence[tuple[int, Any]]) -> list[socket.socket]:
     return sockets
 
 
-def open_everywhere(port: int) -> list[socket.socket]:
-    """Every address of the machine, of the families that its kernel has. OSError as of `open_sockets`."""
+def open_place(host: str, port: int) -> list[socket.socket]:
+    """On an IP address. "0.0.0.0" and "::" are both every address of the machine, as servers of Go take them. OSError where the
+    place cannot be had."""
+    if host in _UNSPECIFIED:
+        return _open_everywhere(port)
+    return open_sockets([(socket.AF_INET6 if ":" in host else socket.AF_INET, (host, port))])
+
+
+def _open_everywhere(port: int) -> list[socket.socket]:
+    """Of the families that the kernel has."""
     sockets = open_sockets([(socket.AF_INET, ("0.0.0.0", port))])
     try:
         sockets += open_sockets([(socket.AF_INET6, ("::", port))])
