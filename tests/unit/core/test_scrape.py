@@ -164,3 +164,24 @@ def test_it_stops_to_listen() -> None:
             await asked(port)
 
     run(scenario)
+
+
+def test_the_address_of_a_closed_listener_is_free_at_once() -> None:
+    async def scenario() -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        for text in (b"first", b"second"):  # reports that arrive together close it and open it again
+            listener = http_listener.HttpListener(
+                lambda request, text=text: http_listener.Answer(200, text),  # type: ignore[misc]
+                http_listener.open_place("127.0.0.1", port),
+            )
+            if text == b"first":
+                await asyncio.sleep(0.01)  # it waits for a connection
+                listener.close()
+        assert (await asked(port)).endswith(b"second")
+        listener.close()
+        with pytest.raises(ConnectionRefusedError):
+            await asked(port)
+
+    run(scenario)

@@ -40,7 +40,9 @@ def samples(metrics: Metrics) -> dict[str, float]:
     for line in scrape(metrics).splitlines():
         if not line.startswith("#"):
             name, _blank, value = line.rpartition(" ")
-            found[re.sub(r"\{(.*)\}", lambda match: "{" + ",".join(sorted(match[1].split(","))) + "}", name)] = float(value)
+            found[re.sub(r"\{(.*)\}", lambda match: "{" + ",".join(sorted(match[1].split(","))) + "}", name)] = float(
+                value
+            )
     return found
 
 

@@ -56,44 +56,49 @@ class HttpListener:
     ) -> None:
         self._answer = answer
         self._accept_seconds = accept_seconds
+        self._loop = asyncio.get_running_loop()
+        self._sockets = tuple(sockets)
         self._connections: dict[asyncio.Task[None], None] = {}  # the oldest first
         self._accepting = [asyncio.ensure_future(self._accept(listener)) for listener in sockets]
 
     def close(self) -> None:
+        """In its loop. The addresses are free at once, not when the loop goes on."""
+        for listener in self._sockets:
+            if listener.fileno() >= 0:
+                self._loop.remove_reader(listener)
+                listener.close()
         for task in (*self._accepting, *self._connections):
             task.cancel()
 
     async def _accept(self, listening: socket.socket) -> None:
-        with listening:
-            while True:
-                try:
-                    connection, _address = await asyncio.get_running_loop().sock_accept(listening)
-                except OSError:  # of one that has gone already, or there is no descriptor
-                    await asyncio.sleep(_NO_FILE_SECONDS)
-                    continue
-                if len(self._connections) >= CONNECTIONS:
-                    next(iter(self._connections)).cancel()
-                task = asyncio.ensure_future(self._serve(connection))
-                self._connections[task] = None
-                task.add_done_callback(lambda done: self._connections.pop(done, None))
-                await asyncio.sleep(self._accept_seconds)
+        while True:
+            try:
+                connection, _address = await self._loop.sock_accept(listening)
+            except OSError:  # of one that has gone already, or there is no descriptor
+                await asyncio.sleep(_NO_FILE_SECONDS)
+                continue
+            if len(self._connections) >= CONNECTIONS:
+                next(iter(self._connections)).cancel()
+            task = asyncio.ensure_future(self._serve(connection))
+            self._connections[task] = None
+            task.add_done_callback(lambda done: self._connections.pop(done, None))
+            await asyncio.sleep(self._accept_seconds)
 
     async def _serve(self, connection: socket.socket) -> None:
         with connection, suppress(OSError, EOFError, asyncio.TimeoutError):
             await asyncio.wait_for(self._respond(connection), _SECONDS)
 
     async def _respond(self, connection: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
         head = b""
         while b"\r\n\r\n" not in head:
-            part = await loop.sock_recv(connection, _HEAD_BYTES)
+            part = await self._loop.sock_recv(connection, _HEAD_BYTES)
             head += part
             if not part or len(head) > _HEAD_BYTES:
                 return
         request = _parse(head)
         answer = Answer(400, b"this is not HTTP\n") if request is None else self._answer(request)
         with_body = request is None or request.method != "HEAD"
-        await loop.sock_sendall(connection, _head(answer) + (answer.body if with_body else b""))
+        await self._loop.sock_sendall(connection, _head(answer) + (answer.body if with_body else b""))
 
 
 def open_sockets(addresses: Sequence[tuple[int, Any]]) -> list[socket.socket]:
