@@ -11,27 +11,17 @@ from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.faces.
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.ports import (
     Accepted,
     Connection,
-    ConnectionsCleaned,
     Failed,
-    Programmed,
     Queued,
     Refused,
     Repaired,
     ServiceName,
 )
 from tests.unit.service_proxy import exposed
+from tests.unit.service_proxy.scraped import full, programmed, scrape
 
 OF_KUBE_PROXY = Path(__file__).parent / "cases/kube-proxy-1.37.1.metrics"
 SERVICE = ServiceName("default", "a")
-
-
-def programmed(**more: object) -> Programmed:
-    given = {"at": 100.0, "duration": 0.003, "full": False, "families": (4, 6), "services": 1, "operations": 2}
-    return Programmed(**{**given, **more})  # type: ignore[arg-type]
-
-
-def scrape(metrics: Metrics) -> str:
-    return str(metrics.library.generate_latest(metrics.registry).decode())
 
 
 def samples(metrics: Metrics) -> dict[str, float]:
@@ -44,21 +34,6 @@ def samples(metrics: Metrics) -> dict[str, float]:
                 value
             )
     return found
-
-
-def full() -> Metrics:
-    """One that has had every kind of report."""
-    metrics = Metrics()
-    metrics.take(Queued(99.0, services=2, endpoints=1))
-    metrics.take(programmed(full=True))
-    metrics.take(Queued(100.0, services=1))
-    metrics.take(programmed(at=101.0, triggered_at=(100.8,), no_local_internal=3, no_local_external=1))
-    metrics.take(ConnectionsCleaned(4, 0.01, 2))
-    metrics.take(Failed(102.0, "no nft"))
-    metrics.count_probe("healthz", 200)
-    metrics.count_probe("healthz", 503)
-    metrics.count_probe("livez", 200)
-    return metrics
 
 
 def test_names_types_labels_and_bounds_are_those_of_kube_proxy() -> None:
