@@ -7,14 +7,14 @@
 from __future__ import annotations
 
 import http.client
+import itertools
 import json
 import os
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.ports 
     Programmed,
     ServiceName,
 )
-from tests.integration import containerds
+from tests.integration import containerds, journal
 from tests.integration.kube_proxy import eventually
 from tests.integration.told_api import PORT, ToldApi, served
 from tests.integration.wire import InNamespace, entered, namespace
@@ -82,10 +82,14 @@ class Running:
         return self.ask(10249, "/metrics")[2].decode()
 
     def has_synced(self) -> bool:
-        try:
+        with suppress(OSError):
             return 'kubeproxy_sync_proxy_rules_last_timestamp_seconds{ip_family="IPv6"}' in self.metrics()
-        except OSError:
-            return False
+        return False
+
+    def serves(self) -> bool:
+        with suppress(OSError):
+            return self.ask(CHECK, "/", NODE_IPS[0])[0] == 200
+        return False
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +115,9 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         for number, port in enumerate((CHECK, TAKEN)):
             api.put(_service(number, port))
         api.put(_slice())
-        assert eventually(lambda: found.ask(CHECK, "/", NODE_IPS[0])[0] == 200, seconds=30)
+        for item in _udp_service():  # of which kube-proxy looks for stale connections
+            api.put(item)
+        assert eventually(found.serves, seconds=30)
         yield found
 
 
@@ -139,7 +145,18 @@ def _service(number: int, port: int) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec, "status": {"loadBalancer": {}}}
 
 
-def _slice() -> dict[str, Any]:
+def _udp_service() -> list[dict[str, Any]]:
+    item, endpoints = _service(0, 0), _slice()
+    port = {"name": "p", "protocol": "UDP", "port": 53}
+    spec = {"type": "ClusterIP", "clusterIP": "10.96.77.53", "clusterIPs": ["10.96.77.53"], "ipFamilies": ["IPv4"]}
+    labels = {"kubernetes.io/service-name": "dns"}
+    return [
+        {**item, "metadata": {"name": "dns", "namespace": "default", "uid": "udns"}, "spec": {**spec, "ports": [port]}},
+        {**endpoints, "metadata": {"name": "dns-1", "namespace": "default", "labels": labels}, "ports": [port]},
+    ]
+
+
+def _slice(address: str = "10.244.1.5") -> dict[str, Any]:
     changed = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     metadata = {
         "name": "web-1",
@@ -147,7 +164,7 @@ def _slice() -> dict[str, Any]:
         "labels": {"kubernetes.io/service-name": "web"},
         "annotations": {"endpoints.kubernetes.io/last-change-trigger-time": changed},
     }
-    endpoint = {"addresses": ["10.244.1.5"], "conditions": {"ready": True}, "nodeName": NODE}
+    endpoint = {"addresses": [address], "conditions": {"ready": True}, "nodeName": NODE}
     ports = [{"name": "p", "protocol": "TCP", "port": 8080}]
     head = {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4"}
     return {**head, "metadata": metadata, "endpoints": [endpoint], "ports": ports}
@@ -188,8 +205,13 @@ def test_its_metrics_are_those_that_ours_are_compared_with(running: Running) -> 
     """All but those that it shows after a failure."""
     running.healthz(), running.livez()
     recorded = exposed.parse(test_metrics.OF_KUBE_PROXY.read_text())
-    named = "kubeproxy_network_programming_duration_seconds_count"
-    assert eventually(lambda: named in running.metrics(), seconds=30)
+    addresses = itertools.cycle(["10.244.1.6", "10.244.1.5"])
+
+    def has_timed_a_change() -> bool:  # those of the second in which it started are not counted
+        running.api.put(_slice(next(addresses)))
+        return "kubeproxy_network_programming_duration_seconds_count" in running.metrics()
+
+    assert eventually(has_timed_a_change, seconds=30)
     found = exposed.parse(running.metrics())
     live = {name: family for name, family in found.items() if name.startswith("kubeproxy_")}
     assert live == {name: family for name, family in recorded.items() if not name.endswith("_failures_total")}
@@ -198,7 +220,8 @@ def test_its_metrics_are_those_that_ours_are_compared_with(running: Running) -> 
 def test_ours_are_the_same_with_the_library_of_the_distribution() -> None:
     """Debian's python3-prometheus-client, with which the program runs on nodes."""
     argv = ["/usr/bin/python3", "-c", "from tests.unit.service_proxy import scraped; scraped.main()"]
-    done = subprocess.run(argv, check=True, capture_output=True, text=True, env={"PYTHONPATH": ":".join(sys.path)})
+    path = f"{journal.ROOT}/.build/collections:{journal.ROOT}"  # without the libraries of this Python
+    done = subprocess.run(argv, check=True, capture_output=True, text=True, env={"PYTHONPATH": path})
     recorded = exposed.parse(test_metrics.OF_KUBE_PROXY.read_text())
     found = exposed.parse(done.stdout)
     assert {name: found.get(name) for name in recorded} == recorded

@@ -151,13 +151,17 @@ _DURATIONS = (
     *(f"ipvs.{key}" for key in ("tcpTimeout", "tcpFinTimeout", "udpTimeout")),
     *(f"conntrack.{key}" for key in ("tcpEstablishedTimeout", "tcpCloseWaitTimeout", "udpTimeout", "udpStreamTimeout")),
 )
+# What kube-proxy answers of these in mode nftables does not depend on what they are.
+_FORGOTTEN = (
+    "portRange",
+    *(f"{section}.{key}" for section in ("iptables", "ipvs") for key in ("syncPeriod", "minSyncPeriod")),
+)
 _DEFAULT_IF_ZERO = ("nftables.syncPeriod", "nftables.minSyncPeriod", "configSyncPeriod")
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """`document` is the file's content, without null values; `warnings` name what has no effect. Durations in seconds,
-    addresses as IP and port."""
+    """`document` is the file's content, without null values. Durations in seconds, addresses as IP and port."""
 
     document: Values
     node_name: str
@@ -167,13 +171,19 @@ class Configuration:
     must_bind: bool  # bindAddressHardFail
     sync_seconds: float  # nftables.syncPeriod: an update that is queued for twice as long is unhealthy
     min_sync_seconds: float  # nftables.minSyncPeriod where it is set, else 0
-    warnings: tuple[BallastError, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[BallastError, ...]:
+        """What has no effect."""
+        return tuple(_find_unused(self.document))
 
     def configz(self) -> dict[str, Any]:
         """What kube-proxy answers at /configz: every setting, those by default too."""
-        whole = _merged(DEFAULTS, self.document)
+        whole = _merge(DEFAULTS, self.document)
         for path in _DURATIONS:
             _set(whole, path, _format_duration(_nanoseconds(_effective(whole, path))))
+        for path in _FORGOTTEN:
+            _set(whole, path, _get(DEFAULTS, path))
         whole.update(
             hostnameOverride=self.document.get("hostnameOverride", ""),
             healthzBindAddress=format_place(self.healthz),
@@ -210,7 +220,6 @@ def parse_configuration(text: str, *, name: str, hostname: Optional[str] = None)
         must_bind=values.get("bindAddressHardFail", False),
         sync_seconds=_nanoseconds(_effective(values, "nftables.syncPeriod")) / 1e9,
         min_sync_seconds=given / 1e9,
-        warnings=tuple(_unused(values)),
     )
 
 
@@ -262,7 +271,7 @@ def _place(values: Values, key: str, default: tuple[str, int], problems: list[Ba
     return default
 
 
-def _unused(values: Values) -> Iterator[BallastError]:
+def _find_unused(values: Values) -> Iterator[BallastError]:
     """Settings without effect whose value is neither empty nor that by default: kubeadm lists all keys. A 0 asks kube-proxy
     too to leave a setting as it is."""
     for path, value in _leaves(values):
@@ -328,19 +337,19 @@ def _family_of(text: str) -> int:
         return 0
 
 
-def _merged(defaults: Values, given: Values) -> dict[str, Any]:
+def _merge(defaults: Values, given: Values) -> dict[str, Any]:
     merged = copy.deepcopy(dict(defaults))
     for key, value in given.items():
         inner = merged.get(key)
-        merged[key] = _merged(inner, value) if isinstance(inner, dict) and isinstance(value, Mapping) else value
+        merged[key] = _merge(inner, value) if isinstance(inner, dict) and isinstance(value, Mapping) else value
     return merged
 
 
 def _get(values: Values, path: str) -> Any:
-    found: Any = values
+    value: Any = values
     for key in path.split("."):
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return found
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
 
 
 def _set(values: dict[str, Any], path: str, value: Any) -> None:

@@ -40,6 +40,7 @@ ACCEPTED = (
     "logging: {format: json}",
     "ipvs: {strictARP: true, scheduler: lc, excludeCIDRs: [10.0.0.0/8]}",
     "iptables: {syncPeriod: 5s, localhostNodePorts: false}",
+    "ipvs: {syncPeriod: 5s, minSyncPeriod: 1s, udpTimeout: 5s}",
 )
 REFUSED = {  # by configuration, the paths that we name
     "healthzBindAddress: 127.0.0.1:0": ["healthzBindAddress"],

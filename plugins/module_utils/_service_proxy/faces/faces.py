@@ -167,9 +167,9 @@ class Faces:
 
     def _not_open(self, server: _Server, error: OSError) -> BallastError:
         address = format_place(server.place)
-        found = error.strerror or str(error)
+        reason = error.strerror or str(error)
         problem = MESSAGES.error(
-            "service-proxy-address-taken", what=server.what, address=address, key=server.key, found=found
+            "service-proxy-address-taken", what=server.what, address=address, key=server.key, found=reason
         )
         event = Event(node_reference(self._node), WARNING, server.reason, "Listen", problem.in_one_line)
         self._events.post(event)
@@ -199,12 +199,12 @@ class Faces:
 
     def _health_paths(self) -> Mapping[str, Callable[[], Answer]]:
         return {
-            "/healthz": lambda: self._probed("healthz", self._health.healthz(self._clock())),
-            "/livez": lambda: self._probed("livez", self._health.livez(self._clock())),
+            "/healthz": lambda: self._count_probe("healthz", self._health.healthz(self._clock())),
+            "/livez": lambda: self._count_probe("livez", self._health.livez(self._clock())),
             "/readyz": lambda: self._health.readyz(self._clock()),
         }
 
-    def _probed(self, face: str, answer: Answer) -> Answer:
+    def _count_probe(self, face: str, answer: Answer) -> Answer:
         self._metrics.count_probe(face, answer.status)
         return answer
 
@@ -213,10 +213,10 @@ class Faces:
             "/healthz": lambda: Answer(200, b"ok"),
             "/proxyMode": lambda: Answer(200, NFTABLES.encode()),
             "/configz": lambda: Answer(200, _json(self._configuration.configz()), JSON),
-            "/metrics": self._scraped,
+            "/metrics": self._scrape,
         }
 
-    def _scraped(self) -> Answer:
+    def _scrape(self) -> Answer:
         self._metrics.events_dropped = self._events.dropped
         return metrics_answer(self._metrics.library, self._metrics.registry)
 

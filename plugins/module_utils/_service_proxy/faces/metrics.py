@@ -120,7 +120,7 @@ class Metrics:
             self._counts["endpoints"] += report.endpoints
             self._pending = (self._pending[0] + report.services, self._pending[1] + report.endpoints)
         elif isinstance(report, Programmed):
-            self._programmed(report)
+            self._take_programmed(report)
         elif isinstance(report, Failed):
             self._failures.update(self._families)
         elif isinstance(report, ConnectionsCleaned):
@@ -156,13 +156,15 @@ class Metrics:
                     probes.add_metric([str(status)], count)
             yield probes
 
-    def _programmed(self, report: Programmed) -> None:
+    def _take_programmed(self, report: Programmed) -> None:
         self._families = report.families
         for family in report.families:
             self._sync.observe(family, report.duration)
             (self._full if report.full else self._partial).observe(family, report.duration)
             self._programmed_at[family] = report.at
-            self._no_local[family] = (report.no_local_internal, report.no_local_external)
+            self._no_local[family] = (0, 0)
+        # Reports do not say of which family a slice or a Service is: they count for the first one that the node has.
+        self._no_local[report.families[0]] = (report.no_local_internal, report.no_local_external)
         for triggered_at in report.triggered_at:
             self._programming.observe(report.families[0], report.at - triggered_at)
         self._pending = (report.pending_services, report.pending_endpoints)
