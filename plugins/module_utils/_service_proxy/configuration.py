@@ -16,7 +16,7 @@ import ipaddress
 import re
 import socket
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Optional
 
@@ -159,6 +159,16 @@ _FORGOTTEN = (
 _DEFAULT_IF_ZERO = ("nftables.syncPeriod", "nftables.minSyncPeriod", "configSyncPeriod")
 
 
+# What a running program keeps until it is restarted; by field of Configuration, its key.
+RESTART_KEYS: Mapping[str, str] = {
+    "node_name": "hostnameOverride",
+    "kubeconfig": "clientConnection.kubeconfig",
+    "healthz": "healthzBindAddress",
+    "metrics": "metricsBindAddress",
+    "must_bind": "bindAddressHardFail",
+}
+
+
 @dataclass(frozen=True)
 class Configuration:
     """`document` is the file's content, without null values. Durations in seconds, addresses as IP and port."""
@@ -176,6 +186,12 @@ class Configuration:
     def warnings(self) -> tuple[BallastError, ...]:
         """What has no effect."""
         return tuple(_find_unused(self.document))
+
+    def reload(self, changed: Configuration) -> tuple[Configuration, list[str]]:
+        """What a program that runs with this one takes of `changed`, and the keys that need a restart."""
+        kept = {field: getattr(self, field) for field in RESTART_KEYS}
+        keys = [RESTART_KEYS[field] for field, value in kept.items() if getattr(changed, field) != value]
+        return replace(changed, **kept), keys
 
     def configz(self) -> dict[str, Any]:
         """What kube-proxy answers at /configz: every setting, those by default too."""

@@ -23,5 +23,17 @@ MESSAGES = Messages(
             text="{path}: {value} has no effect: {reason}",
             remedy="{remedy}",
         ),
+        Message(
+            id="service-proxy-name",
+            error=UserError,
+            text="service_proxy_name: {value} is not the value of a label",
+            remedy="write up to 63 of letters, digits and - _ . that begin and end with a letter or digit",
+        ),
+        Message(
+            id="service-proxy-kubeconfig",
+            error=UserError,
+            text="config.clientConnection.kubeconfig is not set",
+            remedy="set it to the path of the service proxy's kubeconfig on the node",
+        ),
     ],
 )

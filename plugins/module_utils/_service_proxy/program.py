@@ -11,7 +11,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from typing import Any, Optional
 
@@ -86,19 +86,15 @@ class Program:
 
     def reload(self, configuration: Configuration) -> Sequence[str]:
         """The keys that need a restart."""
-        before = self._configuration
-        restart = list(self._faces.reload(configuration))
-        if configuration.kubeconfig != before.kubeconfig:
-            restart.append("clientConnection.kubeconfig")
-        self._configuration = replace(configuration, node_name=before.node_name, kubeconfig=before.kubeconfig)
+        self._configuration, restart = self._configuration.reload(configuration)
         self._inbox.append(self._settings(self._configuration))
         self._waker()
+        self._faces.reload(self._configuration)
         return restart
 
     def status(self) -> dict[str, Any]:
         seconds, node = time.monotonic() - self._since, self._configuration.node_name
-        settings = asdict(self._settings(self._configuration))
-        return {"seconds": seconds, "node": node, "settings": settings, **self._record.as_data()}
+        return {"seconds": seconds, "node": node, "settings": asdict(self._configuration), **self._record.as_data()}
 
     def close(self) -> None:
         """The rules stay in the kernel."""

@@ -192,3 +192,12 @@ def test_configz_has_durations_as_go_prints_them() -> None:
     assert found["nftables"]["syncPeriod"] == "1h30m0.0000005s"
     assert found["nftables"]["minSyncPeriod"] == "250ms"
     assert found["configSyncPeriod"] == "15m0s"
+
+
+def test_a_reload_keeps_what_needs_a_restart() -> None:
+    running = parse()
+    changed = parse("nftables: {syncPeriod: 1m}\nmetricsBindAddress: 127.0.0.1:99\nclientConnection: {kubeconfig: /k}")
+    taken, keys = running.reload(changed)
+    assert keys == ["clientConnection.kubeconfig", "metricsBindAddress"]
+    assert (taken.sync_seconds, taken.metrics, taken.kubeconfig) == (60.0, running.metrics, "")
+    assert running.reload(running) == (running, [])

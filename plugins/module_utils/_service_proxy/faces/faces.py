@@ -22,7 +22,7 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -109,17 +109,10 @@ class Faces:
         with suppress(RuntimeError):  # the faces are closed
             self._loop.call_soon_threadsafe(self._take, report)
 
-    def reload(self, configuration: Configuration) -> Sequence[str]:
-        """Answer with these settings from now on. The keys among them that need a restart."""
-        before = self._configuration
+    def reload(self, configuration: Configuration) -> None:
+        """Answer with these settings from now on, at the addresses of the start."""
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._reload, configuration)
-        pairs = {
-            "healthzBindAddress": (before.healthz, configuration.healthz),
-            "metricsBindAddress": (before.metrics, configuration.metrics),
-            "hostnameOverride": (before.node_name, configuration.node_name),
-        }
-        return [key for key, (old, new) in pairs.items() if old != new]
 
     def close(self) -> None:
         """Everything is answered until then; Events that wait get a few seconds."""
