@@ -18,6 +18,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from scripts.written import ROOT, between, run
 
 sys.path.insert(0, str(ROOT / ".build" / "collections"))  # `make env` lays it out
@@ -44,6 +46,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._lab import kube_prox
 from ansible_collections.ballast.kube.plugins.module_utils._lab.addons.catalog import ADDONS
 
 PAGE = ROOT / "docs/permissions.md"
+SERVICE_PROXY = ROOT / "roles/service_proxy/files/rights.yml"
 BEGIN, END = "<!-- identities begin -->", "<!-- identities end -->"
 NODE = "NODE"
 _NODE = {"name": NODE, "address": "192.0.2.1", "taints": []}
@@ -111,6 +114,10 @@ WORDS: Mapping[str, tuple[str, str]] = {
         "a token that you ask for: `kubectl create token`",
         "the reconciler of balloons. A ValidatingAdmissionPolicy confines its writes",
     ),
+    "system:serviceaccount:kube-system:ballast-service-proxy": (
+        "a token that you ask for: `kubectl create token`, or a Secret of it",
+        "the service proxy of a node: follows Services, and writes Events about them. All nodes share it",
+    ),
 }
 # What no object of ours says: rights that the API server itself binds, or another authority's.
 _BUILT_IN: Mapping[str, str] = {
@@ -158,6 +165,8 @@ def _objects() -> Iterator[tuple[str, dict[str, Any]]]:
     )
     yield from build_objects(request).items()
     yield from kube_proxy.manifests(kube_proxy.LabKubeProxyRequest("/x", "/x", "x", "x", "nftables")).items()
+    for manifest in yaml.safe_load(SERVICE_PROXY.read_text(encoding="utf-8"))["items"]:
+        yield manifest["metadata"]["name"], manifest
     for addon in ADDONS.values():
         lab = {
             "service_cidr": _request().service_cidr,

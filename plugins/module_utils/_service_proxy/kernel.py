@@ -24,6 +24,7 @@ from .._rules.nftables.layout import SERVICE_PROXY
 from .._rules.nftables.messages import MESSAGES
 from .._rules.nftables.objects import Table
 from .._rules.nftables.transaction import Operation
+from .._rules.node_addresses import families
 from .family_rules import TABLE
 from .libnftables import LibNftables
 from .netlink import AddressEvents, Commit, NftablesEvents, Overflow
@@ -111,6 +112,18 @@ class Kernel:
             self._events.listen()
             if (self._events.generation() - before) % _GENERATIONS != (0 if refused else 1):
                 self._unclear = True
+
+
+def remove_tables(host: Host) -> list[str]:
+    """The tables that were there, and are removed. HostError `rules-nft-others` where one of our name is not ours."""
+    backend = Nftables(TABLE, owner=SERVICE_PROXY)
+    removed = []
+    for family in families(host):
+        backend.require_ours(host, family)
+        operations = transaction.plan(None, backend.read_for_removal(host, family))
+        transaction.commit(operations, host)
+        removed += [f"table {operation.family} {operation.table}" for operation in operations]
+    return removed
 
 
 def _library() -> Optional[LibNftables]:

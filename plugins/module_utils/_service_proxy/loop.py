@@ -19,13 +19,14 @@ import selectors
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Optional, Protocol
 
 from .._core.kube.informer import backoff
 from .._core.text.errors import BallastError
 from .._rules.nftables.compile import Compiler
+from .family_rules import Ports
 from .netlink import Commit
 from .node import Circumstances, circumstances_of
 from .objects import Change, Objects, Seen
@@ -97,14 +98,17 @@ class Loop:
         *,
         families: tuple[int, ...],
         addresses: Callable[[], list[str]],
+        clean: Callable[[int, Sequence[Ports], Sequence[Ports]], None],
     ) -> None:
-        """`addresses` reads those on the links of the node."""
+        """`addresses` reads those on the links of the node. `clean` gets the Services of a family that have changed, as they
+        were and as they are, once their rules are in force (`ConnectionCleaner`)."""
         self._settings = settings
         self._source = source
         self._kernel = kernel
         self._sink = sink
         self._families = families
         self._read_addresses = addresses
+        self._clean = clean
         self.objects = Objects(settings.service_proxy_name or None)
         self._programmers = {family: FamilyProgrammer(family, kernel) for family in families}
         self._circumstances: Mapping[int, Circumstances] = {}
@@ -165,12 +169,13 @@ class Loop:
         if now >= self._compare_at:
             self._doubt()
             self._pending |= self._quarantine
-        work = self._pending or self._must_resolve or self._attempts or self._intruders or now >= self._compare_at
-        if not work or (now < self._not_before and not self._intruders):
+        work = self._pending or self._must_resolve or self._attempts or now >= self._compare_at
+        if not (work and now >= self._not_before) and not self._intruders:
             return
         try:
             self._repair()
-            self._program()
+            if work:
+                self._program()
         except BallastError as error:
             self._attempts += 1
             self._not_before = time.monotonic() + backoff(self._attempts)
@@ -233,7 +238,9 @@ class Loop:
         for family, programmer in self._programmers.items():
             release = self._circumstances[family].release
             changed = {name: self.objects.state_of(name, family, release) for name in pending}
+            before = [programmer.state_of(name).ports for name in pending]
             outcomes[family] = programmer.program(self._compilers[family], changed)
+            self._clean(family, before, [programmer.state_of(name).ports for name in pending])
         done = time.monotonic()
         full = any(outcome.full for outcome in outcomes.values())
         if full:

@@ -22,8 +22,8 @@ _RTMGRP_IPV4_IFADDR, _RTMGRP_IPV6_IFADDR = 0x10, 0x100
 _NFNLGRP_NFTABLES = 7
 _SOL_NETLINK, _ADD_MEMBERSHIP, _DROP_MEMBERSHIP = 270, 1, 2
 _SO_RCVBUFFORCE = 33
-_HEADER, _ATTRIBUTE = struct.Struct("=IHHII"), struct.Struct("=HH")
-_NFGENMSG = struct.Struct("!BBH")
+HEADER, _ATTRIBUTE = struct.Struct("=IHHII"), struct.Struct("=HH")
+NFGENMSG = struct.Struct("!BBH")
 _NFNL_SUBSYS_NFTABLES = 10
 _NEWGEN, _GETGEN = 15, 16
 _GEN_ID, _GEN_PID, _GEN_NAME = 1, 2, 3
@@ -33,6 +33,14 @@ _BUFFER = 1 << 23  # bytes of events that may wait
 _MOST = 1 << 16  # bytes of one datagram
 _SECONDS = 5.0
 FAMILIES = {2: 4, 10: 6}  # NFPROTO_IPV4, NFPROTO_IPV6
+
+
+def open_netfilter(seconds: float) -> socket.socket:
+    """For nftables and conntrack. An answer is waited for so long; 0: not at all."""
+    opened = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_NETFILTER)
+    opened.bind((0, 0))
+    opened.settimeout(seconds)
+    return opened
 
 
 class Commit(NamedTuple):
@@ -79,14 +87,9 @@ class NftablesEvents:
     """The transactions of this network namespace, whoever does them. PermissionError without CAP_NET_ADMIN."""
 
     def __init__(self) -> None:
-        kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC
-        self.socket = socket.socket(socket.AF_NETLINK, kind, _NETLINK_NETFILTER)
-        self.socket.bind((0, 0))
-        self.socket.setblocking(False)
+        self.socket = open_netfilter(0)
         self.socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER)
-        self._asking = socket.socket(socket.AF_NETLINK, kind, _NETLINK_NETFILTER)
-        self._asking.bind((0, 0))
-        self._asking.settimeout(_SECONDS)
+        self._asking = open_netfilter(_SECONDS)
         self._tables: set[tuple[int, str]] = set()  # of the transaction whose events arrive
         self.listen()
 
@@ -99,11 +102,11 @@ class NftablesEvents:
 
     def generation(self) -> int:
         """How many transactions there were, modulo 2**32."""
-        header = _HEADER.pack(_HEADER.size + _NFGENMSG.size, _NFNL_SUBSYS_NFTABLES << 8 | _GETGEN, _NLM_F_REQUEST, 0, 0)
-        self._asking.send(header + _NFGENMSG.pack(0, 0, 0))
+        header = HEADER.pack(HEADER.size + NFGENMSG.size, _NFNL_SUBSYS_NFTABLES << 8 | _GETGEN, _NLM_F_REQUEST, 0, 0)
+        self._asking.send(header + NFGENMSG.pack(0, 0, 0))
         for kind, _family, attributes in _messages(self._asking.recv(_MOST)):
             if kind == _NEWGEN:
-                return _number(_attributes(attributes).get(_GEN_ID, b""))
+                return _number(attributes_of(attributes).get(_GEN_ID, b""))
         raise OSError(errno.EPROTO, "the kernel did not tell its generation of nftables")
 
     def drain(self) -> list[Commit]:
@@ -121,7 +124,7 @@ class NftablesEvents:
                 raise
             for kind, family, attributes in _messages(data):
                 if kind == _NEWGEN:
-                    commits.append(self._commit(_attributes(attributes)))
+                    commits.append(self._commit(attributes_of(attributes)))
                 else:
                     # In every message of nftables the first attribute is the name of the table.
                     self._tables.add((FAMILIES.get(family, 0), _first_text(attributes)))
@@ -139,17 +142,17 @@ class NftablesEvents:
 def _messages(data: bytes) -> Iterator[tuple[int, int, memoryview]]:
     """Of nftables: type, family, attributes."""
     view, at = memoryview(data), 0
-    while at + _HEADER.size <= len(data):
-        length, kind, _flags, _sequence, _port = _HEADER.unpack_from(data, at)
-        if length < _HEADER.size + _NFGENMSG.size:
+    while at + HEADER.size <= len(data):
+        length, kind, _flags, _sequence, _port = HEADER.unpack_from(data, at)
+        if length < HEADER.size + NFGENMSG.size:
             return
         if kind >> 8 == _NFNL_SUBSYS_NFTABLES:
-            head = at + _HEADER.size
-            yield kind & 0xFF, data[head], view[head + _NFGENMSG.size : at + length]
+            head = at + HEADER.size
+            yield kind & 0xFF, data[head], view[head + NFGENMSG.size : at + length]
         at += (length + 3) & ~3
 
 
-def _attributes(data: memoryview) -> dict[int, bytes]:
+def attributes_of(data: memoryview) -> dict[int, bytes]:
     values: dict[int, bytes] = {}
     at = 0
     while at + _ATTRIBUTE.size <= len(data):

@@ -13,7 +13,7 @@
                          faces: metrics, health, health check node ports, Events
 
 The loop (`loop.py`) is the only one that changes rules. Whatever happens to them is a report, a frozen value that the
-loop hands to one function, `Sink`, in its own thread. The faces keep what they need of it and answer from that, in threads
+loop hands to one function, `Sink`. The faces keep what they need of it and answer from that, in threads
 of their own: the loop never waits for a face, and a face never asks the loop.
 
 Times are seconds since 1970 (`time.time`), durations are seconds by the monotonic clock.
@@ -37,8 +37,6 @@ class LoopSettings:
 
     node_name: str  # hostnameOverride, else the host's name in small letters
     document: Mapping[str, Any]  # the configuration, as `_rules/config.py` reads it
-    kubeconfig: str = ""  # clientConnection.kubeconfig; "" inside a pod: its ServiceAccount
-    server: str = ""  # --master: another server than the kubeconfig names
     service_proxy_name: str = ""  # "": Services without the label service.kubernetes.io/service-proxy-name
     sync_seconds: float = 3600.0  # all of the table is compared with the kernel at least so often
     min_sync_seconds: float = (
@@ -177,5 +175,5 @@ Report = Union[
     HealthChecks,
 ]
 
-# Called in the loop's thread: it must neither wait nor raise.
+# Called in the loop's thread, or in that which cleans connections: it must neither wait nor raise.
 Sink = Callable[[Report], None]

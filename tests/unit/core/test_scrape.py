@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.agent import scrape
+from ansible_collections.ballast.kube.plugins.module_utils._core.agent import http_listener, scrape
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import HostError
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.proxy.messages import AGENT
 
@@ -89,7 +89,7 @@ def test_connections_that_say_nothing_take_few_descriptors_and_keep_nobody_out()
             begun = time.monotonic()
             assert b"counted 1" in await asked(port)
             assert time.monotonic() - begun < 8
-            assert files() - before - len(held) <= scrape.CONNECTIONS + 2
+            assert files() - before - len(held) <= http_listener.CONNECTIONS + 2
             for one in held:
                 one.close()
 
@@ -121,7 +121,7 @@ def test_a_request_is_so_long_and_no_longer(sent: bytes) -> None:
 
 
 def test_a_request_that_drips_has_its_time_for_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scrape, "_SECONDS", 0.5)
+    monkeypatch.setattr(http_listener, "_SECONDS", 0.5)
 
     async def scenario() -> None:
         async with served() as port:
@@ -161,6 +161,27 @@ def test_it_stops_to_listen() -> None:
         async with served() as port:
             assert b"counted 1" in await asked(port)
         with pytest.raises(ConnectionError):
+            await asked(port)
+
+    run(scenario)
+
+
+def test_the_address_of_a_closed_listener_is_free_at_once() -> None:
+    async def scenario() -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        for text in (b"first", b"second"):  # reports that arrive together close it and open it again
+            listener = http_listener.HttpListener(
+                lambda request, text=text: http_listener.Answer(200, text),  # type: ignore[misc]
+                http_listener.open_place("127.0.0.1", port),
+            )
+            if text == b"first":
+                await asyncio.sleep(0.01)  # it waits for a connection
+                listener.close()
+        assert (await asked(port)).endswith(b"second")
+        listener.close()
+        with pytest.raises(ConnectionRefusedError):
             await asked(port)
 
     run(scenario)

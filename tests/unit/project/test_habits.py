@@ -26,6 +26,7 @@ OF_PROGRAMS = {
     "_pulls/proxy": {"grpc", "hpack", "prometheus_client"},
     "_balloon/agent": {"prometheus_client"},
     "_control_plane/aggregation/agent": {"prometheus_client"},
+    "_service_proxy/faces": {"prometheus_client"},
 }
 OF_JSON = (
     "_core/text/json_text.py",

@@ -21,6 +21,8 @@ from ansible_collections.ballast.kube.plugins.module_utils._control_plane.aggreg
 )
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.proxy.metrics import Metrics as OfPulls
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.proxy.pulls import Snapshot
+from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.faces.metrics import Metrics as OfServices
+from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.ports import Repaired
 from tests.unit.readings import FEATURES
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -88,13 +90,15 @@ def families():
     balloons = OfBalloons(View, lambda: 0)
     balloons.count_error("core-no-answer")
     planes = OfPlanes(Counts(), list)
-    texts = [one.library.generate_latest(one.registry).decode() for one in (pulls, balloons, planes)]
+    services = OfServices()
+    services.take(Repaired(0.0, 4, 0.1, 1))
+    texts = [one.library.generate_latest(one.registry).decode() for one in (pulls, balloons, planes, services)]
     found = {}
     for text in texts:
         for family in text_string_to_metric_families(text):
             counted = family.type == "counter" and not family.name.endswith("_total")
             found[f"{family.name}_total" if counted else family.name] = family.type
-    return {name: kind for name, kind in found.items() if not name.endswith("_created")}
+    return {name: kind for name, kind in found.items() if name.startswith("ballast_") and not name.endswith("_created")}
 
 
 def test_the_page_has_every_metric_of_ours_with_its_type():

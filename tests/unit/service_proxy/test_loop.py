@@ -147,6 +147,7 @@ class World:
         self.api, self.kernel = FakeApi(), FakeKernel()
         self.addresses = ["192.168.1.10", "10.50.0.10"]
         self.reports: list[ports.Report] = []
+        self.cleaned: list[tuple[Any, ...]] = []
         self.start()
 
     def start(self) -> None:
@@ -158,6 +159,9 @@ class World:
             self.reports.append,
             families=FAMILIES,
             addresses=lambda: list(self.addresses),
+            clean=lambda family, *both: self.cleaned.append(
+                (family, *([port.title for of in each for port in of] for each in both))
+            ),
         )
         self.api.waiting = {key: read_object(key[0], item) for key, item in self.api.items.items()}
 
@@ -410,6 +414,17 @@ def test_programming_says_when_the_change_behind_it_happened(world: World) -> No
     (programmed,) = world.of(ports.Programmed)
     assert programmed.triggered_at == (1795262400.5,)
     assert (programmed.services, programmed.full) == (1, False)
+
+
+def test_connections_of_what_changed_are_cleaned_once_it_is_in_force(world: World) -> None:
+    world.check()
+    world.cleaned.clear()
+    world.api.put("EndpointSlice", endpoints("a", "10.1.1.5"))
+    world.api.remove("Service", ("default", "b"))
+    world.check()
+    (_family, before, after), (_six, *none) = world.cleaned
+    assert (sorted(before), after) == (["default/a:http", "default/b:http"], ["default/a:http"])
+    assert none == [[], []]
 
 
 def test_health_checks_count_the_ready_endpoints_of_this_node(world: World) -> None:

@@ -38,26 +38,46 @@ _CONFIG_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True)
+class Flag:
+    """An option of one program: a value for its `check` and `run`, by the flag's name, "" where it is not given; or what is
+    done in place of them, without a configuration, with the directory of its sockets."""
+
+    name: str
+    help: str
+    metavar: str = ""
+    run: Optional[Callable[[str], None]] = None
+
+    @property
+    def key(self) -> str:
+        return self.name.lstrip("-").replace("-", "_")
+
+
+@dataclass(frozen=True)
 class Command:
-    """`check` and `run` get the path of the configuration and the directory of the program's sockets."""
+    """`check` and `run` get the path of the configuration, the directory of the program's sockets, and the values of `flags`."""
 
     agent: Agent
     about: str
-    check: Callable[[str, str], str]  # returns what is reported of a valid configuration
-    run: Callable[[str, str], None]
+    check: Callable[..., str]  # returns what is reported of a valid configuration
+    run: Callable[..., None]
     table: Callable[[dict[str, Any]], str]
+    flags: Sequence[Flag] = ()
 
     def main(self, arguments: Optional[Sequence[str]] = None) -> None:
         """Leaves by SystemExit."""
         options = self._parse(arguments)
         try:
             directory = run_directory(self.agent, os.environ)
-            if options.command == "status":
+            alone = [flag.run for flag in self.flags if flag.run is not None and getattr(options, flag.key)]
+            values = {flag.key: getattr(options, flag.key) for flag in self.flags if flag.run is None}
+            if alone:
+                alone[0](directory)
+            elif options.command == "status":
                 show_status(self.agent, directory, self.table, as_json=options.json)
             elif options.command == "check":
-                sys.stdout.write(f"{options.config}: in order: {self.check(options.config, directory)}\n")
+                sys.stdout.write(f"{options.config}: in order: {self.check(options.config, directory, **values)}\n")
             else:
-                self.run(options.config, directory)
+                self.run(options.config, directory, **values)
         except BallastError as error:
             sys.stderr.write(f"{error}\n")
             raise SystemExit(error.exit_code) from None
@@ -71,9 +91,16 @@ class Command:
     def _parse(self, arguments: Optional[Sequence[str]]) -> argparse.Namespace:
         parser = argparse.ArgumentParser(prog=self.agent.name, description=self.about)
         parser.add_argument("command", nargs="?", choices=["check", "status"], help="without one, it runs")
-        parser.add_argument("--config", required=True, metavar="FILE", help="the configuration, YAML or JSON")
+        parser.add_argument("--config", metavar="FILE", help="the configuration, YAML or JSON")
         parser.add_argument("--json", action="store_true", help="status as JSON")
+        for flag in self.flags:
+            if flag.run is None:
+                parser.add_argument(flag.name, default="", metavar=flag.metavar, help=flag.help)
+            else:
+                parser.add_argument(flag.name, action="store_true", help=flag.help)
         options = parser.parse_args(arguments)
+        if options.config is None and not any(flag.run and getattr(options, flag.key) for flag in self.flags):
+            parser.error("the following arguments are required: --config")
         if options.json and options.command != "status":
             parser.error("--json belongs to status")
         return options

@@ -113,11 +113,15 @@ class AgentEngine(ResourceEngine[D], Generic[D]):
             "status": None if pid is None else self.running.status(host),
         }
 
+    def arguments(self, desired: D) -> tuple[str, ...]:
+        """Of its command line, besides the file of settings."""
+        return ()
+
     def _service(self, desired: D) -> Service:
         it = self.installation
         return Service(
             name=it.agent.name,
-            argv=(PYTHON, "-I", it.program, "--config", it.config),
+            argv=(PYTHON, "-I", it.program, "--config", it.config, *self.arguments(desired)),
             log=it.log,
             cgroup=f"{it.cgroup}/{it.agent.short.rpartition('-')[2]}",
             config_digest=sources_digest(it.main, it.packages),

@@ -15,9 +15,10 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, Optional
 
+from ..._core.agent.http_listener import HttpListener
 from ..._core.agent.log import Log
 from ..._core.agent.place import BACKLOG, listen, unlink_own
-from ..._core.agent.scrape import MetricsListener, serve_metrics
+from ..._core.agent.scrape import serve_metrics
 from ..._core.agent.status import answer_status
 from . import limits
 from .connection import Connection
@@ -71,7 +72,7 @@ class Server:
         self._log = log
         self._live: list[set[Connection]] = []  # of each listener
         self._sockets: list[socket.socket] = []
-        self._servers: list[asyncio.AbstractServer | MetricsListener] = []
+        self._servers: list[asyncio.AbstractServer | HttpListener] = []
         self._endpoints: list[Endpoint] = []
         self._since = 0.0
         self._out_of_files = -math.inf  # when that was last logged

@@ -1,0 +1,39 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a file of settings of `ballast-service-proxy` can have wrong. Values by key have the messages of `_rules`."""
+
+from __future__ import annotations
+
+from .._core.text.errors import Message, Messages, UserError
+
+MESSAGES = Messages(
+    "docs/service-proxy.md",
+    [
+        Message(
+            id="service-proxy-config-shape",
+            error=UserError,
+            text="{path} is no KubeProxyConfiguration of kubeproxy.config.k8s.io/v1alpha1",
+            remedy="begin it with `apiVersion: kubeproxy.config.k8s.io/v1alpha1` and `kind: KubeProxyConfiguration`",
+        ),
+        Message(
+            id="service-proxy-config-unused",
+            error=UserError,
+            text="{path}: {value} has no effect: {reason}",
+            remedy="{remedy}",
+        ),
+        Message(
+            id="service-proxy-name",
+            error=UserError,
+            text="service_proxy_name: {value} is not the value of a label",
+            remedy="write up to 63 of letters, digits and - _ . that begin and end with a letter or digit",
+        ),
+        Message(
+            id="service-proxy-kubeconfig",
+            error=UserError,
+            text="config.clientConnection.kubeconfig is not set",
+            remedy="set it to the path of the service proxy's kubeconfig on the node",
+        ),
+    ],
+)

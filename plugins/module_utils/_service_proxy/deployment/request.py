@@ -1,0 +1,67 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The request for a node's service proxy: the options, and the KubeProxyConfiguration that is written from them. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..._core.agent.deployment import ABSENT, PRESENT
+from ..._core.agent.installation import as_text, without_unset
+from ..._core.text.decode import show
+from ..._core.text.errors import BallastError, Problems, UserError
+from ..._rules.config_keys import API_VERSION, KIND
+from ..configuration import parse_configuration
+from ..configuration_messages import MESSAGES
+
+_STOP_SECONDS = 60  # a transaction that is under way is finished
+_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?", re.ASCII)
+
+INFO_SPEC: dict[str, Any] = {"state_dir": {"type": "path", "default": "/var/lib/ballast/service-proxy"}}
+SPEC: dict[str, Any] = {
+    "state": {"type": "str", "default": PRESENT, "choices": [PRESENT, ABSENT]},
+    "config": {"type": "dict"},
+    "service_proxy_name": {"type": "str", "default": ""},
+    **INFO_SPEC,
+    "events": {"type": "path"},
+}
+REQUIRED_IF = [("state", PRESENT, ("config",))]
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """`document` is the content of the file of settings, empty for ABSENT; `warnings` name what of it has no effect."""
+
+    state: str
+    state_dir: str
+    document: Mapping[str, Any]
+    service_proxy_name: str = ""  # "": Services without the label
+    warnings: tuple[BallastError, ...] = ()
+    stop_seconds: int = _STOP_SECONDS
+
+    @classmethod
+    def from_params(cls, params: Mapping[str, Any]) -> Deployment:
+        """Raises all errors of the options at once, worded as by the program itself."""
+        if params["state"] == ABSENT:
+            return cls(ABSENT, params["state_dir"], {})
+        document = {"apiVersion": API_VERSION, "kind": KIND, **without_unset(params["config"])}
+        problems: list[BallastError] = []
+        name = params["service_proxy_name"]
+        if not _LABEL_VALUE.fullmatch(name):
+            problems.append(MESSAGES.error("service-proxy-name", value=show(name)))
+        if not document.get("clientConnection", {}).get("kubeconfig"):
+            problems.append(MESSAGES.error("service-proxy-kubeconfig"))
+        warnings: tuple[BallastError, ...] = ()
+        try:
+            warnings = parse_configuration(as_text(document), name="config").warnings
+        except Problems as several:
+            problems += several.problems
+        except UserError as problem:
+            problems.append(problem)
+        Problems.raise_if(problems)
+        return cls(PRESENT, params["state_dir"], document, name, warnings)

@@ -1,0 +1,50 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The rules that a service proxy leaves in the kernel, as a resource of its installation: they go when it goes.
+
+The program makes them, keeps them through restarts and upgrades, and does not remove them when it ends.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..._core.engine.context import Context
+from ..._core.engine.plan import ABSENT, Resource, Value
+from ..._core.host.host import Host
+from ..._rules.nftables.backend import Nftables
+from ..._rules.nftables.layout import SERVICE_PROXY
+from ..._rules.node_addresses import families
+from ..family_rules import TABLE
+from ..kernel import remove_tables
+from .installation import INSTALLATION
+
+_VALUE: Value = {"made_by": INSTALLATION.agent.name}
+
+
+class RulesKind:
+    """`{made_by}`. While the program is installed they count as being there: an API server that is away is no difference."""
+
+    def read(self, ctx: Context[Any], target: str) -> Value:
+        return _VALUE if ctx.host.stat(INSTALLATION.command) is not None or _has_tables(ctx.host) else ABSENT
+
+    def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
+        """The program does."""
+
+    def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
+        remove_tables(ctx.host)
+
+
+RULES_KINDS = {"service rules": RulesKind()}
+
+
+def rules_resource() -> Resource:
+    """Before the program, as it is removed after it."""
+    return Resource("service rules", TABLE, _VALUE, title=f"rules in table {TABLE}", group=INSTALLATION.group)
+
+
+def _has_tables(host: Host) -> bool:
+    backend = Nftables(TABLE, owner=SERVICE_PROXY)
+    return any(backend.read_for_removal(host, family) is not None for family in families(host))

@@ -1,0 +1,228 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What others see of `ballast-service-proxy`: health, metrics, health check node ports, Events. One thread has all but the last.
+
+    faces = Faces(configuration, connect=..., log=log)
+    faces.start()            # HostError where a port is taken and bindAddressHardFail is set
+    faces.report(report)     # the loop's Sink: from any thread, without waiting
+    faces.reload(configuration)
+    faces.close()
+
+| address | paths |
+|---|---|
+| healthzBindAddress | /healthz, /livez, /readyz |
+| metricsBindAddress | /healthz (`ok`), /proxyMode (`nftables`), /configz, /metrics |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+from ..._core.agent.http_listener import JSON, Answer, HttpListener, Request, open_place
+from ..._core.agent.log import Log
+from ..._core.agent.scrape import metrics_answer
+from ..._core.kube.client import Api
+from ..._core.text.errors import BallastError
+from ..._rules.model import NFTABLES
+from ..configuration import Configuration, format_place
+from ..ports import Failed, HealthChecks, NodeState, Refused, Repaired, Report
+from .events import NORMAL, WARNING, Event, EventWriter, node_reference, service_reference
+from .health import Health
+from .health_check_node_ports import HealthCheckNodePorts
+from .messages import MESSAGES
+from .metrics import Metrics
+
+_AGAIN_SECONDS = 5.0  # until a port that was taken is tried again
+_END_SECONDS = 5.0
+_ACCEPT_SECONDS = 0.005  # load balancers ask /healthz from many machines
+
+
+@dataclass(frozen=True)
+class _Server:
+    what: str  # as its log lines call it
+    key: str  # of its address
+    place: tuple[str, int]
+    paths: Mapping[str, Callable[[], Answer]]
+    reason: str  # of the Event where its place is taken
+
+
+class Faces:
+    def __init__(
+        self,
+        configuration: Configuration,
+        *,
+        connect: Callable[[], Api],
+        log: Log,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`connect` gives the API that Events are written to."""
+        self._configuration = configuration
+        self._log = log
+        self._clock = clock
+        self._node = NodeState(configuration.node_name)
+        self._health = Health(configuration.sync_seconds)
+        self._metrics = Metrics()
+        self._events = EventWriter(connect, configuration.node_name, clock=clock)
+        self._node_ports = HealthCheckNodePorts(
+            configuration.node_name, lambda: self._health.is_healthy(self._clock()), self._events.post
+        )
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="faces", daemon=True)
+        self._listeners: dict[str, HttpListener] = {}
+        self._servers = (
+            _Server(
+                "health",
+                "healthzBindAddress",
+                configuration.healthz,
+                self._health_paths(),
+                "FailedToStartProxierHealthcheck",
+            ),
+            _Server(
+                "metrics",
+                "metricsBindAddress",
+                configuration.metrics,
+                self._metrics_paths(),
+                "FailedToStartMetricServer",
+            ),
+        )
+
+    def start(self) -> None:
+        """HostError where a port is taken and the configuration says that this is an error."""
+        self._events.start()
+        self._thread.start()
+        failed = asyncio.run_coroutine_threadsafe(self._open(), self._loop).result()
+        if failed and self._configuration.must_bind:
+            self.close()
+            raise failed[0]
+        self._loop.call_soon_threadsafe(self._begin)
+
+    def report(self, report: Report) -> None:
+        with suppress(RuntimeError):  # the faces are closed
+            self._loop.call_soon_threadsafe(self._take, report)
+
+    def reload(self, configuration: Configuration) -> None:
+        """Answer with these settings from now on, at the addresses of the start."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._reload, configuration)
+
+    def close(self) -> None:
+        """Everything is answered until then; Events that wait get a few seconds."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_END_SECONDS)
+        self._events.end(_END_SECONDS)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+        for listener in self._listeners.values():
+            listener.close()
+        self._node_ports.close()
+        tasks = asyncio.all_tasks(self._loop)
+        for task in tasks:
+            task.cancel()
+        self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        self._loop.close()
+
+    def _begin(self) -> None:
+        self._events.post(Event(node_reference(self._node), NORMAL, "Starting", "StartKubeProxy"))
+        self._again = asyncio.ensure_future(self._try_again())
+
+    async def _try_again(self) -> None:
+        while True:
+            await asyncio.sleep(_AGAIN_SECONDS)
+            await self._open()
+            self._node_ports.try_again()
+
+    async def _open(self) -> list[BallastError]:
+        """Listen where that is not done yet. What could not be."""
+        failed = []
+        for server in self._servers:
+            if server.what in self._listeners:
+                continue
+            try:
+                sockets = open_place(*server.place)
+            except OSError as error:
+                failed.append(self._not_open(server, error))
+                continue
+            answer = partial(_route, server.paths)
+            self._listeners[server.what] = HttpListener(answer, sockets, accept_seconds=_ACCEPT_SECONDS)
+            self._log.event("listening", what=server.what, address=format_place(server.place))
+        return failed
+
+    def _not_open(self, server: _Server, error: OSError) -> BallastError:
+        address = format_place(server.place)
+        reason = error.strerror or str(error)
+        problem = MESSAGES.error(
+            "service-proxy-address-taken", what=server.what, address=address, key=server.key, found=reason
+        )
+        event = Event(node_reference(self._node), WARNING, server.reason, "Listen", problem.in_one_line)
+        self._events.post(event)
+        return problem
+
+    def _reload(self, configuration: Configuration) -> None:
+        self._configuration = configuration
+        self._health.sync_seconds = configuration.sync_seconds
+
+    def _take(self, report: Report) -> None:
+        self._metrics.take(report)
+        self._health.take(report)
+        if isinstance(report, NodeState):
+            self._node = report
+        elif isinstance(report, HealthChecks):
+            self._node_ports.take(report)
+        elif isinstance(report, Refused):
+            about = service_reference(report.service, report.uid)
+            self._events.post(Event(about, WARNING, "FailedToProgramService", "ProgramService", report.text))
+        elif isinstance(report, Failed):
+            about = node_reference(self._node)
+            self._events.post(Event(about, WARNING, "FailedToProgramRules", "ProgramRules", report.text))
+        elif isinstance(report, Repaired):
+            self._events.post(
+                Event(node_reference(self._node), WARNING, "RulesRepaired", "RepairRules", _culprit(report))
+            )
+
+    def _health_paths(self) -> Mapping[str, Callable[[], Answer]]:
+        return {
+            "/healthz": lambda: self._count_probe("healthz", self._health.healthz(self._clock())),
+            "/livez": lambda: self._count_probe("livez", self._health.livez(self._clock())),
+            "/readyz": lambda: self._health.readyz(self._clock()),
+        }
+
+    def _count_probe(self, face: str, answer: Answer) -> Answer:
+        self._metrics.count_probe(face, answer.status)
+        return answer
+
+    def _metrics_paths(self) -> Mapping[str, Callable[[], Answer]]:
+        return {
+            "/healthz": lambda: Answer(200, b"ok"),
+            "/proxyMode": lambda: Answer(200, NFTABLES.encode()),
+            "/configz": lambda: Answer(200, _json(self._configuration.configz()), JSON),
+            "/metrics": self._scrape,
+        }
+
+    def _scrape(self) -> Answer:
+        self._metrics.events_dropped = self._events.dropped
+        return metrics_answer(self._metrics.library, self._metrics.registry)
+
+
+def _route(paths: Mapping[str, Callable[[], Answer]], request: Request) -> Answer:
+    face = paths.get(request.path)
+    return Answer(404, f"there is {', '.join(paths)}\n".encode()) if face is None else face()
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _culprit(report: Repaired) -> str:
+    by = f" by {report.program or 'a process'} (pid {report.pid})" if report.pid else ""
+    return f"the rules of IPv{report.family} were changed{by}, and are repaired"

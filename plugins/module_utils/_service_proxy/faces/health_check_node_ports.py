@@ -1,0 +1,81 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The health check node ports of Services: a cloud's load balancer asks each node whether it has endpoints of the Service.
+
+A listener for each address and port is opened and closed as Services change. One whose place is taken is an Event of its Service,
+and is tried again until it can be opened.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+
+from ..._core.agent.http_listener import JSON, Answer, HttpListener, Request, open_place
+from ..ports import HealthCheck, HealthChecks
+from .events import WARNING, Event, service_reference
+
+_ACCEPT_SECONDS = 0.005  # load balancers ask each of these from many machines
+_EVERYWHERE = "0.0.0.0"
+REASON = "FailedToStartServiceHealthcheck"
+_Place = tuple[str, int]
+
+
+class HealthCheckNodePorts:
+    """All of it in the loop of the faces. `is_healthy` says so of the rules of this node."""
+
+    def __init__(self, node: str, is_healthy: Callable[[], bool], post: Callable[[Event], None]) -> None:
+        self._node = node
+        self._is_healthy = is_healthy
+        self._post = post
+        self._wanted: dict[_Place, HealthCheck] = {}
+        self._open: dict[_Place, HttpListener] = {}
+
+    def take(self, report: HealthChecks) -> None:
+        places = report.addresses or (_EVERYWHERE,)
+        self._wanted = {(address, check.port): check for check in report.checks for address in places}
+        for place in self._open.keys() - self._wanted.keys():
+            self._open.pop(place).close()
+        self.try_again()
+
+    def try_again(self) -> None:
+        """Open what could not be opened before."""
+        for place in sorted(self._wanted.keys() - self._open.keys()):
+            try:
+                sockets = open_place(*place)
+            except OSError as error:
+                self._fail(place, error)
+                continue
+            answer = partial(self._answer, place)
+            self._open[place] = HttpListener(answer, sockets, accept_seconds=_ACCEPT_SECONDS)
+
+    @property
+    def closed(self) -> int:
+        """Places that are wanted and could not be opened."""
+        return len(self._wanted.keys() - self._open.keys())
+
+    def close(self) -> None:
+        for listener in self._open.values():
+            listener.close()
+        self._open.clear()
+
+    def _fail(self, place: _Place, error: OSError) -> None:
+        check, (address, port) = self._wanted[place], place
+        service = f"{check.service.namespace}/{check.service.name}"
+        where = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+        note = f"node {self._node} cannot answer health checks of {service} at {where}: {error.strerror}"
+        self._post(Event(service_reference(check.service), WARNING, REASON, "Listen", note))
+
+    def _answer(self, place: _Place, _request: Request) -> Answer:
+        check, healthy = self._wanted[place], self._is_healthy()
+        body = {
+            "service": {"namespace": check.service.namespace, "name": check.service.name},
+            "localEndpoints": check.local_endpoints,
+            "serviceProxyHealthy": healthy,
+        }
+        weight = ("X-Load-Balancing-Endpoint-Weight", str(check.local_endpoints))
+        status = 200 if healthy and check.local_endpoints else 503
+        return Answer(status, json.dumps(body, indent="\t").encode(), JSON, (weight,))

@@ -1,0 +1,21 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What can be wrong with the addresses of `ballast-service-proxy`."""
+
+from __future__ import annotations
+
+from ..._core.text.errors import HostError, Message, Messages
+
+MESSAGES = Messages(
+    "docs/service-proxy.md",
+    [
+        Message(
+            id="service-proxy-address-taken",
+            error=HostError,
+            text="the service proxy cannot listen on {address} for its {what}",
+            remedy="find what listens there with `ss -ltnp`, and end it, or set {key} to another address",
+        ),
+    ],
+)

@@ -1,0 +1,134 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+
+"""`ballast-service-proxy`: programs the Services of a node with the rules of mode nftables, and follows the cluster.
+
+    ballast-service-proxy --config FILE                   run, in the foreground, until SIGTERM; the rules stay
+    ballast-service-proxy check --config FILE             check FILE
+    ballast-service-proxy status --config FILE [--json]   what the running one does
+    ballast-service-proxy --cleanup                       remove the rules that it made, and nothing else
+
+FILE is a KubeProxyConfiguration. Exit status: 0 after SIGTERM, 2 for a bad configuration or command line, 3 if it cannot run on
+this machine, as when another one runs, 1 for an unexpected error. It never ends because the API server is away.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Optional
+
+from .._core.agent.command import Command, Flag, on_signals, read_config, reload_for_ever, require_libraries
+from .._core.agent.place import check_places, control_path, host_lock, listen, make_directories, unlink_own
+from .messages import AGENT
+from .status import table
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from .configuration import Configuration
+    from .program import Program
+
+_LIBRARIES = {"prometheus_client": "python3-prometheus-client"}
+_ABOUT = "Program the Services of this node with nftables, as kube-proxy does."
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> None:
+    """The program; leaves by SystemExit."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    name = Flag("--service-proxy-name", "serve the Services with this value of the label of that name", "NAME")
+    cleanup = Flag("--cleanup", "remove the rules that it made, and end", run=_cleanup)
+    Command(AGENT, _ABOUT, check=_check, run=_run, table=table, flags=(name, cleanup)).main(given)
+
+
+def _check(config: str, directory: str, **flags: str) -> str:
+    configuration = _load(config, directory)
+    for warning in configuration.warnings:
+        sys.stdout.write(f"{warning.in_one_line}\n")
+    return _describe(configuration, flags["service_proxy_name"])
+
+
+def _load(config: str, directory: str) -> Configuration:
+    configuration = _parse(read_config(AGENT, config), config)
+    require_libraries(AGENT, _LIBRARIES)
+    check_places(AGENT, directory)
+    return configuration
+
+
+def _parse(text: str, config: str) -> Configuration:
+    from .configuration import parse_configuration
+
+    return parse_configuration(text, name=config)
+
+
+def _run(config: str, directory: str, **flags: str) -> None:
+    import asyncio
+
+    configuration = _load(config, directory)
+    make_directories(AGENT, directory)
+    with host_lock(AGENT, directory):
+        asyncio.run(_serve(configuration, config, directory, flags["service_proxy_name"]))
+
+
+async def _serve(configuration: Configuration, config: str, directory: str, service_proxy_name: str) -> None:
+    import asyncio
+
+    from .._core.agent.log import Log
+    from .program import Program
+
+    log = Log()
+    ending, reload = on_signals()
+    program = Program(configuration, service_proxy_name, log)
+    try:
+        for warning in configuration.warnings:
+            log.event("configuration", warning=warning.in_one_line)
+        log.event("started", pid=os.getpid(), config=config, settings=_describe(configuration, service_proxy_name))
+        program.start()
+        control = await _answer_status(program, config, directory)
+        take = partial(_take, program, config)
+        reloading = asyncio.ensure_future(reload_for_ever(AGENT, reload, config, log, take))
+        await program.wait(ending)
+        reloading.cancel()
+        unlink_own([control])
+    finally:
+        program.close()
+    log.event("ended")
+
+
+def _take(program: Program, config: str, text: str) -> Mapping[str, object]:
+    configuration = _parse(text, config)
+    restart = program.reload(configuration)
+    return {"settings": _describe(configuration, program.service_proxy_name), "needs_restart": ",".join(restart)}
+
+
+async def _answer_status(program: Program, config: str, directory: str) -> Any:
+    """At the control socket, which is returned."""
+    import asyncio
+
+    from .._core.agent.status import answer_status
+
+    async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await answer_status({"config": config, **program.status()}, writer)
+
+    control = listen(AGENT, control_path(directory))
+    await asyncio.start_unix_server(answer, sock=control)
+    return control
+
+
+def _describe(configuration: Configuration, service_proxy_name: str) -> str:
+    served = f"service-proxy-name {service_proxy_name}" if service_proxy_name else "all Services"
+    return f"node {configuration.node_name}, {served}"
+
+
+def _cleanup(directory: str) -> None:
+    from .._core.host.local_host import LocalHost
+    from .kernel import remove_tables
+
+    make_directories(AGENT, directory)
+    with host_lock(AGENT, directory):
+        removed = remove_tables(LocalHost())
+    sys.stdout.write(f"removed: {', '.join(removed) or 'nothing, there was nothing of it'}\n")

@@ -1,0 +1,32 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+
+"""The errors of the program `ballast-service-proxy`."""
+
+from __future__ import annotations
+
+from .._core.agent.identity import Agent, program_rows
+from .._core.text.errors import HostError, Message, Messages
+
+_NAME, _WHAT, _IDS = "ballast-service-proxy", "service proxy", "service-proxy"
+MESSAGES = Messages(
+    "docs/service-proxy.md",
+    [
+        *program_rows(_IDS, name=_NAME, what=_WHAT, role="service_proxy"),
+        Message(
+            id="service-proxy-running",
+            error=HostError,
+            text="another service proxy runs on this node, and one alone can keep its rules",
+            remedy="end that one first, or give this one a network namespace and a RUNTIME_DIRECTORY of its own",
+        ),
+        Message(
+            id="service-proxy-kernel",
+            error=HostError,
+            text="the service proxy cannot follow nftables in this kernel",
+            remedy="run it with CAP_NET_ADMIN, in the network namespace of the node, on a kernel with nf_tables",
+        ),
+    ],
+)
+AGENT = Agent(_NAME, _WHAT, _IDS, MESSAGES)

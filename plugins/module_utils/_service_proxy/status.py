@@ -1,0 +1,141 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+
+"""What `ballast-service-proxy status` shows: kept from the loop's reports, as data and as a table."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from typing import Any, Optional
+
+from .._core.agent.log import Log
+from .._core.agent.status import align_rows, format_duration, printable
+from .ports import (
+    Accepted,
+    Connection,
+    Failed,
+    NodeState,
+    Programmed,
+    Queued,
+    Refused,
+    Repaired,
+    Report,
+    ServiceName,
+)
+
+
+class Record:
+    """Takes the reports of the loop. One line in the log for each, but for those of every change."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._lock = threading.Lock()
+        self._counts: Counter[str] = Counter()
+        self._queued = False
+        self._connection: Optional[Connection] = None
+        self._node: Optional[NodeState] = None
+        self._full: Optional[Programmed] = None
+        self._last: Optional[Programmed] = None
+        self._repaired: Optional[Repaired] = None
+        self._failed: Optional[Failed] = None
+        self._refused: dict[ServiceName, str] = {}
+
+    def take(self, report: Report) -> None:
+        with self._lock:
+            self._keep(report)
+        self._tell(report)
+
+    def as_data(self) -> dict[str, Any]:
+        """All that is known now; times in seconds ago, null where it did not happen."""
+        now = time.time()
+        with self._lock:
+            last, repaired = self._last, self._repaired
+            return {
+                "node_known": None if self._node is None else self._node.known,
+                "api": None if self._connection is None else "followed" if self._connection.followed else "lost",
+                "api_lost": "" if self._connection is None else self._connection.text,
+                "pending": self._queued,
+                "changes": self._counts["changes"],
+                "last_change": None if last is None else now - last.at,
+                "last_comparison": None if self._full is None else now - self._full.at,
+                "repairs": self._counts["repairs"],
+                "last_repair": None
+                if repaired is None
+                else {"ago": now - repaired.at, "pid": repaired.pid, "program": repaired.program},
+                "failed": "" if self._failed is None else self._failed.text,
+                "refused": [
+                    {"service": "/".join(name), "reason": text} for name, text in sorted(self._refused.items())
+                ],
+            }
+
+    def _keep(self, report: Report) -> None:
+        if isinstance(report, Queued):
+            self._queued = True
+        elif isinstance(report, Programmed):
+            self._queued, self._failed, self._last = False, None, report
+            self._counts["changes"] += report.operations > 0
+            if report.full:
+                self._full = report
+        elif isinstance(report, Repaired):
+            self._repaired = report
+            self._counts["repairs"] += 1
+        elif isinstance(report, Failed):
+            self._failed = report
+        elif isinstance(report, Refused):
+            self._refused[report.service] = report.text
+        elif isinstance(report, Accepted):
+            self._refused.pop(report.service, None)
+        elif isinstance(report, Connection):
+            self._connection = report
+        elif isinstance(report, NodeState):
+            self._node = report
+
+    def _tell(self, report: Report) -> None:
+        event = self._log.event
+        if isinstance(report, Programmed) and report.full:
+            duration = f"{report.duration:.3f}s"
+            event("compared", operations=report.operations, services=report.services, duration=duration)
+        elif isinstance(report, Repaired):
+            by = f"{report.program}[{report.pid}]" if report.pid else "unknown"
+            event("repaired", family=report.family, operations=report.operations, changed_by=by)
+        elif isinstance(report, Refused):
+            event("refused", service="/".join(report.service), error=report.text)
+        elif isinstance(report, Accepted):
+            event("accepted", service="/".join(report.service))
+        elif isinstance(report, Failed):
+            event("failed", error=report.text)
+        elif isinstance(report, Connection):
+            event("following" if report.followed else "api-lost", error=report.text)
+
+
+def table(status: dict[str, Any]) -> str:
+    """Of the running program's answer."""
+    api = {"followed": "follows the API server", "lost": "API server lost", None: "waits for the API server"}
+    head = (
+        f"node {status['node']}, {api[status['api']]}, {status['changes']} changes, {status['repairs']} repairs, "
+        f"up {format_duration(status['seconds'])}   {status['config']}"
+    )
+    rows = [
+        ("last change", _ago(status["last_change"])),
+        ("last comparison with the kernel", _ago(status["last_comparison"])),
+        ("last repair", _repair(status["last_repair"])),
+        ("API server", status["api_lost"] or "-"),
+        ("failed", status["failed"] or "-"),
+        *((f"refused {row['service']}", row["reason"]) for row in status["refused"]),
+    ]
+    return "\n".join([printable(head), *align_rows(rows, numbers=())]) + "\n"
+
+
+def _ago(seconds: Optional[float]) -> str:
+    return "-" if seconds is None else f"{format_duration(seconds)} ago"
+
+
+def _repair(repair: Optional[dict[str, Any]]) -> str:
+    if repair is None:
+        return "-"
+    by = f", changed by {repair['program']} (process {repair['pid']})" if repair["pid"] else ""
+    return _ago(repair["ago"]) + by

@@ -1,0 +1,141 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The module `service_proxy` in the network namespace of a node: a service that follows the cluster, takes settings, is started again,
+and goes with its rules."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration import journal
+from tests.integration.adhoc import module
+from tests.integration.test_service_proxy import (
+    CONFIG,
+    START_SECONDS,
+    Proxy,
+    endpoints,
+    eventually,
+    node_of,
+    standing,
+    web,
+)
+from tests.unit.service_proxy.objects import NODE_NAME
+
+STATE = "/var/lib/ballast/test-service-proxy"
+PLACE = Path("/run/ballast-test-service-proxy")  # where only root makes directories, as kubeconfigs of nodes are
+COMMAND = "/usr/local/bin/ballast-service-proxy"
+OF_KUBE_PROXY, OURS = "10.1.2.3", "10.1.2.4"  # endpoints
+NET_ADMIN = 1 << 12
+
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("nft") is None, reason="only root can make namespaces, and nft is needed"
+)
+
+
+@pytest.fixture(scope="module")
+def proxy() -> Iterator[Proxy]:
+    shutil.rmtree(PLACE, ignore_errors=True)
+    PLACE.mkdir(mode=0o700)
+    with ExitStack() as undo:
+        undo.callback(shutil.rmtree, PLACE)
+        made = undo.enter_context(standing(PLACE, "service-proxy-unit"))
+        made.api.put("Node", node_of("192.168.1.10"))
+        labelled = web("c")
+        labelled["metadata"]["labels"] = {"service.kubernetes.io/service-proxy-name": "ballast"}
+        for service in (web("a"), labelled):
+            made.api.put("Service", service)
+        made.api.put("EndpointSlice", endpoints("a", OF_KUBE_PROXY))
+        made.api.put("EndpointSlice", endpoints("c", OURS))
+        with journal.undone_by(*journal.module("service_proxy", {"state": "absent", "state_dir": STATE})):
+            yield made
+
+
+def _run(proxy: Proxy, **options: Any) -> dict[str, Any]:
+    enter = ("nsenter", f"--net=/run/netns/{proxy.host.namespace}")
+    made = module("service_proxy", inside=enter, state_dir=STATE, **options)
+    print(options.get("state", "present"), made["seconds"])
+    return made
+
+
+def _config(**more: Any) -> dict[str, Any]:
+    """As the role writes it, with addresses of its own."""
+    addresses = {"healthzBindAddress": "0.0.0.0:10356", "metricsBindAddress": "127.0.0.1:10349"}
+    client = {"clientConnection": {"kubeconfig": f"{PLACE}/kubeconfig"}}
+    return {**client, **addresses, "hostnameOverride": NODE_NAME, **CONFIG, **more}
+
+
+def _run_role(proxy: Proxy) -> None:
+    variables = {
+        "service_proxy_kubeconfig": f"{PLACE}/kubeconfig",
+        "service_proxy_config": {"hostnameOverride": NODE_NAME, **CONFIG},
+        "service_proxy_state_dir": STATE,
+        "service_proxy_install_packages": False,  # of this machine
+    }
+    play = {
+        "hosts": "localhost",
+        "gather_facts": False,
+        "roles": [{"role": "ballast.kube.service_proxy", "vars": variables}],
+    }
+    (PLACE / "play.yml").write_text(json.dumps([play]))
+    enter = ["nsenter", f"--net=/run/netns/{proxy.host.namespace}"]
+    program = str(Path(sys.executable).with_name("ansible-playbook"))
+    done = subprocess.run(
+        [*enter, program, f"{PLACE}/play.yml"], cwd=journal.ROOT, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_it_runs_as_a_service_beside_kube_proxy_and_goes_with_its_rules(proxy: Proxy) -> None:
+    """Services with the label are its own; all others are kube-proxy's."""
+    _run_role(proxy)
+    want = partial(_run, proxy, service_proxy_name="ballast")
+    made = want(config=_config())
+    assert not made["changed"], "the role has done all of it"
+    assert eventually(lambda: OURS in proxy.nft("list", "ruleset"), seconds=START_SECONDS)
+    assert OF_KUBE_PROXY not in proxy.nft("list", "ruleset")
+
+    own = Path(f"/proc/{made['pid']}/status").read_text()
+    capabilities = {row.split()[0]: int(row.split()[1], 16) for row in own.splitlines() if row.startswith("Cap")}
+    assert capabilities["CapBnd:"] == capabilities["CapEff:"] == NET_ADMIN
+
+    changed = want(config=_config(nftables={"syncPeriod": "1m"}))
+    assert (changed["changed"], changed["pid"]) == (True, made["pid"])
+    assert changed["status"]["settings"]["sync_seconds"] == 60
+
+    before, was_up = proxy.tables(), _seconds_up()
+    os.kill(made["pid"], signal.SIGKILL)
+    assert eventually(lambda: _seconds_up() < was_up, seconds=30)
+    assert proxy.tables() == before
+    proxy.api.put("EndpointSlice", endpoints("c", "10.1.2.9"))
+    assert eventually(lambda: "10.1.2.9" in proxy.nft("list", "ruleset"), seconds=START_SECONDS)
+
+    assert _run(proxy, state="absent")["changed"]
+    assert proxy.tables() == {4: None, 6: None}
+    left = [path for path in ("/usr/local/bin", "/usr/local/lib", "/run", "/var/log") if _has_ours(path)]
+    assert left == []
+
+
+def _has_ours(directory: str) -> bool:
+    return os.path.lexists(f"{directory}/ballast-service-proxy")
+
+
+def _seconds_up() -> float:
+    """Infinite where none answers."""
+    argv = [COMMAND, "status", "--config", "/etc/ballast/service-proxy.json", "--json"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+    return float(json.loads(done.stdout)["seconds"]) if done.returncode == 0 else math.inf

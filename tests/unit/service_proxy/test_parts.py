@@ -1,0 +1,165 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+
+"""Parts of the service proxy that are functions of their input alone."""
+
+from __future__ import annotations
+
+import io
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.ballast.kube.plugins.module_utils._core.agent.log import Log
+from ansible_collections.ballast.kube.plugins.module_utils._rules.model import Endpoint, ServicePort
+from ansible_collections.ballast.kube.plugins.module_utils._service_proxy import netlink, ports
+from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.connections import (
+    Connection,
+    is_stale,
+    serving_endpoints,
+)
+from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.main import main
+from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.selection import select
+from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.status import Record, table
+from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.tallies import Tallies
+
+# Which of several changes
+
+
+@given(st.lists(st.integers(), unique=True, max_size=40), st.sets(st.integers(0, 39), max_size=5))
+def test_all_but_those_at_fault_are_selected(items: list[int], places: set[int]) -> None:
+    bad = {item for place, item in enumerate(items) if place in places}
+    questions: list[int] = []
+
+    def accepts(chosen: list[int]) -> bool:
+        questions.append(len(chosen))
+        return not bad & set(chosen)
+
+    assert select(items, accepts) == [item for item in items if item not in bad]  # type: ignore[arg-type]
+    assert len(questions) <= 1 + 2 * 6 * max(1, len(bad))
+
+
+def test_of_two_that_exclude_each_other_the_first_is_selected() -> None:
+    assert select("abcd", lambda chosen: not {"b", "d"} <= set(chosen)) == ["a", "b", "c"]
+
+
+# Connections of UDP
+
+
+def udp(**fields: object) -> ServicePort:
+    endpoints = (
+        Endpoint("10.1.0.1", 53),
+        Endpoint("10.1.0.2", 53, ready=False, serving=True, terminating=True),
+        Endpoint("10.1.0.3", 53, ready=False, serving=False, terminating=True),
+    )
+    given: dict[str, object] = {"endpoints": endpoints, "node_port": 30053, "external_ips": ("203.0.113.1",), **fields}
+    return ServicePort("kube-system", "dns", "dns", "UDP", 53, "10.96.0.10", **given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("destination", "port", "endpoint", "stale"),
+    [
+        ("10.96.0.10", 53, "10.1.0.1", False),
+        ("10.96.0.10", 53, "10.1.0.2", False),  # it serves while it terminates
+        ("10.96.0.10", 53, "10.1.0.3", True),
+        ("10.96.0.10", 53, "10.96.0.10", True),  # from before the first endpoint
+        ("203.0.113.1", 53, "10.1.0.9", True),
+        ("192.168.1.10", 30053, "10.1.0.9", True),
+        ("192.168.1.10", 30053, "10.1.0.2", False),
+        ("10.96.0.11", 53, "10.1.0.9", False),  # of another Service
+        ("10.96.0.10", 5353, "10.1.0.9", False),
+    ],
+)
+def test_a_connection_is_stale_whose_endpoint_does_not_serve(
+    destination: str, port: int, endpoint: str, stale: bool
+) -> None:
+    serving = serving_endpoints([(udp(),)])
+    assert is_stale(Connection(destination, port, endpoint, {}), serving) == stale
+
+
+def test_without_endpoints_what_was_translated_is_stale() -> None:
+    serving = serving_endpoints([(udp(endpoints=()),)])
+    assert is_stale(Connection("10.96.0.10", 53, "10.1.0.1", {}), serving)
+    assert not is_stale(Connection("192.168.1.10", 30053, "192.168.1.10", {}), serving)  # a program of the node
+
+
+def test_only_ports_of_udp_are_cleaned() -> None:
+    assert serving_endpoints([(udp()._replace(protocol="TCP"), udp()._replace(protocol="SCTP"))]) == {}
+
+
+# Netlink
+
+
+def attribute(kind: int, data: bytes) -> bytes:
+    return struct.pack("=HH", 4 + len(data), kind) + data + b"\0" * (-len(data) % 4)
+
+
+def message(kind: int, family: int, *attributes: bytes) -> bytes:
+    body = struct.pack("!BBH", family, 0, 0) + b"".join(attributes)
+    return struct.pack("=IHHII", 16 + len(body), 10 << 8 | kind, 0, 0, 0) + body
+
+
+def test_messages_of_one_datagram_are_read_one_by_one() -> None:
+    data = message(12, 2, attribute(1, b"ballast-x\0"), attribute(2, b"set\0")) + message(
+        15, 0, attribute(1, struct.pack("!I", 77)), attribute(2, struct.pack("!I", 4711)), attribute(3, b"nft\0")
+    )
+    (element, generation) = netlink._messages(data)
+    assert element[:2] == (12, 2)
+    assert netlink._first_text(element[2]) == "ballast-x"
+    assert generation[0] == 15
+    assert netlink.attributes_of(generation[2])[2] == struct.pack("!I", 4711)
+
+
+# What is counted, and shown
+
+
+def test_what_is_counted_goes_with_its_service() -> None:
+    tallies, name = Tallies(), ports.ServiceName("kube-system", "dns")
+    remote = (Endpoint("10.1.0.1", 53, node="n2"),)
+    tallies.replace(name, (udp(endpoints=remote, external_local=True, internal_local=True),), "n1")
+    assert (tallies.no_local_internal, tallies.no_local_external) == (1, 1)
+    tallies.replace(name, (udp(endpoints=remote, external_local=True),), "n2")
+    assert (tallies.no_local_internal, tallies.no_local_external) == (0, 0)
+    tallies.replace(name, (), "n1")
+    assert tallies.health_checks() == ()
+
+
+def test_status_shows_what_was_reported() -> None:
+    log = io.StringIO()
+    record = Record(Log(log))
+    name = ports.ServiceName("default", "web")
+    record.take(ports.NodeState("n1"))
+    record.take(ports.Connection(0.0, True))
+    record.take(ports.Programmed(1.0, 0.5, True, (4,), 10, 100))
+    record.take(ports.Repaired(2.0, 4, 0.1, 5, 4711, "nft"))
+    record.take(ports.Refused(3.0, name, "the kernel says no\nand more"))
+    data = {"node": "n1", "seconds": 61.0, "config": "/etc/x.yaml", **record.as_data()}
+    text = table(data)
+    assert text.startswith("node n1, follows the API server, 1 changes, 1 repairs, up 1 min 1 s   /etc/x.yaml\n")
+    assert "changed by nft (process 4711)" in text
+    assert "refused default/web" in text
+    assert len(text.splitlines()) == 7
+    record.take(ports.Accepted(name))
+    assert record.as_data()["refused"] == []
+    events = [line.split()[1] for line in log.getvalue().splitlines()]
+    assert events == ["following", "compared", "repaired", "refused", "accepted"]
+
+
+def test_before_anything_happened_status_says_so() -> None:
+    data = {"node": "n1", "seconds": 1.0, "config": "x", **Record(Log(io.StringIO())).as_data()}
+    assert "waits for the API server" in table(data)
+
+
+# The command line
+
+
+@pytest.mark.parametrize("words", [[], ["check"], ["status", "--json"], ["--service-proxy-name", "x"]])
+def test_all_but_a_clean_up_needs_a_configuration(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    assert "required: --config" in capsys.readouterr().err
