@@ -16,8 +16,8 @@ from typing import Any, Optional
 
 from ansible.plugins.action import ActionBase
 
+from ansible_collections.ballast.kube.plugins.module_utils._agent.program import build_archive
 from ansible_collections.ballast.kube.plugins.module_utils._ansible.engine_cache.start import MISSING, PARAMETER
-from ansible_collections.ballast.kube.plugins.module_utils._core.agent.program import build_archive
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.names import ENGINES_DIRECTORY
 from ansible_collections.ballast.kube.plugins.module_utils._node.kept import MAIN, PACKAGES
 

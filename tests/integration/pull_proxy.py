@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.agent.program import ZipappKind, program
+from ansible_collections.ballast.kube.plugins.module_utils._agent.program import ZipappKind, program
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import ABSENT
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
@@ -56,7 +56,7 @@ class PullProxy:
 
     def build(self) -> None:
         target = str(self.place / "ballast-pull-proxy")
-        made = program(target, packages=["_core", "_pulls"], main="_pulls.proxy.main.main", group="proxy")
+        made = program(target, packages=["_agent", "_core", "_pulls"], main="_pulls.proxy.main.main", group="proxy")
         ZipappKind().write(Context(None, LocalHost()), target, made.value, ABSENT)
 
     def write(self, **settings: object) -> None:

@@ -31,13 +31,13 @@ from typing import Any
 import grpc
 import pytest
 
+from ansible_collections.ballast.kube.plugins.module_utils._agent.program import ZipappKind, program
 from ansible_collections.ballast.kube.plugins.module_utils._balloon import readiness_answers as balloons
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.cluster.facts import LABEL
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.deployment.engine import INSTALLATION
 from ansible_collections.ballast.kube.plugins.module_utils._binaries.families import DEFAULT_KUBERNETES
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.info import readiness_answers as control_plane
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.pki.pki import CLIENT, PKI_KINDS, Certificate
-from ansible_collections.ballast.kube.plugins.module_utils._core.agent.program import ZipappKind, program
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import ABSENT
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Optional
 
-from .._core.agent.status import align_rows
+from .._agent.status import align_rows
 from .cluster.facts import Balloon, Fleet, Node
 from .resize.resize_steps import is_overcommitted
 from .sizing.resources import MIB, Resources, total

@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Optional
 
-from .._core.agent.installation import CONFIG_DIRECTORY
+from .._agent.installation import CONFIG_DIRECTORY
 from .._core.engine.context import Context
 from .._core.engine.engine import Finding, ResourceEngine
 from .._core.engine.events import Progress

@@ -18,7 +18,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
-from .._core.agent.program import PROGRAM_KINDS, program
+from .._agent.program import PROGRAM_KINDS, program
 from .._core.engine.context import Context
 from .._core.engine.kinds import BASE_KINDS, Kind, file
 from .._core.engine.plan import Resource, Value
@@ -40,7 +40,7 @@ FORGOTTEN = (
 )
 _KINDS: Mapping[str, Kind] = {**BASE_KINDS, **SHARED_KINDS, **MOUNT_KINDS, **NETWORK_KINDS, **NODE_PORT_KINDS}
 AT_BOOT = os.path.join(UNIT_DIRECTORY, "multi-user.target.wants")
-_PACKAGES = ("_core", "_instance")
+_PACKAGES = ("_agent", "_core", "_instance")
 _MAIN = "_instance.restore.main"
 
 

@@ -17,7 +17,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from .._core.agent.installation import CONFIG_DIRECTORY
+from .._agent.installation import CONFIG_DIRECTORY
 from .._core.host.host import Host
 
 _OF_HOST = (

@@ -22,7 +22,7 @@ import sys
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from .._core.agent.program import PROGRAM_KINDS, program
+from .._agent.program import PROGRAM_KINDS, program
 from .._core.engine.context import Context
 from .._core.engine.engine import Finding, JournalEngine
 from .._core.engine.kinds import BASE_KINDS, Kind, digest, directory, fields, file

@@ -15,7 +15,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from .._core.agent.installation import CONFIG_DIRECTORY
+from .._agent.installation import CONFIG_DIRECTORY
 from .._core.engine.context import Context
 from .._core.engine.journal import journal_path
 from .._core.engine.kinds import BASE_KINDS, Kind, list_held_settings

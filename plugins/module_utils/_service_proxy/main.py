@@ -22,8 +22,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Optional
 
-from .._core.agent.command import Command, Flag, on_signals, read_config, reload_for_ever, require_libraries
-from .._core.agent.place import check_places, control_path, host_lock, listen, make_directories, unlink_own
+from .._agent.command import Command, Flag, on_signals, read_config, reload_for_ever, require_libraries
+from .._agent.place import check_places, control_path, host_lock, listen, make_directories, unlink_own
 from .messages import AGENT
 from .status import table
 
@@ -77,7 +77,7 @@ def _run(config: str, directory: str, **flags: str) -> None:
 async def _serve(configuration: Configuration, config: str, directory: str, service_proxy_name: str) -> None:
     import asyncio
 
-    from .._core.agent.log import Log
+    from .._agent.log import Log
     from .program import Program
 
     log = Log()
@@ -109,7 +109,7 @@ async def _answer_status(program: Program, config: str, directory: str) -> Any:
     """At the control socket, which is returned."""
     import asyncio
 
-    from .._core.agent.status import answer_status
+    from .._agent.status import answer_status
 
     async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await answer_status({"config": config, **program.status()}, writer)

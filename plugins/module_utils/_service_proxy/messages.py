@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from .._core.agent.identity import Agent, program_rows
+from .._agent.identity import Agent, program_rows
 from .._core.text.errors import HostError, Message, Messages
 
 _NAME, _WHAT, _IDS = "ballast-service-proxy", "service proxy", "service-proxy"

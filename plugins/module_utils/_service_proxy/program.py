@@ -15,7 +15,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any, Optional
 
-from .._core.agent.log import Log
+from .._agent.log import Log
 from .._core.host.local_host import LocalHost
 from .._core.kube.client import Api
 from .._core.kube.connection import connect

@@ -12,8 +12,8 @@ import time
 from collections import Counter
 from typing import Any, Optional
 
-from .._core.agent.log import Log
-from .._core.agent.status import align_rows, format_duration, printable
+from .._agent.log import Log
+from .._agent.status import align_rows, format_duration, printable
 from .ports import (
     Accepted,
     Connection,

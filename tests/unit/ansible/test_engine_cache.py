@@ -21,9 +21,9 @@ from typing import Any, Optional
 
 import pytest
 
+from ansible_collections.ballast.kube.plugins.module_utils._agent.program import build_archive
 from ansible_collections.ballast.kube.plugins.module_utils._ansible.engine_cache.start import MISSING, PARAMETER
 from ansible_collections.ballast.kube.plugins.module_utils._ansible.engine_cache.store import seal
-from ansible_collections.ballast.kube.plugins.module_utils._core.agent.program import build_archive
 
 MAIN = "toy.main.main"
 # Says where it was loaded from.

@@ -17,12 +17,12 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.ballast.kube.plugins.module_utils._agent.log import Log
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.agent import loop
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.agent import worker as worker_module
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.agent.settings import Retry, Settings
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.agent.worker import Worker
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.cluster import lease_holder
-from ansible_collections.ballast.kube.plugins.module_utils._core.agent.log import Log
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
 from ansible_collections.ballast.kube.plugins.module_utils._core.kube import informer
 from ansible_collections.ballast.kube.plugins.module_utils._core.kube.kubeconfig import Credentials

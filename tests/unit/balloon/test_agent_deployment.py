@@ -13,11 +13,11 @@ from typing import Any, Optional
 
 import pytest
 
+from ansible_collections.ballast.kube.plugins.module_utils._agent import program
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.agent.settings import parse_settings
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.deployment.engine import ENGINE
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.deployment.installation import INSTALLATION
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.deployment.request import SPEC, Deployment
-from ansible_collections.ballast.kube.plugins.module_utils._core.agent import program
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import NullSink, Progress
 from ansible_collections.ballast.kube.plugins.module_utils._core.service.services import service_pid

@@ -20,8 +20,8 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.ballast.kube.plugins.module_utils._agent.program import ZipappKind, program
 from ansible_collections.ballast.kube.plugins.module_utils._balloon.deployment.installation import INSTALLATION
-from ansible_collections.ballast.kube.plugins.module_utils._core.agent.program import ZipappKind, program
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import ABSENT
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost

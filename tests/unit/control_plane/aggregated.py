@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional
 
+from ansible_collections.ballast.kube.plugins.module_utils._agent.log import Log
+from ansible_collections.ballast.kube.plugins.module_utils._agent.place import listen
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.aggregation.agent.counts import Counts
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.aggregation.agent.proxy import Proxy
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.aggregation.messages import AGENT
@@ -24,8 +26,6 @@ from ansible_collections.ballast.kube.plugins.module_utils._control_plane.pki.pk
     SERVER,
     Certificate,
 )
-from ansible_collections.ballast.kube.plugins.module_utils._core.agent.log import Log
-from ansible_collections.ballast.kube.plugins.module_utils._core.agent.place import listen
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import ABSENT
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost

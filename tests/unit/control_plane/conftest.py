@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 
+from ansible_collections.ballast.kube.plugins.module_utils._agent import program
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.pki import pki
-from ansible_collections.ballast.kube.plugins.module_utils._core.agent import program
 
 
 @pytest.fixture(autouse=True)

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.ballast.kube.plugins.module_utils._agent.log import Log
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.aggregation.agent import availability, probe
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.aggregation.agent.availability import (
     Access,
@@ -39,7 +40,6 @@ from ansible_collections.ballast.kube.plugins.module_utils._control_plane.aggreg
     Identity,
     ProbeFailed,
 )
-from ansible_collections.ballast.kube.plugins.module_utils._core.agent.log import Log
 from ansible_collections.ballast.kube.plugins.module_utils._core.kube.client import Listed
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import PeerError
 from tests.unit.control_plane.aggregated import HOST, Pki, api_service, closed, eventually, within

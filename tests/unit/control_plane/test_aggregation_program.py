@@ -25,9 +25,9 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.ballast.kube.plugins.module_utils._agent.program import ZipappKind, program
+from ansible_collections.ballast.kube.plugins.module_utils._agent.status import ask
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.aggregation.messages import AGENT
-from ansible_collections.ballast.kube.plugins.module_utils._core.agent.program import ZipappKind, program
-from ansible_collections.ballast.kube.plugins.module_utils._core.agent.status import ask
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import ABSENT
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
@@ -41,7 +41,7 @@ NAME = "v1.wardle.example.com"
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = str(tmp_path_factory.mktemp("program") / "ballast-aggregation")
-    packages = ["_core", "_control_plane/aggregation"]
+    packages = ["_agent", "_core", "_control_plane/aggregation"]
     made = program(path, packages=packages, main="_control_plane.aggregation.agent.main.main", group="")
     ZipappKind().write(Context(None, LocalHost()), path, made.value, ABSENT)
     return path

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[3] / ".build/collections"
 WRITES = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
-from ansible_collections.ballast.kube.plugins.module_utils._core.agent import log, log_file
+from ansible_collections.ballast.kube.plugins.module_utils._agent import log, log_file
 log_file.BYTES = 5000
 told = log.Log()
 for number in range(int(sys.argv[2])):

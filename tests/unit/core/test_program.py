@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.agent import program as module
+from ansible_collections.ballast.kube.plugins.module_utils._agent import program as module
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import ABSENT
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
@@ -23,12 +23,12 @@ from tests.unit.fakes import FakeHost
 
 PATH = "/var/lib/ballast/guard.pyz"
 INSIDE = "ansible_collections/ballast/kube/plugins/module_utils"
-TOP = Path(module.__file__).parents[2]
+TOP = Path(module.__file__).parents[1]
 # Main function and packages of some that there are.
 PROGRAMS = [
-    ("_pulls.proxy.main.main", ["_core", "_pulls"]),
-    ("_kube_proxy.watchdog.main", ["_core", "_rules", "_audit", "_kube_proxy"]),
-    ("_control_plane.aggregation.agent.main.main", ["_core", "_control_plane/aggregation"]),
+    ("_pulls.proxy.main.main", ["_agent", "_core", "_pulls"]),
+    ("_kube_proxy.watchdog.main", ["_agent", "_core", "_rules", "_audit", "_kube_proxy"]),
+    ("_control_plane.aggregation.agent.main.main", ["_agent", "_core", "_control_plane/aggregation"]),
 ]
 
 
@@ -63,7 +63,10 @@ def test_a_program_is_known_by_its_content_and_not_by_what_it_says_of_itself(
 ) -> None:
     host, kind, path = LocalHost(), module.ZipappKind(), str(tmp_path / "guard.pyz")
     wanted = module.program(
-        path, packages=["_core", "_rules", "_audit", "_kube_proxy"], main="_core.engine.kinds.directory", group=""
+        path,
+        packages=["_agent", "_core", "_rules", "_audit", "_kube_proxy"],
+        main="_core.engine.kinds.directory",
+        group="",
     ).value
     kind.write(Context(None, host), path, wanted, ABSENT)
     with zipfile.ZipFile(path) as found:
@@ -80,7 +83,7 @@ def test_a_program_is_known_by_its_content_and_not_by_what_it_says_of_itself(
 
 def test_a_name_that_is_twice_in_an_archive_is_no_program(tmp_path: Path) -> None:
     host, kind, path = LocalHost(), module.ZipappKind(), str(tmp_path / "guard.pyz")
-    wanted = module.program(path, packages=["_core"], main="_core.engine.kinds.directory", group="").value
+    wanted = module.program(path, packages=["_agent", "_core"], main="_core.engine.kinds.directory", group="").value
     kind.write(Context(None, host), path, wanted, ABSENT)
     with pytest.warns(UserWarning, match="Duplicate"), zipfile.ZipFile(path, "a") as made:
         made.writestr("__main__.py", made.read("__main__.py"))
@@ -90,7 +93,7 @@ def test_a_name_that_is_twice_in_an_archive_is_no_program(tmp_path: Path) -> Non
 @pytest.mark.parametrize("mode", [0o666, 0o664])
 def test_a_program_that_others_may_write_is_made_again(tmp_path: Path, mode: int) -> None:
     host, kind, path = LocalHost(), module.ZipappKind(), str(tmp_path / "guard.pyz")
-    wanted = module.program(path, packages=["_core"], main="_core.engine.kinds.directory", group="").value
+    wanted = module.program(path, packages=["_agent", "_core"], main="_core.engine.kinds.directory", group="").value
     kind.write(Context(None, host), path, wanted, ABSENT)
     os.chmod(path, mode)
     assert kind.read(Context(None, host), path) != wanted
@@ -104,7 +107,10 @@ def test_a_program_that_others_may_write_is_made_again(tmp_path: Path, mode: int
 def test_a_program_holds_what_its_main_function_needs_and_no_more(tmp_path: Path) -> None:
     host, kind, path = LocalHost(), module.ZipappKind(), str(tmp_path / "guard.pyz")
     wanted = module.program(
-        path, packages=["_core", "_rules", "_audit", "_kube_proxy"], main="_core.engine.kinds.directory", group=""
+        path,
+        packages=["_agent", "_core", "_rules", "_audit", "_kube_proxy"],
+        main="_core.engine.kinds.directory",
+        group="",
     ).value
     kind.write(Context(None, host), path, wanted, ABSENT)
     assert kind.read(Context(None, host), path) == wanted
@@ -138,7 +144,7 @@ def test_imports_are_found_as_python_finds_them() -> None:
 
 def test_a_part_of_a_package_is_a_program_without_the_rest_of_it(tmp_path: Path) -> None:
     host, path = LocalHost(), str(tmp_path / "part.pyz")
-    packages = ["_core", "_control_plane/aggregation"]
+    packages = ["_agent", "_core", "_control_plane/aggregation"]
     wanted = module.program(
         path, packages=packages, main="_control_plane.aggregation.api_services.service_host", group=""
     ).value
@@ -159,7 +165,7 @@ def test_a_program_is_the_same_whatever_lies_beside_its_sources(
     tmp_path: Path, main: str, packages: list[str], others: bool
 ) -> None:
     """Ansible brings our packages to a node as a zip archive, with those modules that the one at work imports."""
-    needed = {TOP / name for name in module._sources(main, tuple(packages))} | {TOP / "_core/agent/program.py"}
+    needed = {TOP / name for name in module._sources(main, tuple(packages))} | {TOP / "_agent/program.py"}
     needed |= {
         TOP / f"_core/{name}.py"
         for name in (
@@ -185,7 +191,7 @@ def test_a_program_is_the_same_whatever_lies_beside_its_sources(
         for depth in range(1, INSIDE.count("/") + 2):
             opened.writestr(f"{'/'.join(INSIDE.split('/')[:depth])}/__init__.py", "")
     text = (
-        f"import sys; sys.path.insert(0, {str(archive)!r}); from {INSIDE.replace('/', '.')}._core.agent import program as p; "
+        f"import sys; sys.path.insert(0, {str(archive)!r}); from {INSIDE.replace('/', '.')}._agent import program as p; "
         f"print(p.__file__, p.sources_digest({main!r}, {packages}))"
     )
     argv = [sys.executable, "-I", "-c", text]

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.agent.log import Log
+from ansible_collections.ballast.kube.plugins.module_utils._agent.log import Log
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import Event, Progress
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import Plan, Policy, Step
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan_report import plan_diff

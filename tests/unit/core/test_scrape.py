@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.agent import http_listener, scrape
+from ansible_collections.ballast.kube.plugins.module_utils._agent import http_listener, scrape
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import HostError
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.proxy.messages import AGENT
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.agent.program import program
+from ansible_collections.ballast.kube.plugins.module_utils._agent.program import program
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import ABSENT
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
@@ -120,7 +120,7 @@ def test_every_kind_that_is_forgotten_can_be_made_by_the_program() -> None:
 def test_the_program_runs_by_itself(tmp_path: Path) -> None:
     host, kind, path = LocalHost(), RESTORE_KINDS["program"], str(tmp_path / "restore.pyz")
     assert kind.read(Context(None, host), path) == ABSENT
-    wanted = program(path, packages=("_core", "_instance"), main="_instance.restore.main", group="").value
+    wanted = program(path, packages=("_agent", "_core", "_instance"), main="_instance.restore.main", group="").value
     kind.write(Context(None, host), path, wanted, ABSENT)
     assert kind.read(Context(None, host), path) == wanted
     rows = tmp_path / "rows.json"

@@ -36,7 +36,7 @@ OF_JSON = (
 )
 OF_READING = (
     "_core/host/detached_program.py",  # a program that starts another, and reads what the kernel says of it
-    "_core/agent/program.py",  # our own sources
+    "_agent/program.py",  # our own sources
     "_pulls/proxy/relay.py",  # a method of its own of that name, as of its neighbour
     "_pulls/proxy/runtime_side.py",
     "_images/layout.py",  # writes

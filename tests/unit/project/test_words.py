@@ -19,7 +19,7 @@ FILES = sorted(UTILS.rglob("*.py"))
 VAGUE = {"one", "found", "told", "asked", "wanted"}
 # Terms of the contract: the resources that should be, and what was found instead, of an error and in results.
 OF_CONTRACT = {
-    "_core/agent/identity.py": {"found"},
+    "_agent/identity.py": {"found"},
     "_core/engine/engine.py": {"wanted"},
     "_core/engine/plan.py": {"wanted"},
     "_core/host/local_files.py": {"found"},

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.agent.http_listener import Request
+from ansible_collections.ballast.kube.plugins.module_utils._agent.http_listener import Request
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.faces import health_check_node_ports
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.faces.events import Event
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.faces.health_check_node_ports import (
@@ -147,7 +147,7 @@ def test_real_sockets_of_both_families_are_had_for_every_address() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    from ansible_collections.ballast.kube.plugins.module_utils._core.agent.http_listener import open_place
+    from ansible_collections.ballast.kube.plugins.module_utils._agent.http_listener import open_place
 
     sockets = open_place("0.0.0.0", port)
     try:

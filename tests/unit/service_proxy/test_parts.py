@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.agent.log import Log
+from ansible_collections.ballast.kube.plugins.module_utils._agent.log import Log
 from ansible_collections.ballast.kube.plugins.module_utils._rules.model import Endpoint, ServicePort
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy import netlink, ports
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.connections import (

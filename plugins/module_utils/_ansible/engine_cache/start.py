@@ -35,7 +35,7 @@ from ansible.module_utils import basic
 # Of the action plugin, hidden from users: {digest, directory, sources: path of the archive or "", keep}.
 PARAMETER = "_engines"
 MISSING = "engines_missing"  # what the module returns where nothing is kept and nothing was sent
-_TOP = "ballast"  # the package that the archive's are in, see _core/agent/program.py
+_TOP = "ballast"  # the package that the archive's are in, see _agent/program.py
 _KEEP = "_ansible.engine_cache.store.keep"
 _LIMIT = 64 * 2**20  # bytes of an archive; one of more has another digest
 _SEAL = 64  # bytes of the seal at the end, see _ansible/engine_cache/store.py

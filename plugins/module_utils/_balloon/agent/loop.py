@@ -19,7 +19,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Callable, Optional, Protocol
 
-from ..._core.agent.log import Log
+from ..._agent.log import Log
 from ..._core.engine.events import Event, Progress
 from ..._core.host.host import Host
 from ..._core.kube.client import Refused

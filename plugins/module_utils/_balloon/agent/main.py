@@ -23,11 +23,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Optional
 
-from ..._core.agent.command import Command, on_signals, read_config, reload_for_ever, require_libraries
-from ..._core.agent.log import Log
-from ..._core.agent.place import check_places, control_path, host_lock, listen, make_directories, unlink_own
-from ..._core.agent.scrape import serve_metrics
-from ..._core.agent.status import answer_status
+from ..._agent.command import Command, on_signals, read_config, reload_for_ever, require_libraries
+from ..._agent.log import Log
+from ..._agent.place import check_places, control_path, host_lock, listen, make_directories, unlink_own
+from ..._agent.scrape import serve_metrics
+from ..._agent.status import answer_status
 from ..._core.host.local_host import LocalHost
 from .access import read_credentials
 from .loop import Counts, Uncounted

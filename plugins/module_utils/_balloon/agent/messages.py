@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from ..._core.agent.identity import Agent, program_rows
+from ..._agent.identity import Agent, program_rows
 from ..._core.text.errors import HostError, Message, Messages, UserError
 
 _NAME, _WHAT, _IDS = "ballast-balloons", "reconciler", "balloon-agent"

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
-from ..._core.agent.settings import metrics_address, parse_file, pause, refuse_twice, section, sections
+from ..._agent.settings import metrics_address, parse_file, pause, refuse_twice, section, sections
 from ..._core.text.decode import Parsers, Reader, Required, Wrong, absolute_path, boolean, matching
 from ..._core.text.errors import BallastError
 from ..._core.text.quantity import Quantity, parse_quantity

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Optional
 
-from ..._core.agent.status import align_rows, format_duration, printable
+from ..._agent.status import align_rows, format_duration, printable
 from ..report import report
 from .metrics import View
 from .settings import Settings

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Mapping
 from typing import Optional
 
-from ..._core.agent.log import Log
+from ..._agent.log import Log
 from ..._core.host.host import Host
 from ..._core.kube.client import Api
 from ..._core.kube.informer import backoff

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..._core.agent.deployment import ABSENT, AgentEngine
+from ..._agent.deployment import ABSENT, AgentEngine
 from ..._core.engine.context import Context
 from ..._core.engine.plan import State
 from ..agent.access import read_credentials

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..._core.agent.installation import Installation
-from ..._core.agent.running import AgentKind
+from ..._agent.installation import Installation
+from ..._agent.running import AgentKind
 from ..._core.service.sandbox import Sandbox
 from ..agent.messages import AGENT
 from ..agent.settings import parse_settings
@@ -24,7 +24,7 @@ def _sandbox(document: Mapping[str, Any]) -> Sandbox:
 
 INSTALLATION = Installation(
     AGENT,
-    packages=("_core", "_balloon"),
+    packages=("_agent", "_core", "_balloon"),
     main="_balloon.agent.main.main",
     needed={"prometheus_client": "python3-prometheus-client", "yaml": "python3-yaml"},
     parse=lambda text, name: parse_settings(text, name=name),

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..._core.agent.deployment import ABSENT, PRESENT
-from ..._core.agent.installation import as_text, without_unset
+from ..._agent.deployment import ABSENT, PRESENT
+from ..._agent.installation import as_text, without_unset
 from ..agent.settings import Settings, parse_settings
 
 # To end a request under way, and to revert growth.

@@ -22,7 +22,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Optional
 
-from ..._core.agent.settings import metrics_address
+from ..._agent.settings import metrics_address
 from ..._core.text.decode import Faults, Parser, Parsers, Reader, Required, Words, Wrong, matching, show, whole
 from ..._core.text.errors import BallastError
 from .messages import MESSAGES

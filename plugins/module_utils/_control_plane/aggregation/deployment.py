@@ -18,9 +18,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Optional
 
-from ..._core.agent.installation import PYTHON, Installation, without_unset
-from ..._core.agent.program import PROGRAM_KINDS, program, sources_digest
-from ..._core.agent.running import AgentKind
+from ..._agent.installation import PYTHON, Installation, without_unset
+from ..._agent.program import PROGRAM_KINDS, program, sources_digest
+from ..._agent.running import AgentKind
 from ..._core.engine.context import Context
 from ..._core.engine.engine import Finding
 from ..._core.engine.events import Progress
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 NAME = "aggregation"
 _STOP_SECONDS = 20
 _FRONT_PROXY_CLIENT = "front-proxy-client.crt"
-_PACKAGES = ("_core", "_control_plane/aggregation")
+_PACKAGES = ("_agent", "_core", "_control_plane/aggregation")
 
 
 def certificate(request: ControlPlaneRequest) -> Certificate:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..._core.agent.deployment import AgentEngine
+from ..._agent.deployment import AgentEngine
 from .installation import INSTALLATION
 from .request import Deployment
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Optional
 
-from ..._core.agent.installation import as_text
-from ..._core.agent.program import PROGRAM_KINDS
+from ..._agent.installation import as_text
+from ..._agent.program import PROGRAM_KINDS
 from ..._core.engine.context import Context
 from ..._core.engine.journal import Journal, journal_path
 from ..._core.engine.kinds import fields

@@ -10,8 +10,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from ..._core.agent.installation import Installation
-from ..._core.agent.running import AgentKind
+from ..._agent.installation import Installation
+from ..._agent.running import AgentKind
 from ..._core.service.sandbox import Sandbox
 from ..proxy.messages import AGENT
 from ..proxy.settings import parse_settings
@@ -28,7 +28,7 @@ def _sandbox(document: Mapping[str, Any]) -> Sandbox:
 
 INSTALLATION = Installation(
     AGENT,
-    packages=("_core", "_pulls"),
+    packages=("_agent", "_core", "_pulls"),
     main="_pulls.proxy.main.main",
     needed={
         "grpc": "python3-grpcio",

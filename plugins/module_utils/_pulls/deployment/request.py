@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..._core.agent.deployment import ABSENT, PRESENT
-from ..._core.agent.installation import as_text, without_unset
+from ..._agent.deployment import ABSENT, PRESENT
+from ..._agent.installation import as_text, without_unset
 from ..proxy.settings import Settings, parse_settings
 
 # Longer than the default of `drain`, so that most changes of it leave the service as it is and need no restart.

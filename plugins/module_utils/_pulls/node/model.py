@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..._core.agent.installation import without_unset
+from ..._agent.installation import without_unset
 from ..._core.text.errors import BallastError, Problems
 from .messages import MESSAGES
 

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections import deque
 from typing import Optional, cast
 
-from ..._core.agent.place import peer_user
+from ..._agent.place import peer_user
 from . import http2, limits
 from .backend import Backend
 from .hpack import Decoder, Header, HpackError

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Callable, Optional
 
-from ..._core.agent.log import Log
+from ..._agent.log import Log
 from ..._core.text.errors import last_lines
 from . import http2
 from .hpack import Header

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Optional
 
-from ..._core.agent.log import Log
+from ..._agent.log import Log
 from .http2 import Failed
 from .request import PullKey, PullRequest
 

@@ -19,8 +19,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Optional
 
-from ..._core.agent.command import Command, on_signals, read_config, reload_for_ever, require_libraries
-from ..._core.agent.place import check_places, control_path, host_lock, make_directories
+from ..._agent.command import Command, on_signals, read_config, reload_for_ever, require_libraries
+from ..._agent.place import check_places, control_path, host_lock, make_directories
 from .messages import AGENT
 from .status import table
 
@@ -72,7 +72,7 @@ def _run(config: str, directory: str) -> None:
 async def _serve(settings: Settings, config: str, directory: str) -> None:
     import asyncio
 
-    from ..._core.agent.log import Log
+    from ..._agent.log import Log
     from .server import Server  # needs what require_libraries looked for
     from .settings import parse_settings
 

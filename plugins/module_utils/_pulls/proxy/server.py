@@ -15,11 +15,11 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, Optional
 
-from ..._core.agent.http_listener import HttpListener
-from ..._core.agent.log import Log
-from ..._core.agent.place import BACKLOG, listen, unlink_own
-from ..._core.agent.scrape import serve_metrics
-from ..._core.agent.status import answer_status
+from ..._agent.http_listener import HttpListener
+from ..._agent.log import Log
+from ..._agent.place import BACKLOG, listen, unlink_own
+from ..._agent.scrape import serve_metrics
+from ..._agent.status import answer_status
 from . import limits
 from .connection import Connection
 from .endpoint import Endpoint

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
-from ..._core.agent.settings import duration, metrics_address, parse_file, section, sections
+from ..._agent.settings import duration, metrics_address, parse_file, section, sections
 from ..._core.text.decode import Parsers, Reader, Required, Wrong, boolean, choice, matching, whole
 from .messages import AGENT
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..._core.agent.status import align_rows, format_duration, printable
+from ..._agent.status import align_rows, format_duration, printable
 
 
 def table(status: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..._core.agent.deployment import AgentEngine
+from ..._agent.deployment import AgentEngine
 from ..._core.engine.context import Context
 from ..._core.engine.engine import Finding
 from ..._core.engine.plan import Resource

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..._core.agent.installation import Installation
+from ..._agent.installation import Installation
 from ..._core.host.host import Host
 from ..._core.service.sandbox import Sandbox
 from ..._core.text.packages import package_names, read_distribution
@@ -35,7 +35,7 @@ def _sandbox(document: Mapping[str, Any]) -> Sandbox:
 
 INSTALLATION = ServiceProxyInstallation(
     AGENT,
-    packages=("_core", "_rules", "_service_proxy"),
+    packages=("_agent", "_core", "_rules", "_service_proxy"),
     main="_service_proxy.main.main",
     needed={"prometheus_client": "python3-prometheus-client"},
     parse=lambda text, name: parse_configuration(text, name=name),

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..._core.agent.deployment import ABSENT, PRESENT
-from ..._core.agent.installation import as_text, without_unset
+from ..._agent.deployment import ABSENT, PRESENT
+from ..._agent.installation import as_text, without_unset
 from ..._core.text.decode import show
 from ..._core.text.errors import BallastError, Problems, UserError
 from ..._rules.config_keys import API_VERSION, KIND

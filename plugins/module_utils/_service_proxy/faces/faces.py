@@ -27,9 +27,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
-from ..._core.agent.http_listener import JSON, Answer, HttpListener, Request, open_place
-from ..._core.agent.log import Log
-from ..._core.agent.scrape import metrics_answer
+from ..._agent.http_listener import JSON, Answer, HttpListener, Request, open_place
+from ..._agent.log import Log
+from ..._agent.scrape import metrics_answer
 from ..._core.kube.client import Api
 from ..._core.text.errors import BallastError
 from ..._rules.model import NFTABLES

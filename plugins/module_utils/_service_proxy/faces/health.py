@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Optional
 
-from ..._core.agent.http_listener import JSON, Answer
+from ..._agent.http_listener import JSON, Answer
 from ..ports import NodeState, Programmed, Queued, Report
 
 _FAMILY = {4: "IPv4", 6: "IPv6"}

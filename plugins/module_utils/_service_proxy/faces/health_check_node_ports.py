@@ -14,7 +14,7 @@ import json
 from collections.abc import Callable
 from functools import partial
 
-from ..._core.agent.http_listener import JSON, Answer, HttpListener, Request, open_place
+from ..._agent.http_listener import JSON, Answer, HttpListener, Request, open_place
 from ..ports import HealthCheck, HealthChecks
 from .events import WARNING, Event, service_reference
 

@@ -18,7 +18,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.agent.log import Log
+from ansible_collections.ballast.kube.plugins.module_utils._agent.log import Log
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.proxy import http2
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.proxy.server import Server
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.proxy.settings import Listener, Settings

@@ -26,7 +26,7 @@ import grpc
 import grpc.aio
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.agent.program import ZipappKind, program
+from ansible_collections.ballast.kube.plugins.module_utils._agent.program import ZipappKind, program
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import ABSENT
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
@@ -50,7 +50,7 @@ def _has_libraries(python: str) -> bool:
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> str:
     target = str(tmp_path_factory.mktemp("program") / "ballast-pull-proxy")
-    made = program(target, packages=["_core", "_pulls"], main="_pulls.proxy.main.main", group="proxy")
+    made = program(target, packages=["_agent", "_core", "_pulls"], main="_pulls.proxy.main.main", group="proxy")
     ZipappKind().write(Context(None, LocalHost()), target, made.value, ABSENT)
     return target
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, Optional, TypeVar
 
-from ...._core.agent.log import Log
+from ...._agent.log import Log
 from ...._core.kube.client import Api
 from ...._core.text.errors import BallastError, PeerError
 from ...._core.text.json_text import mapping_in

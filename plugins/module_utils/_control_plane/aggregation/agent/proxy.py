@@ -17,7 +17,7 @@ from contextlib import suppress
 from http import HTTPStatus
 from typing import Optional
 
-from ...._core.agent.log import Log
+from ...._agent.log import Log
 from ..api_services import split_address
 from .connect import ESTABLISHED, HEAD_BYTES, HEAD_END, Refusal, answer, fault_of, parse_connect, refuse_malformed
 from .counts import CONNECTED, FAILED, RECEIVED, REFUSED, SENT, Counts

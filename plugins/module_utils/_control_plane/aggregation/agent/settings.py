@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Optional
 
-from ...._core.agent.settings import metrics_address, parse_file, pause, refuse_twice, sections
+from ...._agent.settings import metrics_address, parse_file, pause, refuse_twice, sections
 from ...._core.text.decode import Parsers, Reader, Required, Wrong, absolute_path, matching, whole
 from ..api_services import split_address
 from ..messages import AGENT

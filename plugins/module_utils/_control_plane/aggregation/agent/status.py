@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Optional
 
-from ...._core.agent.status import align_rows, format_duration, printable
+from ...._agent.status import align_rows, format_duration, printable
 from .availability import ServiceStatus
 from .counts import RESULTS, Counts
 from .settings import Settings

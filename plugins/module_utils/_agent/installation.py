@@ -20,9 +20,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Callable
 
-from ..host.host import Host
-from ..service.sandbox import Sandbox
-from ..text.packages import UNKNOWN, package_names, read_distribution
+from .._core.host.host import Host
+from .._core.service.sandbox import Sandbox
+from .._core.text.packages import UNKNOWN, package_names, read_distribution
 from .identity import Agent
 
 CONFIG_DIRECTORY = "/etc/ballast"

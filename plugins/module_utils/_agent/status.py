@@ -13,11 +13,11 @@ import time
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Callable
 
-from ..host.bounded import read_socket
-from ..host.host import READ_LIMIT
-from ..text.errors import HostError
-from ..text.json_text import parse_json
-from ..text.redaction import redact_json
+from .._core.host.bounded import read_socket
+from .._core.host.host import READ_LIMIT
+from .._core.text.errors import HostError
+from .._core.text.json_text import parse_json
+from .._core.text.redaction import redact_json
 from .identity import Agent
 from .place import control_path, peer_user
 

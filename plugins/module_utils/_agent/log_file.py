@@ -13,8 +13,8 @@ import os
 import stat
 from contextlib import suppress
 
-from ..host.file_replacement import set_aside
-from ..text.errors import HostError
+from .._core.host.file_replacement import set_aside
+from .._core.text.errors import HostError
 
 BYTES = 16 * 1024 * 1024  # of each of the two
 _OUTPUTS = (1, 2)

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
-from ..engine.context import Context
-from ..engine.engine import Finding, ResourceEngine
-from ..engine.kinds import BASE_KINDS, Kind, directory, file
-from ..engine.plan import Policy, Resource, State
-from ..engine.shared_directory import SHARED_KINDS, shared_directory
-from ..host.host import Host
-from ..service.cgroup import CGROUP_KINDS, Limits, cgroup
-from ..service.service import Service, supervisor
-from ..service.services import SERVICE_KINDS, service_pid
-from ..text.packages import install_command, read_distribution
+from .._core.engine.context import Context
+from .._core.engine.engine import Finding, ResourceEngine
+from .._core.engine.kinds import BASE_KINDS, Kind, directory, file
+from .._core.engine.plan import Policy, Resource, State
+from .._core.engine.shared_directory import SHARED_KINDS, shared_directory
+from .._core.host.host import Host
+from .._core.service.cgroup import CGROUP_KINDS, Limits, cgroup
+from .._core.service.service import Service, supervisor
+from .._core.service.services import SERVICE_KINDS, service_pid
+from .._core.text.packages import install_command, read_distribution
 from .installation import CONFIG_DIRECTORY, PYTHON, Installation
 from .program import PROGRAM_KINDS, program, sources_digest
 from .running import AgentKind

@@ -21,9 +21,9 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from ..host.directories import make_directory
-from ..host.safe_path import open_own
-from ..text.errors import BallastError, Problems
+from .._core.host.directories import make_directory
+from .._core.host.safe_path import open_own
+from .._core.text.errors import BallastError, Problems
 from .identity import Agent
 
 BACKLOG = 1024  # the kernel holds it to net.core.somaxconn

@@ -12,8 +12,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import fields
 from typing import Any, Callable, TypeVar
 
-from ..text.decode import KEY, MISSING, VALUE, Faults, Reader, Words, Wrong
-from ..text.document import parse_document
+from .._core.text.decode import KEY, MISSING, VALUE, Faults, Reader, Words, Wrong
+from .._core.text.document import parse_document
 from .identity import Agent
 
 S = TypeVar("S")

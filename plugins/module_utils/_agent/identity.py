@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..text.errors import BallastError, HostError, Message, Messages, PeerError, UserError
+from .._core.text.errors import BallastError, HostError, Message, Messages, PeerError, UserError
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
-from ..host.bounded import read_file
-from ..text.errors import BallastError, HostError, Problems
+from .._core.host.bounded import read_file
+from .._core.text.errors import BallastError, HostError, Problems
 from .identity import Agent
 from .place import run_directory
 from .status import show_status

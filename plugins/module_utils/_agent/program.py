@@ -18,8 +18,8 @@ from functools import cache
 from pathlib import PurePosixPath
 from typing import Any, Optional
 
-from ..engine.context import Context
-from ..engine.plan import ABSENT, Resource, Value
+from .._core.engine.context import Context
+from .._core.engine.plan import ABSENT, Resource, Value
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip archive can hold
 _OTHERS_WRITE = 0o022
@@ -154,7 +154,7 @@ def _find_imports(place: str, text: str) -> Iterator[str]:
 def _reading() -> Iterator[_Read]:
     """Reads a source by its path below module_utils, None where there is none. On a node our packages lie in the archive that
     Ansible brought, elsewhere in a directory."""
-    top = os.path.abspath(os.path.join(__file__, "../../.."))
+    top = os.path.abspath(os.path.join(__file__, "../.."))
     path, inside = _split_archive(top)
     if not path:
         yield lambda name: _file(os.path.join(top, name))

@@ -12,8 +12,8 @@ import sys
 from datetime import datetime, timezone
 from typing import Optional, TextIO
 
-from ..text.errors import shorten
-from ..text.redaction import redact_json
+from .._core.text.errors import shorten
+from .._core.text.redaction import redact_json
 from .log_file import bound_output
 
 # What a reader of key=value takes for one word.

@@ -15,17 +15,17 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Optional, Union
 
-from ..engine.context import Context
-from ..engine.engine import Finding
-from ..engine.events import Progress
-from ..engine.kinds import fields
-from ..engine.plan import ABSENT, Resource, Value
-from ..engine.wait import Pending, Ready, wait, wait_until
-from ..host.host import LOG_LIMIT, Host
-from ..service.service import Service
-from ..service.services import SERVICE_KINDS, reload_service
-from ..text.errors import BallastError, PeerError, last_lines
-from ..text.json_text import parse_object
+from .._core.engine.context import Context
+from .._core.engine.engine import Finding
+from .._core.engine.events import Progress
+from .._core.engine.kinds import fields
+from .._core.engine.plan import ABSENT, Resource, Value
+from .._core.engine.wait import Pending, Ready, wait, wait_until
+from .._core.host.host import LOG_LIMIT, Host
+from .._core.service.service import Service
+from .._core.service.services import SERVICE_KINDS, reload_service
+from .._core.text.errors import BallastError, PeerError, last_lines
+from .._core.text.json_text import parse_object
 from .installation import Installation, as_text
 from .place import control_path
 
