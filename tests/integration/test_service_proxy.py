@@ -28,6 +28,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from ansible_collections.ballast.kube.plugins.module_utils._core.agent.program import build_archive
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
 from ansible_collections.ballast.kube.plugins.module_utils._rules.config import parse_config
 from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables import transaction
@@ -36,6 +37,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.objec
 from ansible_collections.ballast.kube.plugins.module_utils._rules.node_addresses import own_addresses, read_links
 from ansible_collections.ballast.kube.plugins.module_utils._rules.parse import parse_snapshot
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.connections import read_connections
+from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.deployment.installation import INSTALLATION
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.family_rules import TABLE
 from tests.integration.followed_api import PORT, VERSIONS, FollowedApi, followed
 from tests.integration.wire import InNamespace, entered, namespace
@@ -52,7 +54,7 @@ CONFIG = {"clusterCIDR": "10.1.0.0/16", "nodePortAddresses": ["192.168.1.0/24", 
 RANDOM = settings(
     max_examples=12, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
 )
-_START = "from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.main import main; main()"
+_PROGRAM = "ballast-service-proxy.pyz"
 
 
 @dataclass
@@ -126,7 +128,7 @@ class Proxy:
     def _run(self, words: list[str], **options: Any) -> subprocess.Popen[bytes]:
         environment = {**os.environ, "RUNTIME_DIRECTORY": str(self.place / "run")}
         with entered(self.host.namespace):
-            return subprocess.Popen([sys.executable, "-c", _START, *words], env=environment, **options)
+            return subprocess.Popen([sys.executable, str(self.place / _PROGRAM), *words], env=environment, **options)
 
 
 def eventually(holds: Callable[[], bool], *, seconds: float) -> bool:
@@ -164,6 +166,7 @@ def write_config(place: Path) -> None:
 def standing(place: Path, name: str) -> Iterator[Proxy]:
     """A node's namespace and an API server; no proxy yet."""
     write_config(place)
+    (place / _PROGRAM).write_bytes(build_archive(INSTALLATION.main, INSTALLATION.packages))
     (place / "run").mkdir(mode=0o700)
     with ExitStack() as undo:
         host = undo.enter_context(namespace(name))
@@ -305,6 +308,27 @@ def test_a_flush_is_repaired_within_a_second_and_told(proxy: Proxy) -> None:
     proxy.agrees(1.0)
     assert eventually(lambda: proxy.status()["repairs"] >= repairs + 2, seconds=5)  # of both families
     assert proxy.status()["last_repair"]["program"] == "nft"
+
+
+def test_another_configuration_is_taken_without_a_restart(proxy: Proxy) -> None:
+    settled(proxy)
+    assert eventually(lambda: answers(proxy), seconds=START_SECONDS)
+    path = proxy.place / "config.json"
+    before = path.read_text()
+    try:
+        path.write_text(before.replace("10.1.0.0/16", "10.1.0.0/24"))
+        assert proxy.process is not None
+        proxy.process.send_signal(signal.SIGHUP)
+        assert eventually(lambda: "10.1.0.0/24" in proxy.nft("list", "table", "ip", TABLE), seconds=SECONDS)
+        assert proxy.status()["settings"]["document"]["clusterCIDR"] == "10.1.0.0/24"
+        path.write_text("nonsense: true")
+        proxy.process.send_signal(signal.SIGHUP)
+        assert eventually(lambda: "reload-refused" in (proxy.place / "log").read_text(), seconds=SECONDS)
+    finally:
+        path.write_text(before)
+        assert proxy.process is not None
+        proxy.process.send_signal(signal.SIGHUP)
+    proxy.agrees()
 
 
 def test_an_api_that_is_away_changes_nothing_and_is_followed_again(proxy: Proxy) -> None:
