@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Optional
 
+from .._core.host.gc_pause import pause_collection
 from .._core.kube.informer import Informer, Resource
 from .._core.text.errors import PeerError
 from .._core.text.json_text import mapping_in
@@ -71,6 +72,7 @@ class Feed(Informer[Followed]):
             waiting, self._waiting = self._waiting, {}
         return list(waiting.values())
 
+    @pause_collection()
     def _list(self, api: Api, resource: Followed) -> str:
         known = self._versions_of.get(resource.name, {})
         listed: dict[Key, str] = {}

@@ -117,6 +117,7 @@ class Loop:
         self._addresses: Optional[list[str]] = None  # None: to be read
         self._pending: set[ServiceName] = set()  # whose rules may differ from what the API says
         self._triggered: list[float] = []
+        self._began = time.time()
         self._refused: dict[ServiceName, str] = {}  # as reported
         self._unreadable: dict[ServiceName, str] = {}
         self._quarantine: set[ServiceName] = set()  # refused by the kernel
@@ -191,7 +192,8 @@ class Loop:
         if change.events or change.endpoint_events:
             self._sink(Queued(time.time(), change.events, change.endpoint_events))
         self._pending |= change.services
-        self._triggered += change.triggered
+        # What happened before it ran was not delayed by it.
+        self._triggered += [at for at in change.triggered if at >= self._began]
         if change.node or change.cidrs:
             self._must_resolve = True
         if change.node:

@@ -8,6 +8,7 @@ that the API says."""
 
 from __future__ import annotations
 
+import calendar
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Optional
@@ -408,12 +409,13 @@ def test_another_version_of_the_node_is_other_rules(world: World) -> None:
 def test_programming_says_when_the_change_behind_it_happened(world: World) -> None:
     world.check()
     world.reports.clear()
-    at = {"annotations": {"endpoints.kubernetes.io/last-change-trigger-time": "2026-11-21T12:00:00.5Z"}}
-    world.api.put("EndpointSlice", endpoints("a", "10.1.1.5", **at))  # type: ignore[arg-type]
+    for name, year in (("a", 2096), ("b", 2016)):  # the other one happened before the program ran
+        at = {"annotations": {"endpoints.kubernetes.io/last-change-trigger-time": f"{year}-11-21T12:00:00.5Z"}}
+        world.api.put("EndpointSlice", endpoints(name, "10.1.1.5", **at))  # type: ignore[arg-type]
     world.check()
     (programmed,) = world.of(ports.Programmed)
-    assert programmed.triggered_at == (1795262400.5,)
-    assert (programmed.services, programmed.full) == (1, False)
+    assert programmed.triggered_at == (calendar.timegm((2096, 11, 21, 12, 0, 0)) + 0.5,)
+    assert (programmed.services, programmed.full) == (2, False)
 
 
 def test_connections_of_what_changed_are_cleaned_once_it_is_in_force(world: World) -> None:
