@@ -43,7 +43,7 @@ def resources_of(node_name: str, service_proxy_name: str) -> tuple[Followed, ...
         Followed(SERVICE, "/api/v1/services", {"labelSelector": own}),
         Followed(SLICE, "/apis/discovery.k8s.io/v1/endpointslices", {"labelSelector": f"!{HEADLESS_LABEL}"}),
         Followed(NODE, "/api/v1/nodes", {"fieldSelector": f"metadata.name={node_name}"}),
-        Followed(CIDR, "/apis/networking.k8s.io/v1/servicecidrs", optional=True),
+        Followed(name=CIDR, path="/apis/networking.k8s.io/v1/servicecidrs", optional=True),
     )
 
 
