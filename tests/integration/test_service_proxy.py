@@ -15,10 +15,11 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional
@@ -27,6 +28,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from ansible_collections.ballast.kube.plugins.module_utils._agent.program import build_archive
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
 from ansible_collections.ballast.kube.plugins.module_utils._rules.config import parse_config
 from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables import transaction
 from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.compile import compile_rules
@@ -34,6 +37,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.objec
 from ansible_collections.ballast.kube.plugins.module_utils._rules.node_addresses import own_addresses, read_links
 from ansible_collections.ballast.kube.plugins.module_utils._rules.parse import parse_snapshot
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.connections import read_connections
+from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.deployment.installation import INSTALLATION
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.family_rules import TABLE
 from tests.integration.followed_api import PORT, VERSIONS, FollowedApi, followed
 from tests.integration.wire import InNamespace, entered, namespace
@@ -50,7 +54,7 @@ CONFIG = {"clusterCIDR": "10.1.0.0/16", "nodePortAddresses": ["192.168.1.0/24", 
 RANDOM = settings(
     max_examples=12, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
 )
-_START = "from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.main import main; main()"
+_PROGRAM = "ballast-service-proxy.pyz"
 
 
 @dataclass
@@ -108,7 +112,14 @@ class Proxy:
     def agrees(self, seconds: float = SECONDS) -> None:
         """Waits until the kernel has what the API says."""
         expected = self.expected()
-        if not eventually(lambda: self.tables() == expected, seconds=seconds):
+
+        def holds() -> bool:
+            try:
+                return self.tables() == expected
+            except BallastError:  # it came or went while nft read it
+                return False
+
+        if not eventually(holds, seconds=seconds):
             assert self.tables() == expected, (self.place / "log").read_text()[-2000:]
 
     def nft(self, *words: str) -> str:
@@ -117,7 +128,7 @@ class Proxy:
     def _run(self, words: list[str], **options: Any) -> subprocess.Popen[bytes]:
         environment = {**os.environ, "RUNTIME_DIRECTORY": str(self.place / "run")}
         with entered(self.host.namespace):
-            return subprocess.Popen([sys.executable, "-c", _START, *words], env=environment, **options)
+            return subprocess.Popen([sys.executable, str(self.place / _PROGRAM), *words], env=environment, **options)
 
 
 def eventually(holds: Callable[[], bool], *, seconds: float) -> bool:
@@ -155,6 +166,7 @@ def write_config(place: Path) -> None:
 def standing(place: Path, name: str) -> Iterator[Proxy]:
     """A node's namespace and an API server; no proxy yet."""
     write_config(place)
+    (place / _PROGRAM).write_bytes(build_archive(INSTALLATION.main, INSTALLATION.packages))
     (place / "run").mkdir(mode=0o700)
     with ExitStack() as undo:
         host = undo.enter_context(namespace(name))
@@ -298,6 +310,27 @@ def test_a_flush_is_repaired_within_a_second_and_told(proxy: Proxy) -> None:
     assert proxy.status()["last_repair"]["program"] == "nft"
 
 
+def test_another_configuration_is_taken_without_a_restart(proxy: Proxy) -> None:
+    settled(proxy)
+    assert eventually(lambda: answers(proxy), seconds=START_SECONDS)
+    path = proxy.place / "config.json"
+    before = path.read_text()
+    try:
+        path.write_text(before.replace("10.1.0.0/16", "10.1.0.0/24"))
+        assert proxy.process is not None
+        proxy.process.send_signal(signal.SIGHUP)
+        assert eventually(lambda: "10.1.0.0/24" in proxy.nft("list", "table", "ip", TABLE), seconds=SECONDS)
+        assert proxy.status()["settings"]["document"]["clusterCIDR"] == "10.1.0.0/24"
+        path.write_text("nonsense: true")
+        proxy.process.send_signal(signal.SIGHUP)
+        assert eventually(lambda: "reload-refused" in (proxy.place / "log").read_text(), seconds=SECONDS)
+    finally:
+        path.write_text(before)
+        assert proxy.process is not None
+        proxy.process.send_signal(signal.SIGHUP)
+    proxy.agrees()
+
+
 def test_an_api_that_is_away_changes_nothing_and_is_followed_again(proxy: Proxy) -> None:
     before = settled(proxy)
     assert eventually(lambda: answers(proxy), seconds=START_SECONDS)
@@ -386,3 +419,70 @@ def test_connections_of_udp_leave_an_endpoint_that_is_gone(proxy: Proxy) -> None
     assert eventually(lambda: endpoints_of(proxy, "10.96.0.1") == {}, seconds=SECONDS)
     proxy.api.remove("Service", "b")
     assert eventually(lambda: endpoints_of(proxy, "10.96.0.2") == {}, seconds=SECONDS)
+
+
+@contextmanager
+def steady_client(proxy: Proxy, address: str) -> Iterator[list[str]]:
+    """New connections to port 80 of `address`, one after the other, each answered; the list is of those that were not."""
+    failed: list[str] = []
+    ended, closed = threading.Event(), threading.Event()
+    with entered(proxy.host.namespace):
+        listener = socket.create_server(("10.50.0.10", 8080), backlog=128)
+
+    def serve() -> None:
+        with listener:
+            listener.settimeout(0.2)
+            while not closed.is_set():
+                with suppress(TimeoutError):
+                    connection, _peer = listener.accept()
+                    with connection:
+                        connection.sendall(b"here")
+
+    def ask() -> None:
+        with entered(proxy.host.namespace):  # of this thread alone
+            while not ended.is_set():
+                try:
+                    with socket.create_connection((address, 80), timeout=2) as connection:
+                        if connection.recv(16) != b"here":
+                            failed.append("no answer")
+                except OSError as error:
+                    failed.append(str(error))
+
+    threads = [threading.Thread(target=target) for target in (serve, ask)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield failed
+    finally:
+        for event, thread in ((ended, threads[1]), (closed, threads[0])):  # the client first
+            event.set()
+            thread.join()
+
+
+def test_a_steady_client_loses_nothing_while_it_is_killed_and_others_change(proxy: Proxy) -> None:
+    settled(proxy)
+    proxy.api.put("EndpointSlice", endpoints("a", "10.50.0.10"))
+    proxy.agrees()
+    with steady_client(proxy, "10.96.0.1") as failed:
+        for number in range(3):
+            proxy.api.put("Service", web("c"))
+            proxy.api.put("EndpointSlice", endpoints("c", *(f"10.1.1.{n}" for n in range(5, 7 + number))))
+            proxy.kill()
+            proxy.api.remove("Service", "c")
+            proxy.start()
+            proxy.agrees(START_SECONDS)
+            proxy.api.close_watches(forget=True)
+    assert failed == []
+
+
+def test_after_a_flush_clients_are_answered_again(proxy: Proxy) -> None:
+    settled(proxy)
+    proxy.api.put("EndpointSlice", endpoints("a", "10.50.0.10"))
+    proxy.agrees()
+    with steady_client(proxy, "10.96.0.1") as failed:
+        proxy.nft("delete", "table", "ip", TABLE)
+        proxy.agrees()
+        time.sleep(2.5)  # the timeout of a connection that began in between
+        failed.clear()
+        time.sleep(0.5)
+    assert failed == []

@@ -23,6 +23,9 @@ from typing import Any
 import pytest
 
 from tests.integration import adhoc, hostile, journal
+from tests.integration.followed_api import PORT, followed
+from tests.integration.test_service_proxy import endpoints, eventually, node_of, web, write_config
+from tests.unit.service_proxy.objects import NODE_NAME
 
 ROOT = Path(__file__).resolve().parents[2]
 BRIDGE, GATEWAY, ADDRESS = "ballast-vmtest", "10.97.251.1", "10.97.251.101"
@@ -269,6 +272,59 @@ def test_limits_of_a_slice_of_systemd_change_while_it_runs(lab: Lab) -> None:
     lab.guest("mkdir /run/engines && tar -C /run/engines -xz", stdin=packed.stdout)
     script = (ROOT / "tests/integration/slices_in_vm.py").read_bytes()
     assert lab.guest("PYTHONPATH=/run/engines python3 -", stdin=script) == "all held\n"
+
+
+def test_the_service_proxy_is_confined_by_systemd_and_programs_the_machine(lab: Lab, tmp_path: Path) -> None:
+    """Its API server is a test's, at the other end of a tunnel."""
+    ssh = ["ssh", "-F", "none", "-i", lab.made["ssh_key"], *shlex.split(lab.made["vms"][0]["ssh_arguments"])]
+    with ExitStack() as undo:
+        api = undo.enter_context(followed(tmp_path))
+        api.put("Node", node_of(ADDRESS))
+        api.put("Service", web("a"))
+        api.put("EndpointSlice", endpoints("a", "10.1.2.3"))
+        write_config(tmp_path)
+        tunnel = [*ssh, "-N", "-R", f"127.0.0.1:{PORT}:127.0.0.1:{PORT}", f"root@{ADDRESS}"]
+        process = undo.enter_context(subprocess.Popen(tunnel, stdin=subprocess.DEVNULL))
+        undo.callback(process.kill)
+        for name in ("kubeconfig", "ca.crt"):
+            lab.guest(
+                f"umask 077; mkdir -p /etc/ballast-trial; cat >/etc/ballast-trial/{name}",
+                stdin=(tmp_path / name).read_bytes(),
+            )
+        config = {"clientConnection": {"kubeconfig": "/etc/ballast-trial/kubeconfig"}, "hostnameOverride": NODE_NAME}
+        made = _service_proxy(lab, ssh, config={**config, "clusterCIDR": "10.1.0.0/16"})
+        assert made["changed"]
+        assert not _service_proxy(lab, ssh, config={**config, "clusterCIDR": "10.1.0.0/16"})["changed"]
+        assert eventually(lambda: "10.1.2.3" in lab.guest("nft list ruleset"), seconds=60), lab.guest(
+            f"tail {made['log']}"
+        )
+        own = lab.guest(f"grep -E 'CapEff|CapBnd|NoNewPrivs' /proc/{made['pid']}/status").split()
+        assert own[1::2] == ["0000000000001000", "0000000000001000", "1"]
+        lab.guest("systemctl restart ballast-service-proxy")
+        assert "10.1.2.3" in lab.guest("nft list ruleset")
+        assert _service_proxy(lab, ssh, state="absent")["changed"]
+        assert "10.1.2.3" not in lab.guest("nft list ruleset")
+
+
+def _service_proxy(lab: Lab, ssh: list[str], **options: object) -> dict[str, Any]:
+    variables = {
+        "ansible_user": "root",
+        "ansible_ssh_private_key_file": lab.made["ssh_key"],
+        "ansible_ssh_common_args": shlex.join(ssh[1:]),
+        "ansible_python_interpreter": "/usr/bin/python3",
+    }
+    argv = [str(ROOT / ".venv/bin/ansible"), "-i", f"{ADDRESS},", "all", "-m", "ballast.kube.service_proxy"]
+    argv += ["-a", json.dumps(options), "-e", json.dumps(variables)]
+    environment = {
+        **os.environ,
+        "ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.minimal",
+        "ANSIBLE_LOAD_CALLBACK_PLUGINS": "true",
+    }
+    done = subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+    assert "=> {" in done.stdout, done.stdout + done.stderr
+    result: dict[str, Any] = json.JSONDecoder().raw_decode(done.stdout.partition("=> ")[2])[0]
+    assert done.returncode == 0, done.stdout
+    return result
 
 
 def test_data_and_identity_outlast_stop_and_start(lab: Lab) -> None:

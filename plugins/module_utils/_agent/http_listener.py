@@ -16,6 +16,7 @@ import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Optional
 
@@ -72,20 +73,39 @@ class HttpListener:
 
     async def _accept(self, listening: socket.socket) -> None:
         while True:
+            await self._wait_for_one(listening)
             try:
-                connection, _address = await self._loop.sock_accept(listening)
-            except OSError:  # of one that has gone already, or there is no descriptor
+                connection, _address = listening.accept()
+            except BlockingIOError:  # of one that has gone already
+                continue
+            except OSError:  # there is no descriptor
                 await asyncio.sleep(_NO_FILE_SECONDS)
                 continue
+            connection.setblocking(False)
             if len(self._connections) >= CONNECTIONS:
                 next(iter(self._connections)).cancel()
             task = asyncio.ensure_future(self._serve(connection))
             self._connections[task] = None
-            task.add_done_callback(lambda done: self._connections.pop(done, None))
+            task.add_done_callback(partial(self._end, connection))
             await asyncio.sleep(self._accept_seconds)
 
+    async def _wait_for_one(self, listening: socket.socket) -> None:
+        """Not by `sock_accept`, which loses a connection when it is cancelled as one arrives."""
+        arrived = asyncio.Event()
+        self._loop.add_reader(listening, arrived.set)
+        try:
+            await arrived.wait()
+        finally:
+            if listening.fileno() >= 0:
+                self._loop.remove_reader(listening)
+
+    def _end(self, connection: socket.socket, task: asyncio.Task[None]) -> None:
+        """Also of a task that was cancelled before it began."""
+        self._connections.pop(task, None)
+        connection.close()
+
     async def _serve(self, connection: socket.socket) -> None:
-        with connection, suppress(OSError, EOFError, asyncio.TimeoutError):
+        with suppress(OSError, EOFError, asyncio.TimeoutError):
             await asyncio.wait_for(self._respond(connection), _SECONDS)
 
     async def _respond(self, connection: socket.socket) -> None:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Optional
 
+from .._core.host.gc_pause import pause_collection
 from .._core.kube.informer import Informer, Resource
 from .._core.text.errors import PeerError
 from .._core.text.json_text import mapping_in
@@ -42,7 +43,7 @@ def resources_of(node_name: str, service_proxy_name: str) -> tuple[Followed, ...
         Followed(SERVICE, "/api/v1/services", {"labelSelector": own}),
         Followed(SLICE, "/apis/discovery.k8s.io/v1/endpointslices", {"labelSelector": f"!{HEADLESS_LABEL}"}),
         Followed(NODE, "/api/v1/nodes", {"fieldSelector": f"metadata.name={node_name}"}),
-        Followed(CIDR, "/apis/networking.k8s.io/v1/servicecidrs", optional=True),
+        Followed(name=CIDR, path="/apis/networking.k8s.io/v1/servicecidrs", optional=True),
     )
 
 
@@ -71,6 +72,7 @@ class Feed(Informer[Followed]):
             waiting, self._waiting = self._waiting, {}
         return list(waiting.values())
 
+    @pause_collection()
     def _list(self, api: Api, resource: Followed) -> str:
         known = self._versions_of.get(resource.name, {})
         listed: dict[Key, str] = {}

@@ -117,6 +117,7 @@ class Loop:
         self._addresses: Optional[list[str]] = None  # None: to be read
         self._pending: set[ServiceName] = set()  # whose rules may differ from what the API says
         self._triggered: list[float] = []
+        self._began = time.time()
         self._refused: dict[ServiceName, str] = {}  # as reported
         self._unreadable: dict[ServiceName, str] = {}
         self._quarantine: set[ServiceName] = set()  # refused by the kernel
@@ -124,8 +125,12 @@ class Loop:
         self._followed: Optional[bool] = None
         self._node_state: Optional[NodeState] = None  # as reported
         self._intruders: dict[int, tuple[Commit, float]] = {}  # by family, and since when
+        # Families whose last attempt failed, and the Services that they lack. They are tried again after a while; the others
+        # do not wait for them.
+        self._behind: dict[int, frozenset[ServiceName]] = {}
         self._attempts = 0  # that failed, since one that did not
-        self._not_before = 0.0  # by the monotonic clock
+        self._retry_at = 0.0  # by the monotonic clock, as are the next two
+        self._not_before = 0.0
         self._compare_at = 0.0
         self._reported_checks: Optional[HealthChecks] = None
 
@@ -147,9 +152,12 @@ class Loop:
         now = time.monotonic()
         if not self._source.complete:
             return 1.0
-        waits = bool(self._pending or self._must_resolve or self._intruders)
-        due = self._not_before if waits or self._attempts else self._compare_at
-        return max(0.0, due - now)
+        if self._intruders.keys() - self._behind.keys():
+            return 0.0
+        due = 0.0 if self._pending or self._must_resolve else self._compare_at
+        if self._behind:
+            due = min(due, self._retry_at)
+        return max(0.0, due - now, self._not_before - now)
 
     def turn(self) -> None:
         """Take what there is, and program it."""
@@ -166,20 +174,14 @@ class Loop:
         if self._node_state is None:
             self._report_node()
         now = time.monotonic()
-        if now >= self._compare_at:
-            self._doubt()
-            self._pending |= self._quarantine
-        work = self._pending or self._must_resolve or self._attempts or now >= self._compare_at
-        if not (work and now >= self._not_before) and not self._intruders:
-            return
+        retry = bool(self._behind) and now >= self._retry_at
+        compare = now >= self._compare_at
         try:
-            self._repair()
-            if work:
-                self._program()
-        except BallastError as error:
-            self._attempts += 1
-            self._not_before = time.monotonic() + backoff(self._attempts)
-            self._sink(Failed(time.time(), error.in_one_line))
+            self._repair(retry)
+            if now >= self._not_before and (self._pending or self._must_resolve or retry or compare):
+                self._program(retry=retry, compare=compare)
+        except BallastError as error:  # of the configuration or the node's addresses
+            self._not_before = self._fail(error)
 
     # What it does
 
@@ -191,7 +193,8 @@ class Loop:
         if change.events or change.endpoint_events:
             self._sink(Queued(time.time(), change.events, change.endpoint_events))
         self._pending |= change.services
-        self._triggered += change.triggered
+        # What happened before it ran was not delayed by it.
+        self._triggered += [at for at in change.triggered if at >= self._began]
         if change.node or change.cidrs:
             self._must_resolve = True
         if change.node:
@@ -222,43 +225,79 @@ class Loop:
         self._circumstances = resolved
         self._must_resolve = False
 
-    def _repair(self) -> None:
+    def _fail(self, error: BallastError) -> float:
+        """Report it. When to try again."""
+        self._attempts += 1
+        self._sink(Failed(time.time(), error.in_one_line))
+        return time.monotonic() + backoff(self._attempts)
+
+    def _repair(self, retry: bool) -> None:
         for family, (commit, began) in list(self._intruders.items()):
-            operations = self._programmers[family].repair().operations
+            if family in self._behind and not retry:
+                continue
+            try:
+                operations = self._programmers[family].repair().operations
+            except BallastError as error:
+                self._behind.setdefault(family, frozenset())
+                self._retry_at = self._fail(error)
+                continue
             del self._intruders[family]
             if operations:
                 duration = time.monotonic() - began
                 self._sink(Repaired(time.time(), family, duration, operations, commit.pid, commit.program))
 
-    def _program(self) -> None:
+    def _program(self, *, retry: bool, compare: bool) -> None:
         self._resolve()
         started = time.monotonic()
-        pending = frozenset(self._pending)
+        if compare:
+            self._doubt()
+            self._pending |= self._quarantine
+            self._compare_at = started + self._settings.sync_seconds
+        pending, done = frozenset(self._pending), frozenset[ServiceName]()
         outcomes: dict[int, Outcome] = {}
-        for family, programmer in self._programmers.items():
-            release = self._circumstances[family].release
-            changed = {name: self.objects.state_of(name, family, release) for name in pending}
-            before = [programmer.state_of(name).ports for name in pending]
-            outcomes[family] = programmer.program(self._compilers[family], changed)
-            self._clean(family, before, [programmer.state_of(name).ports for name in pending])
-        done = time.monotonic()
-        full = any(outcome.full for outcome in outcomes.values())
-        if full:
-            self._compare_at = done + self._settings.sync_seconds
-        self._attempts, self._not_before = 0, done + self._settings.min_sync_seconds
-        self._pending -= pending
+        for family in self._families:
+            names = pending | self._behind.get(family, frozenset())
+            if family not in self._behind or retry:
+                try:
+                    outcomes[family] = self._program_family(family, names)
+                except BallastError as error:
+                    self._retry_at = self._fail(error)
+                else:
+                    self._behind.pop(family, None)
+                    done |= names
+                    continue
+            self._behind[family] = names
+        self._pending.clear()
+        self._not_before = time.monotonic() + self._settings.min_sync_seconds
+        if not self._behind:
+            self._attempts = 0
+        if outcomes:
+            self._report_outcomes(outcomes, done, started)
+
+    def _program_family(self, family: int, names: frozenset[ServiceName]) -> Outcome:
+        programmer, release = self._programmers[family], self._circumstances[family].release
+        changed = {name: self.objects.state_of(name, family, release) for name in names}
+        before = [programmer.state_of(name).ports for name in names]
+        outcome = programmer.program(self._compilers[family], changed)
+        self._clean(family, before, [programmer.state_of(name).ports for name in names])
+        return outcome
+
+    def _report_outcomes(self, outcomes: Mapping[int, Outcome], names: frozenset[ServiceName], started: float) -> None:
+        """`names` are the Services that were programmed."""
         triggered, self._triggered = tuple(self._triggered), []
         refused = {name: text for outcome in outcomes.values() for name, text in outcome.refused.items()}
-        self._quarantine = (self._quarantine - pending) | refused.keys()
-        self._count(pending)
+        self._quarantine = (self._quarantine - names) | refused.keys()
+        self._count(names)
         self._sink(
             Programmed(
                 at=time.time(),
-                duration=done - started,
-                full=full,
-                families=self._families,
-                services=len(pending) - len(refused),
+                duration=time.monotonic() - started,
+                full=any(outcome.full for outcome in outcomes.values()),
+                families=tuple(outcomes),
+                services=len(names) - len(refused),
                 operations=sum(outcome.operations for outcome in outcomes.values()),
+                behind=tuple(self._behind),
+                pending_services=len(frozenset[ServiceName]().union(*self._behind.values())),
                 triggered_at=triggered,
                 no_local_internal=self._tallies.no_local_internal,
                 no_local_external=self._tallies.no_local_external,

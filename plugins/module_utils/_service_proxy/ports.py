@@ -63,9 +63,10 @@ class Programmed:
     at: float
     duration: float  # from the compilation to the kernel's answer
     full: bool  # all of the table was compared, not the changed Services alone
-    families: tuple[int, ...]  # 4, 6: those that are served
+    families: tuple[int, ...]  # 4, 6: those whose rules are in force
     services: int  # changed Services that are in force now
     operations: int  # 0: the kernel had it already
+    behind: tuple[int, ...] = ()  # those that could not be programmed, and are tried again
     pending_services: int = 0  # changes that arrived meanwhile
     pending_endpoints: int = 0
     # For each EndpointSlice of this transaction that says so, the time of the change behind it

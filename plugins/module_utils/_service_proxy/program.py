@@ -61,7 +61,7 @@ class Program:
             addresses=lambda: own_addresses(read_links(self._host)),
             clean=self._cleaner.clean,
         )
-        self._over: Optional[asyncio.Event] = None
+        self._over = asyncio.Event()  # of the loop that this is made in
         self._thread = threading.Thread(target=self._work, name="loop", daemon=True)
 
     def start(self) -> None:
@@ -69,14 +69,11 @@ class Program:
         self._faces.start()
         self._feed.start()
         self._cleaner.start()
-        over, ours = asyncio.Event(), asyncio.get_running_loop()
-        self._tell_over = partial(ours.call_soon_threadsafe, over.set)
-        self._over = over
+        self._tell_over = partial(asyncio.get_running_loop().call_soon_threadsafe, self._over.set)
         self._thread.start()
 
     async def wait(self, ending: asyncio.Event) -> None:
         """Until `ending` is set, or the loop ends by itself, whose error is raised."""
-        assert self._over is not None
         waits = [asyncio.ensure_future(event.wait()) for event in (ending, self._over)]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:

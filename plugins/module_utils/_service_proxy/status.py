@@ -76,7 +76,8 @@ class Record:
         if isinstance(report, Queued):
             self._queued = True
         elif isinstance(report, Programmed):
-            self._queued, self._failed, self._last = False, None, report
+            self._queued, self._last = bool(report.behind), report
+            self._failed = self._failed if report.behind else None
             self._counts["changes"] += report.operations > 0
             if report.full:
                 self._full = report

@@ -19,6 +19,9 @@ from ansible_collections.ballast.kube.plugins.module_utils._instance import rest
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy import watchdog_files
 from ansible_collections.ballast.kube.plugins.module_utils._node import kept
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.installation import INSTALLATION as PULLS
+from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.deployment.installation import (
+    INSTALLATION as SERVICE_PROXY,
+)
 from tests.unit.project.test_architecture import module_imports
 
 UTILS = Path(__file__).resolve().parents[3] / "plugins/module_utils"
@@ -33,6 +36,7 @@ PROGRAMS = [
     (PULLS.packages, PULLS.main),
     (BALLOONS.packages, BALLOONS.main),
     (AGENT.packages, AGENT.main),
+    (SERVICE_PROXY.packages, SERVICE_PROXY.main),
 ]
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import http.client
 import io
 import json
+import os
+import resource
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -84,9 +86,9 @@ def free_port() -> int:
         return port
 
 
-def is_open(port: int) -> bool:
+def is_open(port: int, address: str = "127.0.0.1") -> bool:
     with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+        return probe.connect_ex((address, port)) == 0
 
 
 def ask(port: int, path: str = "/", method: str = "GET") -> tuple[int, bytes]:
@@ -204,3 +206,18 @@ def test_a_reload_is_answered(place: Place) -> None:
         assert eventually(lambda: ask(place.healthz, "/livez")[0] == 200)
         configz = json.loads(ask(place.metrics, "/configz")[1])["kubeproxy.config.k8s.io"]
         assert configz["nftables"]["syncPeriod"] == "10m0s"
+
+
+def test_there_may_be_more_health_check_ports_than_the_soft_limit_of_files(place: Place) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    few = len(os.listdir("/proc/self/fd")) + 30
+    checks = (HealthCheck(WEB, place.check, 1),)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (few, hard))
+        with place.running() as faces:
+            addresses = tuple(f"127.0.1.{number}" for number in range(1, 60))
+            faces.report(HealthChecks(checks, addresses))
+            assert eventually(lambda: all(is_open(place.check, address) for address in addresses))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert set(place.events()) == {"Starting"}

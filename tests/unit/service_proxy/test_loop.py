@@ -8,6 +8,7 @@ that the API says."""
 
 from __future__ import annotations
 
+import calendar
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Optional
@@ -57,7 +58,7 @@ class FakeKernel:
 
     tables: dict[int, Optional[Table]] = field(default_factory=lambda: dict.fromkeys(FAMILIES))
     poison: str = ""
-    broken: bool = False
+    broken: tuple[int, ...] = ()  # families in which nothing works
     commits: list[int] = field(default_factory=list)
     reads: int = 0
     refusals: int = 0
@@ -65,7 +66,7 @@ class FakeKernel:
 
     def read(self, family: int) -> Optional[Table]:
         self.reads += 1
-        self._work()
+        self._work(family)
         return self.tables[family]
 
     def commit(self, operations: Sequence[Operation]) -> None:
@@ -86,18 +87,19 @@ class FakeKernel:
         self.tables[family] = table
         self.intruded[family] = Commit(1, frozenset(((family, TABLE),)), 4711, "nft")
 
-    def _work(self) -> None:
-        if self.broken:
+    def _work(self, family: int) -> None:
+        if family in self.broken:
             raise HostError("nft is not there", id="x")
 
     def _try(self, operations: Sequence[Operation]) -> Optional[Table]:
-        self._work()
+        family = 6 if operations[0].family == "ip6" else 4
+        self._work(family)
         if self.poison and any(
             operation.kind == "add element" and self.poison in operation.target.split() for operation in operations
         ):
             raise HostError(f"refused: {self.poison}", id="x")
         try:
-            return commit(operations, self.tables[6 if operations[0].family == "ip6" else 4])
+            return commit(operations, self.tables[family])
         except RefusedError as error:
             self.refusals += 1
             raise HostError(f"refused: {error}", id="x") from error
@@ -166,7 +168,7 @@ class World:
         self.api.waiting = {key: read_object(key[0], item) for key, item in self.api.items.items()}
 
     def check(self) -> None:
-        self.loop._not_before = 0.0
+        self.loop._not_before = self.loop._retry_at = 0.0
         self.loop.turn()
         assert self.kernel.tables == self.api.expected(self.addresses)
 
@@ -192,6 +194,7 @@ def deeds(draw: st.DrawFn) -> tuple[str, Any]:
         "node": node_objects(),
         "flush": st.sampled_from(FAMILIES),
         "edit": st.sampled_from(FAMILIES),
+        "broken": st.sampled_from(((4,), (6,), FAMILIES)),
     }
     return what, draw(values.get(what, st.none()))
 
@@ -228,9 +231,9 @@ def do(world: World, what: str, value: Any) -> None:
     elif what == "compare":
         world.loop._compare_at = 0.0
     elif what == "broken":
-        kernel.broken = True
+        kernel.broken = value
         world.loop.turn()
-        kernel.broken = False
+        kernel.broken = ()
 
 
 @RANDOM
@@ -373,11 +376,48 @@ def test_a_transaction_that_left_the_rules_as_they_are_is_no_repair(world: World
 
 
 def test_what_failed_is_tried_again(world: World) -> None:
-    world.kernel.broken = True
+    world.kernel.broken = FAMILIES
+    world.loop.turn()
+    assert [report.text for report in world.of(ports.Failed)] == ["nft is not there"] * 2
+    assert world.of(ports.Programmed) == []
+    assert 0 < world.loop.timeout < 10
+    world.kernel.broken = ()
+    world.check()
+
+
+def test_a_family_that_does_not_work_delays_no_change_of_the_other(world: World) -> None:
+    world.kernel.broken = (6,)
+    world.loop.turn()
+    world.api.put("EndpointSlice", endpoints("a", "10.1.1.5"))
+    world.loop.turn()  # without waiting
+    assert world.kernel.tables[4] == world.api.expected(world.addresses)[4]
+    assert [report.families for report in world.of(ports.Programmed)] == [(4,), (4,)]
+    assert len(world.of(ports.Failed)) == 1  # and is not tried at each change
+    assert [(report.behind, report.pending_services) for report in world.of(ports.Programmed)] == [((6,), 4)] * 2
+    assert 0 < world.loop.timeout < 10
+    world.kernel.broken = ()
+    world.check()
+    assert world.of(ports.Programmed)[-1].families == FAMILIES
+
+
+def test_what_was_flushed_while_nothing_works_is_repaired_and_told_later(world: World) -> None:
+    world.check()
+    world.kernel.intrude(4, None)
+    world.kernel.broken = FAMILIES
+    world.loop.turn()
+    assert (world.of(ports.Repaired), 0 < world.loop.timeout < 10) == ([], True)
+    world.kernel.broken = ()
+    world.check()
+    assert [report.program for report in world.of(ports.Repaired)] == ["nft"]
+
+
+def test_a_configuration_that_cannot_be_used_is_told_and_tried_again_later(world: World) -> None:
+    world.check()
+    world.loop.take_settings(ports.LoopSettings(NODE_NAME, {"clusterCIDR": "nonsense"}))
     world.loop.turn()
     assert len(world.of(ports.Failed)) == 1
     assert 0 < world.loop.timeout < 10
-    world.kernel.broken = False
+    world.loop.take_settings(ports.LoopSettings(NODE_NAME, DOCUMENT))
     world.check()
 
 
@@ -408,12 +448,13 @@ def test_another_version_of_the_node_is_other_rules(world: World) -> None:
 def test_programming_says_when_the_change_behind_it_happened(world: World) -> None:
     world.check()
     world.reports.clear()
-    at = {"annotations": {"endpoints.kubernetes.io/last-change-trigger-time": "2026-11-21T12:00:00.5Z"}}
-    world.api.put("EndpointSlice", endpoints("a", "10.1.1.5", **at))  # type: ignore[arg-type]
+    for name, year in (("a", 2096), ("b", 2016)):  # the other one happened before the program ran
+        at = {"annotations": {"endpoints.kubernetes.io/last-change-trigger-time": f"{year}-11-21T12:00:00.5Z"}}
+        world.api.put("EndpointSlice", endpoints(name, "10.1.1.5", **at))  # type: ignore[arg-type]
     world.check()
     (programmed,) = world.of(ports.Programmed)
-    assert programmed.triggered_at == (1795262400.5,)
-    assert (programmed.services, programmed.full) == (1, False)
+    assert programmed.triggered_at == (calendar.timegm((2096, 11, 21, 12, 0, 0)) + 0.5,)
+    assert (programmed.services, programmed.full) == (2, False)
 
 
 def test_connections_of_what_changed_are_cleaned_once_it_is_in_force(world: World) -> None:

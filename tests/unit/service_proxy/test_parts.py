@@ -149,6 +149,15 @@ def test_status_shows_what_was_reported() -> None:
     assert events == ["following", "compared", "repaired", "refused", "accepted"]
 
 
+def test_a_failure_is_shown_until_all_families_are_programmed() -> None:
+    record = Record(Log(io.StringIO()))
+    record.take(ports.Failed(1.0, "no nat"))
+    record.take(ports.Programmed(1.0, 0.5, True, (4,), 10, 100, behind=(6,)))
+    assert (record.as_data()["failed"], record.as_data()["pending"]) == ("no nat", True)
+    record.take(ports.Programmed(1.0, 0.5, True, (4, 6), 10, 100))
+    assert (record.as_data()["failed"], record.as_data()["pending"]) == ("", False)
+
+
 def test_before_anything_happened_status_says_so() -> None:
     data = {"node": "n1", "seconds": 1.0, "config": "x", **Record(Log(io.StringIO())).as_data()}
     assert "waits for the API server" in table(data)

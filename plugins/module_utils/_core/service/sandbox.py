@@ -6,7 +6,7 @@
 
 | service | sandbox |
 |---|---|
-| pull proxy, reconciler, aggregation agent, etcd, API servers, controller manager, scheduler | all of this module |
+| pull proxy, reconciler, service proxy, aggregation agent, etcd, API servers, controller manager, scheduler | all of this module |
 | kube-proxy, watchdog of a change | capabilities and `no_new_privs`; their work is the host's own network, kernel and services |
 | kubelet, containerd | none: what they lack, every container lacks |
 

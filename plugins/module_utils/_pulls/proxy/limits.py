@@ -11,7 +11,6 @@ that follows HTTP/2 and gRPC reaches none of these limits.
 
 from __future__ import annotations
 
-import resource
 from dataclasses import dataclass, field
 
 from . import http2
@@ -141,13 +140,6 @@ class Allowance:
 
     def give_back(self, amount: int) -> None:
         self.left += amount
-
-
-def raise_open_files() -> int:
-    """Raise the soft limit to the hard one. Returns the new limit."""
-    _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return hard
 
 
 def files_needed(listeners: int, connections: int = CONNECTIONS_LEAST) -> int:

@@ -17,6 +17,7 @@ from typing import Any, Optional
 
 from ..._agent.http_listener import HttpListener
 from ..._agent.log import Log
+from ..._agent.open_files import raise_open_files
 from ..._agent.place import BACKLOG, listen, unlink_own
 from ..._agent.scrape import serve_metrics
 from ..._agent.status import answer_status
@@ -80,7 +81,7 @@ class Server:
     async def __aenter__(self) -> Server:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._loop_failed)
-        files, listeners = limits.raise_open_files(), len(self._settings.listeners)
+        files, listeners = raise_open_files(), len(self._settings.listeners)
         if files < limits.files_needed(listeners):
             raise AGENT.error("files", found=str(files), needed=limits.files_needed(listeners))
         self._since = loop.time()

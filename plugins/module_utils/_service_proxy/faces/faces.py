@@ -29,6 +29,7 @@ from functools import partial
 
 from ..._agent.http_listener import JSON, Answer, HttpListener, Request, open_place
 from ..._agent.log import Log
+from ..._agent.open_files import raise_open_files
 from ..._agent.scrape import metrics_answer
 from ..._core.kube.client import Api
 from ..._core.text.errors import BallastError
@@ -97,6 +98,7 @@ class Faces:
 
     def start(self) -> None:
         """HostError where a port is taken and the configuration says that this is an error."""
+        raise_open_files()  # each health check node port is a socket, and a cluster may have thousands
         self._events.start()
         self._thread.start()
         failed = asyncio.run_coroutine_threadsafe(self._open(), self._loop).result()
