@@ -50,7 +50,7 @@ SERVICE_PROXY = ROOT / "roles/service_proxy/files/rights.yml"
 BEGIN, END = "<!-- identities begin -->", "<!-- identities end -->"
 NODE = "NODE"
 _NODE = {"name": NODE, "address": "192.0.2.1", "taints": []}
-_MINUTES = "a certificate for each request, 10 minutes; not kept"
+_MINUTES = "a certificate for each run, 10 minutes; not kept"
 _DAYS = "`certificate_days`, in `pki/` of the control plane"
 
 # By user: how long its credential counts and where it is, and why it is there.

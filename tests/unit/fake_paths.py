@@ -88,7 +88,8 @@ class FakePaths:
         node = self._nodes.get(place or "")
         if node is None:
             return None
-        return Stat(kind=node.kind, mode=node.mode, uid=node.uid, gid=node.gid, size=len(node.data), mtime=node.mtime)
+        version = f"{hash((node.data, node.mode, node.uid, node.gid))}:{node.mtime}"
+        return Stat(node.kind, node.mode, node.uid, node.gid, size=len(node.data), mtime=node.mtime, version=version)
 
     def paths(self, under: str = "/") -> list[str]:
         return sorted(path for path in self._nodes if path == under or path.startswith(under.rstrip("/") + "/"))

@@ -484,6 +484,11 @@ class FakeHost(FakeProcesses):
             found.update(str(pid) for pid in self.processes)
         return sorted(found)
 
+    def list_directories(self, path: str) -> list[str]:
+        real = self._resolve(path)
+        places = {name: self._nodes.get(f"{real.rstrip('/')}/{name}") for name in self.listdir(path)}
+        return [name for name, node in places.items() if node is not None and node.kind == "directory"]
+
     def given_listener(self, path: str, say: Callable[[], Optional[str]]) -> None:
         """One that says this to whoever connects; None while it does not listen."""
         self._told[path] = say

@@ -191,7 +191,7 @@ def _verify(request: Request[D], ctx: Context[D], result: Result, module: Ansibl
     """`result` has what was done."""
     engine, seconds = request.feature.engine, request.seconds
     with seconds.of("verify"):
-        findings = engine.verify(ctx)
+        findings = engine.verify(ctx) if result["changed"] or not engine.is_verified_by_plan else []
     result_with_findings: Result = {
         **result,
         "findings": [asdict(finding) for finding in findings],

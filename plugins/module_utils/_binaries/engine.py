@@ -28,7 +28,7 @@ from .._core.host.host import Host
 from .._core.text.errors import BallastError, Problems
 from .._core.text.json_text import parse_json
 from .make import Maker
-from .manifest import read_manifest, read_program, remove_program
+from .manifest import Hashed, read_manifest, read_program, remove_program
 from .messages import MESSAGES
 from .request import GO, BinariesRequest, Build
 from .smoke import ANSWERS, smoke
@@ -46,9 +46,10 @@ class ProgramKind:
 
     def __init__(self) -> None:
         self._maker: Optional[Maker] = None  # of this run: its downloads serve the next programs
+        self.hashed = Hashed()
 
     def read(self, ctx: Context[Any], target: str) -> Value:
-        return read_program(ctx.host, target)
+        return read_program(ctx.host, target, self.hashed)
 
     def write(self, ctx: Context[BinariesRequest], target: str, after: Value, before: Value) -> None:
         # The plan was made before we held the lock: another run may have made the program since.
@@ -121,7 +122,8 @@ def _sums(host: Host, build: str) -> dict[str, Value]:
 class BinariesEngine(ResourceEngine[BinariesRequest]):
     name = "binaries"
     policy = Policy.KEEP
-    kinds: Mapping[str, Kind] = {PROGRAM: ProgramKind(), PROOF: ProofKind(), SET: SetKind()}
+    programs = ProgramKind()
+    kinds: Mapping[str, Kind] = {PROGRAM: programs, PROOF: ProofKind(), SET: SetKind()}
 
     def wanted(self, ctx: Context[BinariesRequest]) -> list[Resource]:
         desired = ctx.desired
@@ -152,6 +154,8 @@ class BinariesEngine(ResourceEngine[BinariesRequest]):
         if desired.present:
             self._check_space(plan, desired, host)
         done = super().apply(plan, ctx)
+        if desired.present:
+            self.programs.hashed.keep(host)
         if done.steps and not desired.present:
             sets = os.path.join(desired.state_dir, "sets")
             if not host.listdir(sets):

@@ -4,8 +4,9 @@
 
 """The manifest of a build: its recipe, and each program with its SHA-256.
 
-Every read hashes the whole content. Size and time of a file would be cheaper, but they do not show a block that the disk corrupted, and a
-restored or copied cache has new times. Hashing all programs (0.6 GB) takes half a second with SHA instructions and two seconds without.
+`read_program` hashes the whole content: all programs (0.6 GB) take half a second with SHA instructions and two seconds without. `Hashed` spares
+that where the kernel says that a file was not changed since it was hashed. This does not show a block that the disk corrupted, so it
+holds for a day. A copied or restored cache has new files, which are hashed.
 """
 
 from __future__ import annotations
@@ -14,14 +15,19 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Optional
 
 from .._core.engine.plan import ABSENT, Value
 from .._core.host.bounded import file_sha256
 from .._core.host.host import Host
-from .._core.text.json_text import NotJson, parse_json
+from .._core.text.errors import HostError
+from .._core.text.json_text import NotJson, parse_json, parse_object
 from .messages import MESSAGES
+
+_HASHED_SECONDS = 24 * 3600
+_TICK_SECONDS = 2
 
 
 @dataclass(frozen=True)
@@ -69,13 +75,55 @@ def write_manifest(host: Host, directory: str, manifest: Manifest) -> None:
     host.write(manifest_path(directory), text.encode())
 
 
-def read_program(host: Host, path: str) -> Value:
+class Hashed:
+    """The SHA-256 of programs that were hashed before, `hashed.json` beside the manifest. What a run hashes is kept by `keep`."""
+
+    def __init__(self) -> None:
+        self._new: dict[str, dict[str, Value]] = {}  # by path
+
+    def sha256(self, host: Host, path: str) -> Optional[str]:
+        """None where there is no such file."""
+        stat = host.stat(path)
+        version = "" if stat is None or stat.kind != "file" else stat.version
+        directory, name = os.path.split(path)
+        row = (parse_object(host.read(_hashed_path(directory))) or {}).get(name)
+        if version and isinstance(row, Mapping) and row.get("version") == version and _is_recent(host, row.get("at")):
+            return str(row.get("sha256"))
+        sha256 = file_sha256(host, path)
+        # Of a file that was written just now, a second change within one tick of the kernel's clock would not show.
+        if stat is not None and version and sha256 is not None and host.now() - stat.mtime > _TICK_SECONDS:
+            self._new[path] = {"version": version, "sha256": sha256, "at": int(host.now())}
+        return sha256
+
+    def keep(self, host: Host) -> None:
+        new, self._new = self._new, {}
+        for directory in sorted({os.path.dirname(path) for path in new}):
+            manifest = read_manifest(host, directory)
+            if manifest is None:
+                continue
+            rows = parse_object(host.read(_hashed_path(directory))) or {}
+            kept = {name: row for name, row in rows.items() if name in manifest.programs}
+            added = {name: new[path] for name in manifest.programs if (path := os.path.join(directory, name)) in new}
+            text = json.dumps({**kept, **added}, indent=2, sort_keys=True) + "\n"
+            with suppress(HostError):  # on a full disk: the next run hashes again
+                host.write(_hashed_path(directory), text.encode())
+
+
+def _hashed_path(directory: str) -> str:
+    return os.path.join(directory, "hashed.json")
+
+
+def _is_recent(host: Host, at: object) -> bool:
+    return isinstance(at, int) and 0 <= host.now() - at < _HASHED_SECONDS
+
+
+def read_program(host: Host, path: str, hashed: Optional[Hashed] = None) -> Value:
     """The recipe of an intact program; `{damaged: ...}` when the file differs from the manifest; ABSENT when either is missing."""
     directory, name = os.path.split(path)
     manifest = read_manifest(host, directory)
     if manifest is None or name not in manifest.programs:
         return ABSENT
-    sha256 = file_sha256(host, path)
+    sha256 = file_sha256(host, path) if hashed is None else hashed.sha256(host, path)
     if sha256 is None:
         return ABSENT
     recorded = manifest.programs[name].sha256
@@ -112,5 +160,6 @@ def remove_program(host: Host, path: str) -> None:
         write_manifest(host, directory, left)
         return
     host.remove(manifest_path(directory))
+    host.remove(_hashed_path(directory))
     if not host.listdir(directory):
         host.remove_directory(directory)

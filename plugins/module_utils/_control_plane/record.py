@@ -126,7 +126,7 @@ class Record:
         accept: str = "application/json",
         identity: Identity = CONTROL_PLANE,
     ) -> Response:
-        """The API server's answer, with any status. The client certificate serves this request alone. PeerError for none."""
+        """The API server's answer, with any status. PeerError for none."""
         certificate, key = self.client(host, identity)
         return host.request(
             self.endpoint + path,

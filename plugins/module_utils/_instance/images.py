@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from .._core.engine.context import Context
@@ -47,15 +48,19 @@ class ImagesKind:
         """Removed with the instance's containerd directory."""
 
 
-def images(mountns: str, ctr: str, archive: Archive, *, group: str) -> Resource:
-    names = ",".join(name for name, _digest in archive.images)
-    return Resource(
-        kind="image",
-        target=f"{mountns} {ctr} {archive.path} {names}",
-        value=dict(archive.images),
-        title=f"images of {archive.path}",
-        group=group,
-    )
+def images(mountns: str, bin_dir: str, archives: Sequence[Archive], *, group: str) -> list[Resource]:
+    """Of one instance."""
+    ctr = os.path.join(bin_dir, "ctr")
+    return [
+        Resource(
+            kind="image",
+            target=f"{mountns} {ctr} {archive.path} {','.join(name for name, _digest in archive.images)}",
+            value=dict(archive.images),
+            title=f"images of {archive.path}",
+            group=group,
+        )
+        for archive in archives
+    ]
 
 
 def _wait_for_containerd(host: Host, mountns: str, ctr: str) -> None:

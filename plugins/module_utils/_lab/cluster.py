@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Optional, Protocol
 
 from .._control_plane.pki.identities import Identity, reader_of, writer_of
@@ -47,6 +47,7 @@ class Cluster(Protocol):
 class OwnCluster:
     record: Record
     identity: Identity
+    _have_rights: set[Identity] = field(default_factory=set, compare=False)  # of this run
 
     @property
     def kubeconfig(self) -> str:
@@ -57,7 +58,9 @@ class OwnCluster:
 
     def writer(self, host: Host, path: str) -> Api:
         writer = writer_of(path, self.identity)
-        ensure_rights(host, self.record, writer)
+        if writer not in self._have_rights:
+            ensure_rights(host, self.record, writer)
+            self._have_rights.add(writer)
         return self.record.api(host, writer)
 
     def lend(self, host: Host) -> AbstractContextManager[str]:

@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Union
+from typing import Any, Optional, Union
 
 from .._control_plane.pki.identities import Identity
 from .._core.engine.context import Context
@@ -21,7 +21,7 @@ from .._core.host.host import NOTHING
 from .._core.kube.client import Refused
 from .._core.text.errors import PeerError
 from .._core.text.json_text import parse_json
-from .cluster import open_cluster
+from .cluster import Cluster, open_cluster
 from .messages import MESSAGES
 
 _ANNOTATION = "ballast.local/applied"
@@ -37,6 +37,7 @@ class ManifestKind:
 
     def __init__(self, identity: Identity) -> None:
         self._identity = identity
+        self._written: tuple[Optional[Context[Any]], dict[str, Cluster]] = (None, {})  # in one run, by place
 
     def read(self, ctx: Context[Any], target: str) -> Value:
         place, path = target.split(" ")
@@ -52,7 +53,7 @@ class ManifestKind:
 
     def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
         place, path = target.split(" ")
-        cluster = open_cluster(ctx.host, place, self._identity)
+        cluster = self._cluster_to_write(ctx, place)
         if cluster is None:
             raise MESSAGES.error("lab-none", directory=os.path.dirname(place))
         manifest = fields(after)
@@ -83,6 +84,18 @@ class ManifestKind:
             writer = cluster.writer(ctx.host, path)
             with suppress(Refused):
                 writer.delete(path)
+
+    def _cluster_to_write(self, ctx: Context[Any], place: str) -> Optional[Cluster]:
+        """One for all objects of a run: it makes sure of its rights once."""
+        run, clusters = self._written
+        if run is not ctx:
+            self._written = (ctx, clusters := {})
+        if place not in clusters:
+            cluster = open_cluster(ctx.host, place, self._identity)
+            if cluster is None:
+                return None
+            clusters[place] = cluster
+        return clusters[place]
 
 
 def manifest_kinds(identity: Identity) -> dict[str, Kind]:

@@ -21,8 +21,7 @@ HERE = {"ansible_python_interpreter": sys.executable}
 PACKED = {"way": "packed"}
 # Engines whose modules run on the controller for a lab, and those of them that an ordinary run does not need.
 OF_A_LAB = ("_binaries", "_control_plane", "_images", "_instance", "_lab", "_registry", "_vm")
-AT_TIMES = {"lab_image", "lab_kube_proxy", "lab_kubeconfig", "lab_logs", "lab_vm"}
-AT_TIMES |= {"control_plane_info", "kubelet_instance_info", "kubernetes_binaries_info"}
+AT_TIMES = {"lab_logs", "control_plane_info", "kubelet_instance_info", "kubernetes_binaries_info"}
 
 
 class Machine:

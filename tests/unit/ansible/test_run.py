@@ -18,6 +18,7 @@ import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible import run as loop
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.engine import ResourceEngine
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.feature import from_options
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.kinds import BASE_KINDS
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan import State
@@ -89,6 +90,39 @@ def test_a_run_reports_the_part_that_another_run_left_to_it(
         "make file",
         "make file",
     ]
+
+
+class Observed(Toy):
+    """Verified by its plan; it counts how often the machine is observed."""
+
+    is_verified_by_plan = True
+    times = 0
+
+    def observe(self, ctx: Context[Wanted]) -> State:
+        self.times += 1
+        return super().observe(ctx)
+
+    verify = ResourceEngine.verify
+
+
+@pytest.mark.parametrize("is_verified_by_plan", [True, False])
+def test_an_engine_that_is_verified_by_its_plan_observes_once_where_nothing_changes(
+    ran: Callable[..., Ran], is_verified_by_plan: bool
+) -> None:
+    engine = Observed()
+    engine.is_verified_by_plan = is_verified_by_plan
+    ran(lambda: loop.run(feature(engine=engine)))
+    assert engine.times == 2
+    engine.times = 0
+    assert ran(lambda: loop.run(feature(engine=engine))).result["findings"] == []
+    assert engine.times == (1 if is_verified_by_plan else 2)
+
+
+def test_only_the_verification_that_plans_again_is_left_out() -> None:
+    class Plain(ResourceEngine[Wanted]):
+        pass
+
+    assert (Plain().is_verified_by_plan, Toy().is_verified_by_plan) == (True, False)
 
 
 def test_a_difference_shows_contents_but_not_those_of_private_files(ran: Callable[..., Ran]) -> None:

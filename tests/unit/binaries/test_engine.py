@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 
 import pytest
 
@@ -107,6 +108,63 @@ def test_the_remedy_for_a_damaged_program_works():
     run(host)
     assert go.built == ["ptp"]
     assert_whole(host)
+
+
+def hashed_in(host, act) -> int:
+    """The number of programs whose content `act` reads."""
+    files, reading = [], host.reading
+
+    @contextmanager
+    def counted(path):
+        files.append(path)
+        with reading(path) as file:
+            yield file
+
+    host.reading = counted
+    try:
+        act()
+    finally:
+        del host.reading
+    return len(set(files) & set(desired(host).paths.values()))
+
+
+def test_programs_that_were_not_changed_are_hashed_once_a_day():
+    host, _go = machine()
+    run(host)
+    host.sleep(10)
+    assert hashed_in(host, lambda: run(host)) == len(PROGRAMS)
+    assert hashed_in(host, lambda: run(host)) == 0
+    host.sleep(24 * 3600)
+    assert hashed_in(host, lambda: run(host)) == len(PROGRAMS)
+    assert hashed_in(host, lambda: read_damage(Context(desired(host), host))) == len(PROGRAMS)
+
+
+def test_a_program_that_was_hashed_and_is_changed_since_is_refused():
+    host, _go = machine()
+    run(host)
+    host.sleep(10)
+    run(host)
+    path = desired(host).paths["ptp"]
+    data = host.read(path)
+    host.write(path, bytes(len(data)), mode=0o755)
+    assert caught_id(host) == "binaries-damaged"
+    host.write(path, data, mode=0o755)
+    assert hashed_in(host, lambda: run(host)) == 1
+
+
+def test_what_was_written_within_a_tick_of_the_clock_is_hashed_again():
+    host, _go = machine()
+    run(host)
+    assert hashed_in(host, lambda: run(host)) == len(PROGRAMS)
+    assert hashed_in(host, lambda: run(host)) == len(PROGRAMS)
+
+
+def test_a_full_disk_stops_no_run_that_changes_nothing():
+    host, _go = machine()
+    run(host)
+    host.sleep(10)
+    host.fill_disk()
+    assert run(host) == ()
 
 
 def test_the_reading_twin_names_what_is_damaged_and_changes_nothing():

@@ -14,6 +14,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._control_plane.pki.pk
     Certificate,
     CertificateKind,
     KeyPairKind,
+    issue_client_certificate,
     key_pair,
     sans,
 )
@@ -174,6 +175,25 @@ def test_either_half_of_a_new_pair_is_seen(host, asked, half):
     assert read(host, asked)["fault"] != ""
     host.given(path, new, mode=0o600)
     assert read(host, asked)["fault"] == ""
+
+
+def test_the_requests_of_a_run_share_a_client_certificate_for_half_of_its_life(host):
+    def issued(**changes):
+        options = {"user": "ballast:a", "group": "", "seconds": 600, **changes}
+        return issue_client_certificate(host, CA.path, **options)
+
+    first = issued()
+    assert issued() == first
+    assert issued(user="ballast:b") != first
+    assert issued(group="system:masters") != first
+    assert issued(seconds=60) != first
+    host.sleep(299)
+    assert issued() == first
+    host.sleep(2)
+    second = issued()
+    assert second != first
+    make(host, CA)  # with another key
+    assert issued() != second
 
 
 def test_the_end_is_told_in_utc(host):

@@ -170,6 +170,25 @@ def test_processes_inside_and_below_are_ended_and_no_others() -> None:
     assert host.stat(f"/sys/fs/cgroup/cpu/{NAME}") is None
 
 
+def test_files_of_a_cgroup_are_not_looked_at() -> None:
+    """Each has a hundred, in a dozen hierarchies; to look at all of them takes longer than a removal."""
+    host = machine("cgroup v1")
+    place = f"/sys/fs/cgroup/cpu/{NAME}"
+    host.given_directory(f"{place}/pod")
+    for name in range(100):
+        host.given(f"{place}/memory.{name}", "")
+    looked: list[str] = []
+    stat = host.stat
+
+    def kept(path: str) -> Any:
+        looked.append(path)
+        return stat(path)
+
+    host.stat = kept  # type: ignore[method-assign]
+    assert list_processes(host, place) == []
+    assert looked == [place, f"{place}/pod"]
+
+
 def test_a_process_that_gets_the_pid_of_one_inside_is_left_alone() -> None:
     """It is no longer in the cgroup when we look whose the pid is; or it is another process when the signal comes."""
     for at in ("identity", "signal"):

@@ -126,6 +126,7 @@ def test_what_is_absent_reads_as_none_or_empty_and_its_removal_is_well(machine: 
         assert host.stat(path) is None
         assert host.readlink(path) is None
         assert host.listdir(path) == []
+        assert host.list_directories(path) == []
         host.remove(path)
         host.remove_tree(path)
         host.remove_directory(path)
@@ -163,6 +164,7 @@ def test_a_directory_is_made_with_our_mark_where_nothing_is(machine: Machine) ->
     for name in ("a", "file", "link", "to"):
         assert refused(lambda name=name: host.make_owned_directory(at(name), b"", mode=0o755)) == "core-eexist"  # type: ignore[misc]
     assert host.listdir(machine.root) == ["a", "file", "link", "to"]
+    assert host.list_directories(machine.root) == ["a"], "no link to one"
     assert host.listdir(at("a")) == ["b"]
     host.remove_tree(at("a", "b"))
     assert host.listdir(at("a")) == []

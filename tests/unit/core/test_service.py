@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -226,6 +227,42 @@ def test_a_service_that_does_not_end_is_killed_with_its_supervisor() -> None:
     assert host.processes == {}
 
 
+def ended_together(host: FakeHost) -> list[list[str]]:
+    """Names of services that the removal of a supervisor stops, by call of sv."""
+    stopped: list[list[str]] = []
+    run = host.run
+
+    def kept(argv: Sequence[str], **options: Any) -> Any:
+        if "force-stop" in argv:
+            stopped.append([path.rpartition("-")[2] for path in argv if path.startswith(SV)])
+        return run(argv, **options)
+
+    host.run = kept  # type: ignore[method-assign]
+    apply(Engine(), Wanted(), host)
+    return stopped
+
+
+def test_with_its_supervisor_a_service_ends_before_those_that_it_was_started_after() -> None:
+    host, runit = runit_machine()
+    rows = [("etcd", "etcd"), ("etcd", "etcd2"), ("api", "api"), ("api", "api2"), ("scheduler", "scheduler")]
+    names = [f"ballast-lab-{name}" for _program, name in rows]
+    services = [
+        kubelet(name=name, argv=(f"/opt/{program}",), after=tuple(f"{unit}.service" for unit in names[:place]))
+        for place, ((program, _short), name) in enumerate(zip(rows, names))
+    ]
+    runit.deaf.add("ballast-lab-api")
+    apply(Engine(), wanted(*services), host)
+    assert ended_together(host) == [["api", "api2", "scheduler"]]
+    assert host.processes == {}
+
+
+def test_services_without_an_order_end_together() -> None:
+    host, _runit = runit_machine()
+    apply(Engine(), wanted(kubelet("n1"), kubelet("n2", argv=("/opt/other",))), host)
+    assert ended_together(host) == []
+    assert host.processes == {}
+
+
 def test_a_service_that_ends_at_once_is_told_with_where_to_look() -> None:
     host, runit = runit_machine()
     runit.crashing.add(kubelet().name)
@@ -289,14 +326,25 @@ def test_a_failed_unit_is_removed_with_its_state() -> None:
     assert (systemd.failed, systemd.enabled, systemd.active) == (set(), set(), {})
 
 
-def test_runit_leaves_a_service_the_time_that_it_has_to_end(machine: FakeHost) -> None:
+def test_runit_leaves_a_service_the_time_that_it_has_to_end() -> None:
+    host, runit = runit_machine()
     slow = kubelet(stop_seconds=75)
-    apply(Engine(), wanted(slow), machine)
-    apply(Engine(), wanted(replace(slow, config_digest="new")), machine)
-    apply(Engine(), wanted(), machine)
-    stopped = [argv for argv in machine.commands if argv[:2] == ("sv", "-w")]
-    assert all(argv[2] == "75" for argv in stopped)
-    assert len(stopped) == (0 if machine.is_systemd() else 2)
+    runit.deaf.add(slow.name)
+    apply(Engine(), wanted(slow), host)
+    for change in (wanted(replace(slow, config_digest="new")), wanted()):
+        start = host.monotonic()
+        apply(Engine(), change, host)
+        assert 75 <= host.monotonic() - start < 78
+
+
+def test_what_ends_at_once_is_not_waited_for() -> None:
+    """sv itself looks every 0.42 seconds."""
+    host, _runit = runit_machine()
+    apply(Engine(), wanted(kubelet()), host)
+    commands, start = len(host.commands), host.monotonic()
+    apply(Engine(), wanted(), host)
+    assert [argv[1] for argv in host.commands[commands:] if argv[0] == "sv"] == ["exit", "-w"]
+    assert host.monotonic() - start < 0.1
 
 
 def test_a_definition_of_an_earlier_version_is_not_a_change(machine: FakeHost) -> None:

@@ -29,7 +29,12 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors imp
     CommandFailed,
     Problems,
 )
-from ansible_collections.ballast.kube.plugins.module_utils._images.archive import image_references
+from ansible_collections.ballast.kube.plugins.module_utils._images import engine as engine_module
+from ansible_collections.ballast.kube.plugins.module_utils._images.archive import (
+    ArchiveFacts,
+    image_references,
+    inspect,
+)
 from ansible_collections.ballast.kube.plugins.module_utils._images.definitions import (
     PRESETS,
     ImageArchiveRequest,
@@ -221,6 +226,26 @@ def test_an_archive_that_is_there_costs_no_command(archive: Path) -> None:
     host = DebianHost()
     assert bring_about(desired(archive), host).steps == ()
     assert host.commands == []
+
+
+def test_an_archive_that_is_there_is_hashed_once_in_a_run(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bring_about(desired(archive), DebianHost())
+    hashed: list[int] = []
+
+    def counted(file: Any, *, size: int) -> ArchiveFacts:
+        hashed.append(size)
+        return inspect(file, size=size)
+
+    monkeypatch.setattr(engine_module, "inspect", counted)
+    ctx = Context(desired(archive), DebianHost())
+    assert ENGINE.apply(ENGINE.plan(ctx.desired, ENGINE.observe(ctx)), ctx).steps == ()
+    report: Any = ENGINE.report(ctx)
+    assert hashed == [archive.stat().st_size]
+    assert {image["name"]: image["digest"] for image in report["images"]} == dict(image_references(str(archive)))
+    assert ENGINE.is_verified_by_plan
+    os.utime(archive)
+    assert ENGINE.report(ctx) == report
+    assert len(hashed) == 2
 
 
 def test_an_installed_package_is_not_fetched(archive: Path, tmp_path: Path) -> None:

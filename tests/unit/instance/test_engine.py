@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +17,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context 
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import NullSink, Progress
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan_report import plan_diff
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Response
+from ansible_collections.ballast.kube.plugins.module_utils._core.service.service import Service
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems, Unavailable
 from ansible_collections.ballast.kube.plugins.module_utils._instance.engine import BINARIES, ENGINE
 from ansible_collections.ballast.kube.plugins.module_utils._instance.model import InstancesRequest
@@ -170,6 +172,46 @@ def test_removal_is_the_exact_reverse_of_making(host: Kernel) -> None:
     assert [step.key for step in removed.steps] == [step.key for step in reversed(made.steps)]
 
 
+def test_services_of_all_nodes_end_together() -> None:
+    host, stopped = g.machine(), list[int]()
+    apply(ENGINE, g.desired(3), host)
+    run = host.run
+
+    def kept(argv: Sequence[str], **options: Any) -> Any:
+        if "force-stop" in argv:
+            stopped.append(sum(f"{g.STATE}/n" in word for word in argv))
+        return run(argv, **options)
+
+    host.run = kept  # type: ignore[method-assign]
+    apply(ENGINE, g.desired(1), host)
+    apply(ENGINE, g.desired(state="absent", instances=None), host)
+    assert stopped == [6, 3]
+
+
+def test_pods_of_all_nodes_are_killed_before_the_first_node_is_removed() -> None:
+    host, killed = g.machine(), list[int]()
+    apply(ENGINE, g.desired(2), host)
+    pods = [host.given_process(["/bin/pod"]) for _node in range(2)]
+    for number, pod in enumerate(pods, start=1):
+        host.make_directory(f"/sys/fs/cgroup/ballast-lab-n{number}/pod")
+        host.write_kernel_file(f"/sys/fs/cgroup/ballast-lab-n{number}/pod/cgroup.procs", str(pod))
+    remove = host.remove_directory
+
+    def kept(path: str) -> None:
+        killed.append(sum(pod not in host.processes for pod in pods))
+        remove(path)
+
+    host.remove_directory = kept  # type: ignore[method-assign]
+    apply(ENGINE, g.desired(state="absent", instances=None), host)
+    assert killed[0] == len(pods)
+
+
+def test_images_are_asked_for_when_the_runtimes_of_all_nodes_have_been_started(host: Kernel) -> None:
+    kinds = [step.kind for step in plan_of(ENGINE, g.desired(3), host).steps]
+    last = max(number for number, kind in enumerate(kinds) if kind == "service")
+    assert min(number for number, kind in enumerate(kinds) if kind == "image") > last
+
+
 def test_stopped_keeps_directories_and_files_and_starts_again_with_the_same(host: Kernel) -> None:
     apply(ENGINE, g.desired(2), host)
     files = {path: host.text(path) for path in host.paths(g.STATE) if path.endswith((".key", ".json", "meta.db"))}
@@ -201,6 +243,13 @@ def test_after_a_restart_of_the_host_the_same_is_made_again() -> None:
     assert runs(restarted)
     apply(ENGINE, g.desired(state="absent"), restarted)
     assert [path for path in restarted.paths("/run") if "lab" in path or "netns" in path] == []
+
+
+def test_programs_of_an_instance_collect_their_garbage_early(host: Kernel) -> None:
+    """Go's default lets a heap double: with three nodes, 8 MiB of each."""
+    services = [part for part in ENGINE.wanted(Context(g.desired(), host)) if part.kind == "service"]
+    assert len(services) == 3
+    assert all(dict(Service.from_value(part.value).env)["GOGC"] == "50" for part in services)
 
 
 def test_a_changed_configuration_restarts_that_instance_alone(host: Kernel) -> None:

@@ -126,6 +126,26 @@ def test_the_objects_come_and_go_with_the_add_on(addon: Any) -> None:
     assert host.stat(f"{g.DIR}/addons") is None
 
 
+def test_a_run_makes_sure_of_its_rights_once() -> None:
+    host, kept, asked = g.machine(), dict[str, Any](), list[str]()
+    g.keep_objects(host, kept)
+    request = host.request
+
+    def counted(url: str, **options: Any) -> Any:
+        asked.append(url)
+        return request(url, **options)
+
+    host.request = counted  # type: ignore[method-assign]
+    options = {"state_dir": f"{g.DIR}/addons", "plane_dir": f"{g.DIR}/plane", "lab": g.lab(addons=["dns", "storage"])}
+    desired = AddonsRequest.from_params(options)
+    role = g.API + LAB_ADDONS.role_path
+    for times in (1, 2):
+        ctx = Context(desired, host)
+        ENGINE.apply(ENGINE.plan(desired, ENGINE.observe(ctx)), ctx)
+        assert asked.count(role) == times
+        kept.clear()
+
+
 def test_its_identity_may_make_each_object_that_is_not_about_rights_and_read_those_that_are() -> None:
     allowed = {
         (rule.group, resource, name, verb, bool(namespaced))

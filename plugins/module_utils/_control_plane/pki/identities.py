@@ -4,7 +4,7 @@
 
 """The identities with which the collection uses the API server of its own control planes: one for each purpose. Pure.
 
-The authority of a control plane is on its machine. So no credentials of these identities are kept: each request has its own
+The authority of a control plane is on its machine. So no file keeps credentials of these identities: each run has its own
 client certificate, which expires after minutes. RBAC, which `rights.py` makes, limits what an identity may do.
 
 BOOTSTRAP is in system:masters, which RBAC does not limit. It only makes RBAC objects and Namespaces, which nobody else may

@@ -39,6 +39,8 @@ _BACKDATE_SECONDS = 3600  # clocks of other machines may be behind
 _SIGNED_BY = " signed by "
 _RSA_BITS = 2048
 _OTHER = "not a certificate that this collection makes"
+# Client certificates of this process, with the time of each: by the authority's certificate and key, user, group and seconds.
+_ISSUED: dict[tuple[bytes, bytes, str, str, int], tuple[float, tuple[bytes, bytes]]] = {}
 
 
 @dataclass(frozen=True)
@@ -317,15 +319,21 @@ def _time_fault(certificate: x509.Certificate, now: float) -> str:
 
 
 def issue_client_certificate(host: Host, authority: str, *, user: str, group: str, seconds: int) -> tuple[bytes, bytes]:
-    """A client certificate, which is kept nowhere, and its key, as PEM. PeerError where `authority` cannot sign one."""
+    """A client certificate, which no file keeps, and its key, as PEM. PeerError where `authority` cannot sign one.
+
+    The requests of one run share it for half of its life.
+    """
     require_cryptography()
-    if (
-        _parse_certificate(host.read(authority) or b"") is None
-        or _parse_key(host.read(key_path(authority)) or b"") is None
-    ):
+    signers = (host.read(authority) or b"", host.read(key_path(authority)) or b"")
+    key = (*signers, user, group, seconds)
+    at, issued = _ISSUED.get(key, (0.0, (b"", b"")))
+    if issued[0] and 0 <= host.now() - at < seconds / 2:
+        return issued
+    if _parse_certificate(signers[0]) is None or _parse_key(signers[1]) is None:
         raise MESSAGES.error("plane-no-authority", path=authority)
     request = Certificate(path="", issuer=authority, common_name=user, organization=group, usages=(CLIENT,))
-    return _issue(host, fields(_value(request)), authority, seconds=seconds)
+    _ISSUED[key] = (host.now(), _issue(host, fields(_value(request)), authority, seconds=seconds))
+    return _ISSUED[key][1]
 
 
 def _issue(

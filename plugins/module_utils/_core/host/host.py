@@ -45,6 +45,9 @@ class Stat:
     gid: int
     size: int
     mtime: float
+    version: str = (
+        ""  # another one after each change of its content or attributes; no program can put the former one back
+    )
 
 
 class ProcessId(NamedTuple):
@@ -208,6 +211,9 @@ class Host(Protocol):
     def readlink(self, path: str) -> Optional[str]: ...
 
     def listdir(self, path: str) -> list[str]: ...
+
+    def list_directories(self, path: str) -> list[str]:
+        """The names of the directories in it, without links to such."""
 
     def stat(self, path: str) -> Optional[Stat]: ...
 

@@ -329,6 +329,15 @@ class LocalHost:
         except OSError as error:
             raise host_error("list", path, error) from error
 
+    def list_directories(self, path: str) -> list[str]:
+        try:
+            with os.scandir(path) as entries:
+                return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise host_error("list", path, error) from error
+
     def stat(self, path: str) -> Optional[Stat]:
         try:
             status = os.lstat(path)
@@ -343,6 +352,8 @@ class LocalHost:
             gid=status.st_gid,
             size=status.st_size,
             mtime=status.st_mtime,
+            # The time of the last change (ctime) is the kernel's alone to set.
+            version=f"{status.st_dev}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}",
         )
 
     def read_socket(self, path: str, *, timeout: float) -> Optional[bytes]:

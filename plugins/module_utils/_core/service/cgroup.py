@@ -100,23 +100,25 @@ CGROUP_KINDS = {"cgroup": CgroupKind()}
 def end_processes(host: Host, name: str) -> None:
     """KILL every process in the cgroup and below it, until none is left."""
     places = cgroup_directories(host, name)
-
-    def kill_the_rest() -> bool:
-        left = _pids(host, places)
-        running = [host.process(pid) for pid in left]
-        still = _pids(host, places)  # a pid that another process got before we looked at it is no longer in the cgroup
-        for process in running:
-            if process is not None and process.pid in still:
-                host.signal(process.id, signal.SIGKILL)
-        return not left
-
-    if not wait_until(host, kill_the_rest, seconds=_KILL_SECONDS, interval=0.05):
+    if not wait_until(host, lambda: not kill_processes(host, name), seconds=_KILL_SECONDS, interval=0.05):
         raise HostError(
             f"processes of cgroup {name} do not end: {', '.join(map(str, sorted(_pids(host, places))))}",
             id="core-processes-stay",
             remedy="see what they wait for: cat /proc/PID/stack; then run the same command again",
             page="docs/errors.md",
         )
+
+
+def kill_processes(host: Host, name: str) -> set[int]:
+    """Send KILL to every process in the cgroup and below it, and wait for none. Their pids."""
+    places = cgroup_directories(host, name)
+    left = _pids(host, places)
+    running = [host.process(pid) for pid in left]
+    still = _pids(host, places) if left else set()  # without a pid that another process got before we looked at it
+    for process in running:
+        if process is not None and process.pid in still:
+            host.signal(process.id, signal.SIGKILL)
+    return left
 
 
 def _pids(host: Host, places: Sequence[str]) -> set[int]:
@@ -143,7 +145,7 @@ def cgroup_tree(host: Host, path: str) -> list[str]:
     stat = host.stat(path)
     if stat is None or stat.kind != "directory":
         return []
-    below = [os.path.join(path, name) for name in host.listdir(path)]
+    below = [os.path.join(path, name) for name in host.list_directories(path)]
     return [path, *(deeper for child in below for deeper in cgroup_tree(host, child))]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Optional
 
 from ..engine.context import Context
@@ -21,6 +21,8 @@ from ..text.errors import HostError, Unavailable
 from ..text.json_text import parse_json
 from .service import STOP_SECONDS, Service, definition_path, incomplete, stop_seconds, write_definition
 from .service_text import run_script
+
+_WITHOUT_WAIT = {"force-stop": "down", "force-shutdown": "exit"}
 
 
 class Runit:
@@ -61,7 +63,7 @@ class Runit:
         if host.stat(os.path.join(target, "supervise")):
             # A runsvdir restarts a runsv that ended: with `down` it does not start the service.
             host.write(os.path.join(target, "down"), b"")
-            host.run(["sv", "-w", str(seconds), "force-shutdown", target], timeout=2 * seconds, check=False)
+            _end(host, "force-shutdown", [target], seconds=seconds)
         host.remove_tree(target)
 
     def process(self, host: Host, target: str) -> Optional[Process]:
@@ -77,8 +79,7 @@ class Runit:
         return supervisor_pid(host, os.path.dirname(target)) is not None and _runit_state(host, target) == "run"
 
     def stop(self, host: Host, target: str, *, seconds: int = STOP_SECONDS) -> None:
-        # force-stop: TERM, and KILL after the wait.
-        host.run(["sv", "-w", str(seconds), "force-stop", target], timeout=2 * seconds, check=False)
+        _end(host, "force-stop", [target], seconds=seconds)
         # One that ends again and again is down, and service up, while runsv waits before its next start: sv takes that for
         # stopped, and would take the next "up" for asked already.
         _wait_for(host, lambda: _is_to_be_down(host, target), os.path.basename(target))
@@ -116,6 +117,7 @@ class SupervisorKind:
 
     def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
         running = _supervisor(ctx.host, target)
+        _end(ctx.host, "force-stop", _started_after_others(ctx.host, target))
         if running is not None:
             # runsvdir(8): on HUP it sends TERM to each runsv, which ends its service, and then ends itself.
             ctx.host.signal(running, signal.SIGHUP)
@@ -123,6 +125,12 @@ class SupervisorKind:
         _end_runsv(ctx.host, target)
         ctx.host.remove(_log_path(target))
         ctx.host.remove(_pid_path(target))
+
+
+def stop_together(host: Host, sv_dirs: Sequence[str]) -> None:
+    """Stop all services of these supervisors at once, before each is removed. Nothing where they are not runit's."""
+    paths = [path for sv_dir in sv_dirs for path in _service_directories(host, sv_dir)]
+    _end(host, "force-stop", [path for path in paths if host.stat(os.path.join(path, "supervise"))])
 
 
 def supervisor_pid(host: Host, sv_dir: str) -> Optional[int]:
@@ -159,12 +167,37 @@ def _end_runsv(host: Host, sv_dir: str) -> None:
     """End each runsv, which outlives its runsvdir, and its service; remove the states that they leave, which would
     say "run" for ever."""
     supervised = [path for path in _service_directories(host, sv_dir) if host.stat(os.path.join(path, "supervise"))]
-    if supervised:
-        # Its answer is of no use: one whose runsv has ended already counts as a failure there.
-        argv = ["sv", "-w", str(STOP_SECONDS), "force-shutdown", *supervised]
-        host.run(argv, timeout=3 * STOP_SECONDS, check=False)
+    _end(host, "force-shutdown", supervised)
     for path in supervised:
         host.remove_tree(os.path.join(path, "supervise"))
+
+
+def _end(host: Host, how: str, paths: Sequence[str], *, seconds: int = STOP_SECONDS) -> None:
+    """End these services together: TERM, and KILL after the wait. With `force-shutdown` their runsv end too."""
+    if not paths:
+        return
+    # sv looks every 0.42 seconds: it is to wait when there is nothing left to wait for. Its answers are of no use: a service whose
+    # runsv has ended already counts as a failure there.
+    host.run(["sv", _WITHOUT_WAIT[how], *paths], timeout=seconds, check=False)
+    wait_until(host, lambda: not any(_runs(host, path) for path in paths), seconds=seconds, interval=0.05)
+    host.run(["sv", "-w", "1", how, *paths], timeout=3 * seconds, check=False)
+
+
+def _runs(host: Host, path: str) -> bool:
+    return _runit_state(host, path) not in ("down", "")
+
+
+def _started_after_others(host: Host, sv_dir: str) -> list[str]:
+    """The services whose start follows that of another program's, which are to end before it: an API server whose etcd stops
+    first waits for it until it is killed."""
+    rows = []
+    for path in _service_directories(host, sv_dir):
+        data = host.read(definition_path(path))
+        defined = None if data is None else Service.from_value(parse_json(data))
+        if defined is not None and host.stat(os.path.join(path, "supervise")):
+            rows.append((len(defined.after), defined.argv[0], path))
+    first = {program for after, program, _path in rows if not after}
+    return [path for _after, program, path in rows if program not in first]
 
 
 def _log_path(sv_dir: str) -> str:
