@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Any, Optional
 from .._core.host.gc_pause import pause_collection
 from .._core.kube.informer import Informer, Resource
 from .._core.text.errors import PeerError
-from .._core.text.json_text import mapping_in
 from .._rules.services import HEADLESS_LABEL, PROXY_NAME_LABEL
-from .objects import CIDR, NODE, SERVICE, SLICE, Key, Seen, gone, key_of, read_object
+from .objects import CIDR, NODE, SERVICE, SLICE, Key, Seen, gone, key_of, part_of, read_object
 
 if TYPE_CHECKING:
     from .._core.kube.client import Api
@@ -113,5 +112,5 @@ class Feed(Informer[Followed]):
 
 
 def _version(item: Mapping[str, Any]) -> str:
-    version: Optional[Any] = mapping_in(item, "metadata").get("resourceVersion")
+    version: Optional[Any] = part_of(item, "metadata").get("resourceVersion")
     return version if isinstance(version, str) else ""
