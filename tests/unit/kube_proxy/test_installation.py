@@ -489,6 +489,7 @@ def test_a_unit_is_stopped_and_started_by_systemctl_and_a_directory_by_sv() -> N
     stop_daemon(host, BY_RUNIT.service)
     start_daemon(host, BY_RUNIT.service)
     assert [str(one) for one in host.effects] == [
-        f"run sv -w 20 force-stop {RUNIT}",
+        f"run sv down {RUNIT}",
+        f"run sv -w 1 force-stop {RUNIT}",  # KILL, where the wait for its end was not enough
         f"run sv up {RUNIT}",
     ]
