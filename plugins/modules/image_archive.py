@@ -44,7 +44,7 @@ options:
       - V(kube-proxy) is C(ballast.local/kube-proxy:1), the program of O(bin_dir) with what it runs - C(nftables), both variants of
         C(iptables), C(conntrack), C(ipset), C(kmod), C(netbase), and all that they depend on. C(iptables) writes to nf_tables; with
         C(/usr/libexec/iptables-legacy) first in C(PATH) it is the other variant.
-      - V(coredns), V(etcd), V(kube-apiserver), V(kube-controller-manager), V(kube-scheduler), V(local-path-provisioner),
+      - V(coredns), V(etcd), V(kube-apiserver), V(kube-controller-manager), V(kube-network-policies), V(kube-scheduler), V(local-path-provisioner),
         V(metallb-controller), V(metallb-speaker) and V(metrics-server) are the program of that name in O(bin_dir), alone.
       - V(docker-registry) is C(ballast.local/docker-registry:1), the program of the package C(docker-registry).
     type: list
@@ -56,6 +56,7 @@ options:
       - etcd
       - kube-apiserver
       - kube-controller-manager
+      - kube-network-policies
       - kube-proxy
       - kube-scheduler
       - local-path-provisioner
