@@ -137,7 +137,7 @@ class Bench:
 
     @contextmanager
     def proxied(self, **settings: object) -> Iterator[PullProxy]:
-        with pull_proxy(self.made.path / "proxy", self.made.metered(), **settings) as proxy:
+        with pull_proxy(self.made.sockets / "proxy", self.made.metered(), **settings) as proxy:
             self.made.configure({node: proxy.socket(node) for node in self.made.nodes})
             self.warm()
             yield proxy

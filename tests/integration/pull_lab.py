@@ -13,6 +13,7 @@ import json
 import os
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
 
+from tests.integration import journal
 from tests.integration.containerds import forget, in_use
 from tests.integration.cri_meter import Meter, meter
 from tests.integration.kube_proxy import eventually
@@ -64,6 +66,7 @@ class Pod:
 class PullLab:
     lab: Lab
     path: Path
+    sockets: Path  # a directory for them: of this host's, nodes reach those in /run alone
     front: Front
     meter: Meter
     runtimes: Mapping[str, str]  # containerd's socket by the node's name
@@ -73,7 +76,7 @@ class PullLab:
         return list(self.runtimes)
 
     def metered(self) -> dict[str, str]:
-        return {node: meter_socket(self.path, node) for node in self.nodes}
+        return {node: meter_socket(self.sockets, node) for node in self.nodes}
 
     def configure(self, endpoints: Mapping[str, str], *, most: Optional[int] = None) -> None:
         """Where each kubelet asks for images, and how many at once: no limit where `most` is None. Kubelets start anew."""
@@ -146,6 +149,7 @@ class PullLab:
 
     def restart_kubelets(self) -> None:
         before = {path: pid for path, pid in self.lab.services().items() if path.endswith("-kubelet")}
+        assert all(before.values()), f"a kubelet does not run: {before}"
         for pid in before.values():
             os.kill(pid, signal.SIGTERM)
 
@@ -181,8 +185,10 @@ def pull_lab(name: str, path: Path, stored: Sequence[Image], *, nodes: int = 3) 
         rows = {node["name"]: node["netns"].rpartition("/")[2] for node in lab.record["nodes"]}
         before = undo.enter_context(front(served.port, {netns: node for node, netns in rows.items()}))
         runtimes = {node: f"/run/ballast/{name}/{node}/containerd.sock" for node in rows}
-        sockets = {meter_socket(path, node): socket for node, socket in runtimes.items()}
-        yield PullLab(lab, path, before, undo.enter_context(meter(path, sockets)), runtimes)
+        place = tempfile.mkdtemp(prefix="ballast-it-", dir="/run")
+        undo.enter_context(journal.directory(place))
+        metered = {meter_socket(Path(place), node): socket for node, socket in runtimes.items()}
+        yield PullLab(lab, path, Path(place), before, undo.enter_context(meter(path, metered)), runtimes)
 
 
 def meter_socket(path: Path, node: str) -> str:

@@ -38,7 +38,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PullLab]:
 
 @pytest.fixture(scope="module")
 def proxy(whole: PullLab) -> Iterator[PullProxy]:
-    with pull_proxy(whole.path / "proxy", whole.metered(), max_in_flight=LIMIT) as made:
+    with pull_proxy(whole.sockets / "proxy", whole.metered(), max_in_flight=LIMIT) as made:
         yield made
 
 
