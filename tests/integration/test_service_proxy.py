@@ -15,11 +15,10 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional
@@ -419,70 +418,3 @@ def test_connections_of_udp_leave_an_endpoint_that_is_gone(proxy: Proxy) -> None
     assert eventually(lambda: endpoints_of(proxy, "10.96.0.1") == {}, seconds=SECONDS)
     proxy.api.remove("Service", "b")
     assert eventually(lambda: endpoints_of(proxy, "10.96.0.2") == {}, seconds=SECONDS)
-
-
-@contextmanager
-def steady_client(proxy: Proxy, address: str) -> Iterator[list[str]]:
-    """New connections to port 80 of `address`, one after the other, each answered; the list is of those that were not."""
-    failed: list[str] = []
-    ended, closed = threading.Event(), threading.Event()
-    with entered(proxy.host.namespace):
-        listener = socket.create_server(("10.50.0.10", 8080), backlog=128)
-
-    def serve() -> None:
-        with listener:
-            listener.settimeout(0.2)
-            while not closed.is_set():
-                with suppress(TimeoutError):
-                    connection, _peer = listener.accept()
-                    with connection:
-                        connection.sendall(b"here")
-
-    def ask() -> None:
-        with entered(proxy.host.namespace):  # of this thread alone
-            while not ended.is_set():
-                try:
-                    with socket.create_connection((address, 80), timeout=2) as connection:
-                        if connection.recv(16) != b"here":
-                            failed.append("no answer")
-                except OSError as error:
-                    failed.append(str(error))
-
-    threads = [threading.Thread(target=target) for target in (serve, ask)]
-    for thread in threads:
-        thread.start()
-    try:
-        yield failed
-    finally:
-        for event, thread in ((ended, threads[1]), (closed, threads[0])):  # the client first
-            event.set()
-            thread.join()
-
-
-def test_a_steady_client_loses_nothing_while_it_is_killed_and_others_change(proxy: Proxy) -> None:
-    settled(proxy)
-    proxy.api.put("EndpointSlice", endpoints("a", "10.50.0.10"))
-    proxy.agrees()
-    with steady_client(proxy, "10.96.0.1") as failed:
-        for number in range(3):
-            proxy.api.put("Service", web("c"))
-            proxy.api.put("EndpointSlice", endpoints("c", *(f"10.1.1.{n}" for n in range(5, 7 + number))))
-            proxy.kill()
-            proxy.api.remove("Service", "c")
-            proxy.start()
-            proxy.agrees(START_SECONDS)
-            proxy.api.close_watches(forget=True)
-    assert failed == []
-
-
-def test_after_a_flush_clients_are_answered_again(proxy: Proxy) -> None:
-    settled(proxy)
-    proxy.api.put("EndpointSlice", endpoints("a", "10.50.0.10"))
-    proxy.agrees()
-    with steady_client(proxy, "10.96.0.1") as failed:
-        proxy.nft("delete", "table", "ip", TABLE)
-        proxy.agrees()
-        time.sleep(2.5)  # the timeout of a connection that began in between
-        failed.clear()
-        time.sleep(0.5)
-    assert failed == []
