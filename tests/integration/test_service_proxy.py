@@ -299,7 +299,7 @@ def test_terminated_it_leaves_the_rules(proxy: Proxy) -> None:
     assert proxy.nft("-a", "list", "ruleset") == before
 
 
-def test_a_flush_is_repaired_within_a_second_and_told(proxy: Proxy) -> None:
+def test_a_flush_is_repaired_within_a_second_and_reported(proxy: Proxy) -> None:
     settled(proxy)
     assert eventually(lambda: answers(proxy), seconds=START_SECONDS)
     repairs = proxy.status()["repairs"]

@@ -37,7 +37,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.ports 
 )
 from tests.integration import containerds, journal
 from tests.integration.kube_proxy import eventually
-from tests.integration.told_api import PORT, ToldApi, served
+from tests.integration.scripted_api import PORT, ScriptedApi, served
 from tests.integration.wire import InNamespace, entered, namespace
 from tests.unit.fake_api import FakeApi
 from tests.unit.service_proxy import exposed, test_metrics
@@ -56,7 +56,7 @@ class Running:
     """A kube-proxy, and what its API server says."""
 
     host: InNamespace
-    api: ToldApi
+    api: ScriptedApi
     config: str
     program: str
 

@@ -6,7 +6,7 @@
 """Our table in the kernel: transactions on it, and who else has changed it.
 
 The kernel counts the transactions of nftables. The one that took the count from the number before ours to the next is ours;
-any other that touched the table is not. Where that cannot be told apart, or events were lost, the answer is "somebody has": it
+any other that touched the table is not. Where that cannot be distinguished, or events were lost, the answer is "somebody has": it
 costs a comparison, which then finds nothing.
 """
 

@@ -84,7 +84,7 @@ class AddressEvents:
 
 
 class NftablesEvents:
-    """The transactions of this network namespace, whoever does them. PermissionError without CAP_NET_ADMIN."""
+    """The transactions of this network namespace, of all programs. PermissionError without CAP_NET_ADMIN."""
 
     def __init__(self) -> None:
         self.socket = open_netfilter(0)

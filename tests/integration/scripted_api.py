@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""An API server that says what a test tells it to: lists and watches of what kube-proxy follows, and the Events that it gets."""
+"""An API server that answers what a test gives it: lists and watches of what kube-proxy follows, and the Events that it gets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LISTS = {
 Object = dict[str, Any]
 
 
-class ToldApi:
+class ScriptedApi:
     def __init__(self) -> None:
         self.events: list[Object] = []
         self._objects: dict[str, dict[str, Object]] = {path: {} for path in _LISTS}
@@ -57,9 +57,9 @@ class ToldApi:
 
 
 @contextmanager
-def served() -> Iterator[ToldApi]:
+def served() -> Iterator[ScriptedApi]:
     """At 127.0.0.1:PORT of the network namespace that this thread is in."""
-    api = ToldApi()
+    api = ScriptedApi()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
