@@ -7,6 +7,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -107,3 +110,48 @@ def test_pods_have_no_network_namespace_outside_their_instance(machine: str) -> 
     assert sorted(names) == sorted(
         f"ballast-{LAB['name']}-{node['name']}" for node in LAB["nodes"] if node["host"] == machine
     )
+
+
+def kubectl(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    command = [str(LAB_DIR / "bin/kubectl"), f"--kubeconfig={LAB_DIR}/admin.kubeconfig", *arguments]
+    return subprocess.run(command, input=given, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.fixture
+def deny_all() -> Iterator[None]:
+    """No pod of the lab's namespace may be reached, while this holds."""
+    policy = {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {"name": "deny-all", "namespace": "ballast-lab"},
+        "spec": {"podSelector": {}, "policyTypes": ["Ingress"]},
+    }
+    assert kubectl("apply", "-f", "-", given=json.dumps(policy)).returncode == 0
+    yield
+    kubectl("delete", "--namespace=ballast-lab", "networkpolicy", "deny-all")
+
+
+def eventually_reached(pod: str, address: str, reached: bool) -> bool:
+    """Whether the pod reaches the address, as soon as it is as given: a policy is in force a moment after it is made."""
+    ask = ("timeout", "2", "wget", "-q", "-O", "-", f"http://{address}:8080/")  # wget's own -T ends it by a fault here
+    deadline = time.monotonic() + 30
+    while True:
+        done = kubectl("exec", "--namespace=ballast-lab", pod, "--", *ask)
+        if (done.returncode == 0) is reached or time.monotonic() > deadline:
+            return done.returncode == 0
+
+
+def test_a_network_policy_is_enforced_on_every_node(request: pytest.FixtureRequest) -> None:
+    listed = kubectl("get", "pods", "--namespace=ballast-lab", "--selector=app=echo", "--output=json")
+    pods = {pod["metadata"]["name"]: pod["status"]["podIP"] for pod in json.loads(listed.stdout)["items"]}
+    names = sorted(pods)
+    pairs = [(name, pods[names[index - 1]]) for index, name in enumerate(names)]
+    assert len(pairs) == 4
+    assert all(eventually_reached(*pair, reached=True) for pair in pairs)
+    request.getfixturevalue("deny_all")
+    assert not any(eventually_reached(*pair, reached=False) for pair in pairs)
+    kubectl("delete", "--namespace=ballast-lab", "networkpolicy", "deny-all")
+    assert all(eventually_reached(*pair, reached=True) for pair in pairs)
+    # Its pods hold connections to the API, and so virtual servers of ipvs, which kube_proxy_migrate is to find all removed.
+    gone = kubectl("delete", "--namespace=kube-system", "daemonset", "kube-network-policies", "--cascade=foreground")
+    assert gone.returncode == 0, gone.stderr
