@@ -13,9 +13,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -34,10 +36,13 @@ ARCHIVES = Path("/var/cache/ballast/images")
 IMAGES_OF = "registry.k8s.io"
 MARK = "# of scripts/conformance.py, while its tests run\n"
 CONFORMANCE = r"\[Conformance\]"
+TELL_SECONDS = 30
+CLEANUP_SECONDS = 60  # in which tests that are given up remove their namespaces
 
 
 def main(arguments: Sequence[str]) -> int:
     options = parse(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # what was begun is ended too
     lab_dir = Path(options.lab_dir)
     if os.geteuid() != 0:
         return fail("the lab's kubeconfig and caches are root's", "run it as root: sudo make conformance")
@@ -57,8 +62,11 @@ def main(arguments: Sequence[str]) -> int:
         bin_dir = provide_programs(lab["kubernetes_version"], Path(place))
         archive = load_images(lab, lab_dir, bin_dir, Path(place))
         with pullable(lab, lab_dir, archive):
-            run_tests(options, lab_dir, bin_dir, Path(place))
-        outcomes = read_junit(Path(place, "junit.xml"))
+            run_tests(options, lab, lab_dir, bin_dir, Path(place))
+        report = Path(place, "junit.xml")
+        if not report.exists():
+            return fail("the tests did not come to an end", f"see why: {LOG}")
+        outcomes = read_junit(report)
     print_report(outcomes)
     if options.results:
         write_report(lab, options.focus, outcomes)
@@ -83,7 +91,7 @@ def fail(text: str, remedy: str) -> int:
 def provide_programs(version: str, place: Path) -> str:
     """Their directory."""
     file = place / "programs.json"
-    play("programs.yml", {"conformance_version": version, "conformance_programs": str(file)})
+    play("programs.yml", {"kubernetes_binaries_version": version, "conformance_programs": str(file)})
     return str(json.loads(file.read_text(encoding="utf-8"))["bin_dir"])
 
 
@@ -143,13 +151,14 @@ def play(name: str, variables: dict[str, str] | Path) -> None:
         raise SystemExit(2)
 
 
-def run_tests(options: argparse.Namespace, lab_dir: Path, bin_dir: str, place: Path) -> None:
+def run_tests(options: argparse.Namespace, lab: dict[str, Any], lab_dir: Path, bin_dir: str, place: Path) -> None:
     """Leaves place/junit.xml. Ginkgo's own status says less than it."""
     words = [f"--focus={options.focus}", *([f"--skip={options.skip}"] if options.skip else [])]
     argv = [
         *(f"{bin_dir}/ginkgo", f"--procs={options.processes}", "--no-color", "--keep-going", "--timeout=3h"),
         *("--silence-skips", f"--output-dir={place}", "--junit-report=junit.xml", *words, f"{bin_dir}/e2e.test", "--"),
         *(f"--kubeconfig={lab_dir}/admin.kubeconfig", "--provider=skeleton", f"--kubectl-path={lab_dir}/bin/kubectl"),
+        f"--non-blocking-taints={','.join(own_taints(lab))}",
     ]
     # Not in the lab's directory: what the lab did not make would stay there.
     BUILD.mkdir(exist_ok=True)
@@ -157,9 +166,51 @@ def run_tests(options: argparse.Namespace, lab_dir: Path, bin_dir: str, place: P
         print(f"the tests run, up to an hour; what they print: {log.name}", flush=True)
         # Tests leave files where TMPDIR is.
         env = {**os.environ, "TMPDIR": str(place)}
-        subprocess.run(
-            argv, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, check=False, cwd=place, env=env
+        ginkgo = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            cwd=place,
+            env=env,
+            start_new_session=True,
         )
+        with ended(ginkgo):
+            follow(ginkgo)
+
+
+def own_taints(lab: dict[str, Any]) -> list[str]:
+    """Keys of the taints that the lab's own nodes have: tests else wait half an hour for these nodes to be without."""
+    return sorted(
+        {"node-role.kubernetes.io/control-plane"} | {row["key"] for node in lab["nodes"] for row in node["taints"]}
+    )
+
+
+@contextmanager
+def ended(ginkgo: subprocess.Popen[bytes]) -> Iterator[None]:
+    """It and its children, a group of their own, end with the block. A run that is given up first removes what its tests made."""
+    try:
+        yield
+    finally:
+        if ginkgo.poll() is None:
+            ginkgo.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                ginkgo.wait(CLEANUP_SECONDS)
+        with suppress(ProcessLookupError):
+            os.killpg(ginkgo.pid, signal.SIGKILL)
+        ginkgo.wait()
+
+
+def follow(ginkgo: subprocess.Popen[bytes]) -> None:
+    """Say now and then how far it is."""
+    begun = time.monotonic()
+    while True:
+        try:
+            ginkgo.wait(TELL_SECONDS)
+            return
+        except subprocess.TimeoutExpired:
+            minutes = round((time.monotonic() - begun) / 60)
+            print(f"{minutes} min", flush=True)
 
 
 if __name__ == "__main__":

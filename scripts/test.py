@@ -78,7 +78,8 @@ PROXY = tuple(
 PARTS = (
     Part("packages", ("make", "packages", "packages-vm", "packages-test"), lane="lab", check=False),
     Part("env", ("make", "env-test"), lane="tools", check=False, needs=("packages",)),
-    Part("binaries", ("make", "binaries", "binaries-planes"), lane="lab", check=False, needs=("packages", "env"), minutes=40, root=True),
+    Part("binaries", ("make", "binaries", "binaries-planes", "binaries-conformance"), lane="lab", check=False, needs=("packages", "env"), minutes=50,
+         root=True),
     Part("ruff", (f"{BIN}/ruff", "check", "--output-format=concise", "."), lane="tools", group="lint", needs=("env",)),
     Part("format", (f"{BIN}/ruff", "format", "--check", "--output-format=concise", "."), lane="tools", group="lint", needs=("env",)),
     Part("mypy", (f"{BIN}/mypy", "-p", PLUGINS), lane="tools", group="lint", needs=("env",)),

@@ -29,6 +29,7 @@ from tests.integration.certificates import issue
 from tests.integration.forward_proxy import forward_proxy
 from tests.integration.lab import Lab, lab_named, machine, processes_of
 from tests.integration.registry import TAG, Registry, image, registry
+from tests.integration.upstream_tests import TESTS, run_upstream_tests, tests_are_pinned
 from tests.integration.wire import namespace
 
 pytestmark = pytest.mark.alone
@@ -632,6 +633,15 @@ def behind_a_service(address: str, ca: Path) -> dict[str, object]:
         },
     ]
     return {"apiVersion": "v1", "kind": "List", "items": items}
+
+
+def test_kubernetes_own_tests_pass(lab: Lab) -> None:
+    run = run_upstream_tests(lab)
+    if not tests_are_pinned(lab.record["kubernetes_version"]):  # of an older version, in `make test-matrix`
+        assert (run.status, "are not pinned" in run.output) == (2, True), run.output
+        return
+    assert run.status == 0, run.output
+    assert run.output.endswith(f"\n{len(TESTS)} tests: {len(TESTS)} passed, 0 failed\n")
 
 
 def test_another_node_leaves_the_others_alone(lab: Lab) -> None:

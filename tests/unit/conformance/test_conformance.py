@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 import xml.etree.ElementTree as ElementTree
 from contextlib import nullcontext
 from pathlib import Path
@@ -142,3 +144,22 @@ def test_the_table_names_what_failed() -> None:
     }
     text = format_table([run])
     assert "| 1.37.1 | nftables | 3 | `x`: 3 | 2 | 1 |" in text
+
+
+def test_nodes_with_taints_of_the_lab_are_not_waited_for() -> None:
+    nodes = [{"taints": []}, {"taints": [{"key": "dedicated", "value": "db", "effect": "NoSchedule"}]}]
+    assert conformance.own_taints({"nodes": nodes}) == ["dedicated", "node-role.kubernetes.io/control-plane"]
+
+
+@pytest.mark.parametrize("is_deaf", [False, True])
+def test_tests_that_are_given_up_end_with_their_children(is_deaf: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conformance, "CLEANUP_SECONDS", 1)
+    stubborn = "trap '' INT; " if is_deaf else ""
+    argv = ["bash", "-c", f"{stubborn}sleep 600 & echo; wait"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, start_new_session=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()  # it hears what it hears
+        with pytest.raises(KeyboardInterrupt), conformance.ended(process):
+            raise KeyboardInterrupt
+        assert process.returncode == -(signal.SIGKILL if is_deaf else signal.SIGINT)
+        assert process.stdout.read() == b"", "its child, which has the pipe too"
