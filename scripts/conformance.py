@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.conformance.images import archive_options
-from tests.conformance.report import print_report, read_junit, write_report
+from tests.conformance.report import print_report, read_junit, read_progress, write_report
 from tests.integration.registry import registry
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -210,7 +210,7 @@ def follow(ginkgo: subprocess.Popen[bytes]) -> None:
             return
         except subprocess.TimeoutExpired:
             minutes = round((time.monotonic() - begun) / 60)
-            print(f"{minutes} min", flush=True)
+            print(f"{minutes} min: {read_progress(LOG.read_text(encoding='utf-8', errors='replace'))}", flush=True)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +19,10 @@ from tests.bench.page import write_between_marks, write_results
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "tests/bench/results/conformance.json"
 PAGE = ROOT / "docs/conformance.md"
+
+
+_CHOSEN = re.compile(r"^Will run (\d+) of ", re.MULTILINE)
+_ENDED, _FAILED = "•", "• [FAILED]"
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,14 @@ def read_junit(path: Path) -> list[Outcome]:
         text = "" if fault is None else (fault.attrib.get("message") or fault.text or "failed").strip().splitlines()[0]
         outcomes.append(Outcome(name.removeprefix("[It] "), float(case.attrib["time"]), text))
     return sorted(outcomes, key=lambda outcome: outcome.name)
+
+
+def read_progress(log: str) -> str:
+    """How far ginkgo is, by what it has printed until now: a dot for each test that has ended."""
+    chosen = _CHOSEN.search(log)
+    if chosen is None:
+        return "the tests begin"
+    return f"{log.count(_ENDED)} of {chosen[1]} tests have ended, {log.count(_FAILED)} failed"
 
 
 def print_report(outcomes: Sequence[Outcome]) -> None:

@@ -19,7 +19,7 @@ import yaml
 from ansible_collections.ballast.kube.plugins.module_utils._images.definitions import SPEC, ImageArchiveRequest
 from scripts import conformance
 from tests.conformance.images import TABLE, archive_options
-from tests.conformance.report import Outcome, format_table, read_junit
+from tests.conformance.report import Outcome, format_table, read_junit, read_progress
 
 LISTED = (
     "registry.example/e2e/agnhost:2.66",
@@ -131,6 +131,14 @@ def test_a_run_that_was_cut_off_is_no_result(tmp_path: Path, text: str) -> None:
     file.write_text(text, encoding="utf-8")
     with pytest.raises(ElementTree.ParseError):
         read_junit(file)
+
+
+def test_progress_counts_what_ended_and_what_failed() -> None:
+    begun = "Running Suite: e2e\n\nWill run 5 of 3206 specs\nRunning in parallel across 6 processes\n"
+    assert read_progress("Running Suite: e2e\n") == "the tests begin"
+    assert read_progress(begun) == "0 of 5 tests have ended, 0 failed"
+    ended = "•••\n------------------------------\n• [FAILED] [12.3 seconds]\n[sig-b] fails\n"
+    assert read_progress(begun + ended) == "4 of 5 tests have ended, 1 failed"
 
 
 def test_the_table_names_what_failed() -> None:
