@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tests.conformance.images import archive_options
+from tests.conformance.images import archive_options, list_not_run
 from tests.conformance.report import print_report, read_junit, read_progress, write_report
 from tests.integration.registry import registry
 
@@ -67,9 +68,10 @@ def main(arguments: Sequence[str]) -> int:
         if not report.exists():
             return fail("the tests did not come to an end", f"see why: {LOG}")
         outcomes = read_junit(report)
-    print_report(outcomes)
+    not_run = list_not_run(options.focus)
+    print_report(outcomes, not_run)
     if options.results:
-        write_report(lab, options.focus, outcomes)
+        write_report(lab, options.focus, outcomes, not_run)
     return 1 if any(outcome.failure for outcome in outcomes) else 0
 
 
@@ -153,7 +155,8 @@ def play(name: str, variables: dict[str, str] | Path) -> None:
 
 def run_tests(options: argparse.Namespace, lab: dict[str, Any], lab_dir: Path, bin_dir: str, place: Path) -> None:
     """Leaves place/junit.xml. Ginkgo's own status says less than it."""
-    words = [f"--focus={options.focus}", *([f"--skip={options.skip}"] if options.skip else [])]
+    skipped = [*map(re.escape, list_not_run(options.focus)), *([options.skip] if options.skip else [])]
+    words = [f"--focus={options.focus}", *(f"--skip={skip}" for skip in skipped)]
     argv = [
         *(f"{bin_dir}/ginkgo", f"--procs={options.processes}", "--no-color", "--keep-going", "--timeout=3h"),
         *("--silence-skips", f"--output-dir={place}", "--junit-report=junit.xml", *words, f"{bin_dir}/e2e.test", "--"),

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -32,6 +33,12 @@ def archive_options(listed: Iterable[str], *, bin_dir: str, sources: str) -> dic
             filled = _fill(table["images"][short], {"{bin_dir}": bin_dir, "{sources}": sources})
             definitions.append({"name": name, **_above(filled)})
     return {"images": sorted(presets), "names": presets, "definitions": definitions}
+
+
+def list_not_run(focus: str) -> dict[str, str]:
+    """Of those that the regular expression chooses, with the reason."""
+    table = yaml.safe_load(TABLE.read_text(encoding="utf-8"))
+    return {name: reason for name, reason in table["not_run"].items() if re.search(focus, name)}
 
 
 def _above(definition: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,14 +55,17 @@ def read_progress(log: str) -> str:
     return f"{log.count(_ENDED)} of {chosen[1]} tests have ended, {log.count(_FAILED)} failed"
 
 
-def print_report(outcomes: Sequence[Outcome]) -> None:
+def print_report(outcomes: Sequence[Outcome], not_run: Mapping[str, str]) -> None:
+    """`not_run` has the reasons."""
+    for name, reason in not_run.items():
+        print(f"not run: {name}\n        {reason}")
     failed = [outcome for outcome in outcomes if outcome.failure]
     for outcome in failed:
         print(f"failed: {outcome.name}\n        {outcome.failure}")
     print(f"{len(outcomes)} tests: {len(outcomes) - len(failed)} passed, {len(failed)} failed")
 
 
-def write_report(lab: dict[str, Any], focus: str, outcomes: Sequence[Outcome]) -> None:
+def write_report(lab: dict[str, Any], focus: str, outcomes: Sequence[Outcome], not_run: Mapping[str, str]) -> None:
     """Puts the run in the place of an earlier one of the same version, backends and focus."""
     backends = "+".join(sorted({node["proxy_backend"] for node in lab["nodes"]}))
     run = {
@@ -72,6 +75,7 @@ def write_report(lab: dict[str, Any], focus: str, outcomes: Sequence[Outcome]) -
         "focus": focus,
         "passed": sum(not outcome.failure for outcome in outcomes),
         "failed": {outcome.name: outcome.failure for outcome in outcomes if outcome.failure},
+        "not_run": dict(not_run),
         "seconds_of_tests": round(sum(outcome.seconds for outcome in outcomes)),
     }
     earlier = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {"runs": []}
@@ -84,9 +88,9 @@ def write_report(lab: dict[str, Any], focus: str, outcomes: Sequence[Outcome]) -
 
 def format_table(runs: Sequence[dict[str, Any]]) -> str:
     """Names of tests that failed are in the results file alone."""
-    lines = ["| Kubernetes | backend | nodes | tests | passed | failed |", "|---|---|---|---|---|---|"]
+    lines = ["| Kubernetes | backend | nodes | tests | passed | failed | not run |", "|---|---|---|---|---|---|---|"]
     for run in runs:
         total = run["passed"] + len(run["failed"])
         row = (run["version"], run["backend"], run["nodes"], f"`{run['focus']}`: {total}", run["passed"])
-        lines.append(f"| {' | '.join(map(str, row))} | {len(run['failed'])} |")
+        lines.append(f"| {' | '.join(map(str, row))} | {len(run['failed'])} | {len(run['not_run'])} |")
     return "\n".join(lines)

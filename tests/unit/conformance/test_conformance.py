@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import xml.etree.ElementTree as ElementTree
@@ -18,7 +19,7 @@ import yaml
 
 from ansible_collections.ballast.kube.plugins.module_utils._images.definitions import SPEC, ImageArchiveRequest
 from scripts import conformance
-from tests.conformance.images import TABLE, archive_options
+from tests.conformance.images import TABLE, archive_options, list_not_run
 from tests.conformance.report import Outcome, format_table, read_junit, read_progress
 
 LISTED = (
@@ -149,9 +150,16 @@ def test_the_table_names_what_failed() -> None:
         "focus": "x",
         "passed": 2,
         "failed": {"[sig-b] y": "boom"},
+        "not_run": {"[sig-c] z": "no image has it"},
     }
     text = format_table([run])
-    assert "| 1.37.1 | nftables | 3 | `x`: 3 | 2 | 1 |" in text
+    assert "| 1.37.1 | nftables | 3 | `x`: 3 | 2 | 1 | 1 |" in text
+
+
+def test_what_no_image_can_pass_is_named_where_it_was_chosen() -> None:
+    (name,) = list_not_run(conformance.CONFORMANCE)
+    assert list_not_run(r"sig-network.*DNS") == {}
+    assert list_not_run(re.escape(name)) == {name: list_not_run("")[name]}
 
 
 def test_nodes_with_taints_of_the_lab_are_not_waited_for() -> None:
