@@ -391,7 +391,9 @@ def send(proxy: Proxy, address: str, port: int, source_port: int) -> None:
 def endpoints_of(proxy: Proxy, address: str) -> dict[str, int]:
     """How many connections of UDP to `address` each endpoint has."""
     with entered(proxy.host.namespace):
-        return dict(Counter(each.endpoint for each in read_connections(4) if each.destination == address))
+        found = list(read_connections(4, unanswered=False))
+    assert {each.protocol for each in found} <= {socket.IPPROTO_UDP}
+    return dict(Counter(each.endpoint for each in found if each.destination == address))
 
 
 def test_connections_of_udp_leave_an_endpoint_that_is_gone(proxy: Proxy) -> None:

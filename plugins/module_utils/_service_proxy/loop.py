@@ -100,8 +100,8 @@ class Loop:
         addresses: Callable[[], list[str]],
         clean: Callable[[int, Sequence[Ports], Sequence[Ports]], None],
     ) -> None:
-        """`addresses` reads those on the links of the node. `clean` gets the Services of a family that have changed, as they
-        were and as they are, once their rules are in force (`ConnectionCleaner`)."""
+        """`addresses` reads those on the links of the node. `clean` gets Services of a family as they were and as they are, once
+        their rules are in force (`ConnectionCleaner`): those that have changed, or all where rules may have been missing."""
         self._settings = settings
         self._source = source
         self._kernel = kernel
@@ -235,13 +235,15 @@ class Loop:
         for family, (commit, began) in list(self._intruders.items()):
             if family in self._behind and not retry:
                 continue
+            programmer = self._programmers[family]
             try:
-                operations = self._programmers[family].repair().operations
+                operations = programmer.repair().operations
             except BallastError as error:
                 self._behind.setdefault(family, frozenset())
                 self._retry_at = self._fail(error)
                 continue
             del self._intruders[family]
+            self._clean(family, (), programmer.in_force())  # also where who took the rules away has brought them back
             if operations:
                 duration = time.monotonic() - began
                 self._sink(Repaired(time.time(), family, duration, operations, commit.pid, commit.program))
@@ -279,6 +281,8 @@ class Loop:
         changed = {name: self.objects.state_of(name, family, release) for name in names}
         before = [programmer.state_of(name).ports for name in names]
         outcome = programmer.program(self._compilers[family], changed)
+        if outcome.full:  # what the kernel had meanwhile is not known
+            self._clean(family, (), programmer.in_force())
         self._clean(family, before, [programmer.state_of(name).ports for name in names])
         return outcome
 

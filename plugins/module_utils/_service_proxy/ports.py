@@ -117,7 +117,7 @@ class Repaired:
 
 @dataclass(frozen=True)
 class ConnectionsCleaned:
-    """Stale entries of UDP were removed from conntrack."""
+    """Stale entries were removed from conntrack."""
 
     family: int
     duration: float

@@ -120,7 +120,7 @@ class Program:
         self._faces.report(report)
 
     def _report_uncleaned(self, text: str) -> None:
-        self._report(Failed(time.time(), f"stale connections of UDP stay: {text}"))
+        self._report(Failed(time.time(), f"stale connections stay: {text}"))
 
     def _take_inbox(self) -> list[LoopSettings]:
         taken = []

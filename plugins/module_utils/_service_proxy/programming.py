@@ -20,7 +20,7 @@ from .._core.text.errors import BallastError
 from .._rules.nftables.compile import Compiler
 from .._rules.nftables.objects import Table
 from .._rules.nftables.transaction import Operation, plan
-from .family_rules import Desired, FamilyRules
+from .family_rules import Desired, FamilyRules, Ports
 from .ports import ServiceName
 from .selection import select
 
@@ -53,6 +53,10 @@ class FamilyProgrammer:
     def state_of(self, name: ServiceName) -> Desired:
         """What is in force of a Service."""
         return Desired() if self._rules is None else self._rules.state_of(name)
+
+    def in_force(self) -> list[Ports]:
+        """Of all Services."""
+        return [] if self._rules is None else [desired.ports for desired in self._rules.cluster.values()]
 
     def doubt(self) -> None:
         """Compare all of the table next time."""

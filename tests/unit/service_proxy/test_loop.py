@@ -468,6 +468,29 @@ def test_connections_of_what_changed_are_cleaned_once_it_is_in_force(world: Worl
     assert none == [[], []]
 
 
+ALL = [f"default/{name}:http" for name in NAMES]
+
+
+@pytest.mark.parametrize("is_back", [False, True])
+def test_after_rules_were_missing_connections_of_all_services_are_cleaned(world: World, is_back: bool) -> None:
+    """Also where who took them away has brought them back."""
+    world.check()
+    world.cleaned.clear()
+    world.kernel.intrude(4, world.kernel.tables[4] if is_back else None)
+    world.check()
+    ((family, before, after),) = world.cleaned
+    assert (family, before, sorted(after)) == (4, [], ALL)
+
+
+def test_after_a_start_and_a_comparison_connections_of_all_services_are_cleaned(world: World) -> None:
+    world.check()
+    for prepare in (world.start, lambda: setattr(world.loop, "_compare_at", 0.0)):
+        world.cleaned.clear()
+        prepare()
+        world.check()
+        assert (4, [], ALL) in [(family, before, sorted(after)) for family, before, after in world.cleaned]
+
+
 def test_health_checks_count_the_ready_endpoints_of_this_node(world: World) -> None:
     item = web("a")
     item["spec"] |= {"type": "LoadBalancer", "externalTrafficPolicy": "Local", "healthCheckNodePort": 31000}

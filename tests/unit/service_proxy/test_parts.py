@@ -19,6 +19,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._rules.model import E
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy import netlink, ports
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.connections import (
     Connection,
+    doubtful,
     is_stale,
     serving_endpoints,
 )
@@ -47,19 +48,37 @@ def test_of_two_that_exclude_each_other_the_first_is_selected() -> None:
     assert select("abcd", lambda chosen: not {"b", "d"} <= set(chosen)) == ["a", "b", "c"]
 
 
-# Connections of UDP
+# Connections that the kernel treats by former rules
+
+ENDPOINTS = (
+    Endpoint("10.1.0.1", 53),
+    Endpoint("10.1.0.2", 53, ready=False, serving=True, terminating=True),
+    Endpoint("10.1.0.3", 53, ready=False, serving=False, terminating=True),
+)
+UDP, TCP, SCTP = 17, 6, 132
 
 
-def udp(**fields: object) -> ServicePort:
-    endpoints = (
-        Endpoint("10.1.0.1", 53),
-        Endpoint("10.1.0.2", 53, ready=False, serving=True, terminating=True),
-        Endpoint("10.1.0.3", 53, ready=False, serving=False, terminating=True),
+def dns(protocol: str = "UDP", endpoints: tuple[Endpoint, ...] = ENDPOINTS, **fields: object) -> ServicePort:
+    given: dict[str, object] = {"node_port": 30053, "external_ips": ("203.0.113.1",), **fields}
+    return ServicePort(
+        "kube-system",
+        "dns",
+        "dns",
+        protocol,
+        53,
+        "10.96.0.10",
+        endpoints=endpoints,
+        **given,  # type: ignore[arg-type]
     )
-    given: dict[str, object] = {"endpoints": endpoints, "node_port": 30053, "external_ips": ("203.0.113.1",), **fields}
-    return ServicePort("kube-system", "dns", "dns", "UDP", 53, "10.96.0.10", **given)  # type: ignore[arg-type]
 
 
+def connection(
+    endpoint: str, *, protocol: int = UDP, to: str = "10.96.0.10", port: int = 53, answered: bool = False
+) -> Connection:
+    return Connection(protocol, to, port, endpoint, answered, ())
+
+
+@pytest.mark.parametrize("answered", [False, True])
 @pytest.mark.parametrize(
     ("destination", "port", "endpoint", "stale"),
     [
@@ -74,21 +93,45 @@ def udp(**fields: object) -> ServicePort:
         ("10.96.0.10", 5353, "10.1.0.9", False),
     ],
 )
-def test_a_connection_is_stale_whose_endpoint_does_not_serve(
-    destination: str, port: int, endpoint: str, stale: bool
+def test_a_connection_of_udp_is_stale_whose_endpoint_does_not_serve(
+    destination: str, port: int, endpoint: str, stale: bool, answered: bool
 ) -> None:
-    serving = serving_endpoints([(udp(),)])
-    assert is_stale(Connection(destination, port, endpoint, {}), serving) == stale
+    found = connection(endpoint, to=destination, port=port, answered=answered)
+    assert is_stale(found, serving_endpoints([(dns(),)])) == stale
 
 
 def test_without_endpoints_what_was_translated_is_stale() -> None:
-    serving = serving_endpoints([(udp(endpoints=()),)])
-    assert is_stale(Connection("10.96.0.10", 53, "10.1.0.1", {}), serving)
-    assert not is_stale(Connection("192.168.1.10", 30053, "192.168.1.10", {}), serving)  # a program of the node
+    serving = serving_endpoints([(dns(endpoints=()),)])
+    assert is_stale(connection("10.1.0.1"), serving)
+    assert not is_stale(connection("192.168.1.10", to="192.168.1.10", port=30053), serving)  # a program of the node
 
 
-def test_only_ports_of_udp_are_cleaned() -> None:
-    assert serving_endpoints([(udp()._replace(protocol="TCP"), udp()._replace(protocol="SCTP"))]) == {}
+@pytest.mark.parametrize(("name", "number"), [("TCP", TCP), ("SCTP", SCTP)])
+def test_a_connection_of_tcp_or_sctp_is_stale_that_began_without_rules_and_has_no_answer(
+    name: str, number: int
+) -> None:
+    serving = serving_endpoints([(dns(name),)])
+    assert is_stale(connection("10.96.0.10", protocol=number), serving)
+    assert is_stale(connection("203.0.113.1", protocol=number, to="203.0.113.1"), serving)
+    assert not is_stale(connection("10.96.0.10", protocol=number, answered=True), serving)
+    assert not is_stale(connection("10.1.0.9", protocol=number), serving)  # its SYN may be answered at any moment
+    assert not is_stale(connection("10.96.0.10", protocol=UDP), serving)
+    # To the same port of another machine: without its entry it would have another source port there.
+    assert not is_stale(connection("198.51.100.7", protocol=number, to="198.51.100.7", port=30053), serving)
+    assert not is_stale(connection("10.96.0.10", protocol=number), serving_endpoints([(dns(name, endpoints=()),)]))
+
+
+def test_after_a_change_tcp_is_looked_at_where_nothing_served_and_udp_always() -> None:
+    def destinations(protocol: str, before: tuple[Endpoint, ...], after: tuple[Endpoint, ...]) -> int:
+        return len(doubtful(*(serving_endpoints([(dns(protocol, endpoints),)]) for endpoints in (before, after))))
+
+    assert destinations("TCP", (), ENDPOINTS) == 3  # clusterIP, external IP and node port
+    assert destinations("TCP", ENDPOINTS[:1], ENDPOINTS) == 0
+    assert destinations("TCP", ENDPOINTS, ()) == 0
+    assert destinations("UDP", ENDPOINTS[:1], ENDPOINTS) == 3
+    gone = doubtful(serving_endpoints([(dns(),)]), {})
+    assert set(gone.values()) == {frozenset()}
+    assert len(gone) == 3
 
 
 # Netlink
@@ -120,9 +163,9 @@ def test_messages_of_one_datagram_are_read_one_by_one() -> None:
 def test_what_is_counted_goes_with_its_service() -> None:
     tallies, name = Tallies(), ports.ServiceName("kube-system", "dns")
     remote = (Endpoint("10.1.0.1", 53, node="n2"),)
-    tallies.replace(name, (udp(endpoints=remote, external_local=True, internal_local=True),), "n1")
+    tallies.replace(name, (dns(endpoints=remote, external_local=True, internal_local=True),), "n1")
     assert (tallies.no_local_internal, tallies.no_local_external) == (1, 1)
-    tallies.replace(name, (udp(endpoints=remote, external_local=True),), "n2")
+    tallies.replace(name, (dns(endpoints=remote, external_local=True),), "n2")
     assert (tallies.no_local_internal, tallies.no_local_external) == (0, 0)
     tallies.replace(name, (), "n1")
     assert tallies.health_checks() == ()

@@ -101,7 +101,7 @@ class Metrics:
         )
         self._cleaning = _Histogram(
             "kubeproxy_conntrack_reconciler_sync_duration_seconds",
-            "Time to look for stale UDP connections, in seconds.",
+            "Time to look for stale connections, in seconds.",
             _SECONDS,
         )
         self._repairing = _Histogram(
@@ -200,7 +200,7 @@ class Metrics:
             "Transactions that the kernel refused, or that could not be sent.",
         )
         yield _count_by_family(core, name, text, self._failures)
-        name, text = "kubeproxy_conntrack_reconciler_deleted_entries", "Stale UDP connections that were removed."
+        name, text = "kubeproxy_conntrack_reconciler_deleted_entries", "Stale connections that were removed."
         yield _count_by_family(core, name, text, self._removed)
 
     def _own(self, core: Any) -> Iterable[Any]:
