@@ -11,7 +11,7 @@ short_description: Bring a node's kernel rules to what the Services of a cluster
 version_added: 0.1.0
 description:
   - Compiles a snapshot of a cluster's Services, EndpointSlices and Nodes for this node and one backend of kube-proxy, compares that with
-    what the kernel holds, and does the difference, as few operations as possible, in one transaction where the kernel has one.
+    what the kernel holds, and does the difference, as few operations as possible, in transactions where the kernel has them.
   - It acts once and watches nothing. Do not run it with the backends V(iptables) or V(ipvs) beside a kube-proxy in the same mode.
 author:
   - ballast.kube contributors (@ballast-kube)

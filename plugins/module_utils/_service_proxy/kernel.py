@@ -55,12 +55,13 @@ class Kernel:
         return self._backend.read(self._host, family)
 
     def commit(self, operations: Sequence[Operation]) -> None:
-        """All of it or nothing and HostError `rules-nft-refused`."""
-        if len(operations) >= _LARGE or self._library is None:
-            with self._unheard():
-                transaction.commit(operations, self._host)
-        elif operations:
-            self._run(operations, self._library)
+        """As `transaction.commit`."""
+        for stage in transaction.stages(operations):
+            if len(stage) >= _LARGE or self._library is None:
+                with self._unheard():
+                    transaction.commit(stage, self._host)
+            else:
+                self._run(stage, self._library)
 
     def check(self, operations: Sequence[Operation]) -> None:
         """As `commit`, and change nothing."""

@@ -58,7 +58,7 @@ class Queued:
 
 @dataclass(frozen=True)
 class Programmed:
-    """The kernel has what the API said: one transaction for each family that differed."""
+    """The kernel has what the API said: transactions of each family that differed."""
 
     at: float
     duration: float  # from the compilation to the kernel's answer

@@ -5,7 +5,7 @@
 
 """Brings the Services of one family to the kernel: what changed of them, or all of the table.
 
-A change is one transaction. Where the kernel refuses it, all of the table is compared, as another program may have changed what
+A change is committed as it is. Where the kernel refuses it, all of the table is compared, as another program may have changed what
 the operations build upon. Where it refuses that too, the Services at fault are found by halves; they stay as they were in the
 kernel, and all others are programmed.
 """
@@ -102,6 +102,7 @@ class FamilyProgrammer:
         try:
             self._tables.commit(operations)
         except BallastError as error:
+            live = self._tables.read(self.family)  # some of it may have been done
             return self._program_acceptable(compiler, base, changed, live, error)
         self._rules, self._is_sure = rules, True
         return Outcome(len(operations), full=True)

@@ -22,7 +22,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors imp
 from ansible_collections.ballast.kube.plugins.module_utils._rules.config import parse_config
 from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.compile import compile_rules
 from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.objects import Table
-from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.transaction import Operation
+from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.transaction import Operation, stages
 from ansible_collections.ballast.kube.plugins.module_utils._rules.parse import parse_snapshot
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy import ports
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.family_rules import TABLE
@@ -72,7 +72,8 @@ class FakeKernel:
     def commit(self, operations: Sequence[Operation]) -> None:
         if operations:
             family = 6 if operations[0].family == "ip6" else 4
-            self.tables[family] = self._try(operations)
+            for stage in stages(operations):
+                self.tables[family] = self._try(stage)
             self.commits.append(len(operations))
 
     def check(self, operations: Sequence[Operation]) -> None:

@@ -2,11 +2,16 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Change the live table into the desired one, in one transaction of nft.
+"""Change the live table into the desired one, without a moment in which what stays wanted is missing.
 
 `plan` compares two values and says what differs, as operations in the order that nft takes them: what is referred to is
-added before what refers to it, and deleted after it. `commit` hands all of them to one `nft -f -`, which the kernel
-does as a whole or not at all, so packets see the old rules or the new ones. Without a difference there is no operation.
+added before what refers to it, and deleted after it. `commit` hands them to `nft -f -`, which the kernel does as a whole or
+not at all. Without a difference there is no operation.
+
+The kernel takes a transaction over at one instant, but not for a packet that is on its way through the rules: it runs chains
+as they were when it entered the first, and looks elements up as they are. A new element may lead it to a new chain, which was
+empty, or an old chain to an element that is gone: it would not be translated. So where elements lead elsewhere, `stages`
+makes up to three transactions: what they will lead to, then the elements, then what nothing leads to any more.
 
 Elements are added and deleted one by one. A chain whose rules differ is emptied and filled again, as its rules have no
 names. Of a base chain, the kernel changes neither type, hook nor priority: it is deleted and added. A set's type cannot
@@ -24,6 +29,7 @@ from typing import NamedTuple, Optional, Union
 from ..._core.host.host import KERNEL_LIMIT, Host
 from ..._core.text.errors import CommandFailed
 from .affinity import DYNAMIC_SIZE
+from .expressions import Key, Target, Verdict
 from .messages import MESSAGES
 from .objects import Chain, Element, Rule, Set, Table
 from .presence import has_table
@@ -90,14 +96,55 @@ def _kept_set(declared: Set, there: Optional[Set]) -> Set:
     return there if declared.dynamic else replace(there, elements=declared.elements)
 
 
+def stages(operations: Sequence[Operation]) -> tuple[tuple[Operation, ...], ...]:
+    """The operations of `plan` as transactions, one after the other. After each, every element that was in force leads to
+    what it did or to what is desired."""
+    added, deleted = _targets(operations, ADD_ELEMENT), _targets(operations, DELETE_ELEMENT)
+    replaced = added.keys() & deleted.keys()
+    if not any(isinstance(added[at], Verdict) for at in replaced):
+        return (tuple(operations),) if operations else ()
+    gone = {operation.name for operation in operations if operation.kind == DELETE_CHAIN}
+    chains = {at.name: at.value for at in operations if at.kind == ADD_CHAIN and isinstance(at.value, Chain)}
+    new = {at for at, chain in chains.items() if chain.base is None and at not in gone}
+    # Networks that come must not overlap those that go, so a set that has both changes at once.
+    exchanged = {name for name, _key in added if added[name, _key] is None} & {name for name, _key in deleted}
+
+    def stage(operation: Operation) -> int:
+        kind, name = operation.kind, operation.name
+        if isinstance(operation.value, Element):
+            if name in exchanged or (name, operation.value.key) in replaced:
+                return 1
+            return 0 if kind == ADD_ELEMENT else 2
+        if kind in (ADD_CHAIN, ADD_RULE):
+            return 0 if name in new else 1
+        if kind in (FLUSH_CHAIN, DELETE_CHAIN):
+            return 2 if name in gone - chains.keys() else 1
+        return 0 if kind in (ADD_SET, ADD_MAP) else 2
+
+    parts: tuple[list[Operation], ...] = ([], [], [])
+    for operation in operations:
+        parts[stage(operation)].append(operation)
+    return tuple(tuple(part) for part in parts if part)
+
+
+def _targets(operations: Iterable[Operation], kind: str) -> dict[tuple[str, Key], Optional[Target]]:
+    return {
+        (operation.name, operation.value.key): operation.value.target
+        for operation in operations
+        if operation.kind == kind and isinstance(operation.value, Element)
+    }
+
+
 def render(operations: Iterable[Operation]) -> str:
     """The transaction as text for `nft -f`. UserError `rules-nft-unwritable` for a value that nft cannot read."""
     return "".join(_commands(operations))
 
 
 def commit(operations: Sequence[Operation], host: Host) -> None:
-    """Do all of `operations`, or none and raise HostError `rules-nft-refused`."""
-    _run(operations, host, "nft", "-f", "-")
+    """Do `operations` in their `stages`. HostError `rules-nft-refused`: of the first that was refused, and of later ones,
+    nothing is done; what is done of earlier ones has no effect on packets."""
+    for stage in stages(operations):
+        _run(stage, host, "nft", "-f", "-")
 
 
 def check(operations: Sequence[Operation], host: Host) -> None:

@@ -27,7 +27,12 @@ from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.objec
     Table,
 )
 from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.presence import has_table
-from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.transaction import Operation, plan, render
+from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.transaction import (
+    Operation,
+    plan,
+    render,
+    stages,
+)
 from tests.unit.fakes import Call, FakeHost
 from tests.unit.rules.nftables.kernel import commit
 from tests.unit.rules.nftables.views import CONFIG, service, view
@@ -73,6 +78,49 @@ def test_nothing_is_touched_that_is_the_same(pair: tuple[Scenario, Scenario]) ->
         if before.chains[name] == after.chains[name]:
             assert not {("chain", name), ("rule", name)} & touched
     assert not {"table"} & {kind for kind, _name in touched}
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(two_scenarios(), st.sampled_from((0, -1)))
+def test_a_packet_on_its_way_never_misses_what_stays_wanted(pair: tuple[Scenario, Scenario], offset: int) -> None:
+    """It runs chains as they were after any stage, and finds elements as they are after the next one."""
+    before, after = compiled(pair[0]), compiled(pair[1], priority_offset=offset)
+    parts = stages(plan(after, before))
+    states: list[Table] = [before]
+    for part in parts:
+        assert stages(part) == (part,)
+        table = commit(part, states[-1])  # refuses what the kernel would
+        assert table is not None
+        states.append(table)
+    assert states[-1] == after
+    for earlier, later in zip(states, states[1:]):
+        for name in later.sets.keys() & before.sets.keys():  # nothing is lost that was never served
+            for key in later.sets[name].elements.keys() & before.sets[name].elements.keys():
+                element, former = later.sets[name].elements[key], before.sets[name].elements[key]
+                desired = after.sets[name].elements.get(key, former) if name in after.sets else former
+                assert element.target in (former.target, desired.target)
+                if isinstance(element.target, Verdict) and element.target.target:
+                    assert earlier.chains[element.target.target].rules
+    for name, wanted in after.sets.items():
+        for key in wanted.elements.keys() & (before.sets[name].elements.keys() if name in before.sets else set()):
+            assert all(key in state.sets[name].elements for state in states)
+
+
+def test_an_endpoint_more_is_there_before_it_is_drawn_and_one_less_goes_after() -> None:
+    three = compile_rules(view(service("a", "10.96.0.1", endpoints=4), service("b", "10.96.0.2", endpoints=3)), CONFIG)
+    first, second, last = stages(plan(three, TWO))
+    assert kinds(first) == {"add chain": 1, "add rule": 2, "add element": 2}  # slots 2 and 3
+    assert kinds(second) == {"delete element": 1, "add element": 1}  # of the map services
+    assert kinds(last) == {"flush chain": 1, "delete chain": 1}  # that of two endpoints
+    first, second, last = stages(plan(TWO, three))
+    assert (kinds(first), kinds(second)) == ({"add chain": 1, "add rule": 2}, {"delete element": 1, "add element": 1})
+    assert kinds(last) == {"flush chain": 1, "delete chain": 1, "delete element": 2}
+
+
+def test_a_change_that_leads_nothing_elsewhere_is_one_transaction() -> None:
+    other = compile_rules(view(service("a", "10.96.0.1"), service("c", "10.96.0.3")), CONFIG)
+    assert len(stages(plan(other, TWO))) == len(stages(plan(TWO, None))) == len(stages(plan(None, TWO))) == 1
+    assert stages(()) == ()
 
 
 def test_a_service_more_is_elements_only() -> None:
