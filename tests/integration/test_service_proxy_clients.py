@@ -25,7 +25,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.connec
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.family_rules import TABLE
 from tests.integration import steady_client
 from tests.integration.test_service_proxy import (
-    START_SECONDS,
+    SECONDS,
     Proxy,
     answers,
     endpoints,
@@ -67,7 +67,7 @@ class Client:
 
     def loses_nothing_from_now_on(self, proxy: Proxy) -> None:
         """From when nothing is left of the connections that began without rules."""
-        assert eventually(lambda: untranslated(proxy) == 0, seconds=START_SECONDS)
+        assert eventually(lambda: untranslated(proxy) == 0, seconds=SECONDS)
         now = time.time()
         self.goes_on()
         assert self.failures(since=now) == []
@@ -96,7 +96,6 @@ class Client:
 def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
     with standing(tmp_path_factory.mktemp("proxy"), "service-proxy-clients") as made:
         # What is not translated goes out, and nobody answers.
-        made.host.run(["ip", "route", "add", "default", "dev", "eth0"], timeout=60)
         neighbour = [
             "ip",
             "neighbour",
@@ -116,7 +115,7 @@ def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
         made.host.run(["nft", "-f", "-"], stdin=OTHERS.encode(), timeout=60)
         made.api.put("Node", node_of("192.168.1.10"))
         made.start()
-        made.agrees(START_SECONDS)
+        made.agrees()
         yield made
 
 
@@ -124,9 +123,9 @@ def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
 def client(proxy: Proxy) -> Iterator[Client]:
     settled(proxy)
     proxy.api.put("EndpointSlice", endpoints("a", "10.50.0.10"))
-    proxy.agrees(START_SECONDS)
+    proxy.agrees()
     proxy.host.run(["conntrack", "-F"], timeout=60)  # what another test left
-    assert eventually(lambda: answers(proxy), seconds=START_SECONDS)
+    assert eventually(lambda: answers(proxy), seconds=SECONDS)
     words = [ADDRESS, "80", "192.168.1.10", "8080"]
     with entered(proxy.host.namespace):
         process = subprocess.Popen(
@@ -161,12 +160,12 @@ def test_a_client_loses_nothing_while_the_program_is_killed_and_services_change(
         proxy.api.put("Service", web("c"))
         proxy.api.put("EndpointSlice", endpoints("c", *(f"10.1.1.{n}" for n in range(5, 7 + number))))
         if number % 2:
-            proxy.agrees(START_SECONDS)
+            proxy.agrees()
         proxy.kill()
         proxy.api.remove("Service", "c")
         proxy.start()
-        assert eventually(lambda: answers(proxy), seconds=START_SECONDS)
-        proxy.agrees(START_SECONDS)
+        assert eventually(lambda: answers(proxy), seconds=SECONDS)
+        proxy.agrees()
         proxy.api.close_watches(forget=True)
     client.goes_on()
     assert client.failures() == []
@@ -179,7 +178,7 @@ def test_a_client_loses_nothing_once_another_program_s_change_is_repaired(
     """Later connections have the source ports of those that began without rules."""
     before = repairs(proxy)
     proxy.nft(*change)
-    assert eventually(lambda: repairs(proxy) > before, seconds=START_SECONDS)
+    assert eventually(lambda: repairs(proxy) > before, seconds=SECONDS)
     client.loses_nothing_from_now_on(proxy)
 
 
@@ -188,7 +187,7 @@ def test_a_client_loses_nothing_once_a_start_has_brought_missing_rules_back(prox
     proxy.nft(*FLUSH)
     assert eventually(lambda: untranslated(proxy) > 0, seconds=10)
     proxy.start()
-    proxy.agrees(START_SECONDS)
+    proxy.agrees()
     client.loses_nothing_from_now_on(proxy)
 
 
@@ -198,12 +197,12 @@ def test_a_client_of_udp_that_began_without_rules_is_served_once_there_are_some(
     proxy.api.put("Service", web("a", ports=[{"name": "http", "port": 53, "protocol": "UDP"}]))
     udp = {**endpoints("a", "10.1.1.5"), "ports": [{"name": "http", "port": 5353, "protocol": "UDP"}]}
     proxy.api.put("EndpointSlice", udp)
-    proxy.agrees(START_SECONDS)
+    proxy.agrees()
     proxy.kill()
     proxy.nft(*FLUSH)
     send(proxy, ADDRESS, 53, 40000)
     assert endpoints_of(proxy, ADDRESS) == {ADDRESS: 1}
     proxy.start()
-    assert eventually(lambda: endpoints_of(proxy, ADDRESS) == {}, seconds=START_SECONDS)
+    assert eventually(lambda: endpoints_of(proxy, ADDRESS) == {}, seconds=SECONDS)
     send(proxy, ADDRESS, 53, 40000)
     assert endpoints_of(proxy, ADDRESS) == {"10.1.1.5": 1}

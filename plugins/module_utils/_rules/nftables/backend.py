@@ -12,7 +12,7 @@ from typing import Optional
 
 from ..._core.host.host import Host
 from ..._core.host.names import MARK
-from ..._core.text.errors import shorten
+from ..._core.text.errors import BallastError, shorten
 from ..backend import NFT_FAMILIES, Settings
 from ..model import FamilyView, RuleConfig
 from . import transaction
@@ -76,7 +76,13 @@ class Nftables:
         return transaction.plan(desired, live)
 
     def commit(self, operations: Sequence[transaction.Operation], host: Host, live: Optional[Table]) -> None:
-        transaction.commit(operations, host)
+        try:
+            transaction.commit(operations, host)
+        except BallastError:
+            if live is not None and len(transaction.stages(operations)) > 1:
+                now = transaction.read(host, live.family, live.name)
+                transaction.commit(transaction.plan(live, now), host)
+            raise
 
     def select_own(self, rules: Optional[Table]) -> Optional[Table]:
         return rules

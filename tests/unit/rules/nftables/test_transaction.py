@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Completed
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import HostError, UserError
 from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables import transaction
+from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.backend import Nftables
 from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.compile import compile_rules
 from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.expressions import DROP, Verdict
 from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.objects import (
@@ -260,6 +261,27 @@ def test_a_refusal_says_what_nft_said() -> None:
         transaction.commit(plan(TWO, None), host)
     assert caught.value.id == "rules-nft-refused"
     assert "Operation not supported" in caught.value.found
+
+
+def test_of_a_change_whose_second_transaction_is_refused_the_first_is_taken_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    three = compile_rules(view(service("a", "10.96.0.1", endpoints=4), service("b", "10.96.0.2", endpoints=3)), CONFIG)
+    operations = plan(three, TWO)
+    first, second, _last = stages(operations)
+    after_first = commit(first, TWO)
+    assert after_first is not None
+    host, texts = FakeHost(), []
+
+    def nft(call: Call) -> str | Completed:
+        texts.append(call.stdin.decode())
+        return Completed(("nft",), 1, "", "Error: no") if texts[-1] == render(second) else ""
+
+    host.on("nft", "-f", "-", answer=nft)
+    monkeypatch.setattr(transaction, "read", lambda *_where: after_first)
+    with pytest.raises(HostError):
+        Nftables().commit(operations, host, TWO)
+    assert texts == [render(first), render(second), render(plan(TWO, after_first))]
 
 
 def test_a_table_that_is_not_there_is_none() -> None:
