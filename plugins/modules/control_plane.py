@@ -279,6 +279,12 @@ options:
         type: list
         elements: str
         default: []
+      service_proxy:
+        description:
+          - Whether it also gets credentials for C(ballast-service-proxy), of the user C(ballast:service-proxy), whose ClusterRole is there while a
+            node has this.
+        type: bool
+        default: false
   certificate_days:
     description: Life of certificates. Authorities live for 3650 days.
     type: int

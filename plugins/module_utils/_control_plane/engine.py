@@ -36,7 +36,7 @@ from .operations.upgrade import find_data_problems
 from .option_changes import merge_with_existing
 from .pki.certificates import ADMIN, CA, KUBELET_CLIENT_USER, authorities, certificates, node_certificates
 from .pki.encryption import ENCRYPTION_KINDS, encryption_resources
-from .pki.identities import RBAC, admin_binding, bind
+from .pki.identities import RBAC, admin_binding, bind, service_proxy_rights
 from .pki.kubeconfig import KUBECONFIG_KINDS, embedded_paths, standalone_kubeconfig
 from .pki.pki import PKI_KINDS, key_pair, key_path, paths_of, public_path
 from .preflight import check_parts, find_conflicts
@@ -202,6 +202,7 @@ def wanted_resources(desired: ControlPlaneRequest) -> list[Resource]:
         *([supervisor(desired.sv_dir, group=_SERVICES)] if running else []),
         _admin_binding(desired),
         *([_kubelet_binding(desired)] if desired.has_pods else []),
+        *_service_proxy_rights(desired),
         *(aggregation.api_resources(desired, group=_API) if desired.has_agent else []),
     ]
 
@@ -274,6 +275,13 @@ def _kubelet_binding(request: ControlPlaneRequest) -> Resource:
     path = f"/apis/{RBAC}/v1/clusterrolebindings/ballast:{KUBELET_CLIENT_USER}"
     binding = bind("ClusterRole", "system:kubelet-api-admin", KUBELET_CLIENT_USER)
     return api_object(request.state_dir, path, binding, group=_API)
+
+
+def _service_proxy_rights(request: ControlPlaneRequest) -> list[Resource]:
+    """While a node has a service proxy of ours."""
+    if not any(node.service_proxy for node in request.nodes):
+        return []
+    return [api_object(request.state_dir, path, value, group=_API) for path, value in service_proxy_rights().items()]
 
 
 def _files_of(resource: Resource) -> list[str]:

@@ -73,6 +73,7 @@ class Node:
 
     name: str
     addresses: tuple[str, ...]
+    service_proxy: bool = False  # whether ballast-service-proxy gets some too
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,12 @@ class ControlPlaneRequest:
             cluster_domain=str(params["cluster_domain"]),
             extra_sans=tuple(sorted(set(params["extra_sans"]))),
             nodes=tuple(
-                Node(name=node["name"], addresses=tuple(sorted(set(node["addresses"])))) for node in params["nodes"]
+                Node(
+                    name=node["name"],
+                    addresses=tuple(sorted(set(node["addresses"]))),
+                    service_proxy=bool(node.get("service_proxy")),
+                )
+                for node in params["nodes"]
             ),
             certificate_days=int(params["certificate_days"]),
             renew_certificates=bool(params["renew_certificates"]),

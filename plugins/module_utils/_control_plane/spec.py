@@ -62,6 +62,7 @@ MAKE: dict[str, dict[str, Any]] = {
         "options": {
             "name": {"type": "str", "required": True},
             "addresses": {"type": "list", "elements": "str", "default": []},
+            "service_proxy": {"type": "bool", "default": False},
         },
     },
     "certificate_days": {"type": "int", "default": 365},

@@ -133,6 +133,12 @@ def test_a_node_gets_what_the_node_authorizer_expects():
     assert (found["kube-proxy.crt"].common_name, found["kube-proxy.crt"].organization) == ("system:kube-proxy", "")
 
 
+def test_a_node_with_a_service_proxy_of_ours_gets_a_certificate_for_it():
+    made = node_certificates(desired(nodes=[{"name": "n1", "addresses": [], "service_proxy": True}]))
+    [found] = [certificate for certificate in made if certificate.path.endswith("/nodes/n1/service-proxy.crt")]
+    assert (found.common_name, found.organization, found.usages) == ("ballast:service-proxy", "", ("client",))
+
+
 def test_no_certificate_that_is_kept_is_a_masters():
     kept = [*certificates(desired()), *node_certificates(desired())]
     assert {cert.organization for cert in kept} == {"", "system:nodes"}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
+import yaml
 
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane import preflight
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.engine import ENGINE
@@ -92,6 +94,29 @@ def test_a_node_comes_and_goes_without_a_restart(machine):
     machine.run()
     assert machine.host.stat(f"{STATE_DIR}/pki/nodes/n2") is None
     assert pids(machine) == before
+
+
+def test_a_service_proxy_of_a_node_gets_a_certificate_and_the_rights_of_its_manifest_while_a_node_has_one(machine):
+    machine.run()
+    roles, user = "/apis/rbac.authorization.k8s.io/v1/clusterroles", "ballast:service-proxy"
+    assert told(machine.run(nodes=[N2[0], {**N2[1], "service_proxy": True}])) == [
+        "make directory n2",
+        "make certificate kubelet.crt",
+        "make certificate kubelet-serving.crt",
+        "make certificate kube-proxy.crt",
+        "make certificate service-proxy.crt",
+        "change file plane.json",
+        f"make api-object {user}",
+        f"make api-object {user}",
+    ]
+    manifest = Path(__file__).resolve().parents[3] / "roles/service_proxy/files/rights.yml"
+    given = yaml.safe_load(manifest.read_text(encoding="utf-8"))["items"]
+    assert machine.api.objects[f"{roles}/{user}"]["rules"] == given[1]["rules"]
+    binding = machine.api.objects[f"{roles.replace('roles', 'rolebindings')}/{user}"]
+    assert (binding["roleRef"]["name"], [each["name"] for each in binding["subjects"]]) == (user, [user])
+    machine.run(nodes=N2)
+    assert machine.host.stat(f"{STATE_DIR}/pki/nodes/n2/service-proxy.crt") is None
+    assert [path for path in machine.api.objects if user in path] == []
 
 
 def test_a_renewed_certificate_restarts_what_runs_with_it(machine):

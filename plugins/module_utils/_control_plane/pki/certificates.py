@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..aggregation import deployment as aggregation
 from ..profiles.profiles import CONTROLLER_MANAGER, ETCD, EXISTING, SCHEDULER
 from ..request import ControlPlaneRequest
-from .identities import ADMIN_USER
+from .identities import ADMIN_USER, SERVICE_PROXY_USER
 from .pki import CLIENT, SERVER, Certificate, sans
 
 CA = "ca.crt"
@@ -78,13 +78,14 @@ def certificates(request: ControlPlaneRequest) -> list[Certificate]:
 
 
 def node_certificates(request: ControlPlaneRequest) -> list[Certificate]:
-    """What each kubelet and its kube-proxy need to join, in pki/nodes/NAME."""
+    """What each kubelet and its kube-proxy or service proxy need to join, in pki/nodes/NAME."""
     issued = []
     for node in request.nodes:
         rows = [
             ("kubelet", f"system:node:{node.name}", "system:nodes", CLIENT, ()),
             ("kubelet-serving", f"system:node:{node.name}", "system:nodes", SERVER, sans(node.name, *node.addresses)),
             ("kube-proxy", "system:kube-proxy", "", CLIENT, ()),
+            *([("service-proxy", SERVICE_PROXY_USER, "", CLIENT, ())] if node.service_proxy else []),
         ]
         issued += [
             Certificate(

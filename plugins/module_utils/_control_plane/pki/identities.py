@@ -22,6 +22,7 @@ from ..._core.host.names import MARK
 SECONDS = 600  # of validity: the longest command with such a certificate, a drain, takes 90
 RBAC = "rbac.authorization.k8s.io"
 ADMIN_USER = f"{MARK}:admin"
+SERVICE_PROXY_USER = f"{MARK}:service-proxy"  # of the ballast-service-proxy of every node
 _CHANGE = ("get", "create", "patch", "delete")
 
 
@@ -191,6 +192,24 @@ IDENTITIES = (BOOTSTRAP, CONTROL_PLANE, LAB_CHECK, LAB_KUBE_PROXY, LAB_ADDONS, L
 def admin_binding() -> tuple[str, dict[str, Value]]:
     """Path and object of the binding that makes the user of admin.kubeconfig an administrator."""
     return f"/apis/{RBAC}/v1/clusterrolebindings/{ADMIN_USER}", bind("ClusterRole", "cluster-admin", ADMIN_USER)
+
+
+def service_proxy_rights() -> dict[str, dict[str, Value]]:
+    """The ClusterRole of SERVICE_PROXY_USER and its binding, by path: what the manifest of the role service_proxy gives."""
+    follow = ("list", "watch")
+    rules = (
+        Rule("", ("services", "nodes"), follow),
+        Rule("discovery.k8s.io", ("endpointslices",), follow),
+        Rule("networking.k8s.io", ("servicecidrs",), follow),
+        Rule("events.k8s.io", ("events",), ("create",)),
+    )
+    role = {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "rules": [rule.as_json() for rule in rules]}
+    return {
+        f"/apis/{RBAC}/v1/clusterroles/{SERVICE_PROXY_USER}": role,
+        f"/apis/{RBAC}/v1/clusterrolebindings/{SERVICE_PROXY_USER}": bind(
+            "ClusterRole", SERVICE_PROXY_USER, SERVICE_PROXY_USER
+        ),
+    }
 
 
 def bind(kind: str, role: str, user: str) -> dict[str, Value]:
