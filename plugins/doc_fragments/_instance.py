@@ -77,11 +77,15 @@ options:
         type: int
       proxy_backend:
         description:
-          - Mode of the instance's kube-proxy. Where M(ballast.kube.kube_proxy) has changed it since, and has that recorded in C(kube-proxy) beside the
+          - What serves the instance's Services. V(nftables), V(iptables) and V(ipvs) are modes of kube-proxy.
+          - V(ballast) is C(ballast-service-proxy) in place of kube-proxy. It needs the Python package prometheus_client of C(/usr/bin/python3), its
+            own O(credentials), and O(kube_proxy=service).
+          - A change stops the former program and removes its rules before the new one starts. The instance serves no Services for these seconds.
+          - Where M(ballast.kube.kube_proxy) has changed the mode since, and has that recorded in C(kube-proxy) beside the
             instance's files, it stays as it was changed until that is taken back.
         type: str
         default: nftables
-        choices: [nftables, iptables, ipvs]
+        choices: [nftables, iptables, ipvs, ballast]
       runtime:
         description: OCI runtime that containerd starts containers with.
         type: str
@@ -228,6 +232,12 @@ options:
         description: Its key.
         type: str
         required: true
+      service_proxy_certificate:
+        description: Client certificate of C(ballast-service-proxy), for an instance with that O(instances[].proxy_backend).
+        type: str
+      service_proxy_key:
+        description: Its key.
+        type: str
   archives:
     description: Image archives on this host to load into every instance.
     type: list

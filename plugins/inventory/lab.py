@@ -12,8 +12,8 @@ author:
   - ballast.kube contributors (@ballast-kube)
 description:
   - Reads the record of a lab, C(lab.json) in its directory, on the machine that Ansible runs on.
-  - Hosts are in the group C(ballast_hosts), node instances in C(ballast_nodes) and, by the backend of their
-    kube-proxy, in C(proxy_iptables), C(proxy_ipvs) or C(proxy_nftables). The machine that runs the control plane
+  - Hosts are in the group C(ballast_hosts), node instances in C(ballast_nodes) and, by what serves their
+    Services, in C(proxy_ballast), C(proxy_iptables), C(proxy_ipvs) or C(proxy_nftables). The machine that runs the control plane
     is in C(ballast_control_plane).
   - A task for a node instance runs on the host that carries it, inside its namespaces, through the become plugin
     P(ballast.kube.instance#become).
@@ -92,7 +92,7 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _PATH = re.compile(r"/[-A-Za-z0-9._/]{1,200}", re.ASCII)
 _USER = re.compile(r"[a-z_][-a-z0-9_]{0,31}", re.ASCII)
 _VERSION_TEXT = re.compile(r"\d+\.\d+\.\d+", re.ASCII)
-_BACKEND = re.compile("iptables|ipvs|nftables")
+_BACKEND = re.compile("ballast|iptables|ipvs|nftables")
 _BOOTSTRAP = re.compile("lab|kubeadm")
 _KUBE_PROXY = re.compile("service|daemonset")
 _QUANTITY = re.compile(r"[0-9.]{1,20}[A-Za-z]{0,2}", re.ASCII)

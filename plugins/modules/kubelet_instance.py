@@ -10,7 +10,7 @@ module: kubelet_instance
 short_description: Several real kubelets on one host
 version_added: 0.1.0
 description:
-  - Runs node instances on this host. Each is a kubelet with its own containerd and kube-proxy, network namespace, mount namespace,
+  - Runs node instances on this host. Each is a kubelet with its own containerd and kube-proxy or service proxy, network namespace, mount namespace,
     cgroup with limits, CNI network, certificates, ports and logs.
   - The services are systemd units where PID 1 is systemd, else they run under runit.
   - What belongs to an instance is listed in a journal in O(state_dir), and is removed by it.
@@ -81,7 +81,10 @@ instances:
       description: Network of its pods.
       type: str
     proxy_backend:
-      description: Mode of its kube-proxy.
+      description: What serves its Services, as its configuration has it now. The mode of its kube-proxy, or V(ballast).
+      type: str
+    proxy_reason:
+      description: Why that is not healthy, as observed; empty where it is.
       type: str
     ready:
       description: Whether its Node has the condition Ready.
@@ -105,7 +108,7 @@ instances:
       description: Process of each service, V(null) for one that is down.
       type: dict
     pss_bytes:
-      description: Memory of kubelet, containerd with its shims, and kube-proxy, as proportional set size.
+      description: Memory of kubelet, containerd with its shims, and its proxy, as proportional set size.
       type: int
     netns:
       description: Path of its network namespace.

@@ -57,7 +57,10 @@ instances:
       description: Network of its pods.
       type: str
     proxy_backend:
-      description: Mode of its kube-proxy, as its configuration has it now.
+      description: What serves its Services, as its configuration has it now. The mode of its kube-proxy, or V(ballast).
+      type: str
+    proxy_reason:
+      description: Why that is not healthy, as observed; empty where it is.
       type: str
     ready:
       description: Whether its Node has the condition Ready.
@@ -81,7 +84,7 @@ instances:
       description: Process of each service, V(null) for one that is down.
       type: dict
     pss_bytes:
-      description: Memory of kubelet, containerd with its shims, and kube-proxy, as proportional set size.
+      description: Memory of kubelet, containerd with its shims, and its proxy, as proportional set size.
       type: int
     netns:
       description: Path of its network namespace.

@@ -75,6 +75,12 @@ nodes:
     kube_proxy_key:
       description: PEM of its key.
       type: str
+    service_proxy_certificate:
+      description: PEM of the client certificate of ballast-service-proxy; empty also where the node has none of its own.
+      type: str
+    service_proxy_key:
+      description: PEM of its key.
+      type: str
 """
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_info

@@ -22,7 +22,7 @@ SANDBOX_IMAGE = "ballast.local/pause:1"
 # containerd 2.3 asks the shim of each container every second otherwise; a kubelet looks at its cgroups every ten.
 STATS_PERIOD = "10s"
 CONTAINERD_SOCKET = f"{CONTAINERD_STATE}/containerd.sock"
-KUBE_PROXY_HEALTH_PORT = 10256
+PROXY_HEALTH_PORT = 10256
 KUBE_RESERVED_MEMORY = "200Mi"
 EVICTION_MEMORY = "100Mi"
 _DEFAULT_ROUTES = {False: "0.0.0.0/0", True: "::/0"}  # whether it is of IPv6
@@ -85,7 +85,7 @@ def kubelet(desired: InstancesRequest, instance: Instance, home: str) -> str:
             **_image_policy(desired.kubernetes_version),
             "failCgroupV1": False,
             "failSwapOn": False,
-            # Kubelet, containerd and kube-proxy are in the same slice as the pods.
+            # Kubelet, containerd and the proxy are in the same slice as the pods.
             "kubeReserved": {"memory": KUBE_RESERVED_MEMORY},
             "podLogsDir": f"{home}/log/pods",
             "registerWithTaints": _taints(instance.taints),
@@ -127,22 +127,28 @@ def _taints(taints: Sequence[Taint]) -> list[dict[str, str]]:
 
 
 def kube_proxy(desired: InstancesRequest, instance: Instance, home: str) -> str:
-    return _json(
-        {
-            "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
-            "kind": "KubeProxyConfiguration",
-            "clientConnection": {"kubeconfig": f"{home}/etc/kube-proxy.kubeconfig"},
-            "clusterCIDR": desired.cluster_cidr,
-            # nf_conntrack_max belongs to the whole host: leave it alone.
-            "conntrack": {"maxPerCore": 0},
-            "healthzBindAddress": with_port(instance.primary_address, KUBE_PROXY_HEALTH_PORT),
-            "hostnameOverride": instance.name,
-            "metricsBindAddress": "127.0.0.1:10249",
-            "mode": instance.proxy_backend,
-            "nodePortAddresses": ["primary"],
-            **_gates(desired),
-        }
-    )
+    # nf_conntrack_max belongs to the whole host: leave it alone.
+    own = {"conntrack": {"maxPerCore": 0}, "mode": instance.proxy_backend}
+    return _json({**_proxy(desired, instance, home), **own})
+
+
+def service_proxy(desired: InstancesRequest, instance: Instance, home: str) -> str:
+    """That of ballast-service-proxy, which changes no setting of the kernel anyway."""
+    return _json({**_proxy(desired, instance, home), "mode": "nftables"})
+
+
+def _proxy(desired: InstancesRequest, instance: Instance, home: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
+        "kind": "KubeProxyConfiguration",
+        "clientConnection": {"kubeconfig": f"{home}/etc/{instance.proxy}.kubeconfig"},
+        "clusterCIDR": desired.cluster_cidr,
+        "healthzBindAddress": with_port(instance.primary_address, PROXY_HEALTH_PORT),
+        "hostnameOverride": instance.name,
+        "metricsBindAddress": "127.0.0.1:10249",
+        "nodePortAddresses": ["primary"],
+        **_gates(desired),
+    }
 
 
 def containerd(desired: InstancesRequest, instance: Instance, home: str) -> str:

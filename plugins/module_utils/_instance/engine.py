@@ -9,7 +9,7 @@
     network namespace, veth, route        the instance's own network
     mount namespace                       its own content at paths that programs fix
     images                                from archives, no registry needed: imported once for all
-    services, their supervisor            containerd, kubelet, kube-proxy
+    services, their supervisor            containerd, kubelet, kube-proxy or ballast-service-proxy
     images of archives that came later    imported by the instance
 
 `state: stopped` keeps the recorded resources of the first line and removes the others, newest first.
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Optional
 
@@ -27,7 +27,7 @@ from .._agent.installation import CONFIG_DIRECTORY
 from .._core.engine.context import Context
 from .._core.engine.engine import Finding, ResourceEngine
 from .._core.engine.events import Progress
-from .._core.engine.kinds import BASE_KINDS, Kind, digest, directory, file, sysctl_minimum
+from .._core.engine.kinds import BASE_KINDS, Kind, directory, file, sysctl_minimum
 from .._core.engine.plan import ABSENT, Plan, Recorded, Resource, State, Value
 from .._core.engine.shared_directory import SHARED_KINDS, shared_directory
 from .._core.engine.wait import Pending, Ready, wait
@@ -36,8 +36,7 @@ from .._core.host.names import run_directory
 from .._core.host.processes import age_seconds
 from .._core.service.cgroup import CGROUP_KINDS, Limits, cgroup, kill_processes
 from .._core.service.runit import stop_together
-from .._core.service.sandbox import Sandbox
-from .._core.service.service import Service, env_file_text, service, supervisor
+from .._core.service.service import env_file_text, service, supervisor
 from .._core.service.services import SERVICE_KINDS, service_pid
 from .._core.text.errors import BallastError, Problems, last_lines
 from .._core.text.ip_families import is_ipv6, join, split
@@ -47,17 +46,26 @@ from . import config
 from .image_store import IMAGE_STORE_KINDS, image_seed, image_store
 from .images import ImagesKind, images
 from .messages import MESSAGES
-from .model import CREDENTIAL_FILES, DAEMONSET, Instance, InstancesRequest
+from .model import DAEMONSET, SERVICE_PROXY, Instance, InstancesRequest
 from .mounts import MOUNT_KINDS, Mount, recorded_by_an_earlier_version
 from .network import IPV6_SYSCTLS, NETNS_SYSCTLS, NETWORK_KINDS, mac_address, netns_path, route
 from .node_mounts import find_problems
-from .process_readings import NodeReading, read_node, read_proxy_health, read_proxy_mode, read_pss_bytes
+from .places import (
+    containerd_directory,
+    home_of,
+    log_path,
+    mountns_path,
+    service_target,
+    services_directory,
+)
+from .process_readings import NodeReading, read_node, read_proxy_backend, read_proxy_health, read_pss_bytes
 from .record import options_file, proxies_path
 from .registries import mirror_resources
 from .restore import RESTORE_KINDS, restore_resources
+from .service_proxy import SERVICE_RULES_KINDS, find_missing_packages, service_proxy_resources
+from .services import services, services_of
 from .view import CONTAINERD_STATE, KUBELET_ROOT, MOUNT_POINTS, is_of_host
 
-SERVICES = ("containerd", "kubelet", "kube-proxy")
 BINARIES = (
     *("containerd", "containerd-shim-runc-v2", "ctr", "kubelet", "kube-proxy"),
     *("ptp", "host-local", "loopback", "portmap"),
@@ -87,6 +95,7 @@ class InstanceEngine(ResourceEngine[InstancesRequest]):
         **NETWORK_KINDS,
         **RESTORE_KINDS,
         **SERVICE_KINDS,
+        **SERVICE_RULES_KINDS,
         **SHARED_KINDS,
         "image": ImagesKind(),
     }
@@ -140,10 +149,12 @@ class InstanceEngine(ResourceEngine[InstancesRequest]):
         problems = [
             MESSAGES.error("instance-no-credentials", path=f"instances.{instance.name}", name=instance.name)
             for instance in desired.instances
-            if not desired.ca or not all(desired.credentials.get(instance.name, {"": ""}).values())
+            if not desired.ca or not all(desired.credential(instance, name) for name in instance.credential_files)
         ]
         for number, instance in enumerate(desired.instances):
             problems += find_problems(instance.mounts, ctx.host, f"instances[{number}].mounts")
+        if any(instance.proxy == SERVICE_PROXY for instance in desired.instances):
+            problems += find_missing_packages(ctx.host)
         missing = [name for name in BINARIES if ctx.host.stat(os.path.join(desired.bin_dir, name)) is None]
         if missing:
             problems.append(MESSAGES.error("instance-no-binary", bin_dir=desired.bin_dir, missing=", ".join(missing)))
@@ -180,7 +191,7 @@ class InstanceEngine(ResourceEngine[InstancesRequest]):
 
     def _host_resources(self, desired: InstancesRequest) -> list[Resource]:
         # Their parent is the state directory, which holds the journal.
-        homes = [directory(_home(desired, instance), group=_group(instance)) for instance in desired.instances]
+        homes = [directory(home_of(desired, instance), group=_group(instance)) for instance in desired.instances]
         holder = desired.state_dir
         # A pod of kube-proxy mounts it; a container runtime creates it where it is missing, and leaves it.
         shared = [*MOUNT_POINTS, CONFIG_DIRECTORY, *([KERNEL_MODULES] if desired.kube_proxy == DAEMONSET else [])]
@@ -208,8 +219,9 @@ class InstanceEngine(ResourceEngine[InstancesRequest]):
         if instance.stopped:
             return [*kept, *_apart(desired, instance)]
         by_options = _kept_resources(desired, replace(instance, kube_proxy_config=""))
-        services = _services(desired, instance, [part for part in by_options if part.kind == "file"])
-        sv_dir = _sv_dir(desired, instance)
+        files = [part for part in by_options if part.kind == "file"]
+        variables = next(iter(_proxies(desired, instance)), None)
+        sv_dir = services_directory(desired, instance)
         group = _group(instance)
         return [
             *kept,
@@ -222,31 +234,35 @@ class InstanceEngine(ResourceEngine[InstancesRequest]):
             *_network_resources(desired, instance),
             _run_directory(desired, instance),
             _in_use(_mount_namespace(desired, instance), instance, host),
-            *image_seed(desired.state_dir, f"{_home(desired, instance)}/containerd", desired.archives, group=group),
-            *(service(sv_dir, part, running=True, group=group) for part in services),
+            *image_seed(desired.state_dir, f"{home_of(desired, instance)}/containerd", desired.archives, group=group),
+            *service_proxy_resources(desired, instance, group=group),
+            *(
+                service(sv_dir, part, running=True, group=group)
+                for part in services(desired, instance, files, variables)
+            ),
             supervisor(sv_dir, group=group),
         ]
 
     def _wait_until_ready(
         self, desired: InstancesRequest, instance: Instance, host: Host, progress: Progress, *, deadline_seconds: float
     ) -> None:
-        pids: dict[str, set[int]] = {name: set() for name in services_of(desired)}
+        pids: dict[str, set[int]] = {name: set() for name in services_of(desired, instance)}
         lacks = "instance-not-ready"
 
         def probe() -> Ready[None] | Pending:
             nonlocal lacks
             for name, seen in pids.items():
-                pid = service_pid(host, _service_target(desired, instance, name))
+                pid = service_pid(host, service_target(desired, instance, name))
                 seen.update([pid] if pid else [])
                 if len(seen) > _RESTARTS_MAX:
-                    log = _log(desired, instance, name)
+                    log = log_path(desired, instance, name)
                     lines = last_lines((host.read_end(log, LOG_LIMIT) or b"").decode(errors="replace"), limit=5)
                     times = len(seen) - 1
                     raise MESSAGES.error("instance-service-fails", service=name, times=times, log=log, found=lines)
             node = read_node(desired, instance, host)
             if not node.ready:
                 return Pending(node.reason)
-            kubelet = service_pid(host, _service_target(desired, instance, "kubelet"))
+            kubelet = service_pid(host, service_target(desired, instance, "kubelet"))
             age = None if kubelet is None else age_seconds(host, kubelet)
             if age is None or node.heartbeat < int(host.now() - age):
                 return Pending("condition Ready is from before the kubelet's start")
@@ -260,8 +276,9 @@ class InstanceEngine(ResourceEngine[InstancesRequest]):
             if error.id != "core-wait-deadline":
                 raise
             shown = {
+                "proxy": instance.proxy,
                 "seconds": f"{desired.ready_seconds:.0f}",
-                "log": os.path.dirname(_log(desired, instance, "kubelet")),
+                "log": os.path.dirname(log_path(desired, instance, "kubelet")),
             }
             raise MESSAGES.error(lacks, found=error.found, **shown) from error
         _record_ready_seconds(desired, instance, host)
@@ -270,47 +287,19 @@ class InstanceEngine(ResourceEngine[InstancesRequest]):
 ENGINE = InstanceEngine()
 
 
-def mountns_path(lab: str, instance: str) -> str:
-    return f"{run_directory(lab)}/{instance}.mnt"
-
-
-def containerd_directory(lab: str, instance: str) -> str:
-    return f"{run_directory(lab)}/{instance}"
-
-
-def services_of(desired: InstancesRequest) -> tuple[str, ...]:
-    """Without kube-proxy where the cluster's DaemonSet runs it."""
-    return tuple(name for name in SERVICES if (name, desired.kube_proxy) != ("kube-proxy", DAEMONSET))
-
-
 def _group(instance: Instance) -> str:
     return f"node {instance.name}"
 
 
-def _home(desired: InstancesRequest, instance: Instance) -> str:
-    return os.path.join(desired.state_dir, instance.name)
-
-
-def _sv_dir(desired: InstancesRequest, instance: Instance) -> str:
-    return os.path.join(_home(desired, instance), "sv")
-
-
-def _service_target(desired: InstancesRequest, instance: Instance, name: str) -> str:
-    return os.path.join(_sv_dir(desired, instance), desired.unit(instance, name))
-
-
-def _log(desired: InstancesRequest, instance: Instance, name: str) -> str:
-    return os.path.join(_home(desired, instance), "log", f"{name}.log")
-
-
 def _kept_resources(desired: InstancesRequest, instance: Instance) -> list[Resource]:
     """Directories, keys and configuration."""
-    home, group = _home(desired, instance), _group(instance)
+    home, group = home_of(desired, instance), _group(instance)
     pki, etc = f"{home}/pki", f"{home}/etc"
     keys = [
         file(f"{pki}/{name}", desired.credential(instance, name), mode=mode, group=group)
-        for name, mode in ((name, 0o600 if name.endswith(".key") else 0o644) for _option, name in CREDENTIAL_FILES)
+        for name, mode in ((name, 0o600 if name.endswith(".key") else 0o644) for name in instance.credential_files)
     ]
+    proxy_config = config.service_proxy if instance.proxy == SERVICE_PROXY else config.kube_proxy
     modes = {"containerd": 0o700, "pki": 0o700, "log": 0o750}  # containerd sets this mode on its own
     drop_ins = ("etc/kubelet.conf.d", "etc/containerd.conf.d")  # for settings that other modules make
     names = ("pki", "etc", *drop_ins, "etc/cni", "kubelet", "containerd", "log", "log/pods", "log/containers")
@@ -319,11 +308,11 @@ def _kept_resources(desired: InstancesRequest, instance: Instance) -> list[Resou
         file(f"{pki}/ca.crt", desired.ca, group=group),
         *keys,
         file(f"{etc}/kubelet.kubeconfig", config.kubeconfig(desired, pki, "kubelet"), group=group),
-        file(f"{etc}/kube-proxy.kubeconfig", config.kubeconfig(desired, pki, "kube-proxy"), group=group),
+        file(f"{etc}/{instance.proxy}.kubeconfig", config.kubeconfig(desired, pki, instance.proxy), group=group),
         file(f"{etc}/kubelet.json", config.kubelet(desired, instance, home), group=group),
         file(
-            f"{etc}/kube-proxy.json",
-            instance.kube_proxy_config or config.kube_proxy(desired, instance, home),
+            f"{etc}/{instance.proxy}.json",
+            instance.kube_proxy_config or proxy_config(desired, instance, home),
             group=group,
         ),
         file(f"{etc}/containerd.toml", config.containerd(desired, instance, home), group=group),
@@ -347,7 +336,7 @@ def _startup_taints(desired: InstancesRequest, instance: Instance) -> list[Resou
     """A kubelet reads them only when it registers its Node, so changing them restarts no kubelet."""
     if not instance.startup_taints:
         return []
-    path = f"{_home(desired, instance)}/etc/kubelet.conf.d/10-startup-taints.conf"
+    path = f"{home_of(desired, instance)}/etc/kubelet.conf.d/10-startup-taints.conf"
     return [file(path, config.startup_taints(instance), group=_group(instance))]
 
 
@@ -388,7 +377,7 @@ def _run_directory(desired: InstancesRequest, instance: Instance) -> Resource:
 
 
 def _mount_namespace(desired: InstancesRequest, instance: Instance) -> Resource:
-    home, target = _home(desired, instance), mountns_path(desired.lab, instance.name)
+    home, target = home_of(desired, instance), mountns_path(desired.lab, instance.name)
     sources = {
         KUBELET_ROOT: f"{home}/kubelet",
         CONTAINERD_STATE: containerd_directory(desired.lab, instance.name),
@@ -421,54 +410,10 @@ def _in_use(mountns: Resource, instance: Instance, host: Host) -> Resource:
     return replace(mountns, value=earlier) if earlier else mountns
 
 
-# The garbage, relative to the live heap, at which Go collects (default 100 %). A host runs many of these, mostly idle.
-_COLLECT_EARLY = ("GOGC", "50")
-# For rules, ports, its OOM score, and modules: kube-proxy loads those of ipvs itself.
-_KUBE_PROXY = Sandbox(
-    host=True,
-    capabilities=("CAP_NET_ADMIN", "CAP_NET_BIND_SERVICE", "CAP_NET_RAW", "CAP_SYS_MODULE", "CAP_SYS_RESOURCE"),
-)
-
-
-def _services(desired: InstancesRequest, instance: Instance, files: Sequence[Resource]) -> list[Service]:
-    """A change of `files` restarts all of them, one of the proxies containerd alone. Keys are among the files: nobody can tell from
-    the digest which password of a proxy gives it."""
-    proxies = {"containerd": _proxies(desired, instance)}
-    mounts = json.dumps([mount.as_value() for mount in instance.mounts], sort_keys=True) if instance.mounts else ""
-    home = _home(desired, instance)
-    commands = {
-        "containerd": (f"{desired.bin_dir}/containerd", f"--config={home}/etc/containerd.toml"),
-        "kubelet": config.kubelet_arguments(desired, instance, home),
-        "kube-proxy": (f"{desired.bin_dir}/kube-proxy", f"--config={home}/etc/kube-proxy.json"),
-    }
-    search = f"{desired.bin_dir}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-    return [
-        Service(
-            name=desired.unit(instance, name),
-            argv=commands[name],
-            log=_log(desired, instance, name),
-            cgroup=f"{desired.cgroup(instance)}/{name}",
-            config_digest=_digest([*files, *proxies.get(name, ())], mounts),
-            # containerd finds its shim and the OCI runtime there, and hands both variables on to its shims.
-            env=(("PATH", search), _COLLECT_EARLY),
-            env_file=next((part.target for part in proxies.get(name, ())), None),
-            netns=netns_path(desired.unit(instance)),
-            mountns=mountns_path(desired.lab, instance.name),
-            keep_children=name == "containerd",
-            sandbox=_KUBE_PROXY if name == "kube-proxy" else None,
-        )
-        for name in services_of(desired)
-    ]
-
-
-def _digest(files: Sequence[Resource], mounts: str) -> str:
-    return digest(*(json.dumps(part.value, sort_keys=True) for part in files), *([mounts] if mounts else []))
-
-
 def _record_ready_seconds(desired: InstancesRequest, instance: Instance, host: Host) -> None:
     """Record the seconds from the kubelet's start to its first Ready, for later runs."""
-    path = os.path.join(_home(desired, instance), "ready.json")
-    pid = service_pid(host, _service_target(desired, instance, "kubelet"))
+    path = os.path.join(home_of(desired, instance), "ready.json")
+    pid = service_pid(host, service_target(desired, instance, "kubelet"))
     recorded = parse_json(host.read(path) or b"{}")
     age = None if pid is None else age_seconds(host, pid)
     if age is not None and recorded.get("pid") != pid:
@@ -476,15 +421,16 @@ def _record_ready_seconds(desired: InstancesRequest, instance: Instance, host: H
 
 
 def _read_instance(desired: InstancesRequest, instance: Instance, host: Host) -> dict[str, Any]:
-    home = _home(desired, instance)
-    pids = {name: service_pid(host, _service_target(desired, instance, name)) for name in services_of(desired)}
+    home = home_of(desired, instance)
+    pids = {name: service_pid(host, service_target(desired, instance, name)) for name in services_of(desired, instance)}
     recorded: dict[str, Optional[float]] = parse_json(host.read(os.path.join(home, "ready.json")) or b"{}")
     node: NodeReading = read_node(desired, instance, host)
     return {
         "name": instance.name,
         "address": instance.address,
         "pod_cidr": instance.pod_cidr,
-        "proxy_backend": read_proxy_mode(home, instance, host),
+        "proxy_backend": read_proxy_backend(home, instance, host),
+        "proxy_reason": read_proxy_health(instance, host),
         "ready": node.ready,
         "reason": node.reason,
         "cordoned": node.cordoned,
@@ -492,7 +438,9 @@ def _read_instance(desired: InstancesRequest, instance: Instance, host: Host) ->
         "container_runtime_version": node.container_runtime_version,
         "ready_seconds": recorded.get("seconds"),
         "pids": pids,
-        "pss_bytes": read_pss_bytes(desired.cgroup(instance), desired.unit(instance), services_of(desired), host),
+        "pss_bytes": read_pss_bytes(
+            desired.cgroup(instance), desired.unit(instance), services_of(desired, instance), host
+        ),
         "netns": netns_path(desired.unit(instance)),
         "mountns": mountns_path(desired.lab, instance.name),
         "home": home,

@@ -208,8 +208,14 @@ MESSAGES = Messages(
         Message(
             id="instance-proxy",
             error=PeerError,
-            text="its kube-proxy is not healthy within {seconds} seconds",
-            remedy="read kube-proxy.log in {log}; where a DaemonSet runs it, the logs of its pods below {log}/pods",
+            text="its {proxy} is not healthy within {seconds} seconds",
+            remedy="read {proxy}.log in {log}; where a DaemonSet runs kube-proxy, the logs of its pods below {log}/pods",
+        ),
+        Message(
+            id="instance-proxy-daemonset",
+            error=UserError,
+            text="{path}: ballast is a service of the instance, and kube_proxy is daemonset",
+            remedy="write nftables, iptables or ipvs, or set kube_proxy to service",
         ),
     ],
 )

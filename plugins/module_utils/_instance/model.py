@@ -34,11 +34,14 @@ from .proxies import Proxies, check_proxies, parse_proxies
 from .registries import Mirrors, check_mirrors, parse_mirrors
 from .resolvers import find_resolv_conf
 
-PROXY_BACKENDS = ("nftables", "iptables", "ipvs")
+KUBE_PROXY_MODES = ("nftables", "iptables", "ipvs")
+BALLAST = "ballast"  # ballast-service-proxy in place of kube-proxy
+PROXY_BACKENDS = (*KUBE_PROXY_MODES, BALLAST)
+KUBE_PROXY, SERVICE_PROXY = "kube-proxy", "service-proxy"  # services of an instance, which has one of them
 RUNTIMES = ("runc", "crun")
 CREDENTIAL_FILES = tuple(  # option, and file in the directory pki
     (f"{name.replace('-', '_')}_{option}", f"{name}.{end}")
-    for name in ("kubelet", "kubelet-serving", "kube-proxy")
+    for name in ("kubelet", "kubelet-serving", KUBE_PROXY, SERVICE_PROXY)
     for end, option in (("crt", "certificate"), ("key", "key"))
 )
 _STATE_DIR_MAX = 60
@@ -112,6 +115,17 @@ class Instance:
     @property
     def primary_address(self) -> str:
         return primary(self.address)
+
+    @property
+    def proxy(self) -> str:
+        """KUBE_PROXY or SERVICE_PROXY."""
+        return SERVICE_PROXY if self.proxy_backend == BALLAST else KUBE_PROXY
+
+    @property
+    def credential_files(self) -> list[str]:
+        """Of CREDENTIAL_FILES those that its programs use."""
+        other = KUBE_PROXY if self.proxy == SERVICE_PROXY else SERVICE_PROXY
+        return [name for _option, name in CREDENTIAL_FILES if name.rpartition(".")[0] != other]
 
 
 @dataclass(frozen=True)
@@ -204,6 +218,8 @@ def desired_from_params(params: Mapping[str, Any], host: Host) -> InstancesReque
     instances = tuple(_parse_instance(row, f"instances[{n}]", gateways, problems) for n, row in enumerate(rows))
     for number, instance in enumerate(instances):
         check_mounts(instance.mounts, [state_dir], f"instances[{number}].mounts", problems)
+        if params["kube_proxy"] == DAEMONSET and instance.proxy_backend == BALLAST:
+            problems.append(MESSAGES.error("instance-proxy-daemonset", path=f"instances[{number}].proxy_backend"))
     _check_unique([(f"instances[{n}].name", i.name, i.name) for n, i in enumerate(instances)], problems)
     addresses = [("gateway", str(gateway.ip), "the bridge") for gateway in gateways]
     addresses += [
@@ -216,7 +232,8 @@ def desired_from_params(params: Mapping[str, Any], host: Host) -> InstancesReque
     ]
     _check_disjoint(networks, problems)
     credentials = {
-        row["name"]: {file: row[option] for option, file in CREDENTIAL_FILES} for row in params["credentials"] or []
+        row["name"]: {file: row[option] or "" for option, file in CREDENTIAL_FILES}
+        for row in params["credentials"] or []
     }
     Problems.raise_if(problems)
     is_systemd = host.is_systemd()

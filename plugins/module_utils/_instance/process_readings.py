@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reads a running instance: its Node object, its kube-proxy, its memory."""
+"""Reads a running instance: its Node object, its kube-proxy or service proxy, its memory."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from .._core.service.cgroup import list_processes
 from .._core.text.errors import PeerError, shorten
 from .._core.text.ip_families import with_port
 from .._core.text.json_text import parse_json, parse_object
-from .config import KUBE_PROXY_HEALTH_PORT
-from .model import Instance, InstancesRequest
+from .config import PROXY_HEALTH_PORT
+from .model import BALLAST, KUBE_PROXY, Instance, InstancesRequest
 
 
 @dataclass(frozen=True)
@@ -73,17 +73,20 @@ def _parse_node(node: dict[str, Any]) -> NodeReading:
 
 
 def read_proxy_health(instance: Instance, host: Host) -> str:
-    """Empty where kube-proxy reports its rules in sync, else why not."""
-    url = f"http://{with_port(instance.primary_address, KUBE_PROXY_HEALTH_PORT)}/healthz"
+    """Empty where the instance's proxy reports its rules in sync, else why not."""
+    # Of the service proxy, which answers 200 there only when its rules were in force once. kube-proxy has no such path.
+    path = "/healthz" if instance.proxy == KUBE_PROXY else "/readyz"
     try:
-        answer = host.request(url, timeout=5)
+        answer = host.request(f"http://{with_port(instance.primary_address, PROXY_HEALTH_PORT)}{path}", timeout=5)
     except PeerError as error:
-        return f"kube-proxy does not answer: {error.found}"
-    return "" if answer.status == 200 else f"kube-proxy answers {answer.status} on /healthz"
+        return f"{instance.proxy} does not answer: {error.found}"
+    return "" if answer.status == 200 else f"{instance.proxy} answers {answer.status} on {path}"
 
 
-def read_proxy_mode(home: str, instance: Instance, host: Host) -> str:
-    """The mode in its configuration, which the module kube_proxy may have changed; without one, the requested mode."""
+def read_proxy_backend(home: str, instance: Instance, host: Host) -> str:
+    """By the configuration that is there: the module kube_proxy may have changed kube-proxy's mode. Without one, as requested."""
+    if host.stat(os.path.join(home, "etc/service-proxy.json")) is not None:
+        return BALLAST
     mode = (parse_object(host.read(os.path.join(home, "etc/kube-proxy.json"))) or {}).get("mode")
     return mode if isinstance(mode, str) and mode else instance.proxy_backend
 

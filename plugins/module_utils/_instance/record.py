@@ -24,7 +24,8 @@ from .._core.engine.plan import Resource
 from .._core.host.host import Host
 from .._core.service.service import parse_env_file
 from .._core.text.json_text import parse_object
-from .model import CREDENTIAL_FILES, Instance, InstancesRequest, Taint, desired_from_params
+from .model import BALLAST, CREDENTIAL_FILES, Instance, InstancesRequest, Taint, desired_from_params
+from .process_readings import read_proxy_backend
 from .proxies import Proxies
 
 
@@ -55,12 +56,14 @@ def desired_over_record(params: Mapping[str, Any], host: Host) -> InstancesReque
 
 
 def _with_kube_proxy(instance: Instance, state_dir: str, host: Host) -> Instance:
-    """Only kube_proxy undoes a change that it has recorded: overwritten here, it would end at the next restart, without takeover table."""
+    """Only kube_proxy undoes a change that it has recorded: overwritten here, it would end at the next restart, without takeover table.
+    Until then the instance has kube-proxy, whatever is asked for."""
     home = os.path.join(state_dir, instance.name)
     if not host.read(journal_path(os.path.join(home, "kube-proxy"))):
         return instance
     text = host.read(os.path.join(home, "etc/kube-proxy.json")) or b""
-    return replace(instance, kube_proxy_config=text.decode(errors="replace"))
+    backend = read_proxy_backend(home, instance, host) if instance.proxy_backend == BALLAST else instance.proxy_backend
+    return replace(instance, proxy_backend=backend, kube_proxy_config=text.decode(errors="replace"))
 
 
 def proxies_path(state_dir: str, instance: str) -> str:

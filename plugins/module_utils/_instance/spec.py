@@ -46,6 +46,8 @@ _CREDENTIAL: dict[str, Any] = {
     "kubelet_serving_key": {"type": "str", "required": True, "no_log": True},
     "kube_proxy_certificate": {"type": "str", "required": True},
     "kube_proxy_key": {"type": "str", "required": True, "no_log": True},
+    "service_proxy_certificate": {"type": "str"},
+    "service_proxy_key": {"type": "str", "no_log": True},
 }
 _ARCHIVE: dict[str, Any] = {
     "path": {"type": "path", "required": True},

@@ -429,6 +429,7 @@ def _summary(
                 service_reached=connections.service,
                 name_resolved=(connections.name or False) if has_dns(desired.lab) else None,
                 proxy_backend=str(reading.get("proxy_backend") or node["proxy_backend"]),
+                proxy_reason=str(reading.get("proxy_reason") or ""),
             )
         )
     state = desired.control_plane.get("state", RUNNING)

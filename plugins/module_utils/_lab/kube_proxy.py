@@ -20,7 +20,7 @@ from .._core.engine.engine import ResourceEngine
 from .._core.engine.kinds import Kind
 from .._core.engine.plan import Resource
 from .._core.text.ip_families import is_ipv6, split
-from .._instance.model import PROXY_BACKENDS
+from .._instance.model import KUBE_PROXY_MODES
 from .manifests import manifest_kinds, manifest_resources
 
 IMAGE = "ballast.local/kube-proxy:1"
@@ -37,7 +37,7 @@ SPEC: dict[str, Any] = {
     "plane_dir": {"type": "path", "required": True},
     "api_server": {"type": "str", "required": True},
     "cluster_cidr": {"type": "str", "required": True},
-    "mode": {"type": "str", "default": PROXY_BACKENDS[0], "choices": list(PROXY_BACKENDS)},
+    "mode": {"type": "str", "default": KUBE_PROXY_MODES[0], "choices": list(KUBE_PROXY_MODES)},
 }
 
 

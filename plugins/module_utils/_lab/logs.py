@@ -32,6 +32,7 @@ from .._core.service.cgroup import list_processes
 from .._core.text.errors import BallastError, HostError
 from .._core.text.json_text import parse_json
 from .._core.text.redaction import redact, redact_argv, redact_json
+from .._instance.model import KUBE_PROXY, SERVICE_PROXY
 from .engine import LOGS, RECORD, LabEngine, read_record
 
 _LOG_BYTES = 4 * 2**20  # the end of each log, and of what a command prints
@@ -52,7 +53,7 @@ _PROCESSES = (
     ),
     LOAD_BALANCER,
 )
-_SERVICES = ("containerd", "kubelet", "kube-proxy")
+_SERVICES = ("containerd", "kubelet", KUBE_PROXY, SERVICE_PROXY)  # a node has one of the last two
 # Below the directory of a node, beside the logs of its services.
 _NODE_LOGS = (
     "sv/supervisor.log",

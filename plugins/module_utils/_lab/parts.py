@@ -13,7 +13,7 @@ from .._balloon.cluster.facts import TAINT
 from .._core.text.ip_families import Network, parse_interfaces, split, with_port
 from .._core.text.quantity import parse_quantity
 from .._instance.config import EVICTION_MEMORY, KUBE_RESERVED_MEMORY
-from .._instance.model import cgroup_of
+from .._instance.model import BALLAST, cgroup_of
 from .addons.catalog import addon_parts
 from .addons.dns import DOMAIN, cluster_dns, has_dns
 from .addons.registry import registry_mirrors
@@ -39,9 +39,7 @@ def parts(lab: Lab) -> dict[str, Any]:
     without a proxy; `cluster_dns`: the addresses that kubelets give to pods; `api_server`: its URL."""
     by_kubeadm = lab.get("bootstrap") == KUBEADM
     return {
-        "credentials": []
-        if by_kubeadm
-        else [{"name": node["name"], "addresses": split(node["address"])} for node in lab["nodes"]],
+        "credentials": [] if by_kubeadm else [_credentials(node) for node in lab["nodes"]],
         "nodes": [{name: node[name] for name in ("name", "labels", "taints")} for node in lab["nodes"]],
         "hosts": {name: _host(lab, name) for name in {LOCAL, *(host["name"] for host in lab["hosts"])}},
         "balloons": {host["name"]: _balloons(lab, host) for host in lab["hosts"]},
@@ -65,6 +63,12 @@ def parts(lab: Lab) -> dict[str, Any]:
         "cluster_dns": cluster_dns(lab) if has_dns(lab) else [],
         "api_server": api_server(lab),
     }
+
+
+def _credentials(node: Mapping[str, Any]) -> dict[str, Any]:
+    """That are asked for of the control plane."""
+    own = {"service_proxy": True} if node["proxy_backend"] == BALLAST else {}
+    return {"name": node["name"], "addresses": split(node["address"]), **own}
 
 
 def _addons(lab: Lab) -> dict[str, Any]:

@@ -16,7 +16,9 @@ from typing import Any
 from .._core.host.host import Host
 from .._core.host.tables import read_meminfo
 from .._core.text.errors import BallastError, Problems
+from .._instance.model import BALLAST
 from .._instance.node_mounts import NodeMount, find_problems
+from .._instance.service_proxy import find_missing_packages
 from .ip_family import IPV4, IPV6
 from .messages import MESSAGES
 from .packets import Paths, find_dropped
@@ -45,6 +47,7 @@ _BACKEND_TOOLS = {
     "iptables": {"iptables": "iptables"},
     "ipvs": {"ipvsadm": "ipvsadm", "ipset": "ipset"},
     "nftables": {},
+    BALLAST: {},
 }
 _RUNTIME_TOOLS: dict[str, dict[str, str]] = {"runc": {}, "crun": {"crun": "crun"}}
 
@@ -75,6 +78,7 @@ def _nat_trial(family: str, suffix: str) -> Trial:
 def _backend_trials(tool: str, address: str, suffix: str) -> dict[str, tuple[Trial, ...]]:
     return {
         "nftables": (),
+        BALLAST: (),
         "iptables": (
             Trial(
                 feature=f"{tool} with its nat table",
@@ -118,6 +122,8 @@ def preflight(
     """Raise everything that is missing for `new_nodes` more nodes, with the problems that `others` are; `paths` are of each IP family,
     `needs` of add-ons. Changes nothing."""
     problems = [*_check_tools(host, target, backends, runtimes), *others]
+    if target == "host" and BALLAST in backends:
+        problems += find_missing_packages(host)
     families = [family for family in (IPV4, IPV6) if any(way.is_ipv6 == (family == IPV6) for way in paths)]
     if IPV6 in families:
         problems += _check_ipv6(host)

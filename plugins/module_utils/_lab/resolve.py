@@ -18,9 +18,9 @@ from typing import Any, Optional
 from .._core.host.names import join_name, link_name
 from .._core.text.errors import BallastError, Problems
 from .._core.text.ip_families import Network, join, parse_interfaces, parse_networks
-from .._instance.engine import mountns_path
 from .._instance.model import KUBE_PROXIES
 from .._instance.network import netns_path
+from .._instance.places import mountns_path
 from .ip_family import IPV4, Networks
 from .messages import MESSAGES
 from .networks import LabNetworks, PodNetworks, check_pod_networks, choose_networks

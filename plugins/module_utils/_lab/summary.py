@@ -34,6 +34,7 @@ class NodeSummary:
     service_reached: bool
     name_resolved: Optional[bool]  # of the Service; None in a lab without DNS
     proxy_backend: str
+    proxy_reason: str = ""  # why that is not healthy
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ def table(summary: Summary, lab: Mapping[str, Any]) -> str:
             f"{node.pods_reached}/{others}",
             "yes" if node.service_reached else "no",
             *([] if node.name_resolved is None else ["yes" if node.name_resolved else "no"]),
-            node.proxy_backend,
+            f"{node.proxy_backend} (not healthy)" if node.proxy_reason else node.proxy_backend,
             "-" if by_kubeadm else format_memory(node.pss_bytes),
             node.pod_ip or "-",
         )

@@ -22,6 +22,7 @@ from .._core.text.quantity import parse_quantity
 from .._instance.model import (
     DAEMONSET,
     KUBE_PROXIES,
+    KUBE_PROXY_MODES,
     PROXY_BACKENDS,
     RUNTIMES,
     TAINT_EFFECTS,
@@ -151,12 +152,14 @@ def parse_request(params: Mapping[str, Any]) -> TopologyRequest:
         faults.wrong(
             "control_planes", control_planes, "1 with ip_family ipv6, as members are connected by IPv4 of loopback"
         )
+    kube_proxy = DAEMONSET if bootstrap == KUBEADM else top.read("kube_proxy", choice(KUBE_PROXIES), KUBE_PROXIES[0])
+    backends = KUBE_PROXY_MODES if kube_proxy == DAEMONSET else PROXY_BACKENDS
     if bootstrap == KUBEADM:
-        nodes = _parse_machine_nodes(top, params["nodes"], hosts, faults)
+        nodes = _parse_machine_nodes(top, params["nodes"], hosts, faults, backends)
         for name in params["sizes"]:
             faults.wrong("resize", name, "a node with limits: kubeadm makes a node of a whole virtual machine")
     else:
-        nodes = _parse_nodes(top, params["nodes"], family, faults)
+        nodes = _parse_nodes(top, params["nodes"], family, faults, backends)
     request = TopologyRequest(
         lab_dir=_check_lab_dir(params["lab_dir"], faults),
         name=name,
@@ -170,7 +173,7 @@ def parse_request(params: Mapping[str, Any]) -> TopologyRequest:
         node_cidr=read_networks(top, "node_cidr", family, least=NODES_LEAST),
         pod_cidr=read_networks(top, "pod_cidr", family, least=PODS_LEAST),
         service_cidr=read_service_networks(top, family, params["service_cidr"], faults),
-        kube_proxy=DAEMONSET if bootstrap == KUBEADM else top.read("kube_proxy", choice(KUBE_PROXIES), KUBE_PROXIES[0]),
+        kube_proxy=kube_proxy,
         audit=top.read("audit", choice((NONE, *AUDIT_LEVELS)), NONE),
         encryption=top.read("encryption", choice((NONE, *ENCRYPTION_PROVIDERS)), NONE),
         arguments={program: top.read(program, _mapping, {}) for program in PROGRAMS},
@@ -251,17 +254,21 @@ def _addons(value: Any) -> tuple[str, ...]:
     return tuple(name for name in ADDONS if name in names)
 
 
-def _parse_machine_nodes(top: Reader, count: Optional[int], hosts: int, faults: Faults) -> tuple[NodeRequest, ...]:
+def _parse_machine_nodes(
+    top: Reader, count: Optional[int], hosts: int, faults: Faults, backends: Sequence[str]
+) -> tuple[NodeRequest, ...]:
     """A node for each virtual machine, of its name."""
     if count not in (None, hosts):
         faults.wrong("nodes", count, f"the number of virtual machines, {hosts}: kubeadm makes a node of each (hosts)")
     defaults = Reader(top.get("defaults") or {}, faults, "defaults", known=_KUBEADM_NODE_KEYS)
     names = [f"vm{number}" for number in range(1, hosts + 1)]
     rows = [Reader({"name": name, "host": name}, faults, name) for name in names]
-    return tuple(_parse_node(row, defaults, IPV4) for row in rows)
+    return tuple(_parse_node(row, defaults, IPV4, backends) for row in rows)
 
 
-def _parse_nodes(top: Reader, count: Optional[int], family: str, faults: Faults) -> tuple[NodeRequest, ...]:
+def _parse_nodes(
+    top: Reader, count: Optional[int], family: str, faults: Faults, backends: Sequence[str]
+) -> tuple[NodeRequest, ...]:
     if count is not None and not 1 <= count <= 200:
         faults.wrong("nodes", count, "a number of nodes from 1 to 200")
         return ()
@@ -272,7 +279,7 @@ def _parse_nodes(top: Reader, count: Optional[int], family: str, faults: Faults)
     spare = (f"n{number}" for number in range(1, 1000) if f"n{number}" not in named)
     rows += [Reader({"name": next(spare)}, faults, f"nodes[{number}]") for number in range(len(rows), total)]
     rows = [row for row in rows[:total] if row.is_mapping]
-    nodes = [_parse_node(row, defaults, family) for row in rows]
+    nodes = [_parse_node(row, defaults, family, backends) for row in rows]
     seen: set[str] = set()
     for row, node in zip(rows, nodes):
         if node.name in seen:
@@ -281,7 +288,8 @@ def _parse_nodes(top: Reader, count: Optional[int], family: str, faults: Faults)
     return tuple(nodes)
 
 
-def _parse_node(row: Reader, defaults: Reader, family: str) -> NodeRequest:
+def _parse_node(row: Reader, defaults: Reader, family: str, backends: Sequence[str]) -> NodeRequest:
+    """`backends` are the values that `proxy_backend` may have, the default first."""
     name = row.read("name", _text, "")
     if not is_name(name):
         row.wrong("name", name, "a name of a-z, 0-9 and -, at most 40 characters")
@@ -312,7 +320,7 @@ def _parse_node(row: Reader, defaults: Reader, family: str) -> NodeRequest:
         cpu_millis=_parse_quantity(source("cpu"), "cpu", _LEAST_CPU),
         memory_bytes=None if memory is None else memory // 1000,
         pids=source("pids").read("pids", whole(256), DEFAULT_PIDS),
-        proxy_backend=source("proxy_backend").read("proxy_backend", choice(PROXY_BACKENDS), PROXY_BACKENDS[0]),
+        proxy_backend=source("proxy_backend").read("proxy_backend", choice(backends), backends[0]),
         runtime=source("runtime").read("runtime", choice(RUNTIMES), RUNTIMES[0]),
         kubelet=fragment,
         mounts=tuple(

@@ -52,7 +52,7 @@ def instance(number: int, **changes: Any) -> dict[str, Any]:
 
 
 def credentials(name: str) -> dict[str, str]:
-    parts = ("kubelet", "kubelet_serving", "kube_proxy")
+    parts = ("kubelet", "kubelet_serving", "kube_proxy", "service_proxy")
     rows = {f"{part}_{end}": f"{name} {part} {end}\n" for part in parts for end in ("certificate", "key")}
     return {"name": name, **rows}
 

@@ -72,6 +72,7 @@ class Kernel(FakeHost):
         self.tables: dict[str, str] = {}
         self.own_mounts: list[Mount] = []
         self.inner_mounts: dict[str, list[tuple[str, ...]]] = {}  # mounts inside a mount namespace
+        self.cleaned: list[tuple[str, str]] = []  # network namespace, and the program that removed its rules there
         self._write_mountinfo()
         self.given_directory(_CONF)
         self.on("ip", answer=self._ip, reads=lambda argv: "-j" in argv)
@@ -329,6 +330,8 @@ class Kernel(FakeHost):
             inside = self.namespaces.get(os.path.basename(where))
             if inside is None:
                 return _failed(call, f"nsenter: cannot open {where}: No such file or directory")
+            if words[-1] == "--cleanup":
+                return self._clean(call, os.path.basename(where), os.path.basename(words[-2]))
             return _sysctl(inside, words)
         if where not in self.inner_mounts:
             return _failed(call, f"nsenter: cannot open {where}: No such file or directory")
@@ -341,6 +344,14 @@ class Kernel(FakeHost):
             self.inner_mounts[where].append((source, mount.removeprefix(root) or "/", kind, options))
         for source, mount, options in zip(given[::3], given[1::3], given[2::3]):
             self.inner_mounts[where].append((source, mount, "none", options))
+        return ""
+
+    def _clean(self, call: Call, netns: str, program: str) -> Answer:
+        """A program that runs would make its rules again, and ours refuses to start beside itself."""
+        service = {"kube-proxy": "kube-proxy", "ballast-service-proxy.pyz": "service-proxy"}[program]
+        if any(f"{netns}-{service}" in process.argv[0] for process in self.processes.values()):
+            return _failed(call, f"{program} runs")
+        self.cleaned.append((netns, service))
         return ""
 
     # containerd, whose images lie in its directory.

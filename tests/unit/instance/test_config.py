@@ -15,7 +15,12 @@ from hypothesis import strategies as st
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
 from ansible_collections.ballast.kube.plugins.module_utils._instance import config
-from ansible_collections.ballast.kube.plugins.module_utils._instance.model import Instance, InstancesRequest, Taint
+from ansible_collections.ballast.kube.plugins.module_utils._instance.model import (
+    BALLAST,
+    Instance,
+    InstancesRequest,
+    Taint,
+)
 from tests.unit.instance import given as g
 from tests.unit.instance.test_model import dual
 
@@ -43,6 +48,7 @@ def texts(desired: InstancesRequest, instance: Instance) -> dict[str, str]:
         "kubeconfig.json": config.kubeconfig(desired, f"{HOME}/pki", "kubelet"),
         "kubelet.json": config.kubelet(desired, instance, HOME),
         "kube-proxy.json": config.kube_proxy(desired, instance, HOME),
+        "service-proxy.json": config.service_proxy(desired, replace(instance, proxy_backend=BALLAST), HOME),
         "containerd.toml": config.containerd(desired, instance, HOME),
         "cni.json": config.cni(desired, instance),
         "kubelet-arguments.txt": "\n".join(config.kubelet_arguments(desired, instance, HOME)) + "\n",

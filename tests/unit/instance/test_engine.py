@@ -252,14 +252,21 @@ def test_programs_of_an_instance_collect_their_garbage_early(host: Kernel) -> No
     assert all(dict(Service.from_value(part.value).env)["GOGC"] == "50" for part in services)
 
 
-def test_a_changed_configuration_restarts_that_instance_alone(host: Kernel) -> None:
+@pytest.mark.parametrize(
+    ("change", "name", "restarted"),
+    [
+        ({"kubelet": {"maxPods": 30}}, "kubelet", ["containerd", "kubelet"]),
+        ({"proxy_backend": "iptables"}, "kube-proxy", ["kube-proxy"]),
+    ],
+)
+def test_a_changed_configuration_restarts_what_has_it_in_that_instance_alone(
+    host: Kernel, change: dict[str, Any], name: str, restarted: list[str]
+) -> None:
     apply(ENGINE, g.desired(2), host)
-    rows = [g.instance(1), g.instance(2, proxy_backend="iptables")]
-    plan = plan_of(ENGINE, g.desired(2, instances=rows), host)
-    assert [step.title for step in plan.steps] == [
-        f"file {OPTIONS}",
-        f"file {g.STATE}/n2/etc/kube-proxy.json",
-        *(f"service ballast-lab-n2-{name}" for name in ("containerd", "kubelet", "kube-proxy")),
+    plan = plan_of(ENGINE, g.desired(2, instances=[g.instance(1), g.instance(2, **change)]), host)
+    assert [step.title for step in plan.steps if step.target != OPTIONS] == [
+        f"file {g.STATE}/n2/etc/{name}.json",
+        *(f"service ballast-lab-n2-{name}" for name in restarted),
     ]
 
 
@@ -366,11 +373,24 @@ def test_a_proxys_password_is_in_nothing_but_files_of_root(host: Kernel) -> None
     assert [process.argv for process in host.processes.values() if SECRET in str(process.argv)] == []
 
 
-def test_renewed_credentials_restart_the_services(host: Kernel) -> None:
+@pytest.mark.parametrize(
+    ("change", "restarted"),
+    [
+        ({"credentials": [{**g.credentials("n1"), "kubelet_key": "another"}]}, ["containerd", "kubelet"]),
+        ({"credentials": [{**g.credentials("n1"), "kube_proxy_key": "another"}]}, ["kube-proxy"]),
+        ({"credentials": [{**g.credentials("n1"), "service_proxy_key": "another"}]}, []),
+        ({"ca": "another"}, ["containerd", "kubelet", "kube-proxy"]),
+    ],
+)
+def test_renewed_credentials_restart_the_services_that_have_them(
+    host: Kernel, change: dict[str, Any], restarted: list[str]
+) -> None:
     apply(ENGINE, g.desired(), host)
-    renewed = {**g.credentials("n1"), "kubelet_key": "another"}
-    plan = plan_of(ENGINE, g.desired(credentials=[renewed]), host)
-    assert [step.kind for step in plan.steps] == ["file", "service", "service", "service"]
+    plan = plan_of(ENGINE, g.desired(**change), host)
+    files = ["file"] if restarted else []
+    assert [step.kind for step in plan.steps] == [*files, *("service" for _name in restarted)]
+    services = [step.title for step in plan.steps if step.kind == "service"]
+    assert services == [f"service ballast-lab-n1-{name}" for name in restarted]
 
 
 def test_limits_are_changed_while_the_instance_runs(host: Kernel) -> None:
@@ -423,12 +443,16 @@ def test_only_files_for_their_owner_hold_key_material() -> None:
     secrets = [
         text.strip() for row in g.params(2)["credentials"] for name, text in row.items() if name.endswith("_key")
     ]
+    wanted = g.desired(2, instances=[g.instance(1), g.instance(2, proxy_backend="ballast")])
     holders = [
-        one
-        for one in ENGINE.wanted(Context(g.desired(2), FakeHost()))
-        if any(secret in str(one.value) for secret in secrets)
+        one for one in ENGINE.wanted(Context(wanted, FakeHost())) if any(secret in str(one.value) for secret in secrets)
     ]
-    assert len(holders) == len(secrets) == 6
+    # Each has the key of its own proxy alone.
+    assert [one.target.removeprefix(g.STATE) for one in holders] == [
+        f"/{node}/pki/{name}.key"
+        for node, proxy in (("n1", "kube-proxy"), ("n2", "service-proxy"))
+        for name in ("kubelet", "kubelet-serving", proxy)
+    ]
     assert {(one.kind, "'mode': 384" in str(one.value)) for one in holders} == {("file", True)}
 
 

@@ -242,6 +242,11 @@ DAMAGED: list[tuple[str, Any]] = [
 ]
 
 
+def test_nodes_without_kube_proxy_have_a_group_of_their_own() -> None:
+    found = groups(nodes=[NODE, {**NODE, "name": "n2", "proxy_backend": "ballast"}])
+    assert (list(found["proxy_nftables"]), list(found["proxy_ballast"])) == (["n1"], ["n2"])
+
+
 @pytest.mark.parametrize(("path", "content"), DAMAGED, ids=[f"{path}-{at}" for at, (path, _c) in enumerate(DAMAGED)])
 def test_a_damaged_record_is_refused_with_its_place(path: str, content: Any) -> None:
     with pytest.raises(AnsibleParserError) as raised:

@@ -178,6 +178,7 @@ def test_the_summary_has_the_keys_that_are_promised() -> None:
         "pods_reached",
         "service_reached",
         "proxy_backend",
+        "proxy_reason",
     }
     assert promised <= set(found["nodes"][0])
     assert summary(well=False).as_json()["connectivity"] == {"pairs": 9, "passed": 4}
@@ -265,6 +266,19 @@ def test_a_node_is_shown_with_the_backend_that_it_has_now() -> None:
     report: Any = CheckEngine().report(Context(desired(instances=readings), machine()))
     found = [node["proxy_backend"] for node in report["summary"]["nodes"]]
     assert found == ["iptables", "nftables", "nftables"]  # of the last one nothing was read
+
+
+def test_a_node_whose_proxy_is_not_healthy_is_shown_so() -> None:
+    readings = [
+        {"name": "n1", "proxy_backend": "ballast", "proxy_reason": ""},
+        {"name": "n2", "proxy_backend": "ballast", "proxy_reason": "service-proxy answers 503 on /readyz"},
+    ]
+    report: Any = CheckEngine().report(Context(desired(instances=readings), machine()))
+    found = [node["proxy_reason"] for node in report["summary"]["nodes"]]
+    assert found == ["", "service-proxy answers 503 on /readyz", ""]
+    lines = [line for line in report["ballast_summary"].splitlines() if "ballast  " in line or "not healthy" in line]
+    assert [line.split()[0] for line in lines] == ["n1", "n2"]
+    assert "ballast (not healthy)  " in lines[1]
 
 
 def test_with_dns_the_service_is_asked_by_its_name_too() -> None:

@@ -367,3 +367,13 @@ def test_no_packet_of_ipv6_is_forwarded_by_the_whole_host_for_a_trial(settings: 
     ]
     asked = next(argv for argv in calls if argv[0] == sys.executable)
     assert ("forward" in asked, "input" in asked) == (bool(forwards), True)
+
+
+def test_for_nodes_with_the_service_proxy_its_packages_are_asked_for() -> None:
+    host = machine()
+    host.on("/usr/bin/python3", answer="prometheus_client\n", reads=True)
+    [problem] = missing(host, backends=("ballast", "nftables"))
+    assert problem.id == "service-proxy-deploy-packages"
+    assert "python3-prometheus-client" in problem.remedy
+    assert missing(host) == []
+    assert missing(host, backends=("ballast",), target="vm") == [], "their image has them"

@@ -361,10 +361,17 @@ def test_a_node_whose_machine_is_gone_moves_and_keeps_its_pod_network() -> None:
 
 
 def test_parts_of_a_lab_on_this_host() -> None:
-    found = parts(g.lab(nodes=2, topology={"nodes": [{"name": "n1", "pod_cidr": "172.16.9.0/24"}, {"name": "n2"}]}))
+    found = parts(
+        g.lab(
+            nodes=2,
+            topology={
+                "nodes": [{"name": "n1", "pod_cidr": "172.16.9.0/24"}, {"name": "n2", "proxy_backend": "ballast"}]
+            },
+        )
+    )
     assert found["credentials"] == [
         {"name": "n1", "addresses": ["10.97.0.11"]},
-        {"name": "n2", "addresses": ["10.97.0.12"]},
+        {"name": "n2", "addresses": ["10.97.0.12"], "service_proxy": True},
     ]
     assert found["machines"] == []
     assert set(found["hosts"]) == {"localhost"}

@@ -65,6 +65,10 @@ AT = "nodes[0]"
         (node(pids=True), [("lab-value", f"{AT}.pids")]),
         (node(pids="many"), [("lab-value", f"{AT}.pids")]),
         (node(proxy_backend="nft"), [("lab-value", f"{AT}.proxy_backend")]),
+        (
+            {"topology": {"kube_proxy": "daemonset", "defaults": {"proxy_backend": "ballast"}}},
+            [("lab-value", "defaults.proxy_backend")],
+        ),
         (node(runtime="gvisor"), [("lab-value", f"{AT}.runtime")]),
         (node(host=["vm1"]), [("lab-value", f"{AT}.host")]),
         (node(pod_cidr="10.1.0.0"), []),
@@ -138,6 +142,34 @@ def test_the_nearest_known_name_is_suggested() -> None:
     ]
     with pytest.raises(BallastError, match="remove it"):
         g.request(topology={"colour": "red"})
+
+
+@pytest.mark.parametrize(
+    ("changes", "allowed"),
+    [
+        ({"topology": {"defaults": {"proxy_backend": "kpng"}}}, "nftables, iptables, ipvs, ballast"),
+        (
+            {"topology": {"kube_proxy": "daemonset", "defaults": {"proxy_backend": "ballast"}}},
+            "nftables, iptables, ipvs",
+        ),
+        (
+            {"topology": {"defaults": {"proxy_backend": "ballast"}}, "target": "vm", "bootstrap": "kubeadm"},
+            "nftables, iptables, ipvs",
+        ),
+    ],
+)
+def test_a_backend_is_refused_with_those_that_are_possible(changes: dict[str, Any], allowed: str) -> None:
+    with pytest.raises(BallastError) as caught:
+        g.request(**changes)
+    assert caught.value.text.endswith(f"is not one of {allowed}")
+
+
+def test_nodes_of_a_lab_may_have_different_backends() -> None:
+    topology = {
+        "defaults": {"proxy_backend": "ballast"},
+        "nodes": [{"name": "a", "proxy_backend": "ipvs"}, {"name": "b"}],
+    }
+    assert [node.proxy_backend for node in g.request(topology=topology).nodes] == ["ipvs", "ballast"]
 
 
 def test_every_fault_is_told_at_once() -> None:

@@ -1,0 +1,42 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Where the parts of an instance are on its host. Pure."""
+
+from __future__ import annotations
+
+import os
+
+from .._core.host.names import run_directory
+from .model import SERVICE_PROXY, Instance, InstancesRequest
+
+
+def home_of(desired: InstancesRequest, instance: Instance) -> str:
+    return os.path.join(desired.state_dir, instance.name)
+
+
+def services_directory(desired: InstancesRequest, instance: Instance) -> str:
+    return os.path.join(home_of(desired, instance), "sv")
+
+
+def service_target(desired: InstancesRequest, instance: Instance, name: str) -> str:
+    """Of the service's resource."""
+    return os.path.join(services_directory(desired, instance), desired.unit(instance, name))
+
+
+def log_path(desired: InstancesRequest, instance: Instance, name: str) -> str:
+    return os.path.join(home_of(desired, instance), "log", f"{name}.log")
+
+
+def mountns_path(lab: str, instance: str) -> str:
+    return f"{run_directory(lab)}/{instance}.mnt"
+
+
+def containerd_directory(lab: str, instance: str) -> str:
+    return f"{run_directory(lab)}/{instance}"
+
+
+def service_proxy_directory(lab: str, instance: str) -> str:
+    """Of the sockets of its ballast-service-proxy. Names have no dots, so that it is no other instance's containerd_directory."""
+    return f"{containerd_directory(lab, instance)}.{SERVICE_PROXY}"

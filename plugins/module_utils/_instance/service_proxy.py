@@ -1,0 +1,124 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""ballast-service-proxy as the proxy of an instance, in place of kube-proxy.
+
+STATE_DIR/NAME/ballast-service-proxy.pyz    the program, which the instance's mount namespace shows
+/run/ballast/LAB/NAME.service-proxy         its sockets
+rules of Services in NETNS                  whose they are; a change removes those of the former program
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Optional
+
+from .._agent.installation import PYTHON
+from .._agent.program import program, sources_digest
+from .._core.engine.context import Context
+from .._core.engine.kinds import fields
+from .._core.engine.plan import ABSENT, Resource, Value
+from .._core.host.host import Host
+from .._core.text.errors import BallastError
+from .._core.text.packages import install_command, read_distribution
+from .._service_proxy.deployment.installation import INSTALLATION
+from .model import KUBE_PROXY, SERVICE_PROXY, Instance, InstancesRequest
+from .network import is_namespace_mount, netns_path
+from .places import home_of, service_proxy_directory, service_target
+
+if TYPE_CHECKING:
+    # Ansible brings to a node what a module imports, and the program is made of that there. Nothing of it runs in here.
+    from .._service_proxy import main  # noqa: F401
+
+_CLEANUP_SECONDS = 120
+
+
+def command(home: str) -> tuple[str, ...]:
+    return (PYTHON, "-I", _program_path(home), "--config", f"{home}/etc/service-proxy.json")
+
+
+def environment(lab: str, instance: Instance) -> dict[str, str]:
+    return {"RUNTIME_DIRECTORY": service_proxy_directory(lab, instance.name)}
+
+
+def sources() -> str:
+    """A digest of the program."""
+    return sources_digest(INSTALLATION.main, INSTALLATION.packages)
+
+
+def service_proxy_resources(desired: InstancesRequest, instance: Instance, *, group: str) -> list[Resource]:
+    """What its service needs; none where the instance has kube-proxy."""
+    if instance.proxy != SERVICE_PROXY:
+        return []
+    path, netns = service_proxy_directory(desired.lab, instance.name), desired.unit(instance)
+    made = program(
+        _program_path(home_of(desired, instance)), packages=INSTALLATION.packages, main=INSTALLATION.main, group=group
+    )
+    rules: Value = {"made_by": SERVICE_PROXY}
+    return [
+        made,
+        Resource("run-directory", path, {"mode": 0o700}, title=f"directory {path}", group=group),
+        Resource("service-rules", netns, rules, title=f"rules of Services in {netns}", group=group),
+    ]
+
+
+def find_missing_packages(host: Host) -> list[BallastError]:
+    """At most one error, of what ballast-service-proxy runs on and this machine lacks."""
+    missing = INSTALLATION.missing(host)
+    if not missing:
+        return []
+    fix = install_command(read_distribution(host), missing.values())
+    return [INSTALLATION.agent.error("deploy-packages", modules=", ".join(missing), command=fix)]
+
+
+class ServiceRulesKind:
+    """`{made_by}`, KUBE_PROXY or SERVICE_PROXY: whose rules of Services a network namespace has, by which service is there. The
+    target is its name. kube-proxy's are no resource: it finds them itself when it starts."""
+
+    def read(self, ctx: Context[InstancesRequest], target: str) -> Value:
+        if not is_namespace_mount(ctx.host, netns_path(target)):
+            return ABSENT
+        instance = _find(ctx, target)
+        is_ours = instance is not None and ctx.host.stat(_service(ctx, instance)) is not None
+        return {"made_by": SERVICE_PROXY if is_ours else KUBE_PROXY}
+
+    def write(self, ctx: Context[InstancesRequest], target: str, after: Value, before: Value) -> None:
+        """The rules themselves are made by the service that follows; before those of a new namespace there are none."""
+        if fields(after)["made_by"] == KUBE_PROXY:
+            self.remove(ctx, target, before)
+        elif before != ABSENT:
+            _run_inside(ctx, target, [f"{ctx.desired.bin_dir}/kube-proxy", "--cleanup"])
+
+    def remove(self, ctx: Context[InstancesRequest], target: str, before: Value) -> None:
+        """Unless the namespace goes with them."""
+        instance = _find(ctx, target)
+        if instance is None or instance.stopped or not is_namespace_mount(ctx.host, netns_path(target)):
+            return
+        ours = [PYTHON, "-I", _program_path(home_of(ctx.desired, instance)), "--cleanup"]
+        _run_inside(ctx, target, ours, env=environment(ctx.desired.lab, instance))
+
+
+SERVICE_RULES_KINDS = {"service-rules": ServiceRulesKind()}
+
+
+def _find(ctx: Context[InstancesRequest], netns: str) -> Optional[Instance]:
+    """The instance that has the namespace; None where it is to go."""
+    if ctx.desired.state != "present":
+        return None
+    return next((instance for instance in ctx.desired.instances if ctx.desired.unit(instance) == netns), None)
+
+
+def _service(ctx: Context[InstancesRequest], instance: Instance) -> str:
+    return service_target(ctx.desired, instance, SERVICE_PROXY)
+
+
+def _run_inside(
+    ctx: Context[InstancesRequest], netns: str, argv: Sequence[str], *, env: Optional[Mapping[str, str]] = None
+) -> None:
+    ctx.host.run(["nsenter", f"--net={netns_path(netns)}", "--", *argv], timeout=_CLEANUP_SECONDS, env=env or {})
+
+
+def _program_path(home: str) -> str:
+    return os.path.join(home, f"{INSTALLATION.agent.name}.pyz")
