@@ -37,7 +37,10 @@ from ansible_collections.ballast.kube.plugins.module_utils._control_plane.pki.ce
     certificates,
     node_certificates,
 )
-from ansible_collections.ballast.kube.plugins.module_utils._control_plane.pki.identities import IDENTITIES
+from ansible_collections.ballast.kube.plugins.module_utils._control_plane.pki.identities import (
+    IDENTITIES,
+    SERVICE_PROXY_USER,
+)
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.pki.pki import CLIENT
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.request import ControlPlaneRequest
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.spec import MAKE
@@ -72,6 +75,10 @@ WORDS: Mapping[str, tuple[str, str]] = {
         "a kubelet, bound to its own Node by the Node authorizer and NodeRestriction",
     ),
     "system:kube-proxy": (f"{_DAYS}, and on the node", "kube-proxy of a node. All nodes share the name"),
+    SERVICE_PROXY_USER: (
+        f"{_DAYS}, and on the node",
+        "ballast-service-proxy of a node that has it in place of kube-proxy. All nodes share the name",
+    ),
     "front-proxy-client": (
         _DAYS,
         "the API server, as a client of extension API servers. Of another authority: it opens no API server of Kubernetes",
@@ -189,7 +196,8 @@ def _holders() -> list[str]:
 def _request() -> ControlPlaneRequest:
     given = {name: option.get("default") for name, option in MAKE.items()}
     here = {"state_dir": "/x/y", "kubernetes_version": "1.37.1", "bin_dir": "/x", "address": "192.0.2.1"}
-    return ControlPlaneRequest.from_params({**given, **here, "nodes": [{"name": "node", "addresses": ["192.0.2.2"]}]})
+    node = {"name": "node", "addresses": ["192.0.2.2"], "service_proxy": True}
+    return ControlPlaneRequest.from_params({**given, **here, "nodes": [node]})
 
 
 def _user(subject: Mapping[str, Any]) -> str:

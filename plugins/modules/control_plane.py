@@ -81,8 +81,7 @@ options:
       - Each entry has C(name), such as C(v1.wardle.example.com), C(service), C(namespace),
         C(address), such as C(127.0.0.1:8443), and C(ca), the path of the certificate of the authority that signed what
         the extension API server serves with. That must be valid for C(SERVICE.NAMESPACE.svc).
-      - An entry may have C(port), V(443) unless said, C(group_priority_minimum), V(1000), and
-        C(version_priority), V(15).
+      - An entry may have C(port), V(443) unless said, C(group_priority_minimum), V(1000), and C(version_priority), V(15).
     type: raw
     default: true
   aggregation_metrics:
@@ -280,9 +279,7 @@ options:
         elements: str
         default: []
       service_proxy:
-        description:
-          - Whether it also gets credentials for C(ballast-service-proxy), of the user C(ballast:service-proxy), whose ClusterRole is there while a
-            node has this.
+        description: Whether it also gets credentials for C(ballast-service-proxy). While a node does, its user has the ClusterRole C(ballast:service-proxy).
         type: bool
         default: false
   certificate_days:
@@ -336,10 +333,8 @@ EXAMPLES = r"""
     address: 10.97.1.1
     kubeconfig: /var/lib/ballast/lab/admin.kubeconfig
     nodes:
-      - name: n1
-        addresses: [10.97.1.11]
-      - name: n2
-        addresses: [10.97.1.12]
+      - {name: n1, addresses: [10.97.1.11]}
+      - {name: n2, addresses: [10.97.1.12]}
 
 - name: Run one without pods and nodes, with Secrets encrypted at rest
   ballast.kube.control_plane:
@@ -369,8 +364,7 @@ EXAMPLES = r"""
     state_dir: /var/lib/ballast/flunders
     name: flunders
     profile: minimal
-    resources:
-      add: [events, resourcequotas]
+    resources: {add: [events, resourcequotas]}
     aggregation:
       - name: v1.wardle.example.com
         service: wardle
