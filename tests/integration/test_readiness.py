@@ -3,14 +3,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 """The playbook `readiness` on a real lab: well; with things broken, each of which turns the right answer red and names the
-remedy; with hosts that do not answer; and exercised."""
+remedy; with hosts that do not answer; and exercised. Its second node has ballast-service-proxy in place of kube-proxy, and the
+last test changes that."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,13 +68,26 @@ class Fleet:
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     place = tmp_path_factory.mktemp("readiness")
     with lab_named("rdy") as lab:
-        topology = {"balloons": True, "nodes": [{"name": "n1"}, {"name": "n2"}]}
-        (place / "topology.yml").write_text(json.dumps(topology), encoding="utf-8")
-        up = lab.up(lab_topology=str(place / "topology.yml"))
+        up = lab.up(lab_topology=str(topology(place, n1="nftables", n2="ballast")))
         assert up.status == 0, up.output
         (place / "lab.yml").write_text(f"plugin: ballast.kube.lab\nlab_dir: {lab.directory}\n", encoding="utf-8")
         (place / "strangers.ini").write_text(STRANGERS, encoding="utf-8")
         yield Fleet(lab, place)
+
+
+def topology(place: Path, **backends: str) -> Path:
+    """By node."""
+    nodes = [{"name": name, "proxy_backend": backend} for name, backend in backends.items()]
+    path = place / "topology.yml"
+    path.write_text(json.dumps({"balloons": True, "nodes": nodes}), encoding="utf-8")
+    return path
+
+
+def tables(lab: Lab, node: str) -> set[str]:
+    """Of nftables in a node, those of programs that serve Services."""
+    argv = ["ip", "netns", "exec", f"ballast-{lab.name}-{node}", "nft", "list", "tables", "ip"]
+    found = LocalHost().run(argv, timeout=60).stdout.split()
+    return {"kube-proxy", "ballast-service-proxy"} & set(found)
 
 
 def problems(report: dict[str, Any]) -> dict[tuple[str, str, str], dict[str, Any]]:
@@ -102,9 +116,11 @@ def plane_at(place: str) -> Iterator[None]:
 
 
 def test_a_lab_that_is_well_fails_nothing(fleet: Fleet) -> None:
+    assert fleet.lab.summary["connectivity"] == {"pairs": 4, "passed": 4}
     run, report = fleet.asked()
     assert run.status == 0, run.output
     assert problems(report) == {}
+    assert (tables(fleet.lab, "n1"), tables(fleet.lab, "n2")) == ({"kube-proxy"}, {"ballast-service-proxy"})
     assert {name for name, found in states(report).items() if "on" in found} == {
         "kube_proxy",
         "balloons",
@@ -140,6 +156,8 @@ def test_an_exercise_is_done_and_puts_back_what_it_changed(fleet: Fleet) -> None
         "control_plane",
     }
     assert report["verdict"] == "green", lights
+    # The last node was stopped and started by what its host has of it.
+    assert fleet.service("n2-service-proxy")
 
 
 def test_a_balloon_of_the_name_that_is_there_is_not_exercised(fleet: Fleet) -> None:
@@ -159,7 +177,9 @@ def test_a_balloon_of_the_name_that_is_there_is_not_exercised(fleet: Fleet) -> N
 
 def test_what_is_broken_turns_red_with_the_remedy_and_half_a_fleet_is_said(fleet: Fleet) -> None:
     remembered = json.loads((fleet.place / "report/readiness.json").read_text(encoding="utf-8"))["exercises"]
-    with stopped(fleet.service("n1-kube-proxy")), stopped(fleet.service("-kube-scheduler")):
+    with ExitStack() as down:
+        for service in ("n1-kube-proxy", "n2-service-proxy", "-kube-scheduler"):
+            down.enter_context(stopped(fleet.service(service)))
         run, report = fleet.asked("strangers.ini")
     assert run.status != 0
     assert (report["verdict"], report["summary"]["hosts"]) == ("red", {"all": 4, "reached": 3})
@@ -173,6 +193,7 @@ def test_what_is_broken_turns_red_with_the_remedy_and_half_a_fleet_is_said(fleet
     for feature, host in (("kube_proxy", "n1"), ("node_instances", "localhost")):
         assert found[host, feature, "healthy"]["light"] == "red"
         assert found[host, feature, "healthy"]["remedy"]
+    assert "n2: service-proxy does not answer" in str(found["localhost", "node_instances", "failures"])
     # One host is not reached, one module failed: nobody knows more of them than that.
     assert found["away", "", ""]["light"] == "amber"
     assert "Ansible reaches it" in found["away", "", ""]["remedy"]
@@ -181,3 +202,23 @@ def test_what_is_broken_turns_red_with_the_remedy_and_half_a_fleet_is_said(fleet
     assert healthy["text"][:40] in run.output
     assert "readiness.html" in run.output
     assert report["exercises"] == remembered != []
+
+
+def test_nodes_change_between_kube_proxy_and_the_service_proxy_and_nothing_else_restarts(fleet: Fleet) -> None:
+    lab = fleet.lab
+    before = lab.services()
+    run = lab.up(lab_topology=str(topology(fleet.place, n1="ballast", n2="iptables")))
+    assert run.status == 0, run.output
+    nodes = lab.summary["nodes"]
+    assert [(node["proxy_backend"], node["proxy_reason"]) for node in nodes] == [("ballast", ""), ("iptables", "")]
+    assert lab.summary["connectivity"] == {"pairs": 4, "passed": 4}
+    assert (tables(lab, "n1"), tables(lab, "n2")) == ({"ballast-service-proxy"}, set())
+    after = lab.services()
+    proxies = {path for path in (*before, *after) if path.endswith("-proxy")}
+    assert len(proxies) == 4
+    assert {path: pid for path, pid in after.items() if path not in proxies} == {
+        path: pid for path, pid in before.items() if path not in proxies
+    }
+    run = lab.up()
+    assert (run.status, run.changed) == (0, 0), run.output
+    assert lab.services() == after

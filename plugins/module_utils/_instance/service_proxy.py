@@ -23,7 +23,6 @@ from .._core.engine.plan import ABSENT, Resource, Value
 from .._core.host.host import Host
 from .._core.text.errors import BallastError
 from .._core.text.packages import install_command, read_distribution
-from .._service_proxy.deployment.installation import INSTALLATION
 from .model import KUBE_PROXY, SERVICE_PROXY, Instance, InstancesRequest
 from .network import is_namespace_mount, netns_path
 from .places import home_of, service_proxy_directory, service_target
@@ -31,6 +30,7 @@ from .places import home_of, service_proxy_directory, service_target
 if TYPE_CHECKING:
     # Ansible brings to a node what a module imports, and the program is made of that there. Nothing of it runs in here.
     from .._service_proxy import main  # noqa: F401
+    from .._service_proxy.deployment.installation import ServiceProxyInstallation
 
 _CLEANUP_SECONDS = 120
 
@@ -45,20 +45,18 @@ def environment(lab: str, instance: Instance) -> dict[str, str]:
 
 def sources() -> str:
     """A digest of the program."""
-    return sources_digest(INSTALLATION.main, INSTALLATION.packages)
+    made = _installation()
+    return sources_digest(made.main, made.packages)
 
 
 def service_proxy_resources(desired: InstancesRequest, instance: Instance, *, group: str) -> list[Resource]:
     """What its service needs; none where the instance has kube-proxy."""
     if instance.proxy != SERVICE_PROXY:
         return []
-    path, netns = service_proxy_directory(desired.lab, instance.name), desired.unit(instance)
-    made = program(
-        _program_path(home_of(desired, instance)), packages=INSTALLATION.packages, main=INSTALLATION.main, group=group
-    )
+    path, netns, made = service_proxy_directory(desired.lab, instance.name), desired.unit(instance), _installation()
     rules: Value = {"made_by": SERVICE_PROXY}
     return [
-        made,
+        program(_program_path(home_of(desired, instance)), packages=made.packages, main=made.main, group=group),
         Resource("run-directory", path, {"mode": 0o700}, title=f"directory {path}", group=group),
         Resource("service-rules", netns, rules, title=f"rules of Services in {netns}", group=group),
     ]
@@ -66,11 +64,12 @@ def service_proxy_resources(desired: InstancesRequest, instance: Instance, *, gr
 
 def find_missing_packages(host: Host) -> list[BallastError]:
     """At most one error, of what ballast-service-proxy runs on and this machine lacks."""
-    missing = INSTALLATION.missing(host)
+    installation = _installation()
+    missing = installation.missing(host)
     if not missing:
         return []
     fix = install_command(read_distribution(host), missing.values())
-    return [INSTALLATION.agent.error("deploy-packages", modules=", ".join(missing), command=fix)]
+    return [installation.agent.error("deploy-packages", modules=", ".join(missing), command=fix)]
 
 
 class ServiceRulesKind:
@@ -121,4 +120,11 @@ def _run_inside(
 
 
 def _program_path(home: str) -> str:
-    return os.path.join(home, f"{INSTALLATION.agent.name}.pyz")
+    return os.path.join(home, "ballast-service-proxy.pyz")
+
+
+def _installation() -> ServiceProxyInstallation:
+    # Imported for an instance that has it: that takes as long as all other imports of this package together.
+    from .._service_proxy.deployment.installation import INSTALLATION
+
+    return INSTALLATION
