@@ -56,7 +56,7 @@ class Measured:
     """An instance that the options name."""
 
     row: Mapping[str, Any]  # as the module returns it
-    proxy: str  # "" where its kube-proxy is healthy, else why not
+    proxy: str  # "" where its proxy is healthy, else why not
     pods: int
     memory: Use
     pids: Use
@@ -141,7 +141,7 @@ _OF_HEALTH = (KUBELET_DOWN, RUNTIME_DOWN, NOT_READY, PROXY_UNWELL)
 
 
 def _healthy(facts: Facts, present: Sequence[Seen]) -> Answer:
-    how = f"{_INFO}: the condition Ready of each Node, the processes of its services, /healthz of its kube-proxy"
+    how = f"{_INFO}: the condition Ready of each Node, the processes of its services, the health of its proxy"
     figures = tuple(_indicators(facts))
     seen = [(id, text) for id, text in present if id in _OF_HEALTH]
     if seen:
@@ -152,7 +152,7 @@ def _healthy(facts: Facts, present: Sequence[Seen]) -> Answer:
     if facts.unmeasured:
         text = f"Whether {_join(facts.unmeasured)} are well is not known: they are here, and were not asked for."
         return Answer(UNKNOWN, text, how, _name_them(facts), figures)
-    text = "The Node of every instance is Ready, and its kube-proxy is well."
+    text = "The Node of every instance is Ready, and its proxy is well."
     return Answer(YES, text, how, figures=figures)
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._agent import program
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.kinds import fields
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Response
 from ansible_collections.ballast.kube.plugins.module_utils._core.service.service import Service
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, HostError, UserError
@@ -29,7 +30,7 @@ from tests.unit.instance.test_model import dual
 
 HOME = f"{g.STATE}/n2"
 SOCKETS = "/run/ballast/lab/n2.service-proxy"
-GONE = {"state": "absent", "instances": None, "credentials": None, "archives": None}
+GONE: dict[str, Any] = {"state": "absent", "instances": None, "credentials": None, "archives": None}
 
 
 @pytest.fixture(autouse=True)
@@ -58,6 +59,12 @@ def services(host: Kernel) -> dict[str, int]:
 def titles(desired: InstancesRequest, host: Kernel) -> list[str]:
     steps = plan_of(ENGINE, desired, host).steps
     return [f"{step.verb} {step.title}".replace(f"{HOME}/", "") for step in steps if "options.json" not in step.target]
+
+
+def content(desired: InstancesRequest, path: str) -> str:
+    """Of a file that is to be made."""
+    [found] = [part for part in ENGINE.wanted(Context(desired, g.machine())) if part.target == path]
+    return str(fields(found.value)["content"])
 
 
 def test_it_runs_in_the_place_of_kube_proxy_and_goes_without_a_trace(host: Kernel) -> None:
@@ -195,22 +202,13 @@ def test_the_program_takes_its_configuration_without_a_warning(families: dict[st
     wanted = g.desired(
         **{**families, "instances": [{**rows[0], "proxy_backend": "ballast"}]}, feature_gates={"A": True}
     )
-    [text] = [
-        part.value["content"]  # type: ignore[index,call-overload]
-        for part in ENGINE.wanted(Context(wanted, g.machine()))
-        if part.target.endswith("etc/service-proxy.json")
-    ]
-    found = parse_configuration(text, name="x")
+    found = parse_configuration(content(wanted, f"{g.STATE}/n1/etc/service-proxy.json"), name="x")
     assert found.warnings == ()
     assert (found.node_name, found.healthz) == ("n1", ("10.97.0.11", 10256))
     assert found.document["clusterCIDR"] == wanted.cluster_cidr
     assert found.kubeconfig == f"{g.STATE}/n1/etc/service-proxy.kubeconfig"
     pki = f"{g.STATE}/n1/pki/service-proxy"
-    [kubeconfig] = [
-        json.loads(part.value["content"])  # type: ignore[index,call-overload,arg-type]
-        for part in ENGINE.wanted(Context(wanted, g.machine()))
-        if part.target == found.kubeconfig
-    ]
+    kubeconfig = json.loads(content(wanted, found.kubeconfig))
     assert kubeconfig["users"][0]["user"] == {"client-certificate": f"{pki}.crt", "client-key": f"{pki}.key"}
 
 
@@ -244,7 +242,7 @@ def test_a_node_whose_kube_proxy_was_migrated_keeps_it_until_that_is_taken_back(
 def test_what_it_runs_on_is_asked_for_where_an_instance_has_it() -> None:
     host = g.machine()
     host.on("/usr/bin/python3", answer="prometheus_client\n", reads=True)
-    assert require(ENGINE, mixed("nftables"), host) is None
+    require(ENGINE, mixed("nftables"), host)
     with pytest.raises(HostError, match="lacks what the service proxy runs on: prometheus_client"):
         require(ENGINE, mixed(), host)
 

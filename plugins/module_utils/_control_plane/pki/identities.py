@@ -203,7 +203,11 @@ def service_proxy_rights() -> dict[str, dict[str, Value]]:
         Rule("networking.k8s.io", ("servicecidrs",), follow),
         Rule("events.k8s.io", ("events",), ("create",)),
     )
-    role = {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "rules": [rule.as_json() for rule in rules]}
+    role: dict[str, Value] = {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "ClusterRole",
+        "rules": [rule.as_json() for rule in rules],
+    }
     return {
         f"/apis/{RBAC}/v1/clusterroles/{SERVICE_PROXY_USER}": role,
         f"/apis/{RBAC}/v1/clusterrolebindings/{SERVICE_PROXY_USER}": bind(

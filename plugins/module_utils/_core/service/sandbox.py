@@ -7,7 +7,7 @@
 | service | sandbox |
 |---|---|
 | pull proxy, reconciler, service proxy, aggregation agent, etcd, API servers, controller manager, scheduler | all of this module |
-| kube-proxy or the service proxy of an instance, watchdog of a change | capabilities and `no_new_privs`; their work is the host's own network, kernel and services |
+| kube-proxy; service proxy of an instance; watchdog of a change | capabilities and `no_new_privs`; their work is the host's own network, kernel and services |
 | kubelet, containerd | none: what they lack, every container lacks |
 
 `no_new_privs`, a bounding set and seccomp filters are inherited by containers, mounts have to reach the host, and a umask changes
