@@ -55,9 +55,12 @@ clean:  ## remove the virtual environment and everything built in the checkout; 
 kubeadm: packages env-test packages-vm  ## docs/migrate-a-kubeadm-cluster.md, every command, on a cluster of two virtual machines, half an hour, as root
 	@PATH=$(CURDIR)/$(VENV)/bin:$$PATH molecule test --scenario-name kubeadm
 
-.PHONY: conformance
+.PHONY: conformance binaries-conformance
 conformance: packages env-test  ## Kubernetes' own tests on the lab in LAB_DIR, up to an hour, as root; FOCUS='sig-network.*Services' to choose, ARGS=--results to keep
 	@PATH=$(CURDIR)/$(VENV)/bin:$$PATH PYTHONPATH=$(ANSIBLE_COLLECTIONS_PATH):$(CURDIR) $(VENV)/bin/python -m scripts.conformance $(if $(LAB_DIR),--lab-dir=$(LAB_DIR)) $(if $(FOCUS),'--focus=$(FOCUS)') $(if $(SKIP),'--skip=$(SKIP)') $(ARGS)
+
+binaries-conformance: packages env-test  ## build Kubernetes' own tests, or find them in the cache; nothing for a version whose tests are not pinned
+	@$(if $(wildcard roles/kubernetes_binaries/files/toolchain/e2e/$(LAB_KUBERNETES)),$(PLAYBOOK) tests/conformance/programs.yml $(if $(LAB_KUBERNETES),-e kubernetes_binaries_version=$(LAB_KUBERNETES)) $(ARGS))
 
 .PHONY: test test-matrix format lint sanity build unit alone integration proxy-tests plane-tests machines molecule
 test:  ## every check of the project; on 2 cores an hour or more when nothing is cached, less than one later

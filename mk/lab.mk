@@ -59,10 +59,6 @@ lab-down: env  ## remove the lab, all of it
 binaries: packages env  ## build the programs of a lab, or find them in the cache
 	@$(PLAYBOOK) ballast.kube.kubernetes_binaries $(if $(LAB_KUBERNETES),-e kubernetes_binaries_version=$(LAB_KUBERNETES)) $(ARGS)
 
-.PHONY: binaries-conformance
-binaries-conformance: packages env-test  ## build Kubernetes' own tests, or find them in the cache; nothing for a version whose tests are not pinned
-	@$(if $(wildcard roles/kubernetes_binaries/files/toolchain/e2e/$(LAB_KUBERNETES)),$(PLAYBOOK) tests/conformance/programs.yml $(if $(LAB_KUBERNETES),-e kubernetes_binaries_version=$(LAB_KUBERNETES)) $(ARGS))
-
 .PHONY: bench-lab
 bench-lab: binaries  ## how long a lab takes and how much memory: tests/bench/results/lab.json, and the table in README.md
 	@$(PLAYBOOK) ballast.kube.kubernetes_binaries -e '{"kubernetes_binaries_components": [{"name": "kubemark"}]}' $(ARGS)
