@@ -188,7 +188,6 @@ sandbox = {quoted["sandbox"]}
 config_path = {quoted["certs"]}
 
 [plugins."io.containerd.cri.v1.runtime"]
-restrict_oom_score_adj = true
 stats_collect_period = "{STATS_PERIOD}"
 
 [plugins."io.containerd.cri.v1.runtime".cni]
