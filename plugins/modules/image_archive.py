@@ -130,6 +130,25 @@ options:
             description: Whether programs of it get the set-user-ID bit, with which they run as root, by whom they are started. No other file has it.
             type: bool
             default: false
+          mode:
+            description:
+              - Mode of the file, and of each file in a O(definitions[].files[].local) directory, as four octal digits. The first is 0 or 1.
+              - The default is that of the package's file or program, and V(0644) for a O(definitions[].files[].content).
+            type: str
+      directories:
+        description: Directories that are empty, or have another mode than V(0755). Those of O(definitions[].files) come with these.
+        type: list
+        elements: dict
+        default: []
+        suboptions:
+          path:
+            description: Absolute path in the image.
+            type: str
+            required: true
+          mode:
+            description: Mode of the directory, as four octal digits. The first is 0, or 1 where each user removes its own files alone.
+            type: str
+            default: "0755"
       links:
         description: Symbolic links of the image.
         type: list
@@ -158,6 +177,14 @@ options:
         description: Environment of the command.
         type: dict
         default: {}
+      user:
+        description: User that the command runs as, a name of the image's C(/etc/passwd) or a number, with a group after a colon. Empty for root.
+        type: str
+        default: ""
+      working_dir:
+        description: Directory that the command starts in, absolute. Empty for the root directory.
+        type: str
+        default: ""
   state:
     description: Whether the archive should be there.
     type: str

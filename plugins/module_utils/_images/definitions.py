@@ -32,13 +32,16 @@ PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+(=[A-Za-z0-9.+~:-]+)?", re.ASCII)
 _SUITE = re.compile(r"[a-z][a-z0-9-]*", re.ASCII)
 _ORIGINS = ("source", "content", "local")  # of a file in a definition of the user's: one of them
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_MODE = re.compile(r"[01][0-7]{3}", re.ASCII)  # the sticky bit and permissions; set-user-ID is an option of its own
+_USER_PART = r"(?:[a-z_][-a-z0-9_]*|[0-9]{1,10})"
+_USER = re.compile(rf"{_USER_PART}(?::{_USER_PART})?", re.ASCII)  # image-spec config.md: user or uid, and group or gid
 
 
 @dataclass(frozen=True)
 class File:
     """A file from a package (`source`), a text (`content`, mode 0644), a `program` that the collection has built (mode 0755), or a
-    `local` file or directory of the building machine, with the `digest` of what is in it once that was read. A process of a
-    file with `setuid` runs as root, whose user started it."""
+    `local` file or directory of the building machine, with the `digest` of what is in it once that was read. `mode` ("0755")
+    replaces that of the file, or of each file in the directory. A process of a file with `setuid` runs as root, whose user started it."""
 
     path: str
     source: Optional[str] = None
@@ -47,6 +50,15 @@ class File:
     local: Optional[str] = None
     digest: Optional[str] = None
     setuid: bool = False
+    mode: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class Directory:
+    """One that is empty, or needs another mode than 0755."""
+
+    path: str
+    mode: str
 
 
 @dataclass(frozen=True)
@@ -69,16 +81,19 @@ class Image:
     env: tuple[tuple[str, str], ...] = ()
     stop_signal: str = ""  # that ends it in order; empty: SIGTERM
     suite: str = ""  # Debian's, of the packages; empty: those of the building machine
+    directories: tuple[Directory, ...] = ()
+    user: str = ""  # of the command, as image-spec has it: "1000" or "1000:0"; empty: root
+    working_dir: str = ""  # of the command; empty: the root directory
 
     def as_value(self) -> Value:
         """As JSON, so that it compares equal with what is read back. Fields newer than the first archives are left out
         when they are empty, so that those archives stay unchanged."""
         value: dict[str, Any] = json.loads(json.dumps(asdict(self)))
-        for name in ("whole", "stop_signal", "suite"):
+        for name in ("whole", "stop_signal", "suite", "directories", "user", "working_dir"):
             if not value[name]:
                 del value[name]
         for file in value["files"]:
-            for name in ("program", "local", "digest"):
+            for name in ("program", "local", "digest", "mode"):
                 if file[name] is None:
                     del file[name]
             if not file["setuid"]:
@@ -188,6 +203,11 @@ _FILE_SPEC: dict[str, dict[str, Any]] = {
     "content": {"type": "str"},
     "local": {"type": "path"},
     "setuid": {"type": "bool", "default": False},
+    "mode": {"type": "str"},
+}
+_DIRECTORY_SPEC: dict[str, dict[str, Any]] = {
+    "path": {"type": "str", "required": True},
+    "mode": {"type": "str", "default": "0755"},
 }
 _LINK_SPEC: dict[str, dict[str, Any]] = {
     "path": {"type": "str", "required": True},
@@ -198,10 +218,13 @@ _DEFINITION_SPEC: dict[str, dict[str, Any]] = {
     "packages": {"type": "list", "elements": "str", "default": []},
     "whole": {"type": "list", "elements": "str", "default": []},
     "files": {"type": "list", "elements": "dict", "options": _FILE_SPEC, "default": []},
+    "directories": {"type": "list", "elements": "dict", "options": _DIRECTORY_SPEC, "default": []},
     "links": {"type": "list", "elements": "dict", "options": _LINK_SPEC, "default": []},
     "entrypoint": {"type": "list", "elements": "str", "default": []},
     "cmd": {"type": "list", "elements": "str", "default": []},
     "env": {"type": "dict", "default": {}},
+    "user": {"type": "str", "default": ""},
+    "working_dir": {"type": "str", "default": ""},
 }
 INFO_SPEC: dict[str, dict[str, Any]] = {"path": {"type": "path", "required": True}}
 SPEC: dict[str, dict[str, Any]] = {
@@ -286,6 +309,7 @@ def _image(definition: Mapping[str, Any]) -> Image:
             File(
                 path=file["path"],
                 setuid=bool(file.get("setuid")),
+                mode=file.get("mode"),
                 **{origin: file.get(origin) for origin in _ORIGINS},
             )
             for file in definition["files"]
@@ -294,6 +318,9 @@ def _image(definition: Mapping[str, Any]) -> Image:
         entrypoint=tuple(definition["entrypoint"]),
         cmd=tuple(definition["cmd"]),
         env=tuple(sorted((str(name), str(value)) for name, value in definition["env"].items())),
+        directories=tuple(Directory(path=one["path"], mode=one["mode"]) for one in definition["directories"]),
+        user=definition["user"],
+        working_dir=definition["working_dir"],
     )
 
 
@@ -312,13 +339,35 @@ def _problems_of(image: Image, *, where: str) -> Iterator[BallastError]:
     for number, link in enumerate(image.links):
         if not is_plain(link.path) or not link.to:
             yield MESSAGES.error("image-file", where=f"{where}.links[{number}]")
-    paths = [file.path for file in image.files] + [link.path for link in image.links]
-    directories = {directory for path in paths for directory in parents(path)}
-    for path in sorted(path for path in set(paths) if paths.count(path) > 1 or path in directories):
-        yield MESSAGES.error("image-file-twice", where=where, path=path)
+    yield from _problems_of_paths(image, where=where)
+    yield from _problems_of_modes(image, where=where)
     for name, _value in image.env:
         if not _VARIABLE.fullmatch(name):
             yield MESSAGES.error("image-env", where=f"{where}.env", name=name)
+    if image.user and not _USER.fullmatch(image.user):
+        yield MESSAGES.error("image-user", where=f"{where}.user", user=image.user)
+
+
+def _problems_of_paths(image: Image, *, where: str) -> Iterator[BallastError]:
+    for number, directory in enumerate(image.directories):
+        if not is_plain(directory.path):
+            yield MESSAGES.error("image-directory", where=f"{where}.directories[{number}].path", path=directory.path)
+    if image.working_dir and not is_plain(image.working_dir):
+        yield MESSAGES.error("image-directory", where=f"{where}.working_dir", path=image.working_dir)
+    paths = [file.path for file in image.files] + [link.path for link in image.links]
+    own = [directory.path for directory in image.directories]
+    directories = {directory for path in (*paths, *own) for directory in parents(path)}
+    twice = {path for path in paths if paths.count(path) > 1 or path in directories or path in own}
+    for path in sorted(twice | {path for path in own if own.count(path) > 1}):
+        yield MESSAGES.error("image-file-twice", where=where, path=path)
+
+
+def _problems_of_modes(image: Image, *, where: str) -> Iterator[BallastError]:
+    modes = [(f"files[{number}]", file.mode) for number, file in enumerate(image.files) if file.mode is not None]
+    modes += [(f"directories[{number}]", directory.mode) for number, directory in enumerate(image.directories)]
+    for place, mode in modes:
+        if not _MODE.fullmatch(mode):
+            yield MESSAGES.error("image-mode", where=f"{where}.{place}.mode", mode=mode)
 
 
 def is_plain(path: str) -> bool:

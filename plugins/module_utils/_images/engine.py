@@ -12,7 +12,7 @@ to someone else and is neither replaced nor removed.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Optional
 
@@ -24,8 +24,8 @@ from .._core.engine.plan import ABSENT, Plan, Recorded, Resource, State, Value
 from .._core.host.host import PROGRAM_LIMIT, Host
 from .._core.text.errors import BallastError, Bug
 from .archive import ArchiveFacts, DamagedArchive, ImageFacts, inspect
-from .definitions import File, Image, ImageArchiveRequest, Link
-from .layout import INDEX_AT, INDEX_START, Entry, FileEntry, FilledImage, LinkEntry, format_archive
+from .definitions import Directory, File, Image, ImageArchiveRequest, Link
+from .layout import INDEX_AT, INDEX_START, DirectoryEntry, Entry, FileEntry, FilledImage, LinkEntry, format_archive
 from .messages import MESSAGES
 from .own_files import read_local, with_digests
 from .packages import Package, architecture, open_source, provide, resolve_dependencies
@@ -193,18 +193,20 @@ def build(host: Host, images: tuple[Image, ...], *, directory: str) -> bytes:
 def _fill(host: Host, image: Image, packages: list[Package], whole: list[Package]) -> FilledImage:
     entries: list[Entry] = [entry for package in whole for entry in package.programs(host)]
     entries += [LinkEntry(path=link.path, to=link.to) for link in image.links]
+    entries += [DirectoryEntry(path=one.path, mode=int(one.mode, 8)) for one in image.directories]
     for file in image.files:
-        taken = read_local(host, image, file) if file.local else [_entry(host, image, file, packages)]
-        entries += [_with_setuid(entry) for entry in taken] if file.setuid else taken
+        taken: Sequence[Entry] = read_local(host, image, file) if file.local else [_entry(host, image, file, packages)]
+        entries += [_with_mode(entry, file) for entry in taken]
     labels = dict.fromkeys(package.label for package in (*packages, *whole))
     return FilledImage(image=image, entries=tuple(entries), packages=tuple(labels))
 
 
-def _with_setuid(entry: Entry) -> Entry:
-    """Programs alone: of a directory, texts stay as they are."""
-    if isinstance(entry, FileEntry) and entry.mode & 0o100:
-        return replace(entry, mode=entry.mode | _SETUID)
-    return entry
+def _with_mode(entry: Entry, file: File) -> Entry:
+    """With the file's mode where it has one. Programs alone get the set-user-ID bit: of a directory, texts stay as they are."""
+    if not isinstance(entry, FileEntry):
+        return entry
+    mode = entry.mode if file.mode is None else int(file.mode, 8)
+    return replace(entry, mode=mode | _SETUID if file.setuid and mode & 0o100 else mode)
 
 
 def _entry(host: Host, image: Image, file: File, packages: list[Package]) -> FileEntry:
@@ -245,4 +247,7 @@ def _image_of(entry: object) -> Image:
         env=tuple((name, text) for name, text in fields["env"]),
         stop_signal=fields.get("stop_signal", ""),
         suite=fields.get("suite", ""),
+        directories=tuple(Directory(**one) for one in fields.get("directories", ())),
+        user=fields.get("user", ""),
+        working_dir=fields.get("working_dir", ""),
     )

@@ -51,7 +51,15 @@ class LinkEntry:
     to: str
 
 
-Entry = Union[FileEntry, LinkEntry]
+@dataclass(frozen=True)
+class DirectoryEntry:
+    """Only where one is empty or has another mode than 0755: those above other entries come with these."""
+
+    path: str
+    mode: int
+
+
+Entry = Union[FileEntry, LinkEntry, DirectoryEntry]
 
 
 @dataclass(frozen=True)
@@ -68,11 +76,13 @@ def format_layer(entries: Iterable[Entry]) -> bytes:
     members: dict[str, tuple[tarfile.TarInfo, bytes]] = {}
     for entry in entries:
         for directory in parents(entry.path):
-            members[directory] = (_member(directory, kind=tarfile.DIRTYPE, mode=0o755), b"")
+            members.setdefault(directory, (_member(directory, kind=tarfile.DIRTYPE, mode=0o755), b""))
         if isinstance(entry, LinkEntry):
             link = _member(entry.path, kind=tarfile.SYMTYPE, mode=0o777)
             link.linkname = entry.to
             members[entry.path] = (link, b"")
+        elif isinstance(entry, DirectoryEntry):
+            members[entry.path] = (_member(entry.path, kind=tarfile.DIRTYPE, mode=entry.mode), b"")
         else:
             members[entry.path] = (_member(entry.path, kind=tarfile.REGTYPE, mode=entry.mode), entry.data)
     return _format_tar(members[path] for path in sorted(members))
@@ -123,6 +133,8 @@ def _config(filled: FilledImage, layer: Mapping[str, object], *, architecture: s
         "Cmd": list(image.cmd),
         "Env": [f"{name}={value}" for name, value in image.env],
         "StopSignal": image.stop_signal,
+        "User": image.user,
+        "WorkingDir": image.working_dir,
         "Labels": {PACKAGES_LABEL: " ".join(filled.packages)},
     }
     return {

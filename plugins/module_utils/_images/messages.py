@@ -60,6 +60,24 @@ MESSAGES = Messages(
             remedy="give each path once",
         ),
         Message(
+            id="image-directory",
+            error=UserError,
+            text="{where}: {path} is not the absolute path of a directory",
+            remedy="write it from the root on, without . and ..",
+        ),
+        Message(
+            id="image-mode",
+            error=UserError,
+            text="{where}: {mode} is not a mode of four octal digits, of which the first is 0 or 1",
+            remedy="write it in quotes: '0755', or '1777' for a directory in which each user removes its own files alone",
+        ),
+        Message(
+            id="image-user",
+            error=UserError,
+            text="{where}: {user} is not a user of an image",
+            remedy="write a name or a number, and a group after a colon where one is meant: 1000 or 1000:0",
+        ),
+        Message(
             id="image-env",
             error=UserError,
             text="{where}: {name} is not the name of an environment variable",

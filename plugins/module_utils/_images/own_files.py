@@ -13,12 +13,14 @@ import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Union
 
 from .._core.host.host import PROGRAM_LIMIT, Host
 from .definitions import File, Image
-from .layout import Entry, FileEntry, LinkEntry
+from .layout import FileEntry, LinkEntry
 from .messages import MESSAGES
 
+LocalEntry = Union[FileEntry, LinkEntry]
 _ENTRIES_MOST = 20_000
 _LINKS_MOST = 40  # as the kernel follows them
 _EXECUTABLE = 0o100
@@ -33,11 +35,11 @@ def with_digests(host: Host, image: Image) -> Image:
     return replace(image, files=tuple(files))
 
 
-def read_local(host: Host, image: Image, file: File) -> list[Entry]:
+def read_local(host: Host, image: Image, file: File) -> list[LocalEntry]:
     """What is at `file.local`, as entries at and below `file.path`, sorted. UserError for what no image has, HostError where it
     is not what the request's digest was made of."""
     root = _follow(host, image, file.local or "")
-    entries: list[Entry] = []
+    entries: list[LocalEntry] = []
     size = 0
     for path in _walk(host, image, root):
         entry = _entry(host, image, path, to=file.path + path[len(root) :])
@@ -72,7 +74,7 @@ def _walk(host: Host, image: Image, path: str) -> Iterator[str]:
         yield from _walk(host, image, os.path.join(path, name))
 
 
-def _entry(host: Host, image: Image, path: str, *, to: str) -> Entry:
+def _entry(host: Host, image: Image, path: str, *, to: str) -> LocalEntry:
     stat = host.stat(path)
     if stat is not None and stat.kind == "symlink":
         return LinkEntry(path=to, to=host.readlink(path) or "")
@@ -85,7 +87,7 @@ def _entry(host: Host, image: Image, path: str, *, to: str) -> Entry:
     return FileEntry(path=to, data=data, mode=0o755 if stat.mode & _EXECUTABLE else 0o644)
 
 
-def _digest(entries: Sequence[Entry]) -> str:
+def _digest(entries: Sequence[LocalEntry]) -> str:
     total = hashlib.sha256()
     for entry in entries:
         content = entry.data if isinstance(entry, FileEntry) else entry.to.encode()

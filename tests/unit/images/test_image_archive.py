@@ -54,10 +54,13 @@ DEFINITION: dict[str, Any] = {
     "packages": ["tool"],
     "whole": [],
     "files": [{"path": "/tool", "source": "/usr/bin/tool", "content": None}],
+    "directories": [],
     "links": [],
     "entrypoint": ["/tool"],
     "cmd": [],
     "env": {},
+    "user": "",
+    "working_dir": "",
 }
 
 
@@ -454,6 +457,16 @@ BAD_REQUESTS = [
     ("image-file-twice", {"definitions": [{**DEFINITION, "links": [{"path": "/tool", "to": "y"}]}]}),
     ("image-file-twice", {"definitions": [{**DEFINITION, "links": [{"path": "/tool/x", "to": "y"}]}]}),
     ("image-env", {"definitions": [{**DEFINITION, "env": {"A B": "c"}}]}),
+    ("image-mode", {"definitions": [{**DEFINITION, "files": [{"path": "/x", "content": "", "mode": "493"}]}]}),
+    ("image-mode", {"definitions": [{**DEFINITION, "files": [{"path": "/x", "content": "", "mode": "4755"}]}]}),
+    ("image-mode", {"definitions": [{**DEFINITION, "directories": [{"path": "/x", "mode": "u+rwx"}]}]}),
+    ("image-directory", {"definitions": [{**DEFINITION, "directories": [{"path": "x", "mode": "0755"}]}]}),
+    ("image-directory", {"definitions": [{**DEFINITION, "working_dir": "/a/.."}]}),
+    ("image-file-twice", {"definitions": [{**DEFINITION, "directories": [{"path": "/tool", "mode": "0755"}]}]}),
+    ("image-file-twice", {"definitions": [{**DEFINITION, "directories": [{"path": "/tool/x", "mode": "0755"}]}]}),
+    ("image-file-twice", {"definitions": [{**DEFINITION, "directories": [{"path": "/x", "mode": "0755"}] * 2}]}),
+    ("image-user", {"definitions": [{**DEFINITION, "user": "me and you"}]}),
+    ("image-user", {"definitions": [{**DEFINITION, "user": "1000:"}]}),
 ]
 
 
@@ -508,3 +521,50 @@ def test_the_image_of_kube_proxy_needs_its_program(archive: Path, tmp_path: Path
         bring_about(kube_proxy(archive, tmp_path), ProxyHost())
     assert raised.value.id == "image-program"
     assert not archive.exists()
+
+
+def test_files_and_directories_have_the_modes_that_were_asked_for(archive: Path, tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "a").write_text("a")
+    (tree / "b").symlink_to("a")
+    files = [
+        {"path": "/start", "content": "#!/bin/sh\n", "mode": "0755"},
+        {"path": "/tool", "source": "/usr/bin/tool", "mode": "0700"},
+        {"path": "/srv/tree", "local": str(tree), "mode": "0600"},
+        {"path": "/home/me/.profile", "content": ""},
+    ]
+    directories = [{"path": "/home/me", "mode": "0770"}, {"path": "/tmp", "mode": "1777"}]
+    definition = {**DEFINITION, "files": files, "directories": directories}
+    bring_about(desired(archive, images=[], definitions=[definition]), DebianHost())
+    layer = layer_of(archive, DEFINITION["name"])
+    assert {name: member.mode for name, member in layer.items() if not member.issym()} == {
+        "home": 0o755,
+        "home/me": 0o770,
+        "home/me/.profile": 0o644,
+        "srv": 0o755,
+        "srv/tree": 0o755,
+        "srv/tree/a": 0o600,
+        "start": 0o755,
+        "tmp": 0o1777,
+        "tool": 0o700,
+    }
+    assert {name for name, member in layer.items() if member.isdir()} == {"home", "home/me", "srv", "srv/tree", "tmp"}
+    assert bring_about(desired(archive, images=[], definitions=[definition]), DebianHost()).steps == ()
+
+
+def test_a_command_has_its_user_and_its_directory(archive: Path) -> None:
+    definition = {**DEFINITION, "user": "1000:0", "working_dir": "/srv"}
+    bring_about(desired(archive, images=[], definitions=[definition]), DebianHost())
+    with tarfile.open(archive) as tar:
+        docker = tar.extractfile("manifest.json")
+        assert docker is not None
+        config = tar.extractfile(json.load(docker)[0]["Config"])
+        assert config is not None
+        run = json.load(config)["config"]
+    assert (run["User"], run["WorkingDir"]) == ("1000:0", "/srv")
+    assert bring_about(desired(archive, images=[], definitions=[definition]), DebianHost()).steps == ()
+    changed = {**definition, "user": ""}
+    assert [
+        step.verb for step in bring_about(desired(archive, images=[], definitions=[changed]), DebianHost()).steps
+    ] == ["change"]

@@ -27,10 +27,13 @@ def request(archive: Path, *files: tuple[str, Path]) -> Any:
         "packages": [],
         "whole": [],
         "files": rows,
+        "directories": [],
         "links": [],
         "entrypoint": ["/app"],
         "cmd": [],
         "env": {},
+        "user": "",
+        "working_dir": "",
     }
     return desired(archive, images=[], definitions=[definition])
 
