@@ -148,7 +148,8 @@ def _pattern(value: Any) -> str:
 
 def _batches(prefix: str, given: Given, hosts: Sequence[str], problems: list[BallastError]) -> dict[str, Any]:
     serial = given.value(f"{prefix}_serial")
-    sizes = list(DEFAULT_SERIAL if serial is None else serial if isinstance(serial, (list, tuple)) else [serial])
+    # A question of a survey that was not answered is "".
+    sizes = list(DEFAULT_SERIAL if serial in (None, "") else serial if isinstance(serial, (list, tuple)) else [serial])
     for size in sizes:
         amount = parse_amount(size)
         if amount is None or amount <= 0:
@@ -162,7 +163,7 @@ def _batches(prefix: str, given: Given, hosts: Sequence[str], problems: list[Bal
                 )
             )
     max_fail = given.value(f"{prefix}_max_fail")
-    most = parse_amount(0 if max_fail is None else max_fail)
+    most = parse_amount(0 if max_fail in (None, "") else max_fail)
     if most is None:
         problems.append(
             MESSAGES.error(

@@ -5,7 +5,7 @@
 """The variables of this collection's playbooks, and which of those that were given no playbook knows.
 
 Nothing checks the name of an Ansible variable: a misspelt one has no effect. Names of a prefix come from the options of modules and
-roles, from files of variables, and from the table `_OWN`.
+roles, from files of variables, and from variables.yml, which has those of the playbooks themselves.
 """
 
 from __future__ import annotations
@@ -25,15 +25,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.request i
 from .messages import MESSAGES
 
 ROOT = Path(__file__).resolve().parents[3]
-_BATCHES = "canaries confirm gate_command gate_prometheus gate_query gate_threshold hosts max_fail pause serial"
-# Of the playbooks themselves, by prefix.
-_OWN = {
-    "kube_proxy": f"{_BATCHES} admin_kubeconfig finish plan_file",
-    "image_pull_proxy": f"{_BATCHES} container_runtime runtime runtime_config runtime_service",
-    "balloons": f"{_BATCHES} machine node_name qmp reconciler share slice startup_taint target weight",
-    "readiness": "exercise hosts",
-    "lab": "cpu memory node",
-}
+OWN = "plugins/plugin_utils/fleet/variables.yml"
 # Options that a playbook chooses.
 _CHOSEN = {"kube_proxy": {"state", "migration_dir"}}
 _SPECS: Mapping[str, tuple[Mapping[str, Any], ...]] = {
@@ -50,11 +42,15 @@ _TYPO_LETTERS = 1  # that it is longer or shorter
 
 def known_names(host: Host, prefixes: Iterable[str]) -> list[str]:
     """All variables of the prefixes, sorted."""
-    return sorted({name for prefix in prefixes for name in _names(host, prefix)})
+    own = _document(host, OWN)
+    return sorted({name for prefix in prefixes for name in (*_names(host, prefix), *_own_names(own, prefix))})
+
+
+def _own_names(own: Mapping[str, Any], prefix: str) -> Iterable[str]:
+    return (f"{prefix}_{name}" for name in own.get(prefix, ()))
 
 
 def _names(host: Host, prefix: str) -> Iterable[str]:
-    yield from (f"{prefix}_{name}" for name in _OWN.get(prefix, "").split())
     for spec in _SPECS.get(prefix, ()):
         yield from (f"{prefix}_{option}" for option in spec if option not in _CHOSEN.get(prefix, ()))
     if prefix in _ROLES:

@@ -158,6 +158,12 @@ def test_the_kubeconfig_of_a_daemonset_is_asked_for_before_any_node() -> None:
     assert migrate(hosts=hosts, kube_proxy_admin_kubeconfig="/a").admin_kubeconfig == "/a"
 
 
+def test_an_answer_of_a_survey_that_was_left_empty_is_none() -> None:
+    """AWX gives such variables the value ""."""
+    names = ("canaries", "serial", "max_fail", "pause", "gate_query", "gate_prometheus", "gate_threshold", "confirm")
+    assert migrate(**{f"kube_proxy_{name}": "" for name in names}) == migrate()
+
+
 def test_max_fail_is_a_number_of_nodes_or_a_share_of_the_selection() -> None:
     assert [migrate(kube_proxy_max_fail=most).max_fail for most in (None, 2, "3", "25%", "5%")] == [0, 2, 3, 2, 0]
 
