@@ -51,6 +51,10 @@ mutants:  ## measure which small faults in the pure engines the unit tests notic
 clean:  ## remove the virtual environment and everything built in the checkout; caches and labs stay
 	rm -rf .venv .build .ansible
 
+.PHONY: ee
+ee: packages env  ## make the image of an execution environment for AWX and ansible-runner, without a container engine (docs/awx.md); ARGS="--path /srv/ee.tar --name NAME:TAG"
+	@$(VENV)/bin/python -m scripts.execution_environment $(ARGS)
+
 .PHONY: kubeadm
 kubeadm: packages env-test packages-vm  ## docs/migrate-a-kubeadm-cluster.md, every command, on a cluster of two virtual machines, half an hour, as root
 	@PATH=$(CURDIR)/$(VENV)/bin:$$PATH molecule test --scenario-name kubeadm

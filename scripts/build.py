@@ -56,12 +56,17 @@ def use(archive: Path) -> None:
     print(f" ✓ installed: {len(modules)} modules with documentation, {len(playbooks)} playbooks that parse")
 
 
+def build(place: Path) -> Path:
+    """The collection's archive, made in `place`, which has none yet."""
+    argv = [str(BIN / "ansible-galaxy"), "collection", "build", "--output-path", str(place), str(ROOT)]
+    subprocess.run(argv, check=True)
+    (archive,) = place.glob("ballast-kube-*.tar.gz")
+    return archive
+
+
 def main() -> int:
     shutil.rmtree(DIST, ignore_errors=True)
-    subprocess.run(
-        [str(BIN / "ansible-galaxy"), "collection", "build", "--output-path", str(DIST), str(ROOT)], check=True
-    )
-    (archive,) = DIST.glob("ballast-kube-*.tar.gz")
+    archive = build(DIST)
     with tarfile.open(archive) as tar:
         held = {member.name for member in tar if not member.isdir()} - MADE
     expected = shipped()

@@ -37,6 +37,7 @@ KINDS = {
     "mutants": (MUTANTS, "constraints-mutants.txt"),
 }
 OLDEST, NEWEST = (3, 11), (3, 13)  # ansible-core 2.19 runs on these
+EE_PYTHON = "3.13"  # of execution environments (scripts/execution_environment.py)
 
 
 def place() -> str:
@@ -63,24 +64,20 @@ def lay_link() -> None:
 
 def write_constraints() -> None:
     """For every Python from OLDEST to NEWEST in one file, with the digests of all files that the index has of a version. Those of
-    run.txt and mutants.txt are the ones of test.txt, where that has them."""
+    run.txt and mutants.txt are the ones of test.txt, where that has them. Those of ee.txt are for the one Python of an execution environment:
+    pip judges conditions on the version of Python by the one that it runs with, which may be another."""
     make("audit")
-    write_pins("test.txt", within="", target="constraints.txt")
-    write_pins("run.txt", within="constraints.txt", target="constraints-run.txt")
-    write_pins("audit.txt", within="", target="constraints-audit.txt")
-    write_pins("mutants.txt", within="constraints.txt", target="constraints-mutants.txt")
+    every = ["--universal", "--python-version", ".".join(map(str, OLDEST))]
+    write_pins("test.txt", every, within="", target="constraints.txt")
+    write_pins("run.txt", every, within="constraints.txt", target="constraints-run.txt")
+    write_pins("audit.txt", every, within="", target="constraints-audit.txt")
+    write_pins("mutants.txt", every, within="constraints.txt", target="constraints-mutants.txt")
+    one = ["--python-platform", "linux", "--python-version", EE_PYTHON]
+    write_pins("ee.txt", one, within="constraints.txt", target="constraints-ee.txt")
 
 
-def write_pins(source: str, *, within: str, target: str) -> None:
-    argv = [
-        str(AUDIT / "bin/uv"),
-        "pip",
-        "compile",
-        "--quiet",
-        "--universal",
-        "--python-version",
-        ".".join(map(str, OLDEST)),
-    ]
+def write_pins(source: str, pythons: list[str], *, within: str, target: str) -> None:
+    argv = [str(AUDIT / "bin/uv"), "pip", "compile", "--quiet", *pythons]
     argv += ["--generate-hashes", "--no-header", "--no-annotate", "--upgrade", str(REQUIREMENTS / source)]
     argv += ["--constraints", str(REQUIREMENTS / within)] if within else []
     pinned = subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True, env=index_of_pip()).stdout

@@ -19,7 +19,14 @@ def text_of(name: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "name", ["constraints.txt", "constraints-run.txt", "constraints-audit.txt", "constraints-mutants.txt"]
+    "name",
+    [
+        "constraints.txt",
+        "constraints-run.txt",
+        "constraints-audit.txt",
+        "constraints-mutants.txt",
+        "constraints-ee.txt",
+    ],
 )
 def test_every_package_is_pinned_with_digests_and_no_index_is_named(name):
     text = text_of(name)
@@ -43,6 +50,7 @@ def test_every_package_is_pinned_with_digests_and_no_index_is_named(name):
         ("test.txt", "constraints.txt"),
         ("audit.txt", "constraints-audit.txt"),
         ("mutants.txt", "constraints-mutants.txt"),
+        ("ee.txt", "constraints-ee.txt"),
     ],
 )
 def test_what_is_asked_for_is_what_is_pinned(asked, pinned):
@@ -54,6 +62,13 @@ def test_what_is_asked_for_is_what_is_pinned(asked, pinned):
 def test_a_lab_has_the_packages_that_the_checks_have():
     every = set(parse_constraints(text_of("constraints.txt"), where=""))
     assert set(parse_constraints(text_of("constraints-run.txt"), where="")) < every
+
+
+def test_an_execution_environment_has_the_packages_that_the_checks_have():
+    every = {pin.name: pin.version for pin in parse_constraints(text_of("constraints.txt"), where="")}
+    pinned = {pin.name: pin.version for pin in parse_constraints(text_of("constraints-ee.txt"), where="")}
+    assert {name: version for name, version in pinned.items() if every.get(name, version) != version} == {}
+    assert ";" not in text_of("constraints-ee.txt"), "a condition, which pip judges by the Python that it runs with"
 
 
 def test_packages_are_installed_by_digest_and_from_wheels(monkeypatch, tmp_path):
