@@ -85,6 +85,7 @@ def image(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Image:
     with tarfile.open(layer) as tar:
         tar.extractall(root, filter="fully_trusted")
     layer.unlink()
+    root.chmod(0o755)  # pytest lets nobody in
     for name in ("dev", "proc"):  # which a runtime makes
         (root / name).mkdir()
     return Image(root, config)

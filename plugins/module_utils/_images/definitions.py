@@ -318,7 +318,9 @@ def _image(definition: Mapping[str, Any]) -> Image:
         entrypoint=tuple(definition["entrypoint"]),
         cmd=tuple(definition["cmd"]),
         env=tuple(sorted((str(name), str(value)) for name, value in definition["env"].items())),
-        directories=tuple(Directory(path=one["path"], mode=one["mode"]) for one in definition["directories"]),
+        directories=tuple(
+            Directory(path=directory["path"], mode=directory["mode"]) for directory in definition["directories"]
+        ),
         user=definition["user"],
         working_dir=definition["working_dir"],
     )

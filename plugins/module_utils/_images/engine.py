@@ -193,7 +193,7 @@ def build(host: Host, images: tuple[Image, ...], *, directory: str) -> bytes:
 def _fill(host: Host, image: Image, packages: list[Package], whole: list[Package]) -> FilledImage:
     entries: list[Entry] = [entry for package in whole for entry in package.programs(host)]
     entries += [LinkEntry(path=link.path, to=link.to) for link in image.links]
-    entries += [DirectoryEntry(path=one.path, mode=int(one.mode, 8)) for one in image.directories]
+    entries += [DirectoryEntry(path=directory.path, mode=int(directory.mode, 8)) for directory in image.directories]
     for file in image.files:
         taken: Sequence[Entry] = read_local(host, image, file) if file.local else [_entry(host, image, file, packages)]
         entries += [_with_mode(entry, file) for entry in taken]
@@ -247,7 +247,7 @@ def _image_of(entry: object) -> Image:
         env=tuple((name, text) for name, text in fields["env"]),
         stop_signal=fields.get("stop_signal", ""),
         suite=fields.get("suite", ""),
-        directories=tuple(Directory(**one) for one in fields.get("directories", ())),
+        directories=tuple(Directory(**directory) for directory in fields.get("directories", ())),
         user=fields.get("user", ""),
         working_dir=fields.get("working_dir", ""),
     )
