@@ -149,7 +149,7 @@ def test_a_worker_runs_a_playbook_and_returns_its_report(image: Image) -> None:
     for path in (data, *data.rglob("*")):
         path.chmod(0o775 if path.is_dir() else 0o664)
     assert image.run("ansible-runner", "--version").startswith("2.")
-    line = "ansible-runner transmit data -p site.yml --ident one | ansible-runner worker --private-data-dir=work | ansible-runner process back"
+    line = "ansible-runner transmit data -p site.yml --ident one | ansible-runner worker --private-data-dir=work | ansible-runner process back --ident one"
     said = image.run("sh", "-c", line)
     assert "1 of 1 hosts answered" in said
     report = json.loads((image.root / "runner/back/artifacts/one/readiness/readiness.json").read_text(encoding="utf-8"))
