@@ -144,7 +144,9 @@ def test_a_worker_runs_a_playbook_and_returns_its_report(image: Image) -> None:
     (data / "inventory/hosts.json").write_text(json.dumps({"all": {"hosts": {"n1": host}}}), encoding="utf-8")
     place = "{{ lookup('ansible.builtin.env', 'AWX_ISOLATED_DATA_DIR') }}/readiness"
     (data / "env/extravars").write_text(
-        yaml.safe_dump({"readiness_hosts": "all", "readiness_dir": place}), encoding="utf-8"
+        # One feature, as each is a module to pack and compile.
+        yaml.safe_dump({"readiness_hosts": "all", "readiness_features": ["kube_proxy"], "readiness_dir": place}),
+        encoding="utf-8",
     )
     for path in (data, *data.rglob("*")):
         path.chmod(0o775 if path.is_dir() else 0o664)
