@@ -188,6 +188,7 @@ sandbox = {quoted["sandbox"]}
 config_path = {quoted["certs"]}
 
 [plugins."io.containerd.cri.v1.runtime"]
+restrict_oom_score_adj = {"false" if desired.lowers_oom_scores else "true"}
 stats_collect_period = "{STATS_PERIOD}"
 
 [plugins."io.containerd.cri.v1.runtime".cni]

@@ -30,6 +30,7 @@ from .._core.text.ip_families import (
 from .._core.text.quantity import parse_quantity
 from .messages import MESSAGES
 from .node_mounts import NodeMount, check_mounts
+from .oom_scores import may_lower_scores
 from .proxies import Proxies, check_proxies, parse_proxies
 from .registries import Mirrors, check_mirrors, parse_mirrors
 from .resolvers import find_resolv_conf
@@ -161,6 +162,7 @@ class InstancesRequest:
     proxies: Proxies = ()  # variables of containerd
     at_boot: bool = False  # whether the host's systemd brings the instances back after a restart
     resolv_conf: str = ""  # for pods, where the host's own names resolvers that a network namespace does not reach
+    lowers_oom_scores: bool = False  # whether containers may have a negative one
 
     @property
     def gateways(self) -> list[tuple[str, str]]:
@@ -263,6 +265,7 @@ def desired_from_params(params: Mapping[str, Any], host: Host) -> InstancesReque
         proxies=parse_proxies(params["proxies"]),
         at_boot=is_systemd,
         resolv_conf=find_resolv_conf(host),
+        lowers_oom_scores=may_lower_scores(host),
     )
 
 
