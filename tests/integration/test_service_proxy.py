@@ -29,6 +29,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.ballast.kube.plugins.module_utils._agent.program import build_archive
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
+from ansible_collections.ballast.kube.plugins.module_utils._rules.backend import SERVICE_PROXY_TABLE as TABLE
 from ansible_collections.ballast.kube.plugins.module_utils._rules.config import parse_config
 from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables import transaction
 from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.compile import compile_rules
@@ -37,7 +38,6 @@ from ansible_collections.ballast.kube.plugins.module_utils._rules.node_addresses
 from ansible_collections.ballast.kube.plugins.module_utils._rules.parse import parse_snapshot
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.connections import read_connections
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.deployment.installation import INSTALLATION
-from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.family_rules import TABLE
 from tests.integration.followed_api import PORT, VERSIONS, FollowedApi, followed
 from tests.integration.wire import InNamespace, entered, namespace
 from tests.unit.service_proxy.objects import NAMES, NODE_NAME, Item, cidr_object, node_objects, services, slices

@@ -7,7 +7,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Generic, Protocol, TypeVar
+from dataclasses import replace
+from typing import Any, Generic, Optional, Protocol, TypeVar
 
 from .._core.engine.context import Context
 from .._core.engine.engine import Finding, ResourceEngine
@@ -64,24 +65,30 @@ class AgentEngine(ResourceEngine[D], Generic[D]):
 
     def wanted(self, ctx: Context[D]) -> list[Resource]:
         desired = ctx.desired
-        if desired.state == ABSENT:
-            return []
+        return [] if desired.state == ABSENT else [*self.parts(desired.state_dir), self.running_program(desired)]
+
+    def parts(self, state_dir: str) -> list[Resource]:
+        """All but the running program, in the order of making."""
         it, group = self.installation, self.installation.group
-        sv_dir = it.sv_dir(desired.state_dir)
+        sv_dir = it.sv_dir(state_dir)
         start = f'#!/bin/sh\nexec {PYTHON} -I {it.program} "$@"\n'
         return [
             directory(it.library, group=group),
             program(it.program, packages=it.packages, main=it.main, group=group),
             file(it.command, start, mode=0o755, group=group),
-            shared_directory(CONFIG_DIRECTORY, holder=desired.state_dir, group=group),
+            shared_directory(CONFIG_DIRECTORY, holder=state_dir, group=group),
             directory(it.logs, mode=0o750, group=group),
             directory(it.sockets, mode=0o700, group=group),
             cgroup(it.cgroup, Limits(), group=group),
             directory(sv_dir, group=group),
             # Before the service, which is proven as soon as it is started.
             supervisor(sv_dir, group=group),
-            self.running.resource(it.target(desired.state_dir), desired.document, self._service(desired)),
         ]
+
+    def running_program(self, desired: D, *, netns: Optional[str] = None) -> Resource:
+        """With its file of settings. `netns`: path of the network namespace that it runs in, where that is not the machine's."""
+        service = replace(self._service(desired), netns=netns)
+        return self.running.resource(self.installation.target(desired.state_dir), desired.document, service)
 
     def require(self, ctx: Context[D], state: State) -> None:
         missing = {} if ctx.desired.state == ABSENT else self.installation.missing(ctx.host)

@@ -10,6 +10,9 @@
     takeover table  is removed
     watchdog        is removed, or stays until the change is confirmed
 
+In mode `ballast` our service proxy takes kube-proxy's place: it is installed after the watchdog is started, and when the
+node leaves that mode it is removed last (own_proxy.py).
+
 Each line is steps in the node's journal. A failure undoes the steps, newest first. After a kill the next run undoes
 them, or the watchdog where no run follows. The journal keeps the state before the first change, for `previous`.
 """
@@ -27,17 +30,19 @@ from .._core.engine.context import Context
 from .._core.engine.engine import Finding, JournalEngine
 from .._core.engine.kinds import BASE_KINDS, Kind, digest, directory, fields, file
 from .._core.engine.plan import ABSENT, Plan, Policy, Recorded, Resource, Step, Value
+from .._core.engine.shared_directory import SHARED_KINDS
 from .._core.host.names import join_name
 from .._core.service.cgroup import CGROUP_KINDS, Limits, cgroup
 from .._core.service.sandbox import Sandbox
 from .._core.service.service import Service, service, supervisor
 from .._core.service.services import SERVICE_KINDS
 from .._core.text.json_text import parse_json
-from . import drain_record, installation, watchdog_files
-from .config_file import changed_text, parse_config
+from . import drain_record, installation, own_proxy, watchdog_files
+from .config_file import changed_text, merge, parse_config
 from .health import read_problem, read_version
 from .installation import DAEMONSET
 from .messages import MESSAGES
+from .modes import BALLAST
 from .request import CONFIRMED, PRESENT, PREVIOUS, KubeProxyRequest, KubeProxyState
 from .switch import PodKind, ServiceKind, TakeoverTableKind, pod_resource, service_resource, takeover_table_resource
 from .takeover_table import takeover_config
@@ -54,6 +59,7 @@ class KubeProxyEngine(JournalEngine[KubeProxyRequest, KubeProxyState, Plan]):
         **CGROUP_KINDS,
         **PROGRAM_KINDS,
         **SERVICE_KINDS,
+        **SHARED_KINDS,
         "bridge": TakeoverTableKind(),
         "kube-proxy": ServiceKind(),
         "kube-proxy-pod": PodKind(),
@@ -65,13 +71,28 @@ class KubeProxyEngine(JournalEngine[KubeProxyRequest, KubeProxyState, Plan]):
         if text is None:
             raise MESSAGES.error("migrate-no-config", path=desired.where.config_path)
         installation.require_service(host, desired.where)
-        config = parse_config(text, path=desired.where.config_path)
+        kube_proxy_config = parse_config(text, path=desired.where.config_path)
+        config = own_proxy.config_of(host, desired.where)
         node = installation.node_name(host, desired.where, config)
         recorded = self.read_recorded(ctx)
         proxy = self._read_proxy(node, ctx)
-        network = installation.network_namespace(host, desired.where)
-        state = KubeProxyState(recorded, {}, (), proxy, config, node, network, host.is_systemd())
-        transient = [*_watchdog(desired, state), _takeover_table(desired, state)]
+        state = KubeProxyState(
+            recorded=recorded,
+            values={},
+            wanted=(),
+            proxy=proxy,
+            config=config,
+            kube_proxy_config=kube_proxy_config,
+            node=node,
+            network=installation.network_namespace(host, desired.where),
+            is_systemd=host.is_systemd(),
+        )
+        parts: list[Resource] = []
+        if _enters_own(desired, state):
+            parts = own_proxy.parts(desired.state_dir, desired.where)
+            obstacle = own_proxy.obstacle(host, desired.where, {record.key for record in recorded})
+            state = replace(state, obstacle=obstacle)
+        transient = [*_watchdog(desired, state), _takeover_table(desired, state), *parts]
         values = self.values(ctx, [record for record in recorded if record.key != proxy.key], transient)
         return replace(state, values={**values, proxy.key: proxy.value})
 
@@ -90,17 +111,21 @@ class KubeProxyEngine(JournalEngine[KubeProxyRequest, KubeProxyState, Plan]):
             refuse(blocking_findings(ctx.host, ctx.desired, state, sources))
 
     def plan(self, desired: KubeProxyRequest, state: KubeProxyState) -> Plan:
+        if _enters_own(desired, state) and state.obstacle is not None:
+            raise state.obstacle
         is_armed = desired.state == PRESENT and desired.confirm_within > 0
         target = _desired_proxy(desired, state)
         steps = [_step(target, state.values[target.key])]
+        installing = (
+            _missing(own_proxy.parts(desired.state_dir, desired.where), state) if _enters_own(desired, state) else []
+        )
+        # An armed change that left mode ballast may go back to it.
+        removing = [] if is_armed or own_proxy.is_value(target.value) else _removing_steps(state)
         if steps[0].after == steps[0].before:
-            return Plan(tuple(_clearing_steps(state, watchdog_stays=is_armed)), self.policy, state.recorded)
+            clearing = _clearing_steps(state, watchdog_stays=is_armed)
+            return Plan((*installing, *clearing, *removing), self.policy, state.recorded)
         watchdog_resources, table = _watchdog(desired, state), _takeover_table(desired, state)
-        up = [
-            _step(resource, state.values[resource.key])
-            for resource in watchdog_resources
-            if state.values[resource.key] != resource.value
-        ]
+        up = _missing(watchdog_resources, state)
         down = [_step(replace(resource, value=ABSENT), resource.value) for resource in reversed(watchdog_resources)]
         if fields(steps[0].after)["mode"] != fields(steps[0].before)["mode"]:
             steps = [
@@ -108,7 +133,8 @@ class KubeProxyEngine(JournalEngine[KubeProxyRequest, KubeProxyState, Plan]):
                 *steps,
                 _step(replace(table, value=ABSENT), table.value),
             ]
-        return Plan((*up, *steps, *([] if is_armed else down)), self.policy, state.recorded)
+        # The supervisor of our service proxy is not made by the watchdog, whose sandbox it would inherit: removed after it.
+        return Plan((*up, *installing, *steps, *([] if is_armed else down), *removing), self.policy, state.recorded)
 
     def keys_to_record_again(self, plan: Plan, desired: KubeProxyRequest) -> Collection[tuple[str, str]]:
         """kube-proxy's: `previous` is the state before the last change."""
@@ -185,10 +211,16 @@ def _desired_proxy(desired: KubeProxyRequest, state: KubeProxyState) -> Resource
         before = _original(state)
         if before is None:
             return state.proxy
+        if own_proxy.is_value(before):
+            before = own_proxy.renewed(desired.state_dir, before, state.node, state.network)
         return replace(state.proxy, value=before, title=f"kube-proxy in mode {fields(before)['mode']}")
     if desired.where.deployment == DAEMONSET:
         return pod_resource(state.node, label=desired.mode, mode=desired.mode)
     text = str(fields(state.proxy.value)["config"])
+    if desired.mode == BALLAST:
+        config = merge(state.kube_proxy_config, desired.config)
+        value = own_proxy.value(desired.state_dir, text, config, state.node, state.network)
+        return replace(service_resource(desired.where, text=text, mode=BALLAST), value=value)
     text = changed_text(text, {**desired.config, "mode": desired.mode}, path=desired.where.config_path)
     return service_resource(desired.where, text=text, mode=desired.mode)
 
@@ -211,7 +243,38 @@ def _clearing_steps(state: KubeProxyState, *, watchdog_stays: bool) -> list[Step
             group=record.group,
         )
         for record in reversed(state.recorded)
-        if record.kind not in _PROXY_KINDS and (record.kind == "bridge" or not watchdog_stays)
+        if record.kind == "bridge" or (record.group == _GROUP and not watchdog_stays)
+    ]
+
+
+def _removing_steps(state: KubeProxyState) -> list[Step]:
+    """Steps that remove our service proxy, which no longer serves."""
+    return [
+        Step(
+            record.kind,
+            record.title,
+            record.target,
+            after=record.original,
+            before=state.values[record.key],
+            group=record.group,
+        )
+        for record in reversed(state.recorded)
+        if record.group == own_proxy.GROUP
+    ]
+
+
+def _enters_own(desired: KubeProxyRequest, state: KubeProxyState) -> bool:
+    """Whether the node is to be in mode ballast after this run, also where it is so already."""
+    if desired.state == PREVIOUS:
+        return own_proxy.is_value(_original(state) or ABSENT)
+    return desired.state == PRESENT and desired.mode == BALLAST
+
+
+def _missing(resources: list[Resource], state: KubeProxyState) -> list[Step]:
+    return [
+        _step(resource, state.values[resource.key])
+        for resource in resources
+        if state.values[resource.key] != resource.value
     ]
 
 

@@ -9,7 +9,7 @@ A process is kube-proxy's by its program and user, as the kernel says; where it 
     pod of the API        daemonset; that a DaemonSet of kube-system has made it here is proved by the API (kubelet.py)
     pod of a manifest     the kubelet makes it from a file that its owner writes again: not ours
     unit, runit service   service, by that name
-    none runs             what a change that is under way has recorded, else the unit kube-proxy
+    none runs             what mode ballast or a change that is under way has recorded, else the unit kube-proxy
 
 kube-proxy that somebody else keeps is refused before anything is changed, with what its owner has instead
 (`_kubelet/owners.py`).
@@ -43,6 +43,7 @@ from .installation import (
     pod_process,
 )
 from .messages import MESSAGES
+from .own_proxy import read_held
 from .request import AUTO, KubeProxyRequest
 
 _UNIT = "kube-proxy"
@@ -178,7 +179,10 @@ def _while_none_runs(host: Host, where: Installation, state_dir: str) -> Install
 
 
 def _read_record(host: Host, state_dir: str) -> Optional[Installation]:
-    """What a change that is under way has found; its watchdog goes back with that."""
+    """What is held in mode ballast, or what a change that is under way has found; its watchdog goes back with that."""
+    held = read_held(host, state_dir)
+    if held is not None:
+        return held
     path = os.path.join(state_dir, watchdog_files.DIRECTORY, watchdog_files.TASK)
     params: Mapping[str, Any] = mapping_in(parse_object(host.read(path)), "params")
     deployment, service, config_path = (params.get(key) for key in ("deployment", "service", "config_path"))

@@ -18,8 +18,8 @@ from .._core.host.host import Host
 from .._core.host.sockets import ask_root
 from .._core.text.exposition import Sample, parse_exposition
 from .config_file import healthz_url, metrics_url
+from .modes import BALLAST, KUBE_PROXY_MODES, rules_of
 
-MODES = ("iptables", "ipvs", "nftables")
 _SECONDS = 5
 _METRICS_SECONDS = 20  # some hundred kilobytes, which a busy node takes seconds for
 _WRITE_SECONDS = 30
@@ -40,12 +40,12 @@ SYNC_METRICS = (_SYNCED, _QUEUED, *_PENDING, *FAILURES)
 
 
 def read_mode(host: Host, config: Mapping[str, Any]) -> str:
-    """The mode in effect; "" where kube-proxy does not answer."""
+    """The mode in effect, nftables of our service proxy; "" where kube-proxy does not answer."""
     answer = ask_root(host, f"{metrics_url(config)}/proxyMode", timeout=_SECONDS)
     if answer is None:
         return ""
     mode = answer.body.decode(errors="replace").strip()
-    return mode if answer.status == 200 and mode in MODES else ""
+    return mode if answer.status == 200 and mode in KUBE_PROXY_MODES else ""
 
 
 def read_version(host: Host, config: Mapping[str, Any]) -> str:
@@ -75,14 +75,15 @@ def read_metrics(host: Host, config: Mapping[str, Any]) -> str:
 def read_problem(host: Host, config: Mapping[str, Any], mode: str) -> str:
     """Why kube-proxy is not healthy in this mode (yet); "" when it is."""
     reported = read_mode(host, config)
-    if reported != mode:
+    if reported != rules_of(mode):
         return f"it says mode {reported}" if reported else "it does not answer"
-    answer = ask_root(host, f"{healthz_url(config)}/livez", timeout=_SECONDS)
+    path = "/readyz" if mode == BALLAST else "/livez"  # as /livez, and not before its rules are in force
+    answer = ask_root(host, f"{healthz_url(config)}{path}", timeout=_SECONDS)
     if answer is not None and answer.status == 404:  # before 1.29 there is only /healthz
         answer = ask_root(host, f"{healthz_url(config)}/healthz", timeout=_SECONDS)
     if answer is None:
         return "its health port does not answer"
-    return f"it answers {answer.status} on /livez" if answer.status != 200 else sync_problem(read_samples(host, config))
+    return f"it answers {answer.status} on {path}" if answer.status != 200 else sync_problem(read_samples(host, config))
 
 
 def read_lasting_problem(host: Host, config: Mapping[str, Any], mode: str) -> str:

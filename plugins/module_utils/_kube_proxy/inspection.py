@@ -13,11 +13,12 @@ from .._core.engine.kinds import fields
 from .._core.host.host import Host
 from .._core.text.errors import BallastError
 from .._rules.model import IPVS
-from . import installation
+from . import installation, own_proxy
 from .cleanup.engine import read_stale_rules
 from .config_file import merge
 from .health import read_lasting_problem, version_in
 from .messages import MESSAGES
+from .modes import BALLAST, rules_of
 from .preflight.facts import ModeChange, read_facts
 from .preflight.rule import PreflightFinding
 from .preflight.rules import preflight
@@ -43,13 +44,20 @@ def blocking_findings(
     host: Host, desired: KubeProxyRequest, state: KubeProxyState, sources: Sources
 ) -> list[PreflightFinding]:
     """Findings of the preflight checks for `desired.mode`, acknowledged ones too; empty where nothing blocks the change."""
-    from_mode = mode_in_effect(state)
-    enters_ipvs = desired.mode == IPVS != from_mode
+    from_mode, to_mode = rules_of(mode_in_effect(state)), rules_of(desired.mode)
+    enters_ipvs = to_mode == IPVS != from_mode
+    new_config = merge(state.kube_proxy_config, {**desired.config, "mode": to_mode})
+    is_ours = desired.mode == BALLAST
+    if is_ours:
+        if state.obstacle is not None:
+            raise state.obstacle
+        own_proxy.deployment(desired.state_dir, new_config, state.node)  # raises what it does not take
     change = ModeChange(
         from_mode=from_mode,
-        to_mode=desired.mode,
+        to_mode=to_mode,
         config=state.config,
-        new_config=merge(state.config, {**desired.config, "mode": desired.mode}),
+        new_config=new_config,
+        is_ours=is_ours,
         kube_proxy_version=version_in(sources.metrics),
         deployment=desired.where.deployment,
         node_name=state.node,

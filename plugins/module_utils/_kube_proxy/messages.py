@@ -128,7 +128,8 @@ MESSAGES = Messages(
             id="migrate-gate",
             error=PeerError,
             text="kube-proxy in mode {mode} was not in order within {seconds} seconds",
-            remedy=f"see kube-proxy's log; where it only needs longer, give more verify_seconds; {_AGAIN}",
+            remedy="see kube-proxy's log, in mode ballast /var/log/ballast-service-proxy/service-proxy.log; where it only needs longer, "
+            f"give more verify_seconds; {_AGAIN}",
         ),
         Message(
             id="migrate-audit",
@@ -141,6 +142,26 @@ MESSAGES = Messages(
             error=PeerError,
             text="unreachable since switching to {mode}: {what}",
             remedy=f"see why, {_AGAIN}",
+        ),
+        Message(
+            id="migrate-ballast-daemonset",
+            error=HostError,
+            text="a DaemonSet runs kube-proxy on this node, and mode ballast cannot keep its pod off this one node",
+            remedy="choose nftables for this node; or have a systemd unit or a runit service run kube-proxy, which can be held; or serve single "
+            "Services beside it with ballast.kube.service_proxy and service_proxy_name",
+        ),
+        Message(
+            id="migrate-ballast-installed",
+            error=HostError,
+            text="a service proxy that this module did not install is on this node, and a node has one",
+            remedy="remove the label service.kubernetes.io/service-proxy-name from the Services that it serves, then remove it with "
+            f"ballast.kube.service_proxy and state: absent, {_AGAIN}",
+        ),
+        Message(
+            id="migrate-hold-taken",
+            error=HostError,
+            text="{path} is there and is not ours, so kube-proxy cannot be held",
+            remedy=f"remove it, {_AGAIN}",
         ),
         Message(
             id="migrate-draining",

@@ -43,6 +43,7 @@ from .health import FAILURES as SYNC_FAILURES
 from .health import version_in
 from .inspection import Audit, blocking_findings, mode_in_effect
 from .installation import DAEMONSET, POD_CONFIG_PATH, runs_here
+from .modes import BALLAST
 from .preflight.node_rules import MANY_ENDPOINTS, MANY_SERVICES
 from .preflight.rule import BLOCKER, PreflightFinding
 from .preflight.versions import parse_version
@@ -119,6 +120,8 @@ def not_here(desired: KubeProxyRequest) -> Reading:
 
 def reading(look: Look) -> Reading:
     named, how = str(look.state.config.get("mode") or ""), f"`mode` in {look.desired.where.config_path}"
+    if look.mode == BALLAST:
+        named, how = BALLAST, "the journal of ballast.kube.kube_proxy, and /proxyMode"
     if not named:
         chosen = f", which is {look.mode}" if look.mode else ""
         return off_reading(

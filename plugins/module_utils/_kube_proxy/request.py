@@ -13,9 +13,9 @@ from typing import Any, Optional
 from .._core.engine.plan import Resource, State
 from .._core.text.errors import BallastError, Problems
 from .._rules.config_keys import check_config
-from .health import MODES
 from .installation import DAEMONSET, SERVICE, Installation
 from .messages import MESSAGES
+from .modes import MODES
 
 PRESENT, CONFIRMED, PREVIOUS = "present", "confirmed", "previous"
 AUTO = "auto"  # of `deployment`: find.py replaces it by what the node has
@@ -120,10 +120,12 @@ class KubeProxyState(State):
     """kube-proxy's state, and what else a plan needs to know of the node."""
 
     proxy: Resource  # its present state
-    config: Mapping[str, Any]  # the file that it reads
+    config: Mapping[str, Any]  # of what serves the node: kube-proxy, or in mode ballast our service proxy
+    kube_proxy_config: Mapping[str, Any]  # the file that kube-proxy reads, also while it is held
     node: str
     network: Optional[str]  # path of the network namespace that systemd starts it in
     is_systemd: bool
+    obstacle: Optional[BallastError] = None  # why our service proxy cannot be installed, where that is asked for
 
 
 def _option(path: str, value: object, allowed: str) -> BallastError:

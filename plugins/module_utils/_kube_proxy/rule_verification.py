@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from typing import Any, Optional
 
 from .._core.host.host import Host
-from .._rules.backend import KUBE_PROXY_TABLE
+from .._core.host.names import MARK
+from .._rules.backend import KUBE_PROXY_TABLE, SERVICE_PROXY_TABLE, Backend
 from .._rules.backends import backend_named
 from .._rules.node_addresses import own_addresses, surroundings_with
+from .modes import BALLAST, rules_of
 
 # About connections, which age and which kube-proxy removes; and about other programs, which a preflight has reported.
 _OTHERS = ("rules-audit-conntrack", "rules-audit-conntrack-extra", "rules-audit-foreign-nat")
@@ -50,7 +52,7 @@ def lasting_differences(host: Host, compare: Callable[[], Sequence[Difference]])
 def compare_rules(
     host: Host, data: Mapping[str, Any], config: Mapping[str, Any], *, mode: str, node: str, variant: str
 ) -> list[Difference]:
-    """`variant` of iptables is the one that kube-proxy writes, "" the host's own."""
+    """`variant` of iptables is the one that kube-proxy writes, "" the host's own. In mode ballast the rules are our own."""
     # A run that changes nothing compares no rules.
     from .._audit.audit import AuditInput, audit
     from .._audit.facts import read_facts
@@ -58,20 +60,20 @@ def compare_rules(
     from .._rules.engine import configs_from
     from .._rules.parse import parse_snapshot
 
-    reading = KernelReading(host, backend_named(mode, host, variant=variant, table=KUBE_PROXY_TABLE))
+    reading = KernelReading(host, _backend(host, mode, variant))
     links = reading.links
     snapshot = parse_snapshot(data, node_name=node, node_ips=own_addresses(links), config=config)
     rules = {family: reading.rules(family) for family in reading.families}
     surroundings = surroundings_with(links)
     audited = AuditInput(
         snapshot,
-        configs_from(config, mode, snapshot),
+        configs_from(config, rules_of(mode), snapshot),
         reading.backend,
         rules,
         surroundings,
-        owner=KUBE_PROXY_TABLE,
+        owner=MARK if mode == BALLAST else KUBE_PROXY_TABLE,
     )
-    findings = audit(audited, read_facts(host, reading, mode))
+    findings = audit(audited, read_facts(host, reading, rules_of(mode)))
     return [
         Difference(
             finding.service or finding.id,
@@ -80,3 +82,12 @@ def compare_rules(
         for finding in findings
         if finding.severity == "error" and finding.id not in _OTHERS
     ]
+
+
+def _backend(host: Host, mode: str, variant: str) -> Backend:
+    if mode != BALLAST:
+        return backend_named(mode, host, variant=variant, table=KUBE_PROXY_TABLE)
+    from .._rules.nftables.backend import Nftables
+    from .._rules.nftables.layout import SERVICE_PROXY
+
+    return Nftables(SERVICE_PROXY_TABLE, owner=SERVICE_PROXY)

@@ -6,6 +6,8 @@
 
 A step that changes kube-proxy verifies it too: it runs, reports itself healthy, its rules match the Services, and what
 was reachable before is reachable. Where one of these fails, the step fails and is undone.
+
+In mode `ballast` the step of a service stops kube-proxy, holds it (hold.py), and runs our service proxy (own_proxy.py).
 """
 
 from __future__ import annotations
@@ -26,13 +28,14 @@ from .._core.text.errors import BallastError, PeerError, last_lines
 from .._core.text.json_text import parse_json
 from .._rules.backend import TAKEOVER_TABLE
 from .._rules.model import IPVS
-from . import installation, kubelet, own_source, probes, takeover_table, watchdog_files
+from . import hold, installation, kubelet, own_proxy, own_source, probes, takeover_table, watchdog_files
 from .config_file import parse_config
 from .drain_record import Draining, read_draining
 from .health import read_mode, read_problem
 from .informer import read_named_services, read_snapshot
 from .installation import MODE_LABEL, Installation, current_config
 from .messages import MESSAGES
+from .modes import BALLAST
 from .request import KubeProxyRequest
 from .rule_verification import AUDIT_INTERVAL, AUDIT_TRIES, Difference, compare_rules, still_there
 
@@ -133,7 +136,7 @@ class _VerifiedChange:
 
     def write(self, ctx: Context[KubeProxyRequest], target: str, after: Value, before: Value) -> None:
         target_value = fields(after)
-        left = current_config(ctx.host, ctx.desired.where)
+        left = own_proxy.config_of(ctx.host, ctx.desired.where)
         node = installation.node_name(ctx.host, ctx.desired.where, left)
         time = ctx.progress.time
         with time("probe", "trying connections before the change"):
@@ -142,11 +145,14 @@ class _VerifiedChange:
         draining = self._hold_connections(ctx, mode)
         ctx.progress.started("kube-proxy", f"into mode {mode}")
         with time("restart", "kube-proxy's restart"):
-            self._change(ctx, target, target_value)
+            self._change(ctx, target, target_value, {} if before == ABSENT else fields(before))
             self._wait_until_started(ctx, mode, draining)
-        config = current_config(ctx.host, ctx.desired.where)
+        config = own_proxy.config_of(ctx.host, ctx.desired.where)
         with time("synchronise", "kube-proxy's first synchronisation"):
             self._wait_until_healthy(ctx, config, mode)
+        if mode == BALLAST:
+            with time("remove_rules", "removing kube-proxy's rules"):
+                _remove_rules(ctx)
         if mode == IPVS and takeover_table.is_there(ctx.host):
             # If the change fails, the addresses that ipvs has bound go again, and the takeover table carries on.
             own_source.use_own_address(ctx.host)
@@ -169,7 +175,10 @@ class _VerifiedChange:
             return frozenset()
         return frozenset(attempt for attempt, failure in tried.items() if not failure)
 
-    def _change(self, ctx: Context[KubeProxyRequest], target: str, target_value: Mapping[str, Value]) -> None:
+    def _change(
+        self, ctx: Context[KubeProxyRequest], target: str, after: Mapping[str, Value], before: Mapping[str, Value]
+    ) -> None:
+        """`before` is empty where there was nothing."""
         raise NotImplementedError
 
     def _hold_connections(self, ctx: Context[KubeProxyRequest], mode: str) -> Optional[Draining]:
@@ -259,26 +268,55 @@ def _describe(lost: Mapping[probes.Try, str]) -> list[str]:
     return sorted(f"{attempt}: {failure}" for attempt, failure in lost.items())
 
 
+def _remove_rules(ctx: Context[KubeProxyRequest]) -> None:
+    """Those of kube-proxy, in whichever mode it was: one that starts in another mode removes them itself. Were they kept, a
+    Service that has had no endpoints, and has some since, would be rejected by them."""
+    from .cleanup.engine import ENGINE, CleanupRequest
+    from .cleanup.state import observe
+
+    desired = CleanupRequest(BALLAST, change_under_way=True)
+    state = observe(ctx.host, BALLAST, originals=desired.originals)
+    ENGINE.apply(ENGINE.plan(desired, state), Context(desired, ctx.host, ctx.progress))
+
+
 class ServiceKind(_VerifiedChange):
-    """`{config, mode}`: the text of the configuration file, and the mode in effect, "" where kube-proxy does not answer."""
+    """`{config, mode}`: the text of the configuration file, and the mode in effect, "" where kube-proxy does not answer.
+    In mode `ballast` with `held`, true, and `service_proxy`, the value of its service and settings; else one of them may be
+    there after a kill."""
 
     def read(self, ctx: Context[KubeProxyRequest], target: str) -> Value:
-        text = installation.config_text(ctx.host, ctx.desired.where)
+        where = ctx.desired.where
+        text = installation.config_text(ctx.host, where)
         if text is None:
             return ABSENT
-        return {"config": text, "mode": _mode(ctx.host, ctx.desired.where, parse_config(text, path=target))}
+        program = own_proxy.read_program(ctx, ctx.desired.state_dir)
+        if hold.is_held(ctx.host, where.service):
+            mode = own_proxy.wait_for_mode(ctx.host, where, program)
+            value: dict[str, Value] = {"config": text, "mode": mode, own_proxy.HELD: True}
+        else:
+            value = {"config": text, "mode": _mode(ctx.host, where, parse_config(text, path=target))}
+        return value if program == ABSENT else {**value, own_proxy.PROGRAM: program}
 
-    def _change(self, ctx: Context[KubeProxyRequest], target: str, target_value: Mapping[str, Value]) -> None:
+    def _change(
+        self, ctx: Context[KubeProxyRequest], target: str, after: Mapping[str, Value], before: Mapping[str, Value]
+    ) -> None:
+        host, service, state_dir = ctx.host, ctx.desired.where.service, ctx.desired.state_dir
         # Stopped first: kube-proxy ends by itself when its file changes, and would start twice.
-        stop_daemon(ctx.host, ctx.desired.where.service)
-        data = str(target_value["config"]).encode(errors="surrogateescape")
+        stop_daemon(host, service)
+        if own_proxy.PROGRAM in after:
+            hold.hold(host, service)
+            own_proxy.start(ctx, state_dir, after[own_proxy.PROGRAM], before.get(own_proxy.PROGRAM, ABSENT))
+            return
+        own_proxy.remove(ctx, state_dir)
+        data = str(after["config"]).encode(errors="surrogateescape")
         try:
-            if ctx.host.stat(target) is None:  # removed after the plan was made
-                ctx.host.write(target, data, mode=0o600)
+            if host.stat(target) is None:  # removed after the plan was made
+                host.write(target, data, mode=0o600)
             else:
-                ctx.host.replace(target, data)
+                host.replace(target, data)
         finally:  # a file that cannot be replaced must not leave the node without a kube-proxy
-            start_daemon(ctx.host, ctx.desired.where.service)
+            hold.release(host, service)
+            start_daemon(host, service)
 
     def remove(self, ctx: Context[KubeProxyRequest], target: str, before: Value) -> None:
         raise MESSAGES.error("migrate-no-config", path=target)
@@ -292,9 +330,11 @@ class PodKind(_VerifiedChange):
         label = str((metadata.get("labels") or {}).get(MODE_LABEL, ""))
         return {"label": label, "mode": _mode(ctx.host, ctx.desired.where, current_config(ctx.host, ctx.desired.where))}
 
-    def _change(self, ctx: Context[KubeProxyRequest], target: str, target_value: Mapping[str, Value]) -> None:
+    def _change(
+        self, ctx: Context[KubeProxyRequest], target: str, after: Mapping[str, Value], before: Mapping[str, Value]
+    ) -> None:
         """Set the node's label, as the kubelet may; the DaemonSet controller does the rest."""
-        patch = {"metadata": {"labels": {MODE_LABEL: target_value["label"] or None}}}
+        patch = {"metadata": {"labels": {MODE_LABEL: after["label"] or None}}}
         kubelet.api(ctx.host).patch(_node_path(target), patch)
 
     def remove(self, ctx: Context[KubeProxyRequest], target: str, before: Value) -> None:
@@ -316,6 +356,8 @@ def _mode(host: Host, where: Installation, config: Mapping[str, Any]) -> str:
 
 
 def _mode_now(host: Host, where: Installation) -> str:
+    if hold.is_held(host, where.service):
+        return BALLAST if own_proxy.serves(host, where) else ""
     try:
         return read_mode(host, current_config(host, where))
     except BallastError:  # the old pod has ended, and the new one has not started

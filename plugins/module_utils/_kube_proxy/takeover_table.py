@@ -21,6 +21,7 @@ from .._rules.backend import NFT_FAMILIES, TAKEOVER_TABLE
 from .._rules.model import IPTABLES, NFTABLES
 from .._rules.nftables.presence import has_table as table_is_there
 from .._rules.node_addresses import families, own_addresses, read_links
+from .modes import rules_of
 
 if TYPE_CHECKING:
     # The compilers take long to import, and a run that changes nothing does not need them.
@@ -35,6 +36,7 @@ def takeover_config(config: Mapping[str, Any], mode: str) -> dict[str, Any]:
     """A configuration of rules that answer as kube-proxy does in `mode`, the old one: the same masquerading, and node
     ports on the same addresses. By default iptables and ipvs have them on all addresses, nftables on the primary ones
     (reference of kube-proxy 1.5)."""
+    mode = rules_of(mode)
     masquerade = mapping_in(config, NFTABLES if mode == NFTABLES else IPTABLES)
     keys = ("clusterCIDR", "detectLocalMode", "detectLocal", "nodePortAddresses")
     result = {key: config[key] for key in keys if config.get(key)}

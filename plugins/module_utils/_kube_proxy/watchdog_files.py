@@ -14,4 +14,4 @@ TASK, TABLE, STATUS, OUTCOME = "guard.json", "bridge.json", "bridge-status.json"
 TABLE_LOCK = "bridge.lock"
 LOG, PROGRAM = "guard.log", "guard.pyz"
 MAIN = "_kube_proxy.watchdog.main"
-PACKAGES = ("_agent", "_core", "_rules", "_audit", "_kubelet", "_kube_proxy")
+PACKAGES = ("_agent", "_core", "_rules", "_audit", "_kubelet", "_kube_proxy", "_service_proxy")

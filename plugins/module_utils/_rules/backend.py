@@ -20,6 +20,7 @@ from .model import FamilyView, RuleConfig
 NFT_FAMILIES = {4: "ip", 6: "ip6"}
 KUBE_PROXY_TABLE = "kube-proxy"
 TAKEOVER_TABLE = join_name("bridge")  # of _kube_proxy/takeover_table.py
+SERVICE_PROXY_TABLE = join_name("service-proxy")  # of its own: the module service_rules may have rules beside it
 # Packets with it are left to the tables after the takeover table. It is of the pool for experimental and local use: RFC
 # 2474, section 6.
 BYPASS_DSCP = 0x2B

@@ -22,6 +22,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
+from .._rules.backend import SERVICE_PROXY_TABLE
 from .._rules.frontends import claims_of
 from .._rules.model import Frontend, ServicePort
 from .._rules.nftables import layout
@@ -47,7 +48,6 @@ class _Served(NamedTuple):
     created: float = 0.0
 
 
-TABLE = "ballast-service-proxy"  # of its own: the module service_rules may have rules beside it
 _NOTHING = _Served((), ())
 _COUNTED_SETS = (layout.CLUSTER_IPS, layout.HAIRPIN)
 _CHAIN, _SET = "chain", "set"
@@ -74,7 +74,7 @@ class FamilyRules:
             (port for served in self._served.values() for port in served.ports),
             (frontend for served in self._served.values() for frontend in served.frontends),
         )
-        return self.compiler.table(part, TABLE, owner=layout.SERVICE_PROXY)
+        return self.compiler.table(part, SERVICE_PROXY_TABLE, owner=layout.SERVICE_PROXY)
 
     @property
     def cluster(self) -> dict[ServiceName, Desired]:
@@ -156,7 +156,7 @@ class FamilyRules:
             name: replace(self._declared[name], elements=part.elements.get(name, {}))
             for name in {**part.elements, **other.elements}
         }
-        return Table(self.compiler.family.name, TABLE, part.chains, {**part.sets, **sets})
+        return Table(self.compiler.family.name, SERVICE_PROXY_TABLE, part.chains, {**part.sets, **sets})
 
 
 def _put(part: Part, shared: _Shared, value: object) -> None:

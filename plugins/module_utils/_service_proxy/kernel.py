@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import Optional
 
 from .._core.host.host import Host
-from .._rules.backend import NFT_FAMILIES
+from .._rules.backend import NFT_FAMILIES, SERVICE_PROXY_TABLE
 from .._rules.nftables import transaction
 from .._rules.nftables.backend import Nftables
 from .._rules.nftables.layout import SERVICE_PROXY
@@ -25,7 +25,6 @@ from .._rules.nftables.messages import MESSAGES
 from .._rules.nftables.objects import Table
 from .._rules.nftables.transaction import Operation
 from .._rules.node_addresses import families
-from .family_rules import TABLE
 from .libnftables import LibNftables
 from .netlink import AddressEvents, Commit, NftablesEvents, Overflow
 
@@ -39,7 +38,7 @@ class Kernel:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._backend = Nftables(TABLE, owner=SERVICE_PROXY)
+        self._backend = Nftables(SERVICE_PROXY_TABLE, owner=SERVICE_PROXY)
         self._library = _library()
         self._events = NftablesEvents()
         self.addresses = AddressEvents()
@@ -78,7 +77,9 @@ class Kernel:
             if commit.generation in self._ours:
                 self._ours.discard(commit.generation)
                 continue
-            intruders.update((family, commit) for family, table in commit.tables if table == TABLE and family)
+            intruders.update(
+                (family, commit) for family, table in commit.tables if table == SERVICE_PROXY_TABLE and family
+            )
         if self._unclear:
             self._unclear = False
             self._ours.clear()
@@ -117,7 +118,7 @@ class Kernel:
 
 def remove_tables(host: Host) -> list[str]:
     """The tables that were there, and are removed. HostError `rules-nft-others` where one of our name is not ours."""
-    backend = Nftables(TABLE, owner=SERVICE_PROXY)
+    backend = Nftables(SERVICE_PROXY_TABLE, owner=SERVICE_PROXY)
     removed = []
     for family in families(host):
         backend.require_ours(host, family)

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Optional, Union
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems
-from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.health import MODES
+from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.modes import BALLAST, KUBE_PROXY_MODES, MODES
 
 from .given import LOCALHOST, Given
 from .messages import MESSAGES
@@ -194,6 +194,18 @@ def _kube_proxy(name: str, given: Given, hosts: Sequence[str], problems: list[Ba
         return {}
     admin = _first("kube_proxy_admin_kubeconfig", given, hosts)
     in_pods = [host for host in hosts if given.host_value(host, "kube_proxy_deployment") == "daemonset"]
+    if mode == BALLAST and (admin or in_pods):
+        problems.append(
+            MESSAGES.error(
+                "fleet-value",
+                name="kube_proxy_mode",
+                value=mode,
+                expected=f"{' or '.join(KUBE_PROXY_MODES)}, where a DaemonSet runs kube-proxy",
+                hint="ballast is for nodes on which a service of systemd or runit runs it; choose those as kube_proxy_hosts, "
+                "and leave kube_proxy_admin_kubeconfig out",
+            )
+        )
+        return {}
     if in_pods and not admin:
         problems.append(
             MESSAGES.error(

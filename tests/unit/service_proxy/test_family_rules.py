@@ -13,12 +13,12 @@ from typing import Optional
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ansible_collections.ballast.kube.plugins.module_utils._rules.backend import SERVICE_PROXY_TABLE as TABLE
 from ansible_collections.ballast.kube.plugins.module_utils._rules.frontends import assign_frontends
 from ansible_collections.ballast.kube.plugins.module_utils._rules.model import FamilyView, NodeView, ServicePort
 from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.compile import Compiler, compile_rules
 from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.objects import Table
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.family_rules import (
-    TABLE,
     Desired,
     FamilyRules,
 )

@@ -19,13 +19,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, HostError, PeerError
+from ansible_collections.ballast.kube.plugins.module_utils._rules.backend import SERVICE_PROXY_TABLE as TABLE
 from ansible_collections.ballast.kube.plugins.module_utils._rules.config import parse_config
 from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.compile import compile_rules
 from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.objects import Table
 from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.transaction import Operation, stages
 from ansible_collections.ballast.kube.plugins.module_utils._rules.parse import parse_snapshot
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy import ports
-from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.family_rules import TABLE
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.loop import Loop
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.netlink import Commit
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.objects import Seen, gone, key_of, read_object

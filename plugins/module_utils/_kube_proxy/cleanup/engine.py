@@ -44,7 +44,10 @@ from ..._rules.node_rules import rules_of_one
 from ..._rules.packet import UNKNOWN, Answer, Packet
 from ..._rules.record import SettingChange, change_setting
 from ..drain_record import read_draining, write_draining
-from ..health import MODES, read_mode
+from ..health import read_mode
+from ..hold import is_held
+from ..modes import BALLAST, MODES
+from ..own_proxy import read_held
 from . import other, settings
 from .addresses import foreign_servers, left_of_ipvs, plan_connections, staying_servers, users_of_sets
 from .artefact import REMOVED, Artefact, CleanupPart, CleanupPlan, DeleteCounter, Forget, Stage
@@ -76,6 +79,7 @@ class CleanupRequest:
     originals: Mapping[str, str] = field(
         default_factory=dict
     )  # settings before kube-proxy, as far as they are recorded
+    is_ours: bool = False  # whether our service proxy serves in the place of kube-proxy
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any], host: Host) -> CleanupRequest:
@@ -89,7 +93,14 @@ class CleanupRequest:
             problems.append(MESSAGES.error("residue-address", value=params["metrics_address"]))
         Problems.raise_if(problems)
         in_use = is_change_under_way(host, params["migration_dir"])
-        return cls(params["mode"] or "", params["metrics_address"], in_use, params["cut_connections"])
+        held = read_held(host, params["migration_dir"])
+        return cls(
+            mode=params["mode"] or "",
+            metrics_address=params["metrics_address"],
+            change_under_way=in_use,
+            cut_connections=params["cut_connections"],
+            is_ours=held is not None and is_held(host, held.service),
+        )
 
 
 def is_change_under_way(host: Host, state_dir: str) -> bool:
@@ -181,6 +192,7 @@ def _mode(desired: CleanupRequest, host: Host) -> str:
     # A kube-proxy that has just been started, as by the end of a migration, gets some time to answer.
     seconds = 0 if desired.mode else _STARTING_SECONDS
     said = wait_until(host, lambda: read_mode(host, config), seconds=seconds, interval=0.5)
+    said = BALLAST if said and desired.is_ours else said  # which says nftables, as its rules are
     if not desired.mode and not said:
         raise MESSAGES.error("residue-mode-unknown", address=desired.metrics_address)
     if desired.mode and said and desired.mode != said:

@@ -26,6 +26,7 @@ from ..._rules.ipvs.parse import parse as parse_ipvs
 from ..._rules.model import IPVS, NFTABLES
 from ..._rules.node_addresses import LINK, families
 from ..drain_record import count_open, read_draining
+from ..modes import rules_of
 from .addresses import IpvsReading
 from .artefact import KEPT, Artefact
 from .rules import RulesKey
@@ -40,7 +41,7 @@ _HINTS = (("mangle", "KUBE-IPTABLES-HINT"), ("mangle", "KUBE-KUBELET-CANARY"))
 @dataclass(frozen=True)
 class Reading:
     tables: Mapping[RulesKey, Tables]
-    variant: str  # that kube-proxy writes in the mode in use; "" for nftables, and without iptables
+    variant: str  # that kube-proxy writes in the mode in use; "" for nftables and ballast, and without iptables
     undecided: bool  # whether the variant is not known
     nft_tables: tuple[tuple[str, str], ...]  # of the families ip and ip6
     ipvs: IpvsReading
@@ -76,7 +77,7 @@ def _as_written(host: Host, key: RulesKey, tables: Tables, mode: str, variant: s
 def _variant(host: Host, tables: Mapping[RulesKey, Tables], mode: str) -> tuple[str, bool]:
     """The variant that kube-proxy writes: the only one with its jumps. Where both have them, one is stale, and kube-proxy
     goes by the kubelet's chain (iptables-wrappers in its image) or by the machine's iptables; undecided where they differ."""
-    if mode == NFTABLES or not tables:
+    if rules_of(mode) == NFTABLES or not tables:
         return "", False
     programs = {variant for (variant, _family), rules in tables.items() if _has_jumps(rules)}
     if len(programs) == 1:

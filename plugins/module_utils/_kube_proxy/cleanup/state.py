@@ -15,16 +15,19 @@ from ..._audit.facts import UdpConnection, read_connections
 from ..._core.host.host import KERNEL_LIMIT, Host
 from ..._core.host.names import MARK
 from ..._core.text.errors import BallastError, CommandFailed, Unavailable
-from ..._rules.backend import KUBE_PROXY_TABLE, Backend
+from ..._rules.backend import KUBE_PROXY_TABLE, SERVICE_PROXY_TABLE, Backend
 from ..._rules.backends import backend_named
 from ..._rules.iptables.backend import Iptables
 from ..._rules.ipvs.backend import Ipvs
 from ..._rules.ipvs.plan import select_own
 from ..._rules.model import IPTABLES, IPVS, NFTABLES
 from ..._rules.nftables import transaction
+from ..._rules.nftables.backend import Nftables
+from ..._rules.nftables.layout import SERVICE_PROXY
 from ..._rules.node_addresses import read_links, surroundings_with
 from ..._rules.packet import Surroundings
 from ..._rules.record import read_record, read_setting
+from ..modes import BALLAST
 from . import settings
 from .connections import select_connections
 from .read import Reading, read
@@ -137,6 +140,8 @@ def _backend(host: Host, state: CleanupState) -> Backend:
         return Iptables(state.reading.variant)
     if state.mode == IPVS:
         return Ipvs(state.reading.variant)
+    if state.mode == BALLAST:
+        return Nftables(SERVICE_PROXY_TABLE, owner=SERVICE_PROXY)
     of_kube_proxy = any(table == KUBE_PROXY_TABLE for _family, table in state.reading.nft_tables)
     return backend_named(NFTABLES, host, table=KUBE_PROXY_TABLE if of_kube_proxy else MARK)
 
@@ -151,6 +156,8 @@ def _rules(host: Host, backend: Backend, family: int) -> Any:
 
 def is_carried(state: CleanupState) -> bool:
     """Whether rules of the mode in use, kube-proxy's or ours, carry Services after the clean-up."""
+    if state.mode == BALLAST:
+        return any(table == SERVICE_PROXY_TABLE for _family, table in state.reading.nft_tables)
     if state.mode == NFTABLES:
         return any(table in (KUBE_PROXY_TABLE, MARK) for _family, table in state.reading.nft_tables)
     if state.reading.undecided:

@@ -27,6 +27,7 @@ from ..._rules.model import IPTABLES, IPVS, NFTABLES, FamilyView, RuleConfig
 from ..._rules.node_addresses import Links, families, own_addresses, read_links
 from ..._rules.node_rules import NodeRules
 from ..._rules.parse import parse_snapshot
+from ..._service_proxy.deployment.installation import INSTALLATION
 from ..takeover_table import takeover_config
 from . import foreign_programs, kernel
 from .foreign_programs import Closed, KubeChainRule, Portmap
@@ -55,6 +56,7 @@ class ModeChange:
     to_mode: str
     config: Mapping[str, Any]  # KubeProxyConfiguration now
     new_config: Mapping[str, Any]  # after the change
+    is_ours: bool = False  # whether our service proxy serves after the change, in the place of kube-proxy
     kube_proxy_version: str = ""  # of the kube-proxy that would start, as in "v1.36.4"; "": not known
     deployment: str = SERVICE
     node_name: str = ""
@@ -72,6 +74,7 @@ class Facts:
     distribution: Distribution = UNKNOWN
     nft: Optional[Version] = None  # of the node; None: not there, or not known
     missing_tools: tuple[str, ...] = ()
+    missing_packages: tuple[str, ...] = ()  # that our service proxy needs, where it is to serve
     has_ipvsadm: bool = False  # by which virtual servers are made again (../ipvs_connections.py)
     modules: Mapping[str, str] = field(default_factory=dict)  # name: state, of those that the new mode needs
     refused_statements: tuple[str, ...] = ()  # of kube-proxy's rules, by the kernel
@@ -148,6 +151,7 @@ def _read_facts(host: Host, change: ModeChange) -> Facts:
         distribution=read_distribution(host),
         nft=nft,
         missing_tools=_missing_tools(host, change),
+        missing_packages=tuple(INSTALLATION.missing(host).values()) if change.is_ours else (),
         has_ipvsadm=host.which("ipvsadm") is not None,
         modules=modules,
         refused_statements=kernel.refused_statements(host, here, modules) if change.to_mode == NFTABLES else (),

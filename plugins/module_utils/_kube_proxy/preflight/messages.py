@@ -42,6 +42,11 @@ MESSAGES = Messages(
             "install them, by the command behind each",
         ),
         _row(
+            "preflight-service-proxy-packages",
+            "ballast-service-proxy needs packages that are not on this node",
+            "install them, by the command behind them",
+        ),
+        _row(
             "preflight-rules-refused",
             "nft or the kernel refuses the takeover table, which carries Services during the change",
             "see what they say; upgrade nft or the kernel, or load the module that is missing",

@@ -60,6 +60,12 @@ def _absent(facts: Facts) -> Sequence[str]:
     return [f"module {name}: {state}" for name, state in facts.modules.items() if state == ABSENT]
 
 
+def packages_missing(facts: Facts) -> Sequence[str]:
+    if not facts.missing_packages:
+        return []
+    return [f"{', '.join(facts.missing_packages)}: {install_command(facts.distribution, facts.missing_packages)}"]
+
+
 def newer_nft_tables(facts: Facts) -> Sequence[str]:
     if facts.nft is None or facts.nft < NEWER_NFT or not facts.tables_with_sets:
         return []
@@ -147,6 +153,14 @@ RULES = (
         condition=tool_missing,
         applies=_EVERY_CHANGE,
         source="nft loads the takeover table; pkg/util/iptables and pkg/proxy/ipvs/ipset of kube-proxy run the others",
+    ),
+    Rule(
+        id="preflight-service-proxy-packages",
+        severity=BLOCKER,
+        reads="PATH of root, what /usr/bin/python3 finds; mode ballast",
+        condition=packages_missing,
+        applies=_EVERY_CHANGE,
+        source="ballast-service-proxy imports prometheus_client, and runs nft",
     ),
     Rule(
         id="preflight-rules-refused",

@@ -89,7 +89,10 @@ class Rule:
         change, version = facts.change, facts.version
         if not self.applies.covers(change.from_mode, change.to_mode) or change.deployment not in self.deployments:
             return False
-        return not self.versions.limited or (version is not None and version in self.versions)
+        if not self.versions.limited:
+            return True
+        # What versions of kube-proxy do wrong, our service proxy does not.
+        return version is not None and version in self.versions and not change.is_ours
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import difflib
 from collections.abc import Mapping, Sequence
 
 from ..._core.text.errors import BallastError, shorten
+from ..modes import BALLAST
 from . import foreign_program_rules, node_rules, workload_rules
 from .facts import Facts
 from .messages import MESSAGES
@@ -54,7 +55,7 @@ def _finding(rule: Rule, things: tuple[str, ...], facts: Facts, *, acknowledged:
     message = MESSAGES.error(
         rule.id,
         from_mode=change.from_mode or "none",
-        to_mode=change.to_mode,
+        to_mode=BALLAST if change.is_ours else change.to_mode,
         version=change.kube_proxy_version or "of an unknown version",
     )
     return PreflightFinding(rule.id, rule.severity, tuple(shown), message.text, message.remedy, acknowledged)

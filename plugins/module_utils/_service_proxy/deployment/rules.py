@@ -14,10 +14,10 @@ from typing import Any
 from ..._core.engine.context import Context
 from ..._core.engine.plan import ABSENT, Resource, Value
 from ..._core.host.host import Host
+from ..._rules.backend import SERVICE_PROXY_TABLE
 from ..._rules.nftables.backend import Nftables
 from ..._rules.nftables.layout import SERVICE_PROXY
 from ..._rules.node_addresses import families
-from ..family_rules import TABLE
 from ..kernel import remove_tables
 from .installation import INSTALLATION
 
@@ -42,9 +42,15 @@ RULES_KINDS = {"service rules": RulesKind()}
 
 def rules_resource() -> Resource:
     """Before the program, as it is removed after it."""
-    return Resource("service rules", TABLE, _VALUE, title=f"rules in table {TABLE}", group=INSTALLATION.group)
+    return Resource(
+        "service rules",
+        SERVICE_PROXY_TABLE,
+        _VALUE,
+        title=f"rules in table {SERVICE_PROXY_TABLE}",
+        group=INSTALLATION.group,
+    )
 
 
 def _has_tables(host: Host) -> bool:
-    backend = Nftables(TABLE, owner=SERVICE_PROXY)
+    backend = Nftables(SERVICE_PROXY_TABLE, owner=SERVICE_PROXY)
     return any(backend.read_for_removal(host, family) is not None for family in families(host))

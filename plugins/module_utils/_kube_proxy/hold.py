@@ -1,0 +1,96 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Keeps the service of kube-proxy stopped on this node, as long as our service proxy is installed in its place.
+
+    systemd    a drop-in of its unit, with a condition on our unit: nothing starts kube-proxy while our unit is there, neither
+               the machine's start, nor another unit, nor `systemctl start`
+    runit      `down` in its directory, by which a runsv that is started anew leaves it stopped. It is a link to our directory
+               in /run: after a restart of the machine, which starts no runsvdir of ours, it leads nowhere, and kube-proxy starts
+
+Where our part is gone, by whatever means, the hold is void. So a node is not left without either of the two.
+"""
+
+from __future__ import annotations
+
+import os
+
+from .._core.host.host import Host
+from .._core.service.systemd import UNIT_DIRECTORY
+from .._service_proxy.messages import AGENT
+from .messages import MESSAGES
+
+_DROP_IN = "ballast-hold.conf"
+_SECONDS = 60
+_OURS_IN_RUN = f"/run/{AGENT.name}"  # as _service_proxy/deployment/installation.py has it, whose import takes long
+_TEXT = f"""\
+# ballast.kube: {AGENT.name} serves this node in the place of kube-proxy. Removed with it.
+[Unit]
+ConditionPathExists=!{UNIT_DIRECTORY}/{AGENT.name}.service
+"""
+
+
+def hold(host: Host, service: str) -> None:
+    """Of a service that was stopped. HostError where something of another program has the place."""
+    require_free(host, service)
+    if _by_runit(service):
+        host.symlink(_link(service), _OURS_IN_RUN)
+        return
+    host.make_directory(os.path.dirname(_drop_in(service)))
+    host.write(_drop_in(service), _TEXT.encode())
+    _reload(host)
+
+
+def release(host: Host, service: str) -> None:
+    """No effect where it is not held."""
+    if _by_runit(service):
+        if _is_our_link(host, service):
+            host.remove(_link(service))
+        return
+    path = _drop_in(service)
+    if host.read(path) != _TEXT.encode():
+        return
+    host.remove(path)
+    _reload(host)
+    if not host.listdir(os.path.dirname(path)):
+        host.remove_directory(os.path.dirname(path))
+
+
+def is_held(host: Host, service: str) -> bool:
+    """False for "", the service of a kube-proxy in a pod."""
+    if _by_runit(service):
+        return _is_our_link(host, service) and host.stat(_OURS_IN_RUN) is not None
+    return service != "" and host.read(_drop_in(service)) == _TEXT.encode()
+
+
+def require_free(host: Host, service: str) -> None:
+    if _by_runit(service):
+        path, is_ours = _link(service), _is_our_link(host, service)
+    else:
+        path = _drop_in(service)
+        is_ours = host.read(path) == _TEXT.encode()
+    if host.stat(path) is not None and not is_ours:
+        raise MESSAGES.error("migrate-hold-taken", path=path)
+
+
+def _by_runit(service: str) -> bool:
+    return service.startswith("/")
+
+
+def _link(service: str) -> str:
+    return os.path.join(service, "down")
+
+
+def _is_our_link(host: Host, service: str) -> bool:
+    stat = host.stat(_link(service))
+    return stat is not None and stat.kind == "symlink" and host.readlink(_link(service)) == _OURS_IN_RUN
+
+
+def _drop_in(service: str) -> str:
+    unit = service if service.endswith(".service") else f"{service}.service"
+    return os.path.join(UNIT_DIRECTORY, f"{unit}.d", _DROP_IN)
+
+
+def _reload(host: Host) -> None:
+    host.run(["systemctl", "daemon-reload"], timeout=_SECONDS)

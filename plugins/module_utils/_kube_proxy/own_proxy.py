@@ -1,0 +1,168 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Our service proxy in the place of a node's kube-proxy: mode `ballast`.
+
+Its program, directories and supervisor (`parts`) are resources of the plan that changes the mode, so the journal of the
+change removes them too. Its running service and its settings are a part of the step that changes kube-proxy (switch.py):
+either of the two serves, and a step that was killed is undone as a whole.
+
+STATE_DIR/held.json names the kube-proxy that is stopped meanwhile, whose service and file no process shows any more.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any, Optional
+
+from .._core.engine.context import Context
+from .._core.engine.kinds import fields, file
+from .._core.engine.plan import ABSENT, Resource, Value
+from .._core.engine.wait import wait_until
+from .._core.host.host import Host
+from .._core.text.errors import BallastError
+from .._core.text.json_text import parse_object
+from .._service_proxy.messages import AGENT
+from . import hold
+from .installation import SERVICE, Installation, current_config, process
+from .messages import MESSAGES
+from .modes import BALLAST
+
+if TYPE_CHECKING:
+    # A kube-proxy that stays as it is needs nothing of it, and its import takes long.
+    from .._service_proxy.deployment.engine import ServiceProxyEngine
+    from .._service_proxy.deployment.request import Deployment
+
+HELD, PROGRAM = "held", "service_proxy"  # fields of kube-proxy's value in this mode (switch.py)
+GROUP = AGENT.what  # of all resources of its installation
+_RECORD = "held.json"
+_NOT_OURS = ("apiVersion", "kind", "mode")  # of kube-proxy's configuration
+_STARTING_SECONDS = 10
+
+
+def _engine() -> ServiceProxyEngine:
+    from .._service_proxy.deployment.engine import ENGINE
+
+    return ENGINE
+
+
+# What it is made of
+
+
+def parts(state_dir: str, where: Installation) -> list[Resource]:
+    """The record of what is held is made first and removed last."""
+    place = {"service": where.service, "config_path": where.config_path}
+    path = os.path.join(state_dir, _RECORD)
+    record = file(path, json.dumps(place, sort_keys=True), mode=0o600, group=GROUP, title="record of kube-proxy")
+    return [record, *_engine().parts(state_dir)]
+
+
+def is_installed(host: Host, state_dir: str) -> bool:
+    """Whether any of its parts may be there."""
+    return host.stat(os.path.join(state_dir, _RECORD)) is not None
+
+
+def read_held(host: Host, state_dir: str) -> Optional[Installation]:
+    """The kube-proxy in whose place it serves; None where there is no whole record."""
+    row = parse_object(host.read(os.path.join(state_dir, _RECORD))) or {}
+    service, config_path = row.get("service"), row.get("config_path")
+    if not isinstance(service, str) or not isinstance(config_path, str):
+        return None
+    return Installation(SERVICE, service, config_path)
+
+
+def obstacle(host: Host, where: Installation, recorded: Collection[tuple[str, str]]) -> Optional[BallastError]:
+    """Why it cannot be installed on this node in the place of kube-proxy; None where nothing is in its way."""
+    if where.deployment != SERVICE:
+        return MESSAGES.error("migrate-ballast-daemonset")
+    command = _engine().installation.command
+    if host.stat(command) is not None and ("file", command) not in recorded:
+        return MESSAGES.error("migrate-ballast-installed", found=command)
+    try:
+        hold.require_free(host, where.service)
+    except BallastError as error:
+        return error
+    return None
+
+
+# What it runs with
+
+
+def deployment(state_dir: str, config: Mapping[str, Any], node: str) -> Deployment:
+    """From kube-proxy's configuration. UserError or Problems for one that it does not take."""
+    from .._service_proxy.deployment.request import PRESENT, Deployment
+
+    settings = {key: value for key, value in config.items() if key not in _NOT_OURS}
+    options = {"config": {**settings, "hostnameOverride": node}, "service_proxy_name": "", "state_dir": state_dir}
+    return Deployment.from_params({"state": PRESENT, **options})
+
+
+def value(state_dir: str, text: str, config: Mapping[str, Any], node: str, network: Optional[str]) -> Value:
+    """kube-proxy's value (switch.py) while it serves. `text` is kube-proxy's own file, which stays as it is; `network` is the
+    path of the network namespace that kube-proxy is started in."""
+    program = _engine().running_program(deployment(state_dir, config, node), netns=network).value
+    return {"config": text, "mode": BALLAST, HELD: True, PROGRAM: program}
+
+
+def is_value(value: Value) -> bool:
+    return value != ABSENT and PROGRAM in fields(value)
+
+
+def renewed(state_dir: str, recorded: Value, node: str, network: Optional[str]) -> Value:
+    """A value that is gone back to, with the program of now: an upgrade may have been in between."""
+    row = fields(recorded)
+    settings = fields(fields(row[PROGRAM])["settings"])
+    return value(state_dir, str(row["config"]), settings, node, network)
+
+
+# What is there
+
+
+def read_program(ctx: Context[Any], state_dir: str) -> Value:
+    """The value of PROGRAM; ABSENT where kube-proxy serves, and for a service proxy that is not installed in its place."""
+    return _engine().running.read(ctx, _target(state_dir)) if is_installed(ctx.host, state_dir) else ABSENT
+
+
+def serves(host: Host, where: Installation) -> bool:
+    """Whether it runs with its settings, and kube-proxy does not run beside it."""
+    return _engine().running.in_effect(host) and process(host, where) is None
+
+
+def wait_for_mode(host: Host, where: Installation, program: Value) -> str:
+    """BALLAST, or "" where it does not serve. One that starts gets some seconds to answer. `program`: the value of PROGRAM."""
+    service = ABSENT if program == ABSENT else fields(program)["service"]
+    if service == ABSENT or not fields(service)["running"]:
+        return ""
+    served = wait_until(host, lambda: serves(host, where), seconds=_STARTING_SECONDS, interval=0.2)
+    return BALLAST if served else ""
+
+
+def config_of(host: Host, where: Installation) -> Mapping[str, Any]:
+    """The configuration of what serves the node: its own, else that of kube-proxy."""
+    own = _engine().running.document(host) if hold.is_held(host, where.service) else None
+    return current_config(host, where) if own is None else own
+
+
+# What changes it
+
+
+def start(ctx: Context[Any], state_dir: str, after: Value, before: Value) -> None:
+    """Until it works with its settings. `before` is the value of PROGRAM."""
+    _engine().running.write(ctx, _target(state_dir), after, before)
+
+
+def remove(ctx: Context[Any], state_dir: str) -> None:
+    """It ends, then its rules go. No effect where it is not installed."""
+    if not is_installed(ctx.host, state_dir):
+        return
+    from .._service_proxy.kernel import remove_tables
+
+    _engine().running.remove(ctx, _target(state_dir), ABSENT)
+    remove_tables(ctx.host)
+
+
+def _target(state_dir: str) -> str:
+    return _engine().installation.target(state_dir)
