@@ -179,7 +179,8 @@ class KubeProxyEngine(JournalEngine[KubeProxyRequest, KubeProxyState, Plan]):
             value = fields(self.read_value("kube-proxy-pod", node, ctx))
             return pod_resource(node, label=str(value["label"]), mode=str(value["mode"]))
         value = fields(self.read_value("kube-proxy", where.config_path, ctx))
-        return service_resource(where, text=str(value["config"]), mode=str(value["mode"]))
+        resource = service_resource(where, text=str(value["config"]), mode=str(value["mode"]))
+        return replace(resource, value=value)
 
 
 ENGINE = KubeProxyEngine()

@@ -303,23 +303,28 @@ class ServiceKind(_VerifiedChange):
         host, service, state_dir = ctx.host, ctx.desired.where.service, ctx.desired.state_dir
         # Stopped first: kube-proxy ends by itself when its file changes, and would start twice.
         stop_daemon(host, service)
+        data = str(after["config"]).encode(errors="surrogateescape")
         if own_proxy.PROGRAM in after:
             hold.hold(host, service)
+            _replace_file(host, target, data)
             own_proxy.start(ctx, state_dir, after[own_proxy.PROGRAM], before.get(own_proxy.PROGRAM, ABSENT))
             return
         own_proxy.remove(ctx, state_dir)
-        data = str(after["config"]).encode(errors="surrogateescape")
         try:
-            if host.stat(target) is None:  # removed after the plan was made
-                host.write(target, data, mode=0o600)
-            else:
-                host.replace(target, data)
+            _replace_file(host, target, data)
         finally:  # a file that cannot be replaced must not leave the node without a kube-proxy
             hold.release(host, service)
             start_daemon(host, service)
 
     def remove(self, ctx: Context[KubeProxyRequest], target: str, before: Value) -> None:
         raise MESSAGES.error("migrate-no-config", path=target)
+
+
+def _replace_file(host: Host, path: str, data: bytes) -> None:
+    if host.stat(path) is None:  # removed after the plan was made
+        host.write(path, data, mode=0o600)
+    elif host.read(path) != data:
+        host.replace(path, data)
 
 
 class PodKind(_VerifiedChange):
