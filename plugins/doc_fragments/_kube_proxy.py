@@ -13,6 +13,8 @@ options:
   config:
     description:
       - Keys of KubeProxyConfiguration, merged into those that are there. A null value removes a key. The mode is an option of its own.
+      - With O(mode=ballast) they are merged into what C(ballast-service-proxy) gets of kube-proxy's file, which itself stays as it is. What a later
+        run leaves out is as in that file again.
       - With O(deployment=daemonset) the configuration belongs to the ConfigMap, see M(ballast.kube.kube_proxy_daemonset); the checks before
         the change go by the keys that are given here.
     type: dict

@@ -38,9 +38,12 @@ options:
     default: present
     choices: [present, confirmed, previous]
   mode:
-    description: The backend. Required for O(state=present), as what is not said changes with the release of kube-proxy.
+    description:
+      - The backend. Required for O(state=present), as what is not said changes with the release of kube-proxy.
+      - V(ballast) stops kube-proxy, holds it, and runs C(ballast-service-proxy) in its place, with kube-proxy's configuration and O(config).
+        Only where a service of systemd or runit runs kube-proxy. See C(docs/kube-proxy-backends.md).
     type: str
-    choices: [iptables, ipvs, nftables]
+    choices: [iptables, ipvs, nftables, ballast]
   confirm_within:
     description:
       - Seconds. The node goes back by itself unless O(state=confirmed) is asked for by then, which proves that it can be reached.
@@ -67,6 +70,10 @@ EXAMPLES = r"""
   ballast.kube.kube_proxy:
     state: confirmed
 
+- name: Have our service proxy serve this node in the place of kube-proxy
+  ballast.kube.kube_proxy:
+    mode: ballast
+
 - name: Go back to what was there before
   ballast.kube.kube_proxy:
     state: previous
@@ -74,7 +81,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 mode:
-  description: The mode in effect; empty where kube-proxy does not answer.
+  description: The mode in effect; empty where kube-proxy, or in mode V(ballast) the service proxy, does not answer.
   returned: success, not in check mode
   type: str
   sample: nftables
@@ -153,7 +160,8 @@ seconds:
 change_seconds:
   description:
     - Where C(apply) of RV(seconds) goes in a change. V(synchronise) and V(restart) are kube-proxy's own, V(compare), V(probe), V(reach),
-      V(takeover_table) and V(takeover_table_removed) come from this module. Empty where nothing changed.
+      V(takeover_table) and V(takeover_table_removed) come from this module, and so does V(remove_rules), of kube-proxy, in a change to
+      mode V(ballast). Empty where nothing changed.
   returned: success, not in check mode
   type: dict
   sample: {takeover_table: 2.1, probe: 0.6, restart: 1.2, synchronise: 57.0, compare: 6.3, reach: 0.4, takeover_table_removed: 0.2}

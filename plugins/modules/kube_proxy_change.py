@@ -40,9 +40,12 @@ options:
     default: present
     choices: [present, previous]
   mode:
-    description: The backend. Required for O(state=present), as what is not said changes with the release of kube-proxy.
+    description:
+      - The backend. Required for O(state=present), as what is not said changes with the release of kube-proxy.
+      - V(ballast) stops kube-proxy, holds it, and runs C(ballast-service-proxy) in its place, with kube-proxy's configuration and O(config).
+        Only where a service of systemd or runit runs kube-proxy. See C(docs/kube-proxy-backends.md).
     type: str
-    choices: [iptables, ipvs, nftables]
+    choices: [iptables, ipvs, nftables, ballast]
   confirm_within:
     description: Seconds after the change, at least 1. The node goes back automatically unless the change is confirmed by then.
     type: int

@@ -23,7 +23,7 @@ options:
   mode:
     description: The backend that a change would be to.
     type: str
-    choices: [iptables, ipvs, nftables]
+    choices: [iptables, ipvs, nftables, ballast]
   audit:
     description: Compare the rules in the kernel with what the Services mean.
     type: bool

@@ -29,8 +29,9 @@ options:
   mode:
     description:
       - The mode that is in use, whose rules stay. The default is what kube-proxy says. One that kube-proxy denies is refused.
+      - V(ballast) where C(ballast-service-proxy) serves in the place of kube-proxy, which is found by O(migration_dir).
     type: str
-    choices: [iptables, ipvs, nftables]
+    choices: [iptables, ipvs, nftables, ballast]
   metrics_address:
     description: Where kube-proxy says its mode, as C(metricsBindAddress) of its configuration has it.
     type: str

@@ -13,7 +13,8 @@ description:
   - Installs and runs C(ballast-service-proxy), which follows the cluster and programs the node's Services with nftables, in tables of its own.
     See C(docs/service-proxy.md).
   - With O(service_proxy_name) it serves the Services that have this value of the label C(service.kubernetes.io/service-proxy-name), which
-    kube-proxy leaves alone. Without it, it serves all that kube-proxy would; end kube-proxy on the node before.
+    kube-proxy leaves alone. Without it, it serves all that kube-proxy would; end kube-proxy on the node before, or have
+    M(ballast.kube.kube_proxy) with C(mode=ballast) put it in the place of kube-proxy on a live node.
   - The running program takes a change of O(config) without a restart, but for addresses, C(hostnameOverride) and the kubeconfig. A restart
     leaves the rules in force.
   - What fails is undone. It is over when the running program says that it works with these settings.

@@ -28,6 +28,8 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.engine.plan imp
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
 from ansible_collections.ballast.kube.plugins.module_utils._core.service.cgroup import CgroupKind
 from ansible_collections.ballast.kube.plugins.module_utils._core.service.runit import SupervisorKind
+from ansible_collections.ballast.kube.plugins.module_utils._rules.backend import SERVICE_PROXY_TABLE
+from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.messages import AGENT
 from tests.bench import rules_cluster as cluster
 from tests.bench.migrate import ACKNOWLEDGE, Sizes
 from tests.bench.migrate import Bench as Cluster
@@ -42,7 +44,7 @@ from tests.load.running import Load, load
 VERSION = os.environ.get("LAB_KUBERNETES", DEFAULT_KUBERNETES)
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / ".build/collections"), str(ROOT)])}
-NFTABLES, IPTABLES = "nftables", "iptables"
+NFTABLES, IPTABLES, BALLAST = "nftables", "iptables", "ballast"
 RATES = Rates(new=20, outside=20, held=16)  # the machine has other work too
 CONFIRM_SECONDS = 3
 _AWAY_SECONDS = 12  # longer than a kube-proxy that was started is asked for the mode that it is in
@@ -384,3 +386,77 @@ def test_without_nft_nothing_is_changed(node: Node) -> None:
     assert "nft" in done.stderr
     assert "Traceback" not in done.stderr
     node.check_clean(IPTABLES)
+
+
+# Mode ballast
+
+
+def _check_replaced(node: Node, before: str) -> None:
+    """Our service proxy serves, kube-proxy is down and held, its rules are gone, and so are watchdog and takeover table."""
+    assert _pid(node) is None
+    assert os.path.realpath(f"{node.proxy.service}/down") == f"/run/{AGENT.name}"
+    assert node.proxy.mode() == NFTABLES  # which it says too, as its rules are those
+    listed = node.made.host.run(["nft", "list", "chains"], timeout=60).stdout
+    assert f"table ip {SERVICE_PROXY_TABLE} " in listed
+    assert "table ip kube-proxy " not in listed
+    assert node.proxy.chains(LEGACY) == 0
+    assert json.loads(node.proxy.config_path.read_text(encoding="utf-8"))["mode"] == before
+    assert not node.bridged()
+    assert not (node.state_dir / "guard").exists()
+
+
+def _check_gone(node: Node, mode: str) -> None:
+    node.check_clean(mode)
+    assert SERVICE_PROXY_TABLE not in node.made.host.run(["nft", "list", "chains"], timeout=60).stdout
+    left = [
+        f"/usr/local/bin/{AGENT.name}",
+        f"/usr/local/lib/{AGENT.name}",
+        f"/run/{AGENT.name}",
+        "/etc/ballast/service-proxy.json",
+    ]
+    assert [path for path in (*left, f"{node.proxy.service}/down") if os.path.lexists(path)] == []
+    assert not (node.state_dir / "sv").exists()
+
+
+@pytest.fixture
+def _given_back(node: Node) -> Iterator[None]:
+    """Also where a test fails: our service proxy is installed on the machine itself."""
+    yield
+    if (node.state_dir / "held.json").exists():
+        node.run(state="previous")
+
+
+@pytest.mark.usefixtures("_given_back")
+def test_our_service_proxy_takes_its_place_and_gives_it_back(node: Node) -> None:
+    before = node.proxy.mode()
+    with node.served():
+        steps = node.run(mode=BALLAST)
+        assert [step["kind"] for step in steps if step["kind"] in ("bridge", "kube-proxy")] == [
+            "bridge",
+            "kube-proxy",
+            "bridge",
+        ]
+        _check_replaced(node, before)
+        assert node.run(mode=BALLAST) == []
+        node.run(state="previous")
+        _check_gone(node, before)
+
+
+@pytest.mark.usefixtures("_given_back")
+@pytest.mark.parametrize("name", ["make supervisor", "change kube-proxy", "remove bridge", "remove service"])
+def test_a_replacement_that_is_killed_is_ended_by_the_next_run(node: Node, name: str) -> None:
+    before = node.proxy.mode()
+    with node.served():
+        first: dict[str, int] = {}
+        for number, step in enumerate(node.run(mode=BALLAST)):
+            first.setdefault(f"{step['verb']} {step['kind']}", 2 * number + 1)
+        node.run(state="previous")
+        for wanted in ({"mode": BALLAST}, {"state": "previous"}):
+            killed = node.start(mode=BALLAST, kill_at=first[name])
+            killed.communicate(timeout=300)
+            assert killed.returncode == -signal.SIGKILL, name
+            node.run(**wanted)
+            if "mode" in wanted:
+                _check_replaced(node, before)
+                node.run(state="previous")
+            _check_gone(node, before)

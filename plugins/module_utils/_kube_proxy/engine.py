@@ -43,7 +43,7 @@ from .health import read_problem, read_version
 from .installation import DAEMONSET
 from .messages import MESSAGES
 from .modes import BALLAST
-from .request import CONFIRMED, PRESENT, PREVIOUS, KubeProxyRequest, KubeProxyState
+from .request import PRESENT, PREVIOUS, UNCONFIRMED, KubeProxyRequest, KubeProxyState
 from .switch import PodKind, ServiceKind, TakeoverTableKind, pod_resource, service_resource, takeover_table_resource
 from .takeover_table import takeover_config
 
@@ -161,14 +161,15 @@ class KubeProxyEngine(JournalEngine[KubeProxyRequest, KubeProxyState, Plan]):
     def verify(self, ctx: Context[KubeProxyRequest]) -> list[Finding]:
         """For the run that changed nothing: a change is verified in its own step."""
         desired = ctx.desired
-        text = installation.config_text(ctx.host, desired.where)
-        if desired.state != PRESENT or text is None:
+        if desired.state != PRESENT or installation.config_text(ctx.host, desired.where) is None:
             return []
-        reason = read_problem(ctx.host, parse_config(text, path=desired.where.config_path), desired.mode)
+        config = own_proxy.config_of(ctx.host, desired.where)
+        findings = own_proxy.findings(config) if desired.mode == BALLAST else []
+        reason = read_problem(ctx.host, config, desired.mode)
         if not reason:
-            return []
+            return findings
         error = MESSAGES.error("migrate-not-in-order", mode=desired.mode, reason=reason)
-        return [Finding(error.id, "kube-proxy", error.text, error.remedy, blocking=reason.startswith("it "))]
+        return [*findings, Finding(error.id, "kube-proxy", error.text, error.remedy, blocking=reason.startswith("it "))]
 
     def report(self, ctx: Context[KubeProxyRequest]) -> dict[str, object]:
         return {**describe(ctx, self.observe(ctx)), "change_seconds": dict(ctx.progress.seconds)}
@@ -198,7 +199,7 @@ def describe(ctx: Context[KubeProxyRequest], state: KubeProxyState) -> dict[str,
         "service": ctx.desired.where.service,
         "config_path": ctx.desired.where.config_path,
         "previous_mode": None if before is None else fields(before)["mode"],
-        "armed": any(record.kind == "service" for record in state.recorded),
+        "armed": _is_armed(state),
         "bridged": state.values[_takeover_table(ctx.desired, state).key] != ABSENT,
         "went_back": None if outcome is None else parse_json(outcome),
         "draining": drain_record.describe(ctx.host),
@@ -206,15 +207,15 @@ def describe(ctx: Context[KubeProxyRequest], state: KubeProxyState) -> dict[str,
 
 
 def _desired_proxy(desired: KubeProxyRequest, state: KubeProxyState) -> Resource:
-    if desired.state == CONFIRMED:
-        return state.proxy
-    if desired.state == PREVIOUS:
+    if _goes_back(desired, state):
         before = _original(state)
         if before is None:
             return state.proxy
         if own_proxy.is_value(before):
             before = own_proxy.renewed(desired.state_dir, before, state.node, state.network)
         return replace(state.proxy, value=before, title=f"kube-proxy in mode {fields(before)['mode']}")
+    if desired.state != PRESENT:
+        return state.proxy
     if desired.where.deployment == DAEMONSET:
         return pod_resource(state.node, label=desired.mode, mode=desired.mode)
     text = str(fields(state.proxy.value)["config"])
@@ -264,9 +265,18 @@ def _removing_steps(state: KubeProxyState) -> list[Step]:
     ]
 
 
+def _is_armed(state: KubeProxyState) -> bool:
+    """Whether a change waits for its confirmation."""
+    return any(record.kind == "service" for record in state.recorded)
+
+
+def _goes_back(desired: KubeProxyRequest, state: KubeProxyState) -> bool:
+    return desired.state == PREVIOUS or (desired.state == UNCONFIRMED and _is_armed(state))
+
+
 def _enters_own(desired: KubeProxyRequest, state: KubeProxyState) -> bool:
     """Whether the node is to be in mode ballast after this run, also where it is so already."""
-    if desired.state == PREVIOUS:
+    if _goes_back(desired, state):
         return own_proxy.is_value(_original(state) or ABSENT)
     return desired.state == PRESENT and desired.mode == BALLAST
 

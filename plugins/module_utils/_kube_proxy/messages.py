@@ -185,7 +185,7 @@ MESSAGES = Messages(
             id="migrate-not-in-order",
             error=PeerError,
             text="kube-proxy, mode {mode}, is not in order: {reason}",
-            remedy="see kube-proxy's log",
+            remedy="see kube-proxy's log, in mode ballast /var/log/ballast-service-proxy/service-proxy.log",
         ),
         *(
             Message(

@@ -19,6 +19,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Optional
 
 from .._core.engine.context import Context
+from .._core.engine.engine import Finding
 from .._core.engine.kinds import fields, file
 from .._core.engine.plan import ABSENT, Resource, Value
 from .._core.engine.wait import wait_until
@@ -144,6 +145,16 @@ def config_of(host: Host, where: Installation) -> Mapping[str, Any]:
     """The configuration of what serves the node: its own, else that of kube-proxy."""
     own = _engine().running.document(host) if hold.is_held(host, where.service) else None
     return current_config(host, where) if own is None else own
+
+
+def findings(config: Mapping[str, Any]) -> list[Finding]:
+    """What of its settings has no effect."""
+    from .._agent.installation import as_text
+    from .._service_proxy.configuration import parse_configuration
+
+    path = _engine().installation.config
+    warnings = parse_configuration(as_text(config), name=path).warnings
+    return [Finding(each.id, path, each.text, each.remedy, blocking=False) for each in warnings]
 
 
 # What changes it

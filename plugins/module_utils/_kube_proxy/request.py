@@ -18,6 +18,9 @@ from .messages import MESSAGES
 from .modes import MODES
 
 PRESENT, CONFIRMED, PREVIOUS = "present", "confirmed", "previous"
+# Of the watchdog: PREVIOUS where a change waits for its confirmation. Where its run was killed, that change is undone, and
+# the record is of an earlier one.
+UNCONFIRMED = "unconfirmed"
 AUTO = "auto"  # of `deployment`: find.py replaces it by what the node has
 SPEC: dict[str, Any] = {
     "state": {"type": "str", "default": PRESENT, "choices": [PRESENT, CONFIRMED, PREVIOUS]},

@@ -155,11 +155,11 @@ class _Keeper:
 def go_back(host: Host, state_dir: str) -> None:
     """Restore the state before the change from the journal, also where a run was killed during it."""
     from .engine import ENGINE
-    from .request import KubeProxyRequest
+    from .request import UNCONFIRMED, KubeProxyRequest
 
     _leave_cgroup(host)
     task = parse_json(host.read(os.path.join(state_dir, DIRECTORY, TASK)) or b"{}")
-    desired = KubeProxyRequest.from_params({**task["params"], "state": "previous"})
+    desired = KubeProxyRequest.from_params({**task["params"], "state": UNCONFIRMED})
     progress = Progress(FileSink(os.path.join(state_dir, "events.jsonl")), feature="kube-proxy")
     ctx = Context(desired, host, progress)
     done = ENGINE.apply(ENGINE.plan(desired, ENGINE.observe(ctx)), ctx)

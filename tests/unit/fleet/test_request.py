@@ -104,7 +104,7 @@ def test_all_problems_are_reported_at_once() -> None:
         "kube_proxy_mod is not a variable of this playbook",
         "kube_proxy_serial: 0 is not a number of nodes or a share of them",
         "kube_proxy_max_fail: many is not a number of nodes or a share of them",
-        "kube_proxy_mode: nothing is not iptables or ipvs or nftables",
+        "kube_proxy_mode: nothing is not iptables or ipvs or nftables or ballast",
     ]
     assert "did you mean kube_proxy_mode?" in found[1]
 
@@ -162,6 +162,16 @@ def test_an_answer_of_a_survey_that_was_left_empty_is_none() -> None:
     """AWX gives such variables the value ""."""
     names = ("canaries", "serial", "max_fail", "pause", "gate_query", "gate_prometheus", "gate_threshold", "confirm")
     assert migrate(**{f"kube_proxy_{name}": "" for name in names}) == migrate()
+
+
+def test_the_service_proxy_takes_no_place_of_a_daemonset() -> None:
+    hosts = {"n3": {"kube_proxy_deployment": "daemonset"}}
+    for given in ({"hosts": hosts}, {"kube_proxy_admin_kubeconfig": "/a"}):
+        (found,) = problems("kube_proxy_migrate", kube_proxy_hosts="all", kube_proxy_mode="ballast", **given)
+        assert found.startswith(
+            "kube_proxy_mode: ballast is not iptables or ipvs or nftables, where a DaemonSet runs kube-proxy"
+        )
+    assert request("kube_proxy_migrate", kube_proxy_hosts="all", kube_proxy_mode="ballast").mode == "ballast"
 
 
 def test_max_fail_is_a_number_of_nodes_or_a_share_of_the_selection() -> None:

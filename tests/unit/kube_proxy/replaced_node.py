@@ -42,6 +42,7 @@ class ReplacedNode(Node):
         self.crashing = False
         for path in ("/usr/local/bin", "/usr/local/lib"):
             host.given_directory(path)
+        host.given("/var/lib/ballast/shared/srv.json", '{"made": "", "holders": ["lab"]}')
         host.on("/usr/bin/python3", answer="\n", reads=True)
         host.on("ip", "-j", "address", answer="[]", reads=True)
         host.given_listener(f"{INSTALLATION.sockets}/control", self._status)

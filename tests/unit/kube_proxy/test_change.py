@@ -343,6 +343,28 @@ def test_a_change_killed_at_any_effect_is_taken_back_by_the_guard_where_there_is
     assert set(went) == {"iptables", "nftables"}
 
 
+def test_the_guard_of_a_second_change_goes_back_to_the_first_and_no_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The record of the first change is there as long as the second one is not made."""
+    monkeypatch.setattr(watchdog, "FileSink", lambda _path: ListSink())
+    number, went = 1, 0
+    while True:
+        node = Node("runit")
+        apply(node, node.asked(mode="ipvs"))
+        node.host.fail_at(number, torn=True)
+        try:
+            changed(node)
+        except Killed:
+            node.host.calm()
+        else:
+            break
+        if node.services.runs(GUARD_SERVICE) and node.host.read(f"{GUARD}/guard.json"):
+            watchdog.go_back(node.host, STATE)
+            assert (node.mode, node.left()) == ("ipvs", []), f"killed at effect {number}"
+            went += 1
+        number += 1
+    assert went > 10
+
+
 def test_a_change_that_fails_at_any_effect_is_undone_at_once_and_one_that_was_made_stays() -> None:
     number, stayed = 1, 0
     while True:
