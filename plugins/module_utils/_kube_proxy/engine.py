@@ -212,7 +212,7 @@ def _desired_proxy(desired: KubeProxyRequest, state: KubeProxyState) -> Resource
         if before is None:
             return state.proxy
         if own_proxy.is_value(before):
-            before = own_proxy.renewed(desired.state_dir, before, state.node, state.network)
+            before = own_proxy.renew(desired.state_dir, before, state.node, state.network)
         return replace(state.proxy, value=before, title=f"kube-proxy in mode {fields(before)['mode']}")
     if desired.state != PRESENT:
         return state.proxy

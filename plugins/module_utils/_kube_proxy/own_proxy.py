@@ -112,7 +112,7 @@ def is_value(value: Value) -> bool:
     return value != ABSENT and PROGRAM in fields(value)
 
 
-def renewed(state_dir: str, recorded: Value, node: str, network: Optional[str]) -> Value:
+def renew(state_dir: str, recorded: Value, node: str, network: Optional[str]) -> Value:
     """A value that is gone back to, with the program of now: an upgrade may have been in between."""
     row = fields(recorded)
     settings = fields(fields(row[PROGRAM])["settings"])

@@ -10,4 +10,15 @@ It is named and not imported: what the module imports, Ansible parses and sends 
 from __future__ import annotations
 
 MAIN = "_node.main.main"
-PACKAGES = ("_ansible", "_agent", "_core", "_node", "_rules", "_audit", "_kubelet", "_kube_proxy", "_pulls")
+PACKAGES = (
+    "_ansible",
+    "_agent",
+    "_core",
+    "_node",
+    "_rules",
+    "_audit",
+    "_kubelet",
+    "_kube_proxy",
+    "_pulls",
+    "_service_proxy",
+)

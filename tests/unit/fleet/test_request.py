@@ -166,8 +166,8 @@ def test_an_answer_of_a_survey_that_was_left_empty_is_none() -> None:
 
 def test_the_service_proxy_takes_no_place_of_a_daemonset() -> None:
     hosts = {"n3": {"kube_proxy_deployment": "daemonset"}}
-    for given in ({"hosts": hosts}, {"kube_proxy_admin_kubeconfig": "/a"}):
-        (found,) = problems("kube_proxy_migrate", kube_proxy_hosts="all", kube_proxy_mode="ballast", **given)
+    for variables in ({"hosts": hosts}, {"kube_proxy_admin_kubeconfig": "/a"}):
+        (found,) = problems("kube_proxy_migrate", kube_proxy_hosts="all", kube_proxy_mode="ballast", **variables)
         assert found.startswith(
             "kube_proxy_mode: ballast is not iptables or ipvs or nftables, where a DaemonSet runs kube-proxy"
         )
