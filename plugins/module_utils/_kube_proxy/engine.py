@@ -71,6 +71,7 @@ class KubeProxyEngine(JournalEngine[KubeProxyRequest, KubeProxyState, Plan]):
         if text is None:
             raise MESSAGES.error("migrate-no-config", path=desired.where.config_path)
         installation.require_service(host, desired.where)
+        own_proxy.require_record(host, desired.where, desired.state_dir)
         kube_proxy_config = parse_config(text, path=desired.where.config_path)
         config = own_proxy.config_of(host, desired.where)
         node = installation.node_name(host, desired.where, config)

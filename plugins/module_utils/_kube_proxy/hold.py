@@ -49,11 +49,11 @@ def release(host: Host, service: str) -> None:
             host.remove(_link(service))
         return
     path = _drop_in(service)
-    if host.read(path) != _TEXT.encode():
-        return
-    host.remove(path)
-    _reload(host)
-    if not host.listdir(os.path.dirname(path)):
+    if host.read(path) == _TEXT.encode():
+        host.remove(path)
+        _reload(host)
+    # Also where a run was killed before it wrote the drop-in. A directory without one has no effect, whosever it is.
+    if host.stat(os.path.dirname(path)) is not None and not host.listdir(os.path.dirname(path)):
         host.remove_directory(os.path.dirname(path))
 
 

@@ -158,6 +158,12 @@ MESSAGES = Messages(
             f"ballast.kube.service_proxy and state: absent, {_AGAIN}",
         ),
         Message(
+            id="migrate-held-elsewhere",
+            error=HostError,
+            text="kube-proxy of {service} is held in mode ballast, and {state_dir} has no record of that",
+            remedy="name the state_dir of the run that brought the node to mode ballast",
+        ),
+        Message(
             id="migrate-hold-taken",
             error=HostError,
             text="{path} is there and is not ours, so kube-proxy cannot be held",

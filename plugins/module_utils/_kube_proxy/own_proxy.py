@@ -66,6 +66,12 @@ def is_installed(host: Host, state_dir: str) -> bool:
     return host.stat(os.path.join(state_dir, _RECORD)) is not None
 
 
+def require_record(host: Host, where: Installation, state_dir: str) -> None:
+    """HostError where kube-proxy is held and this state directory says nothing of it: it would be started beside ours."""
+    if hold.is_held(host, where.service) and not is_installed(host, state_dir):
+        raise MESSAGES.error("migrate-held-elsewhere", service=where.service, state_dir=state_dir)
+
+
 def read_held(host: Host, state_dir: str) -> Optional[Installation]:
     """The kube-proxy in whose place it serves; None where there is no whole record."""
     row = parse_object(host.read(os.path.join(state_dir, _RECORD))) or {}

@@ -17,12 +17,16 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors imp
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy import hold, switch, watchdog, watchdog_files
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.engine import ENGINE
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.request import KubeProxyRequest
+from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.deployment.engine import (
+    ENGINE as SERVICE_PROXY,
+)
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.deployment.installation import INSTALLATION
 from tests.unit import cases
 from tests.unit.fakes import Killed, ListSink
 from tests.unit.kube_proxy.fake_node import CONFIG_PATH, GUARD, GUARD_SERVICE, STATE, Node, config, params
 from tests.unit.kube_proxy.replaced_node import BALLAST, DROP_IN, LINK, OUR_UNIT, ReplacedNode
 from tests.unit.kube_proxy.test_change import AWAY, OVER, change, down, up
+from tests.unit.service_proxy.machine import deployment
 
 KINDS = ("runit", "systemd")
 INSTALL = [
@@ -238,6 +242,26 @@ def test_a_kube_proxy_that_somebody_starts_beside_it_is_stopped_again() -> None:
 
 
 # What is refused, before anything is changed
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_another_state_directory_does_not_start_kube_proxy_beside_it(kind: str) -> None:
+    node = ReplacedNode(kind)
+    replaced(node)
+    given = node.host.snapshot()
+    with pytest.raises(BallastError) as caught:
+        apply(node, mode="nftables", state_dir="/var/lib/ballast/other")
+    assert (caught.value.id, node.host.snapshot()) == ("migrate-held-elsewhere", given)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_module_of_the_service_proxy_does_not_take_it_over(kind: str) -> None:
+    node = ReplacedNode(kind)
+    replaced(node)
+    settings = node.host.text(INSTALLATION.config)
+    with pytest.raises(BallastError):
+        cases.apply(SERVICE_PROXY, deployment(), node.host)
+    assert (node.serving, node.host.text(INSTALLATION.config)) == (BALLAST, settings)
 
 
 def refused(node: ReplacedNode, **options: Any) -> BallastError:
