@@ -24,7 +24,7 @@ from ..._audit.stale_chains import StaleChains
 from ..._rules.iptables.objects import MatchSet, Tables, Unknown
 from ..._rules.iptables.text import rule_text
 from ..._rules.ipvs.objects import SET_NAMES, IpvsRules, VirtualServer
-from ..._rules.ipvs.parse import Key
+from ..._rules.ipvs.parse import Key, parse_servers
 from ..._rules.ipvs.plan import IP, IPSET, IPVSADM, Operation, select_own
 from ..._rules.ipvs.text import definition, real_definition, service, with_length
 from ..._rules.model import IPVS
@@ -75,12 +75,14 @@ def staying_servers(reading: IpvsReading, *, cut: bool) -> tuple[VirtualServer, 
 
 
 def plan_connections(reading: IpvsReading, staying: tuple[VirtualServer, ...]) -> IpvsConnections:
-    """The record names what stays: later it can be told by that alone, as the sets are gone."""
+    """The record names what stays: later it can be told by that alone, as the sets are gone. It keeps the weights from before
+    the change, which a way back restores."""
     cut = reading.open_of(server for server in reading.own.values() if server not in staying)
     if not staying:
         return IpvsConnections(cut)
     draining = reading.draining or Draining(reading.now, None)
-    own = tuple("\n".join(_definition(server)) for server in staying)
+    recorded = {server.key: block for block in draining.own for server in parse_servers(block)}
+    own = tuple(recorded.get(server.key) or "\n".join(_definition(server)) for server in staying)
     until = show_time(draining.until)
     return IpvsConnections(cut, reading.open_of(staying), until, replace(draining, own=own, others=()))
 
