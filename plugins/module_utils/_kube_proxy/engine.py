@@ -237,14 +237,7 @@ def _original(state: KubeProxyState) -> Value:
 def _clearing_steps(state: KubeProxyState, *, watchdog_stays: bool) -> list[Step]:
     """Steps that remove what a change left: the takeover table always, the watchdog once the change is confirmed."""
     return [
-        Step(
-            record.kind,
-            record.title,
-            record.target,
-            after=record.original,
-            before=state.values[record.key],
-            group=record.group,
-        )
+        _removal(record, state)
         for record in reversed(state.recorded)
         if record.kind == "bridge" or (record.group == _GROUP and not watchdog_stays)
     ]
@@ -252,18 +245,12 @@ def _clearing_steps(state: KubeProxyState, *, watchdog_stays: bool) -> list[Step
 
 def _removing_steps(state: KubeProxyState) -> list[Step]:
     """Steps that remove our service proxy, which no longer serves."""
-    return [
-        Step(
-            record.kind,
-            record.title,
-            record.target,
-            after=record.original,
-            before=state.values[record.key],
-            group=record.group,
-        )
-        for record in reversed(state.recorded)
-        if record.group == own_proxy.GROUP
-    ]
+    return [_removal(record, state) for record in reversed(state.recorded) if record.group == own_proxy.GROUP]
+
+
+def _removal(record: Recorded, state: KubeProxyState) -> Step:
+    before = state.values[record.key]
+    return Step(record.kind, record.title, record.target, after=record.original, before=before, group=record.group)
 
 
 def _is_armed(state: KubeProxyState) -> bool:
