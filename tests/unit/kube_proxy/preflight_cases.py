@@ -194,6 +194,9 @@ CASES: Mapping[str, Case] = {
     "preflight-tool-missing": Case(
         changed(missing_tools=("nft",)), (changed(),)
     ),  # what is missing, test_preflight_facts.py asks
+    "preflight-service-proxy-packages": Case(
+        changed(missing_packages=("python3-prometheus-client",)), (changed(),)
+    ),  # only a change to mode ballast looks for them, test_own_proxy_reading.py
     "preflight-rules-refused": Case(changed(NFTABLES, IPTABLES, refused_rules=("IPv4: no",)), (changed(),)),
     "preflight-module-missing": Case(
         changed(refused_statements=("IPv4: reject: no",)), (changed(), changed(modules={"nft_ct": "absent"}))
