@@ -100,7 +100,8 @@ def obstacle(host: Host, where: Installation, recorded: Collection[tuple[str, st
 
 def deployment(state_dir: str, config: Mapping[str, Any], node: str) -> Deployment:
     """From kube-proxy's configuration. UserError or Problems for one that it does not take."""
-    from .._service_proxy.deployment.request import PRESENT, Deployment
+    from .._agent.deployment import PRESENT
+    from .._service_proxy.deployment.request import Deployment
 
     settings = {key: value for key, value in config.items() if key not in _NOT_OURS}
     options = {"config": {**settings, "hostnameOverride": node}, "service_proxy_name": "", "state_dir": state_dir}

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.ballast.kube.plugins.module_utils._agent import program
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, HostError, Problems
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy import hold, switch, watchdog, watchdog_files
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.engine import ENGINE
@@ -135,7 +136,7 @@ def test_it_is_installed_under_the_watchdog_and_started_behind_the_takeover_tabl
     is_replaced(node, "once")
     settings = json.loads(node.host.text(INSTALLATION.config))
     assert settings == {**{key: value for key, value in config().items() if key != "mode"}, "hostnameOverride": "n1"}
-    assert ENGINE.report(cases.Context(node.asked(mode=BALLAST), node.host))["mode"] == BALLAST
+    assert ENGINE.report(Context(node.asked(mode=BALLAST), node.host))["mode"] == BALLAST
 
 
 @pytest.mark.parametrize("kind", KINDS)

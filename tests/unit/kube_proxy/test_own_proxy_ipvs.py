@@ -10,9 +10,10 @@ from dataclasses import replace
 
 import pytest
 
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Completed
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy import drain_record
-from tests.unit.fakes import Call, Completed
+from tests.unit.fakes import Call
 from tests.unit.kube_proxy import draining_node
 from tests.unit.kube_proxy.replaced_node import BALLAST, ReplacedNode
 from tests.unit.kube_proxy.test_own_proxy import KINDS, _small, apply, taken_back  # noqa: F401
