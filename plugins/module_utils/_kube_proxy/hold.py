@@ -6,10 +6,10 @@
 
     systemd    a drop-in of its unit, with a condition on our unit: nothing starts kube-proxy while our unit is there, neither
                the machine's start, nor another unit, nor `systemctl start`
-    runit      `down` in its directory, by which a runsv that is started anew leaves it stopped. It is a link to our directory
-               in /run: after a restart of the machine, which starts no runsvdir of ours, it leads nowhere, and kube-proxy starts
+    runit      `down` in its directory, by which a runsv leaves it stopped when it starts. It is a link to our directory
+               in /run: a restart of the machine does not start our runsvdir, the link leads nowhere then, and kube-proxy starts
 
-Where our part is gone, by whatever means, the hold is void. So a node is not left without either of the two.
+Where our part is gone, by whatever means, the hold is void: no restart of the machine leaves a node without either of the two.
 """
 
 from __future__ import annotations
