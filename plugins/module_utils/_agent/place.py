@@ -19,7 +19,7 @@ import socket
 import stat
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from .._core.host.directories import make_directory
 from .._core.host.safe_path import open_own
@@ -28,6 +28,7 @@ from .identity import Agent
 
 BACKLOG = 1024  # the kernel holds it to net.core.somaxconn
 _OTHERS = 0o077
+_RUN = "/run"  # is empty after each start of the machine
 _CREDENTIALS = struct.Struct("iII")  # struct ucred, unix(7)
 
 
@@ -36,7 +37,7 @@ def run_directory(agent: Agent, environment: Mapping[str, str]) -> str:
     if named:
         return named
     if os.geteuid() == 0:
-        return f"/run/{agent.name}"
+        return _of_root(agent)
     home = environment.get("XDG_RUNTIME_DIR", "")
     if not home:
         raise agent.error("no-run-directory")
@@ -64,6 +65,24 @@ def make_directories(agent: Agent, directory: str, sockets: Sequence[str] = ()) 
             make_directory(path, 0o700)
         except OSError as error:
             raise agent.error("directory", path=path, found=error.strerror or "") from None
+    if os.geteuid() == 0 and directory == _of_root(agent):
+        _mark(directory)
+
+
+def _of_root(agent: Agent) -> str:
+    return f"{_RUN}/{agent.name}"
+
+
+def _mark(directory: str) -> None:
+    """As the module marked it that made it first: after a start of the machine the supervisor makes it, and a removal leaves
+    alone what has no mark."""
+    from .._core.engine.ownership import read_mark, set_mark
+    from .._core.host.local_host import LocalHost
+
+    host = LocalHost()
+    with suppress(BallastError):  # no reason not to serve
+        if read_mark(host, directory) is None:
+            set_mark(host, directory)
 
 
 @contextmanager

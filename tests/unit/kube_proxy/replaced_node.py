@@ -70,9 +70,12 @@ class ReplacedNode(Node):
         return [*tables, *paths, *processes]
 
     def restart_machine(self) -> None:
-        """Under runit: /run is empty, and nothing of ours is started. kube-proxy's own supervisor starts what is not down."""
-        for path in self.host.paths("/run/ballast-service-proxy"):
-            self.host._forget(path)
+        """/run is empty. Under runit nothing of ours is started, and kube-proxy's own supervisor starts what is not down. systemd
+        starts our service, which has made its directory and marked it."""
+        self.host._forget(INSTALLATION.sockets)
+        if isinstance(self.services, _Systemd):
+            self.host.given_ours(INSTALLATION.sockets)
+            self.host.given(f"{INSTALLATION.sockets}/lock", "1")
 
     def _runs(self) -> bool:
         return self.host.stat(OUR_SERVICE) is not None and service_pid(self.host, OUR_SERVICE) is not None

@@ -233,6 +233,15 @@ def test_under_runit_the_hold_ends_with_a_restart_of_the_machine() -> None:
     assert not hold.is_held(node.host, "/etc/sv/kube-proxy")
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_after_a_restart_of_the_machine_the_way_back_is_open(kind: str) -> None:
+    node = ReplacedNode(kind)
+    replaced(node)
+    node.restart_machine()
+    taken_back(node)
+    is_old(node, "back")
+
+
 def test_a_kube_proxy_that_somebody_starts_beside_it_is_stopped_again() -> None:
     node = ReplacedNode("runit")
     replaced(node)
