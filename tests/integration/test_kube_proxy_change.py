@@ -460,3 +460,19 @@ def test_a_replacement_that_is_killed_is_ended_by_the_next_run(node: Node, name:
                 _check_replaced(node, before)
                 node.run(state="previous")
             _check_gone(node, before)
+
+
+@pytest.mark.usefixtures("_given_back")
+def test_a_replacement_that_nobody_confirms_is_taken_back_and_so_is_a_way_back(node: Node) -> None:
+    before = node.proxy.mode()
+    with node.served():
+        node.run(mode=BALLAST, confirm_within=CONFIRM_SECONDS)
+        node.wait("kube-proxy serves again", (node.state_dir / "outcome.json").exists)
+        _check_gone(node, before)
+        node.run(mode=BALLAST)
+        other = {**node.options, "acknowledge": [*ACKNOWLEDGE, "preflight-version-unknown"]}
+        node.run(**{**other, "mode": OTHER[before], "confirm_within": CONFIRM_SECONDS})
+        node.wait("our service proxy serves again", (node.state_dir / "outcome.json").exists)
+        _check_replaced(node, before)
+        node.run(state="previous")
+        _check_gone(node, before)
