@@ -229,9 +229,15 @@ def _desired_proxy(desired: KubeProxyRequest, state: KubeProxyState) -> Resource
 
 
 def _original(state: KubeProxyState) -> Value:
-    """The journal's value of kube-proxy before the first change; None where the journal has none."""
+    """The journal's value of kube-proxy before the last change; None where the journal has none. While our service proxy serves
+    without a record, as after a way back to it, kube-proxy as its file has it."""
     records: list[Recorded] = [record for record in state.recorded if record.key == state.proxy.key]
-    return records[0].original if records else None
+    if records:
+        return records[0].original
+    mode = state.kube_proxy_config.get("mode")
+    if not mode or not own_proxy.is_value(state.proxy.value):
+        return None
+    return {"config": fields(state.proxy.value)["config"], "mode": str(mode)}
 
 
 def _clearing_steps(state: KubeProxyState, *, watchdog_stays: bool) -> list[Step]:

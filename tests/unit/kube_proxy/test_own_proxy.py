@@ -210,6 +210,21 @@ def test_what_is_held_is_found_without_a_process() -> None:
     assert (where.deployment, where.service, where.config_path) == ("service", "/etc/sv/kube-proxy", CONFIG_PATH)
 
 
+def test_previous_is_kube_proxy_also_where_the_node_went_back_to_the_service_proxy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(watchdog, "FileSink", lambda _path: ListSink())
+    node = ReplacedNode("systemd")
+    replaced(node)
+    apply(node, mode="nftables", confirm_within=60)
+    watchdog.go_back(node.host, STATE)
+    is_replaced(node, "went back")
+    assert ENGINE.report(Context(node.asked(mode=BALLAST), node.host))["previous_mode"] == "iptables"
+    taken_back(node)
+    assert (node.serving, node.left_of_change(), node.config()) == ("iptables", [], config())
+    assert node.host.stat(INSTALLATION.command) is None
+
+
 # The hold
 
 
