@@ -21,8 +21,8 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.ballast.kube.plugins.module_utils._rules.backend import SERVICE_PROXY_TABLE as TABLE
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.connections import read_connections
-from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.family_rules import TABLE
 from tests.integration import steady_client
 from tests.integration.test_service_proxy import (
     SECONDS,
