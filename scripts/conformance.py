@@ -196,7 +196,7 @@ def ended(ginkgo: subprocess.Popen[bytes]) -> Iterator[None]:
         yield
     finally:
         if ginkgo.poll() is None:
-            ginkgo.send_signal(signal.SIGINT)
+            os.killpg(ginkgo.pid, signal.SIGINT)  # as a terminal does: its children remove what they made
             with suppress(subprocess.TimeoutExpired):
                 ginkgo.wait(CLEANUP_SECONDS)
         with suppress(ProcessLookupError):

@@ -58,6 +58,7 @@ def _above(definition: dict[str, Any]) -> dict[str, Any]:
         "entrypoint": list(preset.entrypoint),
         "env": dict(preset.env),
         **own,
+        "directories": [*map(asdict, preset.directories), *own.get("directories", [])],
         "files": [*files, *own.get("files", [])],
         "links": [*links, *own.get("links", [])],
     }

@@ -151,6 +151,7 @@ PRESETS: Mapping[str, Image] = {
             File(path="/etc/passwd", content="root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"),
             File(path="/etc/group", content="root:x:0:\nnobody:x:65534:\n"),
         ),
+        directories=(Directory(path="/tmp", mode="1777"),),
         links=tuple(Link(path=f"/bin/{applet}", to="busybox") for applet in _APPLETS),
         entrypoint=("/bin/sh",),
         env=(("PATH", "/bin"),),

@@ -62,6 +62,7 @@ def test_an_image_above_another_has_all_of_it_but_the_links_that_it_replaces() -
     assert (links["/bin/sh"], links["/bin/cat"]) == ("/usr/bin/bash", "busybox")
     assert {"path": "/bin/busybox", "source": "/usr/bin/busybox"} in made["files"]
     assert (made["whole"], made["packages"]) == (["bash"], ["busybox-static"])
+    assert made["directories"] == [{"path": "/tmp", "mode": "1777"}]
 
 
 def test_image_archive_takes_all_of_the_table() -> None:

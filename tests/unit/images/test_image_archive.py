@@ -318,6 +318,7 @@ def test_the_layer_is_sorted_and_belongs_to_root(archive: Path) -> None:
     assert list(members) == sorted(members)
     assert {(member.uid, member.gid, member.mtime) for member in members.values()} == {(0, 0, 0)}
     assert members["bin"].isdir()
+    assert (members["tmp"].isdir(), members["tmp"].mode) == (True, 0o1777)  # where programs write
     assert members["bin/busybox"].mode == 0o755
     assert members["bin/sh"].linkname == "busybox"
     assert members["etc/passwd"].mode == 0o644
