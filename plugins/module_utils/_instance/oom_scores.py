@@ -20,5 +20,5 @@ _EFFECTIVE = re.compile(rb"^CapEff:\s*([0-9a-f]+)$", re.MULTILINE)
 
 def may_lower_scores(host: Host) -> bool:
     """False also where the kernel does not say."""
-    found = _EFFECTIVE.search(host.read("/proc/self/status") or b"")
-    return found is not None and bool(int(found[1], 16) >> _CAP_SYS_RESOURCE & 1)
+    effective = _EFFECTIVE.search(host.read("/proc/self/status") or b"")
+    return effective is not None and bool(int(effective[1], 16) >> _CAP_SYS_RESOURCE & 1)
