@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from .._core.host.names import MARK
 from .._core.text.errors import BallastError
-from .._rules.backend import KUBE_PROXY_TABLE, NFT_FAMILIES, TAKEOVER_TABLE
+from .._rules.backend import KUBE_PROXY_TABLE, NFT_FAMILIES, SERVICE_PROXY_TABLE, TAKEOVER_TABLE
 from .._rules.iptables import objects as ipt
 from .._rules.iptables.text import rule_text
 from .._rules.nftables import expressions as nft
@@ -48,6 +48,7 @@ _PROGRAMS = (
     ("libvirt", "libvirt"),
     ("ufw", "ufw"),
     ("UPNP", "miniupnpd"),
+    (SERVICE_PROXY_TABLE, SERVICE_PROXY_TABLE),
 )
 
 
