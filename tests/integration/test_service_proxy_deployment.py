@@ -26,7 +26,7 @@ from tests.integration import journal
 from tests.integration.adhoc import module
 from tests.integration.test_service_proxy import (
     CONFIG,
-    START_SECONDS,
+    SECONDS,
     Proxy,
     endpoints,
     eventually,
@@ -106,7 +106,7 @@ def test_it_runs_as_a_service_beside_kube_proxy_and_goes_with_its_rules(proxy: P
     want = partial(_run, proxy, service_proxy_name="ballast")
     made = want(config=_config())
     assert not made["changed"], "the role has done all of it"
-    assert eventually(lambda: OURS in proxy.nft("list", "ruleset"), seconds=START_SECONDS)
+    assert eventually(lambda: OURS in proxy.nft("list", "ruleset"), seconds=SECONDS)
     assert OF_KUBE_PROXY not in proxy.nft("list", "ruleset")
 
     own = Path(f"/proc/{made['pid']}/status").read_text()
@@ -122,7 +122,7 @@ def test_it_runs_as_a_service_beside_kube_proxy_and_goes_with_its_rules(proxy: P
     assert eventually(lambda: _seconds_up() < was_up, seconds=30)
     assert proxy.tables() == before
     proxy.api.put("EndpointSlice", endpoints("c", "10.1.2.9"))
-    assert eventually(lambda: "10.1.2.9" in proxy.nft("list", "ruleset"), seconds=START_SECONDS)
+    assert eventually(lambda: "10.1.2.9" in proxy.nft("list", "ruleset"), seconds=SECONDS)
 
     assert _run(proxy, state="absent")["changed"]
     assert proxy.tables() == {4: None, 6: None}
