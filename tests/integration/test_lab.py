@@ -29,7 +29,7 @@ from tests.integration.certificates import issue
 from tests.integration.forward_proxy import forward_proxy
 from tests.integration.lab import Lab, lab_named, machine, processes_of
 from tests.integration.registry import TAG, Registry, image, registry
-from tests.integration.upstream_tests import TESTS, run_upstream_tests, tests_are_pinned
+from tests.integration.upstream_tests import TESTS, are_pinned, run_upstream_tests
 from tests.integration.wire import namespace
 
 pytestmark = pytest.mark.alone
@@ -637,7 +637,7 @@ def behind_a_service(address: str, ca: Path) -> dict[str, object]:
 
 def test_kubernetes_own_tests_pass(lab: Lab) -> None:
     run = run_upstream_tests(lab)
-    if not tests_are_pinned(lab.record["kubernetes_version"]):  # of an older version, in `make test-matrix`
+    if not are_pinned(lab.record["kubernetes_version"]):  # of an older version, in `make test-matrix`
         assert (run.status, "are not pinned" in run.output) == (2, True), run.output
         return
     assert run.status == 0, run.output

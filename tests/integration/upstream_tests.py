@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -32,12 +33,20 @@ TESTS = (
 )
 
 
-def tests_are_pinned(version: str) -> bool:
+def are_pinned(version: str) -> bool:
     return (TOOLCHAIN / version).is_dir()
 
 
 def run_upstream_tests(lab: Lab) -> Run:
     focus = f"({'|'.join(map(re.escape, TESTS))})"
     argv = [sys.executable, "-m", "scripts.conformance", f"--lab-dir={lab.directory}", f"--focus={focus}"]
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, check=False)
+    # As `make conformance` has them.
+    environment = {
+        **os.environ,
+        "PATH": f"{ROOT}/.venv/bin:{os.environ['PATH']}",
+        "PYTHONPATH": f"{ROOT}/.build/collections:{ROOT}",
+        "ANSIBLE_CONFIG": f"{ROOT}/ansible.cfg",
+        "ANSIBLE_COLLECTIONS_PATH": f"{ROOT}/.build/collections",
+    }
+    done = subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False)
     return Run(status=done.returncode, output=done.stdout + done.stderr)
