@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -59,16 +59,16 @@ def main(arguments: Sequence[str]) -> int:
         )
     if "dns" not in lab.get("addons", []):
         return fail("the lab has no names for Services, which most tests use", "make lab LAB_ADDONS=dns,storage")
+    not_run = list_not_run(options.focus)
     with tempfile.TemporaryDirectory(dir="/run", prefix="ballast-conformance-") as place:
         bin_dir = provide_programs(lab["kubernetes_version"], Path(place))
         archive = load_images(lab, lab_dir, bin_dir, Path(place))
         with pullable(lab, lab_dir, archive):
-            run_tests(options, lab, lab_dir, bin_dir, Path(place))
+            run_tests(options, lab, lab_dir, bin_dir, Path(place), skipped=not_run)
         report = Path(place, "junit.xml")
         if not report.exists():
             return fail("the tests did not come to an end", f"see why: {LOG}")
         outcomes = read_junit(report)
-    not_run = list_not_run(options.focus)
     print_report(outcomes, not_run)
     if options.results:
         write_report(lab, options.focus, outcomes, not_run)
@@ -153,10 +153,18 @@ def play(name: str, variables: dict[str, str] | Path) -> None:
         raise SystemExit(2)
 
 
-def run_tests(options: argparse.Namespace, lab: dict[str, Any], lab_dir: Path, bin_dir: str, place: Path) -> None:
+def run_tests(
+    options: argparse.Namespace,
+    lab: dict[str, Any],
+    lab_dir: Path,
+    bin_dir: str,
+    place: Path,
+    *,
+    skipped: Iterable[str],
+) -> None:
     """Leaves place/junit.xml. Ginkgo's own status says less than it."""
-    skipped = [*map(re.escape, list_not_run(options.focus)), *([options.skip] if options.skip else [])]
-    words = [f"--focus={options.focus}", *(f"--skip={skip}" for skip in skipped)]
+    skips = [*map(re.escape, skipped), *([options.skip] if options.skip else [])]
+    words = [f"--focus={options.focus}", *(f"--skip={skip}" for skip in skips)]
     argv = [
         *(f"{bin_dir}/ginkgo", f"--procs={options.processes}", "--no-color", "--keep-going", "--timeout=3h"),
         *("--silence-skips", f"--output-dir={place}", "--junit-report=junit.xml", *words, f"{bin_dir}/e2e.test", "--"),

@@ -72,8 +72,8 @@ def write_constraints() -> None:
     write_pins("run.txt", every, within="constraints.txt", target="constraints-run.txt")
     write_pins("audit.txt", every, within="", target="constraints-audit.txt")
     write_pins("mutants.txt", every, within="constraints.txt", target="constraints-mutants.txt")
-    one = ["--python-platform", "linux", "--python-version", EE_PYTHON]
-    write_pins("ee.txt", one, within="constraints.txt", target="constraints-ee.txt")
+    of_image = ["--python-platform", "linux", "--python-version", EE_PYTHON]
+    write_pins("ee.txt", of_image, within="constraints.txt", target="constraints-ee.txt")
 
 
 def write_pins(source: str, pythons: list[str], *, within: str, target: str) -> None:

@@ -74,7 +74,7 @@ def lay_out_python(cache: Path) -> Path:
     argv = [sys.executable, "-m", "pip", "--python", "/usr/bin/python3", "install", "--quiet", "--no-deps"]
     argv += ["--disable-pip-version-check", "--root-user-action=ignore", "--no-compile", "--require-hashes"]
     argv += ["--only-binary=:all:", f"--python-version={EE_PYTHON}", "--implementation=cp"]
-    argv += [f"--abi={one}" for one in (abi, "abi3", "none")] + [f"--platform={one}" for one in platforms()]
+    argv += [f"--abi={tag}" for tag in (abi, "abi3", "none")] + [f"--platform={platform}" for platform in platforms()]
     with tempfile.TemporaryDirectory(dir=cache) as work:
         made = Path(work) / "python"
         if subprocess.run([*argv, f"--target={made}", "-r", str(PINS)], check=False).returncode != 0:

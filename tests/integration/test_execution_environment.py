@@ -42,7 +42,7 @@ class Image:
     def run(self, *argv: str, fails: bool = False) -> str:
         """What a command prints in a container of the image."""
         entered = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", _ENTER, str(self.root), USER]
-        environment = dict(str(one).split("=", 1) for one in self._list("Env"))
+        environment = dict(str(variable).split("=", 1) for variable in self._list("Env"))
         start = ["/usr/bin/env", f"--chdir={self.config['WorkingDir']}", *self._list("Entrypoint"), *argv]
         done = subprocess.run(
             [*entered, *start], env=environment, check=False, capture_output=True, text=True, timeout=300
@@ -183,5 +183,5 @@ def test_ansible_builder_finds_what_the_collection_needs(tmp_path: Path) -> None
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert [line.split()[0] for line in python.read_text(encoding="utf-8").splitlines()] == ["kubernetes"]
-    found = system.read_text(encoding="utf-8")
-    assert [name for name in debian_packages() if f"{name} [platform:dpkg]" not in found] == []
+    listed = system.read_text(encoding="utf-8")
+    assert [name for name in debian_packages() if f"{name} [platform:dpkg]" not in listed] == []

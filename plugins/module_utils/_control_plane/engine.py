@@ -278,7 +278,7 @@ def _kubelet_binding(request: ControlPlaneRequest) -> Resource:
 
 
 def _service_proxy_rights(request: ControlPlaneRequest) -> list[Resource]:
-    """While a node has a service proxy of ours."""
+    """Where a node has ballast-service-proxy."""
     if not any(node.service_proxy for node in request.nodes):
         return []
     return [api_object(request.state_dir, path, value, group=_API) for path, value in service_proxy_rights().items()]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Change the live table into the desired one, without a moment in which what stays wanted is missing.
+"""Change the live table into the desired one, without a moment in which rules that stay are missing.
 
 `plan` compares two values and says what differs, as operations in the order that nft takes them: what is referred to is
 added before what refers to it, and deleted after it. `commit` hands them to `nft -f -`, which the kernel does as a whole or
