@@ -46,8 +46,6 @@ RAISED = {
         "golang.org/x/crypto": "0.55.0",
         "google.golang.org/grpc": "1.83.2",
     },
-    ("e2e", "1.37"): {"golang.org/x/crypto": "0.55.0", "google.golang.org/grpc": "1.83.2"},
-    ("sample-apiserver", "0.37"): {"golang.org/x/crypto": "0.55.0", "google.golang.org/grpc": "1.83.2"},
     ("coredns", "1.14"): {
         "go.opentelemetry.io/otel": "1.44.0",
         "golang.org/x/crypto": "0.55.0",
@@ -130,8 +128,19 @@ def requirements(family: Family, version: str) -> dict[str, str]:
     """The modules that ours asks for, with their versions: those of the programs, or of what a command of ours is made of."""
     raised = RAISED.get((family.name, version.rpartition(".")[0]), {})
     if not family.command:
-        return {**{module_of(family, component.package): version for component in family.components}, **raised}
+        own = {module_of(family, component.package): version for component in family.components}
+        return {**own, **as_kubernetes(family, version), **raised}
     return {**raised, family.command: "0.0.0", family.module: version, **family.embedded_versions(version)}
+
+
+def as_kubernetes(family: Family, version: str) -> dict[str, str]:
+    """The staging modules by the versions that the family kubernetes names them with. A compiled package has that version in its paths,
+    the replaced one too: only named alike it is compiled once for both families."""
+    pinned = TOOLCHAIN / "kubernetes" / version / "go.mod"
+    if not family.staging or family.name == "kubernetes" or not pinned.exists():
+        return {}
+    text, replaced = pinned.read_text(encoding="utf-8"), staging_version(version)
+    return dict(re.findall(rf"^\t(k8s\.io/\S+) v({re.escape(replaced)}) // indirect$", text, re.MULTILINE))
 
 
 def module_of(family: Family, package: str) -> str:

@@ -241,6 +241,8 @@ FAMILIES: Mapping[str, Family] = {
             release=NOWHERE,
             build_bytes=2 * _GIB,
             optional=True,
+            # As Kubernetes, with which it shares what it is built of.
+            tags=_KUBERNETES_TAGS,
         ),
         Family(
             name="ginkgo",

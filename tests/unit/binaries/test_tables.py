@@ -70,6 +70,22 @@ def test_every_default_version_is_pinned():
         assert {version for family, version in pinned if family == name} == {"1.35.8", "1.36.4", "1.37.1", "1.37.2"}
 
 
+def required(folder: Path) -> dict[str, str]:
+    return dict(re.findall(r"^\t(\S+) (v\S+)(?: // indirect)?$", (folder / "go.mod").read_text(), re.MULTILINE))
+
+
+@pytest.mark.parametrize("name", ["e2e", "sample-apiserver"])
+def test_what_kubernetes_tests_are_built_of_is_compiled_once_with_kubernetes(name):
+    """A package is compiled again for another version of one that it imports, for other tags, and for another name of its version."""
+    family = FAMILIES[name]
+    theirs = required(TOOLCHAIN / name / family.version_with(DEFAULT_KUBERNETES))
+    kubernetes = required(TOOLCHAIN / "kubernetes" / DEFAULT_KUBERNETES)
+    both = set(theirs) & set(kubernetes)
+    assert len(both) > 50
+    assert {module: theirs[module] for module in both} == {module: kubernetes[module] for module in both}
+    assert family.tags == FAMILIES["kubernetes"].tags
+
+
 def test_one_command_pins_what_goes_with_a_version_of_kubernetes():
     of_kubernetes = [("kubernetes", "1.99.7"), ("kubeadm", "1.99.7"), ("e2e", "1.99.7"), ("hyper-mini", "1.99.7")]
     assert parse_pairs(["1.99.7"]) == [*of_kubernetes, ("sample-apiserver", "0.99.7")]

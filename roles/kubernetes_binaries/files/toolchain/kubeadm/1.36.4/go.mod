@@ -8,7 +8,22 @@ require (
 	go.opentelemetry.io/otel v1.44.0
 	golang.org/x/crypto v0.55.0
 	google.golang.org/grpc v1.83.2
+	k8s.io/api v0.36.4
+	k8s.io/apimachinery v0.36.4
+	k8s.io/apiserver v0.36.4
+	k8s.io/cli-runtime v0.36.4
+	k8s.io/client-go v0.36.4
+	k8s.io/cloud-provider v0.36.4
+	k8s.io/component-base v0.36.4
+	k8s.io/component-helpers v0.36.4
+	k8s.io/controller-manager v0.36.4
+	k8s.io/cri-api v0.36.4
+	k8s.io/dynamic-resource-allocation v0.36.4
+	k8s.io/kms v0.36.4
+	k8s.io/kubelet v0.36.4
 	k8s.io/kubernetes v1.36.4
+	k8s.io/metrics v0.36.4
+	k8s.io/streaming v0.36.4
 )
 
 require (
@@ -81,20 +96,11 @@ require (
 	gopkg.in/go-jose/go-jose.v2 v2.6.3 // indirect
 	gopkg.in/inf.v0 v0.9.1 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect
-	k8s.io/api v0.36.4 // indirect
-	k8s.io/apimachinery v0.36.4 // indirect
-	k8s.io/apiserver v0.0.0 // indirect
-	k8s.io/cli-runtime v0.0.0 // indirect
-	k8s.io/client-go v0.36.4 // indirect
 	k8s.io/cluster-bootstrap v0.0.0 // indirect
-	k8s.io/component-base v0.36.4 // indirect
-	k8s.io/component-helpers v0.0.0 // indirect
-	k8s.io/cri-api v0.36.4 // indirect
 	k8s.io/cri-client v0.0.0 // indirect
 	k8s.io/klog/v2 v2.140.0 // indirect
 	k8s.io/kube-openapi v0.0.0-20260317180543-43fb72c5454a // indirect
 	k8s.io/kube-proxy v0.0.0 // indirect
-	k8s.io/kubelet v0.0.0 // indirect
 	k8s.io/system-validators v1.12.1 // indirect
 	k8s.io/utils v0.0.0-20260210185600-b8788abfbbc2 // indirect
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730 // indirect
