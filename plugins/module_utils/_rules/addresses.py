@@ -70,6 +70,12 @@ def is_plain(text: str) -> bool:
     return not text.startswith(_SPECIAL_IPV4)
 
 
+@lru_cache(maxsize=8192)  # a tracer asks for the same few at every rule
+def as_address(address: str) -> Union[ipaddress.IPv4Address, ipaddress.IPv6Address]:
+    """An address in shortest form, to be compared with networks and ranges. ValueError for other text."""
+    return ipaddress.ip_address(address)
+
+
 @lru_cache(maxsize=4096)  # Services share their source ranges
 def parse_network(text: str) -> Optional[Network]:
     """`text` may have host bits; they are cleared. None if it is not a network."""

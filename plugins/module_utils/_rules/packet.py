@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Optional
 
 from .._core.text.errors import BallastError
+from .addresses import as_address
 
 PROTOCOLS = ("TCP", "UDP", "SCTP")
 
@@ -41,7 +42,7 @@ class Packet:
 
     @property
     def family(self) -> int:
-        return ipaddress.ip_address(self.destination).version
+        return 6 if ":" in self.destination else 4
 
 
 @dataclass(frozen=True)
@@ -97,12 +98,12 @@ class Surroundings:
 
     def is_local(self, address: str) -> bool:
         """Whether the kernel's routing table says `local` of it (fib, addrtype)."""
-        parsed = ipaddress.ip_address(address)
+        parsed = as_address(address)
         return parsed.is_loopback or any(address in addresses for _name, addresses in self.interfaces)
 
     def link_to(self, address: str) -> Optional[str]:
         """The link of the most specific route. None where it is not known."""
-        parsed = ipaddress.ip_address(address)
+        parsed = as_address(address)
         for length, by_network in self._by_length[parsed.version]:
             link = by_network.get(int(parsed) >> (parsed.max_prefixlen - length))
             if link is not None:

@@ -6,11 +6,11 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Optional
 
+from ..._rules.addresses import as_address
 from ..._rules.packet import Packet, Surroundings
 from .bridges import Network
 from .packet_state import NotKnown, State
@@ -58,7 +58,7 @@ class HookView:
         if link is not None:
             return link.startswith(name[:-1]) if name.endswith(rest) else link == name
         networks = self.bridges.get(name, ())
-        destination = ipaddress.ip_address(state.destination)
+        destination = as_address(state.destination)
         return False if networks and not any(destination in network for network in networks) else None
 
     def address_type(self, address: str, state: State, *, on_link: bool = False) -> str:
@@ -72,7 +72,7 @@ class HookView:
             return "local" if address in links[self.link_in(state)] else "unicast"
         if address == "255.255.255.255":
             return "broadcast"
-        return "multicast" if ipaddress.ip_address(address).is_multicast else "unicast"
+        return "multicast" if as_address(address).is_multicast else "unicast"
 
     def redirect_address(self, state: State) -> str:
         """Where `redirect` sends a packet: the first address of the link on which it came. Raises NotKnown."""
@@ -83,7 +83,7 @@ class HookView:
         name = self.link_in(state)
         for link in [name] if name in links else links:
             for address in links[link]:
-                parsed = ipaddress.ip_address(address)
+                parsed = as_address(address)
                 if parsed.version == family and not parsed.is_loopback:
                     return address
         raise NotKnown("redirect, as no address of the node is known")

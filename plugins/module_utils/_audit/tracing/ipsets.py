@@ -15,6 +15,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Optional
 
+from ..._rules.addresses import as_address
 from ..._rules.iptables.objects import MatchSet
 from ..._rules.ipvs.objects import KUBE_TYPES, IpSet, address
 from .hook_view import HookView
@@ -115,7 +116,7 @@ class _Lookup:
         return self._has_network(values, self._network_at)
 
     def _has_network(self, values: list[str], at: int) -> bool:
-        number, bits = int(ipaddress.ip_address(values[at])), _BITS[self._family]
+        number, bits = int(as_address(values[at])), _BITS[self._family]
         values[at] = ""
         key = ",".join(values)
         if key not in self._keys:

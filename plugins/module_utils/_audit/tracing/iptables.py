@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import Optional, Union
 
 from ..._core.text.errors import BallastError
+from ..._rules.addresses import as_address
 from ..._rules.iptables.messages import MESSAGES
 from ..._rules.iptables.objects import (
     AddressType,
@@ -92,7 +93,7 @@ class TableInterpreter:
         self._sets = sets
         self._ipvs = ipvs
         self._label = label
-        self._source = ipaddress.ip_address(view.packet.source)
+        self._source = as_address(view.packet.source)
         self._exits = Exits()
 
     def base(self, chain: Chain, states: Sequence[State]) -> Exits:
@@ -386,7 +387,7 @@ def _network(text: str) -> Union[ipaddress.IPv4Network, ipaddress.IPv6Network]:
 
 @lru_cache(maxsize=65536)
 def _inside(address: str, network: str) -> bool:
-    return ipaddress.ip_address(address) in _network(network)
+    return as_address(address) in _network(network)
 
 
 def _is_one_address(match: Source) -> bool:

@@ -16,6 +16,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Optional, Union
 
+from ..._rules.addresses import as_address
 from ..._rules.iptables.grammar import Options, Refused, number_of, options_of, value_and_mask
 from .hook_view import HookView
 from .packet_state import NotKnown, State
@@ -189,12 +190,12 @@ def _iprange(options: Options, view: HookView, state: State) -> Holds:
 
 def _between(address: str, text: str) -> bool:
     low, _dash, high = text.partition("-")
-    number = int(ipaddress.ip_address(address))
-    return int(ipaddress.ip_address(low)) <= number <= int(ipaddress.ip_address(high or low))
+    number = int(as_address(address))
+    return int(as_address(low)) <= number <= int(as_address(high or low))
 
 
 def _inside(address: str, network: str) -> bool:
-    return ipaddress.ip_address(address) in ipaddress.ip_network(network, strict=False)
+    return as_address(address) in ipaddress.ip_network(network, strict=False)
 
 
 def _recent(options: Options, _view: HookView, _state: State) -> Holds:

@@ -22,6 +22,7 @@ import ipaddress
 from dataclasses import dataclass
 from typing import Optional
 
+from ..._rules.addresses import as_address
 from ..._rules.iptables.objects import IpvsService
 from ..._rules.ipvs.objects import MASQUERADE, IpvsRules, VirtualServer
 from ..._rules.packet import Packet, Surroundings
@@ -94,6 +95,6 @@ class Ipvs:
         packet = view.packet
         return (
             state.translated
-            and ipaddress.ip_address(packet.destination) in ipaddress.ip_network(match.network)
+            and as_address(packet.destination) in ipaddress.ip_network(match.network)
             and (packet.protocol.lower(), packet.port) == (match.protocol, match.port)
         )

@@ -14,6 +14,7 @@ import ipaddress
 from collections.abc import Iterable
 from typing import Generic, Optional, TypeVar, Union
 
+from ..._rules.addresses import as_address
 from ..._rules.nftables.expressions import AnonymousMap, AnonymousSet, Expression, Key, Target
 from ..._rules.nftables.objects import Set
 from ..._rules.nftables.vocabulary import SERVICE_TYPES, parts_of, type_of
@@ -85,7 +86,7 @@ def _span(kind: str, part: str) -> Span:
 
 
 def _number(kind: str, part: str) -> int:
-    return int(ipaddress.ip_address(part)) if kind in _ADDRESSES else int(part)
+    return int(as_address(part)) if kind in _ADDRESSES else int(part)
 
 
 def _is_named(kind: str, part: str, pattern: str) -> bool:
