@@ -22,12 +22,15 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / ".build" / "collections"))  # `make env` lays it out
 
 from ansible_collections.ballast.kube.plugins.module_utils._binaries.families import (  # noqa: E402
+    DEFAULT_KUBERNETES,
     FAMILIES,
     VERSION,
     Family,
@@ -46,17 +49,6 @@ RAISED = {
         "golang.org/x/crypto": "0.55.0",
         "google.golang.org/grpc": "1.83.2",
     },
-    ("coredns", "1.14"): {
-        "go.opentelemetry.io/otel": "1.44.0",
-        "golang.org/x/crypto": "0.55.0",
-        "google.golang.org/grpc": "1.83.2",
-    },
-    ("local-path-provisioner", "0.0"): {
-        "golang.org/x/crypto": "0.55.0",
-        "golang.org/x/net": "0.55.0",
-        "golang.org/x/oauth2": "0.27.0",
-    },
-    ("kube-network-policies", "0.8"): {"golang.org/x/net": "0.55.0", "google.golang.org/grpc": "1.83.2"},
     ("metallb", "0.15"): {"golang.org/x/net": "0.55.0"},
     ("metrics-server", "0.9"): {"golang.org/x/crypto": "0.55.0", "google.golang.org/grpc": "1.83.2"},
 }
@@ -106,13 +98,17 @@ def parse_go_line(text: str) -> str:
     return match[1]
 
 
-def format_module(family: Family, version: str, *, upstream: str) -> str:
-    """The go.mod of our module before Go adds the indirect requirements."""
+def format_module(
+    family: Family, version: str, *, upstream: str, libraries: Mapping[str, str] = MappingProxyType({})
+) -> str:
+    """The go.mod of our module before Go adds the indirect requirements, with those of `libraries`."""
     # What `go test` makes cannot be a tool.
     programs = sorted(component.package for component in family.components if not component.test)
     tools = "".join(f"\t{package}\n" for package in programs)
     # Programs of one family may come from several modules with one version (etcd, etcdctl); a component's module is its own or the family's.
-    requires = "".join(f"\t{module} v{pin}\n" for module, pin in sorted(requirements(family, version).items()))
+    requires = "".join(
+        f"\t{module} v{pin}\n" for module, pin in sorted({**libraries, **requirements(family, version)}.items())
+    )
     # The module's own Go line: it decides the GODEBUG defaults of the programs as well as the least toolchain.
     text = f"module ballast.example/{family.name}\n\ngo {parse_go_line(upstream)}\n\ntool (\n{tools})\n\nrequire (\n{requires})\n"
     staging = parse_staging(upstream, prefix=family.staging) if family.staging else []
@@ -128,19 +124,27 @@ def requirements(family: Family, version: str) -> dict[str, str]:
     """The modules that ours asks for, with their versions: those of the programs, or of what a command of ours is made of."""
     raised = RAISED.get((family.name, version.rpartition(".")[0]), {})
     if not family.command:
-        own = {module_of(family, component.package): version for component in family.components}
-        return {**own, **as_kubernetes(family, version), **raised}
+        return {**{module_of(family, component.package): version for component in family.components}, **raised}
     return {**raised, family.command: "0.0.0", family.module: version, **family.embedded_versions(version)}
 
 
-def as_kubernetes(family: Family, version: str) -> dict[str, str]:
-    """The staging modules by the versions that the family kubernetes names them with. A compiled package has that version in its paths,
-    the replaced one too: only named alike it is compiled once for both families."""
-    pinned = TOOLCHAIN / "kubernetes" / version / "go.mod"
-    if not family.staging or family.name == "kubernetes" or not pinned.exists():
+def shared(family: Family, version: str, *, resolved: str) -> dict[str, str]:
+    """The libraries that a go.mod asks for otherwise than Kubernetes does, with the versions of Kubernetes. Go takes the newer one.
+
+    A staging module is named v0.0.0 by Kubernetes' own go.mod and by its version elsewhere. What replaces it is the same, but the name
+    is in the paths of a compiled package.
+    """
+    if not family.shares_libraries:
         return {}
-    text, replaced = pinned.read_text(encoding="utf-8"), staging_version(version)
-    return dict(re.findall(rf"^\t(k8s\.io/\S+) v({re.escape(replaced)}) // indirect$", text, re.MULTILINE))
+    kubernetes = version if family.follows else DEFAULT_KUBERNETES
+    theirs = parse_requirements((TOOLCHAIN / "kubernetes" / kubernetes / "go.mod").read_text(encoding="utf-8"))
+    ours = parse_requirements(resolved)
+    return {module: theirs[module] for module, pin in ours.items() if theirs.get(module, pin) not in (pin, "0.0.0")}
+
+
+def parse_requirements(text: str) -> dict[str, str]:
+    """The modules that a go.mod asks for, with their versions."""
+    return dict(re.findall(r"^\t(\S+) v(\S+?)(?: // indirect)?$", text, re.MULTILINE))
 
 
 def module_of(family: Family, package: str) -> str:
@@ -163,15 +167,27 @@ def build(family: Family, version: str) -> dict[str, bytes]:
         )  # where a command of ours is replaced from
         described = json.loads(go("mod", "download", "-json", f"{family.module}@v{version}", cwd=folder))
         upstream = Path(described["GoMod"]).read_text(encoding="utf-8")
-        (folder / "go.mod").write_text(format_module(family, version, upstream=upstream), encoding="utf-8")
-        packages = [component.package for component in family.components]
-        tests = [component.package for component in family.components if component.test]
-        for architecture in ARCHITECTURES:
-            command = ("list", "-mod=mod", "-deps", *tags(family.name, version))
-            go(*command, *packages, cwd=folder, GOARCH=architecture)
-            if tests:
-                go(*command, "-test", *tests, cwd=folder, GOARCH=architecture)
+        module = folder / "go.mod"
+        module.write_text(format_module(family, version, upstream=upstream), encoding="utf-8")
+        resolve(family, version, folder=folder)
+        libraries = shared(family, version, resolved=module.read_text(encoding="utf-8"))
+        if libraries:
+            text = format_module(family, version, upstream=upstream, libraries=libraries)
+            module.write_text(text, encoding="utf-8")
+            (folder / "go.sum").unlink()
+            resolve(family, version, folder=folder)
         return {file: (folder / file).read_bytes() for file in ("go.mod", "go.sum")}
+
+
+def resolve(family: Family, version: str, *, folder: Path) -> None:
+    """Go completes go.mod and writes go.sum, for what the programs import on each architecture."""
+    packages = [component.package for component in family.components]
+    tests = [component.package for component in family.components if component.test]
+    for architecture in ARCHITECTURES:
+        command = ("list", "-mod=mod", "-deps", *tags(family.name, version))
+        go(*command, *packages, cwd=folder, GOARCH=architecture)
+        if tests:
+            go(*command, "-test", *tests, cwd=folder, GOARCH=architecture)
 
 
 def committed() -> list[tuple[str, str]]:

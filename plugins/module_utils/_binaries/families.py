@@ -87,6 +87,9 @@ class Family:
     stamps: Mapping[str, str] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
     staging: str = ""  # the prefix of the replacements in the module's own go.mod that a consumer has to repeat
+    # Where it asks for older libraries than Kubernetes does, of its own version or else the default one, it is built with those of
+    # Kubernetes, and with its tags, so that they are compiled once for both.
+    shares_libraries: bool = False
     shows: str = "{version}"  # what the version output of a stamped program must hold
 
     def __post_init__(self) -> None:
@@ -207,6 +210,7 @@ FAMILIES: Mapping[str, Family] = {
             build_bytes=2 * _GIB,
             optional=True,
             tags=_KUBERNETES_TAGS,
+            shares_libraries=True,
             **_OF_KUBERNETES,
         ),
         # Kubernetes' own tests, and programs that they run in pods.
@@ -229,6 +233,7 @@ FAMILIES: Mapping[str, Family] = {
             build_bytes=4 * _GIB,
             optional=True,
             tags=_KUBERNETES_TAGS,
+            shares_libraries=True,
             **_OF_KUBERNETES,
         ),
         Family(
@@ -241,8 +246,8 @@ FAMILIES: Mapping[str, Family] = {
             release=NOWHERE,
             build_bytes=2 * _GIB,
             optional=True,
-            # As Kubernetes, with which it shares what it is built of.
             tags=_KUBERNETES_TAGS,
+            shares_libraries=True,
         ),
         Family(
             name="ginkgo",
@@ -275,6 +280,8 @@ FAMILIES: Mapping[str, Family] = {
             ),
             build_bytes=2 * _GIB,
             optional=True,
+            tags=_KUBERNETES_TAGS,
+            shares_libraries=True,
         ),
         # Programs of a lab's add-ons. No release site has them as binaries.
         Family(
@@ -292,6 +299,8 @@ FAMILIES: Mapping[str, Family] = {
             build_bytes=_GIB,
             optional=True,
             stamps={"main.VERSION": "v{version}"},
+            tags=_KUBERNETES_TAGS,
+            shares_libraries=True,
         ),
         Family(
             name="metrics-server",
@@ -336,6 +345,8 @@ FAMILIES: Mapping[str, Family] = {
             release=NOWHERE,
             build_bytes=2 * _GIB,
             optional=True,
+            tags=_KUBERNETES_TAGS,
+            shares_libraries=True,
         ),
         # The generic control plane in one process, see files/toolchain/hyper-mini/command/README.md.
         Family(

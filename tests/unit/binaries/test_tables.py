@@ -18,7 +18,15 @@ from ansible_collections.ballast.kube.plugins.module_utils._binaries.families im
 )
 from ansible_collections.ballast.kube.plugins.module_utils._binaries.messages import MESSAGES
 from ansible_collections.ballast.kube.plugins.module_utils._binaries.spec import MAKE, READ
-from scripts.toolchain import DEFAULT_PLACES, format_module, parse_pairs, parse_staging, set_default
+from scripts.toolchain import (
+    DEFAULT_PLACES,
+    format_module,
+    parse_pairs,
+    parse_requirements,
+    parse_staging,
+    set_default,
+    shared,
+)
 
 ROOT = Path(__file__).resolve().parents[3]
 ROLE = ROOT / "roles/kubernetes_binaries"
@@ -70,20 +78,31 @@ def test_every_default_version_is_pinned():
         assert {version for family, version in pinned if family == name} == {"1.35.8", "1.36.4", "1.37.1", "1.37.2"}
 
 
+SHARING = sorted(name for name, family in FAMILIES.items() if family.shares_libraries)
+
+
 def required(folder: Path) -> dict[str, str]:
-    return dict(re.findall(r"^\t(\S+) (v\S+)(?: // indirect)?$", (folder / "go.mod").read_text(), re.MULTILINE))
+    return parse_requirements((folder / "go.mod").read_text())
 
 
-@pytest.mark.parametrize("name", ["e2e", "sample-apiserver"])
-def test_what_kubernetes_tests_are_built_of_is_compiled_once_with_kubernetes(name):
-    """A package is compiled again for another version of one that it imports, for other tags, and for another name of its version."""
+@pytest.mark.parametrize("name", SHARING)
+def test_what_two_families_are_built_of_is_compiled_once(name):
+    """A package is compiled again for another version of one that it imports, for other tags, and for another name of its version. After
+    a change of the default version of Kubernetes: scripts/toolchain.py FAMILY VERSION."""
     family = FAMILIES[name]
     theirs = required(TOOLCHAIN / name / family.version_with(DEFAULT_KUBERNETES))
     kubernetes = required(TOOLCHAIN / "kubernetes" / DEFAULT_KUBERNETES)
     both = set(theirs) & set(kubernetes)
-    assert len(both) > 50
+    assert len(both) > 30
     assert {module: theirs[module] for module in both} == {module: kubernetes[module] for module in both}
     assert family.tags == FAMILIES["kubernetes"].tags
+
+
+def test_libraries_are_those_of_kubernetes_where_it_asks_for_others():
+    resolved = "module x\n\nrequire (\n\tk8s.io/client-go v0.30.0 // indirect\n\texample.com/own v1.0.0\n)\n"
+    newer = required(TOOLCHAIN / "kubernetes" / DEFAULT_KUBERNETES)["k8s.io/client-go"]
+    assert shared(FAMILIES["coredns"], "1.14.6", resolved=resolved) == {"k8s.io/client-go": newer}
+    assert shared(FAMILIES["etcd"], "3.7.3", resolved=resolved) == {}
 
 
 def test_one_command_pins_what_goes_with_a_version_of_kubernetes():
