@@ -26,6 +26,11 @@ from xml.etree import ElementTree
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / ".build"
 BIN = str(ROOT / ".venv/bin")
+
+sys.path.insert(0, str(ROOT))
+
+from scripts import test_times  # noqa: E402
+
 TAIL_LINES = 60
 NAMED_TESTS = 10  # of a part, when tests of it failed
 # How Ansible, pytest and molecule begin the line that says what failed, and how many lines after it say more of it.
@@ -233,6 +238,8 @@ class Driver:
         self.interrupted = 0  # how often
         self.number = 0  # by which signal
         self.begun = self.spoken = time.monotonic()
+        self.used, self.ticks = test_times.processors()
+        self.last = test_times.read(test_times.place())
         self.terminal = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and not self.alone
 
     def say(self, text: str) -> None:
@@ -339,13 +346,16 @@ class Driver:
     def show(self) -> None:
         now = time.monotonic()
         running = [run for run in self.runs if run.state == "running"]
-        texts = [f"• {run.part.name} {now - run.begun:.0f} s  {run.last_line()}" for run in running]
+        texts = [f"• {run.part.name} {now - run.begun:.0f} s{self.of(run)}  {run.last_line()}" for run in running]
         if self.terminal:
             width = os.get_terminal_size().columns - 1
             print("\r\x1b[K " + "   ".join(text[: width // 2 - 2] for text in texts), end="", flush=True)
         elif not self.alone and now - self.spoken > HEARTBEAT_SECONDS:
             for text in texts:
                 self.say(f" {text}")
+
+    def of(self, run: Run) -> str:
+        return f" of {self.last[run.part.name]:.0f}" if run.part.name in self.last else ""
 
     def step(self) -> None:
         for run in self.runs:
@@ -393,7 +403,19 @@ class Driver:
         self.say(f"   all{'':20}{time.monotonic() - self.begun:7.1f} s")
         (BUILD / "summary.txt").write_text(total.line() + "\n", encoding="utf-8")
         self.say(total.line())
-        return 0 if all(run.state == "passed" for run in self.runs) else 1
+        passed = all(run.state == "passed" for run in self.runs)
+        if passed and len(self.runs) == len(PARTS):
+            self.remember()
+        return 0 if passed else 1
+
+    def remember(self) -> None:
+        used, ticks = test_times.processors()
+        test_times.write(
+            test_times.place(),
+            parts={run.part.name: round(run.seconds, 1) for run in self.runs},
+            reports=[run.junit for run in self.runs if run.part.pytest],
+            busy=(used - self.used) / max(1.0, ticks - self.ticks),
+        )
 
 
 def chosen(names: list[str]) -> tuple[Part, ...]:

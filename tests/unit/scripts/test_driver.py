@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from scripts import test as driver
+from scripts import test_times
 from scripts.test import Counts, Driver, Part
 
 PASSES = (sys.executable, "-c", "pass")
@@ -26,6 +27,7 @@ JUNIT = (
 def place(tmp_path, monkeypatch):
     monkeypatch.setattr(driver, "ROOT", tmp_path)
     monkeypatch.setattr(driver, "BUILD", tmp_path / ".build")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     yield tmp_path
     for number, handler in handlers.items():
@@ -297,3 +299,57 @@ def test_an_unknown_name_is_refused_with_the_known_ones():
 def test_a_group_is_its_parts():
     assert {"ruff", "mypy", "yamllint"} <= {part.name for part in driver.chosen(["lint"])}
     assert driver.chosen([]) == driver.PARTS
+
+
+def test_the_times_of_a_whole_run_that_passed_are_kept_and_told_by_the_next(place, monkeypatch):
+    parts = (Part("one", PASSES, lane="a"), pytest_part(place, status=0, tests=1))
+    monkeypatch.setattr(driver, "PARTS", parts)
+    drive(parts[0])
+    assert test_times.read(test_times.place()) == {}, "a part alone says nothing of how long it takes beside others"
+    status, _ = drive(*parts)
+    kept = test_times.read(test_times.place())
+    assert status == 0
+    assert sorted(kept) == sorted(part.name for part in parts)
+    made = Driver(parts, extra=())
+    assert made.of(made.runs[0]) == f" of {kept['one']:.0f}"
+    failing = (Part("one", FAILS, lane="a"), parts[1])
+    monkeypatch.setattr(driver, "PARTS", failing)
+    drive(*failing)
+    assert test_times.read(test_times.place()) == kept
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"parts": []}', '{"parts": {"one": "long"}}'])
+def test_times_that_cannot_be_read_are_none(place, text):
+    file = place / "times.json"
+    assert test_times.read(file) == {}
+    file.write_text(text)
+    assert test_times.read(file) == {}
+
+
+def test_the_slowest_files_are_kept_with_the_times(place):
+    report = place / "report.xml"
+    cases = "".join(
+        f'<testcase classname="tests.{name}" time="{time}"/>' for name, time in (("a", 1), ("b", 3), ("a", 1))
+    )
+    report.write_text(f"<testsuites><testsuite>{cases}</testsuite></testsuites>")
+    test_times.write(place / "times.json", parts={"one": 2.0}, reports=[report, place / "none.xml"], busy=0.5)
+    assert (place / "times.json").read_text().split() == (
+        [
+            "{",
+            '"parts":',
+            "{",
+            '"one":',
+            "2.0",
+            "},",
+            '"busy":',
+            "0.5,",
+            '"files":',
+            "{",
+            '"tests.b":',
+            "3.0,",
+            '"tests.a":',
+            "2.0",
+            "}",
+            "}",
+        ]
+    )

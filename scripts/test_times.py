@@ -1,0 +1,55 @@
+"""How long the checks took the last time they all passed on this machine: `python3 scripts/test.py` says it beside each part that runs.
+
+Kept in $XDG_CACHE_HOME/ballast-kube/test-times.json, or that directory of ~/.cache, with the slowest test files and the share of the
+processors that was in use. Removing it costs nothing but these words.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+SLOWEST = 60
+
+
+def place() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ballast-kube/test-times.json"
+
+
+def read(path: Path) -> dict[str, float]:
+    """Seconds by part; nothing where none are kept, or somebody else's file lies there."""
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))["parts"]
+        return {str(name): float(seconds) for name, seconds in kept.items()}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return {}
+
+
+def write(path: Path, *, parts: dict[str, float], reports: list[Path], busy: float) -> None:
+    """Not where the directory cannot be written: nobody asked for it."""
+    kept: dict[str, Any] = {"parts": parts, "busy": round(busy, 2), "files": slowest(reports)}
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+
+
+def slowest(reports: list[Path]) -> dict[str, float]:
+    """Seconds by test module, of those with most."""
+    seconds: Counter[str] = Counter()
+    for report in reports:
+        if report.is_file():
+            for case in ElementTree.parse(report).getroot().iter("testcase"):
+                seconds[case.get("classname", "")] += float(case.get("time", "0"))
+    return {name: round(value, 1) for name, value in seconds.most_common(SLOWEST)}
+
+
+def processors() -> tuple[float, float]:
+    """Ticks in use, and all of them, since the machine was started (proc(5), the first line of /proc/stat)."""
+    with open("/proc/stat", encoding="ascii") as file:
+        ticks = [int(word) for word in file.readline().split()[1:9]]
+    return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
