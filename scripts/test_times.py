@@ -1,6 +1,6 @@
 """How long the checks took the last time they all passed on this machine: `python3 scripts/test.py` says it beside each part that runs.
 
-Kept in $XDG_CACHE_HOME/ballast-kube/test-times.json, or that directory of ~/.cache, with the slowest test files and the share of the
+Kept in $XDG_CACHE_HOME/ballast/test-times.json, or that directory of ~/.cache, with the slowest test files and the share of the
 processors that was in use. Removing it costs nothing but these words.
 """
 
@@ -18,7 +18,7 @@ SLOWEST = 60
 
 
 def place() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ballast-kube/test-times.json"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ballast/test-times.json"
 
 
 def read(path: Path) -> dict[str, float]:
