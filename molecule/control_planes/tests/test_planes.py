@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A generic control plane and hyper-mini beside each other on a machine with systemd and cgroup v2, by the role.
+"""A generic control plane on a machine with systemd and cgroup v2, by the role.
 
-The tests are one story and run in this order. kubectl runs on the machine, where the planes listen on loopback.
+The tests are one story and run in this order. kubectl runs on the machine, where the plane listens on loopback.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ import testinfra
 import yaml
 
 from tests.integration.lab import Run
-from tests.integration.plane_lab import binaries
 
 SCENARIO = Path(__file__).resolve().parents[1]
 ROOT = SCENARIO.parents[1]
@@ -32,10 +31,8 @@ LAB_DIR = Path(yaml.safe_load(INVENTORY.read_text(encoding="utf-8"))["lab_dir"])
 LAB = json.loads((LAB_DIR / "lab.json").read_text(encoding="utf-8"))
 MACHINE = next(host for host in LAB["hosts"] if host["name"] == "vm1")  # as the play has it
 HOME = "/var/lib/ballast/planes"
-PLANES = {
-    "generic": ("etcd", "generic-apiserver", "kube-controller-manager"),
-    "mini": ("hyper-mini",),
-}
+KUBECTL = f"/opt/ballast/bin/kubectl --kubeconfig={HOME}/generic/admin.kubeconfig --cache-dir={HOME}/generic-cache"
+COMPONENTS = ("etcd", "generic-apiserver", "kube-controller-manager")
 GROUP = "molecule.ballast.dev"
 _RUN_SECONDS = 900
 _SECONDS = 300
@@ -48,14 +45,7 @@ def play(state: str, *arguments: str) -> Run:
         "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".build/collections"),
         "ANSIBLE_FORCE_COLOR": "0",
     }
-    version = str(LAB["kubernetes_version"])
-    asked = {
-        "planes_home": HOME,
-        "planes_state": state,
-        "planes_version": version,
-        # The file itself, of a directory of links.
-        "planes_hyper_mini": os.path.realpath(f"{binaries(version, all_in_one=True)}/hyper-mini"),
-    }
+    asked = {"planes_home": HOME, "planes_state": state, "planes_version": str(LAB["kubernetes_version"])}
     program = str(Path(sys.executable).parent / "ansible-playbook")
     argv = [program, str(SCENARIO / "planes.yml"), "-i", str(INVENTORY), "-e", json.dumps(asked), *arguments]
     done = subprocess.run(argv, cwd=ROOT, env=given, capture_output=True, text=True, timeout=_RUN_SECONDS, check=False)
@@ -72,10 +62,9 @@ def machine() -> testinfra.host.Host:
     )
 
 
-def kubectl(plane: str, *words: str, given: object = None) -> str:
-    options = f"--kubeconfig={HOME}/{plane}/admin.kubeconfig --cache-dir={HOME}/{plane}-cache"
+def kubectl(*words: str, given: object = None) -> str:
     text = f"printf %s {_quoted(json.dumps(given))} | " if given is not None else ""
-    command = f"{text}/opt/ballast/bin/kubectl {options} {' '.join(map(_quoted, words))}"
+    command = f"{text}{KUBECTL} {' '.join(map(_quoted, words))}"
     return str(machine().check_output(command))
 
 
@@ -93,26 +82,26 @@ def eventually(holds: Callable[[], bool], seconds: float = _SECONDS) -> bool:
 
 
 def units() -> dict[str, str]:
-    """Of each unit of the planes, whether it is active."""
-    names = [f"ballast-{plane}-{component}" for plane, components in PLANES.items() for component in components]
+    """Of each unit of the plane, whether it is active."""
+    names = [f"ballast-generic-{component}" for component in COMPONENTS]
     found = machine().run(f"systemctl is-active {' '.join(names)}").stdout.split()
     return dict(zip(names, found))
 
 
 def killed() -> str:
-    """What systemd told of units of the planes that did not end in time."""
-    told = machine().check_output("journalctl --no-pager -b -u 'ballast-generic-*' -u 'ballast-mini-*'")
+    """What systemd told of units of the plane that did not end in time."""
+    told = machine().check_output("journalctl --no-pager -b -u 'ballast-generic-*'")
     return "\n".join(line for line in told.splitlines() if "timed out. Killing" in line)
 
 
 def footprint() -> str:
-    """What of the planes lies on the machine, apart from the lab's own."""
+    """What of the plane lies on the machine, apart from the lab's own."""
     found = machine().run(
         f"find {HOME} /etc/systemd/system /run/systemd/system -xdev "
-        "\\( -name 'ballast-generic*' -o -name 'ballast-mini*' -o -path '*/planes*' \\) 2>/dev/null"
+        "\\( -name 'ballast-generic*' -o -path '*/planes*' \\) 2>/dev/null"
     )
     processes = machine().run(f"pgrep -af {HOME}").stdout
-    cgroups = machine().run("find /sys/fs/cgroup -name 'ballast-generic*' -o -name 'ballast-mini*'").stdout
+    cgroups = machine().run("find /sys/fs/cgroup -name 'ballast-generic*'").stdout
     return str(found.stdout) + "".join(line for line in processes.splitlines() if "pgrep" not in line) + str(cgroups)
 
 
@@ -123,12 +112,7 @@ def gone_afterwards() -> Iterator[None]:
         play("absent")
 
 
-@pytest.fixture(params=PLANES)
-def plane(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-def test_both_come_up_beside_each_other_and_a_second_run_changes_nothing() -> None:
+def test_it_comes_up_and_a_second_run_changes_nothing() -> None:
     assert footprint() == ""
     first = play("present")
     assert first.status == 0
@@ -138,28 +122,25 @@ def test_both_come_up_beside_each_other_and_a_second_run_changes_nothing() -> No
     assert set(units().values()) == {"active"}
 
 
-def test_each_serves_what_its_profile_promises_and_no_pods(plane: str) -> None:
-    assert kubectl(plane, "get", "--raw", "/readyz") == "ok"
-    served = set(kubectl(plane, "api-resources", "-o", "name").split())
+def test_it_serves_what_its_profile_promises_and_no_pods() -> None:
+    assert kubectl("get", "--raw", "/readyz") == "ok"
+    served = set(kubectl("api-resources", "-o", "name").split())
     assert {"configmaps", "secrets", "customresourcedefinitions.apiextensions.k8s.io"} <= served
     assert {"pods", "nodes", "services"} & served == set()
 
 
-def test_processes_are_in_the_slice_of_their_plane(plane: str) -> None:
-    for component in PLANES[plane]:
-        shown = machine().check_output("systemctl show -p Slice --value %s", f"ballast-{plane}-{component}")
-        assert shown.startswith(f"ballast-{plane}")
+def test_processes_are_in_the_slice_of_their_plane() -> None:
+    for component in COMPONENTS:
+        shown = machine().check_output("systemctl show -p Slice --value %s", f"ballast-generic-{component}")
+        assert shown.startswith("ballast-generic")
 
 
 def test_an_object_goes_with_the_one_that_owns_it() -> None:
-    for name in PLANES:
-        kubectl(name, "apply", "-f", "-", given=crd())
-    for name in PLANES:
-        kubectl(name, "wait", "--for=condition=Established", f"crd/widgets.{GROUP}", f"--timeout={_SECONDS}s")
-        own(name)
-    # The garbage collector learns of a new CRD within half a minute, of both in the same one.
-    for name in PLANES:
-        kubectl(name, "wait", "--for=delete", "configmap/owned", f"--timeout={_SECONDS}s")
+    kubectl("apply", "-f", "-", given=crd())
+    kubectl("wait", "--for=condition=Established", f"crd/widgets.{GROUP}", f"--timeout={_SECONDS}s")
+    own()
+    # The garbage collector learns of a new CRD within half a minute.
+    kubectl("wait", "--for=delete", "configmap/owned", f"--timeout={_SECONDS}s")
 
 
 def test_a_clock_that_jumps_stops_nothing() -> None:
@@ -167,60 +148,55 @@ def test_a_clock_that_jumps_stops_nothing() -> None:
     for hours in (30, -30):
         now = int(machine().check_output("date +%s"))
         machine().check_output(f"date -s @{now + hours * 3600}")
-        for name in PLANES:
-            assert eventually(lambda plane=name: is_ready(plane))
-            kubectl(name, "create", "configmap", f"jumped{hours}")
+        assert eventually(is_ready)
+        kubectl("create", "configmap", f"jumped{hours}")
         if hours > 0:
-            # The controllers are at work: those of the generic plane hold a Lease, which the clock has ended.
-            kubectl("generic", "create", "namespace", "jumped")
-            kubectl("generic", "delete", "namespace", "jumped", f"--timeout={_SECONDS}s")
+            # The controllers are at work: they hold a Lease, which the clock has ended.
+            kubectl("create", "namespace", "jumped")
+            kubectl("delete", "namespace", "jumped", f"--timeout={_SECONDS}s")
     assert set(units().values()) == {"active"}
 
 
-def test_they_stop_and_start_with_what_they_had() -> None:
-    for name in PLANES:
-        kubectl(name, "create", "configmap", "kept", f"--from-literal=of={name}")
+def test_it_stops_and_starts_with_what_it_had() -> None:
+    kubectl("create", "configmap", "kept", "--from-literal=of=generic")
     assert play("stopped").status == 0
     assert "active" not in units().values()
     assert killed() == "", "each ended by itself, before what it needs"
-    assert machine().run(f"pgrep -f {HOME}/[gm]").stdout == ""
+    assert machine().run(f"pgrep -f {HOME}/[g]").stdout == ""
     assert play("present").status == 0
-    for name in PLANES:
-        assert kubectl(name, "get", "configmap", "kept", "-o", "jsonpath={.data.of}") == name
+    assert kubectl("get", "configmap", "kept", "-o", "jsonpath={.data.of}") == "generic"
 
 
-def test_nothing_is_left_of_them() -> None:
-    machine().check_output(f"rm -rf {HOME}/generic-cache {HOME}/mini-cache")  # kubectl's own
+def test_nothing_is_left_of_it() -> None:
+    machine().check_output(f"rm -rf {HOME}/generic-cache")  # kubectl's own
     assert play("absent").status == 0
     machine().check_output(f"rmdir {HOME}")
     assert footprint() == ""
 
 
-def is_ready(plane: str) -> bool:
-    options = f"--kubeconfig={HOME}/{plane}/admin.kubeconfig"
-    return bool(machine().run(f"/opt/ballast/bin/kubectl {options} get --raw /readyz").succeeded)
+def is_ready() -> bool:
+    return bool(machine().run(f"{KUBECTL} get --raw /readyz").succeeded)
 
 
-def own(plane: str) -> None:
+def own() -> None:
     """An object that another one owns, which is gone."""
     owner = {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "metadata": {"name": "owner"}, "spec": {"size": 1}}
-    assert eventually(lambda: created(plane, owner))
-    uid = kubectl(plane, "get", "widget", "owner", "-o", "jsonpath={.metadata.uid}")
+    assert eventually(lambda: created(owner))
+    uid = kubectl("get", "widget", "owner", "-o", "jsonpath={.metadata.uid}")
     reference = {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "name": "owner", "uid": uid}
     owned = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": "owned", "ownerReferences": [reference]},
-        "data": {"of": plane},
+        "data": {"of": "generic"},
     }
-    kubectl(plane, "apply", "-f", "-", given=owned)
-    kubectl(plane, "delete", "widget", "owner")
+    kubectl("apply", "-f", "-", given=owned)
+    kubectl("delete", "widget", "owner")
 
 
-def created(plane: str, body: dict[str, Any]) -> bool:
+def created(body: dict[str, Any]) -> bool:
     """Whether kubectl knows the kind yet, and has made the object."""
-    options = f"--kubeconfig={HOME}/{plane}/admin.kubeconfig --cache-dir={HOME}/{plane}-cache"
-    command = f"printf %s {_quoted(json.dumps(body))} | /opt/ballast/bin/kubectl {options} apply -f -"
+    command = f"printf %s {_quoted(json.dumps(body))} | {KUBECTL} apply -f -"
     return bool(machine().run(command).succeeded)
 
 
