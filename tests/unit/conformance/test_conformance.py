@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -168,9 +169,19 @@ def test_nodes_with_taints_of_the_lab_are_not_waited_for() -> None:
     assert conformance.own_taints({"nodes": nodes}) == ["dedicated", "node-role.kubernetes.io/control-plane"]
 
 
+@pytest.fixture
+def hears_interrupts() -> Iterator[None]:
+    """Children too: a shell ignores the interrupt for what it runs in the background, and they would have that from here."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize("is_deaf", [False, True])
-def test_tests_that_are_given_up_end_with_their_children(is_deaf: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conformance, "CLEANUP_SECONDS", 1)
+def test_tests_that_are_given_up_end_with_their_children(
+    is_deaf: bool, monkeypatch: pytest.MonkeyPatch, hears_interrupts: None
+) -> None:
+    monkeypatch.setattr(conformance, "CLEANUP_SECONDS", 1 if is_deaf else 60)
     stubborn = "trap '' INT; " if is_deaf else ""
     argv = ["bash", "-c", f"{stubborn}sleep 600 & echo; wait"]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, start_new_session=True) as process:
