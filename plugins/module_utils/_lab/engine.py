@@ -180,6 +180,7 @@ def _with_recorded(params: Mapping[str, Any], lab_dir: str, previous: Optional[L
         effective["topology"] = recorded.get("topology")
         effective["balloons"] = recorded.get("balloons", False)
         effective["nodes"] = _or_default(params["nodes"], len(recorded["nodes"]) if recorded else None)
+    if "addons" not in (params["topology"] or {}):
         effective["addons"] = _or_default(params["addons"], recorded.get("addons", []) if recorded else None)
     effective["target"] = params["target"] or recorded.get("target", TARGETS[0])
     effective["bootstrap"] = params["bootstrap"] or recorded.get("bootstrap", BOOTSTRAPS[0])

@@ -109,6 +109,7 @@ def test_the_option_is_stronger_than_the_topology_and_both_than_the_record(
         ({"topology": {"addons": []}}, None, []),
         ({}, [], []),
         ({"nodes": 4}, ["dns"], ["dns"]),
+        ({"topology": {"nodes": [{"name": "a"}]}}, ["dns"], ["dns"]),
         ({"target": "vm", "bootstrap": "kubeadm"}, None, []),
     ],
 )
