@@ -4,7 +4,7 @@
 
 
 """An API server in this process, of what kube-proxy follows: lists by pages, watches from a version, and the faults of a real
-one: it goes away, it closes watches, it forgets old versions."""
+one: it goes away, it closes watches, it forgets old versions. Our service proxy and kube-proxy both follow it."""
 
 from __future__ import annotations
 
@@ -35,6 +35,22 @@ VERSIONS = {
 }
 _KINDS = {path: kind for kind, path in PATHS.items()}
 Item = dict[str, Any]
+
+
+def write_kubeconfig(place: Path) -> Path:
+    """Of the API whose certificates are in `place`."""
+    cluster = {"server": f"https://127.0.0.1:{PORT}", "certificate-authority": "ca.crt"}
+    kubeconfig = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+    }
+    path = place / "kubeconfig"
+    path.write_text(json.dumps(kubeconfig))
+    return path
 
 
 class FollowedApi:
@@ -104,14 +120,15 @@ class FollowedApi:
             metadata: Item = {"resourceVersion": str(self._version)}
         if len(chosen) > start + limit:
             metadata["continue"] = str(start + limit)
-        return {"kind": f"{kind}List", "metadata": metadata, "items": chosen[start : start + limit]}
+        head = {"apiVersion": VERSIONS[kind], "kind": f"{kind}List"}
+        return {**head, "metadata": metadata, "items": chosen[start : start + limit]}
 
     def events(self, kind: str, query: dict[str, list[str]]) -> Iterator[Item]:
         version = int(query["resourceVersion"][0])
         with self._changed:
             begun = self._round
             if version < self._oldest:
-                yield {"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old"}}
+                yield {"type": "ERROR", "object": _status(410, "Expired")}
                 return
         while True:
             with self._changed:
@@ -125,26 +142,44 @@ class FollowedApi:
                 if _selected(item, query):
                     yield {"type": what, "object": item}
             if not new:
-                yield {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": str(version)}}}
+                yield {"type": "BOOKMARK", "object": {**_head(kind), "metadata": {"resourceVersion": str(version)}}}
 
     def _put(self, kind: str, item: Item) -> None:
         self._version += 1
         metadata = {**item["metadata"], "resourceVersion": str(self._version)}
-        stored = {**item, "metadata": metadata}
+        stored = {**_head(kind), **item, "metadata": metadata}
         key = (metadata.get("namespace", ""), metadata["name"])
         what = "MODIFIED" if key in self.items[kind] else "ADDED"
         self.items[kind][key] = stored
         self._events.append((self._version, kind, what, stored))
 
 
+def _head(kind: str) -> Item:
+    return {"apiVersion": VERSIONS[kind], "kind": kind}
+
+
+def _status(code: int, reason: str) -> Item:
+    return {"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code, "reason": reason}
+
+
 def _selected(item: Item, query: dict[str, list[str]]) -> bool:
-    """Selectors as the service proxy has them."""
+    """Selectors as service proxies have them: `name`, `!name`, `name=value`; of fields `path=value`, `path!=value`."""
     labels = item["metadata"].get("labels") or {}
-    for selector in query.get("labelSelector", []):
+    for selector in (part for given in query.get("labelSelector", []) for part in given.split(",")):
         name, equal, value = selector.partition("=")
         if (labels.get(name) != value) if equal else (name.lstrip("!") in labels):
             return False
-    return all(item["metadata"]["name"] == field.partition("=")[2] for field in query.get("fieldSelector", []))
+    for selector in query.get("fieldSelector", []):
+        path, _equal, value = selector.partition("=")
+        if (_field(item, path.rstrip("!")) == value) == path.endswith("!"):
+            return False
+    return True
+
+
+def _field(item: Any, path: str) -> Any:
+    for name in path.split("."):
+        item = item.get(name, {})
+    return item
 
 
 class _Server(ThreadingHTTPServer):
@@ -177,16 +212,26 @@ def _handler(api: FollowedApi) -> type[BaseHTTPRequestHandler]:
             query = parse_qs(url.query)
             kind = _KINDS.get(url.path)
             if kind is None:
-                self._answer(404, {"kind": "Status", "code": 404})
+                self._answer(404, _status(404, "NotFound"))
+            elif "sendInitialEvents" in query:  # a client lists then
+                self._answer(422, _status(422, "Invalid"))
             elif "watch" in query:
                 self._watch(api.events(kind, query))
             else:
                 self._answer(200, api.page(kind, query))
 
         def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+            body = self._body()
             api.posts.append(body)
             self._answer(201, body)
+
+        def do_PATCH(self) -> None:
+            """An Event that is repeated."""
+            self._answer(200, self._body())
+
+        def _body(self) -> Item:
+            body: Item = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+            return body
 
         def _watch(self, events: Iterator[Item]) -> None:
             self.close_connection = True

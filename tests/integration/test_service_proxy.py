@@ -38,7 +38,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._rules.node_addresses
 from ansible_collections.ballast.kube.plugins.module_utils._rules.parse import parse_snapshot
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.connections import read_connections
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.deployment.installation import INSTALLATION
-from tests.integration.followed_api import PORT, VERSIONS, FollowedApi, followed
+from tests.integration.followed_api import VERSIONS, FollowedApi, followed, write_kubeconfig
 from tests.integration.wire import InNamespace, entered, namespace
 from tests.unit.service_proxy.objects import NAMES, NODE_NAME, Item, cidr_object, node_objects, services, slices
 
@@ -139,21 +139,10 @@ def eventually(holds: Callable[[], bool], *, seconds: float) -> bool:
 
 
 def write_config(place: Path) -> None:
-    kubeconfig = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "c",
-        "clusters": [
-            {"name": "c", "cluster": {"server": f"https://127.0.0.1:{PORT}", "certificate-authority": "ca.crt"}}
-        ],
-        "users": [{"name": "u", "user": {"token": "t"}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-    }
-    (place / "kubeconfig").write_text(json.dumps(kubeconfig))
     configuration = {
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
         "kind": "KubeProxyConfiguration",
-        "clientConnection": {"kubeconfig": str(place / "kubeconfig")},
+        "clientConnection": {"kubeconfig": str(write_kubeconfig(place))},
         "hostnameOverride": NODE_NAME,
         **CONFIG,
     }

@@ -36,8 +36,8 @@ from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.ports 
     ServiceName,
 )
 from tests.integration import containerds, journal
+from tests.integration.followed_api import FollowedApi, followed, write_kubeconfig
 from tests.integration.kube_proxy import eventually
-from tests.integration.scripted_api import PORT, ScriptedApi, served
 from tests.integration.wire import InNamespace, entered, namespace
 from tests.unit.fake_api import FakeApi
 from tests.unit.service_proxy import exposed, test_metrics
@@ -56,7 +56,7 @@ class Running:
     """A kube-proxy, and what its API server says."""
 
     host: InNamespace
-    api: ScriptedApi
+    api: FollowedApi
     config: str
     program: str
 
@@ -104,19 +104,19 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
             host.run(["ip", "address", "add", f"{address}/{words[0]}", *words[1:]], timeout=60)
         host.run(["ip", "link", "set", "eth0", "up"], timeout=60)
         with entered(host.namespace):
-            api = undo.enter_context(served())
+            api = undo.enter_context(followed(place))
             taken = undo.enter_context(socket.socket())
             taken.bind((NODE_IPS[0], TAKEN))
             taken.listen()
-        api.put(_node())
+        api.put("Node", _node())
         found = Running(host, api, _write_config(place), program)
         undo.enter_context(_started(found, place))
         assert eventually(found.has_synced, seconds=30)
         for number, port in enumerate((CHECK, TAKEN)):
-            api.put(_service(number, port))
-        api.put(_slice())
+            api.put("Service", _service(number, port))
+        api.put("EndpointSlice", _slice())
         for item in _udp_service():  # of which kube-proxy looks for stale connections
-            api.put(item)
+            api.put(item["kind"], item)
         assert eventually(found.serves, seconds=30)
         yield found
 
@@ -171,18 +171,8 @@ def _slice(address: str = "10.244.1.5") -> dict[str, Any]:
 
 
 def _write_config(place: Path) -> str:
-    cluster = {"name": "c", "cluster": {"server": f"http://127.0.0.1:{PORT}"}}
-    kubeconfig = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "c",
-        "clusters": [cluster],
-        "users": [{"name": "u", "user": {}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-    }
-    (place / "kubeconfig").write_text(json.dumps(kubeconfig))
     more = (
-        f"clientConnection: {{kubeconfig: {place}/kubeconfig, contentType: application/json}}\n"
+        f"clientConnection: {{kubeconfig: {write_kubeconfig(place)}, contentType: application/json}}\n"
         f"conntrack: {{maxPerCore: 0}}\nhostnameOverride: {NODE}\nclusterCIDR: 10.244.0.0/16,fd00:10:244::/56\n"
     )
     (place / "config.yaml").write_text(HEAD + more)
@@ -208,7 +198,7 @@ def test_its_metrics_are_those_that_ours_are_compared_with(running: Running) -> 
     addresses = itertools.cycle(["10.244.1.6", "10.244.1.5"])
 
     def has_timed_a_change() -> bool:  # those of the second in which it started are not counted
-        running.api.put(_slice(next(addresses)))
+        running.api.put("EndpointSlice", _slice(next(addresses)))
         return "kubeproxy_network_programming_duration_seconds_count" in running.metrics()
 
     assert eventually(has_timed_a_change, seconds=30)
@@ -248,13 +238,13 @@ def test_its_health_is_ours(running: Running, node: dict[str, Any], state: NodeS
     ours, now = Health(30.0), time.time()
     ours.take(Programmed(now, 0.1, True, (4, 6), 1, 1))
     ours.take(state)
-    running.api.put(_node(**node))
+    running.api.put("Node", _node(**node))
     answer = ours.healthz(now)
     assert eventually(lambda: running.healthz()[0] == answer.status, seconds=10)
     assert running.livez() == ours.livez(now).status == 200
     theirs, body = running.healthz()[1], json.loads(answer.body)
     assert _shape(theirs) == _shape(body)
-    running.api.put(_node())
+    running.api.put("Node", _node())
     assert eventually(lambda: running.healthz()[0] == 200, seconds=10)
 
 
@@ -284,12 +274,16 @@ def test_its_events_are_ours(running: Running) -> None:
     writer.start()
     writer.end(20)
     (ours,) = fake.objects.values()
-    found = eventually(lambda: [event for event in running.api.events if event["reason"] == ours["reason"]], seconds=10)
+    found = eventually(lambda: _posted(running, ours["reason"]), seconds=10)
     theirs = found[0]
     for key in ("apiVersion", "kind", "action", "reason", "type", "regarding"):
         assert ours[key] == theirs[key]
     assert ours["metadata"]["namespace"] == theirs["metadata"]["namespace"]
-    assert [event["action"] for event in running.api.events if event["reason"] == "Starting"] == ["StartKubeProxy"]
+    assert [event["action"] for event in _posted(running, "Starting")] == ["StartKubeProxy"]
+
+
+def _posted(running: Running, reason: str) -> list[dict[str, Any]]:
+    return [event for event in running.api.posts if event["kind"] == "Event" and event["reason"] == reason]
 
 
 def _written(running: Running, place: Path, rest: str) -> dict[str, Any]:
