@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.module_utils._agent import program
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, HostError, Problems
-from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy import hold, switch, watchdog, watchdog_files
+from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy import hold, watchdog
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.engine import ENGINE
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.request import KubeProxyRequest
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.deployment.engine import (
@@ -25,11 +24,11 @@ from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.deploy
 from tests.unit import cases
 from tests.unit.fakes import Killed, ListSink
 from tests.unit.kube_proxy.fake_node import CONFIG_PATH, GUARD, GUARD_SERVICE, STATE, Node, config, params
+from tests.unit.kube_proxy.own_proxy_changes import KINDS, apply, replaced, shrink, taken_back
 from tests.unit.kube_proxy.replaced_node import BALLAST, DROP_IN, LINK, OUR_UNIT, ReplacedNode
 from tests.unit.kube_proxy.test_change import AWAY, OVER, change, down, up
 from tests.unit.service_proxy.machine import deployment
 
-KINDS = ("runit", "systemd")
 INSTALL = [
     "make record of kube-proxy",
     f"make directory {INSTALLATION.library}",
@@ -48,10 +47,7 @@ End = Callable[[ReplacedNode], None]
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Programs without their sources, and rules that are as they are meant: these have tests of their own."""
-    monkeypatch.setattr(watchdog_files, "PACKAGES", ())
-    monkeypatch.setattr(program, "_sources", lambda _main, packages: dict.fromkeys(packages, b""))
-    monkeypatch.setattr(switch, "compare_rules", lambda *_args, **_options: [])
+    shrink(monkeypatch)
 
 
 def install(kind: str) -> list[str]:
@@ -69,24 +65,12 @@ def plan(node: Node, wanted: KubeProxyRequest) -> list[str]:
     return steps
 
 
-def apply(node: Node, **options: Any) -> None:
-    cases.apply(ENGINE, node.asked(**options), node.host)
-
-
-def replaced(node: ReplacedNode) -> None:
-    apply(node, mode=BALLAST)
-
-
 def to_nftables(node: ReplacedNode) -> None:
     apply(node, mode="nftables")
 
 
 def confirmed(node: ReplacedNode) -> None:
     apply(node, state="confirmed")
-
-
-def taken_back(node: ReplacedNode) -> None:
-    apply(node, state="previous")
 
 
 def state_of(node: ReplacedNode) -> dict[str, object]:

@@ -15,8 +15,13 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors imp
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy import drain_record
 from tests.unit.fakes import Call
 from tests.unit.kube_proxy import draining_node
+from tests.unit.kube_proxy.own_proxy_changes import KINDS, apply, shrink, taken_back
 from tests.unit.kube_proxy.replaced_node import BALLAST, ReplacedNode
-from tests.unit.kube_proxy.test_own_proxy import KINDS, _small, apply, taken_back  # noqa: F401
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    shrink(monkeypatch)
 
 
 def in_ipvs(kind: str) -> tuple[ReplacedNode, draining_node.DrainingKernel]:

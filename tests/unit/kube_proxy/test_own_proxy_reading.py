@@ -27,8 +27,8 @@ from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.backe
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.deployment.installation import INSTALLATION
 from tests.unit.fakes import FakeHost
 from tests.unit.kube_proxy.fake_node import SERVICE, STATE
+from tests.unit.kube_proxy.own_proxy_changes import replaced, shrink
 from tests.unit.kube_proxy.replaced_node import BALLAST, ReplacedNode
-from tests.unit.kube_proxy.test_own_proxy import _small, replaced  # noqa: F401
 
 SEEN: list[ModeChange] = []
 
@@ -36,6 +36,7 @@ SEEN: list[ModeChange] = []
 @pytest.fixture(autouse=True)
 def _facts(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a change is checked with; the checks have tests of their own."""
+    shrink(monkeypatch)
     SEEN.clear()
 
     def keep(_host: object, change: ModeChange) -> Facts:
