@@ -268,7 +268,7 @@ def test_its_events_are_ours(running: Running) -> None:
     fake, events = FakeApi(), list[Event]()
     with entered(running.host.namespace):
         ports = HealthCheckNodePorts(NODE, lambda: True, events.append)
-        ports.take(HealthChecks((HealthCheck(ServiceName("default", "taken"), TAKEN, 0),), NODE_IPS[:1]))
+        ports.take(HealthChecks((HealthCheck(ServiceName("default", "taken"), TAKEN, 0),), {4: NODE_IPS[:1]}))
     writer = EventWriter(lambda: fake.api, NODE)
     writer.post(events[0])
     writer.start()

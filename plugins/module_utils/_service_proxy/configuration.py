@@ -156,6 +156,7 @@ _FORGOTTEN = (
     "portRange",
     *(f"{section}.{key}" for section in ("iptables", "ipvs") for key in ("syncPeriod", "minSyncPeriod")),
 )
+_NO_LOOPBACK = "rules-config-localhost"
 _DEFAULT_IF_ZERO = ("nftables.syncPeriod", "nftables.minSyncPeriod", "configSyncPeriod")
 
 
@@ -185,7 +186,7 @@ class Configuration:
     @property
     def warnings(self) -> tuple[BallastError, ...]:
         """What has no effect."""
-        return tuple(_find_unused(self.document))
+        return (*_find_unused(self.document), *_find_loopback(self.document))
 
     def reload(self, changed: Configuration) -> tuple[Configuration, list[str]]:
         """What a program that runs with this one takes of `changed`, and the keys that need a restart."""
@@ -297,6 +298,13 @@ def _find_unused(values: Values) -> Iterator[BallastError]:
             yield MESSAGES.error(
                 "service-proxy-config-unused", path=path, value=show(value), reason=reason, remedy=remedy
             )
+
+
+def _find_loopback(values: Values) -> Iterator[BallastError]:
+    """Node ports on loopback: from 1.37 on, kube-proxy has a proxy for them in mode nftables, by a gate. This program has none."""
+    for family in (4, 6):
+        parsed = parse_config(values, backend=NFTABLES, family=family, node=NodeView(""))
+        yield from (each for each in (*parsed.warnings, *parsed.own_warnings) if each.id == _NO_LOOPBACK)
 
 
 def _leaves(values: Values, path: str = "") -> Iterator[tuple[str, Any]]:

@@ -113,10 +113,10 @@ class Loop:
         self._programmers = {family: FamilyProgrammer(family, kernel) for family in families}
         self._circumstances: Mapping[int, Circumstances] = {}
         self._compilers: dict[int, Compiler] = {}
-        self._tallies = Tallies()
+        self._tallies = {family: Tallies(family) for family in families}
         self._addresses: Optional[list[str]] = None  # None: to be read
         self._pending: set[ServiceName] = set()  # whose rules may differ from what the API says
-        self._triggered: list[float] = []
+        self._triggered: list[tuple[int, float]] = []  # family, and when the change behind a slice of it was
         self._began = time.time()
         self._refused: dict[ServiceName, str] = {}  # as reported
         self._unreadable: dict[ServiceName, str] = {}
@@ -191,10 +191,13 @@ class Loop:
 
     def _note(self, change: Change) -> None:
         if change.events or change.endpoint_events:
-            self._sink(Queued(time.time(), change.events, change.endpoint_events))
+            # Nothing waits where no rule may differ, as after a change of a headless Service.
+            concerned = self._families if change.services else ()
+            families = tuple(family for family in concerned if change.events or family in change.families)
+            self._sink(Queued(time.time(), change.events, change.endpoint_events, families))
         self._pending |= change.services
         # What happened before it ran was not delayed by it.
-        self._triggered += [at for at in change.triggered if at >= self._began]
+        self._triggered += [(family, at) for family, at in change.triggered if at >= self._began]
         if change.node or change.cidrs:
             self._must_resolve = True
         if change.node:
@@ -288,7 +291,8 @@ class Loop:
 
     def _report_outcomes(self, outcomes: Mapping[int, Outcome], names: frozenset[ServiceName], started: float) -> None:
         """`names` are the Services that were programmed."""
-        triggered, self._triggered = tuple(self._triggered), []
+        triggered = tuple(each for each in self._triggered if each[0] in outcomes)
+        self._triggered = [each for each in self._triggered if each[0] in self._behind]
         refused = {name: text for outcome in outcomes.values() for name, text in outcome.refused.items()}
         self._quarantine = (self._quarantine - names) | refused.keys()
         self._count(names)
@@ -303,19 +307,16 @@ class Loop:
                 behind=tuple(self._behind),
                 pending_services=len(frozenset[ServiceName]().union(*self._behind.values())),
                 triggered_at=triggered,
-                no_local_internal=self._tallies.no_local_internal,
-                no_local_external=self._tallies.no_local_external,
+                no_local={family: tallies.no_local for family, tallies in self._tallies.items()},
             )
         )
         self._report_refused(refused)
         self._report_checks()
 
     def _count(self, names: frozenset[ServiceName]) -> None:
-        for name in names:
-            service = self.objects.services.get(name)
-            family = next((of for of in (service.families if service else ()) if of in self._families), None)
-            desired = None if family is None else self._programmers[family].state_of(name)
-            self._tallies.replace(name, () if desired is None else desired.ports, self._settings.node_name)
+        for family, tallies in self._tallies.items():
+            for name in names:
+                tallies.replace(name, self._programmers[family].state_of(name).ports, self._settings.node_name)
 
     # What it reports
 
@@ -343,11 +344,12 @@ class Loop:
         self._refused = now
 
     def _report_checks(self) -> None:
-        # A family that the node has no address of serves nobody, and nothing limits it.
-        served = [at.node_ports for at in self._circumstances.values() if at.view.node.primary]
-        every = any(ports.all_local for ports in served)
-        addresses = () if every else tuple(address for ports in served for address in ports.addresses)
-        checks = HealthChecks(self._tallies.health_checks(), addresses)
+        # A family that the node has no address of serves nobody.
+        served = {family: at.node_ports for family, at in self._circumstances.items() if at.view.node.primary}
+        addresses = {family: () if ports.all_local else tuple(ports.addresses) for family, ports in served.items()}
+        checks = HealthChecks(
+            tuple(check for family in served for check in self._tallies[family].health_checks()), addresses
+        )
         if checks != self._reported_checks:
             self._reported_checks = checks
             self._sink(checks)

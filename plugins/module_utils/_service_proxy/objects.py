@@ -134,7 +134,10 @@ class Change:
     cidrs: bool = False
     events: int = 0  # of Services
     endpoint_events: int = 0  # of EndpointSlices
-    triggered: list[float] = field(default_factory=list)
+    families: set[int] = field(default_factory=set)  # of the EndpointSlices
+    triggered: list[tuple[int, float]] = field(
+        default_factory=list
+    )  # of them, the family and when the change behind it was
     unreadable: list[tuple[ServiceName, str, str]] = field(default_factory=list)  # with uid and text
     readable: set[ServiceName] = field(
         default_factory=set
@@ -213,7 +216,7 @@ class Objects:
         before = self._service_of.pop(seen.key, None)
         if before is not None:
             slices = self._slices[before]
-            slices.pop(own)
+            change.families.add(slices.pop(own).family)
             if not slices:
                 del self._slices[before]
             self._touch(before, change)
@@ -222,8 +225,9 @@ class Objects:
             self._service_of[seen.key] = name
             self._slices.setdefault(name, {})[own] = seen.value
             self._touch(name, change)
+            change.families.add(seen.value.family)
             if seen.triggered:
-                change.triggered.append(seen.triggered)
+                change.triggered.append((seen.value.family, seen.triggered))
 
     def _is_readable(self, seen: Seen, name: ServiceName, change: Change) -> bool:
         """Tell of an object that cannot be read, and that there is none any more."""

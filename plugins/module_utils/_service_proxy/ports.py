@@ -49,11 +49,19 @@ class LoopSettings:
 
 @dataclass(frozen=True)
 class Queued:
-    """A change of the API arrived that the kernel does not have yet."""
+    """A change of the API arrived that the kernel does not have yet: of a Service for each family, of an EndpointSlice for its own."""
 
     at: float
     services: int = 0  # changed Services, since the last report
     endpoints: int = 0  # changed EndpointSlices
+    families: tuple[int, ...] = (4, 6)  # those for which something waits
+
+
+class NoLocal(NamedTuple):
+    """Ports of Services with endpoints elsewhere and none on this node, by traffic policy."""
+
+    internal: int = 0
+    external: int = 0
 
 
 @dataclass(frozen=True)
@@ -69,12 +77,10 @@ class Programmed:
     behind: tuple[int, ...] = ()  # those that could not be programmed, and are tried again
     pending_services: int = 0  # changes that arrived meanwhile
     pending_endpoints: int = 0
-    # For each EndpointSlice of this transaction that says so, the time of the change behind it
+    # For each EndpointSlice of these transactions that says so, its family and the time of the change behind it
     # (endpoints.kubernetes.io/last-change-trigger-time): programming took `at` less each of them.
-    triggered_at: tuple[float, ...] = ()
-    # Services with endpoints elsewhere and none on this node, by traffic policy.
-    no_local_internal: int = 0
-    no_local_external: int = 0
+    triggered_at: tuple[tuple[int, float], ...] = ()
+    no_local: Mapping[int, NoLocal] = field(default_factory=dict)  # by family
 
 
 @dataclass(frozen=True)
@@ -147,20 +153,21 @@ class NodeState:
 
 @dataclass(frozen=True)
 class HealthCheck:
-    """A healthCheckNodePort of a Service."""
+    """A healthCheckNodePort of a Service, in one of its families."""
 
     service: ServiceName
     port: int
     local_endpoints: int  # ready ones on this node, each address once
+    family: int = 4
 
 
 @dataclass(frozen=True)
 class HealthChecks:
     """All health check node ports that this node serves now; reported when they changed, after the rules are in force."""
 
-    checks: tuple[HealthCheck, ...]  # by namespace and name
-    # Where they are served: () is every address, as nodePortAddresses without a limit.
-    addresses: tuple[str, ...] = ()
+    checks: tuple[HealthCheck, ...]  # by family, namespace and name
+    # Where they are served, by family: () is every address of it, as nodePortAddresses without a limit.
+    addresses: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
 
 Report = Union[

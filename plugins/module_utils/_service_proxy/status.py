@@ -40,6 +40,8 @@ class Record:
         self._node: Optional[NodeState] = None
         self._full: Optional[Programmed] = None
         self._last: Optional[Programmed] = None
+        self._programmed: dict[int, float] = {}  # when rules of a family were last brought up to date
+        self._behind: tuple[int, ...] = ()
         self._repaired: Optional[Repaired] = None
         self._failed: Optional[Failed] = None
         self._refused: dict[ServiceName, str] = {}
@@ -59,6 +61,10 @@ class Record:
                 "api": None if self._connection is None else "followed" if self._connection.followed else "lost",
                 "api_lost": "" if self._connection is None else self._connection.text,
                 "pending": self._queued,
+                "families": [
+                    {"family": f"IPv{family}", "last_change": self._ago(family, now), "behind": family in self._behind}
+                    for family in sorted({*self._programmed, *self._behind})
+                ],
                 "changes": self._counts["changes"],
                 "last_change": None if last is None else now - last.at,
                 "last_comparison": None if self._full is None else now - self._full.at,
@@ -74,9 +80,10 @@ class Record:
 
     def _keep(self, report: Report) -> None:
         if isinstance(report, Queued):
-            self._queued = True
+            self._queued = self._queued or bool(report.families)
         elif isinstance(report, Programmed):
-            self._queued, self._last = bool(report.behind), report
+            self._queued, self._last, self._behind = bool(report.behind), report, report.behind
+            self._programmed.update(dict.fromkeys(report.families, report.at))
             self._failed = self._failed if report.behind else None
             self._counts["changes"] += report.operations > 0
             if report.full:
@@ -94,6 +101,9 @@ class Record:
             self._connection = report
         elif isinstance(report, NodeState):
             self._node = report
+
+    def _ago(self, family: int, now: float) -> Optional[float]:
+        return now - self._programmed[family] if family in self._programmed else None
 
     def _tell(self, report: Report) -> None:
         event = self._log.event
@@ -121,7 +131,7 @@ def table(status: dict[str, Any]) -> str:
         f"up {format_duration(status['seconds'])}   {status['config']}"
     )
     rows = [
-        ("last change", _ago(status["last_change"])),
+        *((f"last change of {row['family']}", _family(row)) for row in status["families"]),
         ("last comparison with the kernel", _ago(status["last_comparison"])),
         ("last repair", _repair(status["last_repair"])),
         ("API server", status["api_lost"] or "-"),
@@ -133,6 +143,10 @@ def table(status: dict[str, Any]) -> str:
 
 def _ago(seconds: Optional[float]) -> str:
     return "-" if seconds is None else f"{format_duration(seconds)} ago"
+
+
+def _family(row: dict[str, Any]) -> str:
+    return f"{_ago(row['last_change'])}{', BEHIND: tried again' if row['behind'] else ''}"
 
 
 def _repair(repair: Optional[dict[str, Any]]) -> str:

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 
-"""What is counted over all Services, kept while they change."""
+"""What is counted over all Services of a family, kept while they change."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from .._rules.topology import reachable
 from .family_rules import Ports
-from .ports import HealthCheck, ServiceName
+from .ports import HealthCheck, NoLocal, ServiceName
 
 
 class _Counts(NamedTuple):
@@ -22,21 +22,23 @@ class _Counts(NamedTuple):
 
 
 class Tallies:
-    def __init__(self) -> None:
+    def __init__(self, family: int) -> None:
+        self._family = family
         self._counts: dict[ServiceName, _Counts] = {}  # of those that count at all
-        self.no_local_internal = 0
-        self.no_local_external = 0
+        self.no_local = NoLocal()
 
     def replace(self, name: ServiceName, ports: Ports, node: str) -> None:
         before, after = self._counts.pop(name, _Counts(0, 0, 0, 0)), _count(ports, node)
         if any(after):
             self._counts[name] = after
-        self.no_local_internal += after.internal - before.internal
-        self.no_local_external += after.external - before.external
+        internal, external = self.no_local
+        self.no_local = NoLocal(
+            internal + after.internal - before.internal, external + after.external - before.external
+        )
 
     def health_checks(self) -> tuple[HealthCheck, ...]:
         return tuple(
-            HealthCheck(name, counts.check, counts.local)
+            HealthCheck(name, counts.check, counts.local, self._family)
             for name, counts in sorted(self._counts.items())
             if counts.check
         )

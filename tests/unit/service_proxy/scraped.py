@@ -10,6 +10,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.faces.
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.ports import (
     ConnectionsCleaned,
     Failed,
+    NoLocal,
     Programmed,
     Queued,
 )
@@ -25,7 +26,8 @@ def full() -> Metrics:
     metrics.take(Queued(99.0, services=2, endpoints=1))
     metrics.take(programmed(full=True))
     metrics.take(Queued(100.0, services=1))
-    metrics.take(programmed(at=101.0, triggered_at=(100.8,), no_local_internal=3, no_local_external=1))
+    no_local = {4: NoLocal(3, 1), 6: NoLocal(2, 0)}
+    metrics.take(programmed(at=101.0, triggered_at=((4, 100.8), (6, 100.5)), no_local=no_local))
     metrics.take(ConnectionsCleaned(4, 0.01, 2))
     metrics.take(Failed(102.0, "no nft"))
     metrics.count_probe("healthz", 200)

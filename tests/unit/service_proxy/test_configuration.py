@@ -165,6 +165,13 @@ def test_a_file_of_kubeadm_has_no_setting_without_effect() -> None:
         ("logging: {format: json}", ["logging.format"]),
         ("nftables: {minSyncPeriod: 1s, masqueradeAll: true}\nclusterCIDR: 10.0.0.0/8", []),
         ("featureGates: {AllAlpha: false}", []),
+        ("nodePortAddresses: [localhost]", ["nodePortAddresses"] * 2),  # of both families
+        ("nodePortAddresses: [primary, 127.0.0.0/8]", ["nodePortAddresses"]),
+        ("nodePortAddresses: [all]", []),  # contains loopback, and does not ask for it
+        (
+            "nodePortAddresses: ['::1/128']\nfeatureGates: {KubeProxyNFTablesLocalhostNodePorts: true}",
+            ["nodePortAddresses"],
+        ),
     ],
 )
 def test_what_has_no_effect_is_named(rest: str, paths: list[str]) -> None:

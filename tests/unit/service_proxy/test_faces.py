@@ -139,7 +139,7 @@ def test_a_node_that_leaves_gets_no_new_connections_and_stays_alive(place: Place
 
 
 def test_health_checks_of_services(place: Place) -> None:
-    checks = HealthChecks((HealthCheck(WEB, place.check, 2),), ("127.0.0.1",))
+    checks = HealthChecks((HealthCheck(WEB, place.check, 2),), {4: ("127.0.0.1",)})
     with place.running() as faces:
         faces.report(checks)
         assert eventually(lambda: ask(place.check)[0] == 200)
@@ -216,7 +216,7 @@ def test_there_may_be_more_health_check_ports_than_the_soft_limit_of_files(place
         resource.setrlimit(resource.RLIMIT_NOFILE, (few, hard))
         with place.running() as faces:
             addresses = tuple(f"127.0.1.{number}" for number in range(1, 60))
-            faces.report(HealthChecks(checks, addresses))
+            faces.report(HealthChecks(checks, {4: addresses}))
             assert eventually(lambda: all(is_open(place.check, address) for address in addresses))
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -22,8 +22,8 @@ from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.ports 
 SYNC = 30.0
 
 
-def programmed(at: float, pending: int = 0) -> Programmed:
-    return Programmed(at, 0.1, False, (4, 6), 1, 1, pending_services=pending)
+def programmed(at: float, *families: int, behind: tuple[int, ...] = ()) -> Programmed:
+    return Programmed(at, 0.1, False, families or (4, 6), 1, 1, behind=behind)
 
 
 def health(*reports: Report) -> Health:
@@ -47,7 +47,10 @@ def statuses(made: Health, now: float) -> tuple[int, int, int]:
         ([Queued(0.0), Queued(50.0)], 60.1, (503, 503, 503)),  # the first of those that wait
         ([Queued(0.0), programmed(1.0)], 1000.0, (200, 200, 200)),
         ([Queued(0.0), programmed(1.0), Queued(2.0)], 62.1, (503, 503, 503)),
-        ([Queued(0.0), programmed(1.0, pending=1)], 61.1, (503, 503, 503)),
+        ([Queued(0.0), programmed(1.0, 4, behind=(6,))], 60.1, (503, 503, 503)),  # the other family waits since then
+        ([Queued(0.0), programmed(1.0, 4, behind=(6,)), programmed(2.0, 6)], 100.0, (200, 200, 200)),
+        ([Queued(0.0, endpoints=1, families=(6,)), programmed(1.0, 4)], 60.1, (503, 503, 503)),
+        ([Queued(0.0, endpoints=1, families=())], 1000.0, (200, 200, 503)),  # no rule of it differs
         ([programmed(1.0), NodeState("n1", deleting=True)], 2.0, (503, 200, 200)),
         ([programmed(1.0), NodeState("n1", to_be_deleted=True)], 2.0, (503, 200, 200)),
         ([programmed(1.0), NodeState("n1", deleting=True), NodeState("n1")], 2.0, (200, 200, 200)),
@@ -77,21 +80,33 @@ def test_a_body_is_that_of_kube_proxy() -> None:
     assert made.healthz(3.0).kind == "application/json"
 
 
+def test_each_family_is_healthy_of_itself() -> None:
+    made = health(programmed(1.0), Queued(2.0, endpoints=1, families=(6,)))
+    body = json.loads(made.livez(100.0).body)
+    assert body["healthy"] is False
+    assert {family: row["healthy"] for family, row in body["status"].items()} == {"IPv4": True, "IPv6": False}
+
+
 def test_never_is_as_go_prints_it() -> None:
     made = health(Queued(0.0))
     assert json.loads(made.livez(100.0).body)["lastUpdated"] == "0001-01-01T00:00:00Z"
 
 
-@given(st.lists(st.tuples(st.sampled_from(["queued", "programmed", "pending"]), st.floats(0, 50))))
+@given(st.lists(st.tuples(st.sampled_from(["queued", "of IPv6", "programmed", "behind"]), st.floats(0, 50))))
 def test_it_is_healthy_unless_a_change_waits_for_longer(steps: list[tuple[str, float]]) -> None:
-    made, now, since = Health(SYNC), 0.0, None
+    made, now = Health(SYNC), 0.0
+    since: dict[int, float] = {}
     for what, seconds in steps:
         now += seconds
-        if what == "queued":
-            made.take(Queued(now))
-            since = now if since is None else since
+        if what in ("queued", "of IPv6"):
+            families = (4, 6) if what == "queued" else (6,)
+            made.take(Queued(now, families=families))
+            since = {**dict.fromkeys(families, now), **since}
+        elif what == "behind":
+            made.take(programmed(now, 4, behind=(6,)))
+            since = {6: since.get(6, now)}
         else:
-            made.take(programmed(now, pending=int(what == "pending")))
-            since = now if what == "pending" else None
-        assert made.is_healthy(now) == (since is None or now - since <= 2 * SYNC)
+            made.take(programmed(now))
+            since = {}
+        assert made.is_healthy(now) == all(now - at <= 2 * SYNC for at in since.values())
         assert (made.livez(now).status == 200) == made.is_healthy(now)

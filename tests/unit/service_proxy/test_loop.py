@@ -454,8 +454,18 @@ def test_programming_says_when_the_change_behind_it_happened(world: World) -> No
         world.api.put("EndpointSlice", endpoints(name, "10.1.1.5", **at))  # type: ignore[arg-type]
     world.check()
     (programmed,) = world.of(ports.Programmed)
-    assert programmed.triggered_at == (calendar.timegm((2096, 11, 21, 12, 0, 0)) + 0.5,)
+    assert programmed.triggered_at == ((4, calendar.timegm((2096, 11, 21, 12, 0, 0)) + 0.5),)
     assert (programmed.services, programmed.full) == (2, False)
+
+
+def test_a_family_waits_for_a_change_of_its_own_and_none_for_one_without_rules(world: World) -> None:
+    world.check()
+    world.reports.clear()
+    for item in (endpoints("a", "10.1.1.5"), {**endpoints("a", "10.1.1.5"), "metadata": {"name": "of-nobody"}}):
+        item["metadata"] = {**item["metadata"], "namespace": "default"}
+        world.api.put("EndpointSlice", item)
+        world.check()
+    assert [queued.families for queued in world.of(ports.Queued)] == [(4,), ()]
 
 
 def test_connections_of_what_changed_are_cleaned_once_it_is_in_force(world: World) -> None:
@@ -503,7 +513,7 @@ def test_health_checks_count_the_ready_endpoints_of_this_node(world: World) -> N
     world.check()
     name = ports.ServiceName("default", "a")
     assert world.of(ports.HealthChecks)[-1].checks == (ports.HealthCheck(name, 31000, 2),)
-    assert world.of(ports.HealthChecks)[-1].addresses == ("192.168.1.10", "fd00:50::10")
+    assert world.of(ports.HealthChecks)[-1].addresses == {4: ("192.168.1.10",), 6: ("fd00:50::10",)}
     world.api.remove("Service", ("default", "a"))
     world.check()
     assert world.of(ports.HealthChecks)[-1].checks == ()

@@ -54,6 +54,7 @@ def test_values() -> None:
     assert found[f"{sync}_service_changes_pending"] == 0
     assert found[f'{sync}_no_local_endpoints_total{{ip_family="IPv4",traffic_policy="internal"}}'] == 3
     assert found[f'{sync}_no_local_endpoints_total{{ip_family="IPv4",traffic_policy="external"}}'] == 1
+    assert found[f'{sync}_no_local_endpoints_total{{ip_family="IPv6",traffic_policy="internal"}}'] == 2
     assert found[f'{sync}_nftables_sync_failures_total{{ip_family="IPv4"}}'] == 1
     assert found[f'{sync}_duration_seconds_count{{ip_family="IPv4"}}'] == 2
     assert found[f'{sync}_duration_seconds_bucket{{ip_family="IPv4",le="0.002"}}'] == 0
@@ -63,6 +64,7 @@ def test_values() -> None:
     programming = "kubeproxy_network_programming_duration_seconds"
     assert found[f'{programming}_bucket{{ip_family="IPv4",le="0.25"}}'] == 1
     assert round(found[f'{programming}_sum{{ip_family="IPv4"}}'], 6) == 0.2
+    assert round(found[f'{programming}_sum{{ip_family="IPv6"}}'], 6) == 0.5
     assert found['kubeproxy_conntrack_reconciler_deleted_entries_total{ip_family="IPv4"}'] == 2
     assert found['kubeproxy_proxy_healthz_total{code="503"}'] == 1
 
@@ -74,6 +76,18 @@ def test_changes_that_arrived_meanwhile_are_pending() -> None:
     assert (samples(metrics)[pending("service")], samples(metrics)[pending("endpoint")]) == (2, 5)
     metrics.take(programmed(pending_services=1, pending_endpoints=2))
     assert (samples(metrics)[pending("service")], samples(metrics)[pending("endpoint")]) == (1, 2)
+
+
+def test_a_change_of_one_family_and_one_that_is_behind_leave_the_other_as_it_was() -> None:
+    metrics, queued = Metrics(), "kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds"
+    metrics.take(programmed(at=1.0))
+    metrics.take(Queued(2.0, endpoints=1, families=(6,)))
+    found = samples(metrics)
+    assert (found.get(f'{queued}{{ip_family="IPv4"}}'), found[f'{queued}{{ip_family="IPv6"}}']) == (None, 2.0)
+    metrics.take(programmed(at=3.0, families=(6,), behind=(4,)))
+    found = samples(metrics)
+    last = "kubeproxy_sync_proxy_rules_last_timestamp_seconds"
+    assert (found[f'{last}{{ip_family="IPv4"}}'], found[f'{last}{{ip_family="IPv6"}}']) == (1.0, 3.0)
 
 
 def test_a_node_of_one_family_has_no_rows_of_the_other() -> None:

@@ -161,12 +161,12 @@ def test_messages_of_one_datagram_are_read_one_by_one() -> None:
 
 
 def test_what_is_counted_goes_with_its_service() -> None:
-    tallies, name = Tallies(), ports.ServiceName("kube-system", "dns")
+    tallies, name = Tallies(4), ports.ServiceName("kube-system", "dns")
     remote = (Endpoint("10.1.0.1", 53, node="n2"),)
     tallies.replace(name, (dns(endpoints=remote, external_local=True, internal_local=True),), "n1")
-    assert (tallies.no_local_internal, tallies.no_local_external) == (1, 1)
+    assert tallies.no_local == (1, 1)
     tallies.replace(name, (dns(endpoints=remote, external_local=True),), "n2")
-    assert (tallies.no_local_internal, tallies.no_local_external) == (0, 0)
+    assert tallies.no_local == (0, 0)
     tallies.replace(name, (), "n1")
     assert tallies.health_checks() == ()
 
@@ -185,6 +185,7 @@ def test_status_shows_what_was_reported() -> None:
     assert text.startswith("node n1, follows the API server, 1 changes, 1 repairs, up 1 min 1 s   /etc/x.yaml\n")
     assert "changed by nft (process 4711)" in text
     assert "refused default/web" in text
+    assert "last change of IPv4" in text
     assert len(text.splitlines()) == 7
     record.take(ports.Accepted(name))
     assert record.as_data()["refused"] == []
@@ -197,6 +198,9 @@ def test_a_failure_is_shown_until_all_families_are_programmed() -> None:
     record.take(ports.Failed(1.0, "no nat"))
     record.take(ports.Programmed(1.0, 0.5, True, (4,), 10, 100, behind=(6,)))
     assert (record.as_data()["failed"], record.as_data()["pending"]) == ("no nat", True)
+    four, six = record.as_data()["families"]
+    assert (four["family"], four["behind"]) == ("IPv4", False)
+    assert six == {"family": "IPv6", "last_change": None, "behind": True}
     record.take(ports.Programmed(1.0, 0.5, True, (4, 6), 10, 100))
     assert (record.as_data()["failed"], record.as_data()["pending"]) == ("", False)
 

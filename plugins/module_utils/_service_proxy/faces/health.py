@@ -28,28 +28,32 @@ _PERIODS = 2
 
 
 class Health:
-    """`sync_seconds` is nftables.syncPeriod. Times in seconds since 1970. Reports do not say for which family a change waits: it
-    waits for all."""
+    """`sync_seconds` is nftables.syncPeriod. Times in seconds since 1970. A node whose rules of one family wait is not healthy."""
 
     def __init__(self, sync_seconds: float) -> None:
         self.sync_seconds = sync_seconds
-        self._waiting_since: Optional[float] = None
+        self._waiting_since: dict[int, float] = {}  # by family, of those for which a change waits
         self._updated_at: dict[int, float] = {}  # by family, of those that are served
         self._eligible = True
 
     def take(self, report: Report) -> None:
         if isinstance(report, Queued):
-            if self._waiting_since is None:
-                self._waiting_since = report.at
+            for family in report.families:
+                self._waiting_since.setdefault(family, report.at)
         elif isinstance(report, Programmed):
-            waits = report.pending_services or report.pending_endpoints
-            self._waiting_since = report.at if waits else None
-            self._updated_at = dict.fromkeys(report.families, report.at)
+            for family in report.families:
+                self._waiting_since.pop(family, None)
+            for family in report.behind:
+                self._waiting_since.setdefault(family, report.at)
+            self._updated_at.update(dict.fromkeys(report.families, report.at))
         elif isinstance(report, NodeState):
             self._eligible = not (report.deleting or report.to_be_deleted)
 
     def is_healthy(self, now: float) -> bool:
-        return self._waiting_since is None or now - self._waiting_since <= _PERIODS * self.sync_seconds
+        return all(self._is_current(family, now) for family in self._waiting_since)
+
+    def _is_current(self, family: int, now: float) -> bool:
+        return now - self._waiting_since.get(family, now) <= _PERIODS * self.sync_seconds
 
     @property
     def is_ready(self) -> bool:
@@ -66,14 +70,13 @@ class Health:
         return self._answer(now, {"ready": self.is_ready}, good=self.is_ready and self.is_healthy(now))
 
     def _answer(self, now: float, more: Mapping[str, bool], *, good: bool) -> Answer:
-        healthy = self.is_healthy(now)
         body = {
             "lastUpdated": format_time(now if good else max(self._updated_at.values(), default=None)),
             "currentTime": format_time(now),
             **more,
-            "healthy": healthy,
+            "healthy": self.is_healthy(now),
             "status": {
-                _FAMILY[family]: {"lastUpdated": format_time(at), "healthy": healthy}
+                _FAMILY[family]: {"lastUpdated": format_time(at), "healthy": self._is_current(family, now)}
                 for family, at in sorted(self._updated_at.items())
             },
         }

@@ -4,22 +4,23 @@
 
 """The health check node ports of Services: a cloud's load balancer asks each node whether it has endpoints of the Service.
 
-A listener for each address and port is opened and closed as Services change. One whose place is taken is an Event of its Service,
-and is tried again until it can be opened.
+A listener for each address and port is opened and closed as Services change: on addresses of each family that a Service has, for
+its endpoints of that family. One whose place is taken is an Event of its Service, and is tried again until it can be opened.
 """
 
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Callable
 from functools import partial
 
-from ..._agent.http_listener import JSON, Answer, HttpListener, Request, open_place
+from ..._agent.http_listener import JSON, Answer, HttpListener, Request, open_sockets
 from ..ports import HealthCheck, HealthChecks
 from .events import WARNING, Event, service_reference
 
 _ACCEPT_SECONDS = 0.005  # load balancers ask each of these from many machines
-_EVERYWHERE = "0.0.0.0"
+_EVERYWHERE = {4: ("0.0.0.0",), 6: ("::",)}  # of that family alone
 REASON = "FailedToStartServiceHealthcheck"
 _Place = tuple[str, int]
 
@@ -35,8 +36,8 @@ class HealthCheckNodePorts:
         self._open: dict[_Place, HttpListener] = {}
 
     def take(self, report: HealthChecks) -> None:
-        places = report.addresses or (_EVERYWHERE,)
-        self._wanted = {(address, check.port): check for check in report.checks for address in places}
+        places = {family: given or _EVERYWHERE[family] for family, given in report.addresses.items()}
+        self._wanted = {(address, check.port): check for check in report.checks for address in places[check.family]}
         for place in self._open.keys() - self._wanted.keys():
             self._open.pop(place).close()
         self.try_again()
@@ -45,7 +46,7 @@ class HealthCheckNodePorts:
         """Open what could not be opened before."""
         for place in sorted(self._wanted.keys() - self._open.keys()):
             try:
-                sockets = open_place(*place)
+                sockets = _open(place)
             except OSError as error:
                 self._fail(place, error)
                 continue
@@ -79,3 +80,7 @@ class HealthCheckNodePorts:
         weight = ("X-Load-Balancing-Endpoint-Weight", str(check.local_endpoints))
         status = 200 if healthy and check.local_endpoints else 503
         return Answer(status, json.dumps(body, indent="\t").encode(), JSON, (weight,))
+
+
+def _open(place: _Place) -> list[socket.socket]:
+    return open_sockets([(socket.AF_INET6 if ":" in place[0] else socket.AF_INET, place)])

@@ -12,14 +12,15 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Optional
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from ..ports import (
     Accepted,
     Connection,
     ConnectionsCleaned,
     Failed,
+    NoLocal,
     Programmed,
     Queued,
     Refused,
@@ -74,9 +75,9 @@ class Metrics:
         self.library: Any = prometheus_client
         self.registry = prometheus_client.CollectorRegistry()
         self._families: tuple[int, ...] = (4, 6)  # until the first report says which are served
-        self._queued_at: Optional[float] = None
+        self._queued_at: dict[int, float] = {}
         self._programmed_at: dict[int, float] = {}
-        self._no_local: dict[int, tuple[int, int]] = {}
+        self._no_local: Mapping[int, NoLocal] = {}
         self._pending = (0, 0)
         self._counts: Counter[str] = Counter()
         self._probes: Counter[tuple[str, int]] = Counter()
@@ -114,7 +115,7 @@ class Metrics:
 
     def take(self, report: Report) -> None:
         if isinstance(report, Queued):
-            self._queued_at = report.at
+            self._queued_at.update(dict.fromkeys(report.families, report.at))
             # kube-proxy follows Services for each family, and an EndpointSlice is of one.
             self._counts["services"] += report.services * len(self._families)
             self._counts["endpoints"] += report.endpoints
@@ -157,21 +158,19 @@ class Metrics:
             yield probes
 
     def _take_programmed(self, report: Programmed) -> None:
-        self._families = report.families
+        self._families = tuple(sorted({*report.families, *report.behind, *self._programmed_at}))
         for family in report.families:
             self._sync.observe(family, report.duration)
             (self._full if report.full else self._partial).observe(family, report.duration)
             self._programmed_at[family] = report.at
-            self._no_local[family] = (0, 0)
-        # Reports do not say of which family a slice or a Service is: they count for the first one that the node has.
-        self._no_local[report.families[0]] = (report.no_local_internal, report.no_local_external)
-        for triggered_at in report.triggered_at:
-            self._programming.observe(report.families[0], report.at - triggered_at)
+        self._no_local = report.no_local
+        for family, triggered_at in report.triggered_at:
+            self._programming.observe(family, report.at - triggered_at)
         self._pending = (report.pending_services, report.pending_endpoints)
 
     def _sync_gauges(self, core: Any) -> Iterator[Any]:
         families = sorted(self._programmed_at)
-        queued = [] if self._queued_at is None else [(family, self._queued_at) for family in self._families]
+        queued = [(family, at) for family, at in sorted(self._queued_at.items()) if family in self._families]
         text = "When a change was last queued, in seconds since 1970."
         yield _by_family(core, f"{_SYNC}_last_queued_timestamp_seconds", text, queued)
         text = "When rules were last brought up to date, in seconds since 1970."
@@ -183,7 +182,7 @@ class Metrics:
         )
         no_local = core.GaugeMetricFamily(name, text, labels=["ip_family", "traffic_policy"])
         for family in families:
-            internal, external = self._no_local[family]
+            internal, external = self._no_local.get(family, NoLocal())
             no_local.add_metric([_FAMILY[family], "internal"], internal)
             no_local.add_metric([_FAMILY[family], "external"], external)
         yield no_local
