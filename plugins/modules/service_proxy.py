@@ -17,6 +17,7 @@ description:
     M(ballast.kube.kube_proxy) with C(mode=ballast) put it in the place of kube-proxy on a live node.
   - The running program takes a change of O(config) without a restart, but for addresses, C(hostnameOverride) and the kubeconfig. A restart
     leaves the rules in force.
+  - The program runs as the system user C(ballast-service-proxy), which this module makes and removes, with C(CAP_NET_ADMIN) alone.
   - What fails is undone. It is over when the running program says that it works with these settings.
 author:
   - ballast.kube contributors (@ballast-kube)
@@ -33,7 +34,7 @@ attributes:
     support: full
 options:
   state:
-    description: V(absent) ends the program and removes all of it, its rules too.
+    description: V(absent) ends the program and removes all of it, its rules and its user too.
     type: str
     default: present
     choices: [present, absent]
@@ -41,8 +42,8 @@ options:
     description:
       - A KubeProxyConfiguration with the names and nesting of C(kubeproxy.config.k8s.io/v1alpha1), without C(apiVersion) and C(kind). Required for
         O(state=present).
-      - C(clientConnection.kubeconfig) is a file on the node, for its owner alone. Its ServiceAccount needs what
-        C(roles/service_proxy/files/rights.yml) gives.
+      - C(clientConnection.kubeconfig) is a file on the node, root's with mode 0600. The group C(ballast-service-proxy) gets the right to read
+        it, and files that it names; V(absent) takes it back. Its ServiceAccount needs what C(roles/service_proxy/files/rights.yml) gives.
       - A setting that has no effect is reported as a warning.
     type: dict
   service_proxy_name:

@@ -7,9 +7,11 @@ and goes with its rules."""
 
 from __future__ import annotations
 
+import grp
 import json
 import math
 import os
+import pwd
 import shutil
 import signal
 import subprocess
@@ -24,6 +26,7 @@ import pytest
 
 from tests.integration import journal
 from tests.integration.adhoc import module
+from tests.integration.confined import is_confined
 from tests.integration.test_service_proxy import (
     CONFIG,
     SECONDS,
@@ -38,9 +41,10 @@ from tests.unit.service_proxy.objects import NODE_NAME
 
 STATE = "/var/lib/ballast/test-service-proxy"
 PLACE = Path("/run/ballast-test-service-proxy")  # where only root makes directories, as kubeconfigs of nodes are
+KUBECONFIG = PLACE / "kubeconfig"
 COMMAND = "/usr/local/bin/ballast-service-proxy"
 OF_KUBE_PROXY, OURS = "10.1.2.3", "10.1.2.4"  # endpoints
-NET_ADMIN = 1 << 12
+USER = "ballast-service-proxy"
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or shutil.which("nft") is None, reason="only root can make namespaces, and nft is needed"
@@ -50,10 +54,11 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def proxy() -> Iterator[Proxy]:
     shutil.rmtree(PLACE, ignore_errors=True)
-    PLACE.mkdir(mode=0o700)
+    PLACE.mkdir(mode=0o755)
     with ExitStack() as undo:
         undo.callback(shutil.rmtree, PLACE)
         made = undo.enter_context(standing(PLACE, "service-proxy-unit"))
+        KUBECONFIG.chmod(0o600)
         made.api.put("Node", node_of("192.168.1.10"))
         labelled = web("c")
         labelled["metadata"]["labels"] = {"service.kubernetes.io/service-proxy-name": "ballast"}
@@ -109,9 +114,10 @@ def test_it_runs_as_a_service_beside_kube_proxy_and_goes_with_its_rules(proxy: P
     assert eventually(lambda: OURS in proxy.nft("list", "ruleset"), seconds=SECONDS)
     assert OF_KUBE_PROXY not in proxy.nft("list", "ruleset")
 
-    own = Path(f"/proc/{made['pid']}/status").read_text()
-    capabilities = {row.split()[0]: int(row.split()[1], 16) for row in own.splitlines() if row.startswith("Cap")}
-    assert capabilities["CapBnd:"] == capabilities["CapEff:"] == NET_ADMIN
+    is_confined(made["pid"], USER)
+    assert (grp.getgrgid(KUBECONFIG.stat().st_gid).gr_name, KUBECONFIG.stat().st_mode & 0o777) == (USER, 0o640)
+    proxy.nft("flush", "ruleset")
+    assert eventually(lambda: OURS in proxy.nft("list", "ruleset"), seconds=SECONDS)
 
     changed = want(config=_config(nftables={"syncPeriod": "1m"}))
     assert (changed["changed"], changed["pid"]) == (True, made["pid"])
@@ -128,6 +134,8 @@ def test_it_runs_as_a_service_beside_kube_proxy_and_goes_with_its_rules(proxy: P
     assert proxy.tables() == {4: None, 6: None}
     left = [path for path in ("/usr/local/bin", "/usr/local/lib", "/run", "/var/log") if _has_ours(path)]
     assert left == []
+    assert (KUBECONFIG.stat().st_gid, KUBECONFIG.stat().st_mode & 0o777) == (0, 0o600)
+    assert USER not in [entry.pw_name for entry in pwd.getpwall()] + [entry.gr_name for entry in grp.getgrall()]
 
 
 def _has_ours(directory: str) -> bool:

@@ -288,7 +288,7 @@ def test_the_service_proxy_is_confined_by_systemd_and_programs_the_machine(lab: 
         undo.callback(process.kill)
         for name in ("kubeconfig", "ca.crt"):
             lab.guest(
-                f"umask 077; mkdir -p /etc/ballast-trial; cat >/etc/ballast-trial/{name}",
+                f"mkdir -p /etc/ballast-trial; umask 077; cat >/etc/ballast-trial/{name}",
                 stdin=(tmp_path / name).read_bytes(),
             )
         config = {"clientConnection": {"kubeconfig": "/etc/ballast-trial/kubeconfig"}, "hostnameOverride": NODE_NAME}
@@ -298,12 +298,14 @@ def test_the_service_proxy_is_confined_by_systemd_and_programs_the_machine(lab: 
         assert eventually(lambda: "10.1.2.3" in lab.guest("nft list ruleset"), seconds=60), lab.guest(
             f"tail {made['log']}"
         )
-        own = lab.guest(f"grep -E 'CapEff|CapBnd|NoNewPrivs' /proc/{made['pid']}/status").split()
+        own = lab.guest(f"grep -E 'CapPrm|CapEff|NoNewPrivs' /proc/{made['pid']}/status").split()
         assert own[1::2] == ["0000000000001000", "0000000000001000", "1"]
+        assert lab.guest(f"stat -c %U /proc/{made['pid']}") == "ballast-service-proxy\n"
         lab.guest("systemctl restart ballast-service-proxy")
         assert "10.1.2.3" in lab.guest("nft list ruleset")
         assert _service_proxy(lab, ssh, state="absent")["changed"]
         assert "10.1.2.3" not in lab.guest("nft list ruleset")
+        assert "ballast-service-proxy" not in lab.guest("getent passwd; getent group")
 
 
 def _service_proxy(lab: Lab, ssh: list[str], **options: object) -> dict[str, Any]:

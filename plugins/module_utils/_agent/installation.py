@@ -45,6 +45,7 @@ class Installation:
     after: Sequence[str] = ()  # units of systemd
     before: Sequence[str] = ()
     sandbox: Callable[[Mapping[str, Any]], Sandbox] = lambda _document: Sandbox()  # for its settings
+    config_mode: int = 0o600
 
     @property
     def kind(self) -> str:

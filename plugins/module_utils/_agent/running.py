@@ -29,7 +29,6 @@ from .._core.text.json_text import parse_object
 from .installation import Installation, as_text
 from .place import control_path
 
-_MODE = 0o600
 _STATUS_SECONDS = 20
 _EFFECT_SECONDS = 60
 _ASK_AGAIN_SECONDS = 0.5
@@ -88,9 +87,9 @@ class AgentKind:
         return settings
 
     def document(self, host: Host) -> Optional[dict[str, Any]]:
-        """The content of the file; None where the file is not ours, or others may read it."""
+        """The content of the file; None where the file is not ours, or has another mode."""
         stat = host.stat(self._it.config)
-        if stat is None or stat.kind != "file" or stat.mode != _MODE:
+        if stat is None or stat.kind != "file" or stat.mode != self._it.config_mode:
             return None
         return parse_object(host.read(self._it.config))
 
@@ -130,7 +129,7 @@ class AgentKind:
         if document is None:
             host.remove(self._it.config)
         elif self.document(host) != document:
-            host.write(self._it.config, as_text(fields(document)).encode(), mode=_MODE)
+            host.write(self._it.config, as_text(fields(document)).encode(), mode=self._it.config_mode)
 
     def _bring_into_effect(self, ctx: Context[Any], target: str, value: Mapping[str, Value], before: Value) -> None:
         if before == value["service"] and not self._must_restart(ctx.host):

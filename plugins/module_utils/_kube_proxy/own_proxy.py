@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Optional
 
 from .._core.engine.context import Context
@@ -99,13 +100,14 @@ def obstacle(host: Host, where: Installation, recorded: Collection[tuple[str, st
 
 
 def deployment(state_dir: str, config: Mapping[str, Any], node: str) -> Deployment:
-    """From kube-proxy's configuration. UserError or Problems for one that it does not take."""
+    """From kube-proxy's configuration. UserError or Problems for one that it does not take. It stays root, with CAP_NET_ADMIN alone:
+    its kubeconfig is kube-proxy's own, which root reads."""
     from .._agent.deployment import PRESENT
     from .._service_proxy.deployment.request import Deployment
 
     settings = {key: value for key, value in config.items() if key not in _NOT_OURS}
     options = {"config": {**settings, "hostnameOverride": node}, "service_proxy_name": "", "state_dir": state_dir}
-    return Deployment.from_params({"state": PRESENT, **options})
+    return replace(Deployment.from_params({"state": PRESENT, **options}), user="")
 
 
 def value(state_dir: str, text: str, config: Mapping[str, Any], node: str, network: Optional[str]) -> Value:

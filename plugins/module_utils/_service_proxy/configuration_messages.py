@@ -35,5 +35,17 @@ MESSAGES = Messages(
             text="config.clientConnection.kubeconfig is not set",
             remedy="set it to the path of the service proxy's kubeconfig on the node",
         ),
+        Message(
+            id="service-proxy-kubeconfig-closed",
+            error=UserError,
+            text="user {user}, as whom the service proxy runs, cannot reach {path}",
+            remedy="move the file below /etc/ballast, or let others enter that directory: chmod o+x {directory}",
+        ),
+        Message(
+            id="service-proxy-kubeconfig-group",
+            error=UserError,
+            text="{path} is read by another group, which would lose it to user {user}, as whom the service proxy runs",
+            remedy="give the service proxy a kubeconfig of its own, root's with mode 0600",
+        ),
     ],
 )

@@ -6,6 +6,7 @@
 """`ballast-service-proxy`: programs the Services of a node with the rules of mode nftables, and follows the cluster.
 
     ballast-service-proxy --config FILE                   run, in the foreground, until SIGTERM; the rules stay
+                          --user NAME                     as this user, with CAP_NET_ADMIN alone; it is started as root
     ballast-service-proxy check --config FILE             check FILE
     ballast-service-proxy status --config FILE [--json]   what the running one does
     ballast-service-proxy --cleanup                       remove the rules that it made, and nothing else
@@ -20,15 +21,17 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Optional
 
 from .._agent.command import Command, Flag, on_signals, read_config, reload_for_ever, require_libraries
 from .._agent.place import check_places, control_path, host_lock, listen, make_directories, unlink_own
+from .._agent.privileges import CAP_NET_ADMIN, become_user
 from .messages import AGENT
 from .status import table
 
 if TYPE_CHECKING:
     import asyncio
+    import socket
 
     from .configuration import Configuration
     from .program import Program
@@ -41,8 +44,9 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     """The program; leaves by SystemExit."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     name = Flag("--service-proxy-name", "serve the Services with this value of the label of that name", "NAME")
+    user = Flag("--user", "run as this user, with CAP_NET_ADMIN alone; start it as root", "NAME")
     cleanup = Flag("--cleanup", "remove the rules that it made, and end", run=_cleanup)
-    Command(AGENT, _ABOUT, check=_check, run=_run, table=table, flags=(name, cleanup)).main(given)
+    Command(AGENT, _ABOUT, check=_check, run=_run, table=table, flags=(name, user, cleanup)).main(given)
 
 
 def _check(config: str, directory: str, **flags: str) -> str:
@@ -71,10 +75,22 @@ def _run(config: str, directory: str, **flags: str) -> None:
     configuration = _load(config, directory)
     make_directories(AGENT, directory)
     with host_lock(AGENT, directory):
-        asyncio.run(_serve(configuration, config, directory, flags["service_proxy_name"]))
+        control = listen(AGENT, control_path(directory))
+        _become(flags["user"])  # for what follows: the lock and the socket stay root's
+        asyncio.run(_serve(configuration, config, control, flags["service_proxy_name"]))
 
 
-async def _serve(configuration: Configuration, config: str, directory: str, service_proxy_name: str) -> None:
+def _become(user: str) -> None:
+    try:
+        if user:
+            become_user(user, [CAP_NET_ADMIN])
+    except KeyError:
+        raise AGENT.error("user", user=user, found="there is no such user") from None
+    except OSError as error:
+        raise AGENT.error("user", user=user, found=error.strerror or str(error)) from None
+
+
+async def _serve(configuration: Configuration, config: str, control: socket.socket, service_proxy_name: str) -> None:
     import asyncio
 
     from .._agent.log import Log
@@ -88,7 +104,7 @@ async def _serve(configuration: Configuration, config: str, directory: str, serv
             log.event("configuration", warning=warning.in_one_line)
         log.event("started", pid=os.getpid(), config=config, settings=_describe(configuration, service_proxy_name))
         program.start()
-        control = await _answer_status(program, config, directory)
+        await _answer_status(program, config, control)
         take = partial(_take, program, config)
         reloading = asyncio.ensure_future(reload_for_ever(AGENT, reload, config, log, take))
         await program.wait(ending)
@@ -105,8 +121,7 @@ def _take(program: Program, config: str, text: str) -> Mapping[str, object]:
     return {"settings": _describe(configuration, program.service_proxy_name), "needs_restart": ",".join(restart)}
 
 
-async def _answer_status(program: Program, config: str, directory: str) -> Any:
-    """At the control socket, which is returned."""
+async def _answer_status(program: Program, config: str, control: socket.socket) -> None:
     import asyncio
 
     from .._agent.status import answer_status
@@ -114,9 +129,7 @@ async def _answer_status(program: Program, config: str, directory: str) -> Any:
     async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await answer_status({"config": config, **program.status()}, writer)
 
-    control = listen(AGENT, control_path(directory))
     await asyncio.start_unix_server(answer, sock=control)
-    return control
 
 
 def _describe(configuration: Configuration, service_proxy_name: str) -> str:

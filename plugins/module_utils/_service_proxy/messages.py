@@ -27,6 +27,12 @@ MESSAGES = Messages(
             text="the service proxy cannot follow nftables in this kernel",
             remedy="run it with CAP_NET_ADMIN, in the network namespace of the node, on a kernel with nf_tables",
         ),
+        Message(
+            id="service-proxy-user",
+            error=HostError,
+            text="the service proxy cannot become user {user}",
+            remedy="start it as root with CAP_SETUID, CAP_SETGID and CAP_NET_ADMIN, and see that `getent passwd {user}` finds the user",
+        ),
     ],
 )
 AGENT = Agent(_NAME, _WHAT, _IDS, MESSAGES)

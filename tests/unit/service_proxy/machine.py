@@ -19,6 +19,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.config
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.deployment.installation import INSTALLATION
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.deployment.request import SPEC, Deployment
 from tests.unit.fake_supervisors import FakeRunit, FakeSystemd
+from tests.unit.fake_users import FakeUsers
 from tests.unit.fakes import FakeHost
 
 STATE = "/var/lib/ballast/service-proxy"
@@ -44,6 +45,9 @@ class Proxy:
 
     def __init__(self, host: FakeHost, supervisor: FakeRunit | FakeSystemd) -> None:
         self.host = host
+        self.users = FakeUsers(host)
+        host.given_directory("/etc/ballast")
+        host.given(KUBECONFIG, "{}", mode=0o600)
         self._supervisor = supervisor
         self._pid: Optional[int] = None
         self._reloads = 0

@@ -16,10 +16,11 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context 
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import NullSink, Progress
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Host
 from ansible_collections.ballast.kube.plugins.module_utils._core.service.services import service_pid
-from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import Problems, UserError
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems, UserError
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.deployment import rules
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.deployment.engine import ENGINE
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.deployment.installation import INSTALLATION
+from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.deployment.request import USER
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.feed import resources_of
 from tests.unit.cases import apply, check_kills, plan_of
 from tests.unit.fakes import FakeHost
@@ -77,7 +78,7 @@ def test_it_is_installed_runs_and_goes_without_a_trace(proxy: Proxy) -> None:
         "clientConnection": {"kubeconfig": KUBECONFIG},
         "clusterCIDR": "10.244.0.0/16",
     }
-    assert host.mode(CONFIG) == 0o600
+    assert host.mode(CONFIG) == 0o644, "the program reads it as its own user"
     assert _has_tables(host)
     assert ENGINE.verify(Context(want, host, PROGRESS)) == []
     before = len(host.effects)
@@ -136,11 +137,12 @@ def test_some_need_a_restart(proxy: Proxy, config: dict[str, Any], options: dict
     assert titles(proxy.host, config, **options) == []
 
 
-def test_its_unit_has_one_capability_and_its_command_line() -> None:
+def test_its_unit_has_what_it_becomes_its_user_with_and_its_command_line() -> None:
     machine = MACHINES["systemd"]()
     apply(ENGINE, deployment(), machine.host)
     unit = machine.host.text("/etc/systemd/system/ballast-service-proxy.service")
-    assert "CapabilityBoundingSet=CAP_NET_ADMIN\n" in unit
+    assert "CapabilityBoundingSet=CAP_NET_ADMIN CAP_SETUID CAP_SETGID\n" in unit
+    assert f'"--user" "{USER}"' in unit
     assert "NoNewPrivileges=yes\n" in unit
     assert "ProtectSystem=strict\n" in unit
     assert "--service-proxy-name" in unit
@@ -148,8 +150,63 @@ def test_its_unit_has_one_capability_and_its_command_line() -> None:
 
 
 def test_all_services_are_served_without_a_name() -> None:
-    assert ENGINE.arguments(deployment(service_proxy_name="")) == ()
-    assert ENGINE.arguments(deployment()) == ("--service-proxy-name", "ballast")
+    assert "--service-proxy-name" not in ENGINE.arguments(deployment(service_proxy_name=""))
+    assert ENGINE.arguments(deployment())[:2] == ("--service-proxy-name", "ballast")
+
+
+def test_it_has_a_user_of_its_own_whose_group_alone_may_read_the_kubeconfig(proxy: Proxy) -> None:
+    host, users = proxy.host, proxy.users
+    host.given("/etc/ballast/ca.crt", mode=0o644)
+    host.given("/etc/ballast/client.key", mode=0o600)
+    host.given(KUBECONFIG, json.dumps(_kubeconfig("ca.crt", "client.key")), mode=0o600)
+    apply(ENGINE, deployment(), host)
+    assert f"{USER}:x:901:901:made by ballast.kube:/nonexistent:" in host.text("/etc/passwd")
+    for path in (KUBECONFIG, "/etc/ballast/client.key"):
+        assert (users.group_of(path), host.owner(path)[0], host.mode(path)) == (USER, 0, 0o640)
+    assert (users.group_of("/etc/ballast/ca.crt"), host.mode("/etc/ballast/ca.crt")) == ("root", 0o644)
+
+    host.given_owner(KUBECONFIG, 0, 0, mode=0o600)  # whoever manages the file writes it again
+    assert titles(host, {}) == [f"change group of {KUBECONFIG}"]
+    apply(ENGINE, deployment(), host)
+    host.given_owner("/etc/ballast/client.key", 0, 50, mode=0o640)  # or gives it to others, whose it stays
+    apply(ENGINE, nothing(), host)
+    assert (users.group_of(KUBECONFIG), host.mode(KUBECONFIG)) == ("root", 0o600)
+    assert (users.group_of("/etc/ballast/client.key"), host.mode("/etc/ballast/client.key")) == ("ops", 0o640)
+    assert USER not in host.text("/etc/passwd") + host.text("/etc/group")
+
+
+def _kubeconfig(ca: str, key: str) -> dict[str, Any]:
+    return {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1", "certificate-authority": ca}}],
+        "users": [{"name": "u", "user": {"client-certificate": ca, "client-key": key}}],
+    }
+
+
+@pytest.mark.parametrize("comment", ["Somebody", "made by ballast.kube", ""])
+def test_a_user_or_group_of_that_name_that_is_not_ours_is_refused(proxy: Proxy, comment: str) -> None:
+    """Also with our mark, where no journal lists it."""
+    if comment:
+        proxy.users.given(USER, comment)
+    else:
+        proxy.host.given("/etc/group", f"root:x:0:\n{USER}:x:77:\n")
+    given = proxy.host.snapshot()
+    with pytest.raises(BallastError) as caught:
+        apply(ENGINE, deployment(), proxy.host)
+    assert (caught.value.id, proxy.host.snapshot()) == ("core-taken", given)
+
+
+def test_what_its_user_could_not_read_is_refused_before_anything_is_done(proxy: Proxy) -> None:
+    proxy.host.given_directory("/etc/ballast/closed", mode=0o700)
+    proxy.host.given("/etc/ballast/closed/kubeconfig", "{}", mode=0o600)
+    proxy.host.given_owner(KUBECONFIG, 0, 50, mode=0o640)
+    given = proxy.host.snapshot()
+    for path, expected in (("/etc/ballast/closed/kubeconfig", "closed"), (KUBECONFIG, "group")):
+        ctx = Context(deployment({"clientConnection": {"kubeconfig": path}}), proxy.host, PROGRESS)
+        with pytest.raises(BallastError) as caught:
+            ENGINE.require(ctx, ENGINE.observe(ctx))
+        assert (caught.value.id, proxy.host.snapshot()) == (f"service-proxy-kubeconfig-{expected}", given)
 
 
 def test_settings_without_effect_are_findings_that_do_not_block(proxy: Proxy) -> None:

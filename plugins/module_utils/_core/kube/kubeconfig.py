@@ -265,6 +265,18 @@ def _resolve_paths(section: Mapping[str, Any], base_dir: str) -> dict[str, Any]:
     return located
 
 
+def named_files(data: bytes, path: str) -> tuple[str, ...]:
+    """The files that the current context of the kubeconfig `path` names; none where it cannot be used."""
+    try:
+        content = parse_document(data.decode(errors="replace"), name=path)
+        sections = Kubeconfig([Document(os.path.dirname(path), content)], name=path).sections()
+    except BallastError:
+        return ()
+    return tuple(
+        section[key] for section in sections for key in _PATHS if section.get(key) and f"{key}-data" not in section
+    )
+
+
 def kubeconfig_error(name: str, what: str) -> BallastError:
     return UserError(
         f"{name}: {what}",

@@ -6,14 +6,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..._agent.deployment import AgentEngine
+from ..._agent.access import (
+    GroupAccessKind,
+    closed_directory,
+    group_access,
+    is_of_another_group,
+    is_open_to_all,
+    read_access,
+)
+from ..._agent.deployment import ABSENT, AgentEngine
+from ..._agent.privileges import NEEDED
 from ..._core.engine.context import Context
 from ..._core.engine.engine import Finding
-from ..._core.engine.plan import Resource
+from ..._core.engine.plan import Resource, State
+from ..._core.kube.kubeconfig import named_files
+from ..._core.service.service import Service
+from ..._core.service.user import USER_KINDS, system_user
+from ..._core.text.errors import BallastError, Problems
+from ..configuration_messages import MESSAGES
 from .installation import INSTALLATION
-from .request import Deployment
+from .request import USER, Deployment
 from .rules import RULES_KINDS, rules_resource
 
 if TYPE_CHECKING:
@@ -24,20 +40,68 @@ if TYPE_CHECKING:
 class ServiceProxyEngine(AgentEngine[Deployment]):
     def __init__(self) -> None:
         super().__init__(INSTALLATION)
-        self.kinds = {**self.kinds, **RULES_KINDS}
+        self.kinds = {**self.kinds, **RULES_KINDS, **USER_KINDS, "group-access": GroupAccessKind(USER)}
 
     def wanted(self, ctx: Context[Deployment]) -> list[Resource]:
         resources = super().wanted(ctx)
-        return [rules_resource(), *resources] if resources else []
+        return [rules_resource(), *_user_resources(ctx), *resources] if resources else []
+
+    def require(self, ctx: Context[Deployment], state: State) -> None:
+        super().require(ctx, state)
+        if ctx.desired.state != ABSENT and ctx.desired.user:
+            Problems.raise_if(_unreadable(ctx))
 
     def arguments(self, desired: Deployment) -> tuple[str, ...]:
-        name = desired.service_proxy_name
-        return ("--service-proxy-name", name) if name else ()
+        flags = {"--service-proxy-name": desired.service_proxy_name, "--user": desired.user}
+        return tuple(word for flag, value in flags.items() if value for word in (flag, value))
 
     def verify(self, ctx: Context[Deployment]) -> list[Finding]:
         about = INSTALLATION.config
         unused = [Finding(each.id, about, each.text, each.remedy, blocking=False) for each in ctx.desired.warnings]
         return [*super().verify(ctx), *unused]
 
+    def _service(self, desired: Deployment) -> Service:
+        service = super()._service(desired)
+        if not desired.user or service.sandbox is None:
+            return service
+        capabilities = (*service.sandbox.capabilities, *NEEDED)
+        return replace(service, sandbox=replace(service.sandbox, capabilities=capabilities))
+
 
 ENGINE = ServiceProxyEngine()
+
+
+def _user_resources(ctx: Context[Deployment]) -> list[Resource]:
+    """The user that it runs as, and that this one may read the kubeconfig."""
+    user = ctx.desired.user
+    if not user:
+        return []
+    accesses = [
+        group_access(path, user, found, group=INSTALLATION.group)
+        for path in _credentials(ctx)
+        if (found := read_access(ctx.host, path)) is not None and not is_open_to_all(found)
+    ]
+    return [system_user(user, group=INSTALLATION.group), *accesses]
+
+
+def _unreadable(ctx: Context[Deployment]) -> list[BallastError]:
+    """What keeps the user from reading the kubeconfig, and is not ours to change."""
+    problems, user = [], ctx.desired.user
+    for path in _credentials(ctx):
+        found, closed = read_access(ctx.host, path), closed_directory(ctx.host, path)
+        if found is not None and closed:
+            reason = f"{closed} is closed to others"
+            problems.append(
+                MESSAGES.error("service-proxy-kubeconfig-closed", user=user, path=path, directory=closed, found=reason)
+            )
+        elif found is not None and not is_open_to_all(found) and is_of_another_group(found, user):
+            reason = f"group {found.group}"
+            problems.append(MESSAGES.error("service-proxy-kubeconfig-group", user=user, path=path, found=reason))
+    return problems
+
+
+def _credentials(ctx: Context[Deployment]) -> Sequence[str]:
+    """The kubeconfig and the files that it names, less those that are not there."""
+    path = ctx.desired.kubeconfig
+    data = ctx.host.read_trusted(path)
+    return () if data is None else (path, *named_files(data, path))

@@ -40,6 +40,7 @@ INSTALLATION = ServiceProxyInstallation(
     needed={"prometheus_client": "python3-prometheus-client"},
     parse=lambda text, name: parse_configuration(text, name=name),
     restart_keys=tuple(RESTART_KEYS),
+    config_mode=0o644,  # no secret is in it, and the program reads it as a user of its own
     cgroup="ballast-service_proxy",
     after=("network-online.target",),
     sandbox=_sandbox,

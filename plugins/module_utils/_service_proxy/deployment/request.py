@@ -18,7 +18,9 @@ from ..._core.text.errors import BallastError, Problems, UserError
 from ..._rules.config_keys import API_VERSION, KIND
 from ..configuration import parse_configuration
 from ..configuration_messages import MESSAGES
+from ..messages import AGENT
 
+USER = AGENT.name
 _STOP_SECONDS = 60  # a transaction that is under way is finished
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?", re.ASCII)
 
@@ -35,14 +37,21 @@ REQUIRED_IF = [("state", PRESENT, ("config",))]
 
 @dataclass(frozen=True)
 class Deployment:
-    """`document` is the content of the file of settings, empty for ABSENT; `warnings` name what of it has no effect."""
+    """`document` is the content of the file of settings, empty for ABSENT; `warnings` name what of it has no effect. `user` is the
+    one that the program becomes, "" where it stays root, with the same capability."""
 
     state: str
     state_dir: str
     document: Mapping[str, Any]
     service_proxy_name: str = ""  # "": Services without the label
     warnings: tuple[BallastError, ...] = ()
+    user: str = ""
     stop_seconds: int = _STOP_SECONDS
+
+    @property
+    def kubeconfig(self) -> str:
+        path: str = self.document.get("clientConnection", {}).get("kubeconfig", "")
+        return path
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> Deployment:
@@ -64,4 +73,4 @@ class Deployment:
         except UserError as problem:
             problems.append(problem)
         Problems.raise_if(problems)
-        return cls(PRESENT, params["state_dir"], document, name, warnings)
+        return cls(PRESENT, params["state_dir"], document, name, warnings, USER)

@@ -1,0 +1,88 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Files of root's that a service of its own user has to read, such as a kubeconfig: they are given to its group.
+
+The owner stays, so that the service cannot change them, and who reads them as their owner still can. What was there before is in
+the journal, and comes back when the service goes.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple, Optional
+
+from .._core.engine.context import Context
+from .._core.engine.kinds import fields
+from .._core.engine.plan import ABSENT, Resource, Value
+from .._core.host.host import Host
+
+_READ_BY_GROUP, _READ_BY_ALL, _ENTER_BY_ALL = 0o040, 0o004, 0o001
+_UNKNOWN = "UNKNOWN"  # stat(1), for a group without a name
+_SECONDS = 30
+
+
+class Access(NamedTuple):
+    group: str
+    mode: int
+
+
+class GroupAccessKind:
+    """`{group, mode}` of a file, where links lead to it too. `group` is ours: a file that somebody has given to another one since
+    is left alone."""
+
+    def __init__(self, group: str) -> None:
+        self._group = group
+
+    def read(self, ctx: Context[Any], target: str) -> Value:
+        found = read_access(ctx.host, target)
+        return ABSENT if found is None else found._asdict()
+
+    def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
+        """No other group may read it meanwhile."""
+        value, found = fields(after), read_access(ctx.host, target)
+        if found is None or self._group not in (value["group"], found.group):
+            return
+        mode = int(str(value["mode"]))
+        if found.group != value["group"]:
+            ctx.host.run(["chmod", "g-r", "--", target], timeout=_SECONDS)
+            ctx.host.run(["chgrp", str(value["group"]), "--", target], timeout=_SECONDS)
+        ctx.host.run(["chmod", f"{mode:o}", "--", target], timeout=_SECONDS)
+
+    def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
+        """What came after us belongs to who put it there."""
+
+
+def group_access(path: str, to: str, found: Access, *, group: str) -> Resource:
+    """That the group `to` may read the file `path`, whose access is `found`."""
+    wanted = Access(to, found.mode | _READ_BY_GROUP)
+    return Resource("group-access", path, wanted._asdict(), title=f"group of {path}", group=group)
+
+
+def read_access(host: Host, path: str) -> Optional[Access]:
+    if host.stat(path) is None:
+        return None
+    words = host.run(["stat", "--dereference", "--format=%G %g %a", "--", path], timeout=_SECONDS).stdout.split()
+    name, number, mode = words
+    return Access(number if name == _UNKNOWN else name, int(mode, 8))
+
+
+def is_open_to_all(found: Access) -> bool:
+    return bool(found.mode & _READ_BY_ALL)
+
+
+def is_of_another_group(found: Access, group_name: str) -> bool:
+    """Whether a group that is neither root's nor this one may read it now."""
+    return bool(found.mode & _READ_BY_GROUP) and found.group not in (group_name, "root")
+
+
+def closed_directory(host: Host, path: str) -> str:
+    """The first directory on the way to a file that others may not enter, "" where there is none."""
+    parts = os.path.dirname(path).split("/")
+    for number in range(2, len(parts) + 1):
+        directory = "/".join(parts[:number])
+        stat = host.stat(os.path.join(directory, os.curdir))
+        if stat is not None and not stat.mode & _ENTER_BY_ALL:
+            return directory
+    return ""
