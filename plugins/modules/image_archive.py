@@ -46,6 +46,8 @@ options:
         C(/usr/libexec/iptables-legacy) first in C(PATH) it is the other variant.
       - V(coredns), V(etcd), V(kube-apiserver), V(kube-controller-manager), V(kube-network-policies), V(kube-scheduler), V(local-path-provisioner),
         V(metallb-controller), V(metallb-speaker) and V(metrics-server) are the program of that name in O(bin_dir), alone.
+      - V(service-proxy) is C(ballast.local/service-proxy:1), C(ballast-service-proxy) with Python, C(nftables) and all that they depend on, for
+        M(ballast.kube.service_proxy_daemonset).
       - V(docker-registry) is C(ballast.local/docker-registry:1), the program of the package C(docker-registry).
     type: list
     elements: str
@@ -64,6 +66,7 @@ options:
       - metallb-speaker
       - metrics-server
       - pause
+      - service-proxy
     default: [busybox, pause]
   names:
     description: Full names for some of O(images), by image. Others keep C(ballast.local/IMAGE:1).

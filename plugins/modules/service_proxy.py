@@ -54,6 +54,7 @@ notes:
   - The node needs nftables and, for C(/usr/bin/python3), Debian's package python3-prometheus-client.
 seealso:
   - module: ballast.kube.service_proxy_info
+  - module: ballast.kube.service_proxy_daemonset
   - module: ballast.kube.service_rules
   - module: ballast.kube.kube_proxy
 """

@@ -39,14 +39,16 @@ _USER = re.compile(rf"{_USER_PART}(?::{_USER_PART})?", re.ASCII)  # image-spec c
 
 @dataclass(frozen=True)
 class File:
-    """A file from a package (`source`), a text (`content`, mode 0644), a `program` that the collection has built (mode 0755), or a
-    `local` file or directory of the building machine, with the `digest` of what is in it once that was read. `mode` ("0755")
-    replaces that of the file, or of each file in the directory. A process of a file with `setuid` runs as root, whose user started it."""
+    """A file from a package (`source`), a text (`content`, mode 0644), a `program` that the collection has built (mode 0755), an
+    `agent` of the collection's own (mode 0644, a file that Python runs), or a `local` file or directory of the building machine.
+    The last two have the `digest` of what is in it once that was read. `mode` ("0755") replaces that of the file, or of each file in
+    the directory. A process of a file with `setuid` runs as root, whose user started it."""
 
     path: str
     source: Optional[str] = None
     content: Optional[str] = None
     program: Optional[str] = None
+    agent: Optional[str] = None
     local: Optional[str] = None
     digest: Optional[str] = None
     setuid: bool = False
@@ -93,7 +95,7 @@ class Image:
             if not value[name]:
                 del value[name]
         for file in value["files"]:
-            for name in ("program", "local", "digest", "mode"):
+            for name in ("program", "agent", "local", "digest", "mode"):
                 if file[name] is None:
                     del file[name]
             if not file["setuid"]:
@@ -118,7 +120,11 @@ _APPLETS = (
 
 _IPTABLES = tuple(f"{name}{end}" for name in ("iptables", "ip6tables") for end in ("", "-restore", "-save"))
 LEGACY_IPTABLES = "/usr/libexec/iptables-legacy"  # put first into PATH to have kube-proxy write legacy rules
-KUBE_PROXY = "kube-proxy"
+KUBE_PROXY, SERVICE_PROXY = "kube-proxy", "service-proxy"
+_SERVICE_PROXY_PROGRAM = "/usr/local/lib/ballast-service-proxy/ballast-service-proxy.pyz"
+# Without it nft prints 6 for tcp: a starting kube-proxy then takes every element of its maps for stale and deletes it, and Services
+# are refused. Ours could not read its table.
+_PROTOCOLS = File(path="/etc/protocols", source="/etc/protocols")
 # As Debian has them since directories were merged into /usr; packages still use both spellings.
 _MERGED = tuple(Link(path=f"/{name}", to=f"usr/{name}") for name in ("bin", "lib", "lib64", "sbin"))
 
@@ -163,9 +169,7 @@ PRESETS: Mapping[str, Image] = {
         whole=("nftables", "iptables", "conntrack", "ipset", "kmod"),
         files=(
             File(path="/usr/local/bin/kube-proxy", program="kube-proxy"),
-            # Without it nft prints 6 for tcp: a starting kube-proxy then takes every element of its maps for stale and
-            # deletes it, and Services are refused.
-            File(path="/etc/protocols", source="/etc/protocols"),
+            _PROTOCOLS,
         ),
         links=(
             *_MERGED,
@@ -175,6 +179,26 @@ PRESETS: Mapping[str, Image] = {
         ),
         entrypoint=("/usr/local/bin/kube-proxy",),
         env=(("PATH", "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),),
+    ),
+    # It is started as root and becomes this user, with CAP_NET_ADMIN alone: a container has no capability for any other user.
+    SERVICE_PROXY: Image(
+        name=f"ballast.local/{SERVICE_PROXY}:1",
+        packages=("netbase",),
+        whole=("nftables", "python3", "python3-prometheus-client"),
+        files=(
+            File(path=_SERVICE_PROXY_PROGRAM, agent=SERVICE_PROXY),
+            File(
+                path="/etc/passwd",
+                content="root:x:0:0:root:/:/usr/sbin/nologin\n"
+                "ballast-service-proxy:x:65532:65532:made by ballast.kube:/nonexistent:/usr/sbin/nologin\n",
+            ),
+            File(path="/etc/group", content="root:x:0:\nballast-service-proxy:x:65532:\n"),
+            _PROTOCOLS,
+        ),
+        directories=(Directory(path="/run", mode="0755"),),
+        links=_MERGED,
+        entrypoint=("/usr/bin/python3", "-I", _SERVICE_PROXY_PROGRAM),
+        env=(("PATH", "/usr/sbin:/usr/bin"),),
     ),
     "docker-registry": Image(
         name="ballast.local/docker-registry:1",
@@ -335,7 +359,7 @@ def _problems_of(image: Image, *, where: str) -> Iterator[BallastError]:
             if not PACKAGE.fullmatch(package):
                 yield MESSAGES.error("image-package", where=f"{where}.{option}[{number}]", package=package)
     for number, file in enumerate(image.files):
-        origins = [file.source, file.content, file.program, file.local]
+        origins = [file.source, file.content, file.program, file.agent, file.local]
         places = [file.path, *(path for path in (file.source, file.local) if path is not None)]
         if origins.count(None) != len(origins) - 1 or not all(map(is_plain, places)):
             yield MESSAGES.error("image-file", where=f"{where}.files[{number}]")

@@ -27,7 +27,7 @@ from .archive import ArchiveFacts, DamagedArchive, ImageFacts, inspect
 from .definitions import Directory, File, Image, ImageArchiveRequest, Link
 from .layout import INDEX_AT, INDEX_START, DirectoryEntry, Entry, FileEntry, FilledImage, LinkEntry, format_archive
 from .messages import MESSAGES
-from .own_files import read_local, with_digests
+from .own_files import read_agent, read_local, with_digests
 from .packages import Package, architecture, open_source, provide, resolve_dependencies
 
 KIND = "image-archive"
@@ -215,6 +215,8 @@ def _entry(host: Host, image: Image, file: File, packages: list[Package]) -> Fil
         if data is None:
             raise MESSAGES.error("image-program", image=image.name, program=file.program)
         return FileEntry(path=file.path, data=data, mode=0o755)
+    if file.agent is not None:
+        return read_agent(file)
     if file.source is None:
         return FileEntry(path=file.path, data=(file.content or "").encode(), mode=0o644)
     for package in packages:

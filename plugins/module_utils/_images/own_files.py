@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Files and directories of the machine that builds: what its user has written or compiled.
+"""Files that come from no package: files and directories of the machine that builds, which its user has written or compiled, and
+the collection's own programs.
 
 A request keeps a digest of each, so that an archive is built again when they change. Owner and dates do not count.
 """
@@ -13,12 +14,19 @@ import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Union
+from typing import TYPE_CHECKING, Union
 
+from .._agent.program import build_archive, sources_digest
 from .._core.host.host import PROGRAM_LIMIT, Host
 from .definitions import File, Image
 from .layout import FileEntry, LinkEntry
 from .messages import MESSAGES
+
+if TYPE_CHECKING:
+    from .._agent.installation import Installation
+
+    # Ansible brings to a machine what a module imports, and the program is made of that there. Nothing of it runs in here.
+    from .._service_proxy import main  # noqa: F401
 
 LocalEntry = Union[FileEntry, LinkEntry]
 _ENTRIES_MOST = 20_000
@@ -27,12 +35,29 @@ _EXECUTABLE = 0o100
 
 
 def with_digests(host: Host, image: Image) -> Image:
-    """The image with the digest of each of its local files as they are now. UserError where one cannot be in an image."""
-    files = (
-        file if file.local is None else replace(file, digest=_digest(read_local(host, image, file)))
-        for file in image.files
-    )
-    return replace(image, files=tuple(files))
+    """The image with the digest of each of its own files as they are now. UserError where one cannot be in an image."""
+    return replace(image, files=tuple(_with_digest(host, image, file) for file in image.files))
+
+
+def _with_digest(host: Host, image: Image, file: File) -> File:
+    if file.local is not None:
+        return replace(file, digest=_digest(read_local(host, image, file)))
+    if file.agent is not None:
+        agent = _agent(file.agent)
+        return replace(file, digest=sources_digest(agent.main, agent.packages))
+    return file
+
+
+def read_agent(file: File) -> FileEntry:
+    agent = _agent(file.agent or "")
+    return FileEntry(path=file.path, data=build_archive(agent.main, agent.packages), mode=0o644)
+
+
+def _agent(name: str) -> Installation:
+    # For an image that has it: the import takes as long as all others of this package together.
+    from .._service_proxy.deployment.installation import INSTALLATION
+
+    return {INSTALLATION.agent.short: INSTALLATION}[name]
 
 
 def read_local(host: Host, image: Image, file: File) -> list[LocalEntry]:

@@ -7,6 +7,7 @@
 
     ballast-service-proxy --config FILE                   run, in the foreground, until SIGTERM; the rules stay
                           --user NAME                     as this user, with CAP_NET_ADMIN alone; it is started as root
+                          --hostname-override NODE        of the node NODE, whatever FILE says, as kube-proxy has it
     ballast-service-proxy check --config FILE             check FILE
     ballast-service-proxy status --config FILE [--json]   what the running one does
     ballast-service-proxy --cleanup                       remove the rules that it made, and nothing else
@@ -20,6 +21,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Optional
 
@@ -44,13 +46,14 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     """The program; leaves by SystemExit."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     name = Flag("--service-proxy-name", "serve the Services with this value of the label of that name", "NAME")
+    node = Flag("--hostname-override", "name of the node, in place of the configuration's hostnameOverride", "NODE")
     user = Flag("--user", "run as this user, with CAP_NET_ADMIN alone; start it as root", "NAME")
     cleanup = Flag("--cleanup", "remove the rules that it made, and end", run=_cleanup)
-    Command(AGENT, _ABOUT, check=_check, run=_run, table=table, flags=(name, user, cleanup)).main(given)
+    Command(AGENT, _ABOUT, check=_check, run=_run, table=table, flags=(name, node, user, cleanup)).main(given)
 
 
 def _check(config: str, directory: str, **flags: str) -> str:
-    configuration = _load(config, directory)
+    configuration = _of_node(_load(config, directory), flags["hostname_override"])
     for warning in configuration.warnings:
         sys.stdout.write(f"{warning.in_one_line}\n")
     return _describe(configuration, flags["service_proxy_name"])
@@ -63,6 +66,10 @@ def _load(config: str, directory: str) -> Configuration:
     return configuration
 
 
+def _of_node(configuration: Configuration, name: str) -> Configuration:
+    return replace(configuration, node_name=name.strip().lower()) if name else configuration
+
+
 def _parse(text: str, config: str) -> Configuration:
     from .configuration import parse_configuration
 
@@ -72,7 +79,7 @@ def _parse(text: str, config: str) -> Configuration:
 def _run(config: str, directory: str, **flags: str) -> None:
     import asyncio
 
-    configuration = _load(config, directory)
+    configuration = _of_node(_load(config, directory), flags["hostname_override"])
     make_directories(AGENT, directory)
     with host_lock(AGENT, directory):
         control = listen(AGENT, control_path(directory))

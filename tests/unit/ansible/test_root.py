@@ -44,6 +44,7 @@ WITHOUT_ROOT = {
     "node_credentials_info",
     "plane_info",
     "readiness_info",
+    "service_proxy_daemonset",
     "service_rules_info",  # of a dump or a compiler
 }
 

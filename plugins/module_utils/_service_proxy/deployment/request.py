@@ -21,7 +21,7 @@ from ..configuration_messages import MESSAGES
 from ..messages import AGENT
 
 USER = AGENT.name
-_STOP_SECONDS = 60  # a transaction that is under way is finished
+STOP_SECONDS = 60  # a transaction that is under way is finished
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?", re.ASCII)
 
 INFO_SPEC: dict[str, Any] = {"state_dir": {"type": "path", "default": "/var/lib/ballast/service-proxy"}}
@@ -46,7 +46,7 @@ class Deployment:
     service_proxy_name: str = ""  # "": Services without the label
     warnings: tuple[BallastError, ...] = ()
     user: str = ""
-    stop_seconds: int = _STOP_SECONDS
+    stop_seconds: int = STOP_SECONDS
 
     @property
     def kubeconfig(self) -> str:
@@ -61,7 +61,7 @@ class Deployment:
         document = {"apiVersion": API_VERSION, "kind": KIND, **without_unset(params["config"])}
         problems: list[BallastError] = []
         name = params["service_proxy_name"]
-        if not _LABEL_VALUE.fullmatch(name):
+        if not is_label_value(name):
             problems.append(MESSAGES.error("service-proxy-name", value=show(name)))
         if not document.get("clientConnection", {}).get("kubeconfig"):
             problems.append(MESSAGES.error("service-proxy-kubeconfig"))
@@ -74,3 +74,7 @@ class Deployment:
             problems.append(problem)
         Problems.raise_if(problems)
         return cls(PRESENT, params["state_dir"], document, name, warnings, USER)
+
+
+def is_label_value(text: str) -> bool:
+    return bool(_LABEL_VALUE.fullmatch(text))
