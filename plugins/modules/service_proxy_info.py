@@ -16,6 +16,7 @@ author:
 extends_documentation_fragment:
   - ballast.kube._attributes.info_module
   - ballast.kube._service_proxy
+  - ballast.kube._readiness
 seealso:
   - module: ballast.kube.service_proxy
 """
@@ -60,15 +61,23 @@ status:
   description: What C(ballast-service-proxy status --json) prints; null where none answers.
   returned: success
   type: dict
+readiness:
+  description:
+    - What was measured of the feature's production readiness, as the report of M(ballast.kube.readiness_info) takes it - C(feature),
+      C(answers) by name, each with C(verdict), C(text), C(how), C(remedy), C(figures), C(lines) and C(failure_modes), C(present), the
+      failure modes that were found, and C(versions).
+    - Where failure modes explain an answer, its C(text) or C(remedy) may be empty. The report fills it in.
+  returned: O(readiness=true)
+  type: dict
 """
 
 from ansible_collections.ballast.kube.plugins.module_utils._ansible.run import run_info
-from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.deployment.engine import ENGINE
+from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.deployment.info import read_params
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.deployment.request import INFO_SPEC
 
 
 def main() -> None:
-    run_info(INFO_SPEC, ENGINE.read)
+    run_info(INFO_SPEC, read_params)
 
 
 if __name__ == "__main__":

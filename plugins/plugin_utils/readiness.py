@@ -13,7 +13,15 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.host.host impor
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.document import parse_document
 
 # In the order of the report.
-NAMES = ("kube_proxy", "image_pulls", "image_pull_proxy", "balloons", "node_instances", "control_plane")
+NAMES = (
+    "kube_proxy",
+    "service_proxy",
+    "image_pulls",
+    "image_pull_proxy",
+    "balloons",
+    "node_instances",
+    "control_plane",
+)
 DIRECTORY = Path(__file__).resolve().parent / "readiness_features"
 
 

@@ -57,6 +57,12 @@ def _image_pull_proxy() -> Feature[Any]:
     return FEATURE
 
 
+def _service_proxy() -> Feature[Any]:
+    from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.deployment.feature import FEATURE
+
+    return FEATURE
+
+
 def _node_instances() -> Feature[Any]:
     from ansible_collections.ballast.kube.plugins.module_utils._instance.engine import ENGINE
     from ansible_collections.ballast.kube.plugins.module_utils._instance.record import desired_over_record
@@ -69,6 +75,7 @@ _FEATURES: Mapping[str, Callable[[], Feature[Any]]] = {
     "kube_proxy": _kube_proxy,
     "image_pulls": _image_pulls,
     "image_pull_proxy": _image_pull_proxy,
+    "service_proxy": _service_proxy,
     "node_instances": _node_instances,
 }
 

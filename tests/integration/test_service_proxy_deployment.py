@@ -24,9 +24,14 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.service.runit import stop_runit
+from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.deployment import readiness_answers as answers
+from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.deployment.installation import INSTALLATION
 from tests.integration import journal
 from tests.integration.adhoc import module
 from tests.integration.confined import is_confined
+from tests.integration.killed_run import killed
 from tests.integration.test_service_proxy import (
     CONFIG,
     SECONDS,
@@ -37,11 +42,14 @@ from tests.integration.test_service_proxy import (
     standing,
     web,
 )
+from tests.integration.told import assert_told
+from tests.integration.wire import entered
 from tests.unit.service_proxy.objects import NODE_NAME
 
 STATE = "/var/lib/ballast/test-service-proxy"
 PLACE = Path("/run/ballast-test-service-proxy")  # where only root makes directories, as kubeconfigs of nodes are
 KUBECONFIG = PLACE / "kubeconfig"
+CONFIG_PATH = Path(INSTALLATION.config)
 COMMAND = "/usr/local/bin/ballast-service-proxy"
 OF_KUBE_PROXY, OURS = "10.1.2.3", "10.1.2.4"  # endpoints
 USER = "ballast-service-proxy"
@@ -136,6 +144,67 @@ def test_it_runs_as_a_service_beside_kube_proxy_and_goes_with_its_rules(proxy: P
     assert left == []
     assert (KUBECONFIG.stat().st_gid, KUBECONFIG.stat().st_mode & 0o777) == (0, 0o600)
     assert USER not in [entry.pw_name for entry in pwd.getpwall()] + [entry.gr_name for entry in grp.getgrall()]
+
+
+def test_each_fault_is_found_by_the_readiness_of_the_node(proxy: Proxy, tmp_path: Path) -> None:
+    wanted = {"service_proxy_name": "ballast", "config": _config()}
+    enter = ("nsenter", f"--net=/run/netns/{proxy.host.namespace}")
+
+    def reading(inside: tuple[str, ...] = enter) -> dict[str, Any]:
+        asked: dict[str, Any] = module("service_proxy_info", inside=inside, state_dir=STATE, readiness=True)
+        found: dict[str, Any] = asked["readiness"]
+        return found
+
+    def present(*ids: str) -> bool:
+        return eventually(lambda: reading()["present"] == list(ids), seconds=SECONDS)
+
+    assert reading()["answers"]["enabled"]["verdict"] == "no"
+    _run(proxy, **wanted)
+    assert eventually(lambda: {one["verdict"] for one in reading()["answers"].values()} == {"yes"}, seconds=SECONDS)
+    assert any(figure["buckets"] for figure in reading()["answers"]["healthy"]["figures"])
+
+    proxy.api.put("EndpointSlice", {**endpoints("c", OURS), "endpoints": [{"addresses": ["nonsense"]}]})
+    assert present(answers.SERVICES_REFUSED)
+    assert_told(reading(), answers.SERVICES_REFUSED)
+    proxy.api.put("EndpointSlice", endpoints("c", OURS))
+    assert present()
+
+    proxy.nft("delete table ip6 ballast-service-proxy; add table ip6 ballast-service-proxy")  # another program's
+    assert present(answers.RULES_BEHIND)
+    assert_told(reading(), answers.RULES_BEHIND)
+    proxy.nft("delete table ip6 ballast-service-proxy")
+    assert present()
+
+    proxy.api.go_away()
+    assert present(answers.API_LOST)
+    assert_told(reading(), answers.API_LOST, no=("healthy", "dependencies"))
+    with entered(proxy.host.namespace):
+        proxy.api.come_back()
+    assert eventually(lambda: reading()["present"] == [], seconds=60)
+
+    before = CONFIG_PATH.read_text()
+    CONFIG_PATH.write_text(before.replace("10.1.0.0/16", "10.1.0.0/17"))
+    assert_told(reading(), answers.SETTINGS_REFUSED)
+    CONFIG_PATH.write_text(before)
+
+    in_mounts = (
+        "unshare",
+        "--mount",
+        *enter,
+        "sh",
+        "-c",
+        'mount --bind "$0" /usr/lib/python3/dist-packages; exec "$@"',
+    )
+    (tmp_path / "packages").mkdir()
+    assert_told(reading((*in_mounts, str(tmp_path / "packages"))), answers.PACKAGES_MISSING, no=("dependencies",))
+
+    killed("service_proxy", {**wanted, "state_dir": STATE, "config": _config(bindAddressHardFail=True)}, inside=enter)
+    assert_told(reading(), answers.BROKEN_OFF, no=())
+    _run(proxy, **wanted)
+
+    stop_runit(LocalHost(), INSTALLATION.target(STATE))
+    assert_told(reading(), answers.DOWN)
+    assert _run(proxy, state="absent")["changed"]
 
 
 def _has_ours(directory: str) -> bool:

@@ -77,6 +77,11 @@ class FamilyRules:
         return self.compiler.table(part, SERVICE_PROXY_TABLE, owner=layout.SERVICE_PROXY)
 
     @property
+    def count(self) -> int:
+        """Of Services with rules."""
+        return len(self._served)
+
+    @property
     def cluster(self) -> dict[ServiceName, Desired]:
         return {name: Desired(served.created, served.ports) for name, served in self._served.items()}
 

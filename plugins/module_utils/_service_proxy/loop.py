@@ -307,6 +307,7 @@ class Loop:
                 behind=tuple(self._behind),
                 pending_services=len(frozenset[ServiceName]().union(*self._behind.values())),
                 triggered_at=triggered,
+                served=max(programmer.count for programmer in self._programmers.values()),
                 no_local={family: tallies.no_local for family, tallies in self._tallies.items()},
             )
         )

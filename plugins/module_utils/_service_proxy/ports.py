@@ -80,6 +80,7 @@ class Programmed:
     # For each EndpointSlice of these transactions that says so, its family and the time of the change behind it
     # (endpoints.kubernetes.io/last-change-trigger-time): programming took `at` less each of them.
     triggered_at: tuple[tuple[int, float], ...] = ()
+    served: int = 0  # Services that have rules now, in the family that has more of them
     no_local: Mapping[int, NoLocal] = field(default_factory=dict)  # by family
 
 

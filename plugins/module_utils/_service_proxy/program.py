@@ -91,7 +91,8 @@ class Program:
 
     def status(self) -> dict[str, Any]:
         seconds, node = time.monotonic() - self._since, self._configuration.node_name
-        return {"seconds": seconds, "node": node, "settings": asdict(self._configuration), **self._record.as_data()}
+        of = {"node": node, "service_proxy_name": self.service_proxy_name}
+        return {"seconds": seconds, **of, "settings": asdict(self._configuration), **self._record.as_data()}
 
     def close(self) -> None:
         """The rules stay in the kernel."""

@@ -54,6 +54,11 @@ class FamilyProgrammer:
         """What is in force of a Service."""
         return Desired() if self._rules is None else self._rules.state_of(name)
 
+    @property
+    def count(self) -> int:
+        """Of Services in force."""
+        return 0 if self._rules is None else self._rules.count
+
     def in_force(self) -> list[Ports]:
         """Of all Services."""
         return [] if self._rules is None else [desired.ports for desired in self._rules.cluster.values()]

@@ -65,6 +65,7 @@ class Record:
                     {"family": f"IPv{family}", "last_change": self._ago(family, now), "behind": family in self._behind}
                     for family in sorted({*self._programmed, *self._behind})
                 ],
+                "services": 0 if last is None else last.served,
                 "changes": self._counts["changes"],
                 "last_change": None if last is None else now - last.at,
                 "last_comparison": None if self._full is None else now - self._full.at,
@@ -127,7 +128,7 @@ def table(status: dict[str, Any]) -> str:
     """Of the running program's answer."""
     api = {"followed": "follows the API server", "lost": "API server lost", None: "waits for the API server"}
     head = (
-        f"node {status['node']}, {api[status['api']]}, {status['changes']} changes, {status['repairs']} repairs, "
+        f"node {status['node']}, {api[status['api']]}, {status['services']} Services, {status['changes']} changes, {status['repairs']} repairs, "
         f"up {format_duration(status['seconds'])}   {status['config']}"
     )
     rows = [

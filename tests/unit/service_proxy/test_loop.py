@@ -455,7 +455,7 @@ def test_programming_says_when_the_change_behind_it_happened(world: World) -> No
     world.check()
     (programmed,) = world.of(ports.Programmed)
     assert programmed.triggered_at == ((4, calendar.timegm((2096, 11, 21, 12, 0, 0)) + 0.5),)
-    assert (programmed.services, programmed.full) == (2, False)
+    assert (programmed.services, programmed.served, programmed.full) == (2, len(ALL), False)
 
 
 def test_a_family_waits_for_a_change_of_its_own_and_none_for_one_without_rules(world: World) -> None:

@@ -177,12 +177,13 @@ def test_status_shows_what_was_reported() -> None:
     name = ports.ServiceName("default", "web")
     record.take(ports.NodeState("n1"))
     record.take(ports.Connection(0.0, True))
-    record.take(ports.Programmed(1.0, 0.5, True, (4,), 10, 100))
+    record.take(ports.Programmed(1.0, 0.5, True, (4,), 10, 100, served=12))
     record.take(ports.Repaired(2.0, 4, 0.1, 5, 4711, "nft"))
     record.take(ports.Refused(3.0, name, "the kernel says no\nand more"))
     data = {"node": "n1", "seconds": 61.0, "config": "/etc/x.yaml", **record.as_data()}
     text = table(data)
-    assert text.startswith("node n1, follows the API server, 1 changes, 1 repairs, up 1 min 1 s   /etc/x.yaml\n")
+    head = "node n1, follows the API server, 12 Services, 1 changes, 1 repairs, up 1 min 1 s   /etc/x.yaml\n"
+    assert text.startswith(head)
     assert "changed by nft (process 4711)" in text
     assert "refused default/web" in text
     assert "last change of IPv4" in text

@@ -24,12 +24,13 @@ USER = AGENT.name
 STOP_SECONDS = 60  # a transaction that is under way is finished
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?", re.ASCII)
 
-INFO_SPEC: dict[str, Any] = {"state_dir": {"type": "path", "default": "/var/lib/ballast/service-proxy"}}
+_STATE_DIR: dict[str, Any] = {"state_dir": {"type": "path", "default": "/var/lib/ballast/service-proxy"}}
+INFO_SPEC: dict[str, Any] = {**_STATE_DIR, "readiness": {"type": "bool", "default": False}}
 SPEC: dict[str, Any] = {
     "state": {"type": "str", "default": PRESENT, "choices": [PRESENT, ABSENT]},
     "config": {"type": "dict"},
     "service_proxy_name": {"type": "str", "default": ""},
-    **INFO_SPEC,
+    **_STATE_DIR,
     "events": {"type": "path"},
 }
 REQUIRED_IF = [("state", PRESENT, ("config",))]

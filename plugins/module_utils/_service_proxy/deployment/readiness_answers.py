@@ -1,0 +1,236 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The production readiness of a node's service proxy. Pure: from the facts that were read to a `Reading`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Optional
+
+from ..._core.engine.journal import journal_path
+from ..._core.engine.plan import Recorded
+from ..._core.engine.readiness import (
+    DEPENDENCIES,
+    DISABLING,
+    ENABLED,
+    FAILURES,
+    HEALTHY,
+    IN_USE,
+    NO,
+    ROLLBACK,
+    SCALE,
+    YES,
+    Answer,
+    Figure,
+    Reading,
+)
+from ..._core.engine.readiness_common import OpenFiles, distribution, failures_answer, pluralize, removal_lines
+from ..._core.text.exposition import Sample, histogram
+
+NAME = "service_proxy"
+DOWN = "service-proxy-down"
+SETTINGS_REFUSED = "service-proxy-settings-refused"
+API_LOST = "service-proxy-api-lost"
+RULES_BEHIND = "service-proxy-rules-behind"
+SERVICES_REFUSED = "service-proxy-services-refused"
+PACKAGES_MISSING = "service-proxy-packages-missing"
+BROKEN_OFF = "service-proxy-broken-off"
+
+_SYNC, _PROGRAMMING = "kubeproxy_sync_proxy_rules_duration_seconds", "kubeproxy_network_programming_duration_seconds"
+METRICS = frozenset({f"{_SYNC}_bucket", f"{_PROGRAMMING}_bucket"})
+_STATUS = "`ballast-service-proxy status --json`"
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Status:
+    """What the answers use of the running program's status."""
+
+    is_followed: bool  # the API server is
+    api_lost: str  # why not
+    failed: str  # why rules cannot be written, "" while they can
+    behind: tuple[str, ...]  # "IPv6": families whose rules are not as the API says
+    refused: tuple[str, ...]  # Services whose present form is not in force
+    repairs: int
+    services: int  # that have rules
+    service_proxy_name: str
+
+    @classmethod
+    def parse(cls, document: object) -> Optional[Status]:
+        """None if the document has another form: another version of the program, or another program."""
+        try:
+            fields: Any = document
+            return cls(
+                is_followed=fields["api"] == "followed",
+                api_lost=str(fields["api_lost"]),
+                failed=str(fields["failed"]),
+                behind=tuple(str(row["family"]) for row in fields["families"] if row["behind"]),
+                refused=tuple(f"{row['service']}: {row['reason']}" for row in fields["refused"]),
+                repairs=int(fields["repairs"]),
+                services=int(fields["services"]),
+                service_proxy_name=str(fields["service_proxy_name"]),
+            )
+        except (KeyError, TypeError, ValueError):
+            return None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """`status` is None if no program answers, or if its status has another form."""
+
+    state_dir: str
+    recorded: tuple[Recorded, ...]
+    unfinished: bool  # a run was killed, and no later run has resumed it
+    pid: Optional[int]
+    log: str
+    config: str
+    status: Optional[Status]
+    unlike: tuple[str, ...]  # settings whose value in the file is not in effect
+    config_problem: str  # why the program refuses the file, "" if it accepts it
+    missing_packages: tuple[str, ...]
+    install: str  # the command for them on this machine
+    metrics: Optional[tuple[Sample, ...]]  # None if they could not be read
+    metrics_place: str
+    open_files: OpenFiles
+    version: str  # of the program's sources; "" if no program is installed
+
+    @property
+    def journal(self) -> str:
+        return journal_path(self.state_dir)
+
+
+def reading_of(facts: Facts) -> Reading:
+    present = present_failures(facts)
+    answers = {
+        ENABLED: _answer_enabled(facts),
+        IN_USE: _in_use(facts),
+        HEALTHY: _healthy(facts, present),
+        DEPENDENCIES: _dependencies(facts, present),
+        DISABLING: _disabling(facts),
+        ROLLBACK: _rollback(facts),
+        SCALE: _scale(facts),
+        FAILURES: failures_answer(present),
+    }
+    versions = {"ballast-service-proxy": facts.version} if facts.version else {}
+    return Reading(NAME, answers, tuple(present), versions)
+
+
+def present_failures(facts: Facts) -> dict[str, str]:
+    """Each known failure mode that is present: its id, and what shows it."""
+    status = facts.status
+    texts = {
+        DOWN: _down(facts),
+        SETTINGS_REFUSED: _refusal(facts),
+        API_LOST: _api_lost(status),
+        RULES_BEHIND: _rules_behind(status),
+        SERVICES_REFUSED: _shown(status.refused) if status else "",
+        PACKAGES_MISSING: ", ".join(facts.missing_packages),
+        BROKEN_OFF: f"{facts.journal} has a run that did not end" if facts.unfinished else "",
+    }
+    return {id: text for id, text in texts.items() if text}
+
+
+def _down(facts: Facts) -> str:
+    if facts.pid is None:
+        return "its service does not run"
+    return "" if facts.status else f"process {facts.pid} runs, and does not answer as a program of this version does"
+
+
+def _refusal(facts: Facts) -> str:
+    if facts.config_problem:
+        return facts.config_problem
+    return f"it works with other values of {', '.join(facts.unlike)} than {facts.config} has" if facts.unlike else ""
+
+
+def _api_lost(status: Optional[Status]) -> str:
+    if status is None or status.is_followed:
+        return ""
+    return status.api_lost or "it has not listed all objects of the API server yet"
+
+
+def _rules_behind(status: Optional[Status]) -> str:
+    if status is None or not (status.failed or status.behind):
+        return ""
+    families = f"rules of {', '.join(status.behind)} wait: " if status.behind else ""
+    return f"{families}{status.failed or 'they are tried again'}"
+
+
+def _shown(texts: Sequence[str]) -> str:
+    more = f"; and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
+    return "; ".join(texts[:_SHOWN]) + more
+
+
+def _answer_enabled(facts: Facts) -> Answer:
+    titles = tuple(entry.title for entry in facts.recorded)
+    name = facts.status.service_proxy_name if facts.status else ""
+    served = f"for Services with the label of the value {name}" if name else "for Services without the label"
+    text = f"installed, {served}" if facts.status else "installed"
+    return Answer(YES, text, f"{facts.journal}; {_STATUS}", lines=titles)
+
+
+def _in_use(facts: Facts) -> Answer:
+    status = facts.status
+    if status is None:
+        return Answer(NO, "no program answers, so that its Services are not known", _STATUS)
+    figure = Figure("Services with rules", float(status.services), "", f"services of {_STATUS}")
+    used = status.services > 0
+    remedy = "" if used else "label a Service: service.kubernetes.io/service-proxy-name, with the value of this node"
+    text = f"{pluralize(status.services, 'Service')} of the cluster have rules of it on this node"
+    return Answer(YES if used else NO, text, _STATUS, remedy, (figure,))
+
+
+def _healthy(facts: Facts, present: Mapping[str, str]) -> Answer:
+    how = f"{_STATUS} against {facts.config}; {facts.metrics_place}"
+    modes = (DOWN, SETTINGS_REFUSED, API_LOST, RULES_BEHIND, SERVICES_REFUSED)
+    wrong = [present[id] for id in modes if id in present]
+    figures = _figures(facts)
+    if wrong:
+        remedy = f"see its log, {facts.log}, and `ballast-service-proxy check --config {facts.config}`"
+        return Answer(NO, "; ".join(wrong), how, remedy, figures, tuple(wrong))
+    shown = "" if facts.metrics is not None else "; its metrics do not answer"
+    return Answer(YES, f"it follows the API server, and its rules are in force{shown}", how, figures=figures)
+
+
+def _figures(facts: Facts) -> tuple[Figure, ...]:
+    figures = []
+    if facts.status is not None:
+        repairs = float(facts.status.repairs)
+        figures.append(Figure("repairs of rules since its start", repairs, "", f"repairs of {_STATUS}"))
+    if facts.metrics is not None:
+        for name in (_SYNC, _PROGRAMMING):
+            how = f"{name} of {facts.metrics_place}"
+            figures.append(distribution(f"{name}, 99th percentile", histogram(facts.metrics, name), how))
+    return tuple(figures)
+
+
+def _dependencies(facts: Facts, present: Mapping[str, str]) -> Answer:
+    how = f"`find_spec` of /usr/bin/python3 for each package, nft in PATH; api of {_STATUS}"
+    missing = [f"package {name}" for name in facts.missing_packages]
+    missing += ["the API server"] if API_LOST in present else []
+    if missing:
+        remedies = [facts.install] if facts.missing_packages else []
+        remedies += ["see api_lost of its status; rules stay in force meanwhile"] if API_LOST in present else []
+        return Answer(NO, f"missing: {', '.join(missing)}", how, "; ".join(remedies))
+    return Answer(YES, "its packages are there, and the API server answers", how)
+
+
+def _disabling(facts: Facts) -> Answer:
+    name = facts.status.service_proxy_name if facts.status else ""
+    first = (f"take the label with the value {name} from Services, which kube-proxy serves then",) if name else ()
+    how = f"the plan of ballast.kube.service_proxy with state: absent, from {facts.journal}"
+    text = "its rules go with it; Services that it serves are not reached through this node then"
+    return Answer(YES, text, how, lines=(*first, *removal_lines(facts.recorded)))
+
+
+def _rollback(facts: Facts) -> Answer:
+    text = f"what was there before is recorded for all {len(facts.recorded)}"
+    return Answer(YES, text, f"`original` of each entry of {facts.journal}")
+
+
+def _scale(facts: Facts) -> Answer:
+    files = facts.open_files
+    remedy = "" if files.verdict == YES else "raise LimitNOFILE of its unit; run this as root, with the program running"
+    return Answer(files.verdict, files.text, files.figure.how, remedy, (files.figure,))
