@@ -6,19 +6,17 @@
 
 from __future__ import annotations
 
-import pwd
 from pathlib import Path
 
 NET_ADMIN = 1 << 12
 
 
-def is_confined(pid: int, user: str) -> None:
+def is_confined(pid: int, uid: int, gid: int) -> None:
     """All its threads are this user's, with CAP_NET_ADMIN alone, and get no more."""
-    entry = pwd.getpwnam(user)
     for status in Path(f"/proc/{pid}/task").glob("*/status"):
         rows = dict(line.split(":", 1) for line in status.read_text().splitlines())
-        assert rows["Uid"].split() == [str(entry.pw_uid)] * 4, rows["Name"]
-        assert (rows["Gid"].split(), rows["Groups"].split()) == ([str(entry.pw_gid)] * 4, [])
+        assert rows["Uid"].split() == [str(uid)] * 4, rows["Name"]
+        assert (rows["Gid"].split(), rows["Groups"].split()) == ([str(gid)] * 4, [])
         for name in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
             assert int(rows[name], 16) == NET_ADMIN, (rows["Name"], name)
         assert rows["NoNewPrivs"].split() == ["1"]

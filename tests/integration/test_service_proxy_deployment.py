@@ -122,7 +122,8 @@ def test_it_runs_as_a_service_beside_kube_proxy_and_goes_with_its_rules(proxy: P
     assert eventually(lambda: OURS in proxy.nft("list", "ruleset"), seconds=SECONDS)
     assert OF_KUBE_PROXY not in proxy.nft("list", "ruleset")
 
-    is_confined(made["pid"], USER)
+    entry = pwd.getpwnam(USER)
+    is_confined(made["pid"], entry.pw_uid, entry.pw_gid)
     assert (grp.getgrgid(KUBECONFIG.stat().st_gid).gr_name, KUBECONFIG.stat().st_mode & 0o777) == (USER, 0o640)
     proxy.nft("flush", "ruleset")
     assert eventually(lambda: OURS in proxy.nft("list", "ruleset"), seconds=SECONDS)

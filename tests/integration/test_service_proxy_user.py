@@ -8,6 +8,7 @@ not start where a capability that it needs is missing."""
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import subprocess
 import sys
@@ -59,7 +60,8 @@ def test_it_programs_repairs_and_cleans_connections(proxy: Proxy) -> None:
     proxy.start()
     proxy.agrees()
     assert proxy.process is not None
-    is_confined(proxy.process.pid, USER)
+    entry = pwd.getpwnam(USER)
+    is_confined(proxy.process.pid, entry.pw_uid, entry.pw_gid)
     assert [path.owner() for path in PLACE.rglob("*") if path.owner() != "root"] == []
 
     for number in range(40):

@@ -36,16 +36,16 @@ class GroupAccessKind:
         self._group = group
 
     def read(self, ctx: Context[Any], target: str) -> Value:
-        found = read_access(ctx.host, target)
-        return ABSENT if found is None else found._asdict()
+        current = read_access(ctx.host, target)
+        return ABSENT if current is None else current._asdict()
 
     def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
         """No other group may read it meanwhile."""
-        value, found = fields(after), read_access(ctx.host, target)
-        if found is None or self._group not in (value["group"], found.group):
+        value, current = fields(after), read_access(ctx.host, target)
+        if current is None or self._group not in (value["group"], current.group):
             return
         mode = int(str(value["mode"]))
-        if found.group != value["group"]:
+        if current.group != value["group"]:
             ctx.host.run(["chmod", "g-r", "--", target], timeout=_SECONDS)
             ctx.host.run(["chgrp", str(value["group"]), "--", target], timeout=_SECONDS)
         ctx.host.run(["chmod", f"{mode:o}", "--", target], timeout=_SECONDS)
@@ -54,10 +54,10 @@ class GroupAccessKind:
         """What came after us belongs to who put it there."""
 
 
-def group_access(path: str, to: str, found: Access, *, group: str) -> Resource:
-    """That the group `to` may read the file `path`, whose access is `found`."""
-    wanted = Access(to, found.mode | _READ_BY_GROUP)
-    return Resource("group-access", path, wanted._asdict(), title=f"group of {path}", group=group)
+def group_access(path: str, to: str, current: Access, *, group: str) -> Resource:
+    """That the group `to` may read the file `path`, whose access is `current`."""
+    after = Access(to, current.mode | _READ_BY_GROUP)
+    return Resource("group-access", path, after._asdict(), title=f"group of {path}", group=group)
 
 
 def read_access(host: Host, path: str) -> Optional[Access]:
@@ -68,13 +68,13 @@ def read_access(host: Host, path: str) -> Optional[Access]:
     return Access(number if name == _UNKNOWN else name, int(mode, 8))
 
 
-def is_open_to_all(found: Access) -> bool:
-    return bool(found.mode & _READ_BY_ALL)
+def is_open_to_all(current: Access) -> bool:
+    return bool(current.mode & _READ_BY_ALL)
 
 
-def is_of_another_group(found: Access, group_name: str) -> bool:
+def is_of_another_group(current: Access, group_name: str) -> bool:
     """Whether a group that is neither root's nor this one may read it now."""
-    return bool(found.mode & _READ_BY_GROUP) and found.group not in (group_name, "root")
+    return bool(current.mode & _READ_BY_GROUP) and current.group not in (group_name, "root")
 
 
 def closed_directory(host: Host, path: str) -> str:

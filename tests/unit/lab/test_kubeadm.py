@@ -21,7 +21,11 @@ from hypothesis import strategies as st
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.pki.identities import LAB_CHECK
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import UserError
-from ansible_collections.ballast.kube.plugins.module_utils._images.definitions import NAME, PRESETS
+from ansible_collections.ballast.kube.plugins.module_utils._images.definitions import (
+    NAME,
+    PRESETS,
+    SERVICE_PROXY,
+)
 from ansible_collections.ballast.kube.plugins.module_utils._lab.addons.catalog import ADDONS
 from ansible_collections.ballast.kube.plugins.module_utils._lab.check import (
     MANIFESTS,
@@ -145,7 +149,8 @@ def test_every_image_that_kubeadm_asks_for_is_made_by_that_name(version: str) ->
     made = lab(kubernetes_version=version)
     images = parts(made)["kubeadm"]["images"]
     names = {preset: name for archive in images.values() for preset, name in archive.items()}
-    assert set(names) == set(PRESETS) - {image for addon in ADDONS.values() for image in addon.images} | {"coredns"}
+    of_others = {image for addon in ADDONS.values() for image in addon.images} | {SERVICE_PROXY}
+    assert set(names) == set(PRESETS) - of_others | {"coredns"}
     assert all(NAME.fullmatch(name) for name in names.values())
     cluster = documents(made)["ClusterConfiguration"]
     repository, tag = cluster["imageRepository"], cluster["kubernetesVersion"]

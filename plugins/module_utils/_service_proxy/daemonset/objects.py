@@ -77,11 +77,13 @@ def missing_pods(daemonset: Mapping[str, Any]) -> str:
     status = daemonset.get("status") or {}
     if status.get("observedGeneration", 0) < daemonset["metadata"].get("generation", 0):
         return "its controller has not seen it yet"
-    wanted = status.get("desiredNumberScheduled", 0)
+    scheduled = status.get("desiredNumberScheduled", 0)
     counts = {name: status.get(name, 0) for name in ("updatedNumberScheduled", "numberReady")}
-    if all(count >= wanted for count in counts.values()):
+    if all(count >= scheduled for count in counts.values()):
         return ""
-    return f"{wanted} nodes, {counts['updatedNumberScheduled']} pods as they are to be, {counts['numberReady']} ready"
+    return (
+        f"{scheduled} nodes, {counts['updatedNumberScheduled']} pods as they are to be, {counts['numberReady']} ready"
+    )
 
 
 def _pod(desired: DaemonSetRequest) -> Object:
@@ -104,7 +106,7 @@ def _pod(desired: DaemonSetRequest) -> Object:
         ],
         # An update goes on to the next node when the rules of this one are in force.
         "readinessProbe": {
-            "httpGet": {"path": "/readyz", "port": port, "scheme": "HTTP", **_probed(host)},
+            "httpGet": {"path": "/readyz", "port": port, "scheme": "HTTP", **_probe_host(host)},
             "periodSeconds": 2,
         },
         "resources": {"requests": {"cpu": "100m", "memory": "150Mi"}},
@@ -123,7 +125,7 @@ def _pod(desired: DaemonSetRequest) -> Object:
     }
 
 
-def _probed(host: str) -> Mapping[str, str]:
+def _probe_host(host: str) -> Mapping[str, str]:
     """The kubelet asks the node's address where nothing else is said."""
     return {} if host in ("0.0.0.0", "::") else {"host": host}
 

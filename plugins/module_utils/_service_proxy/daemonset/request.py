@@ -72,7 +72,7 @@ class DaemonSetRequest:
             value = show(params["service_proxy_name"])
             problems.append(CONFIGURATION_MESSAGES.error("service-proxy-name", value=value))
         config = without_unset(params["config"])
-        problems += _misplaced(config)
+        problems += _find_misplaced(config)
         text = as_text({"apiVersion": API_VERSION, "kind": KIND, **config})
         configuration = _configuration(text, problems)
         Problems.raise_if(problems)
@@ -108,7 +108,7 @@ def _is_image(text: str) -> bool:
     return bool(text) and text.isascii() and text.isprintable() and " " not in text
 
 
-def _misplaced(config: Mapping[str, Any]) -> Iterator[BallastError]:
+def _find_misplaced(config: Mapping[str, Any]) -> Iterator[BallastError]:
     for keys, reason in _NOT_FOR_ALL.items():
         value: Any = config
         for key in keys:

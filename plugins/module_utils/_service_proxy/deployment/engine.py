@@ -77,9 +77,9 @@ def _user_resources(ctx: Context[Deployment]) -> list[Resource]:
     if not user:
         return []
     accesses = [
-        group_access(path, user, found, group=INSTALLATION.group)
+        group_access(path, user, access, group=INSTALLATION.group)
         for path in _credentials(ctx)
-        if (found := read_access(ctx.host, path)) is not None and not is_open_to_all(found)
+        if (access := read_access(ctx.host, path)) is not None and not is_open_to_all(access)
     ]
     return [system_user(user, group=INSTALLATION.group), *accesses]
 
@@ -88,14 +88,14 @@ def _unreadable(ctx: Context[Deployment]) -> list[BallastError]:
     """What keeps the user from reading the kubeconfig, and is not ours to change."""
     problems, user = [], ctx.desired.user
     for path in _credentials(ctx):
-        found, closed = read_access(ctx.host, path), closed_directory(ctx.host, path)
-        if found is not None and closed:
+        access, closed = read_access(ctx.host, path), closed_directory(ctx.host, path)
+        if access is not None and closed:
             reason = f"{closed} is closed to others"
             problems.append(
                 MESSAGES.error("service-proxy-kubeconfig-closed", user=user, path=path, directory=closed, found=reason)
             )
-        elif found is not None and not is_open_to_all(found) and is_of_another_group(found, user):
-            reason = f"group {found.group}"
+        elif access is not None and not is_open_to_all(access) and is_of_another_group(access, user):
+            reason = f"group {access.group}"
             problems.append(MESSAGES.error("service-proxy-kubeconfig-group", user=user, path=path, found=reason))
     return problems
 

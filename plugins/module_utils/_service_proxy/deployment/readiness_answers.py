@@ -126,7 +126,7 @@ def present_failures(facts: Facts) -> dict[str, str]:
         SETTINGS_REFUSED: _refusal(facts),
         API_LOST: _api_lost(status),
         RULES_BEHIND: _rules_behind(status),
-        SERVICES_REFUSED: _shown(status.refused) if status else "",
+        SERVICES_REFUSED: _list_some(status.refused) if status else "",
         PACKAGES_MISSING: ", ".join(facts.missing_packages),
         BROKEN_OFF: f"{facts.journal} has a run that did not end" if facts.unfinished else "",
     }
@@ -158,7 +158,7 @@ def _rules_behind(status: Optional[Status]) -> str:
     return f"{families}{status.failed or 'they are tried again'}"
 
 
-def _shown(texts: Sequence[str]) -> str:
+def _list_some(texts: Sequence[str]) -> str:
     more = f"; and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
     return "; ".join(texts[:_SHOWN]) + more
 
