@@ -47,6 +47,8 @@ from ansible_collections.ballast.kube.plugins.module_utils._control_plane.spec i
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
 from ansible_collections.ballast.kube.plugins.module_utils._lab import kube_proxy
 from ansible_collections.ballast.kube.plugins.module_utils._lab.addons.catalog import ADDONS
+from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.daemonset.objects import daemonset_objects
+from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.daemonset.request import DaemonSetRequest
 
 PAGE = ROOT / "docs/permissions.md"
 SERVICE_PROXY = ROOT / "roles/service_proxy/files/rights.yml"
@@ -125,6 +127,10 @@ WORDS: Mapping[str, tuple[str, str]] = {
         "a token that you ask for: `kubectl create token`, or a Secret of it",
         "the service proxy of a node: follows Services, and writes Events about them. All nodes share it",
     ),
+    "system:serviceaccount:kube-system:ballast-service-proxy-pod": (
+        "a token of the kubelet, which renews it",
+        "the same where a DaemonSet runs the service proxy",
+    ),
 }
 # What no object of ours says: rights that the API server itself binds, or another authority's.
 _BUILT_IN: Mapping[str, str] = {
@@ -174,6 +180,7 @@ def _objects() -> Iterator[tuple[str, dict[str, Any]]]:
     yield from kube_proxy.manifests(kube_proxy.LabKubeProxyRequest("/x", "/x", "x", "x", "nftables")).items()
     for manifest in yaml.safe_load(SERVICE_PROXY.read_text(encoding="utf-8"))["items"]:
         yield manifest["metadata"]["name"], manifest
+    yield from daemonset_objects(DaemonSetRequest(PRESENT, "", "", "x")).items()
     for addon in ADDONS.values():
         lab = {
             "service_cidr": _request().service_cidr,

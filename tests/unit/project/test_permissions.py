@@ -20,6 +20,7 @@ KNOWN = {
     "_balloon/deployment/objects.py",
     "_lab/addons/objects.py",
     "_lab/kube_proxy.py",
+    "_service_proxy/daemonset/objects.py",
     "_control_plane/aggregation/deployment.py",
     "_control_plane/aggregation/objects.py",
     "_control_plane/pki/certificates.py",
