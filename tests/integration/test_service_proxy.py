@@ -64,6 +64,7 @@ class Proxy:
     place: Path
     process: Optional[subprocess.Popen[bytes]] = None
     flags: list[str] = field(default_factory=list)
+    python: str = sys.executable
 
     def start(self) -> None:
         with open(self.place / "log", "ab") as log:
@@ -126,7 +127,7 @@ class Proxy:
     def _run(self, words: list[str], **options: Any) -> subprocess.Popen[bytes]:
         environment = {**os.environ, "RUNTIME_DIRECTORY": str(self.place / "run")}
         with entered(self.host.namespace):
-            return subprocess.Popen([sys.executable, str(self.place / _PROGRAM), *words], env=environment, **options)
+            return subprocess.Popen([self.python, str(self.place / _PROGRAM), *words], env=environment, **options)
 
 
 def eventually(holds: Callable[[], bool], *, seconds: float) -> bool:

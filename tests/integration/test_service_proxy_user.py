@@ -11,7 +11,6 @@ import os
 import pwd
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,6 +32,7 @@ from tests.integration.wire import entered
 
 PLACE = Path("/run/ballast-test-service-proxy-user")  # which every user may enter
 USER = "nobody"
+PYTHON = "/usr/bin/python3"  # whose modules every user may read
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or shutil.which("nft") is None, reason="only root can make namespaces, and nft is needed"
@@ -46,6 +46,7 @@ def proxy() -> Iterator[Proxy]:
     try:
         with standing(PLACE, "service-proxy-user") as made:
             made.flags += ["--user", USER]
+            made.python = PYTHON
             made.api.put("Node", node_of("192.168.1.10"))
             yield made
     finally:
@@ -81,7 +82,7 @@ def test_it_programs_repairs_and_cleans_connections(proxy: Proxy) -> None:
 )
 def test_without_a_capability_or_its_user_it_does_not_start(proxy: Proxy, capabilities: str, user: str) -> None:
     confine = ["setpriv", f"--bounding-set=-all,{capabilities}", "--inh-caps=-all", "--"]
-    words = [sys.executable, f"{PLACE}/ballast-service-proxy.pyz", "--config", f"{PLACE}/config.json", "--user", user]
+    words = [PYTHON, f"{PLACE}/ballast-service-proxy.pyz", "--config", f"{PLACE}/config.json", "--user", user]
     with entered(proxy.host.namespace):
         done = subprocess.run(
             [*confine, *words], env={"RUNTIME_DIRECTORY": f"{PLACE}/run"}, capture_output=True, text=True, timeout=60
