@@ -461,9 +461,8 @@ def test_programming_says_when_the_change_behind_it_happened(world: World) -> No
 def test_a_family_waits_for_a_change_of_its_own_and_none_for_one_without_rules(world: World) -> None:
     world.check()
     world.reports.clear()
-    for item in (endpoints("a", "10.1.1.5"), {**endpoints("a", "10.1.1.5"), "metadata": {"name": "of-nobody"}}):
-        item["metadata"] = {**item["metadata"], "namespace": "default"}
-        world.api.put("EndpointSlice", item)
+    for name in ("a", "nobody"):
+        world.api.put("EndpointSlice", endpoints(name, "10.1.1.5"))
         world.check()
     assert [queued.families for queued in world.of(ports.Queued)] == [(4,), ()]
 
