@@ -184,7 +184,7 @@ PRESETS: Mapping[str, Image] = {
     SERVICE_PROXY: Image(
         name=f"ballast.local/{SERVICE_PROXY}:1",
         packages=("netbase",),
-        whole=("nftables", "python3", "python3-prometheus-client"),
+        whole=("nftables", "iproute2", "python3", "python3-prometheus-client"),
         files=(
             File(path=_SERVICE_PROXY_PROGRAM, agent=SERVICE_PROXY),
             File(
