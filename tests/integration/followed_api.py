@@ -4,7 +4,7 @@
 
 
 """An API server in this process, of what kube-proxy follows: lists by pages, watches from a version, and the faults of a real
-one: it goes away, it closes watches, it forgets old versions. Our service proxy and kube-proxy both follow it."""
+one: it goes away, it closes watches, it forgets old versions. kube-proxy can follow it too."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from tests.integration.certificates import issue
@@ -33,24 +33,9 @@ VERSIONS = {
     "EndpointSlice": "discovery.k8s.io/v1",
     "ServiceCIDR": "networking.k8s.io/v1",
 }
+_FAILURE = {"apiVersion": "v1", "kind": "Status", "status": "Failure"}
 _KINDS = {path: kind for kind, path in PATHS.items()}
 Item = dict[str, Any]
-
-
-def write_kubeconfig(place: Path) -> Path:
-    """Of the API whose certificates are in `place`."""
-    cluster = {"server": f"https://127.0.0.1:{PORT}", "certificate-authority": "ca.crt"}
-    kubeconfig = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "c",
-        "clusters": [{"name": "c", "cluster": cluster}],
-        "users": [{"name": "u", "user": {"token": "t"}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-    }
-    path = place / "kubeconfig"
-    path.write_text(json.dumps(kubeconfig))
-    return path
 
 
 class FollowedApi:
@@ -62,12 +47,13 @@ class FollowedApi:
         self.items: dict[str, dict[tuple[str, str], Item]] = {kind: {} for kind in PATHS}
         self.posts: list[Item] = []
         self.lists = 0
+        self.last_words = b""
         self._events: list[tuple[int, str, str, Item]] = []  # version, kind, type, object
         self._version = 1
         self._oldest = 0  # a watch from before that is refused
         self._round = 0  # watches of an earlier one end
         self._changed = threading.Condition()
-        self._server: Optional[_Server] = None
+        self._servers: list[_Server] = []
 
     def put(self, kind: str, item: Item) -> None:
         with self._changed:
@@ -89,10 +75,18 @@ class FollowedApi:
                 self._events.append((self._version, kind, "DELETED", {**item, "metadata": metadata}))
                 self._changed.notify_all()
 
-    def close_watches(self, *, forget: bool = False) -> None:
-        """With `forget`, who comes back with an old version has to list."""
+    def lie(self, kind: str, item: Item) -> None:
+        """Tell those that watch of an object that it does not have."""
+        with self._changed:
+            self._version += 1
+            self._events.append((self._version, kind, "MODIFIED", self._stored(kind, item)))
+            self._changed.notify_all()
+
+    def close_watches(self, *, forget: bool = False, last_words: bytes = b"") -> None:
+        """With `forget`, who comes back with an old version has to list. `last_words` is what the watches say at their end."""
         with self._changed:
             self._round += 1
+            self.last_words = last_words
             if forget:
                 self._version += 1
                 self._oldest = self._version
@@ -100,17 +94,18 @@ class FollowedApi:
             self._changed.notify_all()
 
     def go_away(self) -> None:
-        assert self._server is not None
-        server, self._server = self._server, None
-        server.shutdown()
-        server.server_close()
+        servers, self._servers = self._servers, []
+        for server in servers:
+            server.shutdown()
+            server.server_close()
         self.close_watches()
 
     def come_back(self) -> None:
-        """In the network namespace that this thread is in."""
-        self._server = _Server(("127.0.0.1", PORT), _handler(self))
-        self._server.tls = self._tls
-        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        """In the network namespace that this thread is in, which may be one of several."""
+        server = _Server(("127.0.0.1", PORT), _handler(self))
+        server.tls = self._tls
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        self._servers.append(server)
 
     def page(self, kind: str, query: dict[str, list[str]]) -> Item:
         limit, start = int(query.get("limit", ["500"])[0]), int(query.get("continue", ["0"])[0])
@@ -120,15 +115,15 @@ class FollowedApi:
             metadata: Item = {"resourceVersion": str(self._version)}
         if len(chosen) > start + limit:
             metadata["continue"] = str(start + limit)
-        head = {"apiVersion": VERSIONS[kind], "kind": f"{kind}List"}
-        return {**head, "metadata": metadata, "items": chosen[start : start + limit]}
+        head = {"apiVersion": VERSIONS[kind], "kind": f"{kind}List", "metadata": metadata}
+        return {**head, "items": chosen[start : start + limit]}
 
     def events(self, kind: str, query: dict[str, list[str]]) -> Iterator[Item]:
         version = int(query["resourceVersion"][0])
         with self._changed:
             begun = self._round
             if version < self._oldest:
-                yield {"type": "ERROR", "object": _status(410, "Expired")}
+                yield {"type": "ERROR", "object": {**_FAILURE, "code": 410, "reason": "Expired", "message": "too old"}}
                 return
         while True:
             with self._changed:
@@ -142,44 +137,39 @@ class FollowedApi:
                 if _selected(item, query):
                     yield {"type": what, "object": item}
             if not new:
-                yield {"type": "BOOKMARK", "object": {**_head(kind), "metadata": {"resourceVersion": str(version)}}}
+                head = {"apiVersion": VERSIONS[kind], "kind": kind}
+                yield {"type": "BOOKMARK", "object": {**head, "metadata": {"resourceVersion": str(version)}}}
 
     def _put(self, kind: str, item: Item) -> None:
         self._version += 1
-        metadata = {**item["metadata"], "resourceVersion": str(self._version)}
-        stored = {**_head(kind), **item, "metadata": metadata}
-        key = (metadata.get("namespace", ""), metadata["name"])
+        stored = self._stored(kind, item)
+        key = (stored["metadata"].get("namespace", ""), stored["metadata"]["name"])
         what = "MODIFIED" if key in self.items[kind] else "ADDED"
         self.items[kind][key] = stored
         self._events.append((self._version, kind, what, stored))
 
-
-def _head(kind: str) -> Item:
-    return {"apiVersion": VERSIONS[kind], "kind": kind}
-
-
-def _status(code: int, reason: str) -> Item:
-    return {"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code, "reason": reason}
+    def _stored(self, kind: str, item: Item) -> Item:
+        metadata = {**item["metadata"], "resourceVersion": str(self._version)}
+        return {"apiVersion": VERSIONS[kind], "kind": kind, **item, "metadata": metadata}
 
 
 def _selected(item: Item, query: dict[str, list[str]]) -> bool:
-    """Selectors as service proxies have them: `name`, `!name`, `name=value`; of fields `path=value`, `path!=value`."""
+    """Selectors as the service proxy and kube-proxy have them."""
     labels = item["metadata"].get("labels") or {}
-    for selector in (part for given in query.get("labelSelector", []) for part in given.split(",")):
+    for selector in (one for given in query.get("labelSelector", []) for one in given.split(",")):
         name, equal, value = selector.partition("=")
         if (labels.get(name) != value) if equal else (name.lstrip("!") in labels):
             return False
-    for selector in query.get("fieldSelector", []):
-        path, _equal, value = selector.partition("=")
-        if (_field(item, path.rstrip("!")) == value) == path.endswith("!"):
-            return False
-    return True
+    return all(_field_holds(item, selector) for selector in query.get("fieldSelector", []))
 
 
-def _field(item: Any, path: str) -> Any:
-    for name in path.split("."):
-        item = item.get(name, {})
-    return item
+def _field_holds(item: Item, selector: str) -> bool:
+    """metadata.name=n1, spec.clusterIP!=None."""
+    path, _equal, value = selector.partition("=")
+    found: Any = item
+    for key in path.removesuffix("!").split("."):
+        found = found.get(key) if isinstance(found, dict) else None
+    return (found == value) is not path.endswith("!")
 
 
 class _Server(ThreadingHTTPServer):
@@ -212,26 +202,20 @@ def _handler(api: FollowedApi) -> type[BaseHTTPRequestHandler]:
             query = parse_qs(url.query)
             kind = _KINDS.get(url.path)
             if kind is None:
-                self._answer(404, _status(404, "NotFound"))
+                self._answer(404, {**_FAILURE, "code": 404})
             elif "sendInitialEvents" in query:  # a client lists then
-                self._answer(422, _status(422, "Invalid"))
+                self._answer(422, {**_FAILURE, "code": 422, "reason": "Invalid"})
             elif "watch" in query:
                 self._watch(api.events(kind, query))
             else:
                 self._answer(200, api.page(kind, query))
 
         def do_POST(self) -> None:
-            body = self._body()
+            body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
             api.posts.append(body)
             self._answer(201, body)
 
-        def do_PATCH(self) -> None:
-            """An Event that is repeated."""
-            self._answer(200, self._body())
-
-        def _body(self) -> Item:
-            body: Item = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
-            return body
+        do_PATCH = do_POST
 
         def _watch(self, events: Iterator[Item]) -> None:
             self.close_connection = True
@@ -243,6 +227,7 @@ def _handler(api: FollowedApi) -> type[BaseHTTPRequestHandler]:
                 for event in events:
                     self.wfile.write(json.dumps(event).encode() + b"\n")
                     self.wfile.flush()
+                self.wfile.write(api.last_words)
 
         def _answer(self, status: int, body: Item) -> None:
             data = json.dumps(body).encode()
@@ -263,5 +248,4 @@ def followed(place: Path) -> Iterator[FollowedApi]:
     try:
         yield api
     finally:
-        if api._server is not None:
-            api.go_away()
+        api.go_away()

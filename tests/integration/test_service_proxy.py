@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,10 +35,10 @@ from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables impor
 from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.compile import compile_rules
 from ansible_collections.ballast.kube.plugins.module_utils._rules.nftables.objects import Table
 from ansible_collections.ballast.kube.plugins.module_utils._rules.node_addresses import own_addresses, read_links
-from ansible_collections.ballast.kube.plugins.module_utils._rules.parse import parse_snapshot
+from ansible_collections.ballast.kube.plugins.module_utils._rules.parse import Snapshot, parse_snapshot
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.connections import read_connections
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.deployment.installation import INSTALLATION
-from tests.integration.followed_api import VERSIONS, FollowedApi, followed, write_kubeconfig
+from tests.integration.followed_api import PORT, FollowedApi, followed
 from tests.integration.wire import InNamespace, entered, namespace
 from tests.unit.service_proxy.objects import NAMES, NODE_NAME, Item, cidr_object, node_objects, services, slices
 
@@ -64,10 +64,11 @@ class Proxy:
     place: Path
     process: Optional[subprocess.Popen[bytes]] = None
     flags: list[str] = field(default_factory=list)
-    python: str = sys.executable
+    config: Item = field(default_factory=lambda: CONFIG)
+    python: list[str] = field(default_factory=lambda: [sys.executable])
 
-    def start(self) -> None:
-        with open(self.place / "log", "ab") as log:
+    def start(self, log_path: str = "") -> None:
+        with open(log_path or self.place / "log", "ab") as log:
             self.process = self._run(["--config", str(self.place / "config.json"), *self.flags], stderr=log)
 
     def kill(self, number: int = signal.SIGKILL) -> int:
@@ -91,24 +92,23 @@ class Proxy:
     def tables(self) -> dict[int, Optional[Table]]:
         return {family: transaction.read(self.host, name, TABLE) for family, name in ((4, "ip"), (6, "ip6"))}
 
-    def expected(self) -> dict[int, Table]:
-        listed = [
-            {**item, "kind": kind, "apiVersion": VERSIONS[kind]}
-            for kind, items in self.api.items.items()
-            for _key, item in sorted(items.items())
-        ]
+    def snapshot(self) -> Snapshot:
+        """What the API says."""
+        listed = [item for items in self.api.items.values() for _key, item in sorted(items.items())]
         addresses = own_addresses(read_links(self.host))
-        snapshot = parse_snapshot(
-            {"kind": "List", "items": listed}, node_name=NODE_NAME, node_ips=addresses, config=CONFIG
+        return parse_snapshot(
+            {"kind": "List", "items": listed}, node_name=NODE_NAME, node_ips=addresses, config=self.config
         )
-        tables = {}
+
+    def expected(self) -> dict[int, Table]:
+        snapshot, tables = self.snapshot(), {}
         for family in (4, 6):
             view = snapshot.view(family)
-            config = parse_config(CONFIG, backend="nftables", family=family, node=view.node).rules
+            config = parse_config(self.config, backend="nftables", family=family, node=view.node).rules
             tables[family] = compile_rules(view, config, table=TABLE, owner="service-proxy")
         return tables
 
-    def agrees(self) -> None:
+    def agrees(self, seconds: float = SECONDS) -> None:
         """Waits until the kernel has what the API says."""
         expected = self.expected()
 
@@ -118,7 +118,7 @@ class Proxy:
             except BallastError:  # it came or went while nft read it
                 return False
 
-        if not eventually(holds, seconds=SECONDS):
+        if not eventually(holds, seconds=seconds):
             assert self.tables() == expected, (self.place / "log").read_text()[-2000:]
 
     def nft(self, *words: str) -> str:
@@ -127,7 +127,7 @@ class Proxy:
     def _run(self, words: list[str], **options: Any) -> subprocess.Popen[bytes]:
         environment = {**os.environ, "RUNTIME_DIRECTORY": str(self.place / "run")}
         with entered(self.host.namespace):
-            return subprocess.Popen([self.python, str(self.place / _PROGRAM), *words], env=environment, **options)
+            return subprocess.Popen([*self.python, str(self.place / _PROGRAM), *words], env=environment, **options)
 
 
 def eventually(holds: Callable[[], bool], *, seconds: float) -> bool:
@@ -139,15 +139,36 @@ def eventually(holds: Callable[[], bool], *, seconds: float) -> bool:
     return holds()
 
 
-def write_config(place: Path) -> None:
+def write_config(place: Path, config: Item = CONFIG) -> Item:
+    kubeconfig = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "clusters": [
+            {"name": "c", "cluster": {"server": f"https://127.0.0.1:{PORT}", "certificate-authority": "ca.crt"}}
+        ],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+    }
+    (place / "kubeconfig").write_text(json.dumps(kubeconfig))
     configuration = {
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
         "kind": "KubeProxyConfiguration",
-        "clientConnection": {"kubeconfig": str(write_kubeconfig(place))},
+        "clientConnection": {"kubeconfig": str(place / "kubeconfig")},
         "hostnameOverride": NODE_NAME,
-        **CONFIG,
+        **config,
     }
     (place / "config.json").write_text(json.dumps(configuration))
+    return configuration
+
+
+def add_links(host: InNamespace, addresses: Sequence[str]) -> None:
+    host.run(["ip", "link", "add", "eth0", "type", "veth", "peer", "far0"], timeout=60)
+    for address in addresses:
+        host.run(["ip", "address", "add", address, "dev", "eth0", *(["nodad"] if ":" in address else [])], timeout=60)
+    for link in ("eth0", "far0"):
+        host.run(["ip", "link", "set", link, "up"], timeout=60)
+    host.run(["ip", "route", "add", "default", "dev", "eth0"], timeout=60)  # for what is not translated, too
 
 
 @contextmanager
@@ -158,12 +179,7 @@ def standing(place: Path, name: str) -> Iterator[Proxy]:
     (place / "run").mkdir(mode=0o700)
     with ExitStack() as undo:
         host = undo.enter_context(namespace(name))
-        host.run(["ip", "link", "add", "eth0", "type", "veth", "peer", "far0"], timeout=60)
-        for address in ADDRESSES:
-            host.run(["ip", "address", "add", address, "dev", "eth0"], timeout=60)
-        for link in ("eth0", "far0"):
-            host.run(["ip", "link", "set", link, "up"], timeout=60)
-        host.run(["ip", "route", "add", "default", "dev", "eth0"], timeout=60)  # for what is not translated, too
+        add_links(host, ADDRESSES)
         with entered(host.namespace):
             api = undo.enter_context(followed(place))
         proxy = Proxy(host, api, place)

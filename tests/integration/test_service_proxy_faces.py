@@ -36,8 +36,9 @@ from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.ports 
     ServiceName,
 )
 from tests.integration import containerds, journal
-from tests.integration.followed_api import FollowedApi, followed, write_kubeconfig
+from tests.integration.followed_api import FollowedApi, followed
 from tests.integration.kube_proxy import eventually
+from tests.integration.test_service_proxy import write_config
 from tests.integration.wire import InNamespace, entered, namespace
 from tests.unit.fake_api import FakeApi
 from tests.unit.service_proxy import exposed, test_metrics
@@ -171,8 +172,9 @@ def _slice(address: str = "10.244.1.5") -> dict[str, Any]:
 
 
 def _write_config(place: Path) -> str:
+    write_config(place)  # and a kubeconfig
     more = (
-        f"clientConnection: {{kubeconfig: {write_kubeconfig(place)}, contentType: application/json}}\n"
+        f"clientConnection: {{kubeconfig: {place}/kubeconfig, contentType: application/json}}\n"
         f"conntrack: {{maxPerCore: 0}}\nhostnameOverride: {NODE}\nclusterCIDR: 10.244.0.0/16,fd00:10:244::/56\n"
     )
     (place / "config.yaml").write_text(HEAD + more)
@@ -283,7 +285,7 @@ def test_its_events_are_ours(running: Running) -> None:
 
 
 def _posted(running: Running, reason: str) -> list[dict[str, Any]]:
-    return [event for event in running.api.posts if event["kind"] == "Event" and event["reason"] == reason]
+    return [event for event in running.api.posts if event.get("kind") == "Event" and event["reason"] == reason]
 
 
 def _written(running: Running, place: Path, rest: str) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def proxy() -> Iterator[Proxy]:
     try:
         with standing(PLACE, "service-proxy-user") as made:
             made.flags += ["--user", USER]
-            made.python = PYTHON
+            made.python = [PYTHON]
             made.api.put("Node", node_of("192.168.1.10"))
             yield made
     finally:
