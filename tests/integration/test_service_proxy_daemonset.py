@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,8 +22,10 @@ from tests.integration import adhoc
 from tests.integration.confined import is_confined
 from tests.integration.containerds import VERSION, bin_dir
 from tests.integration.kube_proxy import control_plane
+from tests.integration.lab import Lab, lab_named
 from tests.integration.test_service_proxy import (
     SECONDS,
+    TABLE,
     Proxy,
     endpoints,
     eventually,
@@ -35,6 +38,30 @@ from tests.integration.wire import entered
 CONFIG = {"clusterCIDR": "10.244.0.0/16", "healthzBindAddress": "0.0.0.0:10356"}
 USER = 65532  # of the image
 PLACE = Path("/run/ballast-test-service-proxy-image")
+
+WEB: list[dict[str, Any]] = [
+    {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "web", "labels": {"app": "web"}},
+        "spec": {
+            "terminationGracePeriodSeconds": 0,
+            "containers": [
+                {
+                    "name": "web",
+                    "image": "ballast.local/busybox:1",
+                    "command": ["sh", "-c", "echo yes >/tmp/index.html; exec httpd -f -p 8080 -h /tmp"],
+                }
+            ],
+        },
+    },
+    {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "web", "labels": {"service.kubernetes.io/service-proxy-name": "ballast"}},
+        "spec": {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": 8080}]},
+    },
+]
 
 pytestmark = [pytest.mark.lab, pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a control plane")]
 
@@ -107,6 +134,46 @@ def test_its_image_has_all_that_the_program_needs(proxy: Proxy, tmp_path: Path) 
     with entered(proxy.host.namespace):
         done = subprocess.run([*inside, "--cleanup"], capture_output=True, text=True, timeout=60)
     assert (done.returncode, proxy.tables()) == (0, {4: None, 6: None}), done.stderr
+
+
+def test_a_pod_serves_a_labelled_service_on_its_node_and_takes_its_rules_with_it(tmp_path: Path) -> None:
+    """In a lab with kube-proxy on both nodes; the DaemonSet is on one of them."""
+    archive = tmp_path / "service-proxy.tar"
+    adhoc.module("image_archive", path=str(archive), images=["service-proxy"])
+    topology = tmp_path / "topology.yml"
+    topology.write_text(json.dumps({"nodes": [{"name": name} for name in ("n1", "n2")]}))
+    with lab_named("spds") as lab:
+        up = lab.up(lab_topology=str(topology), lab_archive=str(archive))
+        assert up.status == 0, up.output
+        (tmp_path / "web.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": WEB}))
+        lab.kubectl("apply", "-f", str(tmp_path / "web.json"))
+        lab.kubectl("wait", "--for=condition=Ready", "--timeout=100s", "pod/web")
+        server = json.loads(lab.kubectl("config", "view", "-o", "json"))["clusters"][0]["cluster"]["server"]
+        where = {"kubeconfig": f"{lab.directory}/admin.kubeconfig", "server": server}
+        wanted = {
+            "service_proxy_name": "ballast",
+            "node_selector": {"kubernetes.io/hostname": "n2"},
+            "config": {"healthzBindAddress": "0.0.0.0:10356", "metricsBindAddress": "127.0.0.1:10349"},
+        }
+        assert adhoc.module("service_proxy_daemonset", **where, **wanted)["changed"]
+        assert not adhoc.module("service_proxy_daemonset", **where, **wanted)["changed"]
+        address = lab.kubectl("get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")
+        assert eventually(lambda: _answers(lab, "n2", address), seconds=SECONDS)
+        assert not _answers(lab, "n1", address), "kube-proxy leaves a Service with the label alone"
+        adhoc.module("service_proxy_daemonset", **where, state="absent")
+        assert not _answers(lab, "n2", address)
+        assert TABLE not in _in_node(lab, "n2", "nft", "list", "tables").stdout
+        assert "ballast-service-proxy" not in lab.kubectl("get", "all,configmap,serviceaccount", "-n", "kube-system")
+
+
+def _answers(lab: Lab, node: str, address: str) -> bool:
+    request = f"import urllib.request as u; u.urlopen('http://{address}:80/', timeout=2)"
+    return _in_node(lab, node, sys.executable, "-c", request).returncode == 0
+
+
+def _in_node(lab: Lab, node: str, *words: str) -> subprocess.CompletedProcess[str]:
+    inside = ["ip", "netns", "exec", f"ballast-{lab.name}-{node}"]
+    return subprocess.run([*inside, *words], capture_output=True, text=True, timeout=60)
 
 
 def _unpack(place: Path, root: Path) -> list[str]:
