@@ -12,3 +12,7 @@ rules-matrix: packages env-test  ## kube-proxy 1.29 to 1.37 with every setting t
 bench-rules: packages env-test  ## how long rules take, ours and kube-proxy's, half an hour: tests/bench/results/rules.json, and the table in docs/service-rules.md
 	@$(PLAYBOOK) ballast.kube.kubernetes_binaries -e kubernetes_binaries_version=$(BENCH_KUBERNETES)
 	@PYTHONPATH=$(ANSIBLE_COLLECTIONS_PATH):$(CURDIR) $(VENV)/bin/python -m tests.bench.rules --kubernetes $(BENCH_KUBERNETES) --slow-peer $(ARGS)
+
+.PHONY: bench-service-proxy
+bench-service-proxy: packages packages-test env-test binaries  ## how soon packets meet a change, ballast-service-proxy and kube-proxy, half an hour: tests/bench/results/service_proxy.json, and the table in docs/service-proxy.md; ARGS="--soak MINUTES" for its memory over time
+	@PYTHONPATH=$(ANSIBLE_COLLECTIONS_PATH):$(CURDIR) $(VENV)/bin/python -m tests.bench.service_proxy $(ARGS)

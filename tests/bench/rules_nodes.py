@@ -34,12 +34,15 @@ SERVER, SERVER_GATEWAY = "10.50.0.2", "10.50.0.1"
 _POLL_SECONDS = 0.1
 _MODULE_SECONDS = 3600  # iptables-nft may have to write 10,000 Services
 
+# It says which endpoint it is; a client that only measures its connection has ended it before.
 _SERVE = f"""
-import socket
+import contextlib, socket
 listening = socket.create_server(("0.0.0.0", {TARGET_PORT}), backlog=4096)
 print("ready", flush=True)
 while True:
-    listening.accept()[0].close()
+    connection = listening.accept()[0]
+    with connection, contextlib.suppress(OSError):
+        connection.sendall(connection.getsockname()[0].encode())
 """
 
 # Linger 0 ends a connection by a reset: no TIME_WAIT keeps a port. Ports are bound one after the other, so that no
