@@ -5,7 +5,9 @@
 
 """Netlink, as far as a program that follows a kernel needs it: what changed in nftables, and that addresses did.
 
-A raw socket and not a library: two groups are listened to and one request is asked, which starts in no time and holds no memory.
+A raw socket and not pyroute2: two groups are listened to and one request is asked. Over what the program holds anyway, importing
+pyroute2 0.7.2 for this and for conntrack takes 0.13 s and 13 MiB; it reads a transaction of four elements in 126 us instead of 9,
+and an entry of conntrack in 73 us instead of 33 [measured].
 What the kernel sends is trusted to be well formed. Source: linux/netlink.h, linux/netfilter/nf_tables.h, linux/rtnetlink.h.
 """
 
