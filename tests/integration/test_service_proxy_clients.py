@@ -16,7 +16,8 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -92,9 +93,10 @@ class Client:
             pass
 
 
-@pytest.fixture(scope="module")
-def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
-    with standing(tmp_path_factory.mktemp("proxy"), "service-proxy-clients") as made:
+@contextmanager
+def standing_for_clients(place: Path, name: str) -> Iterator[Proxy]:
+    """One that runs, where connections can be opened to ADDRESS."""
+    with standing(place, name) as made:
         # What is not translated goes out, and nobody answers.
         neighbour = [
             "ip",
@@ -119,8 +121,15 @@ def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
         yield made
 
 
-@pytest.fixture
-def client(proxy: Proxy) -> Iterator[Client]:
+@pytest.fixture(scope="module")
+def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    with standing_for_clients(tmp_path_factory.mktemp("proxy"), "service-proxy-clients") as made:
+        yield made
+
+
+@contextmanager
+def connecting(proxy: Proxy) -> Iterator[Client]:
+    """A client of Service `a`, whose first connections were answered."""
     settled(proxy)
     proxy.api.put("EndpointSlice", endpoints("a", "10.50.0.10"))
     proxy.agrees()
@@ -140,6 +149,12 @@ def client(proxy: Proxy) -> Iterator[Client]:
         yield running
     finally:
         running.close()
+
+
+@pytest.fixture
+def client(proxy: Proxy) -> Iterator[Client]:
+    with connecting(proxy) as running:
+        yield running
 
 
 def repairs(proxy: Proxy) -> int:
