@@ -18,12 +18,12 @@ from tests.unit.service_proxy.objects import NODE_NAME, cidr_object, metadata
 OTHER_NODE = "n2"
 ADDRESSES = ("192.168.1.10", "10.50.0.10", "fd00:192::10", "fd00:50::10")  # of the node
 CLUSTER_CIDR, POD_CIDRS = "10.1.0.0/16,fd00:1::/48", ("10.1.0.0/24", "fd00:1::/64")
-SERVICE_CIDRS = ("10.96.0.0/24", "fd00:96::/112")
+SERVICE_CIDRS, MORE_CIDRS = ("10.96.0.0/24", "fd00:96::/112"), ("10.97.0.0/24", "fd00:97::/112")
 LOCAL_PODS = {"IPv4": ("10.1.0.5", "10.1.0.6", "192.168.1.10"), "IPv6": ("fd00:1::5", "fd00:1::6", "fd00:192::10")}
 OTHER_PODS = {"IPv4": ("10.1.1.5", "10.1.1.6"), "IPv6": ("fd00:1:0:1::5", "fd00:1:0:1::6")}
 IDLE_POD = {"IPv4": "10.1.0.99", "IPv6": "fd00:1::99"}
 CLIENTS = {"IPv4": ("172.16.5.5", "172.17.0.5"), "IPv6": ("2001:db8:16::5", "2001:db8:17::5")}
-UNALLOCATED = {"IPv4": "10.96.0.200", "IPv6": "fd00:96::200"}
+UNALLOCATED = {"IPv4": ("10.96.0.200", "10.97.0.200"), "IPv6": ("fd00:96::200", "fd00:97::200")}
 ELSEWHERE = {"IPv4": "203.0.113.200", "IPv6": "2001:db8:2::99"}
 _SERVICES = 8
 _RANGES = ("172.16.0.0/16", "172.16.5.0/24", "192.168.1.0/24", "10.1.0.0/16", "2001:db8:16::/48", "fd00:1::/48")
@@ -62,7 +62,10 @@ class ChangingCluster:
 
     def begin(self) -> list[Deed]:
         """What there is before anything changes."""
-        return [Deed("Node", NODE_NAME, self._node()), Deed("ServiceCIDR", "kubernetes", _service_cidrs())]
+        return [
+            Deed("Node", NODE_NAME, self._node()),
+            Deed("ServiceCIDR", "kubernetes", cidr_object("kubernetes", *SERVICE_CIDRS)),
+        ]
 
     def change(self) -> list[Deed]:
         """One to six deeds, which go together."""
@@ -72,7 +75,7 @@ class ChangingCluster:
         for _number in range(count):
             number = self._random.randrange(_SERVICES)
             what = self._random.choices(
-                ("service", "slice", "no service", "no slice", "node", "cidr"), (35, 45, 7, 7, 4, 2)
+                ("service", "slice", "no service", "no slice", "node", "cidr"), (35, 44, 7, 7, 4, 3)
             )[0]
             name, family, own = f"s{number}", self._random.choice(("IPv4", "IPv4", "IPv6")), self._random.choice("ab")
             slice_name = f"{name}-{family.lower()}-{own}"
@@ -87,7 +90,7 @@ class ChangingCluster:
             elif what == "node":
                 yield Deed("Node", NODE_NAME, self._node())
             else:
-                yield Deed("ServiceCIDR", "kubernetes", self._random.choice((None, _service_cidrs())))
+                yield Deed("ServiceCIDR", "more", self._random.choice((None, cidr_object("more", *MORE_CIDRS))))
 
     def _service(self, number: int) -> Item:
         draw = self._random
@@ -159,7 +162,3 @@ class ChangingCluster:
             "spec": {"podCIDR": POD_CIDRS[0], "podCIDRs": list(POD_CIDRS)},
             "status": {"addresses": addresses, "nodeInfo": {"kubeletVersion": "v1.37.2"}},
         }
-
-
-def _service_cidrs() -> Item:
-    return cidr_object("kubernetes", *SERVICE_CIDRS)

@@ -6,8 +6,9 @@
 """`ballast-service-proxy` and a real kube-proxy in mode nftables, each in a network namespace with the same addresses, follow one
 API server, whose cluster changes at random: after each change both answer every packet alike.
 
-What they may differ in is not drawn: Services that claim the same destination, of which kube-proxy does not say whose it is, and
-another address of the Node, at which kube-proxy ends. BALLAST_TEST_EXAMPLES in the environment is the number of clusters.
+What they may differ in is not drawn: Services that claim the same destination, of which kube-proxy does not say whose it is; another
+address of the Node, at which kube-proxy ends; and the end of the last ServiceCIDR, after which kube-proxy 1.37 goes on to drop
+packets to unused addresses of it. BALLAST_TEST_EXAMPLES in the environment is the number of clusters.
 """
 
 from __future__ import annotations
@@ -141,7 +142,8 @@ def packets_of(view: FamilyView) -> set[Packet]:
     """To every frontend, an undefined port of it, and what is no Service's; from every kind of source."""
     family = "IPv4" if view.family == 4 else "IPv6"
     own = [address for address in changing.ADDRESSES if (":" in address) == (view.family == 6)]
-    destinations = {(changing.UNALLOCATED[family], 80, "TCP"), (changing.ELSEWHERE[family], 80, "TCP")}
+    others = (*changing.UNALLOCATED[family], changing.ELSEWHERE[family])
+    destinations = {(address, 80, "TCP") for address in others}
     for frontend in view.frontends:
         for address in own if frontend.kind == NODE_PORT else [frontend.address]:
             destinations |= {(address, frontend.port, protocol) for protocol in ("TCP", "UDP", "SCTP")}
