@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 from .._rules.backend import SERVICE_PROXY_TABLE
 from .._rules.frontends import claims_of
@@ -63,18 +63,15 @@ class FamilyRules:
         self._claims = Claims()
         self._served: dict[ServiceName, _Served] = {}
         self._holders: Counter[_Shared] = Counter()
+        # Of the first Services, until the first table or change: a start compiles 10,000 once.
+        self._compiled: Optional[Part] = None
         if cluster:
-            self.change(cluster)
+            _nothing, self._compiled = self._replace_parts(cluster)
 
     def table(self) -> Table:
-        """All of it, compiled as service_rules does."""
-        part = Part()
-        self.compiler.add_services(
-            part,
-            (port for served in self._served.values() for port in served.ports),
-            (frontend for served in self._served.values() for frontend in served.frontends),
-        )
-        return self.compiler.table(part, SERVICE_PROXY_TABLE, owner=layout.SERVICE_PROXY)
+        """All of it, as service_rules compiles it."""
+        part, self._compiled = self._compiled, None
+        return self.compiler.table(part or self._compile_all(), SERVICE_PROXY_TABLE, owner=layout.SERVICE_PROXY)
 
     @property
     def count(self) -> int:
@@ -91,6 +88,12 @@ class FamilyRules:
 
     def change(self, changed: Mapping[ServiceName, Desired]) -> tuple[Operation, ...]:
         """What has to be done for the Services to be `changed`."""
+        self._compiled = None
+        before, after = self._replace_parts(changed)
+        return plan(self._as_table(after, before), self._as_table(before, after))
+
+    def _replace_parts(self, changed: Mapping[ServiceName, Desired]) -> tuple[Part, Part]:
+        """What the Services have in the table that change by that, as it was and as it is from now on."""
         before, after = Part(), Part()
         tally: Counter[_Shared] = Counter()
         there: dict[_Shared, object] = {}  # the value of what is shared, as it is and as it will be
@@ -111,7 +114,7 @@ class FamilyRules:
                 self._holders[shared] = held + more
             else:
                 del self._holders[shared]
-        return plan(self._as_table(after, before), self._as_table(before, after))
+        return before, after
 
     def _replace(self, changed: Mapping[ServiceName, Desired]) -> Iterable[tuple[ServiceName, _Served, _Served]]:
         """Each Service that changes by that, with what it has and what it will have."""
@@ -138,6 +141,15 @@ class FamilyRules:
     def _compile(self, served: _Served) -> Part:
         part = Part()
         self.compiler.add_services(part, served.ports, served.frontends)
+        return part
+
+    def _compile_all(self) -> Part:
+        part = Part()
+        self.compiler.add_services(
+            part,
+            (port for served in self._served.values() for port in served.ports),
+            (frontend for served in self._served.values() for frontend in served.frontends),
+        )
         return part
 
     def _take(self, part: Part, into: Part, tally: Counter[_Shared], values: dict[_Shared, object], count: int) -> None:

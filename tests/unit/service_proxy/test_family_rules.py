@@ -71,12 +71,17 @@ def test_change_by_change_is_the_whole(schedule: tuple[FamilyRules, list[Cluster
     cluster: Cluster = {}
     table: Optional[Table] = rules.table()
     for change in changes:
+        later = FamilyRules(rules.compiler, cluster)
         cluster.update(change)
         cluster = {name: desired for name, desired in cluster.items() if desired.ports}
         table = commit(rules.change(change), table)  # refuses what the kernel would
         assert table == compiled(cluster, rules.compiler.view.node, rules)
         assert rules.table() == table
         assert rules.change(change) == ()
+        at_once = FamilyRules(rules.compiler, cluster)
+        assert at_once.table() == at_once.table() == table
+        later.change(change)
+        assert later.table() == table
 
 
 def followed(*ports: ServicePort) -> FamilyRules:
