@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 SHORTEST, LONGEST = 0.001, 0.05  # seconds between two packets for one question
 _PART = 50
 _RESET = struct.pack("ii", 1, 0)  # a connection ends by a reset: no TIME_WAIT keeps its source port
-_ANSWER_SECONDS = 0.5
+_ANSWER_SECONDS = 0.1
 _BYTES = 64  # an address
 
 
