@@ -18,6 +18,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors imp
 from ansible_collections.ballast.kube.plugins.plugin_utils.fleet.report import Results
 from ansible_collections.ballast.kube.plugins.plugin_utils.fleet.reports import REPORTS, Facts, plan_text
 from ansible_collections.ballast.kube.plugins.plugin_utils.fleet.request import Request
+from ansible_collections.ballast.kube.plugins.plugin_utils.fleet.slice import slice_boundary, with_other_slices
 
 
 class ActionModule(ActionBase):
@@ -50,9 +51,13 @@ class ActionModule(ActionBase):
             batch=arguments["batch"],
             is_check=bool(self._task.check_mode),
         )
-        report = REPORTS[arguments["report"]](facts).as_result()
-        plan = report.pop("plan", None)
+        compose = REPORTS[arguments["report"]]
         try:
+            composed = compose(facts)
+            if "failed_so_far" in composed.facts and variables.get("fleet_slice"):
+                composed = with_other_slices(slice_boundary(variables), facts, compose)
+            report = composed.as_result()
+            plan = report.pop("plan", None)
             if plan is not None and request.plan_file:
                 LocalHost().write(request.plan_file, plan_text(plan), mode=0o600)
         except BallastError as error:

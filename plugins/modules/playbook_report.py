@@ -134,4 +134,23 @@ failed_hosts:
   returned: for a batch
   type: list
   elements: str
+failed_so_far:
+  description: Hosts of this batch and of earlier ones that failed.
+  returned: for a batch
+  type: list
+  elements: str
+gate_problems:
+  description: Why the gate is closed. Empty where it is open, or there is none.
+  returned: for a batch
+  type: list
+  elements: str
+rows:
+  description: By host what became of it in a word or two, and the rest of its line.
+  returned: for the last report of a run that changes nodes
+  type: dict
+not_done:
+  description: Hosts that are not done.
+  returned: for the last report of a run that changes nodes
+  type: list
+  elements: str
 """

@@ -33,7 +33,7 @@ options:
     description: Name of the playbook; V(lab) for all of a lab.
     type: str
     required: true
-    choices: [kube_proxy_migrate, kube_proxy_rollback, kube_proxy_audit, kube_proxy_cleanup, image_pull_proxy, balloons, readiness, lab]
+    choices: [kube_proxy_migrate, kube_proxy_rollback, kube_proxy_audit, kube_proxy_cleanup, image_pull_proxy, balloons, readiness, fleet_run, lab]
 seealso:
   - module: ballast.kube.playbook_report
 """

@@ -142,13 +142,17 @@ class Bench:
                 READ_SECONDS,
                 faults_of(rehearsal.faults.get(name, "")),
             )
-            (self.nodes / name).write_text(dump(node), encoding="utf-8")
+            self.write_node(node)
         begun = time.monotonic()
-        text, cpu, memory = self._play(forks, variables)
+        text, cpu, memory = self.play(forks, variables)
         seconds = time.monotonic() - begun
         return self._read(rehearsal, forks, seconds, cpu, memory), text
 
-    def _play(self, forks: int, variables: Mapping[str, Any]) -> tuple[str, float, float]:
+    def write_node(self, node: SimulatedNode) -> None:
+        (self.nodes / node.name).write_text(dump(node), encoding="utf-8")
+
+    def play(self, forks: int, variables: Mapping[str, Any]) -> tuple[str, float, float]:
+        """What the playbook printed, seconds of the cores, and the most memory of the controller and its forks, in MiB."""
         given = {
             "kube_proxy_hosts": "nodes",
             "kube_proxy_mode": NEW,

@@ -25,6 +25,7 @@ def judge_batch(
     failed_before: Sequence[str] = (),
     command: Optional[Result] = None,
     answer: Optional[Result] = None,
+    elsewhere: Sequence[str] = (),
 ) -> Report:
     """`changed` are results of `kube_proxy_change`, `after` those of `kube_proxy_info` when the pause was over; the others, and the facts, as of
     `judge`."""
@@ -38,6 +39,7 @@ def judge_batch(
         failed_before=failed_before,
         command=command,
         answer=answer,
+        elsewhere=elsewhere,
     )
 
 

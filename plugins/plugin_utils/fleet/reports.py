@@ -28,11 +28,16 @@ class Facts:
     local: Callable[[str], Any]  # the same for localhost
     batch: Sequence[str] = ()
     is_check: bool = False
+    elsewhere: Sequence[str] = ()  # hosts that failed in other slices of a fleet run
 
     @property
     def gate(self) -> dict[str, Any]:
-        """Results of the operator's gate after the batch at work, for `judge`."""
-        return {"command": self.value("fleet_gate_ran"), "answer": self.value("fleet_gate_answer")}
+        """For `judge`, besides the nodes: results of the operator's gate after the batch at work, and what failed in other slices."""
+        return {
+            "command": self.value("fleet_gate_ran"),
+            "answer": self.value("fleet_gate_answer"),
+            "elsewhere": self.elsewhere,
+        }
 
 
 def _preview(facts: Facts) -> Report:
@@ -165,7 +170,7 @@ def _balloons_outcome(facts: Facts) -> Report:
         is_check=facts.is_check,
     )
     machines = facts.request.details["machines"] if facts.request.acts and not report.failure else []
-    return replace(report, facts={"machines": machines})
+    return replace(report, facts={**report.facts, "machines": machines})
 
 
 REPORTS: Mapping[str, Callable[[Facts], Report]] = {

@@ -49,6 +49,7 @@ PLAYBOOKS = {
     "image_pull_proxy": Playbook("image_pull_proxy", has_batches=True),
     "balloons": Playbook("balloons", has_batches=True),
     "readiness": Playbook("readiness", ("readiness", "kube_proxy", "image_pull_proxy", "balloons"), confirms=False),
+    "fleet_run": Playbook("fleet", confirms=False, is_fleet=False),
     "lab": Playbook("lab", confirms=False, is_fleet=False),
 }
 

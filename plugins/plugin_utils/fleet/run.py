@@ -57,13 +57,16 @@ def judge(
     failed_before: Collection[str] = (),
     command: Optional[Result] = None,
     answer: Optional[Result] = None,
+    elsewhere: Collection[str] = (),
 ) -> Report:
     """`reasons` are why nodes of the batch count as failed, "" for the others; `goes_back` are those to take back where the run ends here;
-    `command` and `answer` are results of the operator's gate. The facts are `batch`, `stop`, `take_back`, `kept` (neither failed nor taken
-    back), and `failed_hosts`."""
+    `command` and `answer` are results of the operator's gate; `elsewhere` are nodes that failed in other slices of a fleet run. The facts are
+    `batch`, `stop`, `take_back`, `kept` (neither failed nor taken back), `failed_hosts`, `failed_so_far` (with earlier batches), and
+    `gate_problems`."""
     failed = [host for host in batch if reasons[host]]
     gate = [*_command_problem(request, command), *_query_problem(request, answer)]
-    total = len({*failed_before, *failed})
+    so_far = {*failed_before, *failed}
+    total = len({*so_far, *elsewhere})
     stop = total > request.max_fail or bool(gate)
     take_back = [host for host in goes_back if stop]
     lines = [
@@ -81,6 +84,8 @@ def judge(
         "take_back": take_back,
         "kept": [host for host in batch if host not in failed and host not in take_back],
         "failed_hosts": failed,
+        "failed_so_far": sorted(so_far),
+        "gate_problems": gate,
     }
     return Report(tuple(lines), facts=facts)
 
@@ -127,7 +132,7 @@ def query_values(body: Mapping[str, Any]) -> list[float]:
 
 def report_nodes(rows: Mapping[str, tuple[str, str]], good: Collection[str]) -> Report:
     """A line for each node, the failed last. `rows` have by node its outcome in a word or two, and the rest of its line; `good` are the
-    outcomes with which a node is done."""
+    outcomes with which a node is done. The facts are `rows` and `not_done`."""
     done = {host: row for host, row in rows.items() if row[0] in good}
     others = {host: row for host, row in rows.items() if row[0] not in good}
     width = max(map(len, rows), default=0)
@@ -135,7 +140,8 @@ def report_nodes(rows: Mapping[str, tuple[str, str]], good: Collection[str]) -> 
     counts = Counter(word for word, _text in rows.values())
     summary = ", ".join(f"{count} {word}" for word, count in counts.items())
     failure = f"{len(others)} of {len(rows)} nodes are not done: {summary}\n{_REMEDY}" if others else ""
-    return Report((*lines, f"{len(rows)} nodes: {summary}"), failure=failure)
+    facts = {"rows": {host: list(row) for host, row in rows.items()}, "not_done": list(others)}
+    return Report((*lines, f"{len(rows)} nodes: {summary}"), failure=failure, facts=facts)
 
 
 def times(result: Result) -> str:

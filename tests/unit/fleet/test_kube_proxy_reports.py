@@ -192,7 +192,7 @@ BAD = {
 
 def test_a_batch_with_few_enough_failures_lets_the_run_go_on() -> None:
     found = judge_batch(asked(5, max_fail=1), ["n1", "n2"], {"n1": confirmed(), "n2": BAD}, {"n1": look("nftables")})
-    batch = {"batch": ["n1", "n2"], "failed_hosts": ["n2"]}
+    batch = {"batch": ["n1", "n2"], "failed_hosts": ["n2"], "failed_so_far": ["n2"], "gate_problems": []}
     assert found.facts == {**batch, "stop": False, "take_back": [], "kept": ["n1"]}
     assert found.lines == ("batch of 2 nodes (n[1-2]): 1 done, 1 failed", "  10 differences: 1 node (n2)")
 
@@ -205,9 +205,15 @@ def test_failures_of_all_batches_count() -> None:
         {"n1": look("nftables")},
         failed_before=["n5"],
     )
-    batch = {"batch": ["n1", "n2"], "failed_hosts": ["n2"]}
+    batch = {"batch": ["n1", "n2"], "failed_hosts": ["n2"], "failed_so_far": ["n2", "n5"], "gate_problems": []}
     assert found.facts == {**batch, "stop": True, "take_back": ["n1"], "kept": []}
     assert found.lines[-1] == "the run ends: 2 nodes failed, and kube_proxy_max_fail allows 1; going back: 1 node (n1)"
+
+
+def test_what_failed_in_other_slices_of_a_fleet_run_counts_and_is_not_this_ones() -> None:
+    batch, changed = ["n1", "n2"], {"n1": confirmed(), "n2": BAD}
+    found = judge_batch(asked(5, max_fail=1), batch, changed, {"n1": look("nftables")}, elsewhere=["n8"])
+    assert (found.facts["stop"], found.facts["take_back"], found.facts["failed_so_far"]) == (True, ["n1"], ["n2"])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,152 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The boundary between two batches of a slice: what failed is recorded, and another batch begins only where the whole run allows it.
+
+A slice writes its own failures first and then reads those of all, in one request: the API server answers a patch with the whole object.
+So of two slices that fail at once, the later one sees both. Once the ConfigMap has more failures than `max_fail`, no batch begins.
+
+Nothing waits for its confirmation at a boundary, so a worker may wait there until the API server answers again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from .._core.host.host import Host
+from .._core.kube.client import Api, is_temporary
+from .._core.kube.objects import MANAGER
+from .._core.text.errors import BallastError, PeerError
+from .messages import MESSAGES
+from .record import Record, SliceRecord, read_record
+
+AWAY_SECONDS = 1800.0
+_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.2, 10.0
+_GONE = ("core-api-absent", "core-api-forbidden")  # the namespace of the run is being removed
+
+T = TypeVar("T")
+
+
+class _Removed(Exception):
+    """The run, and its namespace with it."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """`name` is that of the slice, `holder` the UID of the pod. The file `stop_file` is made when the pod is to end."""
+
+    namespace: str
+    record: str  # name of the ConfigMap
+    name: str
+    holder: str
+    stop_file: str = ""
+
+    @property
+    def path(self) -> str:
+        return f"/api/v1/namespaces/{self.namespace}/configmaps/{self.record}"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """`stop`: no further batch begins. `elsewhere` are hosts that failed in other slices, or before this pod."""
+
+    stop: bool
+    why: str = ""
+    elsewhere: tuple[str, ...] = ()
+    own: SliceRecord = SliceRecord()
+
+
+class Boundary:
+    """Every method raises PeerError where the API server is away for too long, or its answer is none of ours."""
+
+    def __init__(self, host: Host, api: Api, place: Place, *, away_seconds: float = AWAY_SECONDS) -> None:
+        self._host = host
+        self._api = api
+        self._place = place
+        self._away_seconds = away_seconds
+
+    def claim(self) -> Answer:
+        """This pod has the slice from now on; an older one begins no further batch."""
+        return self._write(lambda own: replace(own, holder=self._place.holder), is_claim=True)
+
+    def may_begin(self, batch: Collection[str]) -> Answer:
+        """Whether a batch of these hosts begins; it is recorded if so."""
+        if self._place.stop_file and self._host.stat(self._place.stop_file) is not None:
+            return Answer(stop=True, why="the pod is to end")
+        return self._write(lambda own: own.begin(batch), unless_over=True)
+
+    def count(
+        self, failed: Collection[str] = (), done: Collection[str] = (), *, batches: int = 0, ended: str = ""
+    ) -> Answer:
+        return self._write(lambda own: own.add(failed, done, batches=batches, ended=ended), failed=failed)
+
+    def write_report(self, path: str, text: str) -> None:
+        """Into the ConfigMap of the slice, unless the run was removed."""
+        with suppress(_Removed):
+            self._patiently(lambda: self._api.patch(path, {"data": {"report": text}}, params=MANAGER))
+
+    def _write(
+        self,
+        change: Callable[[SliceRecord], SliceRecord],
+        *,
+        failed: Collection[str] = (),
+        is_claim: bool = False,
+        unless_over: bool = False,
+    ) -> Answer:
+        try:
+            return self._patiently(lambda: self._write_once(change, failed, is_claim=is_claim, unless_over=unless_over))
+        except _Removed:
+            return Answer(stop=True, why="the run was removed")
+
+    def _patiently(self, ask: Callable[[], T]) -> T:
+        """Again while the API server is away, and after a conflict."""
+        deadline, pause = self._host.monotonic() + self._away_seconds, _PAUSE_SECONDS
+        while True:
+            try:
+                return ask()
+            except PeerError as error:
+                if error.id in _GONE:
+                    raise _Removed from error
+                if error.id != "core-api-conflict" and not is_temporary(error):
+                    raise
+                if self._host.monotonic() + pause > deadline:
+                    raise self._give_up(error) from error
+            self._host.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+
+    def _write_once(
+        self,
+        change: Callable[[SliceRecord], SliceRecord],
+        failed: Collection[str],
+        *,
+        is_claim: bool,
+        unless_over: bool,
+    ) -> Answer:
+        current = self._api.get(self._place.path)
+        record = read_record(current)
+        own = record.of(self._place.name)
+        if own.holder != self._place.holder and not is_claim:
+            return Answer(stop=True, why="another pod has this slice", own=own)
+        changed = change(own)
+        if changed != own and not (unless_over and record.is_over):
+            record = read_record(self._api.patch(self._place.path, self._patch(current, changed), params=MANAGER))
+        return self._judge(record, failed)
+
+    def _patch(self, current: dict[str, Any], own: SliceRecord) -> dict[str, Any]:
+        version = current["metadata"]["resourceVersion"]
+        return {"metadata": {"resourceVersion": version}, "data": {self._place.name: own.as_text()}}
+
+    def _judge(self, record: Record, failed: Collection[str]) -> Answer:
+        elsewhere = tuple(sorted(record.failed - set(failed)))
+        own = record.of(self._place.name)
+        return Answer(record.is_over, record.why, elsewhere, own)
+
+    def _give_up(self, error: BallastError) -> BallastError:
+        seconds = f"{self._away_seconds:.0f}"
+        if error.id == "core-api-conflict":
+            return MESSAGES.error("fleet-run-conflict", path=self._place.path, seconds=seconds)
+        return MESSAGES.error("fleet-run-away", seconds=seconds, found=error.in_one_line)

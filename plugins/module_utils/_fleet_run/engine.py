@@ -1,0 +1,222 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A fleet run on a management cluster: made, followed, gathered, removed.
+
+No process of ours is needed while it runs: the Jobs and the record carry it. Each turn of the loop looks at what there is and does what
+`next_step` says, so a run that was cut off is found and goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Optional, TypeVar
+
+from .._core.engine.context import Context
+from .._core.engine.engine import BaseEngine, Finding
+from .._core.kube.client import Api, is_temporary
+from .._core.kube.connection import connect
+from .._core.kube.objects import MANAGER, ObjectStep, apply_step, object_steps, steps_as_result, steps_diff
+from .._core.text.errors import BallastError, PeerError
+from .._core.text.json_text import mapping_in
+from .decide import END, FOLLOW, GATHER, MAKE, REMOVE, START, foreign_error, next_step, refuse
+from .messages import MESSAGES
+from .objects import build_job, build_objects, job_path, namespace_path, secret_path
+from .progress import progress_lines
+from .record import Record
+from .report import FleetReport, merge_reports
+from .request import PRESENT, FleetRunRequest
+from .slices import CANARY, SLICE
+from .state import RunState, read_run
+
+_POLL_SECONDS = 2.0
+_AWAY_SECONDS = 1800.0
+_LOG_BYTES = 4_000_000  # of a pod, the end of it
+_EMPTY = FleetReport((), {}, "")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`steps` make the objects and the Jobs, or remove the Namespace."""
+
+    steps: tuple[ObjectStep, ...]
+
+
+class FleetRunEngine(BaseEngine[FleetRunRequest, RunState, Plan]):
+    def __init__(self) -> None:
+        self._report = _EMPTY
+        self._files: list[str] = []
+
+    def observe(self, ctx: Context[FleetRunRequest]) -> RunState:
+        return read_run(ctx.desired, _api(ctx))
+
+    def plan(self, desired: FleetRunRequest, state: RunState) -> Plan:
+        refuse(desired, state)
+        if desired.state != PRESENT:
+            path = namespace_path(desired.namespace)
+            return Plan((ObjectStep(path, "Namespace", state.namespace, None),) if state.namespace else ())
+        objects = build_objects(desired)
+        actual = {path: state.objects.get(path) for path in objects}
+        steps = object_steps(objects, actual, present=True, foreign=foreign_error)
+        jobs = [job for job in (CANARY, SLICE) if job not in state.jobs and _hosts(desired, job)]
+        made = [ObjectStep(job_path(desired.namespace, job), "Job", None, build_job(desired, job)) for job in jobs]
+        return Plan((*steps, *made))
+
+    def as_result(self, plan: Plan) -> dict[str, object]:
+        return {"steps": steps_as_result(plan.steps)}
+
+    def diff(self, plan: Plan) -> list[dict[str, str]]:
+        return steps_diff([_without_secrets(step) for step in plan.steps])
+
+    def preview(self, ctx: Context[FleetRunRequest]) -> dict[str, object]:
+        sizes = {name: len(hosts) for name, hosts in ctx.desired.slices.by_name.items()} if ctx.desired.hosts else {}
+        return {"slices": sizes, "lines": [], "nodes": {}, "failure": "", "files": []}
+
+    def report(self, ctx: Context[FleetRunRequest]) -> dict[str, object]:
+        report = {"lines": list(self._report.lines), "nodes": dict(self._report.nodes), "failure": self._report.failure}
+        return {**self.preview(ctx), **report, "files": self._files}
+
+    def verify(self, ctx: Context[FleetRunRequest]) -> list[Finding]:
+        """A run leaves nothing that could be looked at: it has waited for the end of its Namespace."""
+        return []
+
+    def apply(self, plan: Plan, ctx: Context[FleetRunRequest]) -> Plan:
+        run = _Run(ctx)
+        run.go_on()
+        self._report, self._files = run.report or _EMPTY, run.files
+        return plan
+
+
+def _api(ctx: Context[FleetRunRequest]) -> Api:
+    return connect(ctx.host, ctx.desired.kubeconfig, ctx.desired.context)
+
+
+def _hosts(request: FleetRunRequest, job: str) -> tuple[object, ...]:
+    return request.slices.canary if job == CANARY else request.slices.slices
+
+
+class _Run:
+    def __init__(self, ctx: Context[FleetRunRequest]) -> None:
+        self._ctx = ctx
+        self._request = ctx.desired
+        self._api = _api(ctx)
+        self.report: Optional[FleetReport] = None
+        self.files: list[str] = []
+
+    def go_on(self) -> None:
+        """Until nothing is left of the run."""
+        while True:
+            state = self._patiently(lambda: read_run(self._request, self._api))
+            step = next_step(self._request, state, is_gathered=self.report is not None)
+            if step.kind == END:
+                return
+            if step.kind == MAKE:
+                self._make(state)
+            elif step.kind == START:
+                self._start(step.job)
+            elif step.kind == GATHER:
+                self._gather(state)
+            elif step.kind == REMOVE:
+                self._remove(state)
+            else:
+                self._tell(state) if step.kind == FOLLOW else self._ctx.progress.waiting("namespace", "being removed")
+                self._ctx.host.sleep(_POLL_SECONDS)
+
+    def _make(self, state: RunState) -> None:
+        objects = build_objects(self._request)
+        actual = {path: state.objects.get(path) for path in objects}
+        for step in object_steps(objects, actual, present=True, foreign=foreign_error):
+            if step.before is None:
+                self._ctx.progress.started(step.title, f"make {step.title}")
+                self._once(lambda step=step: apply_step(self._api, step))  # type: ignore[misc]
+
+    def _start(self, job: str) -> None:
+        body = build_job(self._request, job)
+        self._ctx.progress.started(f"Job {body['metadata']['name']}", "begin")
+        path = job_path(self._request.namespace, job).rpartition("/")[0]
+        self._once(lambda: self._api.create(path, body, MANAGER))
+
+    def _tell(self, state: RunState) -> None:
+        for name, text in progress_lines(self._request, state):
+            self._ctx.progress.waiting(name, text)
+
+    def _gather(self, state: RunState) -> None:
+        """What each slice wrote, the end of each pod's log, and one report of all, in the directory of the run."""
+        record = state.record or Record(self._request.max_fail)
+        report = merge_reports(self._request, record, state.reports)
+        for pod in state.pods:
+            path = f"{namespace_path(self._request.namespace)}/pods/{pod.name}/log"
+            log = self._patiently(lambda path=path: self._log(path))  # type: ignore[misc]
+            self._write(f"{pod.slice_name or 'pod'}-{pod.name}.log", log)
+        body = {"nodes": dict(report.nodes), "failure": report.failure, "slices": dict(state.reports)}
+        self._write("report.json", json.dumps(body, indent=1, sort_keys=True) + "\n")
+        self._write("report.txt", "\n".join(report.lines) + "\n")
+        self.report = report
+
+    def _log(self, path: str) -> str:
+        """Of a pod that never ran, or is gone, there is none."""
+        try:
+            return self._api.text(path, {"limitBytes": str(_LOG_BYTES), "tailLines": "20000"})
+        except PeerError as error:
+            if is_temporary(error):
+                raise
+            return f"no log: {error.in_one_line}\n"
+
+    def _write(self, name: str, text: str) -> None:
+        """For its user alone: a log may name what a playbook printed."""
+        path = os.path.join(self._request.directory, name)
+        self._ctx.host.make_directory(self._request.directory, mode=0o700)
+        self._ctx.host.write(path, text.encode(), mode=0o600)
+        self.files.append(path)
+
+    def _remove(self, state: RunState) -> None:
+        """The Secret first, as pods take minutes to end."""
+        self._ctx.progress.started("namespace", f"remove {self._request.namespace}")
+        self._patiently(lambda: self._api.delete(secret_path(self._request.namespace)))
+        path, uid = namespace_path(self._request.namespace), mapping_in(state.namespace, "metadata").get("uid")
+        self._patiently(lambda: self._api.delete(path, {"preconditions": {"uid": uid}}))
+
+    def _once(self, create: Callable[[], object]) -> None:
+        """Where its answer was lost, the object is there: the next look finds it."""
+        try:
+            self._patiently(create)
+        except PeerError as error:
+            if error.id != "core-api-conflict":
+                raise
+
+    def _patiently(self, ask: Callable[[], T]) -> T:
+        """The run goes on without us: an API server that is away is waited for."""
+        deadline = self._ctx.host.monotonic() + _AWAY_SECONDS
+        while True:
+            try:
+                return ask()
+            except PeerError as error:
+                if not is_temporary(error):
+                    raise
+                if self._ctx.host.monotonic() > deadline:
+                    raise _away(error) from error
+                self._ctx.progress.waiting("API server", error.in_one_line)
+            self._ctx.host.sleep(_POLL_SECONDS)
+
+
+def _away(error: BallastError) -> BallastError:
+    return MESSAGES.error("fleet-run-away", seconds=f"{_AWAY_SECONDS:.0f}", found=error.in_one_line)
+
+
+def _without_secrets(step: ObjectStep) -> ObjectStep:
+    """Of a Secret the names of its files alone."""
+    if step.kind != "Secret":
+        return step
+    before, after = (
+        None if side is None else {"files": sorted(mapping_in(side, "data"))} for side in (step.before, step.after)
+    )
+    return replace(step, before=before, after=after)
+
+
+ENGINE = FleetRunEngine()

@@ -1,0 +1,187 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The request: which playbook over which hosts, in how many slices, on which cluster."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from .._core.host.host import Host
+from .._core.kube import connection
+from .._core.text.errors import BallastError, Problems
+from .messages import MESSAGES
+from .slices import Slices, divide, slice_inventory
+
+PRESENT, ABSENT = "present", "absent"
+PLAYBOOKS = {
+    "kube_proxy_migrate": "kube_proxy",
+    "kube_proxy_rollback": "kube_proxy",
+}  # with the prefix of its variables
+SLICES_MOST = 100
+SECRET_BYTES = 1_000_000  # a Secret holds 1 MiB
+INPUT = "/input"  # where the Secret is in a pod
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
+# Paths of the machine of Ansible, in place of which a pod has its own.
+_KEY = "ansible_ssh_private_key_file"
+
+SPEC: dict[str, Any] = {
+    **connection.SPEC,
+    "state": {"type": "str", "default": PRESENT, "choices": [PRESENT, ABSENT]},
+    "namespace": {"type": "str", "default": "ballast-fleet"},
+    "image": {"type": "str", "default": "ballast.local/execution-environment:1"},
+    "request": {"type": "dict"},
+    "slices": {"type": "int", "default": 4},
+    "parallelism": {"type": "int"},
+    "forks": {"type": "int", "default": 10},
+    "ssh_key": {"type": "path"},
+    "known_hosts": {"type": "path"},
+    "dir": {"type": "path"},
+    "inventory": {"type": "dict", "no_log": True},
+    "events": {"type": "path"},
+}
+REQUIRED_IF = [("state", PRESENT, ("request", "dir"))]
+
+
+@dataclass(frozen=True)
+class FleetRunRequest:
+    """`inventory` has `hosts`, variables by host; `groups`, hosts by group; `extra`, variables of the playbook."""
+
+    kubeconfig: str
+    context: str
+    namespace: str
+    state: str
+    image: str = ""
+    playbook: str = ""
+    hosts: tuple[str, ...] = ()
+    canaries: tuple[str, ...] = ()
+    max_fail: int = 0
+    acts: bool = False
+    slice_count: int = 1
+    parallelism: int = 1
+    forks: int = 10
+    ssh_key: bytes = b""
+    known_hosts: bytes = b""
+    directory: str = ""
+    inventory: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def slices(self) -> Slices:
+        return divide(self.hosts, self.canaries, self.slice_count, acts=self.acts)
+
+    @cached_property
+    def secret(self) -> dict[str, bytes]:
+        """Content of the Secret, by file."""
+        own = {_KEY: f"{INPUT}/ssh-key"} if self.ssh_key else {}
+        variables, groups = self.inventory["hosts"], self.inventory["groups"]
+        files = {
+            f"{name}.json.gz": gzip.compress(
+                _text(slice_inventory(hosts, variables, groups, own), in_order=True), mtime=0
+            )
+            for name, hosts in self.slices.by_name.items()
+        }
+        settings = {"playbook": self.playbook, "acts": self.acts, "forks": self.forks, "variables": self._variables}
+        files["settings.json"] = _text(settings)
+        files.update({name: data for name, data in self._files.items() if data})
+        return files
+
+    @property
+    def _files(self) -> dict[str, bytes]:
+        return {"ssh-key": self.ssh_key, "known-hosts": self.known_hosts}
+
+    @property
+    def _variables(self) -> dict[str, Any]:
+        """Of the playbook in each slice: its hosts are all of its inventory, and max_fail is a number of the whole run."""
+        prefix = PLAYBOOKS[self.playbook]
+        own = {f"{prefix}_hosts": "all", f"{prefix}_canaries": "", f"{prefix}_max_fail": self.max_fail}
+        left_out = f"{prefix}_plan_file"  # of the machine of Ansible
+        return {**{name: value for name, value in self.inventory["extra"].items() if name != left_out}, **own}
+
+    @cached_property
+    def digest(self) -> str:
+        """Of all that a run is made from: another one is another run."""
+        total = hashlib.sha256()
+        image = {"image": self.image.encode(), "parallelism": str(self.parallelism).encode()}
+        for name, data in sorted({**self.secret, **image}.items()):
+            total.update(f"{name} {len(data)}\n".encode() + data)
+        return total.hexdigest()
+
+    @classmethod
+    def from_params(cls, params: Mapping[str, Any], host: Host) -> FleetRunRequest:
+        """Problems with every wrong option."""
+        problems: list[BallastError] = []
+        if not _NAMESPACE.fullmatch(params["namespace"]):
+            problems.append(_wrong("namespace", params["namespace"], "a name of a Namespace", "use a-z, 0-9 and -"))
+        common = {
+            "kubeconfig": params["kubeconfig"] or "",
+            "context": params["context"] or "",
+            "namespace": params["namespace"],
+            "state": params["state"],
+        }
+        if params["state"] == ABSENT:
+            Problems.raise_if(problems)
+            return cls(**common)
+        asked_for = params["request"]
+        problems += _of_playbook(asked_for)
+        for name, most in (("slices", SLICES_MOST), ("forks", 500), ("parallelism", SLICES_MOST)):
+            value = params[name]
+            if value is not None and not 1 <= value <= most:
+                problems.append(_wrong(name, value, f"a number from 1 to {most}", f"-e fleet_{name}=4"))
+        files = {name: _read(name, params[name], host, problems) for name in ("ssh_key", "known_hosts")}
+        Problems.raise_if(problems)
+        request = cls(
+            **common,
+            image=params["image"],
+            playbook=asked_for["playbook"],
+            hosts=tuple(asked_for["hosts"]),
+            canaries=tuple(asked_for["canaries"]),
+            max_fail=asked_for["max_fail"],
+            acts=asked_for["acts"],
+            slice_count=params["slices"],
+            parallelism=params["parallelism"] or params["slices"],
+            forks=params["forks"],
+            directory=params["dir"],
+            inventory=params["inventory"],
+            **files,
+        )
+        size = sum(map(len, request.secret.values()))
+        if size > SECRET_BYTES:
+            raise MESSAGES.error("fleet-run-size", size=size, most=SECRET_BYTES)
+        return request
+
+
+def _of_playbook(asked_for: Mapping[str, Any]) -> list[BallastError]:
+    playbook = asked_for.get("playbook")
+    if playbook not in PLAYBOOKS:
+        hint = "name one of these: -e fleet_playbook=kube_proxy_migrate"
+        return [_wrong("playbook", playbook, " or ".join(PLAYBOOKS), hint)]
+    if asked_for.get("admin_kubeconfig"):
+        return [MESSAGES.error("fleet-run-daemonset", playbook=playbook)]
+    return []
+
+
+def _read(name: str, path: Any, host: Host, problems: list[BallastError]) -> bytes:
+    """As a kubeconfig is: one that other users may write is refused, as it decides who is trusted."""
+    if not path:
+        return b""
+    data = host.read_trusted(path)
+    if data is None:
+        problems.append(MESSAGES.error("fleet-run-file", name=name, path=path))
+    return data or b""
+
+
+def _wrong(name: str, value: Any, expected: str, hint: str) -> BallastError:
+    return MESSAGES.error("fleet-run-option", name=name, value=value, expected=expected, hint=hint)
+
+
+def _text(value: Any, *, in_order: bool = False) -> bytes:
+    """`in_order`: hosts are worked on in the order of the inventory."""
+    return json.dumps(value, sort_keys=not in_order, separators=(",", ":")).encode()

@@ -1,0 +1,83 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How the hosts of a fleet are divided, and the inventory of each part. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+CANARY, SLICE = "canary", "slice"
+
+
+@dataclass(frozen=True)
+class Slices:
+    """Hosts by slice. `canary` is empty where nothing is to be changed."""
+
+    canary: tuple[str, ...]
+    slices: tuple[tuple[str, ...], ...]
+
+    @property
+    def by_name(self) -> dict[str, tuple[str, ...]]:
+        """In the order of their work."""
+        named = {slice_name(SLICE, index): hosts for index, hosts in enumerate(self.slices)}
+        return {**({slice_name(CANARY, 0): self.canary} if self.canary else {}), **named}
+
+
+def slice_name(job: str, index: int) -> str:
+    """`slice-3`: index 3 of the Job of slices."""
+    return f"{job}-{index}"
+
+
+def divide(hosts: Sequence[str], canaries: Sequence[str], count: int, *, acts: bool) -> Slices:
+    """Neighbours of the inventory are in different slices, as a rack is often one range of names. Where the run acts and no canary is named,
+    the first host is the canary."""
+    canary = (tuple(canaries) or tuple(hosts[:1])) if acts else ()
+    others = [host for host in hosts if host not in set(canary)]
+    count = min(count, len(others))
+    return Slices(canary, tuple(tuple(others[index::count]) for index in range(count)))
+
+
+def slice_inventory(
+    hosts: Sequence[str],
+    variables: Mapping[str, Mapping[str, Any]],
+    groups: Mapping[str, Sequence[str]],
+    own: Mapping[str, Any],
+) -> dict[str, Any]:
+    """As Ansible's inventory plugin `yaml` reads it. `variables` are those of each host; what is the same for all stands once. `own` are for
+    all hosts, and take the place of theirs."""
+    rows = {host: {name: value for name, value in variables[host].items() if name not in own} for host in hosts}
+    shared = _shared(list(rows.values()))
+    chosen = set(hosts)
+    members = {name: [host for host in listed if host in chosen] for name, listed in groups.items()}
+    return {
+        "all": {
+            "hosts": {
+                host: {name: value for name, value in row.items() if name not in shared} for host, row in rows.items()
+            },
+            "vars": {**shared, **own},
+            "children": {
+                name: {"hosts": dict.fromkeys(listed, {})}
+                for name, listed in members.items()
+                if listed and name not in ("all", "ungrouped")
+            },
+        }
+    }
+
+
+def _shared(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    if not rows:
+        return {}
+    same = dict(rows[0])
+    for row in rows[1:]:
+        same = {name: value for name, value in same.items() if name in row and _same(row[name], value)}
+    return same
+
+
+def _same(one_value: Any, other: Any) -> bool:
+    """True is not 1 here."""
+    return json.dumps(one_value, sort_keys=True) == json.dumps(other, sort_keys=True)

@@ -1,0 +1,36 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A playbook as one slice of a fleet run: the variable `fleet_slice`, which its worker sets, says which."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._core.kube.connection import connect
+from ansible_collections.ballast.kube.plugins.module_utils._fleet_run.boundary import Boundary, Place
+
+from .report import Report
+from .reports import Facts
+
+
+def slice_boundary(variables: Mapping[str, Any]) -> Boundary:
+    """By the ServiceAccount of the worker's pod."""
+    host, slice_variables = LocalHost(), variables["fleet_slice"]
+    place = Place(**{name: str(slice_variables[name]) for name in Place.__dataclass_fields__})
+    return Boundary(host, connect(host, ""), place)
+
+
+def with_other_slices(boundary: Boundary, facts: Facts, compose: Callable[[Facts], Report]) -> Report:
+    """The verdict on a batch by the failures of all slices. Those of this one are recorded first, so that no other begins a batch that they
+    forbid; what is done is recorded last, when it is known that it stays."""
+    own = compose(facts).facts
+    answer = boundary.count(failed=own["failed_so_far"], batches=1)
+    report = compose(replace(facts, elsewhere=answer.elsewhere))
+    ended = "; ".join(report.facts["gate_problems"])
+    boundary.count(done=report.facts["kept"], ended=f"the gate is closed: {ended}" if ended else "")
+    return report

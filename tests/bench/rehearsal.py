@@ -1,0 +1,90 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A fleet of 5,000 simulated hosts on one controller, and the slices of such a fleet: `make bench-fleet` runs it.
+
+The playbook is ballast.kube.kube_proxy_migrate, as a preview and on nodes that have the mode already. Nodes are files
+(rollout_node.py), which a connection plugin of the tests runs modules on (rollout/simulated.py). A slice is one process with its
+share of the hosts: as many as a machine has cores run at once. Writes tests/bench/results/rehearsal.json, and the table in
+docs/fleet.md between its marks. `--hosts 50 --forks 20` measures a part and writes nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from tests.bench.lab import machine
+from tests.bench.rehearsal_report import RESULTS, beside, write_report
+from tests.bench.rollout import NEW, OLD, Bench, name_of
+from tests.bench.rollout_node import SimulatedNode
+
+HOSTS = (500, 625, 1250, 5000)
+FORKS = (20, 50)
+READ_SECONDS = 0.3
+PREVIEW, NO_CHANGE = "preview", "no change"
+
+
+@dataclass(frozen=True)
+class Run:
+    what: str
+    hosts: int
+    forks: int
+    seconds: float
+    cpu_seconds: float
+    memory_mib: float  # of the controller and its forks, the most that was seen
+    plan_bytes: int
+
+
+def measure_one(what: str, hosts: int, forks: int) -> Run:
+    with tempfile.TemporaryDirectory(prefix="ballast-rehearsal-") as place:
+        bench, plan = Bench(Path(place), hosts), Path(place) / "plan.json"
+        for number in range(1, hosts + 1):
+            mode = OLD if what == PREVIEW else NEW
+            bench.write_node(SimulatedNode(name_of(number), mode, read_seconds=READ_SECONDS))
+        begun = time.monotonic()
+        options = {"kube_proxy_confirm": what == NO_CHANGE, "kube_proxy_plan_file": str(plan)}
+        text, cpu, memory = bench.play(forks, options)
+        seconds = time.monotonic() - begun
+        expected = f"{OLD} -> {NEW}: {hosts} nodes" if what == PREVIEW else f"{hosts} nodes: {hosts} unchanged"
+        if expected not in text:
+            sys.exit(f"{what}, {hosts} hosts, forks {forks}: not {expected}\n{text[-8000:]}")
+        return Run(what, hosts, forks, round(seconds, 1), round(cpu, 1), round(memory, 1), plan.stat().st_size)
+
+
+def measure(whats: Sequence[str], hosts: Sequence[int], forks: Sequence[int]) -> list[Run]:
+    runs = []
+    for what in whats:
+        for count in hosts:
+            for number in forks:
+                runs.append(measure_one(what, count, number))
+                print(runs[-1], flush=True)
+    return runs
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--hosts", type=int, nargs="+", default=list(HOSTS))
+    parser.add_argument("--forks", type=int, nargs="+", default=list(FORKS))
+    parser.add_argument("--what", nargs="+", choices=[PREVIEW, NO_CHANGE], default=[NO_CHANGE, PREVIEW])
+    arguments = parser.parse_args()
+    found: dict[str, Any] = {
+        "machine": machine(),
+        "ansible": metadata.version("ansible-core"),
+        "read_seconds": READ_SECONDS,
+        "runs": [asdict(run) for run in measure(arguments.what, arguments.hosts, arguments.forks)],
+    }
+    is_whole = set(arguments.hosts) <= set(HOSTS) and set(arguments.forks) <= set(FORKS)
+    write_report(beside(found) if is_whole else found, RESULTS if is_whole else None)
+
+
+if __name__ == "__main__":
+    main()

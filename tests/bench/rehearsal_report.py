@@ -1,0 +1,61 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the rehearsal of a large fleet found, as the table of docs/fleet.md."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Optional
+
+from tests.bench.page import write_between_marks, write_results
+from tests.bench.rules_report import markdown
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "tests/bench/results/rehearsal.json"
+PAGE = ROOT / "docs/fleet.md"
+HEADS = ("", "hosts", "forks", "whole run", "for each host", "controller, cores", "controller, memory", "plan file")
+GOALS = {5000: 1024, 625: 300}  # MiB, by hosts
+
+
+def beside(found: Mapping[str, Any]) -> dict[str, Any]:
+    """`found`, with the earlier runs that it has not measured itself: a large fleet takes an hour."""
+    earlier = json.loads(RESULTS.read_text(encoding="utf-8"))["runs"] if RESULTS.exists() else []
+    runs = {(run["what"], run["hosts"], run["forks"]): run for run in [*earlier, *found["runs"]]}
+    return {**found, "runs": [runs[key] for key in sorted(runs)]}
+
+
+def write_report(found: Mapping[str, Any], results: Optional[Path]) -> None:
+    """Prints the table; with `results`, also writes it and the raw figures."""
+    rows = [*map(_row, found["runs"])]
+    rows += [["goal", str(hosts), *[""] * 4, f"at most {most} MiB", ""] for hosts, most in GOALS.items()]
+    text = "\n".join([*markdown(HEADS, rows), "", _notes(found)])
+    print(text)
+    if results is not None:
+        write_results(results, found)
+        write_between_marks(PAGE, "rehearsal", text)
+
+
+def _row(run: Mapping[str, Any]) -> list[str]:
+    return [
+        run["what"],
+        str(run["hosts"]),
+        str(run["forks"]),
+        f"{run['seconds']:.0f} s",
+        f"{run['seconds'] / run['hosts']:.3f} s",
+        f"{run['cpu_seconds']:.0f} s",
+        f"{run['memory_mib']:.0f} MiB",
+        f"{run['plan_bytes'] / 1024:.0f} KiB",
+    ]
+
+
+def _notes(found: Mapping[str, Any]) -> str:
+    machine = found["machine"]
+    return (
+        f"Measured on {machine['cpus']} cores ({machine['cpu']}), {machine['memory_mib'] // 1024} GiB, Linux {machine['kernel']}, ansible-core "
+        f"{found['ansible']}, with a load of {machine['load_before']:.0f} before the run. A look takes a simulated node {found['read_seconds']} seconds. "
+        "625 hosts are one of eight slices, 1,250 one of four."
+    )
