@@ -45,6 +45,8 @@ from ansible_collections.ballast.kube.plugins.module_utils._control_plane.pki.pk
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.request import ControlPlaneRequest
 from ansible_collections.ballast.kube.plugins.module_utils._control_plane.spec import MAKE
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from ansible_collections.ballast.kube.plugins.module_utils._fleet_run.objects import NAME as FLEET
+from ansible_collections.ballast.kube.plugins.module_utils._fleet_run.objects import worker_rights
 from ansible_collections.ballast.kube.plugins.module_utils._lab import kube_proxy
 from ansible_collections.ballast.kube.plugins.module_utils._lab.addons.catalog import ADDONS
 from ansible_collections.ballast.kube.plugins.module_utils._service_proxy.daemonset.objects import daemonset_objects
@@ -54,6 +56,7 @@ PAGE = ROOT / "docs/permissions.md"
 SERVICE_PROXY = ROOT / "roles/service_proxy/files/rights.yml"
 BEGIN, END = "<!-- identities begin -->", "<!-- identities end -->"
 NODE = "NODE"
+FLEET_NAMESPACE = "ballast-fleet"
 _NODE = {"name": NODE, "address": "192.0.2.1", "taints": []}
 _MINUTES = "a certificate for each run, 10 minutes; not kept"
 _DAYS = "`certificate_days`, in `pki/` of the control plane"
@@ -123,6 +126,10 @@ WORDS: Mapping[str, tuple[str, str]] = {
         "a token that you ask for: `kubectl create token`",
         "the reconciler of balloons. A ValidatingAdmissionPolicy confines its writes",
     ),
+    f"system:serviceaccount:{FLEET_NAMESPACE}:{FLEET}": (
+        "a token of the kubelet, which renews it",
+        "a worker of a fleet run: counts failures with those of other slices, and writes its report",
+    ),
     "system:serviceaccount:kube-system:ballast-service-proxy": (
         "a token that you ask for: `kubectl create token`, or a Secret of it",
         "the service proxy of a node: follows Services, and writes Events about them. All nodes share it",
@@ -177,6 +184,8 @@ def _objects() -> Iterator[tuple[str, dict[str, Any]]]:
         PRESENT, "/x", NAMESPACE, (), None, NEVER_PREEMPT, 30.0, slices=False, vm=False, image="x", names=SIZES
     )
     yield from build_objects(request).items()
+    reports = [FLEET, f"{FLEET}-canary-0", f"{FLEET}-slice-0"]  # and one of each further slice
+    yield from worker_rights(FLEET_NAMESPACE, reports).items()
     yield from kube_proxy.manifests(kube_proxy.LabKubeProxyRequest("/x", "/x", "x", "x", "nftables")).items()
     for manifest in yaml.safe_load(SERVICE_PROXY.read_text(encoding="utf-8"))["items"]:
         yield manifest["metadata"]["name"], manifest

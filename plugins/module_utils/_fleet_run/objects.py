@@ -63,13 +63,12 @@ def build_objects(request: FleetRunRequest) -> dict[str, Object]:
     """By path, in the order of creation; without the Jobs."""
     space = request.namespace
     names = [NAME, *map(report_name, request.slices.by_name)]
-    rules = f"/apis/{_GROUP}/v1/namespaces/{space}"
     head = _head("v1", "Namespace", space)
     files = {name: base64.b64encode(data).decode() for name, data in request.secret.items()}
     return {
         namespace_path(space): {**head, "metadata": {**head["metadata"], "labels": {**OURS, **RUN_LABEL, **_SECURITY}}},
         f"{namespace_path(space)}/serviceaccounts/{NAME}": _head("v1", "ServiceAccount", NAME),
-        **worker_rights(space, names, rules),
+        **worker_rights(space, names),
         record_path(space): {**_head("v1", "ConfigMap", NAME), "data": {MAX_FAIL: str(request.max_fail)}},
         **{report_path(space, name): _head("v1", "ConfigMap", report_name(name)) for name in request.slices.by_name},
         secret_path(space): {
@@ -80,8 +79,9 @@ def build_objects(request: FleetRunRequest) -> dict[str, Object]:
     }
 
 
-def worker_rights(namespace: str, config_maps: list[str], rules: str) -> dict[str, Object]:
+def worker_rights(namespace: str, config_maps: list[str]) -> dict[str, Object]:
     """What a worker may: read and patch the record and the reports, by name."""
+    rules = f"/apis/{_GROUP}/v1/namespaces/{namespace}"
     return {
         f"{rules}/roles/{NAME}": {
             **_head(f"{_GROUP}/v1", "Role", NAME),

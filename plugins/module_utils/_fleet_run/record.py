@@ -5,7 +5,7 @@
 """What the slices of a run tell each other: one ConfigMap, of which each slice writes its own key.
 
     max_fail   nodes of the whole run that may fail
-    slice-3    {"holder": UID of the pod at work, "begun": [...], "failed": [...], "done": [...],
+    slice-3    {"holder": UID of the pod at work, "since": when it began, "begun": [...], "failed": [...], "done": [...],
                "batches": 2, "ended": ""}
 
 `ended` is why the slice ended the run: a closed gate, or a check before the first change.
@@ -31,6 +31,7 @@ class SliceRecord:
     """`begun`, `failed` and `done` are names of hosts, each in one of them: begun is what is at work, or was when a pod ended."""
 
     holder: str = ""
+    since: float = 0.0  # seconds of Unix time
     begun: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
     done: tuple[str, ...] = ()
@@ -105,5 +106,7 @@ def _read_row(text: Any) -> SliceRecord:
             raise ValueError("hosts are no list of names")
     if not isinstance(row["batches"], int) or not isinstance(row["holder"], str) or not isinstance(row["ended"], str):
         raise TypeError("batches is no number, or holder or ended no text")
-    lists = (tuple(row[name]) for name in ("begun", "failed", "done"))
-    return SliceRecord(row["holder"], *lists, row["batches"], row["ended"])
+    names_by_key = {key: tuple(row[key]) for key in ("begun", "failed", "done")}
+    return SliceRecord(
+        holder=row["holder"], since=float(row["since"]), batches=row["batches"], ended=row["ended"], **names_by_key
+    )

@@ -150,7 +150,8 @@ class FleetRunRequest:
             forks=params["forks"],
             directory=params["dir"],
             inventory=params["inventory"],
-            **files,
+            ssh_key=files["ssh_key"],
+            known_hosts=files["known_hosts"],
         )
         size = sum(map(len, request.secret.values()))
         if size > SECRET_BYTES:

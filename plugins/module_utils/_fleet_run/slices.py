@@ -51,7 +51,7 @@ def slice_inventory(
     """As Ansible's inventory plugin `yaml` reads it. `variables` are those of each host; what is the same for all stands once. `own` are for
     all hosts, and take the place of theirs."""
     rows = {host: {name: value for name, value in variables[host].items() if name not in own} for host in hosts}
-    shared = _shared(list(rows.values()))
+    shared = _common_variables(list(rows.values()))
     chosen = set(hosts)
     members = {name: [host for host in listed if host in chosen] for name, listed in groups.items()}
     return {
@@ -69,15 +69,15 @@ def slice_inventory(
     }
 
 
-def _shared(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _common_variables(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     if not rows:
         return {}
     same = dict(rows[0])
     for row in rows[1:]:
-        same = {name: value for name, value in same.items() if name in row and _same(row[name], value)}
+        same = {name: value for name, value in same.items() if name in row and _is_same(row[name], value)}
     return same
 
 
-def _same(one_value: Any, other: Any) -> bool:
+def _is_same(one_value: Any, other: Any) -> bool:
     """True is not 1 here."""
     return json.dumps(one_value, sort_keys=True) == json.dumps(other, sort_keys=True)

@@ -83,7 +83,7 @@ def read_run(request: FleetRunRequest, api: Api) -> RunState:
     return RunState(
         namespace,
         objects,
-        {job: _job(found) for job in (CANARY, SLICE) if (found := api.find(job_path(space, job))) is not None},
+        {job: _job(row) for job in (CANARY, SLICE) if (row := api.find(job_path(space, job))) is not None},
         None if record is None else read_record(record),
         _reports(request, objects),
         tuple(_pod(item) for item in api.list(f"{namespace_path(space)}/pods").items),
@@ -91,7 +91,7 @@ def read_run(request: FleetRunRequest, api: Api) -> RunState:
 
 
 def _reports(request: FleetRunRequest, objects: Mapping[str, Optional[Object]]) -> dict[str, Mapping[str, Any]]:
-    by_name = {path.rpartition("/")[2]: found for path, found in objects.items() if found is not None}
+    by_name = {path.rpartition("/")[2]: row for path, row in objects.items() if row is not None}
     texts = {name: mapping_in(by_name.get(report_name(name)), "data").get("report") for name in request.slices.by_name}
     reports = {name: parse_object(text) for name, text in texts.items() if isinstance(text, str)}
     return {name: report for name, report in reports.items() if report is not None}

@@ -21,7 +21,8 @@ from .reports import Facts
 def slice_boundary(variables: Mapping[str, Any]) -> Boundary:
     """By the ServiceAccount of the worker's pod."""
     host, slice_variables = LocalHost(), variables["fleet_slice"]
-    place = Place(**{name: str(slice_variables[name]) for name in Place.__dataclass_fields__})
+    texts = {name: str(slice_variables[name]) for name in ("namespace", "record", "name", "holder", "stop_file")}
+    place = Place(**texts, since=float(slice_variables["since"]))
     return Boundary(host, connect(host, ""), place)
 
 

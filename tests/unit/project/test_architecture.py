@@ -100,7 +100,7 @@ def test_every_question_of_the_page_is_answered_by_a_file_that_is_there():
     page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
     table = page.partition("## Where is it decided?")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| ([^|]+\?) \| (.*) \|$", table, re.MULTILINE)
-    assert len(rows) == 13
+    assert len(rows) == 14
     for question, answer in rows:
         files = re.findall(r"`(_[\w/]+\.py)`", answer)
         assert files, question

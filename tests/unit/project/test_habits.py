@@ -16,6 +16,7 @@ UTILS = ROOT / "plugins/module_utils"
 ENGINES = [path for path in PLUGINS if UTILS in path.parents and UTILS / "_ansible" not in path.parents]
 RUN_LOOP = UTILS / "_ansible/run.py"
 LAZY = {
+    "ansible_runner",
     "cryptography",
     "kubernetes",
     "urllib3",

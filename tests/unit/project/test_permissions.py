@@ -18,6 +18,7 @@ UTILS = ROOT / "plugins/module_utils"
 # Where objects that give rights, ServiceAccounts and client certificates are made: what `permission_page` reads.
 KNOWN = {
     "_balloon/deployment/objects.py",
+    "_fleet_run/objects.py",
     "_lab/addons/objects.py",
     "_lab/kube_proxy.py",
     "_service_proxy/daemonset/objects.py",

@@ -17,6 +17,7 @@ PLAYBOOKS = sorted((ROOT / "playbooks").glob("*.yml"))
 # The playbooks of one feature share its variables.
 PREFIXES = (
     "balloons",
+    "fleet",
     "control_plane",
     "plane",
     "image_pull_proxy",

@@ -1,0 +1,329 @@
+# Copyright (c) 2026, ballast.kube contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a fleet run is made of: slices, inventories, objects, the request, what is refused, and what a worker says of its end."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
+from ansible_collections.ballast.kube.plugins.module_utils._core.kube.objects import OURS
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems
+from ansible_collections.ballast.kube.plugins.module_utils._fleet_run import engine as engine_module
+from ansible_collections.ballast.kube.plugins.module_utils._fleet_run import worker
+from ansible_collections.ballast.kube.plugins.module_utils._fleet_run.boundary import Boundary, Place
+from ansible_collections.ballast.kube.plugins.module_utils._fleet_run.objects import (
+    STOPPED,
+    build_job,
+    build_objects,
+    namespace_path,
+    record_path,
+    report_path,
+    secret_path,
+)
+from ansible_collections.ballast.kube.plugins.module_utils._fleet_run.record import SliceRecord
+from ansible_collections.ballast.kube.plugins.module_utils._fleet_run.request import FleetRunRequest
+from ansible_collections.ballast.kube.plugins.module_utils._fleet_run.slices import SLICE, divide, slice_inventory
+from ansible_collections.ballast.kube.plugins.plugin_utils.fleet import run as fleet_words
+from ansible_collections.ballast.kube.plugins.plugin_utils.fleet.inventory import own_variables
+from tests.unit.fake_api import FakeApi
+from tests.unit.fakes import FakeHost
+
+HOSTS = [f"n{number}" for number in range(10)]
+KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nsecret-of-the-key\n"
+REQUEST = {"playbook": "kube_proxy_migrate", "hosts": HOSTS, "canaries": ["n3"], "max_fail": 2, "acts": True}
+PARAMS: dict[str, Any] = {
+    **dict.fromkeys(("kubeconfig", "context", "parallelism", "known_hosts", "events")),
+    "state": "present",
+    "namespace": "fleet",
+    "image": "ee:1",
+    "request": REQUEST,
+    "slices": 4,
+    "forks": 10,
+    "ssh_key": "/root/key",
+    "dir": "/srv/fleet",
+    "inventory": {
+        "hosts": {host: {"ansible_host": f"10.0.0.{host[1:]}", "ansible_user": "root"} for host in HOSTS},
+        "groups": {"all": HOSTS, "west": ["n0", "n1"], "empty": []},
+        "extra": {"kube_proxy_mode": "nftables", "password": "hunter2", "kube_proxy_plan_file": "/x"},
+    },
+}
+
+
+def request(**params: Any) -> FleetRunRequest:
+    host = FakeHost()
+    host.given("/root/key", KEY, mode=0o600)
+    return FleetRunRequest.from_params({**PARAMS, **params}, host)
+
+
+def problems(**params: Any) -> list[str]:
+    with pytest.raises(BallastError) as caught:
+        request(**params)
+    return [error.id for error in (caught.value.problems if isinstance(caught.value, Problems) else [caught.value])]
+
+
+@given(st.integers(1, 60), st.integers(1, 100), st.integers(0, 5), st.booleans())
+def test_each_host_is_in_one_slice_and_slices_are_alike(count: int, slices: int, canaries: int, acts: bool) -> None:
+    hosts = [f"n{number}" for number in range(count)]
+    divided = divide(hosts, hosts[:canaries], slices, acts=acts)
+    assert sorted([*divided.canary, *(host for part in divided.slices for host in part)]) == sorted(hosts)
+    assert bool(divided.canary) == acts
+    sizes = [len(part) for part in divided.slices]
+    assert len(sizes) <= slices
+    assert not sizes or (min(sizes) >= 1 and max(sizes) - min(sizes) <= 1)
+
+
+def test_what_is_the_same_for_all_hosts_stands_once() -> None:
+    """Else the inventory of thousands of hosts is larger than a Secret may be. True is not 1."""
+    rows = {"a": {"x": 1, "y": True, "z": [1]}, "b": {"x": 1, "y": 1, "z": [1]}}
+    made = slice_inventory(["b", "a"], rows, {"all": ["a"], "g": ["a", "c"], "none": ["c"]}, {"k": "own"})["all"]
+    assert list(made["hosts"]) == ["b", "a"]
+    assert made["hosts"] == {"a": {"y": True}, "b": {"y": 1}}
+    assert made["vars"] == {"x": 1, "z": [1], "k": "own"}
+    assert made["children"] == {"g": {"hosts": {"a": {}}}}
+
+
+def test_five_thousand_hosts_are_small_beside_what_a_secret_holds() -> None:
+    hosts = [f"node-{number:04}.example.com" for number in range(5000)]
+    rows = {host: {"ansible_host": f"10.1.{number // 256}.{number % 256}"} for number, host in enumerate(hosts)}
+    inventory = {"hosts": rows, "groups": {"all": hosts}, "extra": {}}
+    made = request(request={**REQUEST, "hosts": hosts, "canaries": []}, inventory=inventory, slices=8)
+    assert sum(map(len, made.secret.values())) < 100_000
+
+
+def test_an_inventory_that_a_secret_does_not_hold_is_refused() -> None:
+    chance = random.Random(1)
+    rows = {host: {"blob": chance.randbytes(100_000).hex()} for host in HOSTS}
+    assert problems(inventory={**PARAMS["inventory"], "hosts": rows}) == ["fleet-run-size"]
+
+
+def test_all_problems_are_reported_at_once() -> None:
+    asked_for = {**REQUEST, "admin_kubeconfig": "/x"}
+    found = problems(request=asked_for, namespace="No", slices=0, forks=0, ssh_key="/none")
+    assert found == [
+        "fleet-run-option",
+        "fleet-run-daemonset",
+        "fleet-run-option",
+        "fleet-run-option",
+        "fleet-run-file",
+    ]
+    assert problems(request={**REQUEST, "playbook": "balloons"}) == ["fleet-run-option"]
+
+
+def test_a_key_that_others_may_write_is_refused() -> None:
+    host = FakeHost()
+    host.given("/root/key", KEY, mode=0o666)
+    with pytest.raises(BallastError):
+        FleetRunRequest.from_params(PARAMS, host)
+
+
+def test_the_variables_of_a_slice_are_those_of_the_run() -> None:
+    settings = json.loads(request().secret["settings.json"])
+    assert settings["variables"] == {
+        "kube_proxy_mode": "nftables",
+        "password": "hunter2",
+        "kube_proxy_hosts": "all",
+        "kube_proxy_canaries": "",
+        "kube_proxy_max_fail": 2,
+    }
+    inventory = json.loads(gzip.decompress(request().secret["slice-0.json.gz"]))
+    assert inventory["all"]["vars"]["ansible_ssh_private_key_file"] == "/input/ssh-key"
+    assert list(inventory["all"]["hosts"]) == ["n0", "n5", "n9"]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"slices": 3},
+        {"image": "ee:2"},
+        {"request": {**REQUEST, "max_fail": 3}},
+        {"request": {**REQUEST, "acts": False}},
+        {"inventory": {**PARAMS["inventory"], "extra": {"kube_proxy_mode": "ipvs"}}},
+        {"ssh_key": None},
+    ],
+)
+def test_another_request_is_another_run(changed: dict[str, Any]) -> None:
+    assert request().digest == request().digest
+    assert request().digest != request(**changed).digest
+
+
+def test_secrets_are_in_the_secret_alone() -> None:
+    made = request()
+    objects = build_objects(made)
+    others = {path: body for path, body in objects.items() if body["kind"] != "Secret"}
+    text = json.dumps([others, build_job(made, SLICE)])
+    assert "hunter2" not in text
+    assert "secret-of-the-key" not in text
+    assert all(body["metadata"]["labels"].items() >= OURS.items() for body in objects.values())
+
+
+def test_the_diff_names_the_files_of_the_secret_and_shows_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    api = FakeApi()
+    monkeypatch.setattr(engine_module, "connect", lambda *_given: api.api)
+    engine, made = engine_module.FleetRunEngine(), request()
+    plan = engine.plan(made, engine.observe(Context(made, FakeHost())))
+    (shown,) = [row["after"] for row in engine.diff(plan) if row["after_header"].startswith("Secret")]
+    assert "settings.json" in shown
+    text = json.dumps([engine.diff(plan), engine.as_result(plan)])
+    assert not [name for name, data in made.secret.items() if base64.b64encode(data).decode() in text]
+    assert "hunter2" not in text
+    assert api.changes == []
+
+
+def test_the_fields_of_the_job_are_those_that_the_page_promises() -> None:
+    spec = build_job(request(), SLICE)["spec"]
+    assert (spec["completionMode"], spec["completions"], spec["parallelism"]) == ("Indexed", 4, 4)
+    assert spec["maxFailedIndexes"] == spec["completions"], "the Job never removes pods at work"
+    pod = spec["template"]["spec"]
+    (container,) = pod["containers"]
+    assert "command" not in container, "the image's first process is kept"
+    assert container["args"][:2] == ["python3", "-m"]
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert not [row for row in container["env"] if "secret" in json.dumps(row).lower()]
+
+
+def refused(api: FakeApi, made: FleetRunRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(engine_module, "connect", lambda *_given: api.api)
+    engine = engine_module.FleetRunEngine()
+    with pytest.raises(BallastError) as caught:
+        engine.plan(made, engine.observe(Context(made, FakeHost())))
+    return caught.value.id
+
+
+def test_a_namespace_of_somebody_else_is_neither_used_nor_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    api = FakeApi()
+    api.add(namespace_path("fleet"), {"metadata": {"name": "fleet"}})
+    for made in (request(), request(state="absent")):
+        assert refused(api, made, monkeypatch) == "fleet-run-foreign"
+    assert api.changes == []
+
+
+def test_another_run_is_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    api = FakeApi()
+    for path, body in build_objects(request(slices=2)).items():
+        api.add(path, body)
+    assert refused(api, request(), monkeypatch) == "fleet-run-other"
+
+
+def test_words_of_reports_are_those_of_the_playbooks() -> None:
+    from ansible_collections.ballast.kube.plugins.module_utils._fleet_run import report
+
+    assert (report.NOT_BEGUN, report.NO_ANSWER, report.UNCHANGED) == (
+        fleet_words.NOT_BEGUN,
+        fleet_words.NO_ANSWER,
+        fleet_words.UNCHANGED,
+    )
+
+
+def test_variables_that_ansible_sets_for_each_run_do_not_reach_a_slice() -> None:
+    given_variables = {"ansible_host": "10.0.0.1", "groups": {}, "fleet_slices": 4, "playbook_dir": "/x", "a": ("b",)}
+    assert own_variables(given_variables) == {"ansible_host": "10.0.0.1", "a": ["b"]}
+
+
+# The end of a worker.
+
+NOTHING = SliceRecord()
+PLACE = Place("fleet", "ballast-fleet-run", "slice-0", "pod-1", 1.0, "/runner/stopping")
+
+
+def end(
+    played: worker.Played, *, acts: bool = True, earlier: SliceRecord = NOTHING, is_ending: bool = False
+) -> tuple[int, dict[str, Any]]:
+    """The worker's status and its report."""
+    made = replace(request(), acts=acts)
+    api = FakeApi()
+    for path, body in build_objects(made).items():
+        api.add(path, body)
+    boundary = Boundary(api.host, api.api, PLACE)
+    boundary.claim()
+    host = FakeHost()
+    if is_ending:
+        host.given(PLACE.stop_file)
+    settings = worker.Settings("kube_proxy_migrate", acts, 10, {}, {"all": {"hosts": {"n0": {}, "n5": {}}}})
+    status = worker.finish(host, boundary, PLACE, played, settings, earlier)
+    text = api.objects[report_path("fleet", "slice-0")].get("data", {}).get("report", "{}")
+    assert "max_fail" in api.objects[record_path("fleet")]["data"]
+    return status, json.loads(text)
+
+
+# What each row of a report is.
+DONE, LEFT = ["confirmed", ""], ["not begun", ""]
+
+
+def test_a_slice_that_came_to_its_end_is_complete_whatever_became_of_its_nodes() -> None:
+    status, report = end(worker.Played({"n0": DONE, "n5": ["went back", ": x"]}, ("n5",), failure="1 of 2"))
+    assert (status, report["not_done"], report["failure"]) == (0, ["n5"], "")
+
+
+def test_a_playbook_that_came_to_no_report_is_a_crash() -> None:
+    """Its preview is no report where nodes are changed."""
+    assert end(worker.Played()) == (1, {})
+    assert end(worker.Played(lines=("iptables -> nftables: 2 nodes",))) == (1, {})
+
+
+def test_a_slice_that_may_not_go_on_is_not_tried_again() -> None:
+    status, report = end(worker.Played({"n0": DONE, "n5": LEFT}, ("n5",)))
+    assert (status, report["rows"]["n5"]) == (STOPPED, LEFT)
+
+
+def test_a_pod_that_was_to_end_is_followed_by_another() -> None:
+    assert end(worker.Played({"n0": DONE, "n5": LEFT}, ("n5",)), is_ending=True) == (75, {})
+
+
+def test_a_slice_that_is_refused_says_why_and_ends_the_run() -> None:
+    status, report = end(worker.Played(lines=("x",), failure="no node was changed: preflight"))
+    assert (status, report["failure"]) == (STOPPED, "no node was changed: preflight")
+
+
+def test_a_preview_is_complete() -> None:
+    status, report = end(worker.Played(lines=("iptables -> nftables: 2 nodes",)), acts=False)
+    assert (status, report["lines"]) == (0, ["iptables -> nftables: 2 nodes"])
+
+
+def test_what_an_earlier_pod_had_confirmed_is_reported_as_confirmed() -> None:
+    rows = {"n0": ["unchanged", "  nftables"], "n5": ["unchanged", "  nftables"]}
+    _status, report = end(worker.Played(rows), earlier=SliceRecord(begun=("n0",), done=("n5",)))
+    assert [row[0] for row in report["rows"].values()] == ["confirmed", "confirmed"]
+
+
+def test_a_report_that_no_configmap_holds_loses_its_texts_and_no_outcome() -> None:
+    rows = {f"n{number}": ("failed", "x" * 400) for number in range(5000)}
+    text = worker.report_text({"rows": rows, "not_done": [], "lines": [], "failure": ""})
+    assert len(text) < 900_000
+    assert len(json.loads(text)["rows"]) == 5000
+
+
+def test_results_of_batches_are_not_taken_for_the_report() -> None:
+    preview = {"lines": ["a"], "failure": "", "changing": []}
+    batch = {"lines": ["b"], "failure": "", "stop": False}
+    outcome = {"lines": ["c"], "failure": "1 of 2", "rows": {"n0": DONE}, "not_done": []}
+    played = worker.Played().after(preview).after(batch).after(outcome)
+    assert (played.rows, played.lines, played.failure) == ({"n0": DONE}, ("a",), "1 of 2")
+
+
+def test_variables_are_in_a_file_for_the_worker_alone() -> None:
+    host = FakeHost()
+    host.given_directory("/runner")
+    made = request()
+    for name, data in made.secret.items():
+        host.given(f"/input/{name}", data)
+    settings = worker.read_settings(host, "slice-0")
+    worker.write_work(host, settings, PLACE, ["n0", "n9"])
+    extra = json.loads(host.read("/runner/run/env/extravars") or b"")
+    assert extra["kube_proxy_hosts"] == "all:!n5"
+    assert extra["fleet_slice"]["holder"] == "pod-1"
+    stat = host.stat("/runner/run/env/extravars")
+    assert stat is not None
+    assert stat.mode & 0o777 == 0o600
+    assert secret_path("fleet").endswith("/secrets/ballast-fleet-run")
