@@ -6,8 +6,8 @@
 
 The playbook is ballast.kube.kube_proxy_migrate, as a preview and on nodes that have the mode already. Nodes are files
 (rollout_node.py), which a connection plugin of the tests runs modules on (rollout/simulated.py). A slice is one process with its
-share of the hosts: as many as a machine has cores run at once. Writes tests/bench/results/rehearsal.json, and the table in
-docs/fleet.md between its marks. `--hosts 50 --forks 20` measures a part and writes nothing.
+share of the hosts. Writes tests/bench/results/rehearsal.json, and the table in docs/fleet.md between its marks. `--rows 625x10` measures
+a part, 625 hosts with 10 forks, and leaves the other rows as they are; nothing is written of rows that are not in the table.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ from tests.bench.rehearsal_report import RESULTS, beside, write_report
 from tests.bench.rollout import NEW, OLD, Bench, name_of
 from tests.bench.rollout_node import SimulatedNode
 
-HOSTS = (500, 625, 1250, 5000)
-FORKS = (20, 50)
+ROWS = ("500x20", "625x10", "1250x10", "5000x20", "5000x50")  # hosts and forks; 625 and 1250 are slices of 5000
 READ_SECONDS = 0.3
 PREVIEW, NO_CHANGE = "preview", "no change"
 
@@ -60,30 +59,29 @@ def measure_one(what: str, hosts: int, forks: int) -> Run:
         return Run(what, hosts, forks, round(seconds, 1), round(cpu, 1), round(memory, 1), plan.stat().st_size)
 
 
-def measure(whats: Sequence[str], hosts: Sequence[int], forks: Sequence[int]) -> list[Run]:
+def measure(whats: Sequence[str], rows: Sequence[str]) -> list[Run]:
     runs = []
     for what in whats:
-        for count in hosts:
-            for number in forks:
-                runs.append(measure_one(what, count, number))
-                print(runs[-1], flush=True)
+        for row in rows:
+            hosts, forks = map(int, row.split("x"))
+            runs.append(measure_one(what, hosts, forks))
+            print(runs[-1], flush=True)
     return runs
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--hosts", type=int, nargs="+", default=list(HOSTS))
-    parser.add_argument("--forks", type=int, nargs="+", default=list(FORKS))
+    parser.add_argument("--rows", nargs="+", default=list(ROWS))
     parser.add_argument("--what", nargs="+", choices=[PREVIEW, NO_CHANGE], default=[NO_CHANGE, PREVIEW])
     arguments = parser.parse_args()
     found: dict[str, Any] = {
         "machine": machine(),
         "ansible": metadata.version("ansible-core"),
         "read_seconds": READ_SECONDS,
-        "runs": [asdict(run) for run in measure(arguments.what, arguments.hosts, arguments.forks)],
+        "runs": [asdict(run) for run in measure(arguments.what, arguments.rows)],
     }
-    is_whole = set(arguments.hosts) <= set(HOSTS) and set(arguments.forks) <= set(FORKS)
-    write_report(beside(found) if is_whole else found, RESULTS if is_whole else None)
+    in_table = set(arguments.rows) <= set(ROWS)
+    write_report(beside(found) if in_table else found, RESULTS if in_table else None)
 
 
 if __name__ == "__main__":
