@@ -28,10 +28,8 @@ class ActionModule(OnController):
     def _inventory(self, names: list[str], variables: dict[str, Any]) -> dict[str, Any]:
         """Untemplated: expressions are for the workers."""
         manager = self._task.get_variable_manager()
-        hosts = {host.name: host for host in manager._inventory.get_hosts("all")}
         rows = {
-            name: manager.get_vars(host=hosts[name], include_hostvars=False, include_delegate_to=False)
-            for name in names
+            name: manager.get_vars(host=manager._inventory.get_host(name), include_hostvars=False) for name in names
         }
         return {
             "hosts": {name: own_variables(row) for name, row in rows.items()},
