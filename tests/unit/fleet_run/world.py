@@ -142,17 +142,17 @@ class World:
         while True:
             engine = engine_module.FleetRunEngine()
             ctx = Context(self.request, self.server.host)
-            try:
-                with _connected(self.server):
-                    engine.apply(engine.plan(self.request, engine.observe(ctx)), ctx)
-                    return engine.report(ctx)
-            except CutOff:
-                continue
-            except BallastError as error:
-                if error.id != "core-no-answer":  # the first look of a command, which a person repeats
-                    raise
+            with _connected(self.server):
+                try:
+                    plan = engine.plan(self.request, engine.observe(ctx))
+                except BallastError as error:  # a command that cannot begin is repeated by a person
+                    assert error.id == "core-no-answer"
+                    with suppress(CutOff):
+                        self.server.host.sleep(5)
+                    continue
                 with suppress(CutOff):
-                    self.server.host.sleep(5)
+                    engine.apply(plan, ctx)
+                    return engine.report(ctx)
 
     @property
     def record(self) -> Record:
