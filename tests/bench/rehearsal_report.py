@@ -54,8 +54,18 @@ def _row(run: Mapping[str, Any]) -> list[str]:
 
 def _notes(found: Mapping[str, Any]) -> str:
     machine = found["machine"]
+    seconds = {
+        hosts: run["seconds"]
+        for run in found["runs"]
+        for hosts in (625, 1250)
+        if (run["what"], run["hosts"]) == ("no change", hosts)
+    }
+    whole = "".join(
+        f" A fleet of 5,000 in {5000 // hosts} slices takes {took:.0f} s where each worker has cores as a whole machine here, by arithmetic."
+        for hosts, took in sorted(seconds.items())
+    )
     return (
         f"Measured on {machine['cpus']} cores ({machine['cpu']}), {machine['memory_mib'] // 1024} GiB, Linux {machine['kernel']}, ansible-core "
         f"{found['ansible']}, with a load of {machine['load_before']:.0f} before the run. A look takes a simulated node {found['read_seconds']} seconds. "
-        "625 hosts are one of eight slices, 1,250 one of four."
+        f"625 hosts are one of eight slices, 1,250 one of four.{whole}"
     )

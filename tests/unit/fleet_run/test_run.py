@@ -22,7 +22,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.kube.objects im
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems
 from ansible_collections.ballast.kube.plugins.module_utils._fleet_run import engine as engine_module
 from ansible_collections.ballast.kube.plugins.module_utils._fleet_run import worker
-from ansible_collections.ballast.kube.plugins.module_utils._fleet_run.boundary import Boundary, Place
+from ansible_collections.ballast.kube.plugins.module_utils._fleet_run.boundary import Answer, Boundary, Place
 from ansible_collections.ballast.kube.plugins.module_utils._fleet_run.objects import (
     STOPPED,
     build_job,
@@ -310,6 +310,17 @@ def test_results_of_batches_are_not_taken_for_the_report() -> None:
     outcome = {"lines": ["c"], "failure": "1 of 2", "rows": {"n0": DONE}, "not_done": []}
     played = worker.Played().after(preview).after(batch).after(outcome)
     assert (played.rows, played.lines, played.failure) == ({"n0": DONE}, ("a",), "1 of 2")
+
+
+def test_a_host_that_failed_under_an_earlier_pod_is_not_tried_again() -> None:
+    settings = worker.Settings("kube_proxy_migrate", True, 10, {}, {"all": {"hosts": {"n0": {}, "n5": {}, "n9": {}}}})
+    own = SliceRecord(failed=("n0",), done=("n5",))
+    assert worker.plan_hosts(settings, Answer(stop=False, own=own)) == (["n5", "n9"], None)
+    left, played = worker.plan_hosts(settings, Answer(stop=True, own=own))
+    assert left == []
+    assert played is not None
+    assert [row[0] for row in played.rows.values()] == ["failed", "confirmed", "not begun"]
+    assert played.not_done == ("n0", "n9")
 
 
 def test_variables_are_in_a_file_for_the_worker_alone() -> None:
