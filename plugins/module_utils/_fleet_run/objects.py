@@ -130,7 +130,6 @@ def build_job(request: FleetRunRequest, job: str) -> Object:
 
 
 def _pod(request: FleetRunRequest, job: str) -> dict[str, Any]:
-    mounts = {"work": "/runner", "tmp": "/tmp", "byte-code": "/var/cache/python"}
     container = {
         "name": CONTAINER,
         "image": request.image,
@@ -146,12 +145,9 @@ def _pod(request: FleetRunRequest, job: str) -> dict[str, Any]:
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
         },
-        "volumeMounts": [
-            {"name": "input", "mountPath": INPUT, "readOnly": True},
-            *({"name": name, "mountPath": path} for name, path in mounts.items()),
-        ],
+        # It works in the image's own /runner: the directory of an emptyDir is everybody's.
+        "volumeMounts": [{"name": "input", "mountPath": INPUT, "readOnly": True}],
     }
     return {
         "serviceAccountName": NAME,
@@ -169,7 +165,6 @@ def _pod(request: FleetRunRequest, job: str) -> dict[str, Any]:
         "volumes": [
             # ssh refuses a key of the user's own that the group may read; root's it takes.
             {"name": "input", "secret": {"secretName": NAME, "defaultMode": 0o440}},
-            *({"name": name, "emptyDir": {}} for name in mounts),
         ],
     }
 
