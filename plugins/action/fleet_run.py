@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Optional
 
 from ansible_collections.ballast.kube.plugins.plugin_utils.fleet.inventory import own_variables
@@ -20,7 +21,9 @@ class ActionModule(OnController):
         result: dict[str, Any] = super().run(tmp, task_vars)
         arguments = dict(self._task.args)
         if arguments.get("request"):
-            arguments["inventory"] = self._inventory(arguments["request"]["hosts"], task_vars or {})
+            inventory = self._inventory(arguments["request"]["hosts"], task_vars or {})
+            # One text: Ansible keeps each value of what is secret out of all that a module prints, names of hosts too.
+            arguments["inventory"] = json.dumps(inventory)
         result.update(self._run_module(arguments, task_vars))
         self._remove_tmp_path(self._connection._shell.tmpdir)
         return result

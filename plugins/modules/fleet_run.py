@@ -74,8 +74,8 @@ options:
     description: A directory on this machine for C(report.json), C(report.txt) and the logs of the workers. Required for O(state=present).
     type: path
   inventory:
-    description: Hosts, groups and variables of the request. The action of this module gives them.
-    type: dict
+    description: Hosts, groups and variables of the request, as JSON. The action of this module gives them.
+    type: str
 notes:
   - The cluster is one of Kubernetes 1.33 or newer, for C(backoffLimitPerIndex).
 seealso:

@@ -39,6 +39,7 @@ _SSHD_PACKAGES = ("openssh-server", "libwrap0")
 _CONFIG = """HostKey {place}/host_key
 AuthorizedKeysFile {place}/key.pub
 AuthenticationMethods publickey
+ForceCommand exec nsenter --target {pid} --mount -- sh -c "$SSH_ORIGINAL_COMMAND"
 ListenAddress {address}:{port}
 PermitRootLogin prohibit-password
 StrictModes no
@@ -46,7 +47,7 @@ UsePAM no
 UseDNS no
 PidFile none
 """
-# Its user is in a file that this sshd alone sees.
+# Its user is in a file that this sshd alone sees. Mount namespaces of instances are not to be seen from there: commands run in the machine's own.
 _START = """
 mount --make-rprivate / && mount --bind "$0/passwd" /etc/passwd && mount -t tmpfs -o mode=755 tmpfs /run/sshd || exit 125
 exec "$@" -D -e -f "$0/sshd_config"
@@ -100,7 +101,7 @@ class Fleet:
 
 @contextmanager
 def fleet(lab: Lab, place: Path) -> Iterator[Fleet]:
-    address = str(lab.record["lab"]["control_plane"]["address"])
+    address = str(lab.record["control_plane"]["address"])
     for name in ("key", "host_key"):
         _run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "ballast-fleet", "-f", str(place / name))
     with _sshd(place, address) as port:
@@ -137,7 +138,8 @@ def _sshd(place: Path, address: str) -> Iterator[int]:
     openssh, wrap = (unpacked(name) for name in _SSHD_PACKAGES)
     (library,) = wrap.glob("*/lib/*/libwrap.so.0")
     port = _free_port(address)
-    (place / "sshd_config").write_text(_CONFIG.format(place=place, address=address, port=port), encoding="ascii")
+    config = _CONFIG.format(place=place, address=address, port=port, pid=os.getpid())
+    (place / "sshd_config").write_text(config, encoding="ascii")
     passwd = Path("/etc/passwd").read_text(encoding="utf-8")
     (place / "passwd").write_text(passwd + "sshd:x:64999:65534::/run/sshd:/usr/sbin/nologin\n", encoding="utf-8")
     with ExitStack() as made:
@@ -190,7 +192,7 @@ def main(arguments: list[str]) -> int:
     from tests.integration.test_execution_environment import CACHE, make
 
     lab = Lab(arguments[0], "")
-    backend = str(lab.record["lab"]["nodes"][0]["proxy_backend"])
+    backend = str(lab.record["nodes"][0]["proxy_backend"])
     mode = arguments[1] if len(arguments) > 1 else _OTHER_MODE[backend]
     with tempfile.TemporaryDirectory(prefix="ballast-fleet-") as work:
         place = Path(work)

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.fleet_lab import Fleet, fleet, load_image
+from tests.integration.fleet_lab import Fleet, fleet
 from tests.integration.lab import lab_named
 from tests.integration.test_execution_environment import CACHE, make
 
@@ -32,9 +32,8 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     place = tmp_path_factory.mktemp("fleet")
     archive = make(place / "image/ee.tar", CACHE)
     with lab_named("fr") as lab:
-        run = lab.up(lab_nodes=3)
+        run = lab.up(lab_nodes=3, lab_archive=str(archive))
         assert run.status == 0, run.output
-        load_image(lab, archive)
         with fleet(lab, place) as made:
             yield made
 

@@ -18,6 +18,7 @@ from typing import Any
 from .._core.host.host import Host
 from .._core.kube import connection
 from .._core.text.errors import BallastError, Problems
+from .._core.text.json_text import parse_json
 from .messages import MESSAGES
 from .slices import Slices, divide, slice_inventory
 
@@ -45,7 +46,7 @@ SPEC: dict[str, Any] = {
     "ssh_key": {"type": "path"},
     "known_hosts": {"type": "path"},
     "dir": {"type": "path"},
-    "inventory": {"type": "dict", "no_log": True},
+    "inventory": {"type": "str", "no_log": True},
     "events": {"type": "path"},
 }
 REQUIRED_IF = [("state", PRESENT, ("request", "dir"))]
@@ -149,7 +150,7 @@ class FleetRunRequest:
             parallelism=params["parallelism"] or params["slices"],
             forks=params["forks"],
             directory=params["dir"],
-            inventory=params["inventory"],
+            inventory=parse_json(params["inventory"]),
             ssh_key=files["ssh_key"],
             known_hosts=files["known_hosts"],
         )

@@ -64,7 +64,8 @@ PARAMS: dict[str, Any] = {
 def request(**params: Any) -> FleetRunRequest:
     host = FakeHost()
     host.given("/root/key", KEY, mode=0o600)
-    return FleetRunRequest.from_params({**PARAMS, **params}, host)
+    both = {**PARAMS, **params}
+    return FleetRunRequest.from_params({**both, "inventory": json.dumps(both["inventory"])}, host)
 
 
 def problems(**params: Any) -> list[str]:
