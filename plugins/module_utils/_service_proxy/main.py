@@ -136,7 +136,8 @@ async def _answer_status(program: Program, config: str, control: socket.socket) 
     async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await answer_status({"config": config, **program.status()}, writer)
 
-    await asyncio.start_unix_server(answer, sock=control)
+    # Not start_unix_server, which in Python 3.13 looks at the socket's file: only root may.
+    await asyncio.start_server(answer, sock=control)
 
 
 def _describe(configuration: Configuration, service_proxy_name: str) -> str:
