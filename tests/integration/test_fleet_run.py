@@ -12,6 +12,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,20 @@ def wait_for(what: str, condition: Callable[[], Any], started: subprocess.Popen[
         time.sleep(0.2)
 
 
+def kill(started: subprocess.Popen[str]) -> None:
+    """A command with all that it has started: Ansible's workers have sessions of their own, and would follow the run on."""
+    processes, number = [started.pid], 0
+    while number < len(processes):
+        for task in Path(f"/proc/{processes[number]}/task").glob("*/children"):
+            with suppress(OSError):
+                processes += map(int, task.read_text(encoding="ascii").split())
+        number += 1
+    for process in processes:
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+    started.wait(timeout=30)
+
+
 def begun(nodes: Fleet, name: str) -> list[str]:
     """Hosts of the batch at work in a slice, as it has recorded them."""
     try:
@@ -60,7 +75,7 @@ def begun(nodes: Fleet, name: str) -> list[str]:
 
 
 def workers(job: str, index: int) -> list[int]:
-    """Processes of the worker of a slice, on this machine."""
+    """Processes of the worker of a slice, on this machine: the container's first one, and Python."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -98,18 +113,19 @@ def test_a_run_gets_over_a_killed_command_and_a_killed_worker(nodes: Fleet, tmp_
     try:
         wait_for("the canary", lambda: begun(nodes, "canary-0"), first, log)
     finally:
-        first.kill()
-        first.wait(timeout=30)
+        kill(first)
 
     second = nodes.start(log, **variables)
     try:
         wait_for("a batch of a slice", lambda: begun(nodes, "slice-0"), second, log)
-        (worker,) = workers("slice", 0)
-        os.kill(worker, signal.SIGKILL)
+        processes = workers("slice", 0)
+        assert processes
+        for process in processes:
+            with suppress(ProcessLookupError):  # the first of the container takes the others along
+                os.kill(process, signal.SIGKILL)
         assert second.wait(timeout=480) == 0, log.read_text(encoding="utf-8")
     finally:
-        second.kill()
-        second.wait(timeout=30)
+        kill(second)
 
     report = nodes.report
     assert report["nodes"] == dict.fromkeys(modes(nodes), "confirmed"), report
@@ -133,8 +149,7 @@ def test_a_run_is_ended_and_leaves_nothing(nodes: Fleet, tmp_path: Path) -> None
             "the Job", lambda: "ballast-fleet" in nodes.lab.kubectl("get", "jobs", "-A", "-o", "name"), started, log
         )
     finally:
-        started.kill()
-        started.wait(timeout=30)
+        kill(started)
     run = nodes.run(fleet_state="absent")
     assert run.status == 0, run.output
     assert "ballast-fleet" not in nodes.lab.kubectl("get", "namespaces", "-o", "name")

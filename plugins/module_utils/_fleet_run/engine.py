@@ -106,6 +106,7 @@ class _Run:
         self._ctx = ctx
         self._request = ctx.desired
         self._api = _api(ctx)
+        self._at_work: list[str] = []  # slices that have a line
         self.report: Optional[FleetReport] = None
         self.files: list[str] = []
 
@@ -135,16 +136,22 @@ class _Run:
             if step.before is None:
                 self._ctx.progress.started(step.title, f"make {step.title}")
                 self._once(lambda step=step: apply_step(self._api, step))  # type: ignore[misc]
+                self._ctx.progress.done(step.title)
 
     def _start(self, job: str) -> None:
         body = build_job(self._request, job)
         self._ctx.progress.started(f"Job {body['metadata']['name']}", "begin")
         path = job_path(self._request.namespace, job).rpartition("/")[0]
         self._once(lambda: self._api.create(path, body, MANAGER))
+        self._ctx.progress.done(f"Job {body['metadata']['name']}")
 
     def _tell(self, state: RunState) -> None:
-        for name, text in progress_lines(self._request, state):
+        lines = dict(progress_lines(self._request, state))
+        for name in [name for name in self._at_work if name not in lines]:
+            self._ctx.progress.done(name)
+        for name, text in lines.items():
             self._ctx.progress.waiting(name, text)
+        self._at_work = list(lines)
 
     def _gather(self, state: RunState) -> None:
         """What each slice wrote, the end of each pod's log, and one report of all, in the directory of the run."""
