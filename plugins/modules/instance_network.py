@@ -50,7 +50,7 @@ options:
     elements: str
     default: []
   routes:
-    description: Routes to networks that other hosts carry.
+    description: Routes to networks that other hosts carry, and networks to which packets are refused here.
     type: list
     elements: dict
     default: []
@@ -60,9 +60,8 @@ options:
         type: str
         required: true
       via:
-        description: Address of the host that carries it.
+        description: Address of the host that carries it. Without it packets to the network are refused, and do not leave the host.
         type: str
-        required: true
   publish:
     description:
       - Ports of this host that lead to a port of a node, from other machines and from this host by any of its addresses but loopback.

@@ -45,7 +45,7 @@ SPEC: dict[str, Any] = {
         "type": "list",
         "elements": "dict",
         "default": [],
-        "options": {"to": {"type": "str", "required": True}, "via": {"type": "str", "required": True}},
+        "options": {"to": {"type": "str", "required": True}, "via": {"type": "str"}},
     },
     "publish": {
         "type": "list",
@@ -101,7 +101,8 @@ class HostNetworkRequest:
             check_network(text, f"inside[{number}]", problems)
         for number, row in enumerate(params["routes"]):
             check_network(row["to"], f"routes[{number}].to", problems)
-            check_address(row["via"], f"routes[{number}].via", problems)
+            if row["via"] is not None:
+                check_address(row["via"], f"routes[{number}].via", problems)
         _check_published(params["publish"], problems)
         node_ports = parse_node_ports(params["node_ports"], problems)
         Problems.raise_if(problems)
@@ -112,7 +113,7 @@ class HostNetworkRequest:
             bridge=params["bridge"] or "",
             address=params["address"] or "",
             inside=tuple(sorted(params["inside"])),
-            routes=tuple(sorted((row["to"], row["via"]) for row in params["routes"])),
+            routes=tuple(sorted((row["to"], row["via"] or "") for row in params["routes"])),
             publish=tuple(
                 f"{row['protocol']} {row['port']} {with_port(row['address'], row['to_port'])}"
                 for row in sorted(params["publish"], key=lambda row: (row["protocol"], row["port"], row["address"]))

@@ -198,14 +198,15 @@ class VethKind:
 
 
 class RouteKind:
-    """`{via}`: the host's route to a network."""
+    """`{via}`: the host's route to a network. Without an address packets to it are refused, so that they do not leave the host."""
 
     def read(self, ctx: Context[Any], target: str) -> Value:
         routes = ip_json(ctx.host, *(("-6",) if is_ipv6(target) else ()), "route", "show", "exact", target)
         return {"via": routes[0].get("gateway", "")} if routes else ABSENT
 
     def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
-        _ip(ctx.host, "route", "replace", target, "via", str(fields(after)["via"]))
+        via = str(fields(after)["via"])
+        _ip(ctx.host, "route", "replace", *([target, "via", via] if via else ["unreachable", target]))
 
     def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
         _ip(ctx.host, "route", "del", target)
@@ -352,4 +353,5 @@ NETWORK_KINDS: dict[str, Kind] = {
 
 
 def route(to: str, *, via: str, group: str) -> Resource:
-    return Resource(kind="route", target=to, value={"via": via}, title=f"route to {to} via {via}", group=group)
+    title = f"route to {to} via {via}" if via else f"no route to {to}"
+    return Resource(kind="route", target=to, value={"via": via}, title=title, group=group)

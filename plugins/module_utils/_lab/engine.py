@@ -40,7 +40,7 @@ from .._registry.names import (
     registration,
 )
 from .addons.catalog import ADDONS
-from .host_services import choose_service_network, parse_route, reach_services, read_held
+from .host_services import choose_service_network, fence_services, parse_route, reach_services, read_held
 from .ip_family import IP_FAMILIES, IPV4, VERSIONS
 from .lost import LOST_KINDS, find_lost, lost_resources
 from .messages import MESSAGES
@@ -149,7 +149,9 @@ def desired_from_params(params: Mapping[str, Any], host: Host) -> LabRequest:
     if previous is not None and previous["name"] != request.name:
         raise MESSAGES.error("lab-fixed", path="name", value=request.name, recorded=previous["name"])
     lab = resolve(request, previous, facts)
-    lab["host_services"] = reach_services(lab, read_held(host, lab, _read_other_labs(host, lab_dir)))
+    held = read_held(host, lab, _read_other_labs(host, lab_dir))
+    lab["host_services"] = reach_services(lab, held)
+    lab["fenced_services"] = fence_services(lab, held)
     lab["topology"] = params["topology"] or (previous or {}).get("topology")
     lab["sizes"] = _keep_sizes(sizes, lab)
     lab["archives"] = _merge_archives(params["archive"], previous)

@@ -36,7 +36,7 @@ class Held:
 
 
 def read_held(host: Host, lab: Mapping[str, Any], others: Iterable[Mapping[str, Any]]) -> Held:
-    """Of other labs, by their records, and of this host's routes but those by the lab's own bridge."""
+    """Of other labs, by their records, and of this host's routes but those by the lab's own bridge and those that lead nowhere."""
     networks: list[tuple[Network, str]] = []
     node_ports: list[tuple[str, str]] = []
     for other in others:
@@ -50,7 +50,7 @@ def read_held(host: Host, lab: Mapping[str, Any], others: Iterable[Mapping[str, 
             (network, f"this host has a route to {row['dst']}")
             for row in rows
             for network in parse_route(str(row["dst"]))
-            if row.get("dev") != lab["bridge"]
+            if row.get("dev") != lab["bridge"] and row.get("type") != "unreachable"
         ]
     return Held(tuple(networks), tuple(node_ports))
 
@@ -84,6 +84,15 @@ def reach_services(lab: Mapping[str, Any], held: Held) -> Optional[dict[str, Any
     return {"networks": networks, "node_ports": "" if holder else node_ports, "left_out": left_out}
 
 
+def fence_services(lab: Mapping[str, Any], held: Held) -> list[str]:
+    """Service networks to which this host refuses packets, as it does not reach their Services. A node with ipvs or iptables hands on what
+    it does not serve, and it would leave this host by the default route, for whoever has that address there."""
+    if lab["target"] == "host":
+        return []
+    networks = lab["service_cidr"].split(",")
+    return [text for text in networks if not any(_overlap(network, text) for network, _words in held.networks)]
+
+
 def choose_service_network(used: Iterable[Network], version: int = 4) -> str:
     """The first of that version of IP that overlaps none of those; where there is none, the first of all."""
     taken = list(used)
@@ -99,10 +108,13 @@ def _candidates(version: int) -> list[str]:
 
 
 def service_routes(lab: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Rows of the option `routes` of the module instance_network."""
+    """Rows of the option `routes` of the module instance_network: to Services that this host reaches, and what it refuses."""
     addresses = {ipaddress.ip_address(text).version: text for text in lab["nodes"][0]["address"].split(",")}
     networks = (lab.get("host_services") or {}).get("networks", ())
-    return [{"to": text, "via": addresses[ipaddress.ip_network(text).version]} for text in networks]
+    return [
+        *({"to": text, "via": addresses[ipaddress.ip_network(text).version]} for text in networks),
+        *({"to": text} for text in lab.get("fenced_services", ())),
+    ]
 
 
 def node_port_access(lab: Mapping[str, Any]) -> Optional[dict[str, str]]:

@@ -47,7 +47,7 @@ class Link:
 @dataclass
 class Namespace:
     links: dict[str, Link]
-    routes: dict[str, str] = field(default_factory=dict)  # network: next hop
+    routes: dict[str, str] = field(default_factory=dict)  # network: next hop, "" where there is none
     sysctls: dict[str, str] = field(default_factory=lambda: dict(_SYSCTLS))
 
 
@@ -125,7 +125,8 @@ class Kernel(FakeHost):
         if verb == "link add":
             return self._add_link(call, words)
         if verb == "route replace":
-            known.routes[words[2]] = words[4]
+            target, via = (words[3], "") if words[2] == "unreachable" else (words[2], words[4])
+            known.routes[target] = via
             return ""
         if verb == "route add":
             if words[2] in known.routes or not any(link.up for name, link in known.links.items() if name != "lo"):
@@ -133,7 +134,11 @@ class Kernel(FakeHost):
             known.routes[words[2]] = words[4]
             return ""
         if verb == "route del":
-            return "" if known.routes.pop(words[2], None) else _failed(call, "RTNETLINK answers: No such process")
+            return (
+                ""
+                if known.routes.pop(words[2], None) is not None
+                else _failed(call, "RTNETLINK answers: No such process")
+            )
         name = words[words.index("dev") + 1] if "dev" in words else words[2]
         link = known.links.get(name)
         if link is None:
@@ -162,7 +167,11 @@ class Kernel(FakeHost):
             self.remove_quietly(f"{_CONF}/{name}")
             self.remove_quietly(f"/sys/class/net/{name}")
             inside = [ipaddress.ip_interface(address).network for address in link.addresses]
-            gone = [to for to, via in known.routes.items() if any(ipaddress.ip_address(via) in one for one in inside)]
+            gone = [
+                to
+                for to, via in known.routes.items()
+                if via and any(ipaddress.ip_address(via) in one for one in inside)
+            ]
             for to in gone:
                 del known.routes[to]
             if link.peer is not None and link.peer[0] in self.namespaces:
@@ -180,7 +189,10 @@ class Kernel(FakeHost):
                 rows = [(to, via) for to, via in known.routes.items() if to == words[2]]
             else:
                 rows = list(known.routes.items())
-            return json.dumps([{"dst": to, "gateway": via, "dev": "x", "flags": []} for to, via in rows])
+            led = {"dev": "x", "flags": []}
+            return json.dumps(
+                [{"dst": to, "gateway": via, **led} if via else {"dst": to, "type": "unreachable"} for to, via in rows]
+            )
         if "dev" not in words:
             return json.dumps([self._link(name, link) for name, link in known.links.items()])
         name = words[words.index("dev") + 1]

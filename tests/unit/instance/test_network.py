@@ -106,6 +106,9 @@ def test_a_route_and_a_table_are_read_as_they_are_printed() -> None:
         reads=True,
     )
     assert NETWORK_KINDS["route"].read(Context(None, host), "10.128.1.0/24") == {"via": "10.97.0.11"}
+    refused = '[{"type":"unreachable","dst":"10.192.0.0/16","flags":[]}]'
+    host.on("ip", "-j", "route", "show", "exact", answer=refused, reads=True)
+    assert NETWORK_KINDS["route"].read(Context(None, host), "10.192.0.0/16") == {"via": ""}
     host.on("ip", "-j", "route", "show", "exact", answer="[ ]", reads=True)
     assert NETWORK_KINDS["route"].read(Context(None, host), "10.128.1.0/24") == ABSENT
     kind = NETWORK_KINDS["masquerade"]
@@ -142,6 +145,7 @@ VALUES: list[tuple[str, str, Value]] = [
         {"bridge": "ballast-lab", "mac": "02:00:00:00:00:09", "address": "10.97.0.11/24", "gateway": "10.97.0.1"},
     ),
     ("route", "10.128.1.0/24", {"via": "10.97.0.11"}),
+    ("route", "10.192.0.0/16", {"via": ""}),
     ("masquerade", "ballast-lab", {"bridge": "ballast-lab", "inside": ["10.128.0.0/16", "10.97.0.0/24"]}),
     (
         "published-ports",

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from ansible_collections.ballast.kube.plugins.module_utils._lab.host_services import (
     Held,
     choose_service_network,
+    fence_services,
     node_port_access,
     reach_services,
     read_held,
@@ -113,6 +114,17 @@ def test_a_lab_of_virtual_machines_or_of_an_earlier_version_has_no_way_in() -> N
     for record in (lab(host_services=None), g.lab()):
         assert (service_routes(record), node_port_access(record)) == ([], None)
         assert "from here" not in table(summary(), record)
+
+
+def test_packets_to_services_that_no_node_serves_do_not_leave_the_host() -> None:
+    """From a node in a virtual machine they come to this host, which has no way to the Service."""
+    record = g.lab(target="vm")
+    assert fence_services(record, held({"dst": SERVICES, "type": "unreachable"})) == [SERVICES], (
+        "the next run finds its own"
+    )
+    assert service_routes({**record, "fenced_services": [SERVICES]}) == [{"to": SERVICES}]
+    assert fence_services(g.lab(), Held()) == []
+    assert fence_services(record, held({"dst": "10.0.0.0/8", "dev": "tun0"})) == [], "somebody is there"
 
 
 def test_networks_and_node_ports_of_both_families() -> None:
