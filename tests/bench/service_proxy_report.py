@@ -35,7 +35,8 @@ def write_report(found: Found, results: Optional[Path]) -> None:
         return
     write_results(results, found)
     PLOT.write_text(drawn, encoding="utf-8")
-    write_between_marks(PAGE, "service-proxy", text)
+    picture = f"![How soon packets meet a change, and memory over a soak]({PLOT.name})"
+    write_between_marks(PAGE, "service-proxy", f"{text}\n\n{picture}")
 
 
 def table(found: Found) -> str:

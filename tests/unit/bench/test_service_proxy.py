@@ -106,6 +106,7 @@ def test_the_page_gets_the_table_and_the_plot_is_a_picture(
     write_report(found(**more), tmp_path / "results/service_proxy.json")
     assert "FORMER" not in page.read_text()
     assert "2.20 s" in page.read_text()
+    assert f"({picture.name})" in page.read_text()
     lines = ElementTree.fromstring(picture.read_text()).findall("{*}polyline")
     assert len(lines) == 4 + 3 + len(more)  # the legend, three loads with packets, the soak
 
