@@ -91,6 +91,7 @@ def format_table(runs: Sequence[dict[str, Any]]) -> str:
     lines = ["| Kubernetes | backend | nodes | tests | passed | failed | not run |", "|---|---|---|---|---|---|---|"]
     for run in runs:
         total = run["passed"] + len(run["failed"])
-        row = (run["version"], run["backend"], run["nodes"], f"`{run['focus']}`: {total}", run["passed"])
+        focus = run["focus"].replace("|", "\\|")  # else it would end the cell, in code too
+        row = (run["version"], run["backend"], run["nodes"], f"`{focus}`: {total}", run["passed"])
         lines.append(f"| {' | '.join(map(str, row))} | {len(run['failed'])} | {len(run['not_run'])} |")
     return "\n".join(lines)

@@ -156,6 +156,7 @@ def test_the_table_names_what_failed() -> None:
     }
     text = format_table([run])
     assert "| 1.37.1 | nftables | 3 | `x`: 3 | 2 | 1 | 1 |" in text
+    assert "`(Services\\|DNS)`: 3" in format_table([{**run, "focus": "(Services|DNS)"}])
 
 
 def test_what_no_image_can_pass_is_named_where_it_was_chosen() -> None:
