@@ -39,6 +39,8 @@ class ImagesKind:
 
     def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
         mountns, ctr, archive, _names = target.split(" ")
+        if after not in [dict(known.images) for known in ctx.desired.archives if known.path == archive]:
+            return  # what was there before the archive, which the instance goes with
         _wait_for_containerd(ctx.host, mountns, ctr)
         if self.read(ctx, target) == after:
             return  # the instance has begun with them

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -210,6 +211,21 @@ def test_images_are_asked_for_when_the_runtimes_of_all_nodes_have_been_started(h
     kinds = [step.kind for step in plan_of(ENGINE, g.desired(3), host).steps]
     last = max(number for number, kind in enumerate(kinds) if kind == "service")
     assert min(number for number, kind in enumerate(kinds) if kind == "image") > last
+
+
+def test_an_archive_that_comes_back_with_other_images_is_no_reason_to_need_containerd_at_the_end() -> None:
+    """An add-on that was removed, built anew and added again: its old images stay in the node, and are not to be put back."""
+    host, before = g.machine(), g.machine().snapshot()
+    first, again = ({"path": "/add-on.tar", "images": {"add-on:1": f"sha256:{digit * 64}"}} for digit in "ab")
+    own = {"path": g.ARCHIVE, "images": g.IMAGES}
+    for archive, archives in ((first, [own, first]), (None, [own]), (again, [own, again])):
+        if archive is not None:
+            host.given("/add-on.tar", json.dumps(archive["images"]))
+        apply(ENGINE, g.desired(archives=archives), host)
+        assert plan_of(ENGINE, g.desired(archives=archives), host).steps == ()
+    apply(ENGINE, g.desired(state="absent", instances=None, credentials=None, archives=None), host)
+    host.remove("/add-on.tar")
+    assert host.snapshot() == before
 
 
 def test_stopped_keeps_directories_and_files_and_starts_again_with_the_same(host: Kernel) -> None:

@@ -461,7 +461,7 @@ def test_a_containerd_that_never_answers_has_its_own_error() -> None:
     host.inner_mounts["/run/ballast/lab/n1.mnt"] = []
     with pytest.raises(Exception, match="does not answer within 60 seconds") as caught:
         ImagesKind().write(
-            Context(None, host), f"/run/ballast/lab/n1.mnt /bin/ctr {g.ARCHIVE} x", {"digest": "y"}, ABSENT
+            Context(g.desired(), host), f"/run/ballast/lab/n1.mnt /bin/ctr {g.ARCHIVE} x", g.IMAGES, ABSENT
         )
     assert caught.value.id == "instance-containerd"  # type: ignore[attr-defined]
 
