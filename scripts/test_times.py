@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections import Counter
+from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -40,12 +40,13 @@ def write(path: Path, *, parts: dict[str, float], reports: list[Path], busy: flo
 
 def slowest(reports: list[Path]) -> dict[str, float]:
     """Seconds by test module, of those with most."""
-    seconds: Counter[str] = Counter()
+    seconds: dict[str, float] = defaultdict(float)
     for report in reports:
         if report.is_file():
             for case in ElementTree.parse(report).getroot().iter("testcase"):
                 seconds[case.get("classname", "")] += float(case.get("time", "0"))
-    return {name: round(value, 1) for name, value in seconds.most_common(SLOWEST)}
+    most = sorted(seconds.items(), key=lambda row: -row[1])[:SLOWEST]
+    return {name: round(value, 1) for name, value in most}
 
 
 def processors() -> tuple[float, float]:
