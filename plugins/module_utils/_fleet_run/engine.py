@@ -125,8 +125,12 @@ class _Run:
                 self._gather(state)
             elif step.kind == REMOVE:
                 self._remove(state)
+            elif step.kind == FOLLOW:
+                self._tell(state)
+                self._ctx.host.sleep(_POLL_SECONDS)
             else:
-                self._tell(state) if step.kind == FOLLOW else self._ctx.progress.waiting("namespace", "being removed")
+                self._remove_jobs(state)
+                self._ctx.progress.waiting("namespace", "being removed")
                 self._ctx.host.sleep(_POLL_SECONDS)
 
     def _make(self, state: RunState) -> None:
@@ -186,8 +190,16 @@ class _Run:
         """The Secret first, as pods take minutes to end."""
         self._ctx.progress.started("namespace", f"remove {self._request.namespace}")
         self._patiently(lambda: self._api.delete(secret_path(self._request.namespace)))
+        self._remove_jobs(state)
         path, uid = namespace_path(self._request.namespace), mapping_in(state.namespace, "metadata").get("uid")
         self._patiently(lambda: self._api.delete(path, {"preconditions": {"uid": uid}}))
+
+    def _remove_jobs(self, state: RunState) -> None:
+        """Kubernetes removes the pods of a Namespace before its Jobs, and a failed pod of an index that is to be tried again stays for as
+        long as its Job: in a Namespace that is being removed no pod takes its place."""
+        for job in state.jobs:
+            path = job_path(self._request.namespace, job)
+            self._patiently(lambda path=path: self._api.delete(path, {"propagationPolicy": "Background"}))  # type: ignore[misc]
 
     def _once(self, create: Callable[[], object]) -> None:
         """Where its answer was lost, the object is there: the next look finds it."""

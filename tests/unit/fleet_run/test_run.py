@@ -27,6 +27,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._fleet_run.objects im
     STOPPED,
     build_job,
     build_objects,
+    job_path,
     namespace_path,
     record_path,
     report_path,
@@ -208,6 +209,19 @@ def test_a_namespace_of_somebody_else_is_neither_used_nor_removed(monkeypatch: p
     for made in (request(), request(state="absent")):
         assert refused(api, made, monkeypatch) == "fleet-run-foreign"
     assert api.changes == []
+
+
+def test_jobs_go_before_their_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Namespace with a Job of indexes that are to be tried again is never gone."""
+    api, made = FakeApi(), request(state="absent")
+    for path, body in build_objects(request()).items():
+        api.add(path, body)
+    api.add(job_path("fleet", SLICE), build_job(request(), SLICE))
+    monkeypatch.setattr(engine_module, "connect", lambda *_given: api.api)
+    engine, ctx = engine_module.FleetRunEngine(), Context(made, FakeHost())
+    engine.apply(engine.plan(made, engine.observe(ctx)), ctx)
+    deleted = [secret_path("fleet"), job_path("fleet", SLICE), namespace_path("fleet")]
+    assert api.changes == [f"DELETE {path}" for path in deleted]
 
 
 def test_another_run_is_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:

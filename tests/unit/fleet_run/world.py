@@ -14,7 +14,7 @@ from __future__ import annotations
 import base64
 import random
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Optional
@@ -53,7 +53,8 @@ NAMESPACE = "ballast-fleet"
 GATE = {"pause": 0, "command": [], "query": "", "prometheus": "", "threshold": 0.0}
 WITHIN = 10_000  # seconds in which a change may be confirmed: schedules take long
 _JOBS = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
-_PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+_SPACE = f"/api/v1/namespaces/{NAMESPACE}"
+_PODS = f"{_SPACE}/pods"
 _LABEL = "batch.kubernetes.io/job-completion-index"
 
 Work = Generator[None, None, int]
@@ -72,11 +73,27 @@ class Server(FakeApi):
         if self.host.monotonic() < self.away_until:
             raise no_answer_error(method, url, OSError("connection refused"))
         path = url.partition("?")[0].partition(":6443")[2]
+        space = self.objects.get(_SPACE)
         answer = super()._answer(method, url, body)
-        if method == "DELETE" and path == f"/api/v1/namespaces/{NAMESPACE}":
-            for key in [key for key in self.objects if f"/namespaces/{NAMESPACE}/" in key]:
-                del self.objects[key]
+        if method == "DELETE" and path.startswith(f"{_JOBS}/"):
+            self._forget(lambda key: key.startswith(f"{_PODS}/"))
+        if method == "DELETE" and path == _SPACE and space is not None:
+            ended = {**space["metadata"], "deletionTimestamp": "2026-11-27T00:00:00Z"}
+            self.objects[_SPACE] = {**space, "metadata": ended}
+        self._end_namespace()
         return answer
+
+    def _end_namespace(self) -> None:
+        """Not while it has a Job, whose pods do not go."""
+        ending = "deletionTimestamp" in self.objects.get(_SPACE, {}).get("metadata", {})
+        if ending and not any(key.startswith(f"{_JOBS}/") for key in self.objects):
+            self._forget(
+                lambda key: key == _SPACE or key.startswith(f"{_SPACE}/") or f"/namespaces/{NAMESPACE}/" in key
+            )
+
+    def _forget(self, chosen: Callable[[str], bool]) -> None:
+        for key in [key for key in self.objects if chosen(key)]:
+            del self.objects[key]
 
 
 @dataclass
