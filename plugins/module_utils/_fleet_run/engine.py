@@ -129,7 +129,7 @@ class _Run:
                 self._tell(state)
                 self._ctx.host.sleep(_POLL_SECONDS)
             else:
-                self._remove_jobs(state)
+                self._remove_jobs()
                 self._ctx.progress.waiting("namespace", "being removed")
                 self._ctx.host.sleep(_POLL_SECONDS)
 
@@ -190,14 +190,14 @@ class _Run:
         """The Secret first, as pods take minutes to end."""
         self._ctx.progress.started("namespace", f"remove {self._request.namespace}")
         self._patiently(lambda: self._api.delete(secret_path(self._request.namespace)))
-        self._remove_jobs(state)
+        self._remove_jobs()
         path, uid = namespace_path(self._request.namespace), mapping_in(state.namespace, "metadata").get("uid")
         self._patiently(lambda: self._api.delete(path, {"preconditions": {"uid": uid}}))
 
-    def _remove_jobs(self, state: RunState) -> None:
+    def _remove_jobs(self) -> None:
         """Kubernetes removes the pods of a Namespace before its Jobs, and a failed pod of an index that is to be tried again stays for as
         long as its Job: in a Namespace that is being removed no pod takes its place."""
-        for job in state.jobs:
+        for job in (CANARY, SLICE):
             path = job_path(self._request.namespace, job)
             self._patiently(lambda path=path: self._api.delete(path, {"propagationPolicy": "Background"}))  # type: ignore[misc]
 

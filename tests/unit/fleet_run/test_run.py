@@ -35,7 +35,12 @@ from ansible_collections.ballast.kube.plugins.module_utils._fleet_run.objects im
 )
 from ansible_collections.ballast.kube.plugins.module_utils._fleet_run.record import SliceRecord
 from ansible_collections.ballast.kube.plugins.module_utils._fleet_run.request import FleetRunRequest
-from ansible_collections.ballast.kube.plugins.module_utils._fleet_run.slices import SLICE, divide, slice_inventory
+from ansible_collections.ballast.kube.plugins.module_utils._fleet_run.slices import (
+    CANARY,
+    SLICE,
+    divide,
+    slice_inventory,
+)
 from ansible_collections.ballast.kube.plugins.plugin_utils.fleet import run as fleet_words
 from ansible_collections.ballast.kube.plugins.plugin_utils.fleet.inventory import own_variables
 from tests.unit.fake_api import FakeApi
@@ -220,7 +225,8 @@ def test_jobs_go_before_their_namespace(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(engine_module, "connect", lambda *_given: api.api)
     engine, ctx = engine_module.FleetRunEngine(), Context(made, FakeHost())
     engine.apply(engine.plan(made, engine.observe(ctx)), ctx)
-    deleted = [secret_path("fleet"), job_path("fleet", SLICE), namespace_path("fleet")]
+    jobs = [job_path("fleet", job) for job in (CANARY, SLICE)]
+    deleted = [secret_path("fleet"), *jobs, namespace_path("fleet")]
     assert api.changes == [f"DELETE {path}" for path in deleted]
 
 
