@@ -70,7 +70,7 @@ def pytest(*arguments: str) -> tuple[str, ...]:
 
 PLUGINS = "ansible_collections.ballast.kube.plugins"
 ALL_HERE = ("packages", "env", "binaries")
-HERE = "not vm and not alone and not versions"
+HERE = "not vm and not alone and not versions and not long"
 # Apart from the others, which they do not disturb.
 PLANES = ("tests/integration/planes", "tests/integration/test_plane_*.py")
 # Those of kube-proxy and of rules, in namespaces and without a lab; and one that has their bridge.
