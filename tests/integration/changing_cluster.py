@@ -18,12 +18,11 @@ from tests.unit.service_proxy.objects import NODE_NAME, cidr_object, metadata
 OTHER_NODE = "n2"
 ADDRESSES = ("192.168.1.10", "10.50.0.10", "fd00:192::10", "fd00:50::10")  # of the node
 CLUSTER_CIDR, POD_CIDRS = "10.1.0.0/16,fd00:1::/48", ("10.1.0.0/24", "fd00:1::/64")
-SERVICE_CIDRS, MORE_CIDRS = ("10.96.0.0/24", "fd00:96::/112"), ("10.97.0.0/24", "fd00:97::/112")
+SERVICE_CIDRS = ("10.96.0.0/24", "fd00:96::/112")
 LOCAL_PODS = {"IPv4": ("10.1.0.5", "10.1.0.6", "192.168.1.10"), "IPv6": ("fd00:1::5", "fd00:1::6", "fd00:192::10")}
 OTHER_PODS = {"IPv4": ("10.1.1.5", "10.1.1.6"), "IPv6": ("fd00:1:0:1::5", "fd00:1:0:1::6")}
 IDLE_POD = {"IPv4": "10.1.0.99", "IPv6": "fd00:1::99"}
 CLIENTS = {"IPv4": ("172.16.5.5", "172.17.0.5"), "IPv6": ("2001:db8:16::5", "2001:db8:17::5")}
-UNALLOCATED = {"IPv4": ("10.96.0.200", "10.97.0.200"), "IPv6": ("fd00:96::200", "fd00:97::200")}
 ELSEWHERE = {"IPv4": "203.0.113.200", "IPv6": "2001:db8:2::99"}
 _SERVICES = 8
 _RANGES = ("172.16.0.0/16", "172.16.5.0/24", "192.168.1.0/24", "10.1.0.0/16", "2001:db8:16::/48", "fd00:1::/48")
@@ -74,9 +73,7 @@ class ChangingCluster:
     def _deeds(self, count: int) -> Iterator[Deed]:
         for _number in range(count):
             number = self._random.randrange(_SERVICES)
-            what = self._random.choices(
-                ("service", "slice", "no service", "no slice", "node", "cidr"), (35, 44, 7, 7, 4, 3)
-            )[0]
+            what = self._random.choices(("service", "slice", "no service", "no slice", "node"), (36, 45, 7, 7, 5))[0]
             name, family, own = f"s{number}", self._random.choice(("IPv4", "IPv4", "IPv6")), self._random.choice("ab")
             slice_name = f"{name}-{family.lower()}-{own}"
             if what == "service":
@@ -87,10 +84,8 @@ class ChangingCluster:
                 yield Deed("Service", name, None)
             elif what == "no slice":
                 yield Deed("EndpointSlice", slice_name, None)
-            elif what == "node":
-                yield Deed("Node", NODE_NAME, self._node())
             else:
-                yield Deed("ServiceCIDR", "more", self._random.choice((None, cidr_object("more", *MORE_CIDRS))))
+                yield Deed("Node", NODE_NAME, self._node())
 
     def _service(self, number: int) -> Item:
         draw = self._random

@@ -22,7 +22,11 @@ from tests.integration.fleet_lab import Fleet, fleet
 from tests.integration.lab import lab_named
 from tests.integration.test_execution_environment import CACHE, make
 
-pytestmark = [pytest.mark.long, pytest.mark.lab, pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a lab")]
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.lab,
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a lab"),
+]
 NAMESPACE = "ballast-fleet"
 OLD, NEW = "nftables", "iptables"
 

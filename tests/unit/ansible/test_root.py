@@ -33,6 +33,7 @@ MODULES = sorted(path.stem for path in (ROOT / "plugins/modules").glob("*.py") i
 WITHOUT_ROOT = {
     "balloon",
     "balloon_info",
+    "fleet_run",
     "image_archive",
     "image_archive_info",
     "image_pull_priority",
