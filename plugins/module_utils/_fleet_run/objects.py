@@ -12,7 +12,6 @@ would remove the pods at work, in the middle of their batches. What ends a run i
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
 from typing import Any
 
 from .._core.kube.objects import OURS, Object
@@ -72,7 +71,7 @@ def build_objects(request: FleetRunRequest) -> dict[str, Object]:
         record_path(space): {**_head("v1", "ConfigMap", NAME), "data": {MAX_FAIL: str(request.max_fail)}},
         **{report_path(space, name): _head("v1", "ConfigMap", report_name(name)) for name in request.slices.by_name},
         secret_path(space): {
-            **_head("v1", "Secret", NAME, annotations={DIGEST: request.digest}),
+            **_head("v1", "Secret", NAME, **{DIGEST: request.digest}),
             "type": "Opaque",
             "data": files,
         },
@@ -169,8 +168,8 @@ def _pod(request: FleetRunRequest, job: str) -> dict[str, Any]:
     }
 
 
-def _head(version: str, kind: str, name: str, *, annotations: Mapping[str, str] = {}) -> Object:
+def _head(version: str, kind: str, name: str, **annotations: str) -> Object:
     metadata: dict[str, Any] = {"name": name, "labels": {**OURS, **RUN_LABEL}}
     if annotations:
-        metadata["annotations"] = dict(annotations)
+        metadata["annotations"] = annotations
     return {"apiVersion": version, "kind": kind, "metadata": metadata}

@@ -222,4 +222,4 @@ def report_text(report: Mapping[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:], os.environ))
+    raise SystemExit(main(sys.argv[1:], os.environ))
