@@ -23,7 +23,7 @@ import tomllib
 from packaging.version import Version
 
 from scripts.env import AUDIT, ROOT
-from scripts.toolchain import TOOLCHAIN, committed, tags
+from scripts.toolchain import TOOLCHAIN, committed, parse_requirements, tags
 
 REQUIREMENTS = ROOT / "requirements"
 GOVULNCHECK = "golang.org/x/vuln/cmd/govulncheck@v1.9.0"
@@ -113,9 +113,9 @@ def parse_go_mod(text: str, *, where: str) -> list[Pin]:
     """What is built of: a replacement stands for what it replaces, whose own version says nothing."""
     replaced = re.findall(r"^(?:replace\s+|\t)(\S+)(?:\s+v\S+)?\s+=>\s+(\S+)\s+v(\S+)", text, re.M)
     gone = {name for name, _to, _version in replaced}
-    required = re.findall(r"^(?:require\s+|\t)(\S+)\s+v(\S+?)(?:\s*//.*)?$", text, re.M)
+    required = parse_requirements(text)
     return [
-        *(Pin(name, version, where) for name, version in required if name not in gone),
+        *(Pin(name, version, where) for name, version in required.items() if name not in gone),
         *(Pin(to, version, where) for _name, to, version in replaced),
     ]
 

@@ -346,7 +346,9 @@ class Driver:
     def show(self) -> None:
         now = time.monotonic()
         running = [run for run in self.runs if run.state == "running"]
-        texts = [f"• {run.part.name} {now - run.begun:.0f} s{self.of(run)}  {run.last_line()}" for run in running]
+        texts = [
+            f"• {run.part.name} {now - run.begun:.0f} s{self.last_time(run)}  {run.last_line()}" for run in running
+        ]
         if self.terminal:
             width = os.get_terminal_size().columns - 1
             print("\r\x1b[K " + "   ".join(text[: width // 2 - 2] for text in texts), end="", flush=True)
@@ -354,7 +356,7 @@ class Driver:
             for text in texts:
                 self.say(f" {text}")
 
-    def of(self, run: Run) -> str:
+    def last_time(self, run: Run) -> str:
         return f" of {self.last[run.part.name]:.0f}" if run.part.name in self.last else ""
 
     def step(self) -> None:

@@ -144,7 +144,7 @@ def shared(family: Family, version: str, *, resolved: str) -> dict[str, str]:
 
 def parse_requirements(text: str) -> dict[str, str]:
     """The modules that a go.mod asks for, with their versions."""
-    return dict(re.findall(r"^\t(\S+) v(\S+?)(?: // indirect)?$", text, re.MULTILINE))
+    return dict(re.findall(r"^(?:require\s+|\t)(\S+)\s+v(\S+?)(?:\s*//.*)?$", text, re.MULTILINE))
 
 
 def module_of(family: Family, package: str) -> str:

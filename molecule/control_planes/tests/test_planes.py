@@ -45,9 +45,9 @@ def play(state: str, *arguments: str) -> Run:
         "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".build/collections"),
         "ANSIBLE_FORCE_COLOR": "0",
     }
-    asked = {"planes_home": HOME, "planes_state": state, "planes_version": str(LAB["kubernetes_version"])}
+    variables = {"planes_home": HOME, "planes_state": state, "planes_version": str(LAB["kubernetes_version"])}
     program = str(Path(sys.executable).parent / "ansible-playbook")
-    argv = [program, str(SCENARIO / "planes.yml"), "-i", str(INVENTORY), "-e", json.dumps(asked), *arguments]
+    argv = [program, str(SCENARIO / "planes.yml"), "-i", str(INVENTORY), "-e", json.dumps(variables), *arguments]
     done = subprocess.run(argv, cwd=ROOT, env=given, capture_output=True, text=True, timeout=_RUN_SECONDS, check=False)
     sys.stdout.write(done.stdout + done.stderr)
     return Run(done.returncode, done.stdout + done.stderr)
@@ -90,8 +90,8 @@ def units() -> dict[str, str]:
 
 def killed() -> str:
     """What systemd told of units of the plane that did not end in time."""
-    told = machine().check_output("journalctl --no-pager -b -u 'ballast-generic-*'")
-    return "\n".join(line for line in told.splitlines() if "timed out. Killing" in line)
+    journal = machine().check_output("journalctl --no-pager -b -u 'ballast-generic-*'")
+    return "\n".join(line for line in journal.splitlines() if "timed out. Killing" in line)
 
 
 def footprint() -> str:

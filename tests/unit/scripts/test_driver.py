@@ -311,7 +311,7 @@ def test_the_times_of_a_whole_run_that_passed_are_kept_and_told_by_the_next(plac
     assert status == 0
     assert sorted(kept) == sorted(part.name for part in parts)
     made = Driver(parts, extra=())
-    assert made.of(made.runs[0]) == f" of {kept['one']:.0f}"
+    assert made.last_time(made.runs[0]) == f" of {kept['one']:.0f}"
     failing = (Part("one", FAILS, lane="a"), parts[1])
     monkeypatch.setattr(driver, "PARTS", failing)
     drive(*failing)
