@@ -53,6 +53,12 @@ RAISED = {
     ("metrics-server", "0.9"): {"golang.org/x/crypto": "0.55.0", "google.golang.org/grpc": "1.83.2"},
 }
 
+# Libraries that a family keeps at its own version although it is built with those of Kubernetes: it does not compile with the newer one.
+KEPT = {
+    # Its NRI 0.9.0 sets a field of the runtime specification that is a pointer since 1.3.0.
+    "kube-network-policies": {"github.com/opencontainers/runtime-spec"},
+}
+
 _ROLES = ("control_plane", "kubernetes_binaries", "node_instances")
 _V = r"(\d+\.\d+\.\d+)"
 # Where the default version of Kubernetes is decided, and then what names it, with the version as the group of each pattern.
@@ -139,7 +145,12 @@ def shared(family: Family, version: str, *, resolved: str) -> dict[str, str]:
     kubernetes = version if family.follows else DEFAULT_KUBERNETES
     theirs = parse_requirements((TOOLCHAIN / "kubernetes" / kubernetes / "go.mod").read_text(encoding="utf-8"))
     ours = parse_requirements(resolved)
-    return {module: theirs[module] for module, pin in ours.items() if theirs.get(module, pin) not in (pin, "0.0.0")}
+    kept = KEPT.get(family.name, set())
+    return {
+        module: theirs[module]
+        for module, pin in ours.items()
+        if module not in kept and theirs.get(module, pin) not in (pin, "0.0.0")
+    }
 
 
 def parse_requirements(text: str) -> dict[str, str]:
@@ -157,8 +168,8 @@ def tags(name: str, version: str) -> list[str]:
     return ["-tags", family.tags_of(version)] if family.tags else []
 
 
-def build(family: Family, version: str) -> dict[str, bytes]:
-    """The two files, made from nothing in a temporary folder."""
+def build(family: Family, version: str, *, compiled: bool) -> dict[str, bytes]:
+    """The two files, made from nothing in a temporary folder; with `compiled` the programs are compiled of them too, and then minutes pass."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / version
         folder.mkdir()
@@ -176,7 +187,15 @@ def build(family: Family, version: str) -> dict[str, bytes]:
             module.write_text(text, encoding="utf-8")
             (folder / "go.sum").unlink()
             resolve(family, version, folder=folder)
+        if compiled:
+            compile_programs(family, version, folder=folder)
         return {file: (folder / file).read_bytes() for file in ("go.mod", "go.sum")}
+
+
+def compile_programs(family: Family, version: str, *, folder: Path) -> None:
+    """Compile what the pins are for, and keep nothing: libraries of another version than a program's own may not fit it."""
+    programs = [component.package for component in family.components if not component.test]
+    go("build", "-trimpath", "-o", os.devnull, *tags(family.name, version), *programs, cwd=folder)
 
 
 def resolve(family: Family, version: str, *, folder: Path) -> None:
@@ -254,7 +273,7 @@ def main() -> int:
     differing = 0
     for name, version in pairs:
         folder = TOOLCHAIN / name / version
-        for file, content in build(FAMILIES[name], version).items():
+        for file, content in build(FAMILIES[name], version, compiled=not arguments.check).items():
             path = folder / file
             if path.exists() and path.read_bytes() == content:
                 continue

@@ -260,10 +260,16 @@ def test_an_agent_that_is_killed_is_there_again(lab: Lab) -> None:
 def test_who_reads_the_control_plane_sees_what_the_agent_sees(lab: Lab) -> None:
     lab.well()
     eventually(lambda: lab.agent["api_services"], what="the agent has looked")
-    found = lab.plane.info()
+    served = {"group": "wardle.example.com", "version": "v1", "resources": ["callers", "flunders"]}
+
+    # The API server reads what an extension serves after it calls it available.
+    def looked() -> dict[str, Any] | None:
+        found = lab.plane.info()
+        return found if served in found["served"] else None
+
+    found = eventually(looked, what=f"{served} is served")
     (row,) = found["aggregation"]["api_services"]
     assert (row["name"], row["service"], row["status"]) == (_NAME, f"{_HOST}:443", "True")
-    assert {"group": "wardle.example.com", "version": "v1", "resources": ["callers", "flunders"]} in found["served"]
     assert found["drift"] == []
 
 
