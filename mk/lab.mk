@@ -60,6 +60,6 @@ binaries: packages env  ## build the programs of a lab, or find them in the cach
 	@$(PLAYBOOK) ballast.kube.kubernetes_binaries $(if $(LAB_KUBERNETES),-e kubernetes_binaries_version=$(LAB_KUBERNETES)) $(ARGS)
 
 .PHONY: bench-lab
-bench-lab: binaries  ## how long a lab takes and how much memory: tests/bench/results/lab.json, and the table in README.md
+bench-lab: binaries  ## how long labs of 3 to 100 nodes take and how much memory, an hour: tests/bench/results/lab.json, and the table in README.md
 	@$(PLAYBOOK) ballast.kube.kubernetes_binaries -e '{"kubernetes_binaries_components": [{"name": "kubemark"}]}' $(ARGS)
 	@PYTHONPATH=$(ANSIBLE_COLLECTIONS_PATH):$(CURDIR) $(VENV)/bin/python -m tests.bench.lab --kubemark "$$(ls -td /var/cache/ballast/binaries/sets/*/kubemark | head -n 1)"
