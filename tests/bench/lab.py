@@ -31,7 +31,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from scripts.test_times import processors
 from tests.bench.page import write_between_marks, write_results
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,7 +57,7 @@ class Series:
     plane_rss_bytes: int = 0
     kubernetes_version: str = ""
     held_seconds: int = 0  # all stayed Ready for so long
-    idle_share: float = 0.0  # of the processors, in that time
+    unused_share: float = 0.0  # of the processors, in that time: what the lab and its control plane left
 
 
 def make(*arguments: str) -> float:
@@ -82,7 +81,7 @@ def measure(nodes: int, addons: str, *, repeats: int, lab: Sequence[str], direct
             series.kubernetes_version = summary["kubernetes_version"]
             series.plane_rss_bytes = summary["control_plane"]["rss_bytes"]
             if hold:
-                series.held_seconds, series.idle_share = hold_ready(directory, nodes)
+                series.held_seconds, series.unused_share = hold_ready(directory, nodes)
         series.down.append(make("lab-down", *lab))
         print(
             f"{nodes} nodes, add-ons {addons}: usable {series.usable[-1]} s, again {series.again[-1]} s, down {series.down[-1]} s"
@@ -91,12 +90,19 @@ def measure(nodes: int, addons: str, *, repeats: int, lab: Sequence[str], direct
 
 
 def hold_ready(directory: str, nodes: int) -> tuple[int, float]:
-    """Watch for HOLD_SECONDS that every node stays Ready: how long they did, and the share of the processors that was idle."""
-    begun, (busy, ticks) = time.monotonic(), processors()
+    """Watch for HOLD_SECONDS that every node stays Ready: how long they did, and the share of the processors that was left."""
+    begun, (unused, ticks) = time.monotonic(), processors()
     while time.monotonic() - begun < HOLD_SECONDS and len(ready_nodes(directory)) == nodes:
         time.sleep(ASK_SECONDS)
-    busy_now, ticks_now = processors()
-    return round(time.monotonic() - begun), round(1 - (busy_now - busy) / (ticks_now - ticks), 3)
+    unused_now, ticks_now = processors()
+    return round(time.monotonic() - begun), round((unused_now - unused) / (ticks_now - ticks), 3)
+
+
+def processors() -> tuple[int, int]:
+    """Ticks that no program used, and all (proc(5)). What runs with a lower priority is none of a lab's, and would have given way to it."""
+    with open("/proc/stat", encoding="ascii") as file:
+        user, nice, system, idle, waiting, *others = (int(word) for word in file.readline().split()[1:9])
+    return nice + idle + waiting, user + nice + system + idle + waiting + sum(others)
 
 
 def ready_nodes(directory: str) -> list[str]:
@@ -179,7 +185,7 @@ def table(found: dict[str, Any]) -> str:
     ]
     held = [row for row in found["series"] if row["held_seconds"]]
     notes += [
-        f"{row['nodes']} nodes stayed Ready for {row['held_seconds']} s, with {row['idle_share']:.0%} of the processors idle."
+        f"{row['nodes']} nodes stayed Ready for {row['held_seconds']} s, with {row['unused_share']:.0%} of the processors unused."
         for row in held
     ]
     if "hollow_pss_bytes" in found:
