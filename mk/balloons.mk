@@ -1,7 +1,12 @@
-# Balloons: what is measured of them. Modules and playbooks of the collection resize them; a checkout has no target for that.
+# Balloons: the playbook sizes nodes; targets only measure.
+
+##@ Nodes
+# ballast.kube.balloons  ## size nodes by balloon pods, batch by batch
+
+##@ Benchmarks
 
 .PHONY: bench-balloons
-bench-balloons: packages env-test binaries  ## how long a node's new size takes, by its balloon and by a restart of its kubelet, and what holds a node that is overloaded, ten minutes: tests/bench/results/balloons.json, and the table in docs/balloons.md
+bench-balloons: packages env-test binaries  ## resizing a node, by balloon and by kubelet restart; an overloaded node (10 min)
 	@PYTHONPATH=$(ANSIBLE_COLLECTIONS_PATH):$(CURDIR) $(VENV)/bin/python -m tests.bench.balloons $(ARGS)
 	@PYTHONPATH=$(ANSIBLE_COLLECTIONS_PATH):$(CURDIR) $(VENV)/bin/python -m tests.bench.balloons_overload $(ARGS)
 	@PYTHONPATH=$(ANSIBLE_COLLECTIONS_PATH):$(CURDIR) $(VENV)/bin/python -m tests.bench.balloons_plan

@@ -12,54 +12,56 @@ LAB_OPTIONS = -e 'lab_dir="$(LAB_DIR)"' $(call lab-option,LAB_NAME,lab_name) $(c
 	$(if $(LAB_TOPOLOGY),-e lab_topology=$(abspath $(LAB_TOPOLOGY))) $(if $(ARCHIVE),-e lab_archive=$(abspath $(ARCHIVE)))
 lab-playbook = ANSIBLE_STDOUT_CALLBACK=ballast.kube.progress $(PLAYBOOK) ballast.kube.$(1) $(LAB_OPTIONS) $(ARGS)
 
+##@ Lab
 .PHONY: lab lab-plan lab-list lab-status lab-shell lab-kubeconfig lab-logs lab-resize lab-snapshot lab-restore lab-stop lab-start lab-images lab-down binaries
-lab: packages env $(if $(filter vm,$(LAB_TARGET)),packages-vm)  ## bring up a lab: LAB_NODES, LAB_TOPOLOGY, LAB_TARGET=vm with LAB_HOSTS and LAB_BOOTSTRAP=kubeadm, LAB_NAME with LAB_DIR
+lab: packages env $(if $(filter vm,$(LAB_TARGET)),packages-vm)  ## bring up a lab, or change its size: LAB_NODES=5, LAB_TARGET=vm, LAB_TOPOLOGY=FILE
 	@$(call lab-playbook,lab_up)
 
-lab-plan: env  ## what `make lab` would fetch, install and change
+lab-plan: env  ## show what `make lab` would fetch, install and change
 	@$(PYTHON) scripts/packages.py --list requirements/packages-lab.txt
 	@$(call lab-playbook,lab_up) --check --diff
 
-lab-status: env  ## what is there, measured now; LAB_OUTPUT=json
+lab-status: env  ## show the lab's nodes and control plane, measured now; LAB_OUTPUT=json
 	@$(call lab-playbook,lab_status)
 
-lab-list: env  ## the labs of this host, and whether they run
+lab-list: env  ## list the labs of this host, and whether they run
 	@$(call lab-playbook,lab_list)
 
-lab-shell: env  ## a shell inside a node: NODE=n1; or one command: COMMAND="nft list ruleset"
+lab-shell: env  ## open a shell in a node: NODE=n1; or run COMMAND="nft list ruleset"
 	@PYTHONPATH=$(ANSIBLE_COLLECTIONS_PATH):$(CURDIR) $(VENV)/bin/python -m scripts.lab_shell $(LAB_DIR) "$(NODE)" $(COMMAND)
 
-lab-kubeconfig: env  ## make the lab a context of your own kubeconfig; STATE=absent takes it out
+lab-kubeconfig: env  ## add the lab to your kubeconfig as a context; STATE=absent removes it
 	@$(call lab-playbook,lab_kubeconfig) $(call lab-option,STATE,lab_kubeconfig_state)
 
-lab-logs: env  ## one archive of events, logs and consoles
+lab-logs: env  ## collect the lab's logs, events and consoles into one archive
 	@$(call lab-playbook,lab_logs)
 
-lab-resize: env  ## give a node another size while it runs: NODE=n1 CPU=500m MEMORY=2Gi
+lab-resize: env  ## resize a running node: NODE=n1 CPU=500m MEMORY=2Gi
 	@$(call lab-playbook,lab_resize) $(call lab-option,NODE,lab_node) $(call lab-option,CPU,lab_cpu) $(call lab-option,MEMORY,lab_memory)
 
-lab-snapshot: env  ## keep etcd and volumes: SNAPSHOT=before-trial; STATE=absent removes it; without a name, list them
+lab-snapshot: env  ## save etcd and volumes: SNAPSHOT=NAME; STATE=absent removes it; no name lists them
 	@$(call lab-playbook,lab_snapshot) $(call lab-option,SNAPSHOT,lab_snapshot) $(call lab-option,STATE,lab_snapshot_state)
 
-lab-restore: env  ## bring the lab back to a snapshot: SNAPSHOT=before-trial
+lab-restore: env  ## restore a snapshot: SNAPSHOT=NAME
 	@$(if $(SNAPSHOT),,$(error name the snapshot: make lab-restore SNAPSHOT=before-trial))$(call lab-playbook,lab_restore) -e lab_snapshot=$(SNAPSHOT)
 
 lab-stop: env  ## stop the lab; data and addresses stay
 	@$(call lab-playbook,lab_stop)
 
-lab-start: env  ## start it again
+lab-start: env  ## start a stopped lab
 	@$(call lab-playbook,lab_up)
 
-lab-images: env  ## load an image archive into every node that lacks it: ARCHIVE=file.tar
+lab-images: env  ## load an image archive into every node: ARCHIVE=FILE
 	@$(if $(ARCHIVE),,$(error name the archive: make lab-images ARCHIVE=file.tar))$(call lab-playbook,lab_up)
 
-lab-down: env  ## remove the lab, all of it
+lab-down: env  ## remove the lab
 	@$(call lab-playbook,lab_down)
 
-binaries: packages env  ## build the programs of a lab, or find them in the cache
+binaries: packages env  ## build or download the lab's binaries into the cache
 	@$(PLAYBOOK) ballast.kube.kubernetes_binaries $(if $(LAB_KUBERNETES),-e kubernetes_binaries_version=$(LAB_KUBERNETES)) $(ARGS)
 
+##@ Benchmarks
 .PHONY: bench-lab
-bench-lab: binaries  ## how long labs of 3 to 100 nodes take and how much memory, an hour: tests/bench/results/lab.json, and the table in README.md
+bench-lab: binaries  ## time and memory of labs of 3 to 100 nodes (1 h)
 	@$(PLAYBOOK) ballast.kube.kubernetes_binaries -e '{"kubernetes_binaries_components": [{"name": "kubemark"}]}' $(ARGS)
 	@PYTHONPATH=$(ANSIBLE_COLLECTIONS_PATH):$(CURDIR) $(VENV)/bin/python -m tests.bench.lab --kubemark "$$(ls -td /var/cache/ballast/binaries/sets/*/kubemark | head -n 1)"
