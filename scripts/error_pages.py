@@ -1,24 +1,24 @@
 # Copyright (c) 2026, ballast.kube contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Write the section "Errors by id" of each feature's page from the feature's table of messages.
+"""Write docs/reference/errors-FEATURE.md from the features' tables of messages, and the list of these pages in docs/errors.md.
 
     python -m scripts.error_pages            # write
     python -m scripts.error_pages --check    # say which pages would change; status 1 if any
 
-The section reaches from its heading to the end of the page. What stands above it is written by hand.
+Errors of the core have no table: docs/reference/errors-core.md is written by hand.
 """
 
 from __future__ import annotations
 
 import importlib
-import re
+import os
 import string
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from scripts.written import ROOT, run
+from scripts.written import ROOT, between, run
 
 sys.path.insert(0, str(ROOT / ".build" / "collections"))  # `make env` lays it out
 
@@ -33,23 +33,38 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors imp
 )
 
 PLUGINS = ROOT / "plugins"
-HEADING = "## Errors by id"
-_EARLIER_HEADING = re.compile(r"^## Errors( by id)?$", re.MULTILINE)
-_WHO: dict[type[BallastError], str] = {
-    UserError: "the input",
-    HostError: "this machine",
-    PeerError: "another program or machine",
-    Bug: "a bug in ballast.kube",
+INDEX = ROOT / "docs/errors.md"
+BEGIN, END = "<!-- errors begin -->", "<!-- errors end -->"
+CORE = "docs/reference/errors-core.md"
+# Of each page: the feature, and the page that describes it.
+FEATURES: Mapping[str, tuple[str, str]] = {
+    "docs/reference/errors-balloon-reconciler.md": ("the reconciler of balloons", "docs/balloon-reconciler.md"),
+    "docs/reference/errors-balloons.md": ("balloons", "docs/balloons.md"),
+    "docs/reference/errors-binaries.md": ("binaries", "docs/binaries.md"),
+    "docs/reference/errors-control-plane.md": ("control planes", "docs/control-plane.md"),
+    "docs/reference/errors-fleet-run.md": ("fleet runs", "docs/fleet-run.md"),
+    "docs/reference/errors-fleet.md": ("playbooks of a fleet", "docs/fleet.md"),
+    "docs/reference/errors-image-pulls.md": ("image pulls of a node", "docs/image-pulls.md"),
+    "docs/reference/errors-images.md": ("images", "docs/images.md"),
+    "docs/reference/errors-kube-proxy.md": ("kube-proxy backends", "docs/kube-proxy-backends.md"),
+    "docs/reference/errors-lab.md": ("labs", "docs/lab.md"),
+    "docs/reference/errors-node-instances.md": ("node instances", "docs/node-instances.md"),
+    "docs/reference/errors-pull-proxy.md": ("the pull proxy", "docs/pull-proxy.md"),
+    "docs/reference/errors-readiness.md": ("production readiness", "docs/readiness.md"),
+    "docs/reference/errors-service-proxy.md": ("the service proxy", "docs/service-proxy.md"),
+    "docs/reference/errors-service-rules.md": ("service rules and their audit", "docs/service-rules.md"),
+    "docs/reference/errors-virtual-machines.md": ("virtual machines", "docs/virtual-machines.md"),
 }
-_INTRODUCTION = f"""{HEADING}
-
-Words in capitals stand for what a message names. Each id says what has to change: the input, this machine, or another program
-or machine.
-"""
+_WHAT_CHANGES: Mapping[type[BallastError], str] = {
+    UserError: "Change the input",
+    HostError: "Change this machine",
+    PeerError: "Change another program or machine",
+    Bug: "Report a bug of ballast.kube",
+}
 
 
 def tables() -> list[Messages]:
-    """One table for each page, of all the features that it describes, in the order of their packages."""
+    """One table for each page, of all the features that it is for, in the order of their packages."""
     package = "ansible_collections.ballast.kube.plugins"
     paths = [*PLUGINS.glob("module_utils/_*/**/*messages.py"), *PLUGINS.glob("plugin_utils/*/messages.py")]
     paths.sort(key=lambda path: (path.parent.relative_to(PLUGINS).parts, path.stem))
@@ -70,27 +85,45 @@ def shown(template: str) -> str:
     return "".join(parts)
 
 
+def page(table: Messages) -> str:
+    """Ids by what has to change, which a message does not say; each with its message and remedy, for those who have the id alone."""
+    feature, described = FEATURES[table.page]
+    home = os.path.relpath(described, Path(table.page).parent)
+    parts = [
+        f"# Errors of {feature}\n\n[{feature.capitalize()}]({home}) · [form of a message, other ids](../errors.md)\n"
+    ]
+    for error, title in _WHAT_CHANGES.items():
+        rows = [row for row in table.rows.values() if row.error is error]
+        parts += [f"## {title}\n"] * bool(rows) + [_entry(row) for row in rows]
+    return "\n".join(parts)
+
+
 def _entry(row: Message) -> str:
     remedy = shown(row.remedy)
-    advice = "" if remedy.isupper() else f"\nDo: {remedy}.\n"  # a remedy that is all placeholder says nothing here
-    return f"### {row.id}\n\n`{shown(row.text)}` ({_WHO[row.error]})\n{advice}"
+    advice = (
+        "" if remedy.isupper() else f"\n{remedy[:1].upper()}{remedy[1:]}.\n"
+    )  # a remedy that is all placeholder says nothing
+    return f"### {row.id}\n\n`{shown(row.text)}`\n{advice}"
 
 
-def section(table: Messages) -> str:
-    return "\n".join([_INTRODUCTION, *(_entry(row) for row in table.rows.values())])
+def index() -> str:
+    rows = ["", "| ids | feature |", "|---|---|"]
+    rows += [f"| {_families(table)} | {_link(FEATURES[table.page][0], table.page)} |" for table in tables()]
+    return "\n".join([*rows, f"| `core-` | {_link('all features', CORE)} |", ""])
 
 
-def rewritten(page: str, table: Messages) -> str:
-    """The page with its section as the table has it; at its end where it has none yet."""
-    heading = _EARLIER_HEADING.search(page)
-    above = page[: heading.start()] if heading else f"{page.rstrip()}\n\n".lstrip()
-    return above + section(table)
+def _families(table: Messages) -> str:
+    return ", ".join(f"`{name}-`" for name in dict.fromkeys(id.partition("-")[0] for id in table.rows))
+
+
+def _link(text: str, target: str) -> str:
+    return f"[{text}]({os.path.relpath(ROOT / target, INDEX.parent)})"
 
 
 def files() -> Iterator[tuple[Path, str]]:
+    yield INDEX, between(INDEX, BEGIN, END, index())
     for table in tables():
-        path = ROOT / table.page
-        yield path, rewritten(path.read_text(encoding="utf-8") if path.is_file() else "", table)
+        yield ROOT / table.page, page(table)
 
 
 def main(arguments: list[str]) -> int:

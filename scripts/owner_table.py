@@ -37,7 +37,7 @@ def as_markdown() -> str:
 
 def _row(owner: Owner) -> str:
     pulls = (
-        f"[its own way](image-pulls.md#pulls-node-{owner.family or owner.name})"
+        f"[its own way](reference/errors-image-pulls.md#pulls-node-{owner.family or owner.name})"
         if owner.image_pulls
         else "the node's own"
     )

@@ -14,6 +14,7 @@ The table stands between two marks, which are written by hand with the rest of t
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,7 +28,8 @@ from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.preflight
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.preflight.rule import Rule
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.preflight.rules import RULES
 
-PAGE = ROOT / MESSAGES.page
+PAGE = ROOT / "docs/kube-proxy-backends.md"
+ERRORS = os.path.relpath(ROOT / MESSAGES.page, PAGE.parent)
 BEGIN, END = "<!-- preflight checks: begin -->", "<!-- preflight checks: end -->"
 _HEAD = """| check | kind | change | kube-proxy | goes by | known from |
 |---|---|---|---|---|---|
@@ -35,7 +37,7 @@ _HEAD = """| check | kind | change | kube-proxy | goes by | known from |
 
 
 def as_markdown() -> str:
-    """One row for each rule, hard ones first. Texts and remedies are in the page's section of errors, which ids lead to."""
+    """One row for each rule, hard ones first. Ids lead to texts and remedies."""
     return _HEAD + "".join(_row(rule) for rule in sorted(RULES, key=lambda rule: (rule.severity, rule.id)))
 
 
@@ -43,7 +45,7 @@ def _row(rule: Rule) -> str:
     change = str(rule.applies) + (", or a mode that stays" if rule.applies.unchanged else "")
     kube_proxy = [str(rule.versions)] + ([f"as a {rule.deployments[0]}"] if rule.deployments != DEPLOYMENTS else [])
     source = rule.source + (" (believed)" if rule.believed else "")
-    cells = (f"[{rule.id}](#{rule.id})", rule.severity, change, ", ".join(kube_proxy), rule.reads, source)
+    cells = (f"[{rule.id}]({ERRORS}#{rule.id})", rule.severity, change, ", ".join(kube_proxy), rule.reads, source)
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n"
 
 

@@ -136,7 +136,7 @@ findings:
   type: list
   elements: dict
 id:
-  description: Of the last of RV(reasons), see C(docs/errors.md).
+  description: Of the last of RV(reasons), see C(docs/reference/errors-core.md).
   returned: failure
   type: str
   sample: migrate-judgement

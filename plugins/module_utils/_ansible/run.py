@@ -344,7 +344,7 @@ def _bug(error: Exception) -> Bug:
         id="core-bug",
         found=repr(error),
         remedy="report it with its traceback, which is in the system's log of this host",
-        page="docs/errors.md",
+        page="docs/reference/errors-core.md",
     )
     bug.__cause__ = error
     return bug

@@ -193,7 +193,7 @@ _ROWS = (
 )
 CLASSES = {row.id: row for row in _ROWS}
 MESSAGES = Messages(
-    "docs/service-rules.md",
+    "docs/reference/errors-service-rules.md",
     [
         Message(id=row.id, error=HostError, text=f"expected {row.expected}; found: {row.found}", remedy=row.remedy)
         for row in _ROWS

@@ -9,7 +9,7 @@ from __future__ import annotations
 from .._core.text.errors import HostError, Message, Messages, PeerError, UserError
 
 MESSAGES = Messages(
-    "docs/balloons.md",
+    "docs/reference/errors-balloons.md",
     [
         Message(
             id="balloon-kubeconfig",

@@ -11,7 +11,7 @@ from .._core.text.errors import HostError, Message, Messages, PeerError, UserErr
 _AGAIN = "run the same command again: the run is found and followed"
 
 MESSAGES = Messages(
-    "docs/fleet-run.md",
+    "docs/reference/errors-fleet-run.md",
     [
         Message(
             id="fleet-run-option",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from .._core.text.errors import HostError, Message, Messages, UserError
 
 MESSAGES = Messages(
-    "docs/images.md",
+    "docs/reference/errors-images.md",
     [
         Message(
             id="image-path",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from .._core.text.errors import HostError, Message, Messages, PeerError, UserError
 
 MESSAGES = Messages(
-    "docs/node-instances.md",
+    "docs/reference/errors-node-instances.md",
     [
         Message(
             id="instance-name",

@@ -11,7 +11,7 @@ from .._core.text.errors import Message, Messages, PeerError, UserError
 _AGAIN = "then run the same command again"
 
 MESSAGES = Messages(
-    "docs/kube-proxy-backends.md",
+    "docs/reference/errors-kube-proxy.md",
     [
         Message(
             id="migrate-change-option",

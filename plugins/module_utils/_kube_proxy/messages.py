@@ -12,7 +12,7 @@ from .._kubelet.owners import kube_proxy_owners
 _AGAIN = "then run the same command again"
 
 MESSAGES = Messages(
-    "docs/kube-proxy-backends.md",
+    "docs/reference/errors-kube-proxy.md",
     [
         Message(
             id="migrate-option",

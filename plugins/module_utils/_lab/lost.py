@@ -191,7 +191,7 @@ class LostProcessKind(_Removable):
                 f"process {process.pid} does not end",
                 id="core-processes-stay",
                 remedy="see what it waits for: cat /proc/PID/stack; then run the same command again",
-                page="docs/errors.md",
+                page="docs/reference/errors-core.md",
             )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from .._core.text.errors import HostError, Message, Messages, PeerError, UserError
 
 MESSAGES = Messages(
-    "docs/lab.md",
+    "docs/reference/errors-lab.md",
     [
         Message(
             id="lab-key",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from .._core.text.errors import HostError, Message, Messages, UserError
 
 MESSAGES = Messages(
-    "docs/readiness.md",
+    "docs/reference/errors-readiness.md",
     [
         Message(
             id="readiness-value",

@@ -65,7 +65,7 @@ def read_registration(host: Host, name: str) -> Optional[str]:
             id="core-registry",
             found=str(error),
             remedy='write {"lab_dir": "DIRECTORY"} into it, or remove it when nothing of that name is left',
-            page="docs/errors.md",
+            page="docs/reference/errors-core.md",
         ) from error
 
 

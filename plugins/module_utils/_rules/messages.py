@@ -11,7 +11,7 @@ from .._core.text.errors import HostError, Message, Messages, UserError
 _AS_SERVED = "take the objects as the API server gives them: kubectl get services,endpointslices,nodes -A -o json"
 
 MESSAGES = Messages(
-    "docs/service-rules.md",
+    "docs/reference/errors-service-rules.md",
     [
         Message(
             id="rules-snapshot-json",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from .._core.text.errors import Message, Messages, UserError
 
 MESSAGES = Messages(
-    "docs/service-proxy.md",
+    "docs/reference/errors-service-proxy.md",
     [
         Message(
             id="service-proxy-config-shape",

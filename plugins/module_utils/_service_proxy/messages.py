@@ -12,7 +12,7 @@ from .._core.text.errors import HostError, Message, Messages
 
 _NAME, _WHAT, _IDS = "ballast-service-proxy", "service proxy", "service-proxy"
 MESSAGES = Messages(
-    "docs/service-proxy.md",
+    "docs/reference/errors-service-proxy.md",
     [
         *program_rows(_IDS, name=_NAME, what=_WHAT, role="service_proxy"),
         Message(

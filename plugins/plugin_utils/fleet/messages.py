@@ -9,7 +9,7 @@ from __future__ import annotations
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import Message, Messages, UserError
 
 MESSAGES = Messages(
-    "docs/fleet.md",
+    "docs/reference/errors-fleet.md",
     [
         Message(
             id="fleet-unknown-variable",

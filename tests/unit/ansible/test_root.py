@@ -29,7 +29,7 @@ from tests.unit.ansible.toy import SPEC, Ran, feature
 ROOT = Path(__file__).resolve().parents[3]
 # A page whose work an action plugin does has no program that runs on a node.
 MODULES = sorted(path.stem for path in (ROOT / "plugins/modules").glob("*.py") if "\ndef main(" in path.read_text())
-# On files of their user, or through an API server. docs/errors.md#core-not-root names them.
+# On files of their user, or through an API server. docs/reference/errors-core.md#core-not-root names them.
 WITHOUT_ROOT = {
     "balloon",
     "balloon_info",
@@ -85,7 +85,7 @@ def test_each_module_says_whether_it_needs_root(name: str, monkeypatch: pytest.M
     needs_root = [one(_asked()) if callable(one) else one for one in found]
     assert needs_root
     assert set(needs_root) == {name not in WITHOUT_ROOT}
-    page = (ROOT / "docs/errors.md").read_text().partition("### core-not-root")[2].partition("###")[0]
+    page = (ROOT / "docs/reference/errors-core.md").read_text().partition("### core-not-root")[2].partition("###")[0]
     assert (f"`{name}`" in page) is (name in WITHOUT_ROOT)
 
 

@@ -76,7 +76,7 @@ def test_the_message_names_option_value_and_remedy():
     text = str(caught.value)
     assert text.startswith("nodes[1].addresses: '10.97.1.300' is not an IP address")
     assert "do:    write it as in 10.97.1.1" in text
-    assert "docs/control-plane.md#plane-address" in text
+    assert "docs/reference/errors-control-plane.md#plane-address" in text
 
 
 def test_a_removal_needs_the_state_directory_only():

@@ -138,7 +138,7 @@ def test_the_nearest_known_name_is_suggested() -> None:
     assert str(caught.value).splitlines() == [
         "nodes[0]: unknown key 'tains'; allowed: cpu, host, kubelet, labels, memory, mounts, name, pids, pod_cidr, proxy_backend, runtime, share, taints",
         "  do:    did you mean taints?",
-        "  id:    lab-key   (docs/lab.md#lab-key)",
+        "  id:    lab-key   (docs/reference/errors-lab.md#lab-key)",
     ]
     with pytest.raises(BallastError, match="remove it"):
         g.request(topology={"colour": "red"})

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from scripts.error_pages import FEATURES
+
 ROOT = Path(__file__).resolve().parents[3]
 CORE = sorted((ROOT / "plugins/module_utils/_core").rglob("*.py")) + [ROOT / "plugins/module_utils/_ansible/run.py"]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "roles").glob("*/README.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "roles").glob("*/README.md"))]
 
 
 def read(path: Path) -> str:
@@ -35,15 +37,24 @@ def test_the_errors_of_every_page_are_those_of_its_table():
 def test_every_core_error_is_explained():
     found = {id for path in CORE for id in re.findall(r'"(core-[a-z-]+)"', read(path))}
     assert found
-    page = read(ROOT / "docs/errors.md")
+    page = read(ROOT / "docs/reference/errors-core.md")
     assert {id for id in found if not re.search(rf"(### |`){id}(\n|`)", page)} == set()
 
 
 def test_every_page_that_a_message_names_is_there():
     sources = sorted((ROOT / "plugins").rglob("*.py"))
-    named = {page for path in sources for page in re.findall(r'"(docs/[a-z-]+\.md)"', read(path))}
+    named = {page for path in sources for page in re.findall(r'"(docs/[a-z/-]+\.md)"', read(path))}
     assert named
     assert {page for page in named if not (ROOT / page).is_file()} == set()
+
+
+def test_the_page_of_a_feature_leads_to_its_errors():
+    without = [
+        page
+        for errors, (_title, page) in FEATURES.items()
+        if f"]({errors.removeprefix('docs/')}" not in read(ROOT / page)
+    ]
+    assert without == []
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))

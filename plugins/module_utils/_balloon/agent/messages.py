@@ -11,7 +11,7 @@ from ..._core.text.errors import HostError, Message, Messages, UserError
 
 _NAME, _WHAT, _IDS = "ballast-balloons", "reconciler", "balloon-agent"
 MESSAGES = Messages(
-    "docs/balloon-reconciler.md",
+    "docs/reference/errors-balloon-reconciler.md",
     [
         *program_rows(_IDS, name=_NAME, what=_WHAT, role="balloons"),
         Message(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..._core.text.errors import Message, Messages, PeerError
 
 MESSAGES = Messages(
-    "docs/balloons.md",
+    "docs/reference/errors-balloons.md",
     [
         Message(
             id="balloon-object",

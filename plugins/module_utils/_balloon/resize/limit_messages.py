@@ -12,7 +12,7 @@ from ..sizing.resources import Resources
 _PAGE_BYTES = 4096
 
 MESSAGES = Messages(
-    "docs/balloons.md",
+    "docs/reference/errors-balloons.md",
     [
         Message(
             id="balloon-limit-pages",

@@ -12,7 +12,7 @@ from ..._core.text.errors import HostError, Message, Messages, UserError
 _NAME, _WHAT, _IDS = "ballast-aggregation", "aggregation agent", "plane-aggregation"
 _COMMAND = "STATE_DIR/lib/ballast-NAME-aggregation"  # of each control plane its own
 MESSAGES = Messages(
-    "docs/control-plane.md",
+    "docs/reference/errors-control-plane.md",
     [
         *program_rows(_IDS, name=_COMMAND, what=_WHAT, role="control_plane"),
         Message(

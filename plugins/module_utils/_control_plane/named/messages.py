@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..._core.text.errors import HostError, Message, Messages, UserError
 
 MESSAGES = Messages(
-    "docs/control-plane.md",
+    "docs/reference/errors-control-plane.md",
     [
         Message(
             id="plane-option-value",

@@ -283,7 +283,7 @@ class JournalEngine(BaseEngine[J, JS, JP], Generic[J, JS, JP]):
                 id="core-undo",
                 found="\n".join(left),
                 remedy="remove the cause that each reason names, then run the same command again",
-                page="docs/errors.md",
+                page="docs/reference/errors-core.md",
             )
         journal.end()
         return True

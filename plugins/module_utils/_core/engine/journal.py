@@ -136,7 +136,7 @@ class Journal:
                     id="core-ledger",
                     found=str(error),
                     remedy="use the version of the collection that wrote it to remove what it made",
-                    page="docs/errors.md",
+                    page="docs/reference/errors-core.md",
                 ) from error
 
     def _whole_lines(self) -> bytes:

@@ -117,7 +117,7 @@ def _other_kind_error(path: str, *, expected: str, actual: str) -> HostError:
         id=f"core-not-a-{expected}",
         found=f"a {actual}",
         remedy="move it away, then run the same command again",
-        page="docs/errors.md",
+        page="docs/reference/errors-core.md",
     )
 
 
@@ -209,7 +209,7 @@ class SysctlMinimumKind:
                 f"this kernel has no setting {name}",
                 id="core-no-sysctl",
                 remedy="use a kernel with the feature it belongs to",
-                page="docs/errors.md",
+                page="docs/reference/errors-core.md",
             )
         return int(data)
 

@@ -275,7 +275,7 @@ def taken_error(what: str, reason: str) -> HostError:
         id="core-taken",
         found=reason,
         remedy="choose another name, or remove it yourself when nothing needs it",
-        page="docs/errors.md",
+        page="docs/reference/errors-core.md",
     )
 
 
@@ -285,7 +285,7 @@ def not_ours_error(path: str, reason: str) -> HostError:
         id="core-not-ours",
         found=reason,
         remedy="name a directory that is empty or does not exist yet; to remove something, name the directory it was made in",
-        page="docs/errors.md",
+        page="docs/reference/errors-core.md",
     )
 
 

@@ -55,14 +55,16 @@ def wait(
             return answer.value
         elapsed = host.monotonic() - start
         if isinstance(answer, Impossible):
-            raise PeerError(f"{subject}: {answer.reason}", id="core-wait-impossible", page="docs/errors.md")
+            raise PeerError(
+                f"{subject}: {answer.reason}", id="core-wait-impossible", page="docs/reference/errors-core.md"
+            )
         if elapsed > deadline_seconds:
             raise PeerError(
                 f"{subject}: not within {deadline_seconds:.0f} seconds",
                 id="core-wait-deadline",
                 found=answer.reason,
                 remedy="see its log; on a slow machine run the same command again, it goes on from here",
-                page="docs/errors.md",
+                page="docs/reference/errors-core.md",
             )
         if answer.reason != last_reason or host.monotonic() - told_at >= _TELL_EVERY:
             last_reason, told_at = answer.reason, host.monotonic()

@@ -50,7 +50,7 @@ def too_large_error(what: str, limit: int) -> HostError:
         f"{what} is more than {limit} bytes, the most that is read of it",
         id="core-too-large",
         remedy="find out what writes that much; it is not what is asked for here",
-        page="docs/errors.md",
+        page="docs/reference/errors-core.md",
     )
 
 

@@ -28,7 +28,7 @@ def cgroup_hierarchies(host: Host) -> list[str]:
             "no cgroup hierarchy is mounted under /sys/fs/cgroup",
             id="core-no-cgroup",
             remedy="mount cgroup2 there: mount -t cgroup2 none /sys/fs/cgroup",
-            page="docs/errors.md",
+            page="docs/reference/errors-core.md",
         )
     return sorted(v1) + v2
 

@@ -86,7 +86,7 @@ def mounted_error(path: str, mounts: Sequence[str]) -> HostError:
         id="core-mounted",
         found=last_lines("\n".join(mounts)),
         remedy=f"see what uses them, unmount them (umount {shlex.quote(mounts[-1])}), then run the same command again",
-        page="docs/errors.md",
+        page="docs/reference/errors-core.md",
     )
 
 
@@ -96,7 +96,7 @@ def not_a_lock_error(path: str) -> HostError:
         id="core-not-a-lock",
         found="a file with other content than the id of a process",
         remedy="see what it is, and move it away; then run the same command again",
-        page="docs/errors.md",
+        page="docs/reference/errors-core.md",
     )
 
 
@@ -106,7 +106,7 @@ def locked_error(path: str, holder: str) -> HostError:
         id="core-locked",
         found=f"process {holder.strip() or 'unknown'}",
         remedy="wait until it has ended, then run the same command again",
-        page="docs/errors.md",
+        page="docs/reference/errors-core.md",
     )
 
 
@@ -125,7 +125,7 @@ def host_error(verb: str, path: str, error: OSError) -> HostError:
         id=f"core-{errno.errorcode.get(error.errno or 0, 'os').lower()}",
         found=reason,
         remedy=remedies.get(error.errno or 0, "see docs/errors.md"),
-        page="docs/errors.md",
+        page="docs/reference/errors-core.md",
     )
 
 
@@ -135,5 +135,5 @@ def not_root_error(text: str, *, found: str = "") -> HostError:
         id="core-not-root",
         found=found or f"it runs as user {os.geteuid()}",
         remedy="run it as root: `become: true` in the play, or `--become` on the command line",
-        page="docs/errors.md",
+        page="docs/reference/errors-core.md",
     )

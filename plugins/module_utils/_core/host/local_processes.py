@@ -248,5 +248,5 @@ def not_plain_error(identity: ProcessId, path: str, reason: str) -> HostError:
         id="core-below-root",
         found=reason,
         remedy="have a plain file of the usual size there, then run the same command again",
-        page="docs/errors.md",
+        page="docs/reference/errors-core.md",
     )

@@ -208,7 +208,7 @@ def open_error(path: str, directory: str) -> HostError:
         id="core-place-open",
         found=f"{directory} can be written by others, who could put something else there at any time",
         remedy=f"choose a directory that only root may write in, or take their right away: chmod go-w {directory}",
-        page="docs/errors.md",
+        page="docs/reference/errors-core.md",
     )
 
 
@@ -218,7 +218,7 @@ def file_open_error(path: str, file: str) -> HostError:
         id="core-place-open",
         found=f"{file} can be written by others, who decide what it says",
         remedy=f"look at what it says, then take their right away: chmod go-w {file}",
-        page="docs/errors.md",
+        page="docs/reference/errors-core.md",
     )
 
 
@@ -228,7 +228,7 @@ def owner_error(path: str, component: str, uid: int) -> HostError:
         id="core-place-owner",
         found=f"{component} belongs to user {uid}",
         remedy=f"choose another path; or see what {component} is, and remove it or give it to root: chown root {component}",
-        page="docs/errors.md",
+        page="docs/reference/errors-core.md",
     )
 
 
@@ -238,7 +238,7 @@ def hard_link_error(path: str, names: int) -> HostError:
         id="core-hard-link",
         found=f"{names} names (hard links) of one file",
         remedy=f"find them (find / -xdev -samefile {path}), and remove those that should not be there",
-        page="docs/errors.md",
+        page="docs/reference/errors-core.md",
     )
 
 
@@ -248,7 +248,7 @@ def not_a_file_error(path: str, kind: str) -> HostError:
         id="core-not-a-file",
         found=f"a {kind}",
         remedy="move it away, then run the same command again",
-        page="docs/errors.md",
+        page="docs/reference/errors-core.md",
     )
 
 

@@ -204,7 +204,7 @@ def no_answer_error(method: str, url: str, error: Exception) -> PeerError:
         id="core-no-answer",
         found=str(error) or type(error).__name__,
         remedy="see whether the program that serves it runs, and its log",
-        page="docs/errors.md",
+        page="docs/reference/errors-core.md",
     )
 
 
@@ -213,7 +213,7 @@ def answer_too_large(method: str, url: str, limit: int) -> BallastError:
         f"{method} {url}: the answer is more than {limit} bytes, the most that is read of it",
         id="core-too-large",
         remedy="find out what listens at that address; it is not what is asked for here",
-        page="docs/errors.md",
+        page="docs/reference/errors-core.md",
     )
 
 

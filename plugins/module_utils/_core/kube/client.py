@@ -26,7 +26,7 @@ from ..host.names import MARK
 from ..text.errors import BallastError, PeerError, last_lines, shorten
 from ..text.json_text import parse_json
 
-_PAGE = "docs/errors.md"
+_PAGE = "docs/reference/errors-core.md"
 REQUEST_SECONDS = 30  # the server itself gives up after 60 (--request-timeout)
 _PAGE_SIZE = 500  # objects, as kubectl asks for them
 _PAGES_MOST = 2000  # a million objects; Kubernetes is made for 150,000 pods

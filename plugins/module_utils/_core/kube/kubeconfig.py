@@ -23,7 +23,7 @@ from ..host.host import BODY_LIMIT, Host, ProcessId, Response, Stream
 from ..text.document import parse_document
 from ..text.errors import BallastError, Problems, UserError
 
-PAGE = "docs/errors.md"
+PAGE = "docs/reference/errors-core.md"
 BY_LIBRARY = {
     "cluster": ("insecure-skip-tls-verify", "proxy-url", "tls-server-name"),
     "user": ("exec", "auth-provider"),

@@ -105,7 +105,7 @@ def end_processes(host: Host, name: str) -> None:
             f"processes of cgroup {name} do not end: {', '.join(map(str, sorted(_pids(host, places))))}",
             id="core-processes-stay",
             remedy="see what they wait for: cat /proc/PID/stack; then run the same command again",
-            page="docs/errors.md",
+            page="docs/reference/errors-core.md",
         )
 
 
@@ -191,7 +191,7 @@ class _Limit:
                 f"this kernel has no cgroup controller {self.controller}",
                 id="core-no-controller",
                 remedy=f"boot a kernel with it (cgroup_enable={self.controller}), or set no limit of that kind",
-                page="docs/errors.md",
+                page="docs/reference/errors-core.md",
             )
 
     def _amount(self, host: Host, path: str, numbers: Sequence[int]) -> int:

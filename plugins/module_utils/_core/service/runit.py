@@ -236,5 +236,5 @@ def _wait_for(host: Host, condition: Callable[[], bool], name: str) -> None:
             f"{name}: its supervisor did not do as asked within {2 * STOP_SECONDS} seconds",
             id="core-supervisor",
             remedy="see the log of the service, and the log beside their directory",
-            page="docs/errors.md",
+            page="docs/reference/errors-core.md",
         )

@@ -74,7 +74,7 @@ class Service:
                 f"service {self.name}: {', '.join(faults)} cannot be used in a service",
                 id="core-service-text",
                 remedy="use paths and names of letters, digits and / _ . -",
-                page="docs/errors.md",
+                page="docs/reference/errors-core.md",
             )
 
     def as_value(self, *, running: bool = True) -> dict[str, Value]:

@@ -69,7 +69,7 @@ class Systemd:
                 id="core-supervisor",
                 found=f"its state is {state}",
                 remedy=f"see why: systemctl status {name}; then run the same command again",
-                page="docs/errors.md",
+                page="docs/reference/errors-core.md",
             )
         if state == "failed":
             host.run(["systemctl", "reset-failed", name], timeout=60, check=False)
@@ -109,5 +109,5 @@ def unit_taken_error(path: str, reason: str) -> HostError:
         id="core-unit-taken",
         found=reason,
         remedy="use another name, or remove that unit",
-        page="docs/errors.md",
+        page="docs/reference/errors-core.md",
     )

@@ -18,7 +18,7 @@ from .json_text import parse_json
 from .packages import names_everywhere
 from .plain_yaml import DEPTH_MOST, FLOAT, INT, NotPlain, format_plain, parse_plain
 
-_PAGE = "docs/errors.md"
+_PAGE = "docs/reference/errors-core.md"
 _YAML_MOST = 2**20  # characters; a ConfigMap has at most a MiB, and PyYAML takes ten seconds for it
 _DIGITS = list("-+0123456789")
 

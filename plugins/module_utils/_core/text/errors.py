@@ -90,7 +90,7 @@ class Unavailable(HostError):
             f"{tool} is not on this machine",
             id="core-tool-missing",
             remedy=f"install it: {install_command(distribution, [package or package_of(tool)])}",
-            page="docs/errors.md",
+            page="docs/reference/errors-core.md",
         )
         self.tool = tool
 
@@ -103,7 +103,7 @@ class CommandFailed(HostError):
             f"command ended with status {status}: {shlex.join(redact_argv(argv))}",
             id="core-command-failed",
             found=last_lines(output) or "no output",
-            page="docs/errors.md",
+            page="docs/reference/errors-core.md",
         )
         self.status = status
         self.output = output

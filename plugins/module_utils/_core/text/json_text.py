@@ -48,7 +48,7 @@ def _decode(decode: Callable[[], T]) -> T:
         id="core-json",
         found=reason,
         remedy="see what gave it: a file that is damaged, or another program in its place",
-        page="docs/errors.md",
+        page="docs/reference/errors-core.md",
     )
 
 

@@ -64,7 +64,7 @@ def parse_quantity(text: str, *, path: str = "quantity") -> Quantity:
             f"{path}: {shorten(repr(text))} is not a quantity; use a number with a suffix such as 500m, 2, 512Mi or 1Gi",
             id="core-quantity",
             remedy="write the amount as Kubernetes does",
-            page="docs/errors.md",
+            page="docs/reference/errors-core.md",
         )
     sign, digits, exponent, suffix = match.groups()
     value = Fraction(digits if not digits.startswith(".") else "0" + digits)

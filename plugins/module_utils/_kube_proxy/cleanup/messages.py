@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..._core.text.errors import HostError, Message, Messages, PeerError, UserError
 
 MESSAGES = Messages(
-    "docs/kube-proxy-backends.md",
+    "docs/reference/errors-kube-proxy.md",
     [
         Message(
             id="residue-address",

@@ -10,7 +10,7 @@ from ..._core.text.errors import Message, Messages, PeerError, UserError
 from ..._kubelet.owners import cluster_owners
 
 MESSAGES = Messages(
-    "docs/kube-proxy-backends.md",
+    "docs/reference/errors-kube-proxy.md",
     [
         Message(
             id="daemonset-option",

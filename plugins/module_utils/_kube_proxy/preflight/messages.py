@@ -21,7 +21,7 @@ def _row(id: str, text: str, remedy: str) -> Message:
 
 
 MESSAGES = Messages(
-    "docs/kube-proxy-backends.md",
+    "docs/reference/errors-kube-proxy.md",
     [
         Message(
             id="preflight-acknowledge-unknown",

@@ -13,7 +13,7 @@ from .managed import MANAGED_ROWS
 _AGAIN = "then run the same command again"
 
 MESSAGES = Messages(
-    "docs/image-pulls.md",
+    "docs/reference/errors-image-pulls.md",
     [
         *MANAGED_ROWS,
         Message(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..._core.text.errors import Message, Messages, PeerError, UserError
 
 MESSAGES = Messages(
-    "docs/pull-proxy.md",
+    "docs/reference/errors-pull-proxy.md",
     [
         Message(
             id="pulls-priority-kubeconfig",

@@ -11,7 +11,7 @@ from ..._core.text.errors import HostError, Message, Messages, UserError
 
 _NAME, _WHAT, _IDS = "ballast-pull-proxy", "pull proxy", "pulls"
 MESSAGES = Messages(
-    "docs/pull-proxy.md",
+    "docs/reference/errors-pull-proxy.md",
     [
         *program_rows(_IDS, name=_NAME, what=_WHAT, role="image_pull_proxy"),
         Message(

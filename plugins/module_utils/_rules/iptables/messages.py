@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..._core.text.errors import HostError, Message, Messages, UserError
 
 MESSAGES = Messages(
-    "docs/service-rules.md",
+    "docs/reference/errors-service-rules.md",
     [
         Message(
             id="rules-iptables-line",

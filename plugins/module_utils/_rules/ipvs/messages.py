@@ -11,7 +11,7 @@ from ..._core.text.errors import HostError, Message, Messages, UserError
 _OTHER_ADDRESS = "give the Service an address that no machine has, or let its load balancer report ipMode: Proxy; else use the backend nftables or iptables"
 
 MESSAGES = Messages(
-    "docs/service-rules.md",
+    "docs/reference/errors-service-rules.md",
     [
         Message(
             id="rules-ipvs-dump",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..._core.text.errors import Message, Messages, PeerError, UserError
 
 MESSAGES = Messages(
-    "docs/service-proxy.md",
+    "docs/reference/errors-service-proxy.md",
     [
         Message(
             id="service-proxy-daemonset-kubeconfig",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..._core.text.errors import HostError, Message, Messages
 
 MESSAGES = Messages(
-    "docs/service-proxy.md",
+    "docs/reference/errors-service-proxy.md",
     [
         Message(
             id="service-proxy-address-taken",
