@@ -10,7 +10,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: progress
 type: stdout
-short_description: What is done, what is waited for, and the result
+short_description: Show progress, waits and results of the collection's playbooks
 version_added: 0.1.0
 author:
   - ballast.kube contributors (@ballast-kube)

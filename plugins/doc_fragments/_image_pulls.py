@@ -9,6 +9,13 @@ from __future__ import annotations
 
 class ModuleDocFragment:
     DOCUMENTATION = r"""
+attributes:
+  action_group:
+    description: Use C(group/ballast.kube.image_pulls) in C(module_defaults) to set the options that these modules share once.
+    support: full
+    membership:
+      - ballast.kube.image_pulls
+      - ballast.kube.image_pulls_info
 options:
   kubelet_service:
     description:

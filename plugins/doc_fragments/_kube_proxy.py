@@ -9,6 +9,14 @@ from __future__ import annotations
 
 class ModuleDocFragment:
     DOCUMENTATION = r"""
+attributes:
+  action_group:
+    description: Use C(group/ballast.kube.kube_proxy) in C(module_defaults) to set the options that these modules share once.
+    support: full
+    membership:
+      - ballast.kube.kube_proxy
+      - ballast.kube.kube_proxy_change
+      - ballast.kube.kube_proxy_info
 options:
   config:
     description:

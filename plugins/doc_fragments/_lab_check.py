@@ -10,10 +10,6 @@ from __future__ import annotations
 class ModuleDocFragment:
     DOCUMENTATION = r"""
 options:
-  lab_dir:
-    description: Directory of the lab.
-    type: path
-    required: true
   kubectl:
     description: The C(kubectl) that asks the pods.
     type: path

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: balloon
-short_description: Size nodes by balloon pods, with everything else in step
+short_description: Size nodes with balloon pods, cgroup slices and VM memory
 version_added: 0.1.0
 description:
   - Keeps a balloon pod on every Linux node, which takes up what the node has and must not give out, and resizes it in place, so that the pods of

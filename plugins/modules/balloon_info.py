@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: balloon_info
-short_description: Read what balloons hold of nodes, and whether their hosts have what is promised
+short_description: Report the balloons of nodes, and whether their hosts provide the promised capacity
 version_added: 0.1.0
 description:
   - Says of each node what its pods may request, what its balloon asks for, was allocated and has, what is free, and of each host whether its

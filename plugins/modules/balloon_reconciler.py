@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: balloon_reconciler
-short_description: Keep balloons at the size that the targets of their nodes ask for, by a service of a machine
+short_description: Run a service that keeps balloons at the size that their nodes' targets ask for
 version_added: 0.1.0
 description:
   - Installs and runs C(ballast-balloons), which takes the target of each node from its annotation C(balloons.ballast.dev/target), as

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: balloon_reconciler_info
-short_description: Read the reconciler of balloons of a machine
+short_description: Report the balloon reconciler of a machine
 version_added: 0.1.0
 description:
   - Says whether the reconciler of balloons runs on this machine, what it sees of nodes and hosts, and what it waits for.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: control_plane
-short_description: A Kubernetes control plane on this host
+short_description: Run a Kubernetes control plane on this host
 version_added: 0.1.0
 description:
   - Runs a control plane as supervised services on one address of this host. O(profile) chooses what it serves, from everything that Kubernetes
@@ -25,7 +25,7 @@ author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
   - ballast.kube._attributes
-  - ballast.kube._attributes.state_dir
+  - ballast.kube._control_plane
   - ballast.kube._attributes.events
 attributes:
   check_mode:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: control_plane_backup
-short_description: Back up a control plane on this host
+short_description: Back up a control plane of this host
 version_added: 0.1.0
 description:
   - Takes a snapshot of the etcd of a control plane that runs, checks it, and writes it as one file with what a restore needs beside it.
@@ -21,7 +21,8 @@ author:
 extends_documentation_fragment:
   - ballast.kube._attributes
   - ballast.kube._attributes.events
-  - ballast.kube._plane.operation
+  - ballast.kube._control_plane
+  - ballast.kube._control_plane.operation
 attributes:
   check_mode:
     support: full

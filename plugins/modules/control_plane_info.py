@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: control_plane_info
-short_description: Read a control plane on this host
+short_description: Report the state of a control plane of this host
 version_added: 0.1.0
 description:
   - Says what M(ballast.kube.control_plane) made in a state directory, what of it runs, of which version, with which flags and why.
@@ -17,7 +17,7 @@ author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
   - ballast.kube._attributes.info_module
-  - ballast.kube._plane
+  - ballast.kube._control_plane
   - ballast.kube._readiness
 requirements:
   - The Python package C(cryptography), 38 or later, on the host

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: control_plane_restore
-short_description: Restore a control plane on this host from a backup
+short_description: Restore a control plane of this host from a backup
 version_added: 0.1.0
 description:
   - Puts what M(ballast.kube.control_plane_backup) wrote into the state directory of a control plane that is not there yet, or is stopped.
@@ -22,7 +22,8 @@ author:
 extends_documentation_fragment:
   - ballast.kube._attributes
   - ballast.kube._attributes.events
-  - ballast.kube._plane.operation
+  - ballast.kube._control_plane
+  - ballast.kube._control_plane.operation
 attributes:
   check_mode:
     support: full

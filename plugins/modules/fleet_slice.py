@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: fleet_slice
-short_description: Ask whether a slice of a fleet run may begin another batch
+short_description: "Internal: check whether a slice of a fleet run may begin its next batch"
 version_added: 0.1.0
 description:
   - The playbooks that change nodes in batches ask this before each batch. In a worker of M(ballast.kube.fleet_run) it reads the failures of all slices

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: image_archive_info
-short_description: Read which images an archive holds
+short_description: List the images of an archive
 version_added: 0.1.0
 author:
   - ballast.kube contributors (@ballast-kube)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: image_pull_priority
-short_description: Have the API server write each pod's priority where the pull proxy can read it
+short_description: Annotate each pod with its priority, for the pull proxy
 version_added: 0.1.0
 description:
   - A container runtime is told the annotations of a pod, but not its PriorityClass. This module makes a MutatingAdmissionPolicy, with its binding,

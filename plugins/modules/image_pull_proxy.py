@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: image_pull_proxy
-short_description: Limit image pulls on a whole host, by a proxy between its kubelets and their runtimes
+short_description: Limit image pulls of a whole host, with a proxy between its kubelets and their runtimes
 version_added: 0.1.0
 description:
   - Installs and runs C(ballast-pull-proxy), which listens on a socket for each kubelet of the host and passes everything on to that kubelet's

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: image_pull_proxy_info
-short_description: Read the pull proxy of a host
+short_description: Report the pull proxy of a host
 version_added: 0.1.0
 description:
   - Says whether the proxy that limits image pulls on this host runs, and what is in flight and waiting.

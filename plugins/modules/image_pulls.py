@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: image_pulls
-short_description: Limit the image pulls of a node, at its kubelet, its container runtime and the host's pull proxy
+short_description: Limit image pulls of a node, at its kubelet, its container runtime and the host's pull proxy
 version_added: 0.1.0
 description:
   - Writes a drop-in for the kubelet with the keys that belong together, one for the container runtime in the table that its version has, and the

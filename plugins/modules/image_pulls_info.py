@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: image_pulls_info
-short_description: Read which limits of image pulls are in effect on a node, and where they come from
+short_description: Report which image pull limits are in effect on a node, and where they are set
 version_added: 0.1.0
 description:
   - Says at each level, kubelet, container runtime and pull proxy, which limits are in effect, and which file or flag set them.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: instance_network
-short_description: The host's side of the network of node instances
+short_description: "Internal: connect node instances to the network of their host"
 version_added: 0.1.0
 description:
   - Makes the bridge that node instances are attached to, turns on forwarding, adds routes to the networks of other hosts, and lets the

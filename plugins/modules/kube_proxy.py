@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: kube_proxy
-short_description: Bring a node's kube-proxy to a mode, without losing a connection
+short_description: Switch a node's kube-proxy mode, with rollback
 version_added: 0.1.0
 description:
   - Sets the mode of this node's kube-proxy explicitly, and other keys of its configuration. A change of the mode is carried by a takeover table, rules of

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: kube_proxy_daemonset
-short_description: Let nodes be moved one by one to another mode of kube-proxy, where a DaemonSet runs it
+short_description: Split kube-proxy's DaemonSet by mode, so that nodes switch mode one by one
 version_added: 0.1.0
 description:
   - A cluster of kubeadm has one ConfigMap and one DaemonSet of kube-proxy for all nodes. This module makes a second of each, for another

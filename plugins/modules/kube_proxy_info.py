@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: kube_proxy_info
-short_description: Read a node's kube-proxy, and what stands against a change of its mode
+short_description: Report a node's kube-proxy, and what blocks a change of its mode
 version_added: 0.1.0
 description:
   - Says which mode is in effect, whether kube-proxy is in order, what other modes have left on the node, and what is recorded of changes.

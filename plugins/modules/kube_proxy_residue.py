@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: kube_proxy_residue
-short_description: Remove what modes of kube-proxy that are not in use have left on a node
+short_description: Remove stale rules of kube-proxy modes that a node no longer uses
 version_added: 0.1.0
 description:
   - Removes rules of iptables in both its variants and both families, tables of nftables, virtual servers of ipvs, the link C(kube-ipvs0),

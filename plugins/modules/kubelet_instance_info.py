@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: kubelet_instance_info
-short_description: Read the node instances of a host
+short_description: Report the node instances of a host
 version_added: 0.1.0
 description:
   - Reports each instance as it is now - readiness, versions, paths, processes, memory and namespaces.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: kubernetes_binaries
-short_description: Kubernetes, etcd, containerd and CNI programs, built, downloaded or taken from a directory
+short_description: Build, download or import the binaries of Kubernetes, etcd, containerd and CNI
 version_added: 0.1.0
 description:
   - Provides the programs of a Kubernetes lab or node in a cache on this machine, and a directory of links to exactly the ones asked for.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: kubernetes_binaries_info
-short_description: Which Kubernetes, etcd, containerd and CNI programs are in the cache, and whether they are intact
+short_description: List the binaries of Kubernetes, etcd, containerd and CNI in the cache, and check that they are intact
 version_added: 0.1.0
 description:
   - Says where the programs lie, or would lie, that M(ballast.kube.kubernetes_binaries) provides for the same options, and compares each

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: lab
-short_description: Decide and record what a lab is
+short_description: "Internal: decide the nodes, addresses and limits of a lab, and record them"
 version_added: 0.1.0
 description:
   - Turns a number of nodes or a topology into a lab with every address, network and limit decided, and writes it down. What an earlier
@@ -19,6 +19,7 @@ author:
 extends_documentation_fragment:
   - ballast.kube._attributes
   - ballast.kube._attributes.events
+  - ballast.kube._lab
 attributes:
   check_mode:
     support: full

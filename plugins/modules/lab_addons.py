@@ -7,10 +7,10 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: lab_addons
-short_description: Objects of the add-ons of a lab
+short_description: "Internal: create and remove the API objects of a lab's add-ons"
 version_added: 0.1.0
 description:
-  - Internal. Makes the objects of the API that the add-ons of a lab consist of, and removes those of add-ons that it has no more.
+  - Makes the objects of the API that the add-ons of a lab consist of, and removes those of add-ons that it has no more.
   - An object that was made by an earlier run, as it is asked for now, is left as it is, also when it has been changed since.
 author:
   - ballast.kube contributors (@ballast-kube)

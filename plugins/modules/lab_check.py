@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: lab_check
-short_description: Check that a lab can be used
+short_description: "Internal: check that every pod of a lab reaches every other pod and a Service"
 version_added: 0.1.0
 description:
   - Runs a pod on every node, and checks that every pod reaches every other, and a Service from every node.
@@ -19,6 +19,7 @@ extends_documentation_fragment:
   - ballast.kube._attributes.state_dir
   - ballast.kube._attributes.events
   - ballast.kube._lab_check
+  - ballast.kube._lab
 attributes:
   check_mode:
     support: full

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: lab_check_info
-short_description: Read whether a lab can be used
+short_description: "Internal: check a lab with the pods of an earlier lab_check"
 version_added: 0.1.0
 description:
   - Asks the pods of M(ballast.kube.lab_check) which others they reach now, and whether they reach a Service. Changes nothing.
@@ -18,6 +18,7 @@ extends_documentation_fragment:
   - ballast.kube._attributes.state_dir
   - ballast.kube._attributes.events
   - ballast.kube._lab_check
+  - ballast.kube._lab
 """
 
 EXAMPLES = r"""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: lab_drain
-short_description: Drain nodes of a lab while their programs are replaced
+short_description: "Internal: drain nodes of a lab while their binaries are replaced"
 version_added: 0.1.0
 description:
   - Cordons and drains the Nodes in O(nodes), as C(kubectl drain) does.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: lab_image
-short_description: Disk images for the virtual machines of a lab
+short_description: "Internal: build disk images for the virtual machines of a lab"
 version_added: 0.1.0
 description:
   - Builds a disk image once and keeps it in a cache, under a key of all that it is made from. The same input gives the same image.

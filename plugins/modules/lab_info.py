@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: lab_info
-short_description: Read the record of a lab
+short_description: "Internal: read the record of a lab"
 version_added: 0.1.0
 description:
   - Returns what M(ballast.kube.lab) wrote down.
@@ -15,11 +15,7 @@ author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
   - ballast.kube._attributes.info_module
-options:
-  lab_dir:
-    description: Directory of the lab.
-    type: path
-    default: /var/lib/ballast/lab
+  - ballast.kube._lab
 """
 
 EXAMPLES = r"""

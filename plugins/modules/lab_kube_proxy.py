@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: lab_kube_proxy
-short_description: kube-proxy of a lab as a DaemonSet
+short_description: "Internal: run kube-proxy of a lab as a DaemonSet"
 version_added: 0.1.0
 description:
   - Makes the objects by which a cluster of kubeadm runs kube-proxy - ServiceAccount, ClusterRoleBinding, ConfigMap and DaemonSet

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: lab_kubeconfig
-short_description: Make a lab a context of a user's own kubeconfig
+short_description: Add a lab to a user's own kubeconfig, or remove it
 version_added: 0.1.0
 description:
   - Adds the cluster, the user and the context C(ballast-NAME) of a lab to the kubeconfig of the user who runs it, or takes them out.
@@ -17,6 +17,7 @@ author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
   - ballast.kube._attributes
+  - ballast.kube._lab
 attributes:
   check_mode:
     support: full
@@ -36,10 +37,6 @@ options:
     description: Name of the lab.
     type: str
     required: true
-  lab_dir:
-    description: Directory of the lab.
-    type: path
-    default: /var/lib/ballast/lab
   kubeconfig:
     description: Content of the lab's own kubeconfig. It holds keys. Required with O(state=present).
     type: str

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: lab_logs
-short_description: Collect what tells how a lab is
+short_description: "Internal: collect a lab's diagnostics into one archive"
 version_added: 0.1.0
 description:
   - Writes one archive with the lab's events, the logs of its services, the consoles of its virtual machines, the objects of its API and
@@ -19,6 +19,7 @@ author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
   - ballast.kube._attributes
+  - ballast.kube._lab
 attributes:
   check_mode:
     support: full
@@ -28,11 +29,6 @@ attributes:
     support: none
     details:
       - Each run writes another archive.
-options:
-  lab_dir:
-    description: Directory of the lab.
-    type: path
-    required: true
 """
 
 EXAMPLES = r"""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: lab_nodes
-short_description: Nodes of a lab in its API
+short_description: "Internal: set labels and taints of a lab's nodes, and drain removed ones"
 version_added: 0.1.0
 description:
   - Keeps labels and taints of the lab's Nodes as its topology says.

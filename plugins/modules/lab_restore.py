@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: lab_restore
-short_description: Bring a stopped lab back to a snapshot
+short_description: Restore a stopped lab from a snapshot
 version_added: 0.1.0
 description:
   - Puts the etcd and the volumes of a snapshot of M(ballast.kube.lab_snapshot) in the place of those of the lab. The lab must be stopped. The
@@ -21,6 +21,7 @@ author:
 extends_documentation_fragment:
   - ballast.kube._attributes
   - ballast.kube._attributes.events
+  - ballast.kube._lab
 attributes:
   check_mode:
     support: full
@@ -31,10 +32,6 @@ attributes:
     details:
       - Each run restores, as what the lab did since is not known.
 options:
-  lab_dir:
-    description: Directory of the lab.
-    type: path
-    default: /var/lib/ballast/lab
   name:
     description: Name of the snapshot.
     type: str

@@ -20,6 +20,7 @@ author:
 extends_documentation_fragment:
   - ballast.kube._attributes
   - ballast.kube._attributes.events
+  - ballast.kube._lab
 attributes:
   check_mode:
     support: full
@@ -35,10 +36,6 @@ options:
     type: str
     choices: [present, absent]
     default: present
-  lab_dir:
-    description: Directory of the lab.
-    type: path
-    default: /var/lib/ballast/lab
   name:
     description: Name of the snapshot, up to 40 of a-z, 0-9 and -.
     type: str

@@ -15,11 +15,7 @@ author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
   - ballast.kube._attributes.info_module
-options:
-  lab_dir:
-    description: Directory of the lab.
-    type: path
-    default: /var/lib/ballast/lab
+  - ballast.kube._lab
 seealso:
   - module: ballast.kube.lab_snapshot
   - module: ballast.kube.lab_restore

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: lab_vm
-short_description: The virtual machines of a lab
+short_description: "Internal: run the virtual machines of a lab"
 version_added: 0.1.0
 description:
   - Boots virtual machines on a bridge of this machine and returns when every one answers ssh, stops them, and removes them.

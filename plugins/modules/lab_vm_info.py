@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: lab_vm_info
-short_description: What virtual machines a lab has
+short_description: "Internal: list the virtual machines of a lab"
 version_added: 0.1.0
 description:
   - Reads the virtual machines that M(ballast.kube.lab_vm) made, and whether they run.

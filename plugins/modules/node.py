@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: node
-short_description: Settings of a Kubernetes node, all features in one execution
+short_description: Configure kube-proxy, image pulls and the pull proxy of a node in one task
 version_added: 0.1.0
 description:
   - Does what M(ballast.kube.image_pull_proxy), M(ballast.kube.image_pulls) and M(ballast.kube.kube_proxy) do, each by the same options, and does it

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: node_credentials_info
-short_description: Read the keys and certificates of nodes that a control plane has made
+short_description: "Internal: read the keys and certificates of nodes from a control plane"
 version_added: 0.1.0
 author:
   - ballast.kube contributors (@ballast-kube)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: plane
-short_description: Decide what a control plane with a name on this host is
+short_description: "Internal: decide the name and ports of a control plane, and record them"
 version_added: 0.1.0
 description:
   - Writes down what a control plane is to be, with a name that no other plane or lab of this host has, and with ports that are free, so

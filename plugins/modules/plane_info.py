@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: plane_info
-short_description: Read the record of a plane
+short_description: "Internal: read the record of a control plane"
 version_added: 0.1.0
 description:
   - Returns what M(ballast.kube.plane) wrote down.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: playbook_report
-short_description: Compose what a playbook of this collection reports
+short_description: "Internal: compose the report of a playbook, and decide whether it goes on"
 version_added: 0.1.0
 description:
   - Composes lines for an operator from what modules returned on the hosts of a playbook. Hosts with the same answer share a line.

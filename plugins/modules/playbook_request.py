@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: playbook_request
-short_description: Check the variables of a playbook of this collection
+short_description: "Internal: check the variables of a playbook"
 version_added: 0.1.0
 description:
   - The first task of the collection's playbooks. Checks what was asked before any host is reached, and reports all problems together.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: readiness_info
-short_description: Judge what hosts answered to the production readiness questionnaire
+short_description: "Internal: judge the collected answers to the production readiness questionnaire"
 version_added: 0.1.0
 description:
   - Puts together what the info modules of the features returned with O(ignore:readiness=true) on each host, judges it, and returns a

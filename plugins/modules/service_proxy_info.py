@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: service_proxy_info
-short_description: Read the service proxy of a node
+short_description: Report the service proxy of a node
 version_added: 0.1.0
 description:
   - Says whether C(ballast-service-proxy) runs on this node, whether it follows the cluster, and what it refuses.

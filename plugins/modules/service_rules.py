@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: service_rules
-short_description: Bring a node's kernel rules to what the Services of a cluster mean
+short_description: Program a node's kernel with the rules of a cluster's Services
 version_added: 0.1.0
 description:
   - Compiles a snapshot of a cluster's Services, EndpointSlices and Nodes for this node and one backend of kube-proxy, compares that with

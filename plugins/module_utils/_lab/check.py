@@ -51,7 +51,7 @@ _HOPELESS = ("ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigErro
 SPEC: dict[str, Any] = {
     "state_dir": {"type": "path", "required": True},
     "events": {"type": "path"},
-    "lab_dir": {"type": "path", "required": True},
+    "lab_dir": {"type": "path", "default": "/var/lib/ballast/lab"},
     "kubectl": {"type": "path", "required": True},
     "lab": {"type": "dict", "required": True},
     "instances": {"type": "list", "elements": "dict", "required": True},

@@ -79,7 +79,7 @@ _NETWORK = {
     "conntrack": ("conntrack", "-L"),
 }
 
-SPEC: dict[str, Any] = {"lab_dir": {"type": "path", "required": True}}
+SPEC: dict[str, Any] = {"lab_dir": {"type": "path", "default": "/var/lib/ballast/lab"}}
 
 
 @dataclass(frozen=True)

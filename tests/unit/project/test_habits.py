@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
 ROOT = Path(__file__).resolve().parents[3]
 PLUGINS = sorted((ROOT / "plugins").rglob("*.py"))
@@ -152,13 +151,6 @@ def test_a_plugin_has_the_syntax_of_python_3_9(trees):
         for path, tree in trees.items()
         if not any(isinstance(node, ast.ImportFrom) and node.module == "__future__" for node in tree.body)
     ] == []
-
-
-def test_groups_of_actions_name_modules_that_exist():
-    runtime = yaml.safe_load(text(ROOT / "meta/runtime.yml"))
-    modules = {path.stem for path in (ROOT / "plugins/modules").glob("*.py")}
-    for group, members in runtime.get("action_groups", {}).items():
-        assert set(members) <= modules, group
 
 
 # What makes files and directories where another user may have been first.

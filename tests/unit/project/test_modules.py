@@ -1,0 +1,156 @@
+# Copyright (c) 2026 the ballast.kube authors
+# GNU General Public License v3.0 or later (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What `ansible-doc` shows of the modules: one imperative line each, their groups, and the options that they accept."""
+
+import json
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible.module_utils import basic
+
+from ansible_collections.ballast.kube.plugins.module_utils._ansible import run
+from ansible_collections.ballast.kube.plugins.plugin_utils.kube_proxy_change import SPEC as CHANGE_SPEC
+
+ROOT = Path(__file__).parents[3]
+MODULES = sorted(path.stem for path in (ROOT / "plugins/modules").glob("*.py"))
+GROUPS = yaml.safe_load((ROOT / "meta/runtime.yml").read_text(encoding="utf-8"))["action_groups"]
+FORMER_GROUPS = {"node", "plane"}
+
+# Parts of the collection's own playbooks and roles, not meant for a task of a user's.
+INTERNAL = {
+    "fleet_slice",
+    "instance_network",
+    "lab",
+    "lab_addons",
+    "lab_check",
+    "lab_check_info",
+    "lab_drain",
+    "lab_image",
+    "lab_info",
+    "lab_kube_proxy",
+    "lab_logs",
+    "lab_nodes",
+    "lab_vm",
+    "lab_vm_info",
+    "node_credentials_info",
+    "plane",
+    "plane_info",
+    "playbook_report",
+    "playbook_request",
+    "readiness_info",
+}
+ACTIONS = {"fleet_slice", "kube_proxy_change", "playbook_report", "playbook_request"}  # they run on the controller
+VERBS = """
+Add Annotate Answer Back Build Check Collect Compose Configure Connect Create Decide Drain Drill Judge Keep Limit List Point Prepare Program
+Provide Read Remove Report Restore Roll Run Set Show Size Split Stop Switch Take Trace
+""".split()  # noqa: SIM905
+
+
+@pytest.fixture(scope="module")
+def documented() -> dict[str, dict[str, Any]]:
+    """By module, its documentation with its fragments."""
+    names = [f"ballast.kube.{name}" for name in MODULES]
+    program = str(Path(sys.executable).with_name("ansible-doc"))
+    shown = subprocess.run([program, "--json", *names], cwd=ROOT, capture_output=True, check=True).stdout
+    return {name.rpartition(".")[2]: page["doc"] for name, page in json.loads(shown).items()}
+
+
+def is_imperative(line: str) -> bool:
+    return line.split(maxsplit=1)[0].rstrip(",").capitalize() in VERBS
+
+
+def test_a_short_description_is_one_imperative_line(documented: dict[str, dict[str, Any]]) -> None:
+    lines = {name: page["short_description"].removeprefix("Internal: ") for name, page in documented.items()}
+    assert {name: line for name, line in lines.items() if not is_imperative(line)} == {}
+    assert [line for line in lines.values() if line.endswith(".") or len(line) > 110] == []
+
+
+def test_modules_for_our_own_playbooks_are_marked_as_internal(documented: dict[str, dict[str, Any]]) -> None:
+    marked = {name for name, page in documented.items() if page["short_description"].startswith("Internal: ")}
+    assert marked == INTERNAL
+
+
+def test_entry_points_of_roles_and_playbooks_begin_with_a_verb_too() -> None:
+    lines: dict[str, str] = {}
+    for role in sorted((ROOT / "roles").iterdir()):
+        specs = yaml.safe_load((role / "meta/argument_specs.yml").read_text(encoding="utf-8"))["argument_specs"]
+        lines |= {f"{role.name}.{point}": spec["short_description"] for point, spec in specs.items()}
+    for playbook in (ROOT / "playbooks").glob("*.yml"):
+        lines[playbook.name] = playbook.read_text(encoding="utf-8").splitlines()[1].removeprefix("# ")
+    assert {name: line for name, line in lines.items() if not is_imperative(line)} == {}
+
+
+def membership(page: dict[str, Any]) -> set[str]:
+    row = page.get("attributes", {}).get("action_group", {"membership": []})
+    return {name.removeprefix("ballast.kube.") for name in row["membership"]}
+
+
+def test_a_group_has_the_modules_that_say_so_and_they_share_options(documented: dict[str, dict[str, Any]]) -> None:
+    """A default of a group is given to all its modules, so each must accept what they are grouped for."""
+    grouped = {name: set(members) for name, members in GROUPS.items() if name not in FORMER_GROUPS}
+    assert {name for name, page in documented.items() if membership(page)} == set.union(*grouped.values())
+    for group, members in grouped.items():
+        pages = [documented[name] for name in members]
+        assert [membership(page) for page in pages] == [members] * len(pages), group
+        assert f"group/ballast.kube.{group})" in pages[0]["attributes"]["action_group"]["description"]
+        options = [page["options"] for page in pages]
+        shared = set(options[0]).intersection(*options[1:])
+        described = [{name: (row[name]["type"], row[name].get("default")) for name in shared} for row in options]
+        assert shared, group
+        assert described == [described[0]] * len(options), group
+
+
+def test_all_modules_of_a_lab_that_know_its_directory_are_in_its_group(documented: dict[str, dict[str, Any]]) -> None:
+    assert set(GROUPS["lab"]) == {name for name, page in documented.items() if "lab_dir" in (page["options"] or {})}
+
+
+class _Started(Exception):
+    """A module has said which arguments it accepts."""
+
+
+def accepted(name: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The argument spec that a module gives to AnsibleModule."""
+    given: list[dict[str, Any]] = []
+
+    def start(**arguments: Any) -> None:
+        given.append(arguments["argument_spec"])
+        raise _Started
+
+    monkeypatch.setattr(run, "AnsibleModule", start)
+    monkeypatch.setattr(basic, "_load_params", dict)  # where the module `node` looks for what its action plugin says
+    with pytest.raises(_Started):
+        import_module(f"ansible_collections.ballast.kube.plugins.modules.{name}").main()
+    return given[0]
+
+
+KEYS = ("type", "elements", "default", "required", "choices", "aliases")
+EMPTY = {"required": False, "aliases": []}
+
+
+def table(options: dict[str, Any], below: str) -> dict[str, dict[str, Any]]:
+    """By path of an option, what both sides say of it. A text is the type that is not said."""
+    found = {}
+    for name, row in (options or {}).items():
+        said = {key: row[key] for key in KEYS if row.get(key) is not None and row[key] != EMPTY.get(key)}
+        found[name] = {"type": "str", **said, "choices": sorted(said.get("choices", ()))}
+        found |= {f"{name}.{inner}": shown for inner, shown in table(row.get(below), below).items()}
+    return found
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name not in ACTIONS])
+def test_documentation_and_accepted_arguments_agree(
+    name: str, documented: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert table(documented[name]["options"], "suboptions") == table(accepted(name, monkeypatch), "options")
+
+
+def test_documentation_and_accepted_arguments_of_the_change_on_the_controller_agree(
+    documented: dict[str, dict[str, Any]],
+) -> None:
+    assert table(documented["kube_proxy_change"]["options"], "suboptions") == table(CHANGE_SPEC, "options")
