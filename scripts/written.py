@@ -30,8 +30,12 @@ def run(program: str, usage: str | None, arguments: Sequence[str], files: Iterab
 
 
 def between(page: Path, first: str, last: str, text: str) -> str:
-    """What the page says, with the text in lines of its own between two marks. Ends the program where it has not one of each, in order."""
-    old = page.read_text(encoding="utf-8") if page.is_file() else ""
+    """The page with the text in lines of its own between two marks. Ends the program if it lacks one of them."""
+    return between_marks(page.read_text(encoding="utf-8") if page.is_file() else "", page, first, last, text)
+
+
+def between_marks(old: str, page: Path, first: str, last: str, text: str) -> str:
+    """The same for a text that was read already; `page` is named if a mark is missing, repeated or out of order."""
     if old.count(first) != 1 or old.count(last) != 1 or old.index(first) > old.index(last):
         sys.exit(f"{page} needs these two lines, once each: {first} and {last}")
     above, _first, rest = old.partition(first)

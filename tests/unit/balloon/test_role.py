@@ -50,9 +50,3 @@ def test_the_spec_says_the_defaults(entry: str) -> None:
 
 def test_the_taint_is_the_one_that_is_taken_away() -> None:
     assert read("vars/main.yml")["__balloons_taint"] == {"key": TAINT, "effect": "NoSchedule"}
-
-
-def test_the_page_names_every_variable() -> None:
-    page = (ROLE / "README.md").read_text(encoding="utf-8")
-    named = {name for entry in OPTIONS.values() for name in entry["options"]}
-    assert {name for name in named if f"| `{name}` |" not in page} == set()

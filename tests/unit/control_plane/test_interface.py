@@ -36,8 +36,3 @@ def test_defaults_of_role_and_module_are_equal_where_the_module_has_one():
     for option, spec in MAKE.items():
         if "default" in spec:
             assert role[PREFIX + option] == spec["default"], option
-
-
-def test_the_page_explains_every_variable():
-    text = (ROLE / "README.md").read_text(encoding="utf-8")
-    assert [name for name in load("defaults/main.yml") if f"`{name}`" not in text] == []

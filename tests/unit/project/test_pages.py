@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
 from scripts.error_pages import FEATURES
 
@@ -86,10 +85,3 @@ def test_every_target_of_the_lab_is_explained():
     targets = set(re.findall(r"^([a-z-]+):.*  ## ", read(ROOT / "mk/lab.mk"), flags=re.MULTILINE))
     page = read(ROOT / "docs/lab.md")
     assert {name for name in targets if f"make {name}" not in page} == set()
-
-
-def test_every_variable_of_the_role_node_instances_is_in_its_table():
-    specs = yaml.safe_load(read(ROOT / "roles/node_instances/meta/argument_specs.yml"))
-    options = set(specs["argument_specs"]["main"]["options"])
-    in_table = set(re.findall(r"`(node_instances\w*)`(?=[^|\n]*\|)", read(ROOT / "roles/node_instances/README.md")))
-    assert in_table == options
