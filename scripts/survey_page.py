@@ -48,7 +48,7 @@ _REQUIRED = {("kube_proxy_migrate", "mode"), ("image_pull_proxy", "max_in_flight
 _MODULES = {
     "kube_proxy_migrate": "kube_proxy_change",
     "kube_proxy_rollback": "kube_proxy_change",
-    "kube_proxy_cleanup": "kube_proxy_residue",
+    "kube_proxy_cleanup": "kube_proxy_cleanup",
 }
 _TYPES = {"str": "text", "path": "text", "raw": "text", "int": "integer", "float": "float"}
 _LONGEST = 1024  # letters of an answer

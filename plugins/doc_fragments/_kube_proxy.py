@@ -80,7 +80,7 @@ options:
     default: ""
   drain_seconds:
     description:
-      - Seconds. How long M(ballast.kube.kube_proxy_residue) keeps virtual servers that have open connections, after a change from ipvs to another mode.
+      - Seconds. How long M(ballast.kube.kube_proxy_cleanup) keeps virtual servers that have open connections, after a change from ipvs to another mode.
       - The change waits for no connection and cuts none. The deadline is recorded on the node.
       - The default is a day, as long as kube-proxy lets conntrack keep an idle TCP connection.
     type: int

@@ -14,12 +14,12 @@ attributes:
     description: Use C(group/ballast.kube.lab) in C(module_defaults) to set the options that these modules share once.
     support: full
     membership:
-      - ballast.kube.lab
       - ballast.kube.lab_check
       - ballast.kube.lab_check_info
       - ballast.kube.lab_info
       - ballast.kube.lab_kubeconfig
       - ballast.kube.lab_logs
+      - ballast.kube.lab_record
       - ballast.kube.lab_restore
       - ballast.kube.lab_snapshot
       - ballast.kube.lab_snapshots_info

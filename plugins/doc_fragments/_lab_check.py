@@ -15,7 +15,7 @@ options:
     type: path
     required: true
   lab:
-    description: The record, as M(ballast.kube.lab) returns it.
+    description: The record, as M(ballast.kube.lab_record) returns it.
     type: dict
     required: true
   instances:

@@ -53,7 +53,7 @@ options:
 seealso:
   - module: ballast.kube.kube_proxy_change
   - module: ballast.kube.kube_proxy_info
-  - module: ballast.kube.kube_proxy_residue
+  - module: ballast.kube.kube_proxy_cleanup
   - module: ballast.kube.node
 """
 
@@ -139,7 +139,7 @@ draining:
       description: How many are kept for them.
       type: int
     until:
-      description: From when on M(ballast.kube.kube_proxy_residue) removes them, in UTC; empty without a deadline.
+      description: From when on M(ballast.kube.kube_proxy_cleanup) removes them, in UTC; empty without a deadline.
       type: str
   sample: {connections: 16, virtual_servers: 3, until: "2026-11-27T14:05:00Z"}
 steps:

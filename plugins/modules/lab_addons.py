@@ -31,7 +31,7 @@ options:
     type: path
     required: true
   lab:
-    description: The record of the lab, which names its add-ons; what M(ballast.kube.lab) returns as RV(ballast.kube.lab#module:lab).
+    description: The record of the lab, which names its add-ons; what M(ballast.kube.lab_record) returns as RV(ballast.kube.lab_record#module:lab).
     type: dict
     required: true
 """

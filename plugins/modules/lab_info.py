@@ -10,7 +10,7 @@ module: lab_info
 short_description: "Internal: read the record of a lab"
 version_added: 0.1.0
 description:
-  - Returns what M(ballast.kube.lab) wrote down.
+  - Returns what M(ballast.kube.lab_record) wrote down.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:

@@ -148,7 +148,7 @@ def _module(road: Road, options: Mapping[str, Any]) -> Mapping[str, Any]:
     found["change"] = run.result["change_seconds"]
     if road.origin.mode == IPVS:
         # As the playbooks do. Virtual servers with open connections stay.
-        removal = run_module(node, "kube_proxy_residue", {"migration_dir": given["state_dir"]}, road.proxy.place)
+        removal = run_module(node, "kube_proxy_cleanup", {"state_dir": given["state_dir"]}, road.proxy.place)
         found["removal_seconds"], found["connections"] = removal.process_seconds, removal.result["connections"]
         if road.proxy.mode() != IPVS and road.proxy.virtual_servers() and not found["connections"]["kept"]:
             raise RuntimeError(f"virtual servers of ipvs are left: {removal.result}")

@@ -131,7 +131,7 @@ class SimulatedNode:
     def _result(self, module: str, options: Mapping[str, Any], now: float, *, check: bool) -> dict[str, Any]:
         if module == "kube_proxy_info":
             return self._info(options)
-        if module == "kube_proxy_residue":
+        if module == "kube_proxy_cleanup":
             return {
                 "changed": False,
                 "mode": self.mode,

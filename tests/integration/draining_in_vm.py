@@ -79,7 +79,7 @@ class Served:
 
     def clean(self, **options: Any) -> dict[str, Any]:
         desired = CleanupRequest(NFTABLES, **options)
-        ctx = Context(desired, self.node, Progress(NullSink(), feature="kube_proxy_residue"))
+        ctx = Context(desired, self.node, Progress(NullSink(), feature="kube_proxy_cleanup"))
         plan = ENGINE.plan(desired, ENGINE.observe(ctx))
         ENGINE.apply(plan, ctx)
         assert ENGINE.verify(ctx) == []

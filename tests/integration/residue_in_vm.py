@@ -39,7 +39,7 @@ class Node(Read):
     def clean(self) -> dict[str, str]:
         desired = CleanupRequest("iptables")
         plan = ENGINE.plan(desired, ENGINE.observe(Context(desired, self)))
-        progress = Progress(NullSink(), feature="kube_proxy_residue")
+        progress = Progress(NullSink(), feature="kube_proxy_cleanup")
         ENGINE.apply(plan, Context(desired, self, progress))
         assert ENGINE.verify(Context(desired, self, progress)) == []
         return {f"{one.kind} {one.target}": one.fate for one in plan.artefacts}

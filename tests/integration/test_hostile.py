@@ -607,7 +607,7 @@ def project() -> Iterator[Path]:
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("lab", {"lab_dir": "{}"}),
+        ("lab_record", {"lab_dir": "{}"}),
         ("plane", {"plane_dir": "{}"}),
         ("control_plane", {"state_dir": "{}"}),
         ("kubelet_instance", {"state_dir": "{}"}),
@@ -636,12 +636,12 @@ def test_a_project_that_carries_a_lab_s_files_is_not_touched(project: Path) -> N
         (project / name).write_text(text)
         (project / name).chmod(0o600)
         before = tree(project)
-        assert adhoc.module("lab", fails=True, state="absent", lab_dir=str(project))["id"] == "lab-directory"
-        assert adhoc.module("lab", fails=True, lab_dir=str(project))["id"] == "lab-directory"
+        assert adhoc.module("lab_record", fails=True, state="absent", lab_dir=str(project))["id"] == "lab-directory"
+        assert adhoc.module("lab_record", fails=True, lab_dir=str(project))["id"] == "lab-directory"
         assert tree(project) == before
     (project / ".ballast").unlink()
     before = tree(project)
-    failed = adhoc.module("lab", fails=True, state="absent", lab_dir=str(project))
+    failed = adhoc.module("lab_record", fails=True, state="absent", lab_dir=str(project))
     assert failed["id"] == "lab-directory"
     assert tree(project) == before
 

@@ -171,7 +171,7 @@ def machine(node: Node) -> str:
 def clean(node: Node, mode: str, **options: Any) -> dict[tuple[str, str], tuple[str, str]]:
     desired = CleanupRequest(mode, **options)
     plan = ENGINE.plan(desired, ENGINE.observe(Context(desired, node)))
-    progress = Progress(NullSink(), feature="kube_proxy_residue")
+    progress = Progress(NullSink(), feature="kube_proxy_cleanup")
     ENGINE.apply(plan, Context(desired, node, progress))
     assert ENGINE.verify(Context(desired, node, progress)) == []
     return {(one.kind, one.target): (one.fate, one.why) for one in plan.artefacts}
@@ -364,7 +364,7 @@ def test_the_module(node: Node) -> None:
 
 def module(node: Node, options: dict[str, Any], *flags: str, fails: bool = False) -> dict[str, Any]:
     inside = ["ip", "netns", "exec", node.namespace]
-    return adhoc.module("kube_proxy_residue", *flags, fails=fails, inside=inside, **options)
+    return adhoc.module("kube_proxy_cleanup", *flags, fails=fails, inside=inside, **options)
 
 
 def playbook(node: Node, inventory: Path, *words: str) -> tuple[int, str]:

@@ -34,7 +34,7 @@ _REMOVERS: Mapping[str, str] = {
 PRINT_BY_WRITER = (
     "print them with the program that wrote them: kubectl exec -n kube-system POD -- iptables-save, in kube-proxy's pod"
 )
-_RESIDUE = "ballast.kube.kube_proxy_residue"
+_RESIDUE = "ballast.kube.kube_proxy_cleanup"
 # By whether it is a rule of nft: what accepts each translated connection.
 ACCEPT_TRANSLATED: Mapping[bool, str] = {True: "ct status dnat accept", False: "-m conntrack --ctstate DNAT -j ACCEPT"}
 # By how names of settings begin.

@@ -51,7 +51,7 @@ def _faults(look: Result) -> Iterator[str]:
 
 
 def cleanup(request: Request, found: Results) -> Report:
-    """`found` are results of `kube_proxy_residue` in check mode. The fact `changing` is what is to be cleaned."""
+    """`found` are results of `kube_proxy_cleanup` in check mode. The fact `changing` is what is to be cleaned."""
     silent = {host: no_answer(result) for host, result in found.items() if result is not None and no_answer(result)}
     answers = {host: result for host, result in found.items() if result is not None and host not in silent}
     dirty = [host for host, result in answers.items() if result.get("changed")]

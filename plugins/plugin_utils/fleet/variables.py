@@ -27,7 +27,7 @@ from .messages import MESSAGES
 ROOT = Path(__file__).resolve().parents[3]
 OWN = "plugins/plugin_utils/fleet/variables.yml"
 # Options that a playbook chooses.
-_CHOSEN = {"kube_proxy": {"state", "migration_dir"}}
+_CHOSEN = {"kube_proxy": {"state"}}
 _SPECS: Mapping[str, tuple[Mapping[str, Any], ...]] = {
     "kube_proxy": (KUBE_PROXY_SPEC, CLEANUP_SPEC),
 }

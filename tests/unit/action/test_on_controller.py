@@ -13,7 +13,7 @@ from typing import Any, Optional
 import pytest
 
 from ansible_collections.ballast.kube.plugins.action.kubelet_instance import ActionModule as KubeletInstance
-from ansible_collections.ballast.kube.plugins.action.lab import ActionModule
+from ansible_collections.ballast.kube.plugins.action.lab_record import ActionModule
 from scripts.architecture import Code
 
 ROOT = Path(__file__).resolve().parents[3]

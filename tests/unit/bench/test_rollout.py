@@ -49,7 +49,7 @@ UNASKED = {"diff", "readiness", "seconds", "change_seconds"}
         ("kube_proxy", {"state": "present", "mode": "nftables", "confirm_within": 20}),
         ("kube_proxy", {"state": "confirmed"}),
         ("kube_proxy", {"state": "previous"}),
-        ("kube_proxy_residue", {"mode": "iptables"}),
+        ("kube_proxy_cleanup", {"mode": "iptables"}),
     ],
 )
 def test_a_simulated_node_answers_with_what_the_module_returns(module: str, options: dict[str, Any]) -> None:

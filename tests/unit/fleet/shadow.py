@@ -24,7 +24,7 @@ STAND_IN = Path(__file__).with_name("stand_in.py")
 REPLACED = (
     "kube_proxy_info",
     "kube_proxy_change",
-    "kube_proxy_residue",
+    "kube_proxy_cleanup",
     "kube_proxy_daemonset",
     "image_pull_proxy",
     "image_pull_proxy_info",

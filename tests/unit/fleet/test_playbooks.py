@@ -54,7 +54,7 @@ def nodes(count: int) -> dict[str, dict[str, Any]]:
             "kube_proxy_info": look(),
             "kube_proxy_info after": look("nftables"),
             "kube_proxy_change": confirmed(),
-            "kube_proxy_residue": {},
+            "kube_proxy_cleanup": {},
         }
         for number in range(1, count + 1)
     }
@@ -115,7 +115,7 @@ def test_a_run_in_batches_stops_takes_back_and_reports(fleet: Fleet) -> None:
     assert set(changes[1:3]) == {("n3", "present"), ("n4", "present")}
     assert changes[3:] == [("n4", "previous")]
     assert {options["drain_seconds"] for _host, _name, options in fleet.calls("kube_proxy_change")} == {7}
-    assert [host for host, _name, _options in fleet.calls("kube_proxy_residue")] == ["n2"]
+    assert [host for host, _name, _options in fleet.calls("kube_proxy_cleanup")] == ["n2"]
     assert gate.read_text() == "asked\nasked\n", "once for each batch"
 
 
@@ -187,7 +187,7 @@ def test_unreachable_nodes_do_not_end_the_report(fleet: Fleet) -> None:
 
 def test_a_failed_clean_up_does_not_end_the_report(fleet: Fleet) -> None:
     hosts = nodes(2)
-    hosts["n1"]["kube_proxy_residue"] = {"failed": True, "msg": "a chain is in use"}
+    hosts["n1"]["kube_proxy_cleanup"] = {"failed": True, "msg": "a chain is in use"}
     done = fleet.run("kube_proxy_migrate", hosts=hosts, variables={**TO_NFTABLES, "kube_proxy_confirm": True})
     assert done.status != 0
     assert done.lines_of("Say what became of each node")[-2:] == [
@@ -222,7 +222,7 @@ def test_a_daemonset_is_finished_when_all_nodes_are_done(fleet: Fleet) -> None:
 def test_a_daemonset_is_not_finished_while_connections_through_ipvs_go_on(fleet: Fleet, *, cut: bool) -> None:
     """The start of kube-proxy in mode nftables removes their virtual servers."""
     hosts: dict[str, dict[str, Any]] = {**nodes(1), "localhost": {}}
-    hosts["n1"]["kube_proxy_residue"] = {"changed": True, "connections": {"cut": 0, "kept": 2, "until": ""}}
+    hosts["n1"]["kube_proxy_cleanup"] = {"changed": True, "connections": {"cut": 0, "kept": 2, "until": ""}}
     variables = {
         **TO_NFTABLES,
         "kube_proxy_deployment": "daemonset",
@@ -291,8 +291,8 @@ def test_an_audit_fails_where_a_node_has_a_problem(fleet: Fleet) -> None:
 def test_a_clean_up_is_previewed_and_then_done_where_there_is_something(fleet: Fleet) -> None:
     hosts = nodes(2)
     left = {"kind": "link", "target": "kube-ipvs0", "fate": "removed", "why": "of ipvs"}
-    hosts["n1"]["kube_proxy_residue"] = {"changed": True, "mode": "nftables", "artefacts": [left]}
-    hosts["n2"]["kube_proxy_residue"] = {"mode": "nftables", "artefacts": []}
+    hosts["n1"]["kube_proxy_cleanup"] = {"changed": True, "mode": "nftables", "artefacts": [left]}
+    hosts["n2"]["kube_proxy_cleanup"] = {"mode": "nftables", "artefacts": []}
     done = fleet.run("kube_proxy_cleanup", hosts=hosts, variables={"kube_proxy_hosts": "all"})
     assert done.status == 0, done.output
     assert "goes:  link kube-ipvs0 (of ipvs): 1 node (n1)" in done.lines_of("Say what goes, and what stays")
@@ -300,7 +300,7 @@ def test_a_clean_up_is_previewed_and_then_done_where_there_is_something(fleet: F
         "kube_proxy_cleanup", hosts=hosts, variables={"kube_proxy_hosts": "all", "kube_proxy_confirm": True}
     )
     assert done.status == 0, done.output
-    assert [host for host, _name, options in fleet.calls("kube_proxy_residue") if not options["check"]] == ["n1"]
+    assert [host for host, _name, options in fleet.calls("kube_proxy_cleanup") if not options["check"]] == ["n1"]
 
 
 STEPS = {"changed": True, "steps": [{"verb": "make", "title": "drop-in"}], "seconds": {"apply": 11.4, "verify": 0.4}}

@@ -107,7 +107,7 @@ class Node:
 
     def clean(self, **options: Any) -> CleanupPlan:
         plan = self.plan(**options)
-        progress = Progress(NullSink(), feature="kube_proxy_residue")
+        progress = Progress(NullSink(), feature="kube_proxy_cleanup")
         ENGINE.apply(plan, Context(CleanupRequest("nftables"), self.host, progress))
         self.host.given("/proc/net/ip_vs", self.kernel.list_connections())
         return plan

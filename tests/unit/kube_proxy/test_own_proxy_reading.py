@@ -135,7 +135,7 @@ def test_a_clean_up_knows_by_the_record_that_it_serves(mode: str) -> None:
     node = ReplacedNode(mode="nftables")
     replaced(node)
     node.tables |= {("ip", "kube-proxy")}
-    given = {**{name: row.get("default") for name, row in SPEC.items()}, "mode": mode or None, "migration_dir": STATE}
+    given = {**{name: row.get("default") for name, row in SPEC.items()}, "mode": mode or None, "state_dir": STATE}
     desired = CleanupRequest.from_params(given, node.host)
     ctx = Context(desired, node.host)
     done = CLEANUP.apply(CLEANUP.plan(desired, CLEANUP.observe(ctx)), ctx)
@@ -148,7 +148,7 @@ def test_a_clean_up_knows_by_the_record_that_it_serves(mode: str) -> None:
 def test_a_clean_up_for_kube_proxys_own_mode_is_refused_while_it_serves() -> None:
     node = ReplacedNode(mode="nftables")
     replaced(node)
-    given = {**{name: row.get("default") for name, row in SPEC.items()}, "mode": "nftables", "migration_dir": STATE}
+    given = {**{name: row.get("default") for name, row in SPEC.items()}, "mode": "nftables", "state_dir": STATE}
     with pytest.raises(BallastError) as caught:
         CLEANUP.observe(Context(CleanupRequest.from_params(given, node.host), node.host))
     assert caught.value.id == "residue-mode-other"

@@ -4,8 +4,11 @@
 """What `ansible-doc` shows of the modules: one imperative line each, their groups, and the options that they accept."""
 
 import json
+import os
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -19,14 +22,16 @@ from ansible_collections.ballast.kube.plugins.plugin_utils.kube_proxy_change imp
 
 ROOT = Path(__file__).parents[3]
 MODULES = sorted(path.stem for path in (ROOT / "plugins/modules").glob("*.py"))
-GROUPS = yaml.safe_load((ROOT / "meta/runtime.yml").read_text(encoding="utf-8"))["action_groups"]
-FORMER_GROUPS = {"node", "plane"}
+RUNTIME = yaml.safe_load((ROOT / "meta/runtime.yml").read_text(encoding="utf-8"))
+GROUPS = RUNTIME["action_groups"]
+FORMER_GROUPS = {"node": "kubelet_instance", "plane": "control_plane"}
+FORMER_MODULES = {name: row["redirect"] for name, row in RUNTIME["plugin_routing"]["modules"].items()}
+REMOVAL = "2.0.0"
 
 # Parts of the collection's own playbooks and roles, not meant for a task of a user's.
 INTERNAL = {
     "fleet_slice",
     "instance_network",
-    "lab",
     "lab_addons",
     "lab_check",
     "lab_check_info",
@@ -36,6 +41,7 @@ INTERNAL = {
     "lab_kube_proxy",
     "lab_logs",
     "lab_nodes",
+    "lab_record",
     "lab_vm",
     "lab_vm_info",
     "node_credentials_info",
@@ -154,3 +160,46 @@ def test_documentation_and_accepted_arguments_of_the_change_on_the_controller_ag
     documented: dict[str, dict[str, Any]],
 ) -> None:
     assert table(documented["kube_proxy_change"]["options"], "suboptions") == table(CHANGE_SPEC, "options")
+
+
+def test_former_names_of_modules_run_the_new_one_and_warn(tmp_path: Path) -> None:
+    """No option has the name `nonsense`, and the refusal names the module that ran."""
+    playbook = tmp_path / "play.yml"
+    tasks = [{f"ballast.kube.{name}": {"nonsense": 1}, "ignore_errors": True} for name in FORMER_MODULES]
+    here = {"ansible_python_interpreter": sys.executable, "ansible_connection": "local"}
+    playbook.write_text(
+        json.dumps([{"hosts": "localhost", "gather_facts": False, "vars": here, "tasks": tasks}]), encoding="utf-8"
+    )
+    program = str(Path(sys.executable).with_name("ansible-playbook"))
+    environment = {**os.environ, "ANSIBLE_DEPRECATION_WARNINGS": "true", "COLUMNS": "1000"}
+    run = subprocess.run(
+        [program, str(playbook)], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
+    said = run.stdout + run.stderr
+    for new in FORMER_MODULES.values():
+        assert f"Unsupported parameters for ({new}) module: nonsense" in said
+        assert f"Its name is now {new}." in said
+    assert said.count(f"version {REMOVAL}") >= len(FORMER_MODULES)
+
+
+def aliases(name: str, options: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """(module, former name, name) of all options, those below others too."""
+    for option, row in (options or {}).items():
+        deprecated = {
+            one["name"]: (one["version"], one["collection_name"]) for one in row.get("deprecated_aliases", ())
+        }
+        for alias in row.get("aliases", ()):
+            assert deprecated[alias] == (REMOVAL, "ballast.kube"), (name, alias)
+            yield name, alias, option
+        yield from aliases(name, row.get("options", {}))
+
+
+def test_the_upgrade_notes_have_all_former_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names in the first cell of an option's row are its modules; without any, all that have it."""
+    page = (ROOT / "docs/upgrade.md").read_text(encoding="utf-8")
+    cells = [[re.findall(r"`([^`]+)`", cell) for cell in line.split("|")[1:-1]] for line in page.splitlines()]
+    names = {(row[0][0], row[1][0]) for row in cells if len(row) == 3 and row[0]}
+    options = {(module, row[1][0], row[2][0]) for row in cells if len(row) == 4 and row[1] for module in row[0] or [""]}
+    former = [row for name in MODULES if name not in ACTIONS for row in aliases(name, accepted(name, monkeypatch))]
+    assert [row for row in former if not {row, ("", *row[1:])} & options] == []
+    assert {*FORMER_GROUPS.items(), *((old, new.rpartition(".")[2]) for old, new in FORMER_MODULES.items())} <= names

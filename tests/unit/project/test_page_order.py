@@ -32,6 +32,7 @@ OTHERS = {
     "permissions",
     "quick-start",
     "security",
+    "upgrade",
 }
 PAGES = [path for path in sorted((ROOT / "docs").glob("*.md")) if path.stem not in OTHERS]
 PAGES_WITH_ERRORS = [path for path in PAGES if f"docs/{path.name}" in {page for _title, page in FEATURES.values()}]

@@ -61,7 +61,12 @@ MIGRATION_DIR = "/var/lib/ballast/kube-proxy"
 SPEC: dict[str, Any] = {
     "mode": {"type": "str", "choices": list(MODES)},
     "metrics_address": {"type": "str", "default": METRICS},
-    "migration_dir": {"type": "path", "default": MIGRATION_DIR},
+    "state_dir": {
+        "type": "path",
+        "default": MIGRATION_DIR,
+        "aliases": ["migration_dir"],
+        "deprecated_aliases": [{"name": "migration_dir", "version": "2.0.0", "collection_name": "ballast.kube"}],
+    },
     "cut_connections": {"type": "bool", "default": False},
 }
 _SECONDS = 60
@@ -92,8 +97,8 @@ class CleanupRequest:
         ):
             problems.append(MESSAGES.error("residue-address", value=params["metrics_address"]))
         Problems.raise_if(problems)
-        in_use = is_change_under_way(host, params["migration_dir"])
-        held = read_held(host, params["migration_dir"])
+        in_use = is_change_under_way(host, params["state_dir"])
+        held = read_held(host, params["state_dir"])
         return cls(
             mode=params["mode"] or "",
             metrics_address=params["metrics_address"],

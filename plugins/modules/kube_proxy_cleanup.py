@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: kube_proxy_residue
+module: kube_proxy_cleanup
 short_description: Remove stale rules of kube-proxy modes that a node no longer uses
 version_added: 0.1.0
 description:
@@ -29,7 +29,7 @@ options:
   mode:
     description:
       - The mode that is in use, whose rules stay. The default is what kube-proxy says. One that kube-proxy denies is refused.
-      - V(ballast) where C(ballast-service-proxy) serves in the place of kube-proxy, which is found by O(migration_dir).
+      - V(ballast) where C(ballast-service-proxy) serves in the place of kube-proxy, which is found by O(state_dir).
     type: str
     choices: [iptables, ipvs, nftables, ballast]
   metrics_address:
@@ -43,27 +43,28 @@ options:
       - RV(connections) says how many connections are cut, in check mode too.
     type: bool
     default: false
-  migration_dir:
-    description: Where M(ballast.kube.kube_proxy) keeps its journal. While a change of the mode is at work, its takeover table stays.
+  state_dir:
+    description: The O(ballast.kube.kube_proxy#module:state_dir) of M(ballast.kube.kube_proxy). While a change of the mode is at work, its takeover table stays.
     type: path
+    aliases: [migration_dir]
     default: /var/lib/ballast/kube-proxy
 """
 
 EXAMPLES = r"""
 - name: See what other modes have left
-  ballast.kube.kube_proxy_residue:
+  ballast.kube.kube_proxy_cleanup:
   check_mode: true
   register: residue
 
 - name: Remove it
-  ballast.kube.kube_proxy_residue:
+  ballast.kube.kube_proxy_cleanup:
 
 - name: Remove virtual servers with open connections now
-  ballast.kube.kube_proxy_residue:
+  ballast.kube.kube_proxy_cleanup:
     cut_connections: true
 
 - name: Remove it on a node whose kube-proxy does not serve metrics
-  ballast.kube.kube_proxy_residue:
+  ballast.kube.kube_proxy_cleanup:
     mode: nftables
 """
 
@@ -144,7 +145,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.cleanup.e
 
 
 def main() -> None:
-    run(Feature("kube_proxy_residue", spec=SPEC, desired=CleanupRequest.from_params, engine=ENGINE))
+    run(Feature("kube_proxy_cleanup", spec=SPEC, desired=CleanupRequest.from_params, engine=ENGINE))
 
 
 if __name__ == "__main__":

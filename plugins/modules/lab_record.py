@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: lab
+module: lab_record
 short_description: "Internal: decide the nodes, addresses and limits of a lab, and record them"
 version_added: 0.1.0
 description:
@@ -134,12 +134,12 @@ options:
 
 EXAMPLES = r"""
 - name: Three nodes on this host
-  ballast.kube.lab:
+  ballast.kube.lab_record:
     nodes: 3
     kubernetes_version: 1.37.1
 
 - name: Forget a lab whose parts have been removed
-  ballast.kube.lab:
+  ballast.kube.lab_record:
     state: absent
 """
 
