@@ -163,7 +163,7 @@ def test_documentation_and_accepted_arguments_of_the_change_on_the_controller_ag
 
 
 def test_former_names_of_modules_run_the_new_one_and_warn(tmp_path: Path) -> None:
-    """No option has the name `nonsense`, and the refusal names the module that ran."""
+    """No module has an option `nonsense`: the refusal comes from one that was found and ran."""
     playbook = tmp_path / "play.yml"
     tasks = [{f"ballast.kube.{name}": {"nonsense": 1}, "ignore_errors": True} for name in FORMER_MODULES]
     here = {"ansible_python_interpreter": sys.executable, "ansible_connection": "local"}
@@ -176,8 +176,8 @@ def test_former_names_of_modules_run_the_new_one_and_warn(tmp_path: Path) -> Non
         [program, str(playbook)], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
     )
     said = run.stdout + run.stderr
-    for new in FORMER_MODULES.values():
-        assert f"Unsupported parameters for ({new}) module: nonsense" in said
+    for former, new in FORMER_MODULES.items():
+        assert f"Unsupported parameters for (ballast.kube.{former}) module: nonsense" in said
         assert f"Its name is now {new}." in said
     assert said.count(f"version {REMOVAL}") >= len(FORMER_MODULES)
 
