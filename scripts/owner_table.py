@@ -1,7 +1,7 @@
 # Copyright (c) 2026, ballast.kube contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Write the table of who else keeps kube-proxy or the kubelet's limits into docs/kube-proxy-backends.md, from the owners themselves.
+"""Write the table of who else keeps kube-proxy or the kubelet's limits into docs/reference/kube-proxy-backends.md, from the owners themselves.
 
     python -m scripts.owner_table            # write
     python -m scripts.owner_table --check    # say whether the page would change; status 1 if so
@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT / ".build" / "collections"))  # `make env` lays it o
 
 from ansible_collections.ballast.kube.plugins.module_utils._kubelet.owners import OWNERS, Owner
 
-PAGE = ROOT / "docs/kube-proxy-backends.md"
+PAGE = ROOT / "docs/reference/kube-proxy-backends.md"
 BEGIN, END = "<!-- owners: begin -->", "<!-- owners: end -->"
 _HEAD = """| owner | known by | kube-proxy there | what to do instead | image pulls | known from |
 |---|---|---|---|---|---|
@@ -37,7 +37,7 @@ def as_markdown() -> str:
 
 def _row(owner: Owner) -> str:
     pulls = (
-        f"[its own way](reference/errors-image-pulls.md#pulls-node-{owner.family or owner.name})"
+        f"[its own way](errors-image-pulls.md#pulls-node-{owner.family or owner.name})"
         if owner.image_pulls
         else "the node's own"
     )

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, ballast.kube contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Write the table of checks before a change of kube-proxy into docs/kube-proxy-backends.md, from the rules themselves.
+"""Write the table of checks before a change of kube-proxy into docs/reference/kube-proxy-backends.md, from the rules themselves.
 
     python -m scripts.preflight_table            # write
     python -m scripts.preflight_table --check    # say whether the page would change; status 1 if so
@@ -28,7 +28,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.preflight
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.preflight.rule import Rule
 from ansible_collections.ballast.kube.plugins.module_utils._kube_proxy.preflight.rules import RULES
 
-PAGE = ROOT / "docs/kube-proxy-backends.md"
+PAGE = ROOT / "docs/reference/kube-proxy-backends.md"
 ERRORS = os.path.relpath(ROOT / MESSAGES.page, PAGE.parent)
 BEGIN, END = "<!-- preflight checks: begin -->", "<!-- preflight checks: end -->"
 _HEAD = """| check | kind | change | kube-proxy | goes by | known from |

@@ -10,7 +10,7 @@ One real kubelet. In rounds, in turn, by the same amount and with a pod that wai
     systemReserved  another value in the kubelet's configuration and a restart; the Node says so; the pod bound
 
 All times are from the moment at which it was asked for, as a watch of the API tells them. Writes
-tests/bench/results/balloons.json (raw figures and the machine) and the table in docs/balloons.md between its marks.
+tests/bench/results/balloons.json (raw figures and the machine) and the table in docs/benchmarks/balloons.md between its marks.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ can, on all nodes at once:
     slices          and the limits of the nodes' cgroups in step
     systemReserved  no balloons; each kubelet reserves what is not its node's
 
-Writes tests/bench/results/balloons_overload.json (raw figures and the machine) and the table in docs/balloons.md between its
+Writes tests/bench/results/balloons_overload.json (raw figures and the machine) and the table in docs/benchmarks/balloons.md between its
 marks.
 """
 
@@ -42,7 +42,7 @@ from tests.integration.balloon_lab import BalloonLab, balloon_lab
 from tests.integration.kube_proxy import eventually
 
 RESULTS = Path(__file__).resolve().parent / "results/balloons_overload.json"
-PAGE = Path(__file__).resolve().parents[2] / "docs/balloons.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs/benchmarks/balloons.md"
 TARGETS = {"n1": Resources(300, 1024 * MIB), "n2": Resources(500, 2048 * MIB), "n3": Resources(800, 3072 * MIB)}
 MODES = ("balloons", "slices", "systemReserved")
 TAKEN = 4000 * MIB  # that each pod tries to have
@@ -221,7 +221,7 @@ def main() -> None:
     print(text)
     if not arguments.quick:
         write_results(RESULTS, found)
-        write_between_marks(PAGE, "overload", text)
+        write_between_marks(PAGE, "overload", text, RESULTS)
 
 
 if __name__ == "__main__":

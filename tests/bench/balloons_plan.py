@@ -5,7 +5,7 @@
 """How long it takes to plan a fleet: targets and moves of 1,000 nodes, part of `make bench-balloons`. Nothing is read or asked.
 
 Two nodes of each host give what the other two take. Writes tests/bench/results/balloons_plan.json, and a line in
-docs/balloons.md between its marks.
+docs/benchmarks/balloons.md between its marks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.bench.page import write_between_marks, write_results
 from tests.unit.balloon.sized import amount, balloon, fleet, node, request
 
 RESULTS = Path(__file__).resolve().parent / "results/balloons_plan.json"
-PAGE = Path(__file__).resolve().parents[2] / "docs/balloons.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs/benchmarks/balloons.md"
 HOSTS, OF_EACH, ROUNDS = 250, 4, 9
 HELD = balloon(amount(12000, 48 * 1024))
 
@@ -53,7 +53,7 @@ def main() -> None:
     found = run()
     print(text(found))
     write_results(RESULTS, found)
-    write_between_marks(PAGE, "balloons-plan", text(found))
+    write_between_marks(PAGE, "balloons-plan", text(found), RESULTS)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the benchmark of balloons found, as the table of docs/balloons.md."""
+"""What the benchmark of balloons found, as the table of docs/benchmarks/balloons.md."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.bench.page import write_between_marks, write_results
 from tests.bench.rules_report import markdown, percentile
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs/balloons.md"
+PAGE = ROOT / "docs/benchmarks/balloons.md"
 # What was seen, in order: its title, and its name by the balloon and by a restart of the kubelet.
 _ROWS = (
     ("the API server has answered", "answered", ""),
@@ -28,11 +28,16 @@ Found = Mapping[str, Any]
 
 def write_report(found: Found, results: Optional[Path]) -> None:
     """Prints the table; with `results`, also writes it and the raw figures."""
-    text = "\n".join([*_table(found), "", _notes(found)])
+    text = page_text(found)
     print(text)
     if results is not None:
         write_results(results, found)
-        write_between_marks(PAGE, "balloons", text)
+        write_between_marks(PAGE, "balloons", text, results)
+
+
+def page_text(found: Found) -> str:
+    """What goes between the marks of the page."""
+    return "\n".join([*_table(found), "", _notes(found)])
 
 
 def _table(found: Found) -> list[str]:

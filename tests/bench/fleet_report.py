@@ -34,12 +34,17 @@ Found = Mapping[str, Any]
 
 def write_report(found: Found, results: Optional[Path]) -> None:
     """Prints the tables; with `results`, also writes them and the raw figures."""
-    busy = "Seconds that the cores worked meanwhile, of controller and hosts together:"
-    text = "\n".join([*_table(found), "", busy, "", *_busy_table(found), "", _notes(found)])
+    text = page_text(found)
     print(text)
     if results is not None:
         write_results(results, found)
-        write_between_marks(PAGE, "fleet", text)
+        write_between_marks(PAGE, "fleet", text, results)
+
+
+def page_text(found: Found) -> str:
+    """What goes between the marks of the page."""
+    busy = "Seconds that the cores worked meanwhile, of controller and hosts together:"
+    return "\n".join([*_table(found), "", busy, "", *_busy_table(found), "", _notes(found)])
 
 
 def _table(found: Found) -> list[str]:

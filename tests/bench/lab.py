@@ -237,7 +237,7 @@ def main() -> None:
     write_results(RESULTS, found)
     text = table(found)
     print(text)
-    write_between_marks(ROOT / "README.md", "lab", text)
+    write_between_marks(ROOT / "README.md", "lab", text, RESULTS)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ ip_vs.
 
 Of each: new connections that failed, the longest outage, long-lived connections that broke, seconds. Each origin that is
 through goes to tests/bench/results/migrate.json (raw figures and the machine) and, between its marks, to
-docs/kube-proxy-backends.md, where the others keep what they have.
+docs/benchmarks/kube-proxy-backends.md, where the others keep what they have.
 """
 
 from __future__ import annotations

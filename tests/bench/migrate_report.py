@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the benchmark of migrations found, as the table of docs/kube-proxy-backends.md."""
+"""What the benchmark of migrations found, as the table of docs/benchmarks/kube-proxy-backends.md."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.bench.page import write_between_marks, write_results
 from tests.bench.rules_report import markdown, told
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs/kube-proxy-backends.md"
+PAGE = ROOT / "docs/benchmarks/kube-proxy-backends.md"
 _ORIGINS = {"legacy": "iptables (legacy)", "nft": "iptables (nft)", "ipvs": "ipvs"}
 _ORDER = ("ipvs", "iptables", "nftables")
 _WAYS = {"stock": "edited, restarted", "ballast": "`kube_proxy`", "rollback": "`kube_proxy`, rolled back"}
@@ -32,7 +32,12 @@ def write_report(origin: str, found: Found, results: Optional[Path]) -> None:
     every = json.loads(results.read_text(encoding="utf-8")) if results.exists() else {}
     every = {**every, origin: found}
     write_results(results, every)
-    write_between_marks(PAGE, "migrate", "\n\n".join(table(name, every[name]) for name in _ORIGINS if name in every))
+    write_between_marks(PAGE, "migrate", page_text(every), results)
+
+
+def page_text(every: Found) -> str:
+    """The tables of all origins that were measured."""
+    return "\n\n".join(table(name, every[name]) for name in _ORIGINS if name in every)
 
 
 def table(origin: str, found: Found) -> str:

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from scripts.written import between
+from scripts.written import between_marks
+
+COLUMNS = 120
 
 
 def write_results(path: Path, found: Mapping[str, Any]) -> None:
@@ -22,7 +25,23 @@ def write_results(path: Path, found: Mapping[str, Any]) -> None:
     path.write_text(text + "\n", encoding="utf-8")
 
 
-def write_between_marks(page: Path, name: str, text: str) -> None:
-    """`<!-- bench:NAME begin -->` and `end`, each on a line of its own."""
+def write_between_marks(page: Path, name: str, text: str, results: Path) -> None:
+    """`<!-- bench:NAME begin -->` and `end`, each on a line of its own. The page names the file of its raw results."""
+    old = page.read_text(encoding="utf-8") if page.is_file() else ""
+    page.write_text(with_block(old, page, name, text, results), encoding="utf-8")
+
+
+def with_block(old: str, page: Path, name: str, text: str, results: Path) -> str:
     first, last = (f"<!-- bench:{name} {which} -->" for which in ("begin", "end"))
-    page.write_text(between(page, first, last, text), encoding="utf-8")
+    source = f"Raw results: `tests/bench/results/{results.name}`."
+    return between_marks(old, page, first, last, wrapped(f"{text}\n\n{source}"))
+
+
+def wrapped(text: str) -> str:
+    """Lines of prose end before column 121. Rows of tables and pictures are single lines in Markdown."""
+    lines = text.splitlines()
+    return "\n".join(line if line.startswith(("|", "![")) else _filled(line) for line in lines)
+
+
+def _filled(line: str) -> str:
+    return textwrap.fill(line, COLUMNS, break_long_words=False, break_on_hyphens=False)

@@ -10,7 +10,7 @@
     load       16 clients create ConfigMaps and get them, then objects of a CRD: requests per second, p50 and p99
 
 hyper-mini, generic (separate processes) and full in turn, each turn on a new control plane. Writes
-tests/bench/results/planes.json (raw figures and the machine), docs/planes-bench.svg, and the table in docs/control-plane.md
+tests/bench/results/planes.json (raw figures and the machine), docs/planes-bench.svg, and the table in docs/benchmarks/control-plane.md
 between its marks. The clients are a program in Go (planes_load): one in Python would be slower than what it measures.
 """
 

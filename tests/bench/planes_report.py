@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the benchmark of control planes found, as the table of docs/control-plane.md."""
+"""What the benchmark of control planes found, as the table of docs/benchmarks/control-plane.md."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.bench.planes_plot import KCP_MB, plot
 from tests.bench.rules_report import markdown, told
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs/control-plane.md"
+PAGE = ROOT / "docs/benchmarks/control-plane.md"
 PLOT = ROOT / "docs/planes-bench.svg"
 MIB = 2**20
 MB = 10**6
@@ -30,14 +30,19 @@ Found = Mapping[str, Any]
 
 def write_report(found: Found, results: Optional[Path]) -> None:
     """Prints the table; with `results`, also writes it, the plot and the raw figures."""
-    text = "\n".join([*_table(found), "", _notes(found)])
+    text = page_text(found)
     print(text)
     drawn = plot(found)
     if results is None:
         return
     write_results(results, found)
     PLOT.write_text(drawn, encoding="utf-8")
-    write_between_marks(PAGE, "planes", text)
+    write_between_marks(PAGE, "planes", text, results)
+
+
+def page_text(found: Found) -> str:
+    """What goes between the marks of the page."""
+    return "\n".join([*_table(found), "", _notes(found)])
 
 
 def _table(found: Found) -> list[str]:

@@ -26,14 +26,19 @@ Found = Mapping[str, Any]
 
 def write_report(found: Found, results: Optional[Path]) -> None:
     """Prints the tables; with `results`, also writes them, the plot and the raw figures."""
-    text = "\n".join([*_arms(found), "", *_goals(found), "", _notes(found)])
+    text = page_text(found)
     print(text)
     drawn = plot(found)
     if results is None:
         return
     write_results(results, found)
     PLOT.write_text(drawn, encoding="utf-8")
-    write_between_marks(PAGE, "pulls", text)
+    write_between_marks(PAGE, "pulls", text, results)
+
+
+def page_text(found: Found) -> str:
+    """What goes between the marks of the page."""
+    return "\n".join([*_arms(found), "", *_goals(found), "", _notes(found)])
 
 
 def _arms(found: Found) -> list[str]:

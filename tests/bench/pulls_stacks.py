@@ -203,7 +203,7 @@ def main() -> None:
     figures = measure(arguments.rounds, arguments.calls, arguments.beside)
     print(table(figures))
     write_results(RESULTS, {"machine": machine(), "calls": arguments.calls, "seconds": figures})
-    write_between_marks(PAGE, "pulls-stacks", table(figures))
+    write_between_marks(PAGE, "pulls-stacks", table(figures), RESULTS)
 
 
 if __name__ == "__main__":

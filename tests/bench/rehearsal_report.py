@@ -30,13 +30,18 @@ def beside(found: Mapping[str, Any]) -> dict[str, Any]:
 
 def write_report(found: Mapping[str, Any], results: Optional[Path]) -> None:
     """Prints the table; with `results`, also writes it and the raw figures."""
-    rows = [*map(_row, found["runs"])]
-    rows += [["goal", str(hosts), *[""] * 4, f"at most {most} MiB", ""] for hosts, most in GOALS.items()]
-    text = "\n".join([*markdown(HEADS, rows), "", _notes(found)])
+    text = page_text(found)
     print(text)
     if results is not None:
         write_results(results, found)
-        write_between_marks(PAGE, "rehearsal", text)
+        write_between_marks(PAGE, "rehearsal", text, results)
+
+
+def page_text(found: Mapping[str, Any]) -> str:
+    """What goes between the marks of the page."""
+    rows = [*map(_row, found["runs"])]
+    rows += [["goal", str(hosts), *[""] * 4, f"at most {most} MiB", ""] for hosts, most in GOALS.items()]
+    return "\n".join([*markdown(HEADS, rows), "", _notes(found)])
 
 
 def _row(run: Mapping[str, Any]) -> list[str]:

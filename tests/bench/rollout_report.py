@@ -33,12 +33,17 @@ HEADS = (
 
 def write_report(found: Mapping[str, Any], results: Optional[Path]) -> None:
     """Prints the table; with `results`, also writes it and the raw figures."""
-    rows = [_row(run) for run in found["runs"]]
-    text = "\n".join([*markdown(HEADS, rows), "", _notes(found)])
+    text = page_text(found)
     print(text)
     if results is not None:
         write_results(results, found)
-        write_between_marks(PAGE, "rollout", text)
+        write_between_marks(PAGE, "rollout", text, results)
+
+
+def page_text(found: Mapping[str, Any]) -> str:
+    """What goes between the marks of the page."""
+    rows = [_row(run) for run in found["runs"]]
+    return "\n".join([*markdown(HEADS, rows), "", _notes(found)])
 
 
 def _row(run: Mapping[str, Any]) -> list[str]:

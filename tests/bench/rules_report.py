@@ -34,7 +34,7 @@ def write_report(found: Found, results: Optional[Path]) -> None:
         return
     write_results(results, found)
     PLOT.write_text(drawn, encoding="utf-8")
-    write_between_marks(PAGE, "rules", text)
+    write_between_marks(PAGE, "rules", text, results)
 
 
 def table(found: Found) -> str:

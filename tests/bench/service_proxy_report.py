@@ -36,7 +36,7 @@ def write_report(found: Found, results: Optional[Path]) -> None:
     write_results(results, found)
     PLOT.write_text(drawn, encoding="utf-8")
     picture = f"![How soon packets meet a change, and memory over a soak]({PLOT.name})"
-    write_between_marks(PAGE, "service-proxy", f"{text}\n\n{picture}")
+    write_between_marks(PAGE, "service-proxy", f"{text}\n\n{picture}", results)
 
 
 def table(found: Found) -> str:

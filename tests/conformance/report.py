@@ -83,7 +83,7 @@ def write_report(lab: dict[str, Any], focus: str, outcomes: Sequence[Outcome], n
     others = [other for other in earlier["runs"] if [other[name] for name in key] != [run[name] for name in key]]
     runs = sorted([*others, run], key=lambda row: [row[name] for name in key])
     write_results(RESULTS, {"runs": runs})
-    write_between_marks(PAGE, "conformance", format_table(runs))
+    write_between_marks(PAGE, "conformance", format_table(runs), RESULTS)
 
 
 def format_table(runs: Sequence[dict[str, Any]]) -> str:

@@ -278,7 +278,7 @@ def test_every_variable_that_the_playbooks_of_kube_proxy_read_is_known() -> None
 
 
 def test_every_variable_is_explained() -> None:
-    page = (ROOT / "docs/kube-proxy-backends.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/reference/kube-proxy-backends.md").read_text(encoding="utf-8")
     own = {name for name in known_names(LocalHost(), ["kube_proxy"]) if not re.search(rf"`{name}`", page)}
     options = (ROOT / "plugins/doc_fragments/_kube_proxy.py").read_text(encoding="utf-8")
     options += (ROOT / "plugins/modules/kube_proxy.py").read_text(encoding="utf-8")

@@ -82,7 +82,7 @@ def test_no_section_is_empty(path):
     assert empty == []
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "docs").glob("*.md")), ids=page_of)
+@pytest.mark.parametrize("path", sorted((ROOT / "docs").rglob("*.md")), ids=str)
 def test_headings_go_down_one_level_at_a_time(path):
     depths = [len(heading.partition(" ")[0]) for heading in headings(path)]
     assert depths[0] == 1

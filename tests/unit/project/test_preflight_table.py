@@ -1,4 +1,4 @@
-"""The table of checks in docs/kube-proxy-backends.md against the rules that it is made of."""
+"""The table of checks in docs/reference/kube-proxy-backends.md against the rules that it is made of."""
 
 from __future__ import annotations
 
