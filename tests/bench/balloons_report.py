@@ -20,7 +20,7 @@ _ROWS = (
     ("the API server has answered", "answered", ""),
     ("the kubelet has allocated it", "allocated", ""),
     ("it is actual; the Node says so", "actual", "told"),
-    ("a pod that waits for the room is bound", "bound", "bound"),
+    ("a pending pod that needs the capacity is bound", "bound", "bound"),
 )
 
 Found = Mapping[str, Any]
@@ -41,7 +41,7 @@ def page_text(found: Found) -> str:
 
 
 def _table(found: Found) -> list[str]:
-    heads = ["p50 / p95, from the asking", "balloon shrinks", "kubelet restarted", "balloon grows", "kubelet restarted"]
+    heads = ["p50 / p95 after the request", "balloon shrinks", "kubelet restarted", "balloon grows", "kubelet restarted"]
     rows = []
     for title, of_balloon, of_kubelet in _ROWS:
         cells = [
@@ -65,7 +65,7 @@ def _notes(found: Found) -> str:
     machine, rounds, step = found["machine"], found["rounds"], found["step"]
     return (
         f"Measured on {machine['cpus']} cores ({machine['cpu']}), {machine['memory_mib'] // 1024} GiB, Linux {machine['kernel']}, "
-        f"Kubernetes {found['kubernetes']}, one node of the lab; {rounds['balloon']} times by its balloon and {rounds['kubelet']} "
-        f"times by another `systemReserved` and a restart of its kubelet, by {step['cpu']} of CPU and {step['memory']} of memory. "
-        "What shrinks or grows is what is kept from pods, so that a pod which waits gets its room when that shrinks."
+        f"Kubernetes {found['kubernetes']}, one node of the lab. {rounds['balloon']} resizes of its balloon and {rounds['kubelet']} of "
+        f"`systemReserved` with a restart of its kubelet, each by {step['cpu']} of CPU and {step['memory']} of memory. "
+        "The columns name what shrinks or grows: the capacity that pods do not get. So a pending pod is bound when that shrinks."
     )
