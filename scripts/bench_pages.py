@@ -4,8 +4,8 @@
 
 """Write tables and plots of benchmarks again from their committed raw results. Nothing is measured.
 
-    python -m scripts.bench_pages            # write
-    python -m scripts.bench_pages --check    # status 1 if a page differs from its raw results
+python -m scripts.bench_pages            # write
+python -m scripts.bench_pages --check    # status 1 if a page differs from its raw results
 """
 
 from __future__ import annotations

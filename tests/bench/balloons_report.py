@@ -41,7 +41,13 @@ def page_text(found: Found) -> str:
 
 
 def _table(found: Found) -> list[str]:
-    heads = ["p50 / p95 after the request", "balloon shrinks", "kubelet restarted", "balloon grows", "kubelet restarted"]
+    heads = [
+        "p50 / p95 after the request",
+        "balloon shrinks",
+        "kubelet restarted",
+        "balloon grows",
+        "kubelet restarted",
+    ]
     rows = []
     for title, of_balloon, of_kubelet in _ROWS:
         cells = [

@@ -6,22 +6,22 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
-from xml.sax.saxutils import escape
 
-WIDTH, HEIGHT = 900, 330
-TOP, BOTTOM = 48, 250
-PLANES = {"hyper-mini": "#0b6e99", "generic": "#c1502e", "full": "#7a6a2f"}
+from tests.bench.drawing import INK, bar, picture, rule, text, ticks, title
+
+WIDTH, HEIGHT = 960, 340
+TOP, BOTTOM = 58, 262
+SERIES = {"hyper-mini": 0, "generic": 1, "full": 2}
 PROCESSES = {
-    "hyper-mini": "#0b6e99",
-    "generic-apiserver": "#c1502e",
-    "kube-apiserver": "#7a6a2f",
-    "kube-controller-manager": "#a08bb0",
-    "kube-scheduler": "#6f9c76",
-    "etcd": "#888888",
+    "hyper-mini": 0,
+    "generic-apiserver": 1,
+    "kube-apiserver": 2,
+    "kube-controller-manager": 3,
+    "kube-scheduler": 4,
+    "etcd": 5,
 }
 KCP_MB = 512  # what kcp asks for its server (its documentation, "Installation")
 
@@ -29,69 +29,76 @@ Found = Mapping[str, Any]
 
 
 def plot(found: Found) -> str:
-    background = f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>'
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="11" fill="#222222">'
     turns = found["turns"]
-    return "\n".join(
-        [head, background, *_ready(turns), *_memory(turns), *_rates(turns, found["clients"]), "</svg>", ""]
-    )
+    lines = [*_ready(turns), *_memory(turns), *_rates(turns, found["clients"])]
+    return picture(WIDTH, HEIGHT, lines, description="Start, memory and requests per second of control planes")
 
 
 def _ready(turns: Found) -> Iterator[str]:
-    yield _text(125, 22, "Seconds until ready", size=13, anchor="middle")
     values = {plane: statistics.median(turn["ready_fresh"] for turn in rows) for plane, rows in turns.items()}
-    scale = _Scale(max(values.values()), left=40, right=210)
+    first = min(values, key=lambda plane: values[plane])
+    yield from title(20, f"{first} is ready in {values[first]:.1f} s", "seconds until ready, of a new one")
+    scale = _Scale(max(values.values()), left=45, right=225)
     yield from scale.lines()
     for number, (plane, value) in enumerate(values.items()):
-        left = 52 + number * 54
-        yield _bar(left, scale.up(value), 36, BOTTOM, PLANES[plane])
-        yield _text(left + 18, scale.up(value) - 4, f"{value:.1f}", anchor="middle")
-        yield _text(left + 18, BOTTOM + 14, plane, anchor="middle")
+        left = 57 + number * 57
+        yield bar(left, scale.up(value), 38, BOTTOM - scale.up(value), SERIES[plane])
+        yield text(left + 19, scale.up(value) - 4, f"{value:.1f}", anchor="middle")
+        yield text(left + 19, BOTTOM + 14, plane, anchor="middle")
 
 
 def _memory(turns: Found) -> Iterator[str]:
-    yield _text(365, 22, "Resident memory idle, MB", size=13, anchor="middle")
     parts = {plane: _middle([turn["idle_rss_bytes"] for turn in rows]) for plane, rows in turns.items()}
-    scale = _Scale(max([KCP_MB, *(sum(row.values()) for row in parts.values())]), left=285, right=455)
+    totals = {plane: sum(row.values()) for plane, row in parts.items()}
+    least, most = (pick(totals, key=lambda plane: totals[plane]) for pick in (min, max))
+    yield from title(265, f"{least} takes {totals[least] / totals[most]:.0%} of {most}'s memory", "resident MB, idle")
+    scale = _Scale(max([KCP_MB, *totals.values()]), left=305, right=485)
     yield from scale.lines()
     for number, (plane, row) in enumerate(parts.items()):
-        left, under = 297 + number * 54, 0.0
-        for process, value in sorted(row.items(), key=lambda part: list(PROCESSES).index(part[0])):
-            yield _bar(left, scale.up(under + value), 36, scale.up(under), PROCESSES[process])
+        left, under = 317 + number * 57, 0.0
+        for process, value in sorted(row.items(), key=lambda part: PROCESSES[part[0]]):
+            yield bar(left, scale.up(under + value), 38, scale.up(under) - scale.up(under + value), PROCESSES[process])
             under += value
-        yield _text(left + 18, scale.up(under) - 4, f"{under:.0f}", anchor="middle")
-        yield _text(left + 18, BOTTOM + 14, plane, anchor="middle")
+        yield text(left + 19, scale.up(under) - 4, f"{under:.0f}", anchor="middle")
+        yield text(left + 19, BOTTOM + 14, plane, anchor="middle")
     at = scale.up(KCP_MB)
-    yield f'<line x1="285" y1="{at:.1f}" x2="455" y2="{at:.1f}" stroke="#222222" stroke-dasharray="4 3"/>'
-    yield _text(287, at - 4, f"kcp asks for {KCP_MB}")
-    there = [process for process in PROCESSES if any(process in row for row in parts.values())]
-    for number, process in enumerate(there):
-        left, top = 285 + number % 2 * 120, HEIGHT - 44 + number // 2 * 16
-        yield _bar(left, top, 10, top + 10, PROCESSES[process])
-        yield _text(left + 14, top + 9, process)
+    yield rule(305, at, 485, at, colour=INK, dashed=True)
+    yield text(307, at - 4, f"kcp's documentation asks for {KCP_MB}")
+    shown = [process for process in PROCESSES if any(process in row for row in parts.values())]
+    for number, process in enumerate(shown):
+        left, top = 285 + number % 2 * 130, HEIGHT - 52 + number // 2 * 17
+        yield bar(left, top, 14, 12, PROCESSES[process])
+        yield text(left + 19, top + 10, process)
 
 
 def _rates(turns: Found, clients: int) -> Iterator[str]:
-    yield _text(700, 22, f"Requests per second, {clients} clients", size=13, anchor="middle")
     groups = [(name, what) for name in ("configmaps", "widgets") for what in ("create", "get")]
     values = {
         (plane, *group): statistics.median(_per_second(turn[group[0]][group[1]]) for turn in rows)
         for plane, rows in turns.items()
         for group in groups
     }
-    scale = _Scale(max(values.values()), left=535, right=880)
+    yield from title(
+        560, _fastest(values, list(turns), groups), f"requests per second, {clients} clients; higher is better"
+    )
+    scale = _Scale(max(values.values()), left=600, right=945)
     yield from scale.lines()
     for number, group in enumerate(groups):
         for place, plane in enumerate(turns):
-            left, value = 547 + number * 85 + place * 24, values[(plane, *group)]
-            yield _bar(left, scale.up(value), 20, BOTTOM, PLANES[plane])
-            yield _text(left + 10, scale.up(value) - 4, f"{value:.0f}", anchor="middle", size=9)
-        title = {"configmaps": "ConfigMaps", "widgets": "CRs"}[group[0]]
-        yield _text(547 + number * 85 + 34, BOTTOM + 14, group[1], anchor="middle")
-        yield _text(547 + number * 85 + 34, BOTTOM + 27, title, anchor="middle")
+            left, value = 610 + number * 85 + place * 25, values[(plane, *group)]
+            yield bar(left, scale.up(value), 21, BOTTOM - scale.up(value), SERIES[plane])
+            yield text(left + 10.5, scale.up(value) - 4, f"{value:.0f}", anchor="middle", size=9)
+        kind = {"configmaps": "ConfigMaps", "widgets": "custom resources"}[group[0]]
+        yield text(610 + number * 85 + 36, BOTTOM + 14, group[1], anchor="middle")
+        yield text(610 + number * 85 + 36, BOTTOM + 26, kind, anchor="middle", size=9)
     for place, plane in enumerate(turns):
-        yield _bar(547 + place * 100, HEIGHT - 44, 10, HEIGHT - 34, PLANES[plane])
-        yield _text(561 + place * 100, HEIGHT - 35, plane)
+        yield bar(610 + place * 105, HEIGHT - 35, 14, 12, SERIES[plane])
+        yield text(629 + place * 105, HEIGHT - 25, plane)
+
+
+def _fastest(values: Mapping[tuple[str, ...], float], planes: Sequence[str], groups: Sequence[tuple[str, str]]) -> str:
+    best = {max(planes, key=lambda plane: values[(plane, *group)]) for group in groups}
+    return f"{best.pop()} serves the most requests" if len(best) == 1 else "No profile serves the most of all requests"
 
 
 class _Scale:
@@ -104,12 +111,9 @@ class _Scale:
         return BOTTOM - (BOTTOM - TOP) * value / self._top
 
     def lines(self) -> Iterator[str]:
-        step = 10 ** math.floor(math.log10(self._top / 3))
-        step *= min(factor for factor in (1, 2, 5, 10) if self._top / (step * factor) <= 6)
-        for number in range(int(self._top // step) + 1):
-            at = self.up(number * step)
-            yield f'<line x1="{self._left}" y1="{at:.1f}" x2="{self._right}" y2="{at:.1f}" stroke="#dddddd"/>'
-            yield _text(self._left - 6, at + 4, f"{number * step:g}", anchor="end")
+        for value in ticks(self._top):
+            yield rule(self._left, self.up(value), self._right, self.up(value))
+            yield text(self._left - 6, self.up(value) + 4, f"{value:g}", anchor="end")
 
 
 def _middle(rows: Sequence[Mapping[str, int]]) -> dict[str, float]:
@@ -119,11 +123,3 @@ def _middle(rows: Sequence[Mapping[str, int]]) -> dict[str, float]:
 
 def _per_second(phase: Found) -> float:
     return float(phase["requests"] / phase["seconds"])
-
-
-def _bar(left: float, top: float, width: float, bottom: float, colour: str) -> str:
-    return f'<rect x="{left:.1f}" y="{top:.1f}" width="{width}" height="{bottom - top:.1f}" fill="{colour}"/>'
-
-
-def _text(x: float, y: float, text: str, *, anchor: str = "start", size: int = 11) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}">{escape(text)}</text>'

@@ -7,15 +7,15 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
-from xml.sax.saxutils import escape
 
-WIDTH, HEIGHT = 900, 380
-COLOURS = {"unlimited": "#c1502e", "per kubelet": "#7a6a2f", "host": "#a08bb0", "host, join": "#0b6e99"}
-TOP, BOTTOM = 48, 300
-PANELS = ((60, 440), (520, 880))  # left and right of each
+from tests.bench.drawing import line, picture, rule, text, ticks, title
+
+WIDTH, HEIGHT = 960, 400
+SERIES = {"unlimited": 1, "per kubelet": 2, "host": 3, "host, join": 0}
+TOP, BOTTOM = 50, 310
+PANELS = ((45, 455), (535, 945))  # left and right of each
 
 Found = Mapping[str, Any]
 Point = tuple[float, float]
@@ -23,23 +23,39 @@ Point = tuple[float, float]
 
 def plot(found: Found) -> str:
     """Of the first round."""
-    background = f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>'
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="11" fill="#222222">'
     sizes = found["sizes"]
     flights = {row["arm"]: _in_flight(row["in_flight"]) for row in found["distinct"] if row["round"] == 0}
     pods = {row["arm"]: _running(row["running"]) for row in found["same"] if row["round"] == 0}
-    titles = (
-        f"Pulls in flight at the runtimes, {sizes['images']} images, limit {sizes['limit']}",
-        f"Pods that run, {sizes['pods']} of one image",
-    )
-    panels = [
-        line for place, title, series in zip(PANELS, titles, (flights, pods)) for line in _panel(place, title, series)
+    pulls = {row["arm"]: row["pulls"] for row in found["same"] if row["round"] == 0}
+    most = {arm: _highest(points) for arm, points in flights.items()}
+    lines = [
+        *_panel(
+            PANELS[0],
+            f"{most['host']:.0f} pulls at once with a limit for the host, {most['unlimited']:.0f} without",
+            f"pulls in flight at the runtimes, {sizes['images']} images, limit {sizes['limit']}, one round",
+            flights,
+        ),
+        *_panel(
+            PANELS[1],
+            f"Joined, {sizes['pods']} pods of one image need {_counted(pulls['host, join'])}; unlimited, {pulls['unlimited']}",
+            "pods that run, one round",
+            pods,
+        ),
+        *_legend(flights),
     ]
-    return "\n".join([head, background, *panels, *_legend(flights), "</svg>", ""])
+    return picture(WIDTH, HEIGHT, lines, description="Pulls in flight, and pods of one image that run, over time")
+
+
+def _counted(pulls: int) -> str:
+    return "1 pull" if pulls == 1 else f"{pulls} pulls"
+
+
+def _highest(points: Sequence[Point]) -> float:
+    return max(value for _at, value in points)
 
 
 def _in_flight(spans: Sequence[Sequence[float]]) -> list[Point]:
-    """Steps of how many of these (begin, end) hold at a time."""
+    """Steps of how many of these (begin, end) hold at once."""
     changes = sorted([(begun, 1) for begun, _ended in spans] + [(ended, -1) for _begun, ended in spans])
     counts = itertools.accumulate(change for _at, change in changes)
     return _steps([(at, float(count)) for (at, _change), count in zip(changes, counts)])
@@ -56,46 +72,31 @@ def _steps(points: Sequence[Point]) -> list[Point]:
     return found
 
 
-def _panel(place: tuple[int, int], title: str, series: Mapping[str, Sequence[Point]]) -> Iterator[str]:
+def _panel(place: tuple[int, int], finding: str, detail: str, series: Mapping[str, Sequence[Point]]) -> Iterator[str]:
     left, right = place
     longest = max(points[-1][0] for points in series.values())
-    highest = max(value for points in series.values() for _at, value in points)
-    yield _text((left + right) / 2, 24, title, size=13, anchor="middle")
+    highest = 1.08 * max(map(_highest, series.values()))
+    yield from title(left - 25, finding, detail)
 
     def across(at: float) -> float:
         return left + (right - left) * at / longest
 
     def up(value: float) -> float:
-        return BOTTOM - (BOTTOM - TOP) * value / (highest * 1.08)
+        return BOTTOM - (BOTTOM - TOP) * value / highest
 
-    for value in _ticks(highest):
-        yield _rule(left, up(value), right, up(value))
-        yield _text(left - 6, up(value) + 4, f"{value:g}", anchor="end")
-    for at in _ticks(longest):
-        yield _text(across(at), BOTTOM + 15, f"{at:g}", anchor="middle")
-    yield _text((left + right) / 2, BOTTOM + 32, "seconds after the pods were asked for", anchor="middle")
+    for value in ticks(highest):
+        yield rule(left, up(value), right, up(value))
+        yield text(left - 6, up(value) + 4, f"{value:g}", anchor="end")
+    for at in ticks(longest):
+        yield text(across(at), BOTTOM + 15, f"{at:g}", anchor="middle")
+    yield text((left + right) / 2, BOTTOM + 32, "seconds after the pods were created", anchor="middle")
     for arm, points in series.items():
-        path = " ".join(f"{across(at):.1f},{up(value):.1f}" for at, value in points)
-        yield f'<polyline points="{path}" fill="none" stroke="{COLOURS[arm]}" stroke-width="1.6"/>'
-
-
-def _ticks(most: float) -> list[float]:
-    step = 10 ** math.floor(math.log10(most / 3)) if most > 0 else 1.0
-    step *= min(factor for factor in (1, 2, 5, 10) if most / (step * factor) <= 6)
-    return [number * step for number in range(int(most // step) + 1)]
+        yield line([(across(at), up(value)) for at, value in points], SERIES[arm])
 
 
 def _legend(series: Mapping[str, object]) -> Iterator[str]:
-    at = 60.0
-    for arm in (arm for arm in COLOURS if arm in series):
-        yield f'<rect x="{at}" y="{HEIGHT - 20}" width="10" height="10" fill="{COLOURS[arm]}"/>'
-        yield _text(at + 14, HEIGHT - 11, arm)
-        at += 44 + 6.2 * len(arm)
-
-
-def _text(x: float, y: float, text: str, *, anchor: str = "start", size: int = 11) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}">{escape(text)}</text>'
-
-
-def _rule(x1: float, y1: float, x2: float, y2: float) -> str:
-    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="#dddddd"/>'
+    at = 45.0
+    for arm in (arm for arm in SERIES if arm in series):
+        yield line([(at, HEIGHT - 26), (at + 44, HEIGHT - 26)], SERIES[arm])
+        yield text(at + 50, HEIGHT - 22, arm)
+        at += 90 + 6.2 * len(arm)

@@ -6,95 +6,136 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
-from xml.sax.saxutils import escape
+from typing import Any, NamedTuple
 
+from tests.bench.drawing import bar, line, picture, rule, text, ticks, title
 from tests.bench.rules_nodes import LEGACY, NFT, NFTABLES
 
 OURS, NOTHING = "ballast", "no rules"
-WIDTH, HEIGHT = 900, 420
-COLOURS = {OURS: "#0b6e99", NFTABLES: "#c1502e", LEGACY: "#7a6a2f", NFT: "#a08bb0", NOTHING: "#888888"}
-TITLES = {OURS: "ours", **{kind: f"kube-proxy, {kind}" for kind in (NFTABLES, LEGACY, NFT)}, NOTHING: NOTHING}
-LEFT, RIGHT, TOP, BOTTOM = 205, 460, 52, 370  # of the bars
-PLOT_LEFT, PLOT_RIGHT = 560, 880  # of the lines
+WIDTH, HEIGHT = 960, 440
+SERIES = {OURS: 0, NFTABLES: 1, LEGACY: 2, NFT: 3, NOTHING: 5}
+NAMES = {OURS: "ours", **{kind: f"kube-proxy, {kind}" for kind in (NFTABLES, LEGACY, NFT)}, NOTHING: NOTHING}
+PEERS = (NFTABLES, LEGACY, NFT)
+CHANGES = {"service": "one Service added", "endpoint": "one endpoint moved", "rollout": "100 endpoints replaced"}
+LEFT, RIGHT = 215, 425  # of the bars
+COLD_TOP, CHANGES_TOP, STEP = 50, 228, 23
+PLOT_LEFT, PLOT_RIGHT, TOP, BOTTOM = 560, 940, 50, 385  # of the lines
+_LONGEST = 4  # a bar of more than so many times the next one is cut, and says so
 
 Found = Mapping[str, Any]
 
 
+class Bar(NamedTuple):
+    name: str
+    series: int
+    seconds: float
+
+
 def plot(found: Found) -> str:
-    background = f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>'
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="11" fill="#222222">'
-    return "\n".join([head, background, *_bars(found), *_lines(found), *_legend(found), "</svg>", ""])
+    lines = [*_cold(found), *_changes(found), *_packets(found)]
+    return picture(WIDTH, HEIGHT, lines, description="How long rules take to make, and what they cost a connection")
 
 
-def _bars(found: Found) -> Iterator[str]:
-    """Seconds, on a logarithmic scale: they span five powers of ten."""
-    cold, main = found["cold"], f"{found['sizes']['main']:,}"
-    bars: list[tuple[str, str, float]] = [
-        (f"{main} x 4: module", OURS, statistics.median(row["process"] for row in cold["module"])),
-        (f"{main} x 4: nft -f alone", OURS, statistics.median(row["seconds"] for row in cold["nft"])),
+def _cold(found: Found) -> Iterator[str]:
+    cold, count = found["cold"], f"{found['sizes']['main']:,}"
+    module = statistics.median(row["process"] for row in cold["module"])
+    peers = {peer: statistics.median(row["sync"] for row in cold[peer]) for peer in PEERS if peer in cold}
+    bars = [
+        Bar("ours, the module", SERIES[OURS], module),
+        Bar("ours, nft -f alone", SERIES[OURS], statistics.median(row["seconds"] for row in cold["nft"])),
+        *(Bar(NAMES[peer], SERIES[peer], seconds) for peer, seconds in peers.items()),
     ]
-    for kind in (NFTABLES, LEGACY, NFT):
-        if kind in cold:
-            bars.append((f"{main} x 4: first sync", kind, statistics.median(row["sync"] for row in cold[kind])))
-    for change, title in (
-        ("service", "a Service more"),
-        ("endpoint", "an endpoint moved"),
-        ("rollout", "100 endpoints"),
-    ):
-        for key, kind in (("ours", OURS), ("kube_proxy", NFTABLES)):
-            bars.append((title, kind, statistics.median(row[change][key] for row in found["changes"])))
-    yield _text((LEFT + RIGHT) / 2, 24, "Seconds until the kernel has it, logarithmic", size=13, anchor="middle")
-    low, high = 1e-3, 10 ** math.ceil(math.log10(max(value for _title, _kind, value in bars)))
-
-    def across(value: float) -> float:
-        return LEFT + (RIGHT - LEFT) * math.log10(max(value, low) / low) / math.log10(high / low)
-
-    for power in range(-3, round(math.log10(high)) + 1):
-        yield _rule(across(10.0**power), TOP - 8, across(10.0**power), BOTTOM)
-        yield _text(across(10.0**power), BOTTOM + 14, f"{10.0**power:g}", anchor="middle")
-    step = (BOTTOM - TOP) / len(bars)
-    for number, (title, kind, value) in enumerate(bars):
-        top = TOP + number * step
-        width = max(1.0, across(value) - LEFT)
-        yield f'<rect x="{LEFT}" y="{top:.1f}" width="{width:.1f}" height="{step * 0.7:.1f}" fill="{COLOURS[kind]}"/>'
-        yield _text(LEFT - 6, top + step * 0.5, title, anchor="end")
-        yield _text(LEFT + width + 4, top + step * 0.5, _told(value))
+    span = " to ".join(dict.fromkeys((_shown(min(peers.values())), _shown(max(peers.values())))))
+    yield from _bars(
+        0,
+        bars,
+        f"{count} Services from none: ours {_shown(module)}, kube-proxy {span}",
+        "seconds until the kernel has the rules",
+    )
 
 
-def _lines(found: Found) -> Iterator[str]:
-    """Microseconds of a connection to the last Service: median as a line, p99 as a broken one."""
+def _changes(found: Found) -> Iterator[str]:
+    bars = [
+        Bar(f"{name}: {who}", SERIES[series], statistics.median(row[change][key] for row in found["changes"]))
+        for change, name in CHANGES.items()
+        for key, series, who in (("ours", OURS, "ours"), ("kube_proxy", NFTABLES, "kube-proxy"))
+    ]
+    ours, theirs = [one.seconds for one in bars[::2]], [one.seconds for one in bars[1::2]]
+    again = statistics.median(row["again_process"] for row in found["cold"]["module"])
+    yield from _bars(
+        CHANGES_TOP - COLD_TOP,
+        bars,
+        f"A change: nft {_shown(min(ours))} to {_shown(max(ours))}, kube-proxy at least {_shown(min(theirs))}",
+        f"seconds, without the time to learn of it (a run of our module, {again:.1f} s without a change)",
+    )
+
+
+def _bars(down: float, bars: Sequence[Bar], finding: str, detail: str) -> Iterator[str]:
+    yield f'<g transform="translate(0 {down:.0f})">'
+    yield from title(20, finding, detail)
+    ordered = sorted(one.seconds for one in bars)
+    longest = ordered[-2] if len(ordered) > 1 and ordered[-1] > _LONGEST * ordered[-2] else ordered[-1]
+    most, bottom = 1.15 * longest, COLD_TOP + STEP * len(bars)
+    for value in ticks(most):
+        at = LEFT + (RIGHT - LEFT) * value / most
+        yield rule(at, COLD_TOP - 4, at, bottom)
+        yield text(at, bottom + 12, f"{value:g}", anchor="middle", size=10)
+    for number, one in enumerate(bars):
+        top = COLD_TOP + number * STEP
+        width = max(1.0, (RIGHT - LEFT) * min(one.seconds, most) / most)
+        yield bar(LEFT, top, width, STEP * 0.7, one.series)
+        if one.seconds > most:
+            yield f'<path d="M{RIGHT - 30},{top - 3:.1f} l6,8 l-6,6 l6,9" fill="none" stroke="#ffffff" stroke-width="4"/>'
+        yield text(LEFT - 6, top + STEP * 0.5, one.name, anchor="end")
+        yield text(
+            LEFT + width + 5, top + STEP * 0.5, _shown(one.seconds) + (", bar cut" if one.seconds > most else "")
+        )
+    yield "</g>"
+
+
+def _packets(found: Found) -> Iterator[str]:
+    """Of a connection to the last Service: medians as a line, and up to p99 as a thin line above each of them."""
     series = _series(found["packets"])
-    sizes = sorted({services for points in series.values() for services, _p50, _p99 in points if services})
-    top_value = 1.15 * max(p99 for points in series.values() for _services, _p50, p99 in points)
-    yield _text((PLOT_LEFT + PLOT_RIGHT) / 2, 24, "TCP connect to the last Service, µs", size=13, anchor="middle")
-    spread = math.log10(sizes[-1] / sizes[0])
+    most = max(services for points in series.values() for services, _p50, _p99 in points)
+    highest = 1.1 * max(p99 for points in series.values() for _services, _p50, p99 in points)
 
-    def across(services: int) -> float:
-        return PLOT_LEFT + (PLOT_RIGHT - PLOT_LEFT) * math.log10(services / sizes[0]) / spread
+    def across(services: float) -> float:
+        return PLOT_LEFT + (PLOT_RIGHT - PLOT_LEFT) * services / most
 
     def up(value: float) -> float:
-        return BOTTOM - (BOTTOM - TOP) * value / top_value
+        return BOTTOM - (BOTTOM - TOP) * value / highest
 
-    step = 10 ** math.floor(math.log10(top_value / 3))
-    step *= min(factor for factor in (1, 2, 5, 10) if top_value / (step * factor) <= 6)
-    for number in range(int(top_value // step) + 1):
-        yield _rule(PLOT_LEFT, up(number * step), PLOT_RIGHT, up(number * step))
-        yield _text(PLOT_LEFT - 6, up(number * step) + 4, f"{number * step:g}", anchor="end")
-    for services in sizes:
-        yield _text(across(services), BOTTOM + 14, f"{services:,}", anchor="middle")
-    yield _text((PLOT_LEFT + PLOT_RIGHT) / 2, BOTTOM + 30, "Services; line: median, broken: p99", anchor="middle")
-    for rules, points in series.items():
+    yield from title(
+        PLOT_LEFT - 30, _cost(series), "µs of a TCP connect to the last Service: median, thin line up to p99"
+    )
+    for value in ticks(highest):
+        yield rule(PLOT_LEFT, up(value), PLOT_RIGHT, up(value))
+        yield text(PLOT_LEFT - 6, up(value) + 4, f"{value:g}", anchor="end")
+    for services in ticks(most):
+        yield text(across(services), BOTTOM + 14, f"{services:,.0f}", anchor="middle")
+    yield text((PLOT_LEFT + PLOT_RIGHT) / 2, BOTTOM + 30, "Services", anchor="middle")
+    for number, (rules, points) in enumerate(series.items()):
         if rules == NOTHING:  # has no Services: the same everywhere
-            points = [(services, points[0][1], points[0][2]) for services in (sizes[0], sizes[-1])]
-        for column, dashes in ((1, ""), (2, ' stroke-dasharray="4 3"')):
-            path = " ".join(f"{across(point[0]):.1f},{up(point[column]):.1f}" for point in points)
-            yield f'<polyline points="{path}" fill="none" stroke="{COLOURS[rules]}" stroke-width="1.8"{dashes}/>'
-            for point in points:
-                yield f'<circle cx="{across(point[0]):.1f}" cy="{up(point[column]):.1f}" r="2.6" fill="{COLOURS[rules]}"/>'
+            points = [(0, points[0][1], points[0][2]), (most, points[0][1], points[0][2])]
+        yield line([(across(services), up(p50)) for services, p50, _p99 in points], SERIES[rules])
+        for services, p50, p99 in points:
+            yield rule(across(services), up(p50), across(services), up(p99), colour="#222222")
+        top = TOP + 14 + number * 18
+        yield line([(PLOT_RIGHT - 290, top - 4), (PLOT_RIGHT - 250, top - 4)], SERIES[rules])
+        at = "" if rules == NOTHING else f" at {points[-1][0]:,}"
+        yield text(PLOT_RIGHT - 243, top, f"{NAMES[rules]}: {points[-1][1]:.0f} µs{at}")
+
+
+def _cost(series: Mapping[str, Sequence[tuple[int, float, float]]]) -> str:
+    """At the most Services at which all rules were measured."""
+    by_size = {
+        rules: {services: p50 for services, p50, _p99 in points} for rules, points in series.items() if rules != NOTHING
+    }
+    at = max(set.intersection(*(set(medians) for medians in by_size.values())))
+    slowest = max(by_size, key=lambda rules: by_size[rules][at])
+    return f"At {at:,} Services: {NAMES[OURS]} {by_size[OURS][at]:.0f} µs, {slowest} {by_size[slowest][at]:.0f} µs"
 
 
 def _series(roads: Sequence[Found]) -> dict[str, list[tuple[int, float, float]]]:
@@ -106,24 +147,5 @@ def _series(roads: Sequence[Found]) -> dict[str, list[tuple[int, float, float]]]
     return found
 
 
-def _legend(found: Found) -> Iterator[str]:
-    kinds = [
-        kind for kind in (OURS, NFTABLES, LEGACY, NFT, NOTHING) if kind in (OURS, NOTHING) or kind in found["cold"]
-    ]
-    at = 20.0
-    for kind in kinds:
-        yield f'<rect x="{at}" y="{HEIGHT - 16}" width="10" height="10" fill="{COLOURS[kind]}"/>'
-        yield _text(at + 14, HEIGHT - 7, TITLES[kind])
-        at += 40 + 6.2 * len(TITLES[kind])
-
-
-def _told(value: float) -> str:
-    return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.1f} s"
-
-
-def _text(x: float, y: float, text: str, *, anchor: str = "start", size: int = 11) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}">{escape(text)}</text>'
-
-
-def _rule(x1: float, y1: float, x2: float, y2: float) -> str:
-    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="#dddddd"/>'
+def _shown(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s" if seconds < 100 else f"{seconds:.0f} s"

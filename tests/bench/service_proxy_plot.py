@@ -7,36 +7,37 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
-from xml.sax.saxutils import escape
 
+from tests.bench.drawing import line, picture, rule, text, ticks, title
 from tests.bench.service_proxy_programs import OURS, PEER
 
-WIDTH, HEIGHT = 900, 360
-COLOURS = {OURS: "#0b6e99", PEER: "#c1502e"}
-TITLES = {OURS: "ours", PEER: "kube-proxy, nftables"}
-DASHES = {"calm": "", "busy": ' stroke-dasharray="4 3"'}
+WIDTH, HEIGHT = 960, 370
+NAMES = {OURS: "ours", PEER: "kube-proxy, nftables"}
 LOADS = {"calm": "1 change/s", "busy": "100 changes/s"}
-TOP, BOTTOM = 48, 300
+SERIES = {(OURS, "calm"): 0, (OURS, "busy"): 3, (PEER, "calm"): 1, (PEER, "busy"): 2}
+TOP, BOTTOM = 50, 300
 LEFT, RIGHT = 60, 560
-SOAK_LEFT, SOAK_RIGHT = 640, 880
+SOAK_LEFT, SOAK_RIGHT = 680, 945
 MIB = 2**20
 
 Found = Mapping[str, Any]
-Point = tuple[float, float]
 
 
 def plot(found: Found) -> str:
-    background = f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>'
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="11" fill="#222222">'
     soak = _soak(found["soak"]["samples"]) if "soak" in found else ()
-    return "\n".join([head, background, *_latencies(found["main"]), *soak, *_legend(), "</svg>", ""])
+    lines = [*_latencies(found["main"]), *soak, *_legend()]
+    return picture(WIDTH, HEIGHT, lines, description="How soon packets meet a change, and memory over a soak")
 
 
 def _latencies(main: Found) -> Iterator[str]:
-    """For each load, the share of changes that packets had met after so many seconds, on a logarithmic scale."""
-    series = {(who, load): sorted(main[who][load]["packet"]) for who in (OURS, PEER) for load in LOADS if who in main}
+    """For each load, the share of changes that packets had met after so many seconds.
+
+    The scale is logarithmic: delays span powers of ten, and a share has no bar whose length could mislead.
+    """
+    series = {(who, load): sorted(main[who][load]["packet"]) for who, load in SERIES if who in main}
     series = {key: values for key, values in series.items() if values}
     every = [value for values in series.values() for value in values]
     low, high = math.floor(math.log10(min(every, default=1e-3))), math.ceil(math.log10(max(every, default=1.0)))
@@ -45,58 +46,59 @@ def _latencies(main: Found) -> Iterator[str]:
     def across(value: float) -> float:
         return LEFT + (RIGHT - LEFT) * (math.log10(value) - low) / (high - low)
 
-    yield _text(
-        (LEFT + RIGHT) / 2, 24, "Changes that packets have met, by seconds since the request", size=13, anchor="middle"
-    )
+    yield from title(20, _soonest(series), "changes that packets have met, by seconds since the request, logarithmic")
     for power in range(low, high + 1):
-        yield _rule(across(10.0**power), TOP, across(10.0**power), BOTTOM)
-        yield _text(across(10.0**power), BOTTOM + 14, f"{10.0**power:g} s", anchor="middle")
+        yield rule(across(10.0**power), TOP, across(10.0**power), BOTTOM)
+        yield text(across(10.0**power), BOTTOM + 14, f"{10.0**power:g} s", anchor="middle")
     for percent in (0, 25, 50, 75, 100):
         at = BOTTOM - (BOTTOM - TOP) * percent / 100
-        yield _rule(LEFT, at, RIGHT, at)
-        yield _text(LEFT - 6, at + 4, f"{percent} %", anchor="end")
-    for (who, load), values in series.items():
+        yield rule(LEFT, at, RIGHT, at)
+        yield text(LEFT - 6, at + 4, f"{percent} %", anchor="end")
+    for key, values in series.items():
         points = [
             (across(value), BOTTOM - (BOTTOM - TOP) * number / len(values)) for number, value in enumerate(values, 1)
         ]
-        yield _line(points, COLOURS[who], DASHES[load])
+        yield line(points, SERIES[key])
+
+
+def _soonest(series: Mapping[tuple[str, str], Sequence[float]]) -> str:
+    parts = [
+        f"{_shown(statistics.median(series[who, 'calm']))} with {NAMES[who]}"
+        for who in NAMES
+        if (who, "calm") in series
+    ]
+    return "At 1 change/s half of the changes are in force after " + ", ".join(parts) if parts else "No change was met"
+
+
+def _shown(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
 def _soak(samples: Sequence[Found]) -> Iterator[str]:
     minutes = [sample["at"] / 60 for sample in samples]
     sizes = [sample["resident"] / MIB for sample in samples]
-    longest, largest = max(minutes) or 1.0, 50 * math.ceil(1.1 * max(sizes) / 50)
-    yield _text((SOAK_LEFT + SOAK_RIGHT) / 2, 24, "Memory in the soak, MiB", size=13, anchor="middle")
-    for size in range(0, largest + 1, 50):
+    longest, largest = max(minutes) or 1.0, 1.1 * max(sizes)
+    middle, end = sizes[len(sizes) // 2], sizes[-1]
+    yield from title(
+        SOAK_LEFT - 30, f"{end - middle:+.0f} MiB in the second half of the soak", "resident MiB of ours, by minutes"
+    )
+    for size in ticks(largest):
         at = BOTTOM - (BOTTOM - TOP) * size / largest
-        yield _rule(SOAK_LEFT, at, SOAK_RIGHT, at)
-        yield _text(SOAK_LEFT - 6, at + 4, str(size), anchor="end")
-    yield _text(SOAK_RIGHT, BOTTOM + 14, f"{longest:.0f} minutes", anchor="end")
+        yield rule(SOAK_LEFT, at, SOAK_RIGHT, at)
+        yield text(SOAK_LEFT - 6, at + 4, f"{size:g}", anchor="end")
+    for minute in ticks(longest):
+        yield text(SOAK_LEFT + (SOAK_RIGHT - SOAK_LEFT) * minute / longest, BOTTOM + 14, f"{minute:g}", anchor="middle")
     points = [
         (SOAK_LEFT + (SOAK_RIGHT - SOAK_LEFT) * minute / longest, BOTTOM - (BOTTOM - TOP) * size / largest)
         for minute, size in zip(minutes, sizes)
     ]
-    yield _line(points, COLOURS[OURS], "")
+    yield line(points, 0)
 
 
 def _legend() -> Iterator[str]:
-    at = 20.0
-    for who, title in TITLES.items():
-        for load, name in LOADS.items():
-            yield _line([(at, HEIGHT - 16), (at + 18, HEIGHT - 16)], COLOURS[who], DASHES[load])
-            text = f"{title}, {name}"
-            yield _text(at + 24, HEIGHT - 12, text)
-            at += 50 + 5.6 * len(text)
-
-
-def _line(points: Sequence[Point], colour: str, dashes: str) -> str:
-    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    return f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.8"{dashes}/>'
-
-
-def _text(x: float, y: float, text: str, *, anchor: str = "start", size: int = 11) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}">{escape(text)}</text>'
-
-
-def _rule(x1: float, y1: float, x2: float, y2: float) -> str:
-    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="#dddddd"/>'
+    at = 60.0
+    for (who, load), series in SERIES.items():
+        yield line([(at, HEIGHT - 26), (at + 40, HEIGHT - 26)], series)
+        words = f"{NAMES[who]}, {LOADS[load]}"
+        yield text(at + 46, HEIGHT - 22, words)
+        at += 84 + 5.6 * len(words)

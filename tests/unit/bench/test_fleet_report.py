@@ -15,6 +15,7 @@ import yaml
 from ansible_collections.ballast.kube.plugins.module_utils._node.features import FEATURES
 from tests.bench import fleet_report
 from tests.bench.fleet_report import HEADS, WHO, write_report
+from tests.bench.page import wrapped
 
 PLAYS = Path(fleet_report.__file__).with_name("fleet")
 SECONDS = {"ours": 2.0, "apart": 5.0, "stock": 20.0, "one_empty": 1.0, "three_empty": 3.0}
@@ -50,7 +51,7 @@ def test_the_tables_have_a_column_for_each_contender(
     monkeypatch.setattr(fleet_report, "PAGE", page)
     write_report(found(), tmp_path / "results/fleet.json")
     text = page.read_text(encoding="utf-8")
-    assert capsys.readouterr().out.strip() in text
+    assert wrapped(capsys.readouterr().out.strip()) in text
     rows = [cells(line) for line in text.splitlines() if line.startswith("|")]
     heads = ["", "hosts", *HEADS.values()]
     assert rows[0] == [*heads, "stock / one task"]

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from tests.bench import rollout_report
+from tests.bench.page import wrapped
 from tests.bench.rollout import FAILING, MAX_FAIL, Bench, Rehearsal, Run, beside, few, many, name_of, problems_of
 from tests.bench.rollout_node import SimulatedNode
 from tests.bench.rollout_report import HEADS, write_report
@@ -108,7 +109,7 @@ def test_the_table_has_a_row_for_each_run(
     }
     write_report(found, tmp_path / "results/rollout.json")
     text = page.read_text(encoding="utf-8")
-    assert capsys.readouterr().out.strip() in text
+    assert wrapped(capsys.readouterr().out.strip()) in text
     (heads, _line, row) = [
         [cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")
     ]
