@@ -7,9 +7,14 @@
 from __future__ import annotations
 
 import re
+import subprocess
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 _HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
+_FILE = re.compile(r"^```\w+\n# (\S+\.\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_MARK = "::: command"
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -38,3 +43,35 @@ def pattern(output: str) -> str:
     """`...` stands for anything; columns may be wider or narrower."""
     words = [re.escape(word) for word in output.split()]
     return r"\s*".join(words).replace(re.escape("..."), r"[\s\S]*?")
+
+
+def files(page: str) -> dict[str, str]:
+    """By path, what the reader writes: blocks whose first line is a comment with a path."""
+    return dict(_FILE.findall(page))
+
+
+def run_commands(found: Sequence[Command], *, cwd: Path, environment: Mapping[str, str], seconds: int) -> None:
+    """In one shell, as a reader types them. Fails with the first that fails, or prints something else than the page says."""
+    steps = (f"echo '{_MARK} {number}'\n{command.line}\n" for number, command in enumerate(found))
+    done = subprocess.run(
+        ["bash", "-c", f"set -eu\n{''.join(steps)}echo '{_MARK} {len(found)}'\n"],
+        cwd=cwd,
+        env=dict(environment),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=seconds,
+        check=False,
+    )
+    outputs = re.split(rf"^{_MARK} \d+\n", done.stdout, flags=re.MULTILINE)[1:]
+    assert done.returncode == 0, f"{found[len(outputs) - 1].line}\n{done.stdout}"
+    for command, output in zip(found, outputs):
+        as_written = re.search(pattern(command.output), output) is not None
+        assert as_written, f"{command.line}\nis to print:\n{command.output}\nprinted:\n{output}"
+
+
+def readers_environment(environment: Mapping[str, str], **variables: str) -> dict[str, str]:
+    """What a reader's shell has: nothing of a make or an Ansible that runs these tests."""
+    outer = ("MAKEFLAGS", "MAKELEVEL", "ANSIBLE_CONFIG", "ANSIBLE_COLLECTIONS_PATH")
+    kept = {name: value for name, value in environment.items() if name not in outer}
+    return {**kept, "ANSIBLE_NOCOLOR": "1", **variables}

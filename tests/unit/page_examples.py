@@ -31,8 +31,9 @@ _PROMPT = re.compile(r"^(?:[a-z]+[0-9]*)?[$#] ", re.MULTILINE)
 _FILE = re.compile(r"\A(?:#|//) ([\w./-]+\.\w+)\n")
 _SEPARATORS = {"|", "||", "&", "&&", ";", "(", ")"}
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
-_SHARED = {"lab": ("vars/lab.yml",), "control_plane": ("vars/plane.yml",), "kubernetes_binaries": ()}
+_OF_CONTROL_PLANES = "playbooks/vars/plane.yml"
 _STEP_KEYS = {"uses", "run"}
+_ANY_OPTION = {"ansible.builtin.add_host", "ansible.builtin.set_fact"}  # of the reader's own names
 
 
 @dataclass(frozen=True)
@@ -191,12 +192,13 @@ def playbook_variables(name: str) -> frozenset[str]:
         every = {prefix for playbook in PLAYBOOKS.values() for prefix in playbook.all_prefixes}
         prefixes = every if name == "fleet_run" else PLAYBOOKS[name].all_prefixes
         return frozenset(known_names(LocalHost(), prefixes))
-    shared = next(files for prefix, files in _SHARED.items() if name.startswith(prefix))
-    names = {key for file in shared for key in _read_yaml(ROOT / "playbooks" / file)}
+    names = set(role_variables("kubernetes_binaries"))
+    if name.startswith("lab_"):
+        names |= set(known_names(LocalHost(), ["lab"]))
     if name.startswith("control_plane"):
-        found = documented("module", f"{COLLECTION}control_plane")
-        names |= {f"plane_{option}" for option in found["options"]} if found else set()
-    return frozenset(names | role_variables("kubernetes_binaries"))
+        found = documented("module", f"{COLLECTION}control_plane") or {"options": {}}
+        names |= {*_read_yaml(ROOT / _OF_CONTROL_PLANES), *(f"plane_{option}" for option in found["options"])}
+    return frozenset(names)
 
 
 @cache
@@ -319,7 +321,7 @@ def _task_problems(task: Any) -> Iterator[str]:
             yield f"there is no module {module}"
         elif module == "ansible.builtin.include_role" and given["name"].startswith(COLLECTION):
             yield from _role_problems(given["name"].removeprefix(COLLECTION), task.get("vars", {}))
-        elif isinstance(given, dict) and module != "ansible.builtin.set_fact":
+        elif isinstance(given, dict) and module not in _ANY_OPTION:
             yield from option_problems(given, found["options"])
 
 
