@@ -19,14 +19,17 @@ ORDER = (
     "## Limits",
     "## Troubleshooting",
 )
-# For looking something up, or about the project: not of one feature.
+# How-tos, for looking something up, or about the project: not of one feature.
 OTHERS = {
     "README",
     "CONTRIBUTING",
     "architecture",
+    "ci",
     "conformance",
     "errors",
     "fleet",
+    "how-to-application",
+    "how-to-control-plane",
     "metrics",
     "migrate-a-kubeadm-cluster",
     "permissions",
