@@ -99,7 +99,7 @@ def _notes(found: Found) -> str:
     return (
         f"Measured on {machine['cpus']} cores ({machine['cpu']}), {machine['memory_mib'] // 1024} GiB, Linux {machine['kernel']}, "
         f"Kubernetes {found['kubernetes']}; median and range of {sizes['turns']} turns, the planes in turn, each turn on a new one. "
-        "Ready is the first yes of `/readyz`, which waits for the bootstrap of RBAC. Memory is the sum of VmRSS, "
+        "Ready is the first success of `/readyz`, which waits for the bootstrap of RBAC. Memory is the sum of VmRSS, "
         f"{sizes['idle_seconds']} s after the start; MB are 10^6 bytes. {found['clients']} clients on the same machine, a connection each (HTTP/1.1 over TLS, "
         f"kept), created {sizes['creates']:,} objects of 100 bytes and got {sizes['gets']:,}; etcd waits for the disk. The clients are one "
         f"program in Go, which took at most {busiest:.2f} of a core: the servers had the rest."

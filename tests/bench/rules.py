@@ -13,7 +13,7 @@
 
 All of it runs on this kernel, in network namespaces, the peers and ours in turn, over the same objects, which a real control plane
 holds. Writes tests/bench/results/rules.json (raw figures and the machine), docs/rules-bench.svg, and the table in
-docs/service-rules.md between its marks.
+docs/benchmarks/service-rules.md between its marks.
 """
 
 from __future__ import annotations

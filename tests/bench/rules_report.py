@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the benchmark of service rules found, as the table and the plot of docs/service-rules.md."""
+"""What the benchmark of service rules found, as the table and the plot of docs/benchmarks/service-rules.md."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.bench.rules_nodes import LEGACY, NFT, NFTABLES
 from tests.bench.rules_plot import plot
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs/service-rules.md"
+PAGE = ROOT / "docs/benchmarks/service-rules.md"
 PLOT = ROOT / "docs/rules-bench.svg"
 MIB = 2**20
 PEERS = (NFTABLES, LEGACY, NFT)
@@ -57,8 +57,7 @@ def _costs(found: Found) -> list[str]:
     ]
     for kind, title in CHANGES.items():
         in_force = told([row[kind]["in_force"] for row in found["changes"]])
-        with_wait = told([row[kind]["ours"] for row in found["changes"]])
-        ours = f"`nft -f` alone: {in_force} in force, {with_wait} with its wait"
+        ours = f"`nft -f` alone: {in_force} in force, {told([row[kind]['ours'] for row in found['changes']])} with its wait"
         rows.append([f"{title}, of these", ours, told([row[kind]["kube_proxy"] for row in found["changes"]]), *blank])
     again = told([row["again_process"] for row in modules])
     rows.append(["the module again, no change", f"{again}, {modules[-1]['again_operations']} operations", "", *blank])
@@ -93,15 +92,15 @@ def _notes(found: Found) -> str:
     wall = told([row["wall"] for row in found["cold"]["module"]])
     return (
         f"Measured on {machine['cpus']} cores ({machine['cpu']}), {machine['memory_mib'] // 1024} GiB, Linux {machine['kernel']}, {tools['nft']}, "
-        f"{tools['iptables']}, Kubernetes {found['kubernetes']}; median and range of {sizes['cold_repeats']} runs ({sizes['changes']} of changes), ours and "
+        f"{tools['iptables']}, Kubernetes {found['kubernetes']}. Median and range of {sizes['cold_repeats']} runs ({sizes['changes']} of changes), ours and "
         "kube-proxy's in turn, on the same objects. "
-        "The module is its process, from the start of Python to its end, as `ansible` runs it; the command as a whole took "
-        f"{wall}. kube-proxy's figure is what its log says of its first synchronisation of IPv4; from its start, that had ended "
-        f"after {started} (nftables). A change is the time of our one `nft -f -`, and of kube-proxy's synchronisation, both without the time in "
-        "which they learned of it: until the kernel committed ours, and until nft had ended. They are not like for like: kube-proxy's includes what "
-        "it computes, ours does not. A run of the module that adds one Service reads the table back first and takes about 3 s (one run). "
-        "[The service proxy](service-proxy.md) keeps the table in memory. Where it deletes elements, nft "
-        "waits, as it closes its socket, until the kernel has freed them. Connections are those of a pod, through the node, to a server in another namespace."
+        "The module is its process, from the start of Python to its end, as `ansible` runs it. The command as a whole took "
+        f"{wall}. kube-proxy's figure is what its log says of its first synchronisation of IPv4. From its start, that had ended "
+        f"after {started} (nftables). A change is the time of our one `nft -f -`, and of kube-proxy's synchronisation, both without the time to "
+        "learn of it. Ours is measured until the kernel reports the commit, and until nft ends. They are not like for like: kube-proxy's "
+        "includes what it computes, ours does not. A run of the module that adds one Service reads the table back first and takes about 3 s "
+        "(one run, whose raw result was not kept). [The service proxy](../service-proxy.md) keeps the table in memory. If it deletes elements, nft waits, as "
+        "it closes its socket, until the kernel has freed them. Connections are those of a pod, through the node, to a server in another namespace."
     )
 
 

@@ -28,7 +28,7 @@ from tests.unit.page_examples import (
     read_examples,
 )
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "roles").glob("*/README.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "roles").glob("*/README.md"))]
 # `make lab LAB_NODES=5` in the text
 INLINE = re.compile(r"(?<!`)`((?:make|ansible-playbook ballast\.kube\.\w+|ansible) [^`\n]+)`(?!`)")
 # Capitals stand for what the reader chooses: LAB_DIR/..., NAME, ...
