@@ -75,6 +75,12 @@ kubeadm: packages env-test packages-vm  ## docs/migrate-a-kubeadm-cluster.md, ev
 conformance: packages env-test  ## run Kubernetes' own tests on the lab (1 h); FOCUS='sig-network.*Services'
 	@PATH=$(CURDIR)/$(VENV)/bin:$$PATH PYTHONPATH=$(ANSIBLE_COLLECTIONS_PATH):$(CURDIR) $(VENV)/bin/python -m scripts.conformance $(if $(LAB_DIR),--lab-dir=$(LAB_DIR)) $(if $(FOCUS),'--focus=$(FOCUS)') $(if $(SKIP),'--skip=$(SKIP)') $(ARGS)
 
+##@ Benchmarks
+.PHONY: recording
+recording: env  ## record a lab: docs/lab.svg, and its table in README.md (a minute, as root)
+	@$(VENV)/bin/python -m scripts.recording record .build/lab.jsonl 'make lab' 'make lab-down'
+	@$(VENV)/bin/python -m scripts.recording draw .build/lab.jsonl
+
 ##@ Pins and tools
 binaries-conformance: packages env-test  ## build Kubernetes' own tests into the cache, where their version is pinned
 	@$(if $(wildcard roles/kubernetes_binaries/files/toolchain/e2e/$(LAB_KUBERNETES)),$(PLAYBOOK) tests/conformance/programs.yml $(if $(LAB_KUBERNETES),-e kubernetes_binaries_version=$(LAB_KUBERNETES)) $(ARGS))

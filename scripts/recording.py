@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Record commands as they run in a terminal, and draw the recording: docs/lab.svg, and the end of the first command's output in README.md.
+`make recording` does both with a lab.
 
     python3 -m scripts.recording record FILE 'make lab' 'make lab-down'
     python3 -m scripts.recording draw FILE
@@ -35,6 +36,8 @@ MARKS = ("<!-- transcript:lab begin -->", "<!-- transcript:lab end -->")
 COLUMNS, ROWS = 116, 28
 PROMPT = "# "
 _READ_BYTES = 2**16
+# With them a make says which directories it enters, and Ansible shows no progress.
+_NOT_OF_A_READER = ("MAKEFLAGS", "MAKELEVEL", "NO_COLOR")
 # Of the drawing.
 _CELL, _LINE, _MARGIN = 7.23, 17, 12
 _LONGEST_GAP = 2.0  # seconds; a longer one is shortened
@@ -68,7 +71,7 @@ def _write(file: TextIO, begun: float, text: str) -> None:
 def _follow(command: str, file: TextIO, begun: float) -> int:
     ours, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
-    environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+    environment = {name: value for name, value in os.environ.items() if name not in _NOT_OF_A_READER}
     environment.update(TERM="xterm")
     argv = ["sh", "-c", command]
     with subprocess.Popen(argv, stdin=its, stdout=its, stderr=its, env=environment, start_new_session=True) as process:
@@ -257,7 +260,9 @@ def main(arguments: Sequence[str]) -> int:
         screen = read_recording(Path(rest[0]))
         FIGURE.write_text(draw(screen), encoding="utf-8")
         summary = first_summary([line.text for line in screen.lines])
-        PAGE.write_text(between(PAGE, *MARKS, "\n".join(["```", *summary, "```"])), encoding="utf-8")
+        picture = f"![A terminal: {', then '.join(_typed(screen))}]({FIGURE.relative_to(PAGE.parent)})"
+        text = "\n".join(["```", *summary, "```", "", picture])
+        PAGE.write_text(between(PAGE, *MARKS, text), encoding="utf-8")
         return 0
     print(__doc__)
     return 2

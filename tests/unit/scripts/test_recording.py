@@ -106,13 +106,15 @@ def test_a_full_terminal_rolls(tmp_path: Path) -> None:
 
 
 def test_the_page_gets_the_summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page, figure = tmp_path / "README.md", tmp_path / "lab.svg"
+    page, figure = tmp_path / "README.md", tmp_path / "docs/lab.svg"
+    figure.parent.mkdir()
     page.write_text("above\n{}\nold\n{}\nbelow\n".format(*recording.MARKS), encoding="utf-8")
     monkeypatch.setattr(recording, "PAGE", page)
     monkeypatch.setattr(recording, "FIGURE", figure)
     assert main(["draw", str(written(tmp_path / "run", RUN))]) == 0
     begin, end = recording.MARKS
-    assert page.read_text() == f"above\n{begin}\n```\nlab: 1 node\n\n  n1 <ready>\n```\n{end}\nbelow\n"
+    summary = "```\nlab: 1 node\n\n  n1 <ready>\n```\n\n![A terminal: make lab, then make lab-down](docs/lab.svg)"
+    assert page.read_text() == f"above\n{begin}\n{summary}\n{end}\nbelow\n"
     assert figure.read_text().startswith("<svg")
 
 
