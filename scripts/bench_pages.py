@@ -23,11 +23,14 @@ from tests.bench import (
     balloons_report,
     fleet_report,
     migrate_report,
+    planes_plot,
     planes_report,
+    pulls_plot,
     pulls_report,
     pulls_stacks,
     rehearsal_report,
     rollout_report,
+    rules_plot,
     rules_report,
 )
 from tests.bench.page import with_block
@@ -65,13 +68,13 @@ BLOCKS = (
         "planes.json",
         planes_report.PAGE,
         planes_report.page_text,
-        (planes_report.PLOT, planes_report.plot),
+        (planes_report.PLOT, planes_plot.plot),
     ),
-    Block("pulls", "pulls.json", pulls_report.PAGE, pulls_report.page_text, (pulls_report.PLOT, pulls_report.plot)),
+    Block("pulls", "pulls.json", pulls_report.PAGE, pulls_report.page_text, (pulls_report.PLOT, pulls_plot.plot)),
     Block("pulls-stacks", "pulls_stacks.json", pulls_stacks.PAGE, _stacks),
     Block("rehearsal", "rehearsal.json", rehearsal_report.PAGE, rehearsal_report.page_text),
     Block("rollout", "rollout.json", rollout_report.PAGE, rollout_report.page_text),
-    Block("rules", "rules.json", rules_report.PAGE, rules_report.table, (rules_report.PLOT, rules_report.plot)),
+    Block("rules", "rules.json", rules_report.PAGE, rules_report.table, (rules_report.PLOT, rules_plot.plot)),
 )
 
 

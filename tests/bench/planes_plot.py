@@ -96,7 +96,9 @@ def _rates(turns: Found, clients: int) -> Iterator[str]:
         yield text(629 + place * 105, HEIGHT - 25, plane)
 
 
-def _fastest(values: Mapping[tuple[str, ...], float], planes: Sequence[str], groups: Sequence[tuple[str, str]]) -> str:
+def _fastest(
+    values: Mapping[tuple[str, str, str], float], planes: Sequence[str], groups: Sequence[tuple[str, str]]
+) -> str:
     best = {max(planes, key=lambda plane: values[(plane, *group)]) for group in groups}
     return f"{best.pop()} serves the most requests" if len(best) == 1 else "No profile serves the most of all requests"
 
