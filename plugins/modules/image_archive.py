@@ -223,7 +223,7 @@ EXAMPLES = r"""
 
 - name: A program of one's own, with its files
   ballast.kube.image_archive:
-    path: /srv/app.tar
+    path: /srv/images/app.tar
     images: []
     definitions:
       - name: example.local/app:1
