@@ -182,7 +182,8 @@ def draw(screen: Screen) -> str:
     """Without animations it is the last picture. Lines that were written over are drawn for the time that they were seen."""
     end = max(at for line in screen.lines for at, _text in line.views) + _HOLD
     width, height = screen.columns * _CELL + 2 * _MARGIN, ROWS * _LINE + 2 * _MARGIN
-    texts, rules = [], []
+    texts: list[str] = []
+    rules: list[str] = []
     for number, line in enumerate(screen.lines):
         for at, until, text in _views(line):
             name = f"t{len(rules)}"
