@@ -52,9 +52,10 @@ options:
     description:
       - The configuration file of containerd. The default is the one that it is started with.
     type: path
-  proxy_state_dir:
+  pull_proxy_state_dir:
     description: The O(ballast.kube.image_pull_proxy#module:state_dir) of the pull proxy.
     type: path
+    aliases: [proxy_state_dir]
     default: /var/lib/ballast/pull-proxy
   state_dir:
     description:

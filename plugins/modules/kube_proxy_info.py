@@ -11,7 +11,7 @@ short_description: Report a node's kube-proxy, and what blocks a change of its m
 version_added: 0.1.0
 description:
   - Says which mode is in effect, whether kube-proxy is in order, what other modes have left on the node, and what is recorded of changes.
-  - With O(mode), runs the checks before a change to it. With O(audit), compares the rules in the kernel with what the Services mean.
+  - With O(mode), runs the checks before a change to it. With O(audit_rules), compares the rules in the kernel with what the Services mean.
   - With O(readiness=true) the rules are compared too, and a host without kube-proxy is no failure; RV(readiness) is then all that is returned.
 author:
   - ballast.kube contributors (@ballast-kube)
@@ -24,9 +24,10 @@ options:
     description: The backend that a change would be to.
     type: str
     choices: [iptables, ipvs, nftables, ballast]
-  audit:
+  audit_rules:
     description: Compare the rules in the kernel with what the Services mean.
     type: bool
+    aliases: [audit]
     default: false
 seealso:
   - module: ballast.kube.kube_proxy
@@ -116,7 +117,7 @@ preflight:
   type: list
   elements: dict
 differences:
-  description: Where rules in the kernel are not what the Services mean, a line each. Empty without O(audit) and O(readiness).
+  description: Where rules in the kernel are not what the Services mean, a line each. Empty without O(audit_rules) and O(readiness).
   returned: success
   type: list
   elements: str

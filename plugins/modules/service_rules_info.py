@@ -79,9 +79,10 @@ options:
         description: Whether a process in the node's own network namespace sends it.
         type: bool
         default: false
-  audit:
+  audit_rules:
     description: Whether to look for differences between the snapshot and the rules.
     type: bool
+    aliases: [audit]
     default: false
 seealso:
   - module: ballast.kube.service_rules
@@ -104,7 +105,7 @@ EXAMPLES = r"""
     owner: kube-proxy
     snapshot_path: /root/snapshot.json
     node_name: n1
-    audit: true
+    audit_rules: true
 """
 
 RETURN = r"""

@@ -190,7 +190,7 @@ def arguments(call: Call, request: Request) -> tuple[str, dict[str, Any]]:
     given = request.options
     reading = {name: value for name, value in given.items() if name in INFO_SPEC and name != "mode"}
     if call.kind in (LOOK, JUDGE):
-        return "ballast.kube.kube_proxy_info", {**reading, "audit": call.kind == JUDGE}
+        return "ballast.kube.kube_proxy_info", {**reading, "audit_rules": call.kind == JUDGE}
     if call.kind == CONFIRM:
         return "ballast.kube.kube_proxy", {**reading, "state": STATE_CONFIRMED}
     if call.kind == CHANGE and request.state == PRESENT:

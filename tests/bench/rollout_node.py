@@ -169,7 +169,7 @@ class SimulatedNode:
 
     def _info(self, options: Mapping[str, Any]) -> dict[str, Any]:
         differences = []
-        if options.get("audit") and self.was_changed and self.faults.bad_audits > 0:
+        if options.get("audit_rules") and self.was_changed and self.faults.bad_audits > 0:
             self.faults.bad_audits -= 1
             differences = ["tcp 10.96.0.10:53: no endpoint is reached"]
         return {

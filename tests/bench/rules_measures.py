@@ -104,7 +104,7 @@ def all_of(table: Table) -> bytes:
 
 def audit(made: Node, snapshot: Path, place: Path) -> dict[str, Any]:
     """Our audit of what a kube-proxy has written."""
-    options = {**_MODULE, "snapshot_path": str(snapshot), "owner": "kube-proxy", "audit": True}
+    options = {**_MODULE, "snapshot_path": str(snapshot), "owner": "kube-proxy", "audit_rules": True}
     run = run_module(made, "service_rules_info", options, place)
     found = [one["id"] for one in run.result["findings"]]
     return {"process": run.process_seconds, "stages": run.result["seconds"], "findings": found}

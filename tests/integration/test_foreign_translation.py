@@ -97,7 +97,7 @@ def test_packets_go_where_the_audit_says(net: Wire, name: str) -> None:
 
     params: dict[str, Any] = {option: row.get("default") for option, row in SPEC.items()}
     params.update(
-        backend=arrangement.mode, snapshot=objects(), node_name="n1", node_ips=[NODE], config=CONFIG, audit=True
+        backend=arrangement.mode, snapshot=objects(), node_name="n1", node_ips=[NODE], config=CONFIG, audit_rules=True
     )
     try:
         if not arrangement.first:

@@ -203,7 +203,11 @@ def test_a_node_s_kube_proxy_is_its_pod_s_beside_a_process_of_that_name(lab: Lab
     inside = [f"--net=/run/netns/ballast-{lab.name}-first", f"--mount=/run/ballast/{lab.name}/first.mnt"]
     with somebody_s_kube_proxy(lab, "first"):
         found = adhoc.module(
-            "kube_proxy_info", inside=["nsenter", *inside, "--"], deployment="daemonset", mode="nftables", audit=True
+            "kube_proxy_info",
+            inside=["nsenter", *inside, "--"],
+            deployment="daemonset",
+            mode="nftables",
+            audit_rules=True,
         )
     assert (found["node_name"], found["mode"], found["in_order"]) == ("first", "iptables", True), found["printed"]
     assert found["differences"] == []

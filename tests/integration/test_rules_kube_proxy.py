@@ -84,7 +84,7 @@ class Held:
         return trace_and_audit(self.host, {**defaults, **given, "owner": "kube-proxy", **more})
 
     def audit(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.ask(audit=True)["findings"]
+        found: list[dict[str, Any]] = self.ask(audit_rules=True)["findings"]
         return found
 
     def words(self, command: str) -> list[str]:

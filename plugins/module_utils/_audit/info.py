@@ -54,7 +54,12 @@ SPEC: dict[str, Any] = {
             "node_local": {"type": "bool", "default": False},
         },
     },
-    "audit": {"type": "bool", "default": False},
+    "audit_rules": {
+        "type": "bool",
+        "default": False,
+        "aliases": ["audit"],
+        "deprecated_aliases": [{"name": "audit", "version": "2.0.0", "collection_name": "ballast.kube"}],
+    },
 }
 
 
@@ -78,7 +83,7 @@ def trace_and_audit(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
     tracers = {family: Tracer(reading.node_rules(family), around) for family in {packet.family for packet in packets}}
     answers = [tracers[packet.family].answer(packet) for packet in packets]
     traced = time.monotonic()
-    findings = _audit(host, params, reading, snapshot, configs, backend, around) if params["audit"] else ()
+    findings = _audit(host, params, reading, snapshot, configs, backend, around) if params["audit_rules"] else ()
     return {
         "packets": [answer_as_result(answer) for answer in answers],
         "findings": [asdict(finding) for finding in findings],
@@ -208,8 +213,10 @@ def _node_ips(params: Mapping[str, Any], dump: Optional[str]) -> Optional[Sequen
 def _snapshot(host: Host, params: Mapping[str, Any], node_ips: Optional[Sequence[str]]) -> Optional[Snapshot]:
     """None where none was given and none is needed."""
     if params["snapshot"] is None and params["snapshot_path"] is None:
-        if params["audit"] or params["against"] == COMPILED:
-            raise MESSAGES.error("rules-snapshot-needed", wanted="audit" if params["audit"] else "against: compiled")
+        if params["audit_rules"] or params["against"] == COMPILED:
+            raise MESSAGES.error(
+                "rules-snapshot-needed", wanted="audit_rules" if params["audit_rules"] else "against: compiled"
+            )
         return None
     if not params["node_name"]:
         raise MESSAGES.error("rules-node-name")

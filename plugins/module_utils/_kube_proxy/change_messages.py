@@ -41,7 +41,7 @@ MESSAGES = Messages(
             id="migrate-judgement",
             error=PeerError,
             text="the node did not pass after the change: {problems}; {fate}",
-            remedy=f"see kube-proxy's log, and the rules with ballast.kube.kube_proxy_info and audit: true, {_AGAIN}",
+            remedy=f"see kube-proxy's log, and the rules with ballast.kube.kube_proxy_info and audit_rules: true, {_AGAIN}",
         ),
         Message(
             id="migrate-no-way-back",

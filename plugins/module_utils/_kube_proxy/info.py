@@ -32,7 +32,7 @@ def read(host: Host, params: Mapping[str, Any]) -> Mapping[str, Any]:
     ctx = Context(desired, host)
     state = ENGINE.observe(ctx)
     sources = Sources(host, desired.where, state)
-    audit = audit_rules(host, desired, state, sources) if params["audit"] or params["readiness"] else None
+    audit = audit_rules(host, desired, state, sources) if params["audit_rules"] or params["readiness"] else None
     report = {**describe(ctx, state), **inspect(host, desired, state, sources, audit)}
     if audit is None or not params["readiness"]:
         return report

@@ -135,7 +135,7 @@ MESSAGES = Messages(
             id="migrate-audit",
             error=PeerError,
             text="rules of kube-proxy in mode {mode} do not match the Services: {count} differences",
-            remedy="see them whole: ballast.kube.service_rules_info with audit: true and owner: kube-proxy",
+            remedy="see them whole: ballast.kube.service_rules_info with audit_rules: true and owner: kube-proxy",
         ),
         Message(
             id="migrate-probe",

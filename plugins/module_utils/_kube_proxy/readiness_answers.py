@@ -204,7 +204,7 @@ def _size(
 
 def _healthy(look: Look, samples: Sequence[Sample]) -> Answer:
     reason = str(look.report["reason"])
-    how = f"GET {healthz_url(look.state.config)}/livez, {look.metrics_page}, and {_INFO} with audit: true"
+    how = f"GET {healthz_url(look.state.config)}/livez, {look.metrics_page}, and {_INFO} with audit_rules: true"
     figures = _indicators(look, samples)
     if reason:
         id = DOWN if not look.mode else SYNC_FAILS if reason.startswith(SYNC_FAILURES) else NOT_IN_SYNC
@@ -230,7 +230,7 @@ def _indicators(look: Look, samples: Sequence[Sample]) -> tuple[Figure, ...]:
             for name in (_SYNC, _PROGRAMMING)
         ),
         Figure("failed synchronisations", failures, "", f"{page}: the sum of {', '.join(SYNC_FAILURES)}", 0),
-        Figure("differences of rules", differences, "", f"{_INFO} with audit: true, differences", 0),
+        Figure("differences of rules", differences, "", f"{_INFO} with audit_rules: true, differences", 0),
     )
 
 

@@ -54,7 +54,12 @@ _READ = (
 )
 INFO_SPEC: dict[str, Any] = {
     **{name: SPEC[name] for name in _READ},
-    "audit": {"type": "bool", "default": False},
+    "audit_rules": {
+        "type": "bool",
+        "default": False,
+        "aliases": ["audit"],
+        "deprecated_aliases": [{"name": "audit", "version": "2.0.0", "collection_name": "ballast.kube"}],
+    },
     "readiness": {"type": "bool", "default": False},
 }
 

@@ -179,10 +179,10 @@ def test_modules_get_the_options_that_they_have() -> None:
     where = {"service": "kp", "state_dir": "/s", "config": {"a": 1}}
     told = {kind: arguments(Call(kind, 1.0), request) for kind in (LOOK, CHANGE, CONFIRM, JUDGE, BACK)}
     assert told == {
-        LOOK: ("ballast.kube.kube_proxy_info", {**where, "audit": False}),
+        LOOK: ("ballast.kube.kube_proxy_info", {**where, "audit_rules": False}),
         CHANGE: ("ballast.kube.kube_proxy", {**options, "state": "present", "confirm_within": WITHIN}),
         CONFIRM: ("ballast.kube.kube_proxy", {**where, "state": "confirmed"}),
-        JUDGE: ("ballast.kube.kube_proxy_info", {**where, "audit": True}),
+        JUDGE: ("ballast.kube.kube_proxy_info", {**where, "audit_rules": True}),
         BACK: ("ballast.kube.kube_proxy", {**where, "verify_seconds": 9, "state": "previous"}),
     }
 

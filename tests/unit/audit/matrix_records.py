@@ -78,6 +78,6 @@ def params_of(backend: str, config: Mapping[str, Any], snapshot: object, dump: O
         "node_ips": None if dump is None else list(NODE_IPS),
         "ruleset_path": dump,
         "owner": "kube-proxy",
-        "audit": True,
+        "audit_rules": True,
     }
     return {**defaults, **asked}

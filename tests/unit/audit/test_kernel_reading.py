@@ -140,7 +140,7 @@ def test_compiled_rules_are_of_the_snapshot_alone() -> None:
             "against": "compiled",
             "snapshot": SNAPSHOT,
             "node_name": "n1",
-            "audit": True,
+            "audit_rules": True,
             "packets": [{**packet, "inbound_interface": "", "node_local": False}],
         }
         answered = trace_and_audit(host, params)

@@ -55,7 +55,7 @@ def info(node: ReplacedNode, **options: Any) -> dict[str, Any]:
 def test_its_state_and_health_are_those_of_what_serves() -> None:
     node = ReplacedNode()
     replaced(node)
-    found = info(node, audit=True)
+    found = info(node, audit_rules=True)
     assert (found["mode"], found["previous_mode"], found["in_order"], found["armed"]) == (
         BALLAST,
         "iptables",

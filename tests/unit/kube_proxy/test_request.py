@@ -74,5 +74,8 @@ def test_the_guard_gets_what_it_needs_to_go_back_and_no_state() -> None:
 def test_the_reading_module_asks_with_fewer_options() -> None:
     given = {name: row.get("default") for name, row in INFO_SPEC.items()}
     assert KubeProxyRequest.to_read({**given, "mode": "ipvs"}) == KubeProxyRequest.from_params(
-        {**params(mode="ipvs", drain_seconds=86400, verify_seconds=SPEC["verify_seconds"]["default"]), "audit": False}
+        {
+            **params(mode="ipvs", drain_seconds=86400, verify_seconds=SPEC["verify_seconds"]["default"]),
+            "audit_rules": False,
+        }
     )

@@ -44,7 +44,12 @@ _WHERE: dict[str, Any] = {
     "container_runtime": {"type": "str", "default": AUTO, "choices": [AUTO, CONTAINERD, CRIO]},
     "runtime_service": {"type": "str"},
     "runtime_config": {"type": "path"},
-    "proxy_state_dir": {"type": "path", "default": "/var/lib/ballast/pull-proxy"},
+    "pull_proxy_state_dir": {
+        "type": "path",
+        "default": "/var/lib/ballast/pull-proxy",
+        "aliases": ["proxy_state_dir"],
+        "deprecated_aliases": [{"name": "proxy_state_dir", "version": "2.0.0", "collection_name": "ballast.kube"}],
+    },
     "state_dir": {"type": "path", "default": "/var/lib/ballast/image-pulls"},
 }
 SPEC: dict[str, Any] = {
@@ -74,7 +79,7 @@ class NodeLayout:
     container_runtime: str
     runtime_service: str
     runtime_config: str
-    proxy_state_dir: str  # that of image_pull_proxy
+    pull_proxy_state_dir: str  # that of image_pull_proxy
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ class ProxyLimitsKind:
         changed = _with_limits(document, fields(fields(after)["limits"]))
         if changed != document:
             ctx.host.replace(INSTALLATION.config, format_document(changed, like=data.decode()).encode())
-        service = INSTALLATION.target(ctx.desired.layout.proxy_state_dir)
+        service = INSTALLATION.target(ctx.desired.layout.pull_proxy_state_dir)
         if service_pid(ctx.host, service) is not None:
             reload_service(ctx.host, service)
             self._wait_until_in_effect(ctx)
