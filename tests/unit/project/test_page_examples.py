@@ -62,6 +62,13 @@ def test_consoles_name_what_there_is(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", PAGES, ids=name_of)
+def test_commands_are_in_consoles(path: Path) -> None:
+    others = [one.text for one in examples(path) if one.language != "console"]
+    typed = re.compile(r"^[$#] (?:make|ansible\S*|kubectl) ")
+    assert [line for text in others for line in text.splitlines() if typed.match(line)] == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name_of)
 def test_commands_in_the_text_name_what_there_is(path: Path) -> None:
     lines = inline_commands(path.read_text(encoding="utf-8"))
     shown = files(examples(path))
