@@ -57,6 +57,11 @@ mutants:  ## count small faults in the engines that unit tests miss; ARGS=queue 
 	@$(PYTHON) scripts/mutants.py $(ARGS)
 
 ##@ This checkout
+.PHONY: docs
+docs: env  ## build the documentation as a site with search: .build/site/index.html
+	@$(PYTHON) scripts/env.py docs
+	@.build/docs/environment/bin/python -m scripts.docs_site
+
 clean:  ## remove the virtual environment and build results; caches and labs stay
 	rm -rf .venv .build .ansible
 

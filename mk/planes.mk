@@ -1,4 +1,4 @@
-# Control planes by themselves, without nodes: aliases of the collection's playbooks. Variables are given as PROFILE=hyper-mini and so on;
+# Control planes without nodes: aliases of the collection's playbooks. Variables are given as PROFILE=hyper-mini and so on;
 # further options of the module control_plane as ARGS="-e plane_audit=Metadata".
 
 # Only what was given reaches the playbook, so that what is recorded of a plane stays.

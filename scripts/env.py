@@ -4,6 +4,7 @@
     python3 scripts/env.py test    what the checks need   (requirements/test.txt, which includes run.txt)
     python3 scripts/env.py audit   what `make audit` needs, in .build/audit   (requirements/audit.txt)
     python3 scripts/env.py mutants what `make mutants` needs, in .build/mutants   (requirements/mutants.txt)
+    python3 scripts/env.py docs    what `make docs` needs, in .build/docs   (requirements/docs.txt)
 
 Every package is installed by the digests of its files in requirements/constraints*.txt, and from a wheel: nothing that the
 index has in its place is run. A stamp in the environment carries a digest of that file, the Python version and the place of
@@ -29,12 +30,14 @@ LINK = ROOT / ".build/collections/ansible_collections/ballast/kube"
 REQUIREMENTS = ROOT / "requirements"
 AUDIT = ROOT / ".build/audit"
 MUTANTS = ROOT / ".build/mutants/environment"
+DOCS = ROOT / ".build/docs/environment"
 # Of each kind: its environment, and the file that pins all that it consists of.
 KINDS = {
     "run": (VENV, "constraints-run.txt"),
     "test": (VENV, "constraints.txt"),
     "audit": (AUDIT, "constraints-audit.txt"),
     "mutants": (MUTANTS, "constraints-mutants.txt"),
+    "docs": (DOCS, "constraints-docs.txt"),
 }
 OLDEST, NEWEST = (3, 11), (3, 13)  # ansible-core 2.19 runs on these
 EE_PYTHON = "3.13"  # of execution environments (scripts/execution_environment.py)
@@ -64,7 +67,7 @@ def lay_link() -> None:
 
 def write_constraints() -> None:
     """For every Python from OLDEST to NEWEST in one file, with the digests of all files that the index has of a version. Those of
-    run.txt and mutants.txt are the ones of test.txt, where that has them. Those of ee.txt are for the one Python of an execution environment:
+    run.txt, mutants.txt and docs.txt are the ones of test.txt, where that has them. Those of ee.txt are for the one Python of an execution environment:
     pip judges conditions on the version of Python by the one that it runs with, which may be another."""
     make("audit")
     every = ["--universal", "--python-version", ".".join(map(str, OLDEST))]
@@ -72,6 +75,7 @@ def write_constraints() -> None:
     write_pins("run.txt", every, within="constraints.txt", target="constraints-run.txt")
     write_pins("audit.txt", every, within="", target="constraints-audit.txt")
     write_pins("mutants.txt", every, within="constraints.txt", target="constraints-mutants.txt")
+    write_pins("docs.txt", every, within="constraints.txt", target="constraints-docs.txt")
     of_image = ["--python-platform", "linux", "--python-version", EE_PYTHON]
     write_pins("ee.txt", of_image, within="constraints.txt", target="constraints-ee.txt")
 

@@ -37,6 +37,7 @@ _MAKE = re.compile(
     r"\$\(call lab-option,(?P<make>\w+),(?P<name>\w+)\)|-e '?(?P<name2>\w+)=\"?\$\((?:abspath \$\()?(?P<make2>\w+)\)"
 )
 _COMMON = "PREFIX"
+_WITH_MODULES = ("kube_proxy",)  # prefixes of options of modules
 _WITH_BATCHES = ("kube_proxy", "image_pull_proxy", "balloons")
 _HEAD = "| variable | type | default | description |\n|---|---|---|---|\n"
 Spec = Mapping[str, Any]
@@ -95,12 +96,11 @@ def _of_playbooks(prefix: str) -> Iterator[Row]:
         yield from _with_parts(name, spec)
     if (ROOT / "roles" / prefix).is_dir():
         yield from (row for row in _of_role(prefix) if row.name not in own)
-        return
-    modules = _module_options(prefix)
-    for name in known_names(LocalHost(), [prefix]):
-        option = modules.get(name.removeprefix(f"{prefix}_"))
-        if option and name not in own:
-            yield from _with_parts(name, option)
+    elif prefix in _WITH_MODULES:
+        options = _module_options(prefix)
+        names = (name.removeprefix(f"{prefix}_") for name in known_names(LocalHost(), [prefix]) if name not in own)
+        for name in names:
+            yield from _with_parts(f"{prefix}_{name}", options[name])
 
 
 def _with_parts(name: str, spec: Spec, note: str = "") -> Iterator[Row]:
@@ -116,19 +116,19 @@ def _module_options(prefix: str) -> dict[str, Spec]:
     for path in sorted(MODULES.glob(f"{prefix}*.py"), key=lambda path: (path.stem.endswith("_info"), path.stem)):
         document = _documentation(path)
         for fragment in document.get("extends_documentation_fragment", ()):
-            _namespace, _dot, place = fragment.rpartition("ballast.kube.")
-            if (FRAGMENTS / f"{place}.py").is_file():
-                found = {**_documentation(FRAGMENTS / f"{place}.py").get("options", {}), **found}
+            file, _dot, variable = fragment.removeprefix("ballast.kube.").partition(".")
+            shared = _documentation(FRAGMENTS / f"{file}.py", (variable or "documentation").upper())
+            found = {**shared.get("options", {}), **found}
         found = {**document.get("options", {}), **found}
     return found
 
 
-def _documentation(path: Path) -> Spec:
+def _documentation(path: Path, variable: str = "DOCUMENTATION") -> Spec:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "DOCUMENTATION":
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == variable:
             page: Spec = yaml.safe_load(ast.literal_eval(node.value))
             return page
-    raise LookupError(f"{path} has no documentation")
+    raise LookupError(f"{path} has no {variable}")
 
 
 def _make_names() -> dict[str, str]:

@@ -125,7 +125,7 @@ def _of_python(path: Path, text: str) -> Iterator[Passage]:
     if "plugins" not in path.parts:
         return
     tree = ast.parse(text)
-    documentation = _documentation(tree)
+    documentation = _documentation(tree, every="doc_fragments" in path.parts)
     for name, constant in documentation.items():
         # The quotes and their newline stand before the first line of the text.
         written = str(constant.value)
@@ -142,13 +142,13 @@ def _of_python(path: Path, text: str) -> Iterator[Passage]:
                 yield Passage(path, node.lineno, shown, sentences=False)
 
 
-def _documentation(tree: ast.Module) -> Mapping[str, ast.Constant]:
+def _documentation(tree: ast.Module, *, every: bool) -> Mapping[str, ast.Constant]:
     return {
         target.id: node.value
         for node in ast.walk(tree)
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
         for target in node.targets
-        if isinstance(target, ast.Name) and (target.id in _DOCUMENTATION)
+        if isinstance(target, ast.Name) and (every or target.id in _DOCUMENTATION)
     }
 
 

@@ -25,6 +25,7 @@ def text_of(name: str) -> str:
         "constraints-run.txt",
         "constraints-audit.txt",
         "constraints-mutants.txt",
+        "constraints-docs.txt",
         "constraints-ee.txt",
     ],
 )
@@ -50,6 +51,7 @@ def test_every_package_is_pinned_with_digests_and_no_index_is_named(name):
         ("test.txt", "constraints.txt"),
         ("audit.txt", "constraints-audit.txt"),
         ("mutants.txt", "constraints-mutants.txt"),
+        ("docs.txt", "constraints-docs.txt"),
         ("ee.txt", "constraints-ee.txt"),
     ],
 )
@@ -200,7 +202,8 @@ def test_a_program_that_links_what_it_was_accepted_without_is_told(monkeypatch, 
     )
 
 
-def test_mutants_are_tried_with_the_packages_that_the_tests_have():
+@pytest.mark.parametrize("name", ["constraints-mutants.txt", "constraints-docs.txt"])
+def test_other_environments_have_the_packages_that_the_tests_have(name):
     pins = {pin.name: pin.version for pin in parse_constraints(text_of("constraints.txt"), where="")}
-    mutants = parse_constraints(text_of("constraints-mutants.txt"), where="")
-    assert [pin.name for pin in mutants if pin.name in pins and pins[pin.name] != pin.version] == []
+    others = parse_constraints(text_of(name), where="")
+    assert [pin.name for pin in others if pin.name in pins and pins[pin.name] != pin.version] == []
