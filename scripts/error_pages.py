@@ -18,6 +18,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from scripts import wrap
 from scripts.written import ROOT, between, run
 
 sys.path.insert(0, str(ROOT / ".build" / "collections"))  # `make env` lays it out
@@ -100,10 +101,9 @@ def page(table: Messages) -> str:
 
 def _entry(row: Message) -> str:
     remedy = shown(row.remedy)
-    advice = (
-        "" if remedy.isupper() else f"\n{remedy[:1].upper()}{remedy[1:]}.\n"
-    )  # a remedy that is all placeholder says nothing
-    return f"### {row.id}\n\n`{shown(row.text)}`\n{advice}"
+    # A remedy that is all placeholder says nothing.
+    advice = [] if remedy.isupper() else ["", wrap.wrapped(f"{remedy[:1].upper()}{remedy[1:]}.")]
+    return "\n".join([f"### {row.id}", "", f"`{shown(row.text)}`", *advice, ""])
 
 
 def index() -> str:

@@ -52,7 +52,9 @@ def passages(path: Path) -> Iterator[Passage]:
 
 def _of_page(path: Path, text: str) -> Iterator[Passage]:
     for block in markdown.blocks(text):
-        yield Passage(path, block.line, block.text, sentences=True)
+        # Notes in a cell are divided by semicolons.
+        shown = block.text.replace(";", ".") if block.kind == markdown.CELL else block.text
+        yield Passage(path, block.line, shown, sentences=True)
 
 
 def _of_makefile(path: Path, text: str) -> Iterator[Passage]:

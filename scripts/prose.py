@@ -1,14 +1,14 @@
 # Copyright (c) 2026, ballast.kube contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Check what a person reads: words, length of sentences, links.
+"""Check what a person reads: words, length of sentences and lines, links.
 
     python -m scripts.prose              # everything
     python -m scripts.prose PATH ...     # these files and directories
 
 Words are those of scripts/words.toml, in pages, documentation and messages of plugins, argument specs, names of tasks and the help of
 make. Sentences of pages and of documentation have at most 35 words; code in them is one word. Links of pages lead to files and headings
-of the checkout. Each finding is a line; the status is 1 if there is any.
+of the checkout. `python -m scripts.wrap` wraps their lines. Each finding is a line; the status is 1 if there is any.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import NamedTuple
 import tomllib
 import yaml
 
-from scripts import markdown
+from scripts import markdown, wrap
 from scripts.passages import Passage, passages
 from scripts.written import ROOT
 
@@ -128,6 +128,14 @@ def _broken(path: Path, target: str, own: str, root: Path) -> str:
     return ""
 
 
+def find_lines(path: Path, page: str) -> Iterator[Finding]:
+    """Lines that are too long and that `scripts.wrap` would shorten."""
+    shorter = set(wrap.wrapped(page).split("\n"))
+    for number, line in enumerate(page.split("\n"), start=1):
+        if len(line) > wrap.COLUMNS and line not in shorter:
+            yield Finding(path, number, "line", f"more than {wrap.COLUMNS} characters")
+
+
 def files(places: Sequence[Path]) -> list[Path]:
     """What is to be read below the places; without any, of the whole project."""
     chosen = set(_every_file())
@@ -138,10 +146,8 @@ def files(places: Sequence[Path]) -> list[Path]:
 
 
 def _every_file() -> Iterator[Path]:
-    yield from ROOT.glob("*.md")
-    for place in ROOT.iterdir():
-        if place.is_dir() and not place.name.startswith("."):
-            yield from place.rglob("*.md")
+    """CHANGELOG.md is made of the fragments."""
+    yield from (ROOT / "README.md", ROOT / "SECURITY.md", *(ROOT / "docs").rglob("*.md"))
     for name in _SHIPPED:
         yield from (path for path in (ROOT / name).rglob("*") if path.is_file())
     yield from (ROOT / "Makefile", ROOT / "galaxy.yml")
@@ -152,7 +158,9 @@ def check(path: Path, words: Sequence[Word], own: str) -> Iterator[Finding]:
         yield from find_words(passage, words)
         yield from find_sentences(passage)
     if path.suffix == ".md":
-        yield from find_links(path, path.read_text(encoding="utf-8"), own)
+        page = path.read_text(encoding="utf-8")
+        yield from find_links(path, page, own)
+        yield from find_lines(path, page)
 
 
 def _name(path: Path) -> str:
@@ -169,7 +177,7 @@ def main(arguments: Sequence[str]) -> int:
     for finding in findings:
         print(finding)
     kinds = [finding.kind for finding in findings]
-    print(", ".join(f"{kinds.count(kind)} of {kind}s" for kind in ("word", "sentence", "link")))
+    print(", ".join(f"{kinds.count(kind)} of {kind}s" for kind in ("word", "sentence", "line", "link")))
     return int(bool(findings))
 
 

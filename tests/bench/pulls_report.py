@@ -107,18 +107,18 @@ def _notes(found: Found) -> str:
     )
     return (
         f"Measured on {machine['cpus']} cores ({machine['cpu']}), {machine['memory_mib'] // 1024} GiB, Linux {machine['kernel']}, Kubernetes "
-        f"{found['kubernetes']}, {nodes_told(sizes)}; median and range of {sizes['rounds']} rounds, all ways in each, in turn. "
-        f"{sizes['images']} images of {sizes['size']} MiB of their own and {sizes['shared']} MiB that they share, of which one comes at "
-        f"{sizes['slow_bytes'] // MIB} MiB/s and {sizes['missing']} are not there; the one image of all pods has {sizes['same']} MiB, the large ones "
+        f"{found['kubernetes']}, {describe_nodes(sizes)}. Median and range of {sizes['rounds']} rounds, all ways in each, in turn. "
+        f"{sizes['images']} images of {sizes['size']} MiB of their own and {sizes['shared']} MiB that they share. One comes at "
+        f"{sizes['slow_bytes'] // MIB} MiB/s and {sizes['missing']} do not exist. The one image of all pods has {sizes['same']} MiB, the large ones "
         f"{sizes['large']} MiB. Limit {sizes['limit']} per kubelet, and for the host. What is in flight is counted by a process between proxy and "
-        "runtime, at each beginning and end; at the registry, an image is in flight at a runtime while content of it is being served. "
+        "runtime, at each beginning and end. At the registry, an image is in flight at a runtime while content of it is being served. "
         f"Latency is that of ImageStatus, over one connection: past the proxy {direct}. The {slots['pulls']:,} pulls "
         f"({outcomes}; {slots['at_runtime']:,} at the runtime, the rest joined or left before) took {slots['seconds']} s, "
         f"at a runtime that pulls nothing."
     )
 
 
-def nodes_told(sizes: Mapping[str, Any]) -> str:
+def describe_nodes(sizes: Mapping[str, Any]) -> str:
     return f"{sizes['nodes']} kubelets, each with its own containerd, and a registry on loopback"
 
 

@@ -14,7 +14,7 @@ from scripts.prose import Finding, check, find_links, main, read_words, sentence
 
 WORDS = read_words()
 OWN = "https://example.org/ours"
-LONG = " ".join(["word"] * 36)
+LONG = " ".join(["w"] * 36)
 MODULE = '''DOCUMENTATION = r"""
 short_description: Mend a thing
 options:
@@ -94,11 +94,22 @@ def test_words_are_found_in_the_help_of_make_and_in_templates(tmp_path: Path) ->
 
 
 def test_a_sentence_of_35_words_may_be_and_one_of_36_not(tmp_path: Path) -> None:
-    page = f"Short.\n{LONG[5:]}.\n{LONG.capitalize()}.\n\n- {LONG}\n"
+    page = f"Short.\n{LONG[2:]}.\n{LONG.capitalize()}.\n\n- {LONG}\n"
     assert findings(tmp_path / "page.md", page) == [(3, "sentence", "36 words"), (5, "sentence", "36 words")]
     assert findings(tmp_path / "plugins/modules/x.py", f'RETURN = r"""\nx:\n  description: {LONG}\n"""\n') == [
         (3, "sentence", "36 words")
     ]
+
+
+def test_a_line_that_could_be_shorter_is_found(tmp_path: Path) -> None:
+    line = "word, " * 25 + "end"
+    assert findings(tmp_path / "page.md", f"| {line} |\n\n{line}\n") == [(3, "line", "more than 120 characters")]
+
+
+def test_notes_in_a_cell_are_divided_by_semicolons(tmp_path: Path) -> None:
+    half = LONG[: len(LONG) // 2]
+    assert findings(tmp_path / "page.md", f"| {half}; {half} |\n") == []
+    assert findings(tmp_path / "page.md", f"{half}; {half}\n") == [(1, "sentence", "36 words")]
 
 
 def test_an_abbreviation_ends_no_sentence() -> None:
