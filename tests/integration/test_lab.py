@@ -774,7 +774,7 @@ def test_a_request_that_cannot_be_changes_nothing(lab: Lab, variables: dict[str,
     record, pids = lab.record, lab.services()
     run = lab.up(**variables)
     assert run.status != 0
-    assert f"{id}   (docs/lab.md" in run.output
+    assert f"{id}   (docs/reference/errors-lab.md" in run.output
     assert lab.record == record
     assert lab.services() == pids
 
