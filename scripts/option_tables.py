@@ -37,7 +37,8 @@ _MAKE = re.compile(
     r"\$\(call lab-option,(?P<make>\w+),(?P<name>\w+)\)|-e '?(?P<name2>\w+)=\"?\$\((?:abspath \$\()?(?P<make2>\w+)\)"
 )
 _COMMON = "PREFIX"
-_WITH_MODULES = ("kube_proxy",)  # prefixes of options of modules
+# Modules whose options are variables of a prefix, as survey_page has it; of two with one option, the first says what it means.
+_WITH_MODULES = {"kube_proxy": ("kube_proxy_change", "kube_proxy_cleanup")}
 _WITH_BATCHES = ("kube_proxy", "image_pull_proxy", "balloons")
 _HEAD = "| variable | type | default | description |\n|---|---|---|---|\n"
 Spec = Mapping[str, Any]
@@ -111,22 +112,22 @@ def _with_parts(name: str, spec: Spec, note: str = "") -> Iterator[Row]:
 
 
 def _module_options(prefix: str) -> dict[str, Spec]:
-    """By name, of all modules whose name begins with the prefix; those that change something before those that look."""
+    """By name, of the modules that playbooks of the prefix run."""
     found: dict[str, Spec] = {}
-    for path in sorted(MODULES.glob(f"{prefix}*.py"), key=lambda path: (path.stem.endswith("_info"), path.stem)):
-        document = _documentation(path)
+    for name in _WITH_MODULES[prefix]:
+        document = _documentation(MODULES / f"{name}.py")
         for fragment in document.get("extends_documentation_fragment", ()):
             file, _dot, variable = fragment.removeprefix("ballast.kube.").partition(".")
             shared = _documentation(FRAGMENTS / f"{file}.py", (variable or "documentation").upper())
-            found = {**shared.get("options", {}), **found}
-        found = {**document.get("options", {}), **found}
+            document["options"] = {**shared.get("options", {}), **document.get("options", {})}
+        found = {**document["options"], **found}
     return found
 
 
-def _documentation(path: Path, variable: str = "DOCUMENTATION") -> Spec:
+def _documentation(path: Path, variable: str = "DOCUMENTATION") -> dict[str, Any]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == variable:
-            page: Spec = yaml.safe_load(ast.literal_eval(node.value))
+            page: dict[str, Any] = yaml.safe_load(ast.literal_eval(node.value))
             return page
     raise LookupError(f"{path} has no {variable}")
 

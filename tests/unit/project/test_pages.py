@@ -7,25 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from scripts import bench_pages
 from scripts.error_pages import FEATURES
 
 ROOT = Path(__file__).resolve().parents[3]
 CORE = sorted((ROOT / "plugins/module_utils/_core").rglob("*.py")) + [ROOT / "plugins/module_utils/_ansible/run.py"]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "roles").glob("*/README.md"))]
 
 
 def read(path: Path) -> str:
     return path.read_text(encoding="utf-8")
-
-
-def anchors(page: str) -> set[str]:
-    """As GitHub makes them of headings, and those that stand in the text."""
-    headings = re.findall(r"^#+ (.+)$", page, flags=re.MULTILINE)
-    made = {re.sub(r"[^a-z0-9 _-]", "", heading.lower()).replace(" ", "-") for heading in headings}
-    return made | set(re.findall(r'<a id="([^"]+)">', page))
 
 
 def test_the_errors_of_every_page_are_those_of_its_table():
@@ -55,20 +45,6 @@ def test_the_page_of_a_feature_leads_to_its_errors():
         if f"]({errors.removeprefix('docs/')}" not in read(ROOT / page)
     ]
     assert without == []
-
-
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_links_lead_somewhere(path):
-    page = re.sub(r"^```.*?^```", "", read(path), flags=re.MULTILINE | re.DOTALL)
-    broken = []
-    for target in re.findall(r"\]\(([^)\s]+)\)", page):
-        place, _hash, anchor = target.partition("#")
-        if place.startswith(("http:", "https:")):
-            continue
-        other = (path.parent / place).resolve() if place else path
-        if not other.exists() or (anchor and anchor not in anchors(read(other))):
-            broken.append(target)
-    assert broken == []
 
 
 def test_the_index_leads_to_every_page():
