@@ -13,6 +13,7 @@ import random
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Optional
 
+from tests.unit.rules.strategies import TARGET_PORTS
 from tests.unit.service_proxy.objects import NODE_NAME, cidr_object, metadata
 
 OTHER_NODE = "n2"
@@ -27,6 +28,7 @@ ELSEWHERE = {"IPv4": "203.0.113.200", "IPv6": "2001:db8:2::99"}
 _SERVICES = 8
 _RANGES = ("172.16.0.0/16", "172.16.5.0/24", "192.168.1.0/24", "10.1.0.0/16", "2001:db8:16::/48", "fd00:1::/48")
 _PORTS = (("http", 80, "TCP"), ("dns", 53, "UDP"), ("tls", 443, "TCP"), ("sctp", 80, "SCTP"))
+TARGETS = {"http": TARGET_PORTS[0], "dns": TARGET_PORTS[1], "tls": TARGET_PORTS[1], "sctp": TARGET_PORTS[0]}
 _CONDITIONS = (  # ready, serving, terminating; mostly ready
     *[(True, True, False)] * 4,
     (False, False, False),
@@ -129,7 +131,7 @@ class ChangingCluster:
         return {
             "metadata": metadata(name, labels={"kubernetes.io/service-name": service}),
             "addressType": family,
-            "ports": [{"name": own, "port": 8000 + port, "protocol": protocol} for own, port, protocol in ports],
+            "ports": [{"name": own, "port": TARGETS[own], "protocol": protocol} for own, _port, protocol in ports],
             "endpoints": [self._endpoint(pod, family, hinted) for pod in draw.sample(pods, draw.randint(0, 4))],
         }
 

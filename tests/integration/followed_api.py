@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 from urllib.parse import parse_qs, urlsplit
 
 from tests.integration.certificates import issue
@@ -33,6 +33,7 @@ VERSIONS = {
     "EndpointSlice": "discovery.k8s.io/v1",
     "ServiceCIDR": "networking.k8s.io/v1",
 }
+CLUSTER_WIDE = ("Node", "ServiceCIDR")
 _FAILURE = {"apiVersion": "v1", "kind": "Status", "status": "Failure"}
 _KINDS = {path: kind for kind, path in PATHS.items()}
 Item = dict[str, Any]
@@ -74,6 +75,18 @@ class FollowedApi:
                 metadata = {**item["metadata"], "resourceVersion": str(self._version)}
                 self._events.append((self._version, kind, "DELETED", {**item, "metadata": metadata}))
                 self._changed.notify_all()
+
+    def do(self, kind: str, name: str, item: Optional[Item]) -> None:
+        """Put an object, or remove it where `item` is None."""
+        if item is None:
+            self.remove(kind, name, "" if kind in CLUSTER_WIDE else "default")
+        else:
+            self.put(kind, item)
+
+    def clear(self) -> None:
+        for kind, items in self.items.items():
+            for namespace, name in list(items):
+                self.remove(kind, name, namespace)
 
     def lie(self, kind: str, item: Item) -> None:
         """Tell those that watch of an object that it does not have."""

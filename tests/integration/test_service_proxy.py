@@ -19,7 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Optional
 
@@ -90,7 +90,9 @@ class Proxy:
         return answer
 
     def tables(self) -> dict[int, Optional[Table]]:
-        return {family: transaction.read(self.host, name, TABLE) for family, name in ((4, "ip"), (6, "ip6"))}
+        """In the kernel, without the clients that packets have put into the sets of session affinity."""
+        found = {family: transaction.read(self.host, name, TABLE) for family, name in ((4, "ip"), (6, "ip6"))}
+        return {family: table and _without_clients(table) for family, table in found.items()}
 
     def snapshot(self) -> Snapshot:
         """What the API says."""
@@ -128,6 +130,13 @@ class Proxy:
         environment = {**os.environ, "RUNTIME_DIRECTORY": str(self.place / "run")}
         with entered(self.host.namespace):
             return subprocess.Popen([*self.python, str(self.place / _PROGRAM), *words], env=environment, **options)
+
+
+def _without_clients(table: Table) -> Table:
+    sets = {
+        name: replace(one, elements={}) if name.startswith("affinity-") else one for name, one in table.sets.items()
+    }
+    return replace(table, sets=sets)
 
 
 def eventually(holds: Callable[[], bool], *, seconds: float) -> bool:
@@ -171,12 +180,17 @@ def add_links(host: InNamespace, addresses: Sequence[str]) -> None:
     host.run(["ip", "route", "add", "default", "dev", "eth0"], timeout=60)  # for what is not translated, too
 
 
-@contextmanager
-def standing(place: Path, name: str) -> Iterator[Proxy]:
-    """A node's namespace and an API server; no proxy yet."""
+def install(place: Path) -> None:
+    """The program and its configuration."""
     write_config(place)
     (place / _PROGRAM).write_bytes(build_archive(INSTALLATION.main, INSTALLATION.packages))
     (place / "run").mkdir(mode=0o700)
+
+
+@contextmanager
+def standing(place: Path, name: str) -> Iterator[Proxy]:
+    """A node's namespace and an API server; no proxy yet."""
+    install(place)
     with ExitStack() as undo:
         host = undo.enter_context(namespace(name))
         add_links(host, ADDRESSES)

@@ -37,7 +37,6 @@ from ansible_collections.ballast.kube.plugins.module_utils._rules.packet import 
 from tests.integration import changing_cluster as changing
 from tests.integration import containerds
 from tests.integration.changing_cluster import ChangingCluster, Deed
-from tests.integration.followed_api import PATHS
 from tests.integration.test_service_proxy import Proxy, add_links, eventually, standing, write_config
 from tests.integration.wire import InNamespace, entered, namespace
 
@@ -61,9 +60,7 @@ class Peers:
     def running(self, config: changing.Item, deeds: list[Deed]) -> Iterator[None]:
         """Both, from no rules and the objects of `deeds` alone."""
         api = self.ours.api
-        for kind in PATHS:
-            for namespace_of, name in list(api.items[kind]):
-                api.remove(kind, name, namespace_of)
+        api.clear()
         for deed in deeds:
             self.do(deed)
         written = write_config(self.ours.place, config)
@@ -94,10 +91,7 @@ class Peers:
             process.wait(timeout=60)
 
     def do(self, deed: Deed) -> None:
-        if deed.item is None:
-            self.ours.api.remove(deed.kind, deed.name, "" if deed.kind in ("Node", "ServiceCIDR") else "default")
-        else:
-            self.ours.api.put(deed.kind, deed.item)
+        self.ours.api.do(deed.kind, deed.name, deed.item)
 
     def tracers(self, host: InNamespace, table: str) -> dict[int, Tracer]:
         """Of the rules in its kernel."""
