@@ -16,7 +16,7 @@ fleet-demo: packages packages-test env-test  ## try a fleet run on a running lab
 	@PYTHONPATH=$(ANSIBLE_COLLECTIONS_PATH):$(CURDIR) $(VENV)/bin/python -m tests.integration.fleet_lab $(LAB_DIR) $(FLEET_MODE)
 
 ##@ Long checks
-fleet-test: packages packages-test env-test binaries  ## a fleet run on its own lab whose command and worker are killed (10 min)
+fleet-test: packages packages-test env-test binaries  ## a fleet run on its own lab with faults in the middle of batches (20 min)
 	@$(PYTHON) scripts/test.py integration -- -m long
 
 ##@ Benchmarks

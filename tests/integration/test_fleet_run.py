@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A fleet run by real Jobs on a lab, over the lab's own nodes: the command is killed, and then a worker, in the middle of its change."""
+"""A fleet run by real Jobs on a lab, over the lab's own nodes. In the middle of a batch the command is killed, a worker is killed or evicted,
+its node is drained, the API is away for a minute, or the management cluster's control plane starts again."""
 
 from __future__ import annotations
 
@@ -12,14 +13,14 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.integration.fleet_lab import Fleet, fleet
-from tests.integration.lab import lab_named
+from tests.integration.lab import lab_named, stopped
 from tests.integration.test_execution_environment import CACHE, make
 
 pytestmark = [
@@ -28,7 +29,8 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a lab"),
 ]
 NAMESPACE = "ballast-fleet"
-OLD, NEW = "nftables", "iptables"
+VARIABLES = {"fleet_slices": 2, "kube_proxy_confirm_within": 60}
+AWAY_SECONDS = 60
 
 
 @pytest.fixture(scope="module")
@@ -108,46 +110,120 @@ def modes(nodes: Fleet) -> dict[str, str]:
     }
 
 
-def test_a_run_gets_over_a_killed_command_and_a_killed_worker(nodes: Fleet, tmp_path: Path) -> None:
-    assert set(modes(nodes).values()) == {OLD}
-    log = tmp_path / "log"
-    variables = {"kube_proxy_mode": NEW, "fleet_slices": 2, "kube_proxy_confirm_within": 60}
+def kill_worker(_nodes: Fleet) -> None:
+    processes = workers("slice", 0)
+    assert processes
+    for process in processes:
+        with suppress(ProcessLookupError):  # the first of the container takes the others along
+            os.kill(process, signal.SIGKILL)
 
+
+def worker_pod(nodes: Fleet) -> Any:
+    """The pod of slice 0 that runs."""
+    selector = "batch.kubernetes.io/job-completion-index=0,batch.kubernetes.io/job-name=slice"
+    (pod,) = (
+        item
+        for item in json.loads(nodes.lab.kubectl("-n", NAMESPACE, "get", "pods", "-l", selector, "-o", "json"))["items"]
+        if item["status"]["phase"] == "Running"
+    )
+    return pod
+
+
+def evict_worker(nodes: Fleet) -> None:
+    name = worker_pod(nodes)["metadata"]["name"]
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": NAMESPACE}}
+    body = nodes.place / "eviction.json"
+    body.write_text(json.dumps(eviction), encoding="utf-8")
+    nodes.lab.kubectl("create", "--raw", f"/api/v1/namespaces/{NAMESPACE}/pods/{name}/eviction", "-f", str(body))
+
+
+def drain_node(nodes: Fleet) -> None:
+    """That of the worker, which is a node of the fleet too."""
+    node = worker_pod(nodes)["spec"]["nodeName"]
+    nodes.lab.kubectl("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=120s")
+    nodes.lab.kubectl("uncordon", node)
+
+
+def control_plane(nodes: Fleet, *programs: str) -> ExitStack:
+    """Programs of it, stopped until the block ends."""
+    with ExitStack() as undo:
+        for program in programs:
+            (service,) = Path(nodes.lab.directory, "plane/sv").glob(f"*-{program}")
+            undo.enter_context(stopped(str(service)))
+        return undo.pop_all()
+
+
+def take_the_api_away(nodes: Fleet) -> None:
+    with control_plane(nodes, "kube-apiserver"):
+        time.sleep(AWAY_SECONDS)
+
+
+def restart_the_control_plane(nodes: Fleet) -> None:
+    with control_plane(nodes, "kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd"):
+        pass
+
+
+FAULTS = (kill_worker, evict_worker, drain_node, take_the_api_away, restart_the_control_plane)
+
+
+def test_a_run_that_was_cut_off_is_found_and_followed(nodes: Fleet, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    variables = {**VARIABLES, "kube_proxy_mode": other_mode(nodes)}
     first = nodes.start(log, **variables)
     try:
         wait_for("the canary", lambda: begun(nodes, "canary-0"), first, log)
     finally:
         kill(first)
-
     second = nodes.start(log, **variables)
     try:
-        wait_for("a batch of a slice", lambda: begun(nodes, "slice-0"), second, log)
-        processes = workers("slice", 0)
-        assert processes
-        for process in processes:
-            with suppress(ProcessLookupError):  # the first of the container takes the others along
-                os.kill(process, signal.SIGKILL)
         assert second.wait(timeout=480) == 0, log.read_text(encoding="utf-8")
     finally:
         kill(second)
-
-    report = nodes.report
-    assert report["nodes"] == dict.fromkeys(modes(nodes), "confirmed"), report
-    assert set(modes(nodes).values()) == {NEW}
-    logs = {path.name.rpartition("-ballast")[0] for path in (nodes.place / "reports").glob("*.log")}
-    assert logs == {"canary-0", "slice-0", "slice-1"}
-    assert len(list((nodes.place / "reports").glob("slice-0-*.log"))) == 2, "the killed worker and the one after it"
-    assert "ballast-fleet" not in nodes.lab.kubectl("get", "namespaces", "-o", "name")
+    confirmed(nodes, str(variables["kube_proxy_mode"]))
     said = log.read_text(encoding="utf-8")
     assert "slice-1" in said
     assert (nodes.place / "key").read_text(encoding="ascii").splitlines()[1] not in said
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_a_run_gets_over_a_fault_in_the_middle_of_a_batch(
+    nodes: Fleet, fault: Callable[[Fleet], None], tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    mode = other_mode(nodes)
+    run = nodes.start(log, **VARIABLES, kube_proxy_mode=mode)
+    try:
+        wait_for("a batch of a slice", lambda: begun(nodes, "slice-0"), run, log)
+        fault(nodes)
+        assert run.wait(timeout=600) == 0, log.read_text(encoding="utf-8")
+    finally:
+        kill(run)
+    confirmed(nodes, mode)
+    logs = [path.name.rpartition("-ballast")[0] for path in (nodes.place / "reports").glob("*.log")]
+    assert set(logs) == {"canary-0", "slice-0", "slice-1"}
+    # A pod that was evicted takes its log along.
+    assert logs.count("slice-0") == 2 or fault is not kill_worker
+
+
+def other_mode(nodes: Fleet) -> str:
+    """All nodes are in one mode; this is another."""
+    (mode,) = set(modes(nodes).values())
+    return {"nftables": "iptables", "iptables": "nftables"}[mode]
+
+
+def confirmed(nodes: Fleet, mode: str) -> None:
+    """Every node is changed and confirmed, and nothing of the run is left on the management cluster."""
+    found = modes(nodes)
+    assert nodes.report["nodes"] == dict.fromkeys(found, "confirmed"), nodes.report
+    assert set(found.values()) == {mode}
+    assert "ballast-fleet" not in nodes.lab.kubectl("get", "namespaces", "-o", "name")
 
 
 def test_a_run_is_ended_and_leaves_nothing(nodes: Fleet, tmp_path: Path) -> None:
     """A preview, which changes no node, cut off when its Job is there."""
     log = tmp_path / "log"
     before = modes(nodes)
-    started = nodes.start(log, kube_proxy_mode=OLD, kube_proxy_confirm=False)
+    started = nodes.start(log, kube_proxy_mode=other_mode(nodes), kube_proxy_confirm=False)
     try:
         wait_for(
             "the Job", lambda: "ballast-fleet" in nodes.lab.kubectl("get", "jobs", "-A", "-o", "name"), started, log
