@@ -19,6 +19,7 @@ from ..host.host import Host, Process, ProcessId
 from ..host.processes import is_run_by, is_runsvdir, list_processes
 from ..text.errors import HostError, Unavailable
 from ..text.json_text import parse_json
+from . import supervisor_cgroup
 from .service import STOP_SECONDS, Service, definition_path, incomplete, stop_seconds, write_definition
 from .service_text import run_script
 
@@ -114,6 +115,7 @@ class SupervisorKind:
         for path in _service_directories(ctx.host, target):
             if not ctx.host.stat(os.path.join(path, "down")):
                 _wait_for_state(ctx.host, path, "run")
+        supervisor_cgroup.enter(ctx.host, running)
 
     def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
         running = _supervisor(ctx.host, target)
@@ -123,6 +125,7 @@ class SupervisorKind:
             ctx.host.signal(running, signal.SIGHUP)
             _wait_for(ctx.host, lambda: not ctx.host.read_process(running, "cmdline"), f"supervisor of {target}")
         _end_runsv(ctx.host, target)
+        supervisor_cgroup.leave(ctx.host)
         ctx.host.remove(_log_path(target))
         ctx.host.remove(_pid_path(target))
 
