@@ -62,6 +62,6 @@ binaries: packages env  ## build or download the lab's binaries into the cache
 
 ##@ Benchmarks
 .PHONY: bench-lab
-bench-lab: binaries  ## time and memory of labs of 3 to 100 nodes (1 h)
+bench-lab: binaries  ## time and memory of labs of 3 to 40 nodes (half an hour)
 	@$(PLAYBOOK) ballast.kube.kubernetes_binaries -e '{"kubernetes_binaries_components": [{"name": "kubemark"}]}' $(ARGS)
 	@PYTHONPATH=$(ANSIBLE_COLLECTIONS_PATH):$(CURDIR) $(VENV)/bin/python -m tests.bench.lab --kubemark "$$(ls -td /var/cache/ballast/binaries/sets/*/kubemark | head -n 1)"
