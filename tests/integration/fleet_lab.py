@@ -93,11 +93,6 @@ class Fleet:
         )
         return Run(status=done.returncode, output=done.stdout + done.stderr)
 
-    @property
-    def report(self) -> dict[str, Any]:
-        body: dict[str, Any] = json.loads((self.place / "reports/report.json").read_text(encoding="utf-8"))
-        return body
-
 
 @contextmanager
 def fleet(lab: Lab, place: Path) -> Iterator[Fleet]:

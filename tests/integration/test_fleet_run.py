@@ -28,8 +28,8 @@ pytestmark = [
     pytest.mark.lab,
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a lab"),
 ]
-NAMESPACE = "ballast-fleet"
-VARIABLES = {"fleet_slices": 2, "kube_proxy_confirm_within": 60}
+NAME = NAMESPACE = "ballast-fleet"
+VARIABLES: dict[str, Any] = {"fleet_slices": 2, "kube_proxy_confirm_within": 60}
 AWAY_SECONDS = 60
 
 
@@ -120,7 +120,7 @@ def kill_worker(_nodes: Fleet) -> None:
 
 def worker_pod(nodes: Fleet) -> Any:
     """The pod of slice 0 that runs."""
-    selector = "batch.kubernetes.io/job-completion-index=0,batch.kubernetes.io/job-name=slice"
+    selector = f"batch.kubernetes.io/job-completion-index=0,batch.kubernetes.io/job-name={NAME}-slice"
     (pod,) = (
         item
         for item in json.loads(nodes.lab.kubectl("-n", NAMESPACE, "get", "pods", "-l", selector, "-o", "json"))["items"]
@@ -168,7 +168,7 @@ FAULTS = (kill_worker, evict_worker, drain_node, take_the_api_away, restart_the_
 
 def test_a_run_that_was_cut_off_is_found_and_followed(nodes: Fleet, tmp_path: Path) -> None:
     log = tmp_path / "log"
-    variables = {**VARIABLES, "kube_proxy_mode": other_mode(nodes)}
+    variables = {**VARIABLES, "kube_proxy_mode": other_mode(nodes), "fleet_dir": str(tmp_path)}
     first = nodes.start(log, **variables)
     try:
         wait_for("the canary", lambda: begun(nodes, "canary-0"), first, log)
@@ -179,7 +179,7 @@ def test_a_run_that_was_cut_off_is_found_and_followed(nodes: Fleet, tmp_path: Pa
         assert second.wait(timeout=480) == 0, log.read_text(encoding="utf-8")
     finally:
         kill(second)
-    confirmed(nodes, str(variables["kube_proxy_mode"]))
+    confirmed(nodes, variables["kube_proxy_mode"], tmp_path)
     said = log.read_text(encoding="utf-8")
     assert "slice-1" in said
     assert (nodes.place / "key").read_text(encoding="ascii").splitlines()[1] not in said
@@ -191,15 +191,15 @@ def test_a_run_gets_over_a_fault_in_the_middle_of_a_batch(
 ) -> None:
     log = tmp_path / "log"
     mode = other_mode(nodes)
-    run = nodes.start(log, **VARIABLES, kube_proxy_mode=mode)
+    run = nodes.start(log, **VARIABLES, kube_proxy_mode=mode, fleet_dir=str(tmp_path))
     try:
         wait_for("a batch of a slice", lambda: begun(nodes, "slice-0"), run, log)
         fault(nodes)
         assert run.wait(timeout=600) == 0, log.read_text(encoding="utf-8")
     finally:
         kill(run)
-    confirmed(nodes, mode)
-    logs = [path.name.rpartition("-ballast")[0] for path in (nodes.place / "reports").glob("*.log")]
+    confirmed(nodes, mode, tmp_path)
+    logs = [path.name.rpartition("-ballast")[0] for path in tmp_path.glob("*.log")]
     assert set(logs) == {"canary-0", "slice-0", "slice-1"}
     # A pod that was evicted takes its log along.
     assert logs.count("slice-0") == 2 or fault is not kill_worker
@@ -211,10 +211,11 @@ def other_mode(nodes: Fleet) -> str:
     return {"nftables": "iptables", "iptables": "nftables"}[mode]
 
 
-def confirmed(nodes: Fleet, mode: str) -> None:
+def confirmed(nodes: Fleet, mode: str, fleet_dir: Path) -> None:
     """Every node is changed and confirmed, and nothing of the run is left on the management cluster."""
     found = modes(nodes)
-    assert nodes.report["nodes"] == dict.fromkeys(found, "confirmed"), nodes.report
+    report = json.loads((fleet_dir / "report.json").read_text(encoding="utf-8"))
+    assert report["nodes"] == dict.fromkeys(found, "confirmed"), report
     assert set(found.values()) == {mode}
     assert "ballast-fleet" not in nodes.lab.kubectl("get", "namespaces", "-o", "name")
 
