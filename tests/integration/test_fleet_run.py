@@ -28,7 +28,7 @@ pytestmark = [
     pytest.mark.lab,
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a lab"),
 ]
-NAME = NAMESPACE = "ballast-fleet"
+NAMESPACE = "ballast-fleet"
 VARIABLES: dict[str, Any] = {"fleet_slices": 2, "kube_proxy_confirm_within": 60}
 AWAY_SECONDS = 60
 
@@ -70,13 +70,19 @@ def kill(started: subprocess.Popen[str]) -> None:
     started.wait(timeout=30)
 
 
-def begun(nodes: Fleet, name: str) -> list[str]:
-    """Hosts of the batch at work in a slice, as it has recorded them."""
+def record(nodes: Fleet, name: str) -> dict[str, Any]:
+    """Of a slice, as its worker keeps it: `holder` is the pod at work, `begun` its batch. Empty before it is there."""
     try:
         text = nodes.lab.kubectl("-n", NAMESPACE, "get", "configmap", "ballast-fleet-run", "-o", "json")
     except subprocess.CalledProcessError:
-        return []
-    row: list[str] = json.loads(json.loads(text)["data"].get(name, "{}")).get("begun", [])
+        return {}
+    row: dict[str, Any] = json.loads(json.loads(text)["data"].get(name, "{}"))
+    return row
+
+
+def begun(nodes: Fleet, name: str) -> list[str]:
+    """Hosts of the batch at work in a slice."""
+    row: list[str] = record(nodes, name).get("begun", [])
     return row
 
 
@@ -119,13 +125,10 @@ def kill_worker(_nodes: Fleet) -> None:
 
 
 def worker_pod(nodes: Fleet) -> Any:
-    """The pod of slice 0 that runs."""
-    selector = f"batch.kubernetes.io/job-completion-index=0,batch.kubernetes.io/job-name={NAME}-slice"
-    (pod,) = (
-        item
-        for item in json.loads(nodes.lab.kubectl("-n", NAMESPACE, "get", "pods", "-l", selector, "-o", "json"))["items"]
-        if item["status"]["phase"] == "Running"
-    )
+    """The pod at work in slice 0."""
+    holder = record(nodes, "slice-0")["holder"]
+    pods = json.loads(nodes.lab.kubectl("-n", NAMESPACE, "get", "pods", "-o", "json"))["items"]
+    (pod,) = (pod for pod in pods if pod["metadata"]["uid"] == holder)
     return pod
 
 

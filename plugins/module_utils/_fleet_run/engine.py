@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Optional, TypeVar
 
@@ -31,9 +31,11 @@ from .record import Record
 from .report import FleetReport, merge_reports
 from .request import PRESENT, FleetRunRequest
 from .slices import CANARY, SLICE
-from .state import RunState, read_run
+from .state import PodState, RunState, read_run
 
 _POLL_SECONDS = 2.0
+_NO_LOG = "no log: "
+_ENDED = ("Succeeded", "Failed")
 _AWAY_SECONDS = 1800.0
 _LOG_BYTES = 4_000_000  # of a pod, the end of it
 _EMPTY = FleetReport((), {}, "")
@@ -107,6 +109,7 @@ class _Run:
         self._request = ctx.desired
         self._api = _api(ctx)
         self._at_work: list[str] = []  # slices that have a line
+        self._logged: set[str] = set()  # pods that have ended, and whose logs are written
         self.report: Optional[FleetReport] = None
         self.files: list[str] = []
 
@@ -114,6 +117,7 @@ class _Run:
         """Until nothing is left of the run."""
         while True:
             state = self._patiently(lambda: read_run(self._request, self._api))
+            self._write_logs([pod for pod in state.pods if pod.phase in _ENDED])
             step = next_step(self._request, state, is_gathered=self.report is not None)
             if step.kind == END:
                 return
@@ -158,17 +162,26 @@ class _Run:
         self._at_work = list(lines)
 
     def _gather(self, state: RunState) -> None:
-        """What each slice wrote, the end of each pod's log, and one report of all, in the directory of the run."""
+        """What each slice wrote, the logs that are left, and one report of all, in the directory of the run."""
         record = state.record or Record(self._request.max_fail)
         report = merge_reports(self._request, record, state.reports)
-        for pod in state.pods:
-            path = f"{namespace_path(self._request.namespace)}/pods/{pod.name}/log"
-            log = self._patiently(lambda path=path: self._log(path))  # type: ignore[misc]
-            self._write(f"{pod.slice_name or 'pod'}-{pod.name}.log", log)
+        self._write_logs(state.pods)
         body = {"nodes": dict(report.nodes), "failure": report.failure, "slices": dict(state.reports)}
         self._write("report.json", json.dumps(body, indent=1, sort_keys=True) + "\n")
         self._write("report.txt", "\n".join(report.lines) + "\n")
         self.report = report
+
+    def _write_logs(self, pods: Sequence[PodState]) -> None:
+        """The end of each pod's log, as soon as the pod has ended: one that is evicted, or whose node is drained, takes it along."""
+        for pod in pods:
+            if pod.name not in self._logged:
+                path = f"{namespace_path(self._request.namespace)}/pods/{pod.name}/log"
+                log = self._patiently(lambda path=path: self._log(path))  # type: ignore[misc]
+                name = f"{pod.slice_name or 'pod'}-{pod.name}.log"
+                # What a command before this one wrote is more than the reason why there is no log any more.
+                if not log.startswith(_NO_LOG) or not self._ctx.host.stat(os.path.join(self._request.directory, name)):
+                    self._write(name, log)
+                self._logged.add(pod.name)
 
     def _log(self, path: str) -> str:
         """Of a pod that never ran, or is gone, there is none."""
@@ -177,7 +190,7 @@ class _Run:
         except PeerError as error:
             if is_temporary(error):
                 raise
-            return f"no log: {error.in_one_line}\n"
+            return f"{_NO_LOG}{error.in_one_line}\n"
 
     def _write(self, name: str, text: str) -> None:
         """For its user alone: a log may name what a playbook printed."""

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.context import Context
 from ansible_collections.ballast.kube.plugins.module_utils._core.kube.objects import OURS
-from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, Problems
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import BallastError, PeerError, Problems
 from ansible_collections.ballast.kube.plugins.module_utils._fleet_run import engine as engine_module
 from ansible_collections.ballast.kube.plugins.module_utils._fleet_run import worker
 from ansible_collections.ballast.kube.plugins.module_utils._fleet_run.boundary import Answer, Boundary, Place
@@ -41,6 +41,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._fleet_run.slices imp
     divide,
     slice_inventory,
 )
+from ansible_collections.ballast.kube.plugins.module_utils._fleet_run.state import PodState
 from ansible_collections.ballast.kube.plugins.plugin_utils.fleet import run as fleet_words
 from ansible_collections.ballast.kube.plugins.plugin_utils.fleet.inventory import own_variables
 from tests.unit.fake_api import FakeApi
@@ -359,3 +360,28 @@ def test_variables_are_in_a_file_for_the_worker_alone() -> None:
     assert stat is not None
     assert stat.mode & 0o777 == 0o600
     assert secret_path("fleet").endswith("/secrets/ballast-fleet-run")
+
+
+class _Logs:
+    """An API server that has the logs of some pods."""
+
+    def __init__(self, **logs: str) -> None:
+        self._logs = logs
+
+    def text(self, path: str, _query: object) -> str:
+        name = path.split("/")[-2]
+        if name not in self._logs:
+            raise PeerError("not found", id="core-answer")
+        return self._logs[name]
+
+
+def test_a_pod_that_has_ended_may_take_its_log_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when its node is drained: what it said is written before."""
+    ctx = Context(request(), FakeHost())
+    pods = [PodState("p1", "canary-0", "Succeeded"), PodState("p2", "slice-0", "Failed")]
+    for logs in ({"p1": "of the canary", "p2": "of the slice"}, {}):  # the second command comes after they went
+        monkeypatch.setattr(engine_module, "connect", lambda *_words, logs=logs: _Logs(**logs))
+        engine_module._Run(ctx)._write_logs([*pods, PodState("p3", "slice-1", "Failed")])
+    read = {name: (ctx.host.read(f"/srv/fleet/{name}") or b"").decode() for name in ctx.host.listdir("/srv/fleet")}
+    assert read.pop("slice-1-p3.log").startswith("no log: ")
+    assert read == {"canary-0-p1.log": "of the canary", "slice-0-p2.log": "of the slice"}
