@@ -58,7 +58,7 @@ lab-down: env  ## remove the lab
 	@$(call lab-playbook,lab_down)
 
 binaries: packages env  ## build or download the lab's binaries into the cache
-	@$(PLAYBOOK) ballast.kube.kubernetes_binaries $(if $(LAB_KUBERNETES),-e kubernetes_binaries_version=$(LAB_KUBERNETES)) $(ARGS)
+	@$(PLAYBOOK) ballast.kube.kubernetes_binaries $(if $(LAB_KUBERNETES),-e kubernetes_binaries_version=$(LAB_KUBERNETES)) $(if $(filter binaries,$(MAKECMDGOALS)),$(ARGS))
 
 ##@ Benchmarks
 .PHONY: bench-lab
