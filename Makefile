@@ -107,7 +107,7 @@ test-matrix: env-test  ## test on a real lab for each Kubernetes version: VERSIO
 ##@ Checks
 format: env-test  ## fix imports and layout with ruff
 	@$(VENV)/bin/ruff check --quiet --fix . ; $(VENV)/bin/ruff format --quiet .
-lint: env-test  ## ruff, mypy, yamllint, ansible-lint, changelog, documentation, words and links of pages, pins
+lint: env-test  ## ruff, mypy, yamllint, ansible-lint, changelog, documentation, prose, pins
 sanity: env-test  ## ansible-test sanity
 build: env-test  ## build the collection's archive and check its content
 unit: env-test  ## unit tests; ARGS="-k NAME" to choose
