@@ -81,26 +81,30 @@ options:
     description: Whether the memory of each node is taken and given by virtio-balloon in step with its balloon. The nodes are virtual machines of this machine.
     type: bool
   interval:
-    description: The longest time between two full checks. The default is V(60s).
+    description: The longest time between two full checks.
     type: str
+    default: 60s
   grow_timeout:
-    description: How long the growth of a balloon may wait for room before it is put back. The default is V(30s).
+    description: How long the growth of a balloon may wait for room before it is put back.
     type: str
+    default: 30s
   retry:
     description: When a node is tried again that did not come to its target.
     type: dict
     suboptions:
       first:
-        description: After the first time, and after any once there is room. The default is V(10s).
+        description: After the first time, and after any once there is room.
         type: str
+        default: 10s
       most:
-        description: The wait is twice as long each time, up to this. The default is V(600s).
+        description: The wait is twice as long each time, up to this.
         type: str
+        default: 600s
   metrics:
     description: Address of loopback and port, V(127.0.0.1:PORT), where C(/metrics) is served for Prometheus. There is none by default.
     type: str
-notes:
-  - C(/usr/bin/python3) of the machine needs Debian's packages python3-prometheus-client and python3-yaml.
+requirements:
+  - on the machine, for C(/usr/bin/python3), Debian's packages python3-prometheus-client and python3-yaml
 seealso:
   - module: ballast.kube.balloon_reconciler_info
   - module: ballast.kube.balloon

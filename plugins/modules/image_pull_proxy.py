@@ -59,33 +59,39 @@ options:
     type: int
   on_full:
     description:
-      - V(block), the default, lets a pull wait for its turn.
+      - V(block) lets a pull wait for its turn.
       - V(retry) tries again as O(retry) says, and then fails with C(TooManyPullingInParallelErr), so that the kubelet backs off.
     type: str
     choices: [block, retry]
+    default: block
   retry:
     description: For O(on_full=retry).
     type: dict
     suboptions:
       attempts:
-        description: How often it tries again. The default is V(3).
+        description: How often it tries again.
         type: int
+        default: 3
       interval:
-        description: Time between two attempts. The default is V(10s).
+        description: Time between two attempts.
         type: str
+        default: 10s
   join:
-    description: Whether a pull of an image that is being pulled with the same credentials joins that one, and needs no slot. It does by default.
+    description: Whether a pull of an image that is being pulled with the same credentials joins that one, and needs no slot.
     type: bool
+    default: true
   present:
     description:
-      - V(pass), the default, asks the runtime for every pull.
+      - V(pass) asks the runtime for every pull.
       - V(succeed) answers at once for an image that the runtime has. Credentials are not checked then, and a tag that has moved is not seen.
     type: str
     choices: [pass, succeed]
+    default: pass
   order:
-    description: Who is next when a pull has ended, V(fifo), the default, or V(priority).
+    description: Who is next when a pull has ended.
     type: str
     choices: [fifo, priority]
+    default: fifo
   priority:
     description: For O(order=priority).
     type: dict
@@ -97,16 +103,18 @@ options:
         description: Priority of pods without that annotation, by namespace. By default those of C(kube-system) come first.
         type: dict
       ageing:
-        description: Who has waited that long goes before all later ones. The default is V(60s).
+        description: Requests older than this precede newer ones.
         type: str
+        default: 60s
   metrics:
     description: Address of loopback and port, V(127.0.0.1:PORT), where C(/metrics) is served for Prometheus. There is none by default.
     type: str
   drain:
-    description: How long pulls that are under way may go on when the proxy is ended. The default is V(30s).
+    description: How long pulls that are under way may go on when the proxy is ended.
     type: str
-notes:
-  - C(/usr/bin/python3) of the host needs Debian's packages python3-grpcio, python3-hpack, python3-prometheus-client and python3-yaml.
+    default: 30s
+requirements:
+  - on the host, for C(/usr/bin/python3), Debian's packages python3-grpcio, python3-hpack, python3-prometheus-client and python3-yaml
 seealso:
   - module: ballast.kube.image_pull_proxy_info
   - module: ballast.kube.image_pull_priority

@@ -37,7 +37,8 @@ attributes:
 notes:
   - The host keeps what the module runs in C(/var/cache/ballast/engines), so that it is sent once and not by each run. It goes with the last thing that
     this collection made there. See C(docs/fleet.md).
-  - With O(image_pull_proxy), C(/usr/bin/python3) of the host needs Debian's packages python3-grpcio, python3-hpack, python3-prometheus-client and python3-yaml.
+requirements:
+  - with O(image_pull_proxy), on the host, for C(/usr/bin/python3), Debian's packages python3-grpcio, python3-hpack, python3-prometheus-client and python3-yaml
 seealso:
   - module: ballast.kube.image_pull_proxy
   - module: ballast.kube.image_pulls

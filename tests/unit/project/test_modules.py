@@ -3,6 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What `ansible-doc` shows of the modules: one imperative line each, their groups, and the options that they accept."""
 
+from __future__ import annotations
+
 import json
 import os
 import re
@@ -11,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 import pytest
 import yaml
@@ -90,6 +92,24 @@ def test_entry_points_of_roles_and_playbooks_begin_with_a_verb_too() -> None:
     for playbook in (ROOT / "playbooks").glob("*.yml"):
         lines[playbook.name] = playbook.read_text(encoding="utf-8").splitlines()[1].removeprefix("# ")
     assert {name: line for name, line in lines.items() if not is_imperative(line)} == {}
+
+
+def options_below(options: Optional[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, row in (options or {}).items():
+        yield name, row
+        yield from options_below(row.get("suboptions"))
+
+
+def test_a_default_that_always_holds_is_declared(documented: dict[str, dict[str, Any]]) -> None:
+    """Tools read `default` and not sentences. A default that depends on something is a sentence, and says on what."""
+    said = re.compile(r"default is V\([^)]*\)\.$|, the default,|by default\.$", re.MULTILINE)
+    rows = [(name, *row) for name, page in documented.items() for row in options_below(page["options"])]
+    lines = {
+        f"{name}: {option}": [row["description"]] if isinstance(row["description"], str) else row["description"]
+        for name, option, row in rows
+        if row.get("default") is None and option != "metrics"  # which has none
+    }
+    assert [place for place, text in lines.items() if said.search("\n".join(text))] == []
 
 
 def membership(page: dict[str, Any]) -> set[str]:
@@ -198,7 +218,7 @@ def test_the_upgrade_notes_have_all_former_names(monkeypatch: pytest.MonkeyPatch
     """Names in the first cell of an option's row are its modules; without any, all that have it."""
     page = (ROOT / "docs/upgrade.md").read_text(encoding="utf-8")
     cells = [[re.findall(r"`([^`]+)`", cell) for cell in line.split("|")[1:-1]] for line in page.splitlines()]
-    names = {(row[0][0], row[1][0]) for row in cells if len(row) == 3 and row[0]}
+    names = {(row[0][0], row[1][0]) for row in cells if len(row) == 3 and row[0] and row[1]}
     options = {(module, row[1][0], row[2][0]) for row in cells if len(row) == 4 and row[1] for module in row[0] or [""]}
     former = [row for name in MODULES if name not in ACTIONS for row in aliases(name, accepted(name, monkeypatch))]
     assert [row for row in former if not {row, ("", *row[1:])} & options] == []

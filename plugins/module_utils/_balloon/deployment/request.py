@@ -23,7 +23,7 @@ _NODE: dict[str, Any] = {
     "qmp": {"type": "path"},
 }
 _RESERVE: dict[str, Any] = {name: {"type": "str", "required": True} for name in ("cpu", "memory")}
-_RETRY: dict[str, Any] = {"first": {"type": "str"}, "most": {"type": "str"}}
+_RETRY: dict[str, Any] = {"first": {"type": "str", "default": "10s"}, "most": {"type": "str", "default": "600s"}}
 _SETTINGS: dict[str, Any] = {
     "kubeconfig": {"type": "path"},
     "context": {"type": "str"},
@@ -32,8 +32,8 @@ _SETTINGS: dict[str, Any] = {
     "reserve": {"type": "dict", "options": _RESERVE},
     "slices": {"type": "bool"},
     "vm": {"type": "bool"},
-    "interval": {"type": "str"},
-    "grow_timeout": {"type": "str"},
+    "interval": {"type": "str", "default": "60s"},
+    "grow_timeout": {"type": "str", "default": "30s"},
     "retry": {"type": "dict", "options": _RETRY},
     "metrics": {"type": "str"},
 }

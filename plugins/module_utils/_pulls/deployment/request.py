@@ -24,23 +24,23 @@ _LISTENER: dict[str, Any] = {
     "runtime": {"type": "str", "required": True},
     "name": {"type": "str"},
 }
-_RETRY: dict[str, Any] = {"attempts": {"type": "int"}, "interval": {"type": "str"}}
+_RETRY: dict[str, Any] = {"attempts": {"type": "int", "default": 3}, "interval": {"type": "str", "default": "10s"}}
 _PRIORITY: dict[str, Any] = {
     "annotation": {"type": "str"},
     "namespaces": {"type": "dict"},
-    "ageing": {"type": "str"},
+    "ageing": {"type": "str", "default": "60s"},
 }
 SETTINGS: dict[str, Any] = {
     "listeners": {"type": "list", "elements": "dict", "options": _LISTENER},
     "max_in_flight": {"type": "int"},
-    "on_full": {"type": "str", "choices": ["block", "retry"]},
+    "on_full": {"type": "str", "choices": ["block", "retry"], "default": "block"},
     "retry": {"type": "dict", "options": _RETRY},
-    "join": {"type": "bool"},
-    "present": {"type": "str", "choices": ["pass", "succeed"]},
-    "order": {"type": "str", "choices": ["fifo", "priority"]},
+    "join": {"type": "bool", "default": True},
+    "present": {"type": "str", "choices": ["pass", "succeed"], "default": "pass"},
+    "order": {"type": "str", "choices": ["fifo", "priority"], "default": "fifo"},
     "priority": {"type": "dict", "options": _PRIORITY},
     "metrics": {"type": "str"},
-    "drain": {"type": "str"},
+    "drain": {"type": "str", "default": "30s"},
 }
 _WHERE: dict[str, Any] = {"state_dir": {"type": "path", "default": "/var/lib/ballast/pull-proxy"}}
 INFO_SPEC: dict[str, Any] = {**_WHERE, "readiness": {"type": "bool", "default": False}}

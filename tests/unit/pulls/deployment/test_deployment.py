@@ -59,7 +59,8 @@ def test_it_is_installed_runs_and_goes_without_a_trace(proxy: Proxy) -> None:
     plan_of(ENGINE, want, host)
     assert host.effects == [], "observing and planning change nothing"
     apply(ENGINE, want, host)
-    assert json.loads(host.text(CONFIG)) == {"listeners": [listener("n1")], "max_in_flight": 3}
+    limits = {"max_in_flight": 3, "on_full": "block", "join": True, "present": "pass", "order": "fifo", "drain": "30s"}
+    assert json.loads(host.text(CONFIG)) == {"listeners": [listener("n1")], **limits}
     assert host.mode(CONFIG) == 0o600
     assert host.mode("/run/ballast-pull-proxy") == 0o700
     assert host.mode("/usr/local/bin/ballast-pull-proxy") == 0o755
