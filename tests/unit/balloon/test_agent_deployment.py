@@ -104,6 +104,8 @@ def test_it_is_installed_runs_and_goes_without_a_trace(reconciler: Reconciler) -
     apply(ENGINE, want, host)
     assert json.loads(host.text("/etc/ballast/balloons.json")) == {
         "kubeconfig": KUBECONFIG,
+        "interval": "60s",
+        "grow_timeout": "30s",
         "metrics": "127.0.0.1:9456",
     }
     assert host.mode("/etc/ballast/balloons.json") == 0o600

@@ -24,6 +24,10 @@ CONFIG, LOG = INSTALLATION.config, INSTALLATION.log
 CONTROL = f"{INSTALLATION.sockets}/control"
 
 
+# Of a file of settings that only `max_in_flight` is given of.
+LIMITS = {"max_in_flight": 3, "on_full": "block", "join": True, "present": "pass", "order": "fifo", "drain": "30s"}
+
+
 def listener(name: str) -> dict[str, str]:
     return {"name": name, "socket": f"/run/ballast-pull-proxy/{name}.sock", "runtime": f"/run/{name}/containerd.sock"}
 

@@ -19,6 +19,7 @@ from tests.unit.cases import apply, check_kills, plan_of, require
 from tests.unit.fakes import FakeHost
 from tests.unit.pulls.deployment.machine import (
     CONFIG,
+    LIMITS,
     LOG,
     MACHINES,
     STATE,
@@ -59,8 +60,7 @@ def test_it_is_installed_runs_and_goes_without_a_trace(proxy: Proxy) -> None:
     plan_of(ENGINE, want, host)
     assert host.effects == [], "observing and planning change nothing"
     apply(ENGINE, want, host)
-    limits = {"max_in_flight": 3, "on_full": "block", "join": True, "present": "pass", "order": "fifo", "drain": "30s"}
-    assert json.loads(host.text(CONFIG)) == {"listeners": [listener("n1")], **limits}
+    assert json.loads(host.text(CONFIG)) == {"listeners": [listener("n1")], **LIMITS}
     assert host.mode(CONFIG) == 0o600
     assert host.mode("/run/ballast-pull-proxy") == 0o700
     assert host.mode("/usr/local/bin/ballast-pull-proxy") == 0o755

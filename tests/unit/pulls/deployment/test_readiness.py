@@ -24,7 +24,17 @@ from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.inf
 from ansible_collections.ballast.kube.plugins.module_utils._pulls.deployment.readiness_answers import Status
 from tests.unit.cases import apply
 from tests.unit.fakes import Killed
-from tests.unit.pulls.deployment.machine import CONFIG, MACHINES, STATE, SV, Proxy, deployment, listener, nothing
+from tests.unit.pulls.deployment.machine import (
+    CONFIG,
+    LIMITS,
+    MACHINES,
+    STATE,
+    SV,
+    Proxy,
+    deployment,
+    listener,
+    nothing,
+)
 from tests.unit.readings import BY_NAME, completed
 
 FEATURE = BY_NAME["image_pull_proxy"]
@@ -174,7 +184,7 @@ def test_a_record_that_cannot_be_read_is_not_taken_for_off(made: Host) -> None:
 def test_the_options_that_make_its_file_are_told_or_none(made: Host) -> None:
     text = made.host.text(CONFIG)
     options = read_params(made.host, {"state_dir": STATE, "readiness": False})["options"]
-    assert options == {"listeners": [listener("n1")], "max_in_flight": 3, "metrics": "127.0.0.1:9455"}
+    assert options == {"listeners": [listener("n1")], **LIMITS, "metrics": "127.0.0.1:9455"}
     apply(ENGINE, nothing(), made.host)
     assert read_params(made.host, {"state_dir": STATE, "readiness": False})["options"] is None
     apply(ENGINE, deployment(**options), made.host)
