@@ -18,6 +18,7 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events i
 from ansible_collections.ballast.kube.plugins.module_utils._core.text.errors import HostError
 from ansible_collections.ballast.kube.plugins.plugin_utils.on_controller import OnController
 from ansible_collections.ballast.kube.plugins.plugin_utils.relay import Read, relayed
+from ansible_collections.ballast.kube.plugins.plugin_utils.shown import run_shown
 
 
 class ActionModule(OnController):
@@ -28,8 +29,12 @@ class ActionModule(OnController):
         if self._connection.transport == "local" or not here or not state_dir or self._task.check_mode:
             return {**result, **self._run_module(arguments, task_vars)}
         del arguments["events"]  # a path of this machine; there, events lie beside the state
-        with relayed(self._reading(os.path.join(str(state_dir), "events.jsonl")), _sink(str(here))):
-            return {**result, **self._run_module(arguments, task_vars)}
+
+        def run() -> dict[str, Any]:
+            with relayed(self._reading(os.path.join(str(state_dir), "events.jsonl")), _sink(str(here))):
+                return self._run_module(arguments, task_vars)
+
+        return {**result, **run_shown(str(here), run)}
 
     def _reading(self, path: str) -> Read:
         """Reads a file of the other machine while the module runs there."""

@@ -23,6 +23,8 @@ from typing import Any, Optional
 from ansible.module_utils.common.json import Direction, get_module_encoder
 from ansible.plugins.action import ActionBase
 
+from ansible_collections.ballast.kube.plugins.plugin_utils.shown import run_shown
+
 _MODULES = "ansible_collections.ballast.kube.plugins.modules"
 _ROOT = Path(__file__).parents[5]  # which has ansible_collections
 # As a module is started by hand (Ansible's developer guide): it reads its arguments from standard input.
@@ -38,12 +40,19 @@ class OnController(ActionBase):
     def _run_module(
         self, arguments: dict[str, Any], task_vars: Optional[Mapping[str, Any]], *, wrap_async: bool = False
     ) -> dict[str, Any]:
-        """The module of the task. `wrap_async`: it goes on in the background."""
+        """The module of the task, with its progress while it runs on this machine. `wrap_async`: it goes on in the background."""
         variables = task_vars or {}
-        if not wrap_async and self._is_on_controller(variables):
-            return self._start_from_files(dict(arguments), variables)
-        packed: dict[str, Any] = self._execute_module(module_args=arguments, task_vars=variables, wrap_async=wrap_async)
-        return packed
+
+        def run() -> dict[str, Any]:
+            if not wrap_async and self._is_on_controller(variables):
+                return self._start_from_files(dict(arguments), variables)
+            packed: dict[str, Any] = self._execute_module(
+                module_args=arguments, task_vars=variables, wrap_async=wrap_async
+            )
+            return packed
+
+        is_followed = self._connection.transport == "local" and not wrap_async and not self._task.check_mode
+        return run_shown(events_path(arguments) if is_followed else "", run)
 
     def _is_on_controller(self, variables: Mapping[str, Any]) -> bool:
         """By the Python that runs this. As another user only where arguments may come from standard input."""
@@ -66,6 +75,12 @@ class OnController(ActionBase):
             self._low_level_execute_command(line, in_data=given.encode()), _PROFILE
         )
         return outcome
+
+
+def events_path(arguments: Mapping[str, Any]) -> str:
+    """Where a module with these arguments writes its progress; empty where it has no such options."""
+    given, state_dir = arguments.get("events"), arguments.get("state_dir")
+    return str(given) if given else f"{state_dir}/events.jsonl" if state_dir else ""
 
 
 class OnControllerModule(OnController):

@@ -4,19 +4,26 @@
 
 """From events to the lines that a person reads. Pure: no clock, no file, no terminal.
 
-     ✓ control plane                 2.9 s   readyz after 2.6 s
-     • node n2                       5.1 s   waiting: container runtime network not ready
+     ✓ Build the images                       0.3 s   unchanged
+     • Run the control plane
+         ✓ control plane certificates             0.4 s
+         ✓ control plane                         +2.9 s   Kubernetes 1.37.2
+     ✓ Run the control plane                  3.6 s
 
-A subject is open from its first event until it is done or failed, or until its task ends:
+A task is a line, and the subjects of its events are indented below it where they are several. A subject is open from its first
+event until it is done or failed, or until its task ends:
 
     started, waiting, undone -> open      done, failed, finish() -> closed
 
-On a terminal the open subjects share one line, which is redrawn (`live`); elsewhere an open subject gets a line when it
-is new, when it waits for something else, and when it has had none for long (`plain`).
+A task's time includes that of its subjects. Theirs add up: a subject that went on beside others has a +, and the seconds
+in which none of those above it was at work.
+
+The open subjects share one line: on a terminal it is redrawn, elsewhere printed when nothing was for QUIET_SECONDS.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import (
@@ -27,16 +34,38 @@ from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events i
     WAITING,
     Event,
 )
+from ansible_collections.ballast.kube.plugins.module_utils._core.text.redaction import redact
 
 OK, BAD, BUSY = "✓", "✗", "•"
 
-_SUBJECT_WIDTH = 28
-_NEWS_SECONDS = 2.0  # a plain line for a subject that ended sooner would only be noise
+_SUBJECT_WIDTH = 36
+_INDENT = 4
 QUIET_SECONDS = 30.0  # a log in which nothing moves looks like one of something that hangs
+_UNNOTICED_SECONDS = 0.05  # prints as 0.0
+_OF_LOGS = 10_000  # columns
 
 
-def line(mark: str, subject: str, seconds: float, text: str = "") -> str:
-    return f" {mark} {plain_text(subject):<{_SUBJECT_WIDTH}} {max(seconds, 0):>7.1f} s   {plain_text(text)}".rstrip()
+@dataclass(frozen=True)
+class Line:
+    mark: str
+    name: str
+    seconds: float
+    text: str = ""
+    is_added: bool = False  # the seconds are those that it took beyond the lines above
+
+    def __str__(self) -> str:
+        seconds = f"{'+' if self.is_added else ''}{max(self.seconds, 0):.1f}"
+        return (
+            f" {self.mark} {plain_text(self.name):<{_SUBJECT_WIDTH}} {seconds:>7} s   {plain_text(self.text)}".rstrip()
+        )
+
+    @property
+    def indented(self) -> str:
+        return f"{' ' * _INDENT}{self}"
+
+
+def _fit(text: str, room: int) -> str:
+    return (text if len(text) <= room else text[: max(room - 3, 0)] + "...")[: max(room, 0)]
 
 
 def plain_text(text: str) -> str:
@@ -44,67 +73,155 @@ def plain_text(text: str) -> str:
     return "".join(sign if sign.isprintable() else " " for sign in text)
 
 
+def legible(text: str) -> str:
+    """What other machines said, without secrets and without what a terminal obeys."""
+    return "\n".join(plain_text(line) for line in redact(text).splitlines())
+
+
+def message_text(message: object) -> str:
+    """What a playbook reports: a text or a list of lines as such, anything else as JSON."""
+    if isinstance(message, list) and all(isinstance(one, str) for one in message):
+        message = "\n".join(message)
+    return legible(message) if isinstance(message, str) else json.dumps(message, indent=2, default=str)
+
+
 @dataclass
 class _Open:
     started: float  # Unix time, like the others
     heard: float
     text: str
-    shown: float  # when its last plain line was
-    news: bool = True  # since then
+
+
+class _Covered:
+    """The time that printed lines account for."""
+
+    def __init__(self) -> None:
+        self._spans: list[tuple[float, float]] = []  # apart from each other, in their order
+
+    def add(self, start: float, end: float) -> float:
+        """Seconds between both that no earlier span has."""
+        apart = [span for span in self._spans if span[1] < start or span[0] > end]
+        touched = [span for span in self._spans if span not in apart]
+        before = sum(min(span[1], end) - max(span[0], start) for span in touched)
+        whole = (min([start, *(span[0] for span in touched)]), max([end, *(span[1] for span in touched)]))
+        self._spans = sorted([*apart, whole])
+        return max(end - start - before, 0.0)
 
 
 class Renderer:
+    """The subjects of one task."""
+
     def __init__(self) -> None:
         self._open: dict[tuple[str, str], _Open] = {}
-        self.closed = 0  # subjects that are reported as ended
+        self._covered = _Covered()
+        self.subjects: set[tuple[str, str]] = set()  # that there has been an event of
 
-    def take(self, event: Event) -> list[str]:
+    def take(self, event: Event) -> list[Line]:
         """Lines to print for good: of what ended, and of what was undone."""
         key = (event.feature, event.subject)
+        self.subjects.add(key)
         subject = self._open.get(key)
         if event.kind in (DONE, FAILED):
             self._open.pop(key, None)
-            self.closed += 1
-            seconds = event.seconds if subject is None else event.at - subject.started
-            return [line(OK if event.kind == DONE else BAD, event.subject, seconds, event.text)]
+            started = event.at - event.seconds if subject is None else subject.started
+            return [self._ended(OK if event.kind == DONE else BAD, event.subject, started, event.at, event.text)]
         if subject is None:
-            subject = self._open[key] = _Open(started=event.at, heard=event.at, text="", shown=event.at)
+            subject = self._open[key] = _Open(started=event.at, heard=event.at, text="")
         subject.heard = event.at
         if event.kind == UNDONE:
-            return [line(BUSY, event.subject, event.at - subject.started, f"undone: {event.text}")]
+            return [Line(BUSY, event.subject, event.at - subject.started, f"undone: {event.text}")]
         if event.kind == WAITING:
-            text = event.text if event.text.startswith("waiting") else f"waiting: {event.text}"
-            subject.news, subject.text = subject.news or subject.text != text, text
+            subject.text = event.text if event.text.startswith("waiting") else f"waiting: {event.text}"
         elif event.kind == STARTED:
             subject.text = event.text
         return []
 
-    def plain(self, *, now: float) -> list[str]:
-        """Lines for subjects that are open, where there is no terminal to draw on."""
-        lines = []
-        for (_feature, name), subject in self._open.items():
-            if now - subject.shown >= (_NEWS_SECONDS if subject.news else QUIET_SECONDS):
-                subject.shown, subject.news = now, False
-                lines.append(line(BUSY, name, now - subject.started, subject.text))
-        return lines
+    def at_work(self, *, now: float) -> list[Line]:
+        """The subject that was heard of last; none when none is open."""
+        return [
+            Line(BUSY, name, now - subject.started, subject.text) for (_feature, name), subject in self._last_heard()
+        ]
 
     def live(self, *, now: float, width: int) -> str:
-        """The line of the subject that was heard of last, with the number of others; empty when none is open."""
-        if not self._open:
-            return ""
-        (_feature, name), subject = max(self._open.items(), key=lambda entry: entry[1].heard)
+        """The same with the number of others, in so many columns; empty when none is open."""
         room = width - 1  # a full last column would make the terminal wrap
         others = f"   ({len(self._open) - 1} more)" if len(self._open) > 1 and room > 2 * _SUBJECT_WIDTH else ""
-        text = line(BUSY, name, now - subject.started, subject.text)
-        room -= len(others)
-        return (text if len(text) <= room else text[: max(room - 3, 0)] + "...")[: max(room, 0)] + others
+        return "".join(_fit(str(line), room - len(others)) + others for line in self.at_work(now=now))
 
-    def finish(self, *, ok: bool, now: float) -> list[str]:
+    def _last_heard(self) -> list[tuple[tuple[str, str], _Open]]:
+        return sorted(self._open.items(), key=lambda entry: entry[1].heard)[-1:]
+
+    def finish(self, *, ok: bool, now: float) -> list[Line]:
         """Their task has ended, and with it all that is open."""
+        mark = OK if ok else BAD
         lines = [
-            line(OK if ok else BAD, name, now - subject.started, "" if ok else f"not finished: {subject.text}")
+            self._ended(mark, name, subject.started, now, "" if ok else f"not finished: {subject.text}")
             for (_feature, name), subject in self._open.items()
         ]
-        self.closed += len(lines)
         self._open.clear()
         return lines
+
+    def _ended(self, mark: str, name: str, started: float, now: float, text: str) -> Line:
+        whole = max(now - started, 0.0)  # a clock may be set back
+        seconds = self._covered.add(now - whole, now)
+        return Line(mark, name, seconds, text, is_added=whole - seconds > _UNNOTICED_SECONDS)
+
+
+class TaskLines:
+    """A task over all its hosts: one line where nothing or one subject was told of, else its subjects below its name."""
+
+    def __init__(self, name: str, *, started: float) -> None:
+        self.name = name
+        self.started = started  # Unix time
+        self._renderer = Renderer()
+        self._held: list[Line] = []  # of the only subject so far
+        self._is_parent = False  # its name stands above its subjects
+
+    @property
+    def has_subjects(self) -> bool:
+        return bool(self._renderer.subjects)
+
+    def take(self, event: Event) -> list[str]:
+        return self._below(self._renderer.take(event))
+
+    def live(self, *, now: float, width: int) -> str:
+        """What is at work now, in one line."""
+        return self._renderer.live(now=now, width=width) or _fit(str(self._at_work(now)), width - 1)
+
+    def due(self, *, now: float) -> list[str]:
+        """The same for a log, below what is printed already."""
+        if self._is_parent or len(self._renderer.subjects) > 1:
+            at_work = self._renderer.live(now=now, width=_OF_LOGS) or str(self._at_work(now))
+            return [*self._reveal(), f"{' ' * _INDENT}{at_work}"]
+        return [str(self._at_work(now))]
+
+    def _at_work(self, now: float) -> Line:
+        text = "".join(line.text for line in self._renderer.at_work(now=now))
+        return Line(BUSY, self.name, now - self.started, text)
+
+    def finish(self, *, ok: bool, now: float) -> list[str]:
+        """Before `end`, and before a failure is told: what is open has ended with it."""
+        lines = self._below(self._renderer.finish(ok=ok, now=now))
+        return lines if ok else [*lines, *self._reveal()]
+
+    def end(self, *, now: float, text: str) -> str:
+        """The line of a task that succeeded. `text` is what it came to where its only subject says nothing."""
+        said = self._held[-1].text if self._held else ""
+        return str(Line(OK, self.name, now - self.started, said or text))
+
+    def _below(self, lines: list[Line]) -> list[str]:
+        if not self._is_parent and len(self._renderer.subjects) < 2:
+            self._held += lines
+            return []
+        return [*self._reveal(), *(line.indented for line in lines)]
+
+    def _reveal(self) -> list[str]:
+        """The name, and what was held back, once it is known that there is more."""
+        held, self._held = self._held, []
+        head = (
+            []
+            if self._is_parent or not (held or len(self._renderer.subjects) > 1)
+            else [f" {BUSY} {plain_text(self.name)}"]
+        )
+        self._is_parent = self._is_parent or bool(head)
+        return [*head, *(line.indented for line in held)]

@@ -147,6 +147,9 @@ class ControlPlaneEngine(JournalEngine[ControlPlaneRequest, ControlPlaneState, A
             wait_for_other_members(ctx.host, ctx.progress, record, step.target)
         super().change(step, ctx, after=after, before=before)
 
+    def groups_verified(self, desired: ControlPlaneRequest) -> tuple[str, ...]:
+        return (_API,) if desired.state == PRESENT else ()
+
     def verify(self, ctx: Context[ControlPlaneRequest]) -> list[Finding]:
         desired, host, progress = ctx.desired, ctx.host, ctx.progress
         if desired.state == ABSENT_STATE:

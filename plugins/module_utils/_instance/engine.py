@@ -162,6 +162,10 @@ class InstanceEngine(ResourceEngine[InstancesRequest]):
             problems.append(MESSAGES.error("instance-no-bridge", bridge=desired.bridge))
         Problems.raise_if(problems)
 
+    def groups_verified(self, desired: InstancesRequest) -> list[str]:
+        running = [instance for instance in desired.instances if not instance.stopped]
+        return [_group(instance) for instance in running if desired.state == "present"]
+
     def verify(self, ctx: Context[InstancesRequest]) -> list[Finding]:
         desired, host, progress = ctx.desired, ctx.host, ctx.progress
         if desired.state != "present":

@@ -196,6 +196,9 @@ class CheckEngine(ResourceEngine[CheckRequest]):
             *manifest_resources(desired.place, manifests(desired.lab), group="check"),
         ]
 
+    def groups_verified(self, desired: CheckRequest) -> tuple[str, ...]:
+        return ("check",)
+
     def verify(self, ctx: Context[CheckRequest]) -> list[Finding]:
         desired, host, progress = ctx.desired, ctx.host, ctx.progress
         cluster = open_cluster(host, desired.place, LAB_CHECK)

@@ -30,6 +30,7 @@ from .._core.host.tables import read_meminfo
 from .._core.text.errors import BallastError, HostError, Problems
 from .._core.text.ip_families import Network, join, parse_networks, split
 from .._core.text.json_text import parse_json
+from .._core.text.naming import format_name
 from .._images.archive import image_references
 from .._registry.names import (
     find_registered_name,
@@ -308,7 +309,7 @@ class LabEngine(ResourceEngine[LabRequest]):
             return []
         error = MESSAGES.error("lab-left", name=desired.name, count=len(stayed))
         text = f"{error.text}: {', '.join(stayed)}"  # complete: a shortened list would hide what to remove
-        return [Finding(id=error.id, subject=f"lab {desired.name}", text=text, remedy=error.remedy)]
+        return [Finding(id=error.id, subject=format_name("lab", desired.name), text=text, remedy=error.remedy)]
 
     def preview(self, ctx: Context[LabRequest]) -> dict[str, object]:
         lab = ctx.desired.lab

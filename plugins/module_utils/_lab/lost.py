@@ -30,6 +30,7 @@ from .._core.host.processes import OWN_UIDS, has_ended, is_of, is_of_root, list_
 from .._core.service.cgroup import CGROUP_KINDS
 from .._core.service.systemd import UNIT_DIRECTORY
 from .._core.text.errors import HostError
+from .._core.text.naming import format_name
 from .._instance.engine import KERNEL_MODULES
 from .._instance.hostnet import PUBLISHED
 from .._instance.mounts import MOUNT_KINDS
@@ -87,7 +88,7 @@ def lost_resources(host: Host, name: str, lab_dir: str) -> tuple[Recorded, ...]:
     candidates = dict.fromkeys(rows)
     ctx = Context(None, host)
     there = [row for row in candidates if LOST_KINDS[row[0]].read(ctx, row[1]) != ABSENT]
-    return tuple(Recorded(kind, target, title, ABSENT, group=f"lab {name}") for kind, target, title in there)
+    return tuple(Recorded(kind, target, title, ABSENT, group=format_name("lab", name)) for kind, target, title in there)
 
 
 def _uses_of_directories(lab_dir: str) -> Iterator[tuple[str, str, str]]:

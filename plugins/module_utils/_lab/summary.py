@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Optional
 
+from .._core.text.naming import format_name
 from .._core.text.quantity import format_memory
 from .._instance.node_ports import LOOPBACK
 from .addons.network_policy import NETWORK_POLICY
@@ -121,7 +122,7 @@ def table(summary: Summary, lab: Mapping[str, Any]) -> str:
         use = f"start it:    ansible-playbook ballast.kube.lab_up{option}"
     return "\n".join(
         [
-            f"lab {summary.name}: {count} nodes on {where}, Kubernetes {summary.kubernetes_version}",
+            f"{format_name('lab', summary.name)}: {count} nodes on {where}, Kubernetes {summary.kubernetes_version}",
             "",
             *(f"  {line}" for line in lines),
             "",

@@ -124,6 +124,9 @@ class VmEngine(ResourceEngine[VmRequest]):
                 ask_to_power_off(host, step.target, fields(step.before))
         return super().apply(plan, ctx)
 
+    def groups_verified(self, desired: VmRequest) -> list[str]:
+        return [f"virtual machine {machine.name}" for machine in desired.machines if desired.running]
+
     def verify(self, ctx: Context[VmRequest]) -> list[Finding]:
         """Waits until every machine answers ssh and runs a command. Fails at once when a machine has ended."""
         desired = ctx.desired

@@ -18,7 +18,7 @@ _OF_ANSIBLE = {
     *("ansible_skip_tags", "ansible_verbosity", "ansible_version", "environment", "group_names", "groups", "hostvars"),
     *("inventory_dir", "inventory_file", "inventory_hostname", "inventory_hostname_short", "omit", "playbook_dir"),
 }
-_OF_THE_RUN = ("fleet_", "ballast_events")  # variables of the machine that begins the run
+_OF_THE_RUN = ("fleet_",)  # variables of the machine that begins the run
 
 
 def own_variables(variables: Mapping[str, Any]) -> dict[str, Any]:

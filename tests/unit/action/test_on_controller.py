@@ -14,6 +14,7 @@ import pytest
 
 from ansible_collections.ballast.kube.plugins.action.kubelet_instance import ActionModule as KubeletInstance
 from ansible_collections.ballast.kube.plugins.action.lab_record import ActionModule
+from ansible_collections.ballast.kube.plugins.plugin_utils import on_controller
 from scripts.architecture import Code
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -101,6 +102,25 @@ def test_on_the_controller_a_module_is_started_from_its_files(kind: Any, tmp_pat
 def test_elsewhere_it_is_packed(machine: Machine, variables: dict[str, Any], seconds: int) -> None:
     assert outcome_of(machine, variables, seconds=seconds, lab_dir="/none") == PACKED
     assert machine.lines == []
+
+
+@pytest.mark.parametrize(
+    ("machine", "variables", "seconds", "wanted"),
+    [
+        (Machine(), HERE, 0, "/lab/events.jsonl"),
+        (Machine(become="sudo"), HERE, 0, "/lab/events.jsonl"),
+        (Machine("ssh"), HERE, 0, ""),
+        (Machine(), HERE, 60, ""),
+    ],
+    ids=["here", "packed, here", "a path of another machine", "in the background"],
+)
+def test_progress_is_shown_of_what_runs_on_this_machine(
+    machine: Machine, variables: dict[str, Any], seconds: int, wanted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths: list[str] = []
+    monkeypatch.setattr(on_controller, "run_shown", lambda path, run: paths.append(path) or dict(PACKED))
+    outcome_of(machine, variables, seconds=seconds, state_dir="/lab/nodes", events="/lab/events.jsonl")
+    assert paths == [wanted]
 
 
 @pytest.mark.parametrize(("become", "options"), [(None, " -P -c "), ("sudo", " -P -B -c ")])

@@ -52,11 +52,13 @@ def test_every_event_is_told_once_however_the_file_grows(parts: list[int]) -> No
     assert texts(sink) == [(WAITING, "for condition Ready"), (DONE, "")]
 
 
-def test_the_time_is_that_of_this_machine() -> None:
+def test_the_time_of_another_machine_is_replaced_by_that_of_this_one() -> None:
     there, sink = There(line(WAITS)), ListSink()
+    Relay(there.read, sink, offset=0, has_own_clock=True).catch_up()
     Relay(there.read, sink, offset=0).catch_up()
-    [event] = sink.events
-    assert event.at > 1_700_000_000
+    [over_there, here] = sink.events
+    assert over_there.at > 1_700_000_000
+    assert here.at == 5.0
 
 
 def test_what_is_no_event_is_passed_over() -> None:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The callback: following files, texts of results, and a playbook from its outside."""
+"""The callback: texts of results, and a playbook from its outside, with this callback and with that of Ansible."""
 
 from __future__ import annotations
 
@@ -16,74 +16,11 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.ballast.kube.plugins.callback.progress import (
-    CallbackModule,
-    EventFile,
-    TaskRun,
-    at_work,
-    failure_text,
-    outcome,
-)
-from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import Event, FileSink, parse_event
+from ansible_collections.ballast.kube.plugins.callback.progress import CallbackModule, TaskRun, failure_text, outcome
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import Event, parse_event
+from ansible_collections.ballast.kube.plugins.plugin_utils.render import TaskLines
 
 EVENT = Event(kind="done", feature="instance", subject="node n1", text="", seconds=1.0, at=2.0)
-
-
-def text_of(event: Event) -> bytes:
-    return json.dumps(asdict(event)).encode()
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "events.jsonl"
-
-
-def test_what_was_there_before_is_left_out(path: Path) -> None:
-    FileSink(str(path)).emit(EVENT)
-    file = EventFile(str(path))
-    assert file.poll() == []
-    FileSink(str(path)).emit(EVENT)
-    assert file.poll() == [EVENT]
-    assert file.poll() == []
-
-
-def test_a_file_that_comes_later_is_read_from_its_beginning(path: Path) -> None:
-    file = EventFile(str(path))
-    assert file.poll() == []
-    FileSink(str(path)).emit(EVENT)
-    assert file.poll() == [EVENT]
-
-
-def test_a_file_that_was_replaced_is_read_from_its_beginning(path: Path) -> None:
-    FileSink(str(path)).emit(EVENT)
-    file = EventFile(str(path))
-    new = path.with_suffix(".new")
-    FileSink(str(new)).emit(EVENT)
-    new.rename(path)
-    assert file.poll() == [EVENT]
-
-
-def test_a_file_that_was_emptied_is_read_from_its_beginning(path: Path) -> None:
-    path.write_bytes(text_of(EVENT) + b"\n" + b"x" * 500)
-    file = EventFile(str(path))
-    path.write_bytes(text_of(EVENT) + b"\n")
-    assert file.poll() == [EVENT]
-
-
-def test_a_file_that_went_away_is_no_failure(path: Path) -> None:
-    FileSink(str(path)).emit(EVENT)
-    file = EventFile(str(path))
-    path.unlink()
-    assert file.poll() == []
-
-
-def test_half_a_line_waits_for_its_other_half(path: Path) -> None:
-    file = EventFile(str(path))
-    data = text_of(EVENT) + b"\n"
-    path.write_bytes(data[:20])
-    assert file.poll() == []
-    path.write_bytes(data)
-    assert file.poll() == [EVENT]
 
 
 @pytest.mark.parametrize(
@@ -104,7 +41,7 @@ def test_what_is_no_event_is_passed_over(text: bytes) -> None:
 
 
 def task(**changes: Any) -> TaskRun:
-    return TaskRun(**{"name": "Make it", "action": "x", "start": 1.0, "told": 1.0, "closed_before": 0, **changes})
+    return TaskRun(**{"action": "x", "lines": TaskLines("Make it", started=1.0), **changes})
 
 
 @pytest.mark.parametrize(
@@ -123,12 +60,6 @@ def test_the_outcome_of_a_task(run: TaskRun, check: bool, wanted: str) -> None:
     assert outcome(run, check=check) == wanted
 
 
-def test_a_task_that_tells_nothing_is_shown_at_work() -> None:
-    assert at_work(task(), now=3.5) == " • Make it                          2.5 s"
-    assert at_work(task(action="set_fact"), now=3.5) == ""
-    assert at_work(None, now=3.5) == ""
-
-
 @pytest.mark.parametrize(
     ("result", "wanted"),
     [
@@ -145,21 +76,39 @@ def test_the_text_of_a_failure(result: dict[str, Any], wanted: str) -> None:
     assert failure_text(result) == wanted
 
 
+# A task of a playbook as those of this collection: it runs something that writes events into a file, and returns.
+TELL = """
+import time
+from ansible.plugins.action import ActionBase
+from ansible_collections.ballast.kube.plugins.module_utils._core.engine.events import FileSink, Progress
+from ansible_collections.ballast.kube.plugins.plugin_utils.shown import run_shown
+
+class ActionModule(ActionBase):
+    _requires_connection = False
+
+    def run(self, tmp=None, task_vars=None):
+        path, subjects = self._task.args["events"], self._task.args["subjects"]
+
+        def act():
+            progress = Progress(FileSink(path), feature="test")
+            for subject in subjects:
+                progress.started(subject, "make it")
+                progress.done(subject, "made")
+            return {"changed": True}
+
+        return {**super().run(tmp, task_vars), **run_shown(path, act)}
+"""
 PLAY: list[dict[str, Any]] = [
     {
         "name": "Try it",
         "hosts": "localhost",
         "gather_facts": False,
-        "vars": {"ballast_events": "{{ events }}"},
         "tasks": [
-            {
-                "name": "Tell",
-                "ansible.builtin.lineinfile": {"path": "{{ events }}", "line": "{{ event | to_json }}", "create": True},
-                "vars": {"event": {**asdict(EVENT), "kind": "waiting", "text": "not ready", "at": 4e9}},
-            },
+            {"name": "Run one", "tell": {"events": "{{ events }}", "subjects": ["node n1"]}},
+            {"name": "Run two", "tell": {"events": "{{ events }}", "subjects": ["node n1", "node n2"]}},
             {"name": "Say", "ansible.builtin.debug": {"msg": "a table\nof two lines"}},
-            {"name": "Sum up", "ansible.builtin.debug": {"msg": ["what there is", "and where"]}},
-            {"name": "Look", "ansible.builtin.stat": {"path": "/"}},
+            {"name": "Sum up", "ballast.kube.playbook_message": {"msg": ["what there is", "", "  and where"]}},
+            {"name": "Look", "ansible.builtin.include_role": {"name": "look"}},
             {"name": "Leave out", "ansible.builtin.stat": {"path": "/"}, "when": False},
             {"name": "Refuse", "ansible.builtin.stat": {"path": ["\n"], "nonsense": 1}},
         ],
@@ -170,10 +119,11 @@ PLAY: list[dict[str, Any]] = [
 def test_what_an_interrupt_ended_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     callback = CallbackModule()
     callback._run = task()
-    callback._renderer.take(Event(**{**asdict(EVENT), "kind": "started", "text": "make veth"}))
+    callback.emit(Event(**{**asdict(EVENT), "kind": "started", "text": "make veth"}))
     callback._stop()
-    first, second = capsys.readouterr().err.splitlines()
-    assert first.startswith(" ✗ node n1 ")
+    head, first, second = capsys.readouterr().err.splitlines()
+    assert head == " • Make it"
+    assert first.startswith("     ✗ node n1 ")
     assert first.endswith("not finished: make veth")
     assert second.startswith(" ✗ Make it ")
     assert second.endswith("interrupted")
@@ -181,45 +131,94 @@ def test_what_an_interrupt_ended_is_told(capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().err == ""
 
 
-def run_playbook(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Without a terminal, as a pipeline of a build server has it."""
-    (directory / "play.json").write_text(json.dumps(PLAY))
+def run_playbook(
+    directory: Path, *arguments: str, callback: str = "ballast.kube.progress", name: str = "mine"
+) -> subprocess.CompletedProcess[str]:
+    """Without a terminal, as a pipeline of a build server has it, and without a configuration."""
     remote = directory / "remote"  # of one that is not there, as at home on a new machine, Ansible warns
-    remote.mkdir(exist_ok=True)
+    for one in (remote, directory / "action_plugins", directory / "roles/look/tasks"):
+        one.mkdir(exist_ok=True, parents=True)
+    (directory / "empty.cfg").touch()
+    (directory / "action_plugins/tell.py").write_text(TELL)
+    (directory / "roles/look/tasks/main.yml").write_text("- name: Look at it\n  ansible.builtin.stat: {path: /}\n")
+    (directory / "play.json").write_text(json.dumps(PLAY))
     environment = {
-        **os.environ,
+        **{name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")},
+        "ANSIBLE_CONFIG": str(directory / "empty.cfg"),
+        "ANSIBLE_HOME": str(directory / "home"),
         "ANSIBLE_COLLECTIONS_PATH": os.path.abspath(".build/collections"),
-        "ANSIBLE_STDOUT_CALLBACK": "ballast.kube.progress",
         "ANSIBLE_NOCOLOR": "1",
         "ANSIBLE_REMOTE_TMP": str(remote),
         "ANSIBLE_PYTHON_INTERPRETER": sys.executable,
+        **({"ANSIBLE_STDOUT_CALLBACK": callback} if callback else {}),
     }
     program = str(Path(sys.executable).with_name("ansible-playbook"))
-    argv = [program, "-i", "localhost,", "-c", "local", "-e", f"events={directory}/events.jsonl", *arguments]
+    argv = [program, "-i", "localhost,", "-c", "local", "-e", f"events={directory}/{name}.jsonl", *arguments]
     return subprocess.run(
-        [*argv, str(directory / "play.json")], env=environment, capture_output=True, text=True, timeout=60, check=False
+        [*argv, str(directory / "play.json")], env=environment, capture_output=True, text=True, check=False
     )
+
+
+def starts(text: str) -> list[str]:
+    """Lines without the seconds and what follows."""
+    return [line[:41].rstrip() for line in text.splitlines()]
 
 
 def test_a_playbook_tells_results_on_one_stream_and_talks_on_the_other(tmp_path: Path) -> None:
     done = run_playbook(tmp_path)
     assert done.returncode == 2
-    assert done.stdout == "a table\nof two lines\nwhat there is\nand where\n"
+    assert done.stdout == "a table\nof two lines\nwhat there is\n\n  and where\n"
+    assert starts(done.stderr)[:8] == [
+        "Try it",
+        " ✓ Run one",
+        " • Run two",
+        "     ✓ node n1",
+        "     ✓ node n2",
+        " ✓ Run two",
+        " ✓ Look at it",  # without the name of its role
+        " ✗ Refuse",
+    ]
     talk = done.stderr.splitlines()
-    assert talk[0] == "Try it"
-    assert talk[1].startswith(" ✓ node n1 ")
-    assert talk[2].startswith(" ✓ Look ")
-    assert talk[2].endswith("unchanged")
-    assert talk[3].startswith(" ✗ Refuse ")
-    assert talk[3].endswith("failed on localhost")
-    assert "Unsupported parameters" in talk[4]
-    assert len(talk) == 5
+    assert talk[1].endswith(" s   made")
+    assert talk[6].endswith("unchanged")
+    assert talk[7].endswith("failed on localhost")
+    assert "Unsupported parameters" in talk[8]
+    assert len(talk) == 9
     assert "\x1b" not in done.stderr
+
+
+def test_without_any_configuration_the_same_progress_and_the_same_summary_are_shown(tmp_path: Path) -> None:
+    """As of the installed collection: the callback of Ansible prints the names of tasks, and each task its own lines."""
+    done = run_playbook(tmp_path, callback="")
+    assert starts(done.stderr)[:3] == ["     ✓ node n1", "     ✓ node n1", "     ✓ node n2"]
+    assert "\nwhat there is\n\n  and where\n" in done.stdout
+    assert done.stdout.index("TASK [Sum up]") < done.stdout.index("what there is") < done.stdout.index("TASK [Look")
+
+
+def test_a_callback_that_prints_data_gets_nothing_between(tmp_path: Path) -> None:
+    done = run_playbook(tmp_path, callback="ansible.builtin.oneline")
+    assert "\nwhat there is\n" not in done.stdout
+
+
+def test_events_of_others_are_not_shown(tmp_path: Path) -> None:
+    """Of an earlier run in the same file, of another lab, and of files that the environment names."""
+    old = json.dumps({**asdict(EVENT), "subject": "of another run"}) + "\n"
+    (tmp_path / "mine.jsonl").write_text(old)
+    (tmp_path / "other.jsonl").write_text(old)
+    done = run_playbook(tmp_path, "-e", f"ballast_events={tmp_path}/other.jsonl")
+    assert "of another run" not in done.stderr
+    assert done.stderr.count("node n1") == 1
+
+
+def test_two_playbooks_of_one_command_both_show_their_progress(tmp_path: Path) -> None:
+    (tmp_path / "first.json").write_text(json.dumps([{**PLAY[0], "tasks": PLAY[0]["tasks"][:2]}]))
+    done = run_playbook(tmp_path, str(tmp_path / "first.json"))
+    assert starts(done.stderr).count(" • Run two") == 2
 
 
 def test_more_detail_is_that_of_ansible_itself(tmp_path: Path) -> None:
     done = run_playbook(tmp_path, "-v")
-    assert "TASK [Look]" in done.stdout
+    assert "TASK [look : Look at it]" in done.stdout
     assert "PLAY RECAP" in done.stdout
     assert " ✓ node n1 " in done.stderr
 

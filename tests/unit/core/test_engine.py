@@ -157,6 +157,21 @@ def test_with_undo_the_error_says_which_step_and_what_is_left() -> None:
     assert host.snapshot() == given
 
 
+def test_a_group_ends_with_its_last_step_unless_verify_says_its_end() -> None:
+    class Verifying(Engine):
+        def groups_verified(self, desired: Wanted) -> tuple[str, ...]:
+            return ("node n1",)
+
+    host, sink = machine(), ListSink()
+    engine = Verifying()
+    ctx = Context(Wanted(rows=ROWS), host, Progress(sink, feature="test"))
+    engine.apply(plan_of(engine, ctx.desired, host), ctx)
+    told = [(event.kind, event.subject) for event in sink.events]
+    assert told.count(("done", "node n2")) == 1
+    assert told[-1] == ("done", "node n2")
+    assert ("done", "node n1") not in told
+
+
 def test_with_keep_a_failure_leaves_what_was_done_and_the_next_run_goes_on() -> None:
     host = machine()
     host.fail_at(8, HostError("cannot write", id="test-no"))

@@ -10,6 +10,7 @@ writes down what it was asked.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -42,12 +43,10 @@ class Done:
     output: str
 
     def lines_of(self, task: str) -> list[str]:
-        """The `msg` of a debug task, each time that it ran."""
+        """What a task printed, the first time that it ran."""
         _before, mark, after = self.output.partition(f"TASK [{task}]")
         assert mark, self.output
-        found = after[after.index("{") :]
-        lines: list[str] = json.JSONDecoder().raw_decode(found)[0]["msg"]
-        return lines
+        return list(itertools.takewhile(lambda line: not line.startswith("ok: ["), after.splitlines()[1:]))
 
 
 class Fleet:

@@ -49,13 +49,20 @@ INTERNAL = {
     "node_credentials_info",
     "plane",
     "plane_info",
+    "playbook_message",
     "playbook_report",
     "playbook_request",
     "readiness_info",
 }
-ACTIONS = {"fleet_slice", "kube_proxy_change", "playbook_report", "playbook_request"}  # they run on the controller
+ACTIONS = {
+    "fleet_slice",
+    "kube_proxy_change",
+    "playbook_message",
+    "playbook_report",
+    "playbook_request",
+}  # they run on the controller
 VERBS = """
-Add Annotate Answer Back Build Check Collect Compose Configure Connect Create Decide Drain Drill Judge Keep Limit List Point Prepare Program
+Add Annotate Answer Back Build Check Collect Compose Configure Connect Create Decide Drain Drill Judge Keep Limit List Point Prepare Print Program
 Provide Read Remove Report Restore Roll Run Set Show Size Split Stop Switch Take Trace
 """.split()  # noqa: SIM905
 

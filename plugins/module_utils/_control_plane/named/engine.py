@@ -31,6 +31,7 @@ from ..._core.host.host import Host
 from ..._core.host.sockets import read_listeners
 from ..._core.text.errors import BallastError, Problems
 from ..._core.text.json_text import NotJson, parse_json
+from ..._core.text.naming import format_name
 from ..._registry.names import (
     find_registered_name,
     list_leftovers,
@@ -174,7 +175,9 @@ class NamedControlPlaneEngine(ResourceEngine[NamedControlPlaneRequest]):
             return []
         error = MESSAGES.error("plane-left", name=desired.name, count=len(leftovers))
         text = f"{error.text}: {', '.join(leftovers)}"
-        return [Finding(id=error.id, subject=f"plane {desired.name}", text=text, remedy=error.remedy)]
+        return [
+            Finding(id=error.id, subject=format_name("control plane", desired.name), text=text, remedy=error.remedy)
+        ]
 
     def preview(self, ctx: Context[NamedControlPlaneRequest]) -> dict[str, object]:
         settings = ctx.desired.settings

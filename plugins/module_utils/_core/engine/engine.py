@@ -244,16 +244,24 @@ class JournalEngine(BaseEngine[J, JS, JP], Generic[J, JS, JP]):
         if is_only_marked(host, state_dir):
             release(host, state_dir)
 
+    def groups_verified(self, desired: J) -> Collection[str]:
+        """Groups of steps that have ended once `verify` says so. The others end with their last step."""
+        return ()
+
     def _do(self, plan: JP, journal: Journal, ctx: Context[J]) -> None:
         begun: list[Step] = []
+        last_of_group = {step.group: number for number, step in enumerate(plan.steps)}
+        told_later = {"", *self.groups_verified(ctx.desired)}
         try:
-            for step in plan.steps:
+            for number, step in enumerate(plan.steps):
                 if step.group:
                     ctx.progress.started(step.group, f"{step.verb} {step.title}")
                 begun.append(step)
                 journal.doing(step)
                 self.change(step, ctx, after=step.after, before=step.before)
                 journal.done(step)
+                if last_of_group[step.group] == number and step.group not in told_later:
+                    ctx.progress.end(step.group)
         except (Exception, KeyboardInterrupt) as error:
             failed = begun[-1]
             where = f"in step {len(begun)} of {len(plan.steps)}, {failed.verb} {failed.title}"

@@ -100,6 +100,7 @@ class Progress:
         self._start = time.monotonic()
         self._lock = threading.Lock()
         self.seconds: dict[str, float] = {}  # spent by part of the work, as `time` names them
+        self._open: set[str] = set()  # subjects that have begun
 
     @contextmanager
     def time(self, part: str, text: str) -> Iterator[None]:
@@ -121,6 +122,11 @@ class Progress:
     def done(self, subject: str, text: str = "") -> None:
         self._emit(DONE, subject, text)
 
+    def end(self, subject: str) -> None:
+        """It is done, unless that was said."""
+        if subject in self._open:
+            self.done(subject)
+
     def failed(self, subject: str, text: str) -> None:
         self._emit(FAILED, subject, text)
 
@@ -128,8 +134,9 @@ class Progress:
         self._emit(UNDONE, subject, text)
 
     def _emit(self, kind: str, subject: str, text: str) -> None:
-        subject, text = redact_message(subject), redact_message(text)
         with self._lock:
+            (self._open.discard if kind in (DONE, FAILED) else self._open.add)(subject)
+            subject, text = redact_message(subject), redact_message(text)
             seconds = round(time.monotonic() - self._start, 3)
             self._sink.emit(
                 Event(kind=kind, feature=self._feature, subject=subject, text=text, seconds=seconds, at=time.time())
