@@ -134,6 +134,12 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+lines:
+  description: What to print of the report. A grid of hosts and features with C(PASS), C(WARN), C(FAIL) and C(OFF).
+  returned: success
+  type: list
+  elements: str
+  sample: ["production readiness: FAIL", "2 of 2 hosts answered"]
 report:
   description:
     - The report, complete, as C(readiness.json) has it. RV(report.verdict) is V(green), V(amber) or V(red), RV(report.fails) whether a

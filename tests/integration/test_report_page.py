@@ -178,9 +178,7 @@ def test_headings_stand_in_order_and_links_lead_somewhere(page, pages, name):
 
 def test_every_figure_leads_to_how_it_was_got(page, pages):
     page.open(pages["not_in_order"])
-    unlinked = (
-        "[...document.querySelectorAll('details > ul > li')].filter((one) => !one.querySelector('a[href^=\"#how-\"]'))"
-    )
+    unlinked = "[...document.querySelectorAll('details:not(.questionnaire) > ul > li')].filter((one) => !one.querySelector('a[href^=\"#how-\"]'))"
     assert page.asks(f"{unlinked}.length") == 0
     sources = page.asks("[...document.querySelectorAll('#sources ~ ol > li')].map((one) => one.textContent)")
     assert "GET /metrics: in_flight" in sources
@@ -189,7 +187,7 @@ def test_every_figure_leads_to_how_it_was_got(page, pages):
 
 def test_what_hosts_tell_is_text_and_nothing_is_fetched(page, pages):
     page.open(pages["not_in_order"])
-    assert page.asks("document.title") == "Production readiness: not in order"
+    assert page.asks("document.title") == "Production readiness: FAIL"
     assert page.asks("document.querySelectorAll('script, img, link, iframe').length") == 0
     assert page.asks("performance.getEntriesByType('resource').length") == 0
     assert page.asks("document.body.innerText").count(HOSTILE_SHOWN) >= 4
@@ -204,7 +202,7 @@ def test_the_browser_runs_and_fetches_nothing_that_a_host_could_smuggle_in(page,
     style = "document.body.insertAdjacentHTML('beforeend', '<style>body { display: none }</style>')"
     for attempt in (planted, script, style):
         page.asks(f"(() => {{ {attempt}; return 0 }})()")
-    assert page.asks("document.title") == "Production readiness: not in order"
+    assert page.asks("document.title") == "Production readiness: FAIL"
     assert page.asks("getComputedStyle(document.body).display") == "block"
     assert page.asks("getComputedStyle(document.querySelector('.light')).borderRadius") != "0px"
 
@@ -214,11 +212,24 @@ def test_lights_have_words(page, pages):
     words = page.asks(
         "[...document.querySelectorAll('.light')].map((one) => one.className + ': ' + one.textContent.trim())"
     )
-    assert words[0] == "light red: ✕ not in order"
+    assert words[0] == "light red: ✕ FAIL"
     assert [word for word in words if not re.search(r": [✓?✕–] \w", word)] == []
     page.open(pages["in_order"])
     assert page.asks("document.querySelectorAll('.red:not(.cards *), .amber:not(.cards *)').length") == 0
-    assert page.asks("document.querySelector('h1 .light').textContent.trim()") == "✓ in order"
+    assert page.asks("document.querySelector('h1 .light').textContent.trim()") == "✓ PASS"
+
+
+def test_a_grid_says_each_host_and_feature_in_a_word_and_the_questionnaire_is_closed(page, pages):
+    page.looks(width=DESK)
+    page.open(pages["not_in_order"])
+    rows = page.asks(
+        "[...document.querySelectorAll('tbody tr')].map((row) => [...row.querySelectorAll('td')].map((one) => one.textContent))"
+    )
+    assert len(rows) == 5, "four hosts, and the exercises"
+    assert {word for row in rows for word in row} <= {"✓ PASS", "? WARN", "✕ FAIL", "– OFF", "not asked"}
+    assert page.asks("document.querySelectorAll('.questionnaire').length") == len(NAMES)
+    assert page.asks("document.querySelectorAll('.questionnaire[open]').length") == 0
+    assert "tests/" not in page.asks("document.body.textContent")
 
 
 def test_each_feature_is_asked_in_the_order_of_the_template(page, pages):
@@ -226,7 +237,7 @@ def test_each_feature_is_asked_in_the_order_of_the_template(page, pages):
     sections = "[...document.querySelectorAll('section.feature')]"
     assert page.asks(f"{sections}.map((one) => one.querySelector('h2').id)") == NAMES
     asked = page.asks(
-        f"{sections}.map((one) => [...one.querySelectorAll(':scope > h4')].map((row) => row.textContent))"
+        f"{sections}.map((one) => [...one.querySelectorAll('.questionnaire > h4')].map((row) => row.textContent))"
     )
     assert asked == [[question.text for question in QUESTIONS]] * len(NAMES)
 

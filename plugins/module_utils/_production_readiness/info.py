@@ -19,6 +19,7 @@ from .judge import judge
 from .page import make_page
 from .problems import failure_text, find_problems
 from .report import make_report
+from .summary import summary_lines
 
 _REPORT_BYTES = 256 * 1024 * 1024  # far more than a report of a thousand hosts has
 
@@ -74,7 +75,12 @@ def read_readiness(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
     problems = find_problems(judged, hosts, unusable)
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(host.now()))
     report = make_report(judged, hosts, problems, exercises, at)
-    return {"report": report, "page": make_page(report), "failure": failure_text(problems)}
+    return {
+        "report": report,
+        "page": make_page(report),
+        "lines": summary_lines(report),
+        "failure": failure_text(problems),
+    }
 
 
 def _previous(host: Host, path: Optional[str]) -> tuple[tuple[Exercise, ...], Optional[str]]:

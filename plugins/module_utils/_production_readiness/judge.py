@@ -117,7 +117,7 @@ def _judge_feature(feature: Feature, hosts: Sequence[HostReport], exercises: Seq
     exercised = tuple(
         _judge_exercises(kind, [exercise for exercise in mine if exercise.kind == kind], names, on)
         if kind in feature.exercises
-        else Exercised(kind, GREY, False, "readiness has no exercise of it: the tests named here do it", "", ())
+        else Exercised(kind, GREY, False, "production readiness has no exercise of it", "", ())
         for kind in KINDS
     )
     light = worst([*(place.light for place in places), *(result.light for result in exercised)])

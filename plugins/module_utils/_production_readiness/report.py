@@ -4,7 +4,7 @@
 
 """The report of a run as JSON data: complete, so that a page or another program needs nothing else. Pure.
 
-    {format, at, verdict, fails, summary, problems: [...], hosts: [...], features: [...], exercises: [...]}
+    {format, at, verdict, fails, status, summary, problems: [...], hosts: [...], features: [...], exercises: [...]}
 
 Sections and questions of a feature stand in the order of the KEP template. Times are RFC 3339 in UTC.
 """
@@ -20,10 +20,11 @@ from .._core.engine.readiness import FAILURES, Reading
 from .differences import find_differences, find_versions
 from .exercises import FORMAT, Exercise, exercise_as_json
 from .fleet import HostReport
-from .judge import AMBER, GREEN, LIGHTS, Exercised, Judged, JudgedFeature, Place, worst
+from .judge import AMBER, AWAY, FAILED, GREEN, LIGHTS, Exercised, Judged, JudgedFeature, Place, worst
 from .plots import find_plots
 from .problems import Problem
 from .questionnaire import QUESTIONS, Question
+from .summary import FAIL, status
 
 Json = dict[str, Any]
 
@@ -35,11 +36,14 @@ def make_report(
     exercises: Sequence[Exercise],
     at: str,
 ) -> Json:
+    verdict = worst([*(feature.light for feature in judged), *(problem.light for problem in problems), GREEN])
+    fails = any(problem.fails for problem in problems)
     return {
         "format": FORMAT,
         "at": at,
-        "verdict": worst([*(feature.light for feature in judged), *(problem.light for problem in problems), GREEN]),
-        "fails": any(problem.fails for problem in problems),
+        "verdict": verdict,
+        "fails": fails,
+        "status": status(verdict, fails=fails),
         "summary": _summary(judged, hosts),
         "problems": [asdict(problem) for problem in problems],
         "hosts": [_host(host, judged, problems) for host in hosts],
@@ -67,18 +71,29 @@ def _by_light(counts: Counter[str]) -> Json:
 
 def _host(host: HostReport, judged: Sequence[JudgedFeature], problems: Sequence[Problem]) -> Json:
     places = {feature.feature.name: place for feature in judged for place in feature.places if place.host == host.name}
-    own = [problem.light for problem in problems if problem.host == host.name]
+    own = [problem for problem in problems if problem.host == host.name]
+    light = worst([*(problem.light for problem in own), *(place.light for place in places.values())])
     return {
         "name": host.name,
         "reached": host.reached,
         "reason": host.reason,
-        "light": worst([*own, *(place.light for place in places.values())]),
-        "features": {name: {"state": place.state, "light": place.light} for name, place in places.items()},
+        "light": light,
+        "status": status(light, fails=any(problem.fails for problem in own)),
+        "features": {
+            name: {"state": place.state, "light": place.light, "status": _status_of(place)}
+            for name, place in places.items()
+        },
     }
+
+
+def _status_of(place: Place) -> str:
+    fails = place.state in (AWAY, FAILED) or any(answer.fails for answer in place.answers.values())
+    return status(place.light, fails=fails)
 
 
 def _feature(judged: JudgedFeature) -> Json:
     feature = judged.feature
+    exercised = status(worst(row.light for row in judged.exercised), fails=any(row.fails for row in judged.exercised))
     sections: dict[str, list[Json]] = {}
     for question in QUESTIONS:
         sections.setdefault(question.section, []).append(_question(question, judged))
@@ -88,6 +103,8 @@ def _feature(judged: JudgedFeature) -> Json:
         "page": feature.page,
         "module": feature.module,
         "light": judged.light,
+        "status": status(judged.light, fails=FAIL in [exercised, *map(_status_of, judged.places)]),
+        "exercised": exercised,
         "states": dict(Counter(place.state for place in judged.places)),
         "hosts": [_place(place) for place in judged.places],
         "sections": [{"title": title, "questions": questions} for title, questions in sections.items()],
@@ -139,9 +156,11 @@ def _summarize_answers(name: str, places: Sequence[Place]) -> Json:
     on = [place.answers[name] for place in places if name in place.answers]
     silent = sum(not place.answers for place in places)
     lights = Counter(answer.light for answer in on) + Counter({AMBER: silent})
+    light = worst(light for light, count in lights.items() if count)
     return {
         "name": name,
-        "light": worst(light for light, count in lights.items() if count),
+        "light": light,
+        "status": status(light, fails=silent > 0 or any(answer.fails for answer in on)),
         "lights": _by_light(lights),
         "verdicts": dict(Counter(answer.answer.verdict for answer in on)),
         "silent": silent,
@@ -152,6 +171,7 @@ def _exercises_as_json(row: Exercised) -> Json:
     return {
         "kind": row.kind,
         "light": row.light,
+        "status": status(row.light, fails=row.fails),
         "text": row.text,
         "remedy": row.remedy,
         "records": [exercise_as_json(record) for record in row.records],
@@ -163,6 +183,7 @@ def _place(place: Place) -> Json:
         "host": place.host,
         "state": place.state,
         "light": place.light,
+        "status": _status_of(place),
         "text": place.text,
         "versions": dict(place.versions),
         "present": list(place.present),
