@@ -12,22 +12,23 @@ class ModuleDocFragment:
 options:
   namespace:
     description:
-      - Where the balloon pods are. A namespace that is named has to exist.
-      - Without it they stay where they are, and new ones get a namespace of their own, C(ballast-balloons) (of another O(name), C(ballast-balloons-NAME)),
-        which is made with the first of them and removed with the last. It admits restricted pods alone.
+      - Namespace of the balloon pods. It must exist.
+      - Without it, existing ones stay where they are, and new ones get their own namespace, C(ballast-balloons) (for another O(name),
+        C(ballast-balloons-NAME)), which is created with the first and removed with the last. It admits only restricted pods.
     type: str
   name:
     description:
-      - Of the DaemonSet, its PriorityClass and what else is made. Balloons of another name than the default do not size nodes, and are beside
-        those that do, each of the two counting the others as pods. They are on the nodes alone that are named, keep from pods what is above
-        their target there, have an annotation of their own, and hold no host to a sum. O(slices), O(vm) and the priority C(node-critical) do not go with them.
-      - Such a one tries whether balloons work in a cluster, without touching the size of a node.
+      - Name of the DaemonSet, its PriorityClass and the other objects. Balloons with another name than the default do not size nodes; they
+        run in addition to those that do, and each counts the other as pods. They exist only on the listed nodes, reserve what is above their
+        target there, use their own annotation, and are not limited by their host. They cannot be combined with O(slices), O(vm) or the priority
+        C(node-critical).
+      - Use one to test whether balloons work in a cluster without changing the size of a node.
     type: str
     default: ballast-balloon
   nodes:
     description:
-      - The nodes that are sized, and for each resource by what - its target if that is given, else its share, else its weight.
-      - Nodes whose kubelets see one kernel (C(status.nodeInfo.bootID)) share a host. Those of it that are not named keep what they have.
+      - The nodes to size. For each resource the target applies if it is set, otherwise the share, otherwise the weight.
+      - Nodes whose kubelets see one kernel (C(status.nodeInfo.bootID)) share a host. Unlisted nodes of that host keep their size.
     type: list
     elements: dict
     suboptions:
@@ -36,7 +37,7 @@ options:
         type: str
         required: true
       target:
-        description: What its pods may request in all, the balloon not counted. Either resource may be left out.
+        description: What its pods may request in total, without the balloon. Either resource may be omitted.
         type: dict
         suboptions:
           cpu:
@@ -46,20 +47,21 @@ options:
             description: A quantity of Kubernetes, such as V(7Gi).
             type: str
       share:
-        description: A part of the host's room, which is its capacity less O(reserve), such as V(1/3). It ends at what the node can give.
+        description: A part of the host's unreserved capacity, which is its capacity minus O(reserve), such as V(1/3). It is capped at what the
+          node can offer.
         type: str
       weight:
-        description: Its part of what targets and shares leave. A node with neither of them has weight 1.
+        description: Its part of the capacity that targets and shares leave. A node with neither has weight 1.
         type: int
       slice:
         description: With O(slices), the cgroup that holds the node and all its pods, such as V(ballast-lab-n1), without C(.slice).
         type: str
       qmp:
-        description: With O(vm), the unix socket at which QEMU answers QMP for the node's virtual machine.
+        description: With O(vm), the QMP unix socket of the node's virtual machine.
         type: path
   reserve:
     description:
-      - What is no node's, of each host. The default is the sum of what its kubelets reserve for themselves, the system and eviction.
+      - Capacity of each host that no node gets. The default is the sum of what its kubelets reserve for themselves, the system and eviction.
     type: dict
     suboptions:
       cpu:
@@ -72,13 +74,13 @@ options:
         required: true
   slices:
     description:
-      - Move the limits of CPU and memory of the nodes' cgroups in step. The module runs on the machine that has them.
-      - A balloon is bookkeeping. A limit is what keeps a pod that uses more than it requests from what is another node's.
+      - Change the CPU and memory limits of the nodes' cgroups in step. The module runs on the machine that has them.
+      - A balloon only affects scheduling. A limit stops a pod that uses more than it requests from taking another node's share.
     type: bool
     default: false
   vm:
     description:
-      - The nodes are virtual machines of the machine where the module runs. It is their host, and the memory that QEMU gives them moves in step.
+      - The nodes are virtual machines on the machine where the module runs, their host. Their QEMU memory changes in step.
     type: bool
     default: false
 """

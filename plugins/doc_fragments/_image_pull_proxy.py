@@ -12,8 +12,8 @@ class ModuleDocFragment:
 options:
   state_dir:
     description:
-      - Directory that holds the record of what was made, and what was there before.
-      - A host has one pull proxy, whatever this is. What is recorded elsewhere is not known here.
+      - Directory with the journal of created objects and their previous state.
+      - A host has one pull proxy, even with different directories. A journal in another directory is not used.
     type: path
     default: /var/lib/ballast/pull-proxy
 """

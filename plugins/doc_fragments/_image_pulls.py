@@ -20,25 +20,28 @@ options:
   kubelet_service:
     description:
       - The systemd unit, or the directory of the runit service, that runs the kubelet.
-      - With the default, a kubelet that a distribution runs and configures itself (k3s, RKE2, k0s, MicroK8s and others) is recognized. Nothing is changed
-        there, and the error says how that distribution is configured.
+      - With the default, the module recognizes a kubelet that a distribution runs and configures itself (k3s, RKE2, k0s, MicroK8s and others).
+        It changes
+        nothing there, and the error explains how to configure that distribution.
     type: str
     default: kubelet
   kubeconfig:
     description:
-      - One on the node that may get C(nodes/configz) and C(nodes/metrics); of a kubelet before Kubernetes 1.33 C(nodes/proxy). By it, what the kubelet has
-        in effect is read back from its own C(/configz). It has to hold a client certificate or a token.
-      - Without it, the kubelet's health is checked and what it reads is compared, and a finding says so.
+      - One on the node that may get C(nodes/configz) and C(nodes/metrics); of a kubelet before Kubernetes 1.33 C(nodes/proxy). The module uses
+        it to read
+        the kubelet's effective configuration from C(/configz). It needs a client certificate or a token.
+      - Without it, the module checks the kubelet's health and its configuration files, and a finding reports this.
     type: path
   context:
     description: The context of O(kubeconfig). The default is its current one.
     type: str
   node_name:
-    description: The name of this Node. The default is the one that the kubelet goes by.
+    description: The name of this Node. The default is the name that the kubelet uses.
     type: str
   container_runtime:
     description:
-      - Which container runtime the kubelet uses. V(auto) is the one that O(runtime_service) runs. Without it, it is the one that listens on the endpoint
+      - Which container runtime the kubelet uses. V(auto) is the one that O(runtime_service) runs. Without it, it is the one that listens on the
+        endpoint
         that the kubelet's own configuration names; before the kubelet runs, the one of the units C(containerd) and C(crio) that runs.
     type: str
     default: auto
@@ -59,8 +62,8 @@ options:
     default: /var/lib/ballast/pull-proxy
   state_dir:
     description:
-      - Directory on the node that holds the record of what was there before, and the journal of a change that is under way.
-      - Node instances that share a filesystem need one each.
+      - Directory on the node with the journal - the state before the first change, and the steps of a running change.
+      - Node instances that share a filesystem need separate directories.
     type: path
     default: /var/lib/ballast/image-pulls
 """

@@ -20,20 +20,20 @@ attributes:
 options:
   config:
     description:
-      - Keys of KubeProxyConfiguration, merged into those that are there. A null value removes a key. The mode is an option of its own.
-      - With O(mode=ballast) they are merged into what C(ballast-service-proxy) gets of kube-proxy's file, which itself stays as it is. What a later
-        run leaves out is as in that file again.
-      - With O(deployment=daemonset) the configuration belongs to the ConfigMap, see M(ballast.kube.kube_proxy_daemonset); the checks before
-        the change go by the keys that are given here.
+      - Keys of KubeProxyConfiguration, merged into the existing ones. A null value removes a key. Use O(mode) for the mode.
+      - With O(mode=ballast) they are merged into the copy of kube-proxy's configuration that C(ballast-service-proxy) gets; kube-proxy's file stays
+        unchanged. Keys that a later run omits return to that file's values.
+      - With O(deployment=daemonset) the configuration belongs to the ConfigMap, see M(ballast.kube.kube_proxy_daemonset); the preflight
+        checks use the keys given here.
     type: dict
     default: {}
   deployment:
     description:
-      - How kube-proxy runs on the node. V(auto) finds it by the cgroup and the supervisor of the process, and the result names it.
+      - How kube-proxy runs on the node. V(auto) detects it from the cgroup and supervisor of the process, and the result names it.
       - V(service) is supervised by systemd or runit and reads a file of the node.
-      - V(daemonset) runs in pods, those of one DaemonSet for each mode, which the node chooses by its label C(ballast.kube/kube-proxy-mode).
-      - A kube-proxy that somebody else keeps (k3s, RKE2, EKS and others) is refused before anything is changed. The error names what its owner
-        has instead. C(docs/kube-proxy-backends.md) lists them.
+      - V(daemonset) runs in pods, one DaemonSet per mode, which the node selects with its label C(ballast.kube/kube-proxy-mode).
+      - A kube-proxy that another tool manages (k3s, RKE2, EKS and others) is refused before any change. The error names the tool's own
+        way. C(docs/kube-proxy-backends.md) lists them.
     type: str
     default: auto
     choices: [auto, service, daemonset]
@@ -56,15 +56,16 @@ options:
     description: The context of O(kubeconfig). The default is its current one.
     type: str
   node_name:
-    description: The name of this Node. The default is the one that kube-proxy itself goes by.
+    description: The name of this Node. The default is the name that kube-proxy uses.
     type: str
   acknowledge:
-    description: Ids of findings of the preflight that shall not stand in the way. Only those of severity V(soft) can be acknowledged.
+    description: Ids of preflight warnings that must not block the change. Only findings of severity V(soft), the warnings, can be acknowledged;
+      V(hard) ones are blockers.
     type: list
     elements: str
     default: []
   state_dir:
-    description: Directory on the node that holds the record of what was there before, and the journal of a change that is under way.
+    description: Directory on the node with the journal - the state before the first change, and the steps of a running change.
     type: path
     default: /var/lib/ballast/kube-proxy
 """
@@ -74,20 +75,21 @@ options:
 options:
   probe_service:
     description:
-      - A Service, C(NAMESPACE/NAME), whose ports and node ports are tried besides those of C(default/kubernetes), from the node and from a pod.
-      - What is reached before a change must be reached after it. UDP ports are asked as DNS servers are.
+      - A Service, C(NAMESPACE/NAME), whose ports and node ports are probed in addition to those of C(default/kubernetes), from the node and from
+        a pod.
+      - Ports that are reachable before a change must be reachable after it. UDP ports get a DNS query.
     type: str
     default: ""
   drain_seconds:
     description:
-      - Seconds. How long M(ballast.kube.kube_proxy_cleanup) keeps virtual servers that have open connections, after a change from ipvs to another mode.
-      - The change waits for no connection and cuts none. The deadline is recorded on the node.
+      - Seconds for which M(ballast.kube.kube_proxy_cleanup) keeps virtual servers with open connections, after a change from ipvs to another mode.
+      - The change neither waits for connections nor cuts any. The journal on the node has the deadline.
       - The default is a day, as long as kube-proxy lets conntrack keep an idle TCP connection.
     type: int
     default: 86400
   verify_seconds:
     description:
-      - How long kube-proxy may take until it is in order after its start, and its rules are as the Services mean them.
+      - Seconds that kube-proxy may take after its start until it is healthy and its rules match the Services.
       - Traffic is unaffected; the takeover table stays active. On a large cluster the first synchronisation takes minutes,
         with C(iptables-nft) and 10,000 Services up to a quarter of an hour.
     type: int

@@ -12,8 +12,8 @@ class ModuleDocFragment:
 options:
   readiness:
     description:
-      - Also answer what of the production readiness questionnaire can be measured on this host, as RV(readiness). Nothing is changed.
-      - Where the feature is not on, the answer says so, and what the feature needs may be absent.
+      - Also report what can be measured on this host for the production readiness questionnaire, as RV(readiness). Nothing is changed.
+      - If the feature is off, the report says so, and its requirements may be missing.
     type: bool
     default: false
 """

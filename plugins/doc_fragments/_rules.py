@@ -12,17 +12,17 @@ class ModuleDocFragment:
 options:
   snapshot:
     description:
-      - A Kubernetes C(v1 List) of Services, EndpointSlices, Nodes and, where there are, ServiceCIDRs, as
+      - A Kubernetes C(v1 List) of Services, EndpointSlices, Nodes and, if they exist, ServiceCIDRs, as
         C(kubectl get services,endpointslices,nodes -A -o json) prints it.
     type: dict
   snapshot_path:
     description: A file on the node that holds the snapshot as JSON. Better than O(snapshot) for thousands of Services.
     type: path
   node_name:
-    description: Name of the Node object that this node is.
+    description: Name of this node's Node object.
     type: str
   node_ips:
-    description: The node's own addresses, where they are not those on the links of this machine.
+    description: The node's own addresses, if they are not those on this machine's interfaces.
     type: list
     elements: str
   config:

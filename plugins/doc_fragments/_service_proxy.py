@@ -12,8 +12,8 @@ class ModuleDocFragment:
 options:
   state_dir:
     description:
-      - Directory that holds the journal of what was made, and what was there before.
-      - A node has one service proxy, whatever this is. What is recorded elsewhere is not known here.
+      - Directory with the journal of created objects and their previous state.
+      - A node has one service proxy, even with different directories. A journal in another directory is not used.
     type: path
     default: /var/lib/ballast/service-proxy
 """

@@ -10,10 +10,10 @@ module: balloon
 short_description: Size nodes with balloon pods, cgroup slices and VM memory
 version_added: 0.1.0
 description:
-  - Keeps a balloon pod on every Linux node, which takes up what the node has and must not give out, and resizes it in place, so that the pods of
-    the node may request what its target says and no more.
-  - One execution plans and carries out a whole host or fleet. In no state in between does a host promise more than it has, whatever fails.
-  - A balloon never evicts or preempts a pod. What pods hold is not taken - such a node is put back to what it had.
+  - Keeps a balloon pod on every Linux node, which reserves capacity that the node must not offer, and resizes it in place, so that the node's
+    pods may request at most its target.
+  - One execution plans and resizes a whole host or fleet. No host is overcommitted at any time, even after a failure.
+  - A balloon never evicts or preempts a pod. Capacity requested by pods is never reclaimed - such a node returns to its previous size.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -33,7 +33,7 @@ options:
     required: true
   state:
     description:
-      - V(absent) gives the nodes all that they have, and forgets their targets. With the last target of the cluster the balloons go too.
+      - V(absent) makes the nodes offer their full capacity, and removes their targets. The balloons are removed with the cluster's last target.
     type: str
     default: present
     choices: [present, absent]
@@ -47,13 +47,14 @@ options:
     default: never-preempt
     choices: [never-preempt, node-critical]
   grow_timeout:
-    description: Seconds that a balloon waits for pods to make room before it is put back.
+    description: Seconds that a balloon waits for pods to free capacity before it returns to its previous size.
     type: float
     default: 30.0
   image:
     description:
-      - Image of a container that only waits.
-      - Without it, the pause image that most nodes list in C(status.images), as their container runtimes keep it for sandboxes, so that nothing is pulled;
+      - Image of a container that only sleeps.
+      - Without it, the pause image that most nodes list in C(status.images), as their container runtimes keep it for sandboxes, so that nothing
+        is pulled;
         of several the newest. Only images of well-known repositories count, and of the one that the DaemonSet C(kube-proxy) is from.
       - Where no node lists one, C(registry.k8s.io/pause:3.10.1). A node lists its 50 largest images alone.
     type: str
@@ -83,7 +84,8 @@ EXAMPLES = r"""
 RETURN = r"""
 nodes:
   description:
-    - Of each node C(name), C(host), C(allocatable), C(target), C(desired), C(allocated), C(actual) (sizes of its balloon), C(free) (what the scheduler
+    - Of each node C(name), C(host), C(allocatable), C(target), C(desired), C(allocated), C(actual) (sizes of its balloon), C(free) (what the
+      scheduler
       may still place), C(limit) (its cpu is 0 where that is of memory alone), C(state) and C(message) (the kubelet's own words).
     - Of a node that was to be moved, C(outcome) as well (V(done), V(reverted), V(infeasible), V(rejected), V(blocked) or V(failed)), C(before) and
       C(after), and C(text), which says why.
@@ -93,16 +95,17 @@ nodes:
   sample:
     - {name: n1, outcome: done, before: {cpu: 1m, memory: 16Mi}, after: {cpu: 1250m, memory: 6144Mi}}
 hosts:
-  description: Of each host C(name), C(capacity), C(reserve), C(room), C(targets) (their sum), C(open) (what its nodes may promise now) and C(holds).
+  description: Of each host C(name), C(capacity), C(reserve), C(room) (unreserved), C(targets) (their sum), C(open) (schedulable on its nodes
+    now) and C(holds) (not overcommitted).
   returned: success, and when a node did not come to its target
   type: list
   elements: dict
 table:
-  description: The same for people.
+  description: The same as a text table.
   returned: success, and when a node did not come to its target
   type: str
 targets:
-  description: By node, what its pods may request in all.
+  description: By node, what its pods may request in total.
   returned: always
   type: dict
 shared:
@@ -112,12 +115,12 @@ shared:
   elements: dict
   sample: [{host: 5f3c, nodes: [n1, n2], behind: [n2]}]
 steps:
-  description: What was done, or in check mode would be, in order.
+  description: Completed steps in order; in check mode, planned steps.
   returned: always
   type: list
   elements: dict
 findings:
-  description: What is not as it should be. A node that did not come to its target fails the module.
+  description: Problems. A node that did not reach its target fails the module.
   returned: always
   type: list
   elements: dict

@@ -10,8 +10,8 @@ module: balloon_info
 short_description: Report the balloons of nodes, and whether their hosts provide the promised capacity
 version_added: 0.1.0
 description:
-  - Says of each node what its pods may request, what its balloon asks for, was allocated and has, what is free, and of each host whether its
-    nodes promise no more than there is.
+  - Reports for each node what its pods may request, what its balloon requests, was allocated and has, and what is free, and for each host
+    whether it is overcommitted.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -22,7 +22,7 @@ extends_documentation_fragment:
 options:
   nodes:
     description:
-      - The nodes to report; all by default. Of a row, C(name) is used, and the keys that O(slices) and O(vm) need.
+      - The nodes to report; all by default. In an entry, C(name) is used, and the keys that O(slices) and O(vm) need.
 seealso:
   - module: ballast.kube.balloon
 """
@@ -50,20 +50,20 @@ hosts:
   type: list
   elements: dict
 table:
-  description: The same for people.
+  description: The same as a text table.
   returned: success
   type: str
 findings:
-  description: What is not as it should be.
+  description: Problems.
   returned: success
   type: list
   elements: dict
 readiness:
   description:
-    - What was measured of the feature's production readiness, as the report of M(ballast.kube.readiness_info) takes it - C(feature),
+    - Measured production readiness of the feature, in the form that M(ballast.kube.readiness_info) reads - C(feature),
       C(answers) by name, each with C(verdict), C(text), C(how), C(remedy), C(figures), C(lines) and C(failure_modes), C(present), the
       failure modes that were found, and C(versions).
-    - Where failure modes explain an answer, its C(text) or C(remedy) may be empty. The report fills it in.
+    - If failure modes explain an answer, its C(text) or C(remedy) may be empty. The report fills it in.
   returned: O(readiness=true)
   type: dict
 """

@@ -10,13 +10,14 @@ module: balloon_reconciler
 short_description: Run a service that keeps balloons at the size that their nodes' targets ask for
 version_added: 0.1.0
 description:
-  - Installs and runs C(ballast-balloons), which takes the target of each node from its annotation C(balloons.ballast.dev/target), as
-    M(ballast.kube.balloon) writes it, and resizes the balloon whenever that differs, as after the pod was deleted or the node registered again.
-    It takes the startup taint from a new node once the balloon is at size. See C(docs/balloon-reconciler.md).
-  - One is enough for a cluster. Several do no harm, and neither does M(ballast.kube.balloon) meanwhile; one at a time moves the balloons of a host. With
-    O(slices) or O(vm) there is one on each machine that carries nodes, for the nodes of that machine.
-  - The running reconciler reloads changed settings. A change of O(metrics) or a new version of the program restarts it. No balloon changes by that.
-  - What fails is undone. It is over when the running reconciler says that it works with these settings; the API server need not answer for that.
+  - Installs and runs C(ballast-balloons), which reads each node's target from its annotation C(balloons.ballast.dev/target), as
+    M(ballast.kube.balloon) writes it, and resizes the balloon whenever it differs, for example after the pod was deleted or the node registered
+    again. It removes the startup taint from a new node once the balloon has its size. See C(docs/balloon-reconciler.md).
+  - One per cluster is enough. Several are safe, also while M(ballast.kube.balloon) runs; only one resizes the balloons of a host at once. With
+    O(slices)
+    or O(vm), run one on each machine that hosts nodes, for the nodes of that machine.
+  - The running reconciler reloads changed settings. A change of O(metrics) or a new version of the program restarts it. This changes no balloon.
+  - A failed change is rolled back. The module waits until the running reconciler reports these settings; this needs no API server.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -32,20 +33,21 @@ attributes:
     support: full
 options:
   state:
-    description: V(absent) ends the reconciler and removes all of it. Balloons and targets stay as they are.
+    description: V(absent) stops the reconciler and removes all of it. Balloons and targets stay unchanged.
     type: str
     default: present
     choices: [present, absent]
   kubeconfig:
     description:
-      - A kubeconfig on this machine, for its owner alone (mode 0600). It is read where it is, and not copied. Required for O(state=present).
-      - What its client must be allowed is in C(docs/balloon-reconciler.md); the role C(ballast.kube.balloons) makes a ServiceAccount that is allowed that.
+      - A kubeconfig on this machine, readable only by its owner (mode 0600). It is used in place, not copied. Required for O(state=present).
+      - C(docs/balloon-reconciler.md) lists the rights that its user needs; the role C(ballast.kube.balloons) creates a ServiceAccount with these
+        rights.
     type: path
   context:
     description: The context of O(kubeconfig). The default is its current one.
     type: str
   namespace:
-    description: Where the balloon pods are, and the Leases. Without it, where M(ballast.kube.balloon) has made them.
+    description: Where the balloon pods are, and the Leases. The default is where M(ballast.kube.balloon) created them.
     type: str
   nodes:
     description: The nodes to keep at their targets. The default is every node that has one. Required with O(slices) and O(vm).
@@ -63,7 +65,7 @@ options:
         description: With O(vm), the path of the virtual machine's QMP socket.
         type: path
   reserve:
-    description: What is no node's, of each host. The default is the sum of what the kubelets of its nodes reserve.
+    description: Capacity of each host that no node gets. The default is the sum of the reservations of its nodes' kubelets.
     type: dict
     suboptions:
       cpu:
@@ -78,30 +80,30 @@ options:
     description: Whether the cgroup of each node is limited in step with its balloon. The nodes are kubelets of this machine's kernel.
     type: bool
   vm:
-    description: Whether the memory of each node is taken and given by virtio-balloon in step with its balloon. The nodes are virtual machines of this machine.
+    description: Whether virtio-balloon changes the memory of each node in step with its balloon. The nodes are virtual machines on this machine.
     type: bool
   interval:
     description: The longest time between two full checks.
     type: str
     default: 60s
   grow_timeout:
-    description: How long the growth of a balloon may wait for room before it is put back.
+    description: How long a growing balloon may wait for free capacity before it returns to its previous size.
     type: str
     default: 30s
   retry:
-    description: When a node is tried again that did not come to its target.
+    description: When to retry a node that did not reach its target.
     type: dict
     suboptions:
       first:
-        description: After the first time, and after any once there is room.
+        description: Delay after the first attempt, and after any attempt once capacity is free.
         type: str
         default: 10s
       most:
-        description: The wait is twice as long each time, up to this.
+        description: The delay doubles with each attempt, up to this.
         type: str
         default: 600s
   metrics:
-    description: Address of loopback and port, V(127.0.0.1:PORT), where C(/metrics) is served for Prometheus. There is none by default.
+    description: Loopback address and port, V(127.0.0.1:PORT), where C(/metrics) is served for Prometheus. Off by default.
     type: str
 requirements:
   - on the machine, for C(/usr/bin/python3), Debian's packages python3-prometheus-client and python3-yaml
@@ -136,7 +138,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 command:
-  description: Path of the command. C(ballast-balloons status --config CONFIG_PATH) shows what it sees and does.
+  description: Path of the command. C(ballast-balloons status --config CONFIG_PATH) shows its state.
   returned: success, not in check mode
   type: str
   sample: /usr/local/bin/ballast-balloons
@@ -146,7 +148,7 @@ config_path:
   type: str
   sample: /etc/ballast/balloons.json
 log:
-  description: Path of its log, with a line for each thing that it does.
+  description: Path of its log, with one line per action.
   returned: success, not in check mode
   type: str
   sample: /var/log/ballast-balloons/balloons.log
@@ -155,17 +157,17 @@ pid:
   returned: success, not in check mode
   type: int
 status:
-  description: What C(ballast-balloons status --json) prints; null where none answers.
+  description: Output of C(ballast-balloons status --json); null if the reconciler does not respond.
   returned: success, not in check mode
   type: dict
 steps:
-  description: What was done, or in check mode would be, in order.
+  description: Completed steps in order; in check mode, planned steps.
   returned: success
   type: list
   elements: dict
   sample: [{kind: balloons, verb: change, title: service ballast-balloons, target: /var/lib/ballast/balloons/sv/ballast-balloons}]
 findings:
-  description: What is not as it should be and does not stop the run.
+  description: Problems that do not stop the run.
   returned: success
   type: list
   elements: dict

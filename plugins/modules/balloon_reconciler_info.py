@@ -10,7 +10,7 @@ module: balloon_reconciler_info
 short_description: Report the balloon reconciler of a machine
 version_added: 0.1.0
 description:
-  - Says whether the reconciler of balloons runs on this machine, what it sees of nodes and hosts, and what it waits for.
+  - Reports whether the reconciler of balloons runs on this machine, the state of nodes and hosts, and what it waits for.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -57,7 +57,7 @@ missing_packages:
   elements: str
   sample: [python3-prometheus-client]
 status:
-  description: What C(ballast-balloons status --json) prints; null where none answers.
+  description: Output of C(ballast-balloons status --json); null if the reconciler does not respond.
   returned: success
   type: dict
 """

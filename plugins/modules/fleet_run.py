@@ -12,9 +12,9 @@ version_added: 0.1.0
 description:
   - Divides the hosts of a request into slices, and runs the playbook over each in a pod of an Indexed Job, by C(ansible-runner) in an execution
     environment. A Job with the canaries goes first. See C(docs/fleet-run.md).
-  - Follows the run to its end, gathers a report and the logs, and removes the Namespace with all that was made. A run that was cut off goes on by
-    itself; the same task finds and follows it.
-  - The nodes of the whole run that may fail are counted in a ConfigMap. When there are more, no slice begins another batch.
+  - Follows the run to its end, collects a report and the logs, and removes the Namespace with all its objects. If the connection is lost, the
+    run continues automatically; the same task finds and follows it.
+  - A ConfigMap counts the failed nodes of the whole run. Above the limit, no slice starts another batch.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -25,7 +25,7 @@ attributes:
   check_mode:
     support: full
     details:
-      - Shows the objects that would be made. A preview of the playbook is a run whose request does not act.
+      - Shows the objects that would be created. To preview the playbook, run with a request that does not act.
   diff_mode:
     support: full
     details:
@@ -33,10 +33,10 @@ attributes:
   idempotent:
     support: none
     details:
-      - Each task is a run. A playbook that has nothing to change on the nodes changes nothing there.
+      - Each task is a new run. A playbook with nothing to change changes nothing on the nodes.
 options:
   state:
-    description: V(absent) ends a run, and removes its Namespace. Nodes whose change waits for its confirmation then go back automatically.
+    description: V(absent) ends a run and removes its Namespace. Nodes whose change waits for confirmation then roll back automatically.
     type: str
     default: present
     choices: [present, absent]
@@ -46,7 +46,7 @@ options:
       - Required for O(state=present).
     type: dict
   namespace:
-    description: The Namespace of the run, which the module makes and removes. One that it has not made is refused.
+    description: The Namespace of the run, which the module creates and removes. A Namespace that it did not create is refused.
     type: str
     default: ballast-fleet
   image:
@@ -58,14 +58,14 @@ options:
     type: int
     default: 4
   parallelism:
-    description: How many slices are at work at once. The default is all.
+    description: How many slices run at once. The default is all.
     type: int
   forks:
-    description: Hosts that a worker has at work at once.
+    description: Hosts that a worker changes at once.
     type: int
     default: 10
   ssh_key:
-    description: A private key on this machine by which the workers reach all hosts. It is in a Secret as long as the run is there.
+    description: A private key on this machine that the workers use to reach all hosts. A Secret holds it while the run exists.
     type: path
   known_hosts:
     description: A file on this machine with the host keys, as C(ssh) keeps them.
@@ -74,10 +74,10 @@ options:
     description: A directory on this machine for C(report.json), C(report.txt) and the logs of the workers. Required for O(state=present).
     type: path
   inventory:
-    description: Hosts, groups and variables of the request, as JSON. The action of this module gives them.
+    description: Hosts, groups and variables of the request, as JSON. The module's action plugin sets them.
     type: str
 notes:
-  - The cluster is one of Kubernetes 1.33 or newer, for C(backoffLimitPerIndex).
+  - The cluster needs Kubernetes 1.33 or newer, for C(backoffLimitPerIndex).
 seealso:
   - module: ballast.kube.playbook_request
   - module: ballast.kube.fleet_slice
@@ -106,17 +106,17 @@ EXAMPLES = r"""
 
 RETURN = r"""
 lines:
-  description: A line for each node, and how many came to what; of a preview, what each slice said.
+  description: One line per node, and totals per outcome; for a preview, each slice's output.
   returned: success
   type: list
   elements: str
 nodes:
-  description: What became of each node, in a word or two.
+  description: Outcome of each node, in a word or two.
   returned: success
   type: dict
   sample: {"n1": "confirmed"}
 failure:
-  description: Why the run is not done. Empty where every node is.
+  description: Why the run is incomplete. Empty if every node is done.
   returned: success
   type: str
 slices:
@@ -125,7 +125,7 @@ slices:
   type: dict
   sample: {"canary-0": 1, "slice-0": 312, "slice-1": 312}
 files:
-  description: What was written into O(dir).
+  description: Files written to O(dir).
   returned: success
   type: list
   elements: str
@@ -135,7 +135,7 @@ findings:
   type: list
   elements: dict
 steps:
-  description: Objects that were made, or would be.
+  description: Created objects; in check mode, planned ones.
   returned: success
   type: list
   elements: dict

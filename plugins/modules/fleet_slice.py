@@ -10,9 +10,9 @@ module: fleet_slice
 short_description: "Internal: check whether a slice of a fleet run may begin its next batch"
 version_added: 0.1.0
 description:
-  - The playbooks that change nodes in batches ask this before each batch. In a worker of M(ballast.kube.fleet_run) it reads the failures of all slices
-    from the management cluster; anywhere else the answer is that the batch may begin.
-  - While the API server is away it waits for half an hour. At that point no node waits for the confirmation of its change.
+  - Playbooks that change nodes in batches run this before each batch. In a worker of M(ballast.kube.fleet_run) it reads the failures of all slices
+    from the management cluster; anywhere else the batch may always start.
+  - If the API server does not respond, it waits for up to half an hour. At that point no node's change waits for confirmation.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -48,11 +48,11 @@ EXAMPLES = r"""
 
 RETURN = r"""
 stop:
-  description: Whether no further batch begins.
+  description: Whether no further batch may start.
   returned: success
   type: bool
 why:
-  description: Why. Empty where the batch may begin.
+  description: The reason. Empty if the batch may start.
   returned: success
   type: str
   sample: 3 nodes of the whole run failed, and max_fail allows 2

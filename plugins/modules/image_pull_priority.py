@@ -10,10 +10,10 @@ module: image_pull_priority
 short_description: Annotate each pod with its priority, for the pull proxy
 version_added: 0.1.0
 description:
-  - A container runtime is told the annotations of a pod, but not its PriorityClass. This module makes a MutatingAdmissionPolicy, with its binding,
+  - A container runtime receives a pod's annotations, but not its PriorityClass. This module creates a MutatingAdmissionPolicy, with its binding,
     that copies C(spec.priority) of each pod into an annotation, for C(order=priority) of M(ballast.kube.image_pull_proxy).
-  - The annotation is overwritten where a pod has one already, since a priority is granted by a PriorityClass.
-  - Pods that are there already get it when they are changed next. Static pods have none, as they do not come from the API server.
+  - An existing annotation is overwritten, since a PriorityClass grants the priority.
+  - Existing pods get it at their next change. Static pods have none, as they do not come from the API server.
   - It runs where a kubeconfig of an administrator is, once for a cluster.
 author:
   - ballast.kube contributors (@ballast-kube)
@@ -61,12 +61,12 @@ annotation:
   type: str
   sample: image-pulls.ballast.dev/priority
 steps:
-  description: What was done, or in check mode would be, in order.
+  description: Completed steps in order; in check mode, planned steps.
   returned: success
   type: list
   elements: dict
 findings:
-  description: What is not as it should be and does not stop the run.
+  description: Problems that do not stop the run.
   returned: success
   type: list
   elements: dict

@@ -10,13 +10,13 @@ module: image_pull_proxy
 short_description: Limit image pulls of a whole host, with a proxy between its kubelets and their runtimes
 version_added: 0.1.0
 description:
-  - Installs and runs C(ballast-pull-proxy), which listens on a socket for each kubelet of the host and passes everything on to that kubelet's
-    container runtime, but holds pulls of images back where as many as O(max_in_flight) are under way. See C(docs/pull-proxy.md).
-  - It changes no kubelet. A kubelet is pointed at its socket by C(imageServiceEndpoint), see M(ballast.kube.image_pulls); the role
+  - Installs and runs C(ballast-pull-proxy). It listens on one socket per kubelet of the host and passes all requests to that kubelet's
+    container runtime, but queues image pulls while O(max_in_flight) are in flight. See C(docs/pull-proxy.md).
+  - It changes no kubelet. C(imageServiceEndpoint) points a kubelet to its socket, see M(ballast.kube.image_pulls); the role
     C(ballast.kube.image_pull_proxy) does both.
-  - The running proxy takes a change of limits and ends no pull. A change of O(listeners) or O(metrics), and a new version of the program,
-    restart it; pulls that are under way may end within O(drain).
-  - What fails is undone. It is over when the running proxy says that it works with these settings.
+  - The running proxy applies changed limits without ending a pull. A change of O(listeners) or O(metrics), or a new version of the
+    program, restarts it; running pulls may finish within O(drain).
+  - A failed change is rolled back. The module waits until the running proxy reports these settings.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -32,19 +32,19 @@ attributes:
     support: full
 options:
   state:
-    description: V(absent) ends the proxy and removes all of it. Point the kubelets back at their runtimes before.
+    description: V(absent) stops the proxy and removes all of it. Point the kubelets back to their runtimes first.
     type: str
     default: present
     choices: [present, absent]
   listeners:
-    description: A socket for each kubelet of this host. Required for O(state=present). This is the whole list.
+    description: One socket per kubelet of this host. Required for O(state=present). The list is complete - other sockets are removed.
     type: list
     elements: dict
     suboptions:
       socket:
         description:
-          - Where the kubelet connects to, a path or a C(unix://) URL. Its directory is made with mode 0700 where it is absent, and refused where others
-            may enter it. V(/run/ballast-pull-proxy/NAME.sock) is a good place; for CRI-O one that ends in C(run/crio/crio.sock).
+          - Where the kubelet connects to, a path or a C(unix://) URL. Its directory is created with mode 0700 if it does not exist, and refused if
+            other users may enter it. V(/run/ballast-pull-proxy/NAME.sock) is a good place; for CRI-O one that ends in C(run/crio/crio.sock).
         type: str
         required: true
       runtime:
@@ -55,12 +55,12 @@ options:
         description: Name of the kubelet in metrics, status and log. The default is the socket.
         type: str
   max_in_flight:
-    description: How many pulls may be under way at the runtimes of this host together. V(0) is no limit. Required for O(state=present).
+    description: Maximum number of pulls in flight at all runtimes of this host together. V(0) means no limit. Required for O(state=present).
     type: int
   on_full:
     description:
-      - V(block) lets a pull wait for its turn.
-      - V(retry) tries again as O(retry) says, and then fails with C(TooManyPullingInParallelErr), so that the kubelet backs off.
+      - V(block) queues a pull until a slot is free.
+      - V(retry) retries as configured in O(retry), and then fails with C(TooManyPullingInParallelErr), so that the kubelet backs off.
     type: str
     choices: [block, retry]
     default: block
@@ -69,7 +69,7 @@ options:
     type: dict
     suboptions:
       attempts:
-        description: How often it tries again.
+        description: Number of retries.
         type: int
         default: 3
       interval:
@@ -77,18 +77,18 @@ options:
         type: str
         default: 10s
   join:
-    description: Whether a pull of an image that is being pulled with the same credentials joins that one, and needs no slot.
+    description: Whether concurrent pulls of one image with the same credentials share a single pull and one slot.
     type: bool
     default: true
   present:
     description:
-      - V(pass) asks the runtime for every pull.
-      - V(succeed) answers at once for an image that the runtime has. Credentials are not checked then, and a tag that has moved is not seen.
+      - V(pass) passes every pull to the runtime.
+      - V(succeed) succeeds at once for an image that the runtime has. Then credentials are not checked, and a moved tag is not noticed.
     type: str
     choices: [pass, succeed]
     default: pass
   order:
-    description: Who is next when a pull has ended.
+    description: Which pull is next when one has finished, V(fifo) or V(priority).
     type: str
     choices: [fifo, priority]
     default: fifo
@@ -97,20 +97,20 @@ options:
     type: dict
     suboptions:
       annotation:
-        description: Annotation of a pod that holds its priority, an integer. M(ballast.kube.image_pull_priority) has the API server set one.
+        description: Pod annotation with the priority, an integer. M(ballast.kube.image_pull_priority) makes the API server set one.
         type: str
       namespaces:
-        description: Priority of pods without that annotation, by namespace. By default those of C(kube-system) come first.
+        description: Priority of pods without that annotation, by namespace. By default pods of C(kube-system) come first.
         type: dict
       ageing:
         description: Requests older than this precede newer ones.
         type: str
         default: 60s
   metrics:
-    description: Address of loopback and port, V(127.0.0.1:PORT), where C(/metrics) is served for Prometheus. There is none by default.
+    description: Loopback address and port, V(127.0.0.1:PORT), where C(/metrics) is served for Prometheus. Off by default.
     type: str
   drain:
-    description: How long pulls that are under way may go on when the proxy is ended.
+    description: How long running pulls may continue when the proxy is stopped.
     type: str
     default: 30s
 requirements:
@@ -123,7 +123,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: At most three pulls on this host at a time
+- name: Allow at most three pulls at once on this host
   ballast.kube.image_pull_proxy:
     max_in_flight: 3
     listeners:
@@ -153,7 +153,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 command:
-  description: Path of the command. C(ballast-pull-proxy status --config CONFIG_PATH) shows what is going on.
+  description: Path of the command. C(ballast-pull-proxy status --config CONFIG_PATH) shows current pulls.
   returned: success, not in check mode
   type: str
   sample: /usr/local/bin/ballast-pull-proxy
@@ -172,17 +172,17 @@ pid:
   returned: success, not in check mode
   type: int
 status:
-  description: What C(ballast-pull-proxy status --json) prints; null where none answers.
+  description: Output of C(ballast-pull-proxy status --json); null if the proxy does not respond.
   returned: success, not in check mode
   type: dict
 steps:
-  description: What was done, or in check mode would be, in order.
+  description: Completed steps in order; in check mode, planned steps.
   returned: success
   type: list
   elements: dict
   sample: [{kind: pull-proxy, verb: change, title: service ballast-pull-proxy, target: /var/lib/ballast/pull-proxy/sv/ballast-pull-proxy}]
 findings:
-  description: What is not as it should be and does not stop the run.
+  description: Problems that do not stop the run.
   returned: success
   type: list
   elements: dict

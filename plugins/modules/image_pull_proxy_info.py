@@ -10,7 +10,7 @@ module: image_pull_proxy_info
 short_description: Report the pull proxy of a host
 version_added: 0.1.0
 description:
-  - Says whether the proxy that limits image pulls on this host runs, and what is in flight and waiting.
+  - Reports whether the pull proxy of this host runs, and which pulls are in flight and queued.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -60,20 +60,20 @@ missing_packages:
 options:
   description:
     - The settings of the proxy that is installed, as the options of M(ballast.kube.image_pull_proxy) that make its file; null where there is none,
-      or where the file was edited by hand.
+      or if the file was edited manually.
   returned: success
   type: dict
   sample: {listeners: [{name: n1, socket: /run/ballast-pull-proxy/n1.sock, runtime: /run/n1/containerd.sock}], max_in_flight: 3}
 status:
-  description: What C(ballast-pull-proxy status --json) prints; null where none answers.
+  description: Output of C(ballast-pull-proxy status --json); null if the proxy does not respond.
   returned: success
   type: dict
 readiness:
   description:
-    - What was measured of the feature's production readiness, as the report of M(ballast.kube.readiness_info) takes it - C(feature),
+    - Measured production readiness of the feature, in the form that M(ballast.kube.readiness_info) reads - C(feature),
       C(answers) by name, each with C(verdict), C(text), C(how), C(remedy), C(figures), C(lines) and C(failure_modes), C(present), the
       failure modes that were found, and C(versions).
-    - Where failure modes explain an answer, its C(text) or C(remedy) may be empty. The report fills it in.
+    - If failure modes explain an answer, its C(text) or C(remedy) may be empty. The report fills it in.
   returned: O(readiness=true)
   type: dict
 """

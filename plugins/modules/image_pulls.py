@@ -10,11 +10,11 @@ module: image_pulls
 short_description: Limit image pulls of a node, at its kubelet, its container runtime and the host's pull proxy
 version_added: 0.1.0
 description:
-  - Writes a drop-in for the kubelet with the keys that belong together, one for the container runtime in the table that its version has, and the
-    limits of a pull proxy that is there. Restarts only what changed, proves that it is healthy and has the settings in effect, and otherwise puts
-    the files of before back and restarts it with them. See C(docs/image-pulls.md).
-  - The options say everything. What an earlier run set and this one leaves out goes back to what was there before the first run.
-  - What is done is in a journal on the node. What fails is undone; so is what a killed run began, by the next one.
+  - Writes a drop-in for the kubelet, one for the container runtime in the table that its version uses, and the limits of an installed pull
+    proxy. Restarts only what changed, and verifies that it is healthy and the settings are in effect. Otherwise it restores the former files and
+    restarts with them. See C(docs/image-pulls.md).
+  - The options are the complete desired state. Settings of an earlier run that this one omits return to their values from before the first run.
+  - A journal on the node records every step. A failed change is rolled back, and the next run rolls back a killed one.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -30,68 +30,69 @@ attributes:
 options:
   state:
     description:
-      - V(present) brings the node to what the options say.
-      - V(absent) takes back everything that was set by this module.
+      - V(present) applies the options.
+      - V(absent) reverts everything that this module set.
     type: str
     default: present
     choices: [present, absent]
   max_parallel_image_pulls:
     description:
-      - Pulls that the kubelet asks its runtime for at one time, C(maxParallelImagePulls); 1 or more. C(serializeImagePulls) is written with it, as
-        the kubelet does not start where the two contradict each other.
+      - Maximum number of concurrent pulls of the kubelet, C(maxParallelImagePulls); 1 or more. C(serializeImagePulls) is written with it, as the
+        kubelet does not start if the two contradict each other.
     type: int
   serialize_image_pulls:
     description:
-      - V(true) has the kubelet pull one image after the other. V(false) without O(max_parallel_image_pulls) has it pull without a limit.
+      - V(true) makes the kubelet pull one image after the other. V(false) without O(max_parallel_image_pulls) removes the limit.
     type: bool
   registry_pull_qps:
-    description: Pulls that the kubelet begins in a second, C(registryPullQPS). V(0) is no limit. What is above it fails, and is tried again later.
+    description: Pulls that the kubelet may start per second, C(registryPullQPS). V(0) means no limit. Pulls above it fail and are retried later.
     type: int
   registry_burst:
-    description: Pulls that may begin at once above O(registry_pull_qps), C(registryBurst); 1 or more.
+    description: Pulls that may start at once above O(registry_pull_qps), C(registryBurst); 1 or more.
     type: int
   image_service_endpoint:
     description:
-      - Where the kubelet asks for images, C(imageServiceEndpoint), a path or a C(unix://) URL; its socket of the pull proxy. Without it, the kubelet asks
-        its container runtime.
-      - The kubelet's own limits come before those of the proxy. Set O(serialize_image_pulls=false) and O(registry_pull_qps=0) with it.
+      - Socket that the kubelet requests images from, C(imageServiceEndpoint), a path or a C(unix://) URL, such as its socket of the pull proxy.
+        Without
+        it, the kubelet uses its container runtime.
+      - The kubelet's own limits apply before those of the proxy. Set O(serialize_image_pulls=false) and O(registry_pull_qps=0) with it.
     type: str
   kubeadm_patches:
     description:
-      - The directory of this node's patches for kubeadm, as its flag C(--patches) takes it. It is made where it is absent.
+      - The directory of this node's kubeadm patches, as for its flag C(--patches). It is created if it does not exist.
       - With it, the kubelet's limits are a patch in that directory, and C(kubeadm upgrade node phase kubelet-config) writes them into
         C(/var/lib/kubelet/config.yaml). Without it, they are a drop-in in the directory of C(--config-dir).
-      - A node whose file kubeadm would change in anything else is refused. Give every later C(kubeadm upgrade) the same C(--patches).
-      - It takes kubeadm 1.35 or newer.
+      - A node is refused if kubeadm would change anything else in that file. Pass the same C(--patches) to every later C(kubeadm upgrade).
+      - It needs kubeadm 1.35 or newer.
     type: path
   runtime:
-    description: Limits of the container runtime. Those that its version does not have are refused.
+    description: Limits of the container runtime. Limits that its version lacks are refused.
     type: dict
     suboptions:
       max_concurrent_downloads:
         description:
-          - Layers that containerd downloads at one time, of each image before containerd 2.1, of all images from 2.1 on; 1 or more.
+          - Layers that containerd downloads at once, per image before containerd 2.1, for all images together from 2.1 on; 1 or more.
         type: int
       max_concurrent_unpacks:
-        description: Layers that containerd 2.2 or newer unpacks at one time; 1 or more.
+        description: Layers that containerd 2.2 or newer unpacks at once; 1 or more.
         type: int
       concurrent_layer_fetch_buffer:
-        description: Bytes of the parts in which containerd 2.1 or newer downloads a layer, several at one time.
+        description: Bytes per part when containerd 2.1 or newer downloads several parts of a layer at once.
         type: int
       separate_pull_cgroup:
         description: The slice that CRI-O pulls in, or V(pod) for that of the pod.
         type: str
   host:
     description:
-      - Limits of the pull proxy of this host, which M(ballast.kube.image_pull_proxy) installs. It takes them without dropping a pull.
-      - Give the limits in one place, here or there, as each of the two sets what it is told.
+      - Limits of the pull proxy of this host, which M(ballast.kube.image_pull_proxy) installs. It applies them without dropping a pull.
+      - Set the limits in one place only, here or there, as each module overwrites the other's.
     type: dict
     suboptions:
       max_in_flight:
-        description: Pulls of all kubelets of this host that are in flight at one time. V(0) is no limit.
+        description: Maximum number of pulls in flight from all kubelets of this host. V(0) means no limit.
         type: int
       on_full:
-        description: What a pull above the limit does. V(block) waits in a queue, V(retry) tries again and then fails.
+        description: Policy for a pull above the limit. V(block) queues it, V(retry) retries and then fails.
         type: str
         choices: [block, retry]
       retry:
@@ -99,24 +100,24 @@ options:
         type: dict
         suboptions:
           attempts:
-            description: How often it tries again.
+            description: Number of retries.
             type: int
           interval:
             description: How long it waits before each, such as C(10s).
             type: str
       join:
-        description: Whether a pull of an image that is being pulled joins that pull.
+        description: Whether concurrent pulls of one image share a single pull.
         type: bool
       present:
-        description: Whether a pull of an image that is there is passed on to the runtime, or succeeds at once.
+        description: Whether a pull of a cached image is passed to the runtime or succeeds at once.
         type: str
         choices: [pass, succeed]
       order:
-        description: Who is next when a pull has ended.
+        description: Which pull is next when one has finished.
         type: str
         choices: [fifo, priority]
   ready_seconds:
-    description: How long a service may take until it is healthy after its start.
+    description: Seconds that a service may take to become healthy after its start.
     type: int
     default: 120
 seealso:
@@ -170,7 +171,7 @@ host:
   returned: success, not in check mode
   type: dict
 steps:
-  description: What was done, or in check mode would be, in order.
+  description: Completed steps in order; in check mode, planned steps.
   returned: success
   type: list
   elements: dict
@@ -180,7 +181,7 @@ steps:
       title: the kubelet's drop-in /etc/kubernetes/kubelet.conf.d/90-ballast-image-pulls.conf
       target: /etc/kubernetes/kubelet.conf.d/90-ballast-image-pulls.conf
 findings:
-  description: What is not as it should be and does not stop the run.
+  description: Problems that do not stop the run.
   returned: success
   type: list
   elements: dict

@@ -10,9 +10,9 @@ module: image_pulls_info
 short_description: Report which image pull limits are in effect on a node, and where they are set
 version_added: 0.1.0
 description:
-  - Says at each level, kubelet, container runtime and pull proxy, which limits are in effect, and which file or flag set them.
-  - A file of the kubelet needs nothing on the node for that where it is as kubeadm writes it.
-    YAML beyond that (anchors, texts of several lines) needs PyYAML.
+  - Reports which limits are in effect in the kubelet, the container runtime and the pull proxy, and which file or flag set them.
+  - Kubelet files in kubeadm's form need no packages on the node. Other YAML (anchors,
+    multi-line strings) needs PyYAML.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -61,10 +61,10 @@ host:
   sample: {config_path: /etc/ballast/pull-proxy.json, installed: false, running: false, settings: {}, unread: ""}
 readiness:
   description:
-    - What was measured of the feature's production readiness, as the report of M(ballast.kube.readiness_info) takes it - C(feature),
+    - Measured production readiness of the feature, in the form that M(ballast.kube.readiness_info) reads - C(feature),
       C(answers) by name, each with C(verdict), C(text), C(how), C(remedy), C(figures), C(lines) and C(failure_modes), C(present), the
       failure modes that were found, and C(versions).
-    - Where failure modes explain an answer, its C(text) or C(remedy) may be empty. The report fills it in.
+    - If failure modes explain an answer, its C(text) or C(remedy) may be empty. The report fills it in.
   returned: O(readiness=true)
   type: dict
 """

@@ -10,11 +10,11 @@ module: kube_proxy
 short_description: Switch a node's kube-proxy mode, with rollback
 version_added: 0.1.0
 description:
-  - Sets the mode of this node's kube-proxy explicitly, and other keys of its configuration. A change of the mode is carried by a takeover table, rules of
-    ours that stand before kube-proxy's and are kept as the API has the Services, until kube-proxy's new rules are proven. See
+  - Sets the mode of this node's kube-proxy explicitly, and other keys of its configuration. During a change of the mode, a takeover table serves the
+    Services, with temporary rules that run before kube-proxy's and follow the API, until kube-proxy's new rules are verified. See
     C(docs/kube-proxy-backends.md).
-  - What is done is in a journal on the node. What fails is undone; so is what a killed run began, by the next one or by the watchdog, a small
-    service that stays on the node while a change is under way.
+  - A journal on the node records every step. A failed change is rolled back. If a run is killed, the next run or the watchdog rolls it back.
+    The watchdog is a small service that runs on the node during a change.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -31,22 +31,23 @@ attributes:
 options:
   state:
     description:
-      - V(present) brings kube-proxy to O(mode) and O(config).
+      - V(present) sets O(mode) and O(config).
       - V(confirmed) keeps a change that was made with O(confirm_within).
-      - V(previous) goes back to what was there before the last change.
+      - V(previous) rolls back to the state before the last change.
     type: str
     default: present
     choices: [present, confirmed, previous]
   mode:
     description:
-      - The backend. Required for O(state=present), as what is not said changes with the release of kube-proxy.
-      - V(ballast) stops kube-proxy, holds it, and runs C(ballast-service-proxy) in its place, with kube-proxy's configuration and O(config).
-        Only where a service of systemd or runit runs kube-proxy. See C(docs/kube-proxy-backends.md).
+      - The backend. Required for O(state=present), because kube-proxy's default depends on its release.
+      - V(ballast) stops kube-proxy, keeps it stopped, and runs C(ballast-service-proxy) instead, with kube-proxy's configuration and O(config).
+        This requires that a systemd or runit service runs kube-proxy. See C(docs/kube-proxy-backends.md).
     type: str
     choices: [iptables, ipvs, nftables, ballast]
   confirm_within:
     description:
-      - Seconds. The node goes back by itself unless O(state=confirmed) is asked for by then, which proves that it can be reached.
+      - Seconds. The node rolls back automatically unless a task with O(state=confirmed) runs within this time, which proves that the node is
+        reachable.
       - V(0) needs no confirmation.
     type: int
     default: 0
@@ -58,7 +59,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Move this node to nftables, and have it go back by itself if it is cut off
+- name: Move this node to nftables, with automatic rollback if it becomes unreachable
   ballast.kube.kube_proxy:
     mode: nftables
     confirm_within: 120
@@ -70,18 +71,18 @@ EXAMPLES = r"""
   ballast.kube.kube_proxy:
     state: confirmed
 
-- name: Have our service proxy serve this node in the place of kube-proxy
+- name: Replace kube-proxy with the service proxy on this node
   ballast.kube.kube_proxy:
     mode: ballast
 
-- name: Go back to what was there before
+- name: Roll back to the state before
   ballast.kube.kube_proxy:
     state: previous
 """
 
 RETURN = r"""
 mode:
-  description: The mode in effect; empty where kube-proxy, or in mode V(ballast) the service proxy, does not answer.
+  description: The mode in effect; empty where kube-proxy, or in mode V(ballast) the service proxy, does not respond.
   returned: success, not in check mode
   type: str
   sample: nftables
@@ -91,7 +92,7 @@ version:
   type: str
   sample: v1.37.1
 node_name:
-  description: As which this node is known.
+  description: Name of this node's Node object.
   returned: success, not in check mode
   type: str
   sample: n1
@@ -111,7 +112,7 @@ config_path:
   type: str
   sample: /var/lib/kube-proxy/config.conf
 previous_mode:
-  description: What V(previous) goes back to; null where nothing is recorded.
+  description: The mode that V(previous) rolls back to; null if the journal has none.
   returned: success, not in check mode
   type: str
   sample: iptables
@@ -120,15 +121,15 @@ armed:
   returned: success, not in check mode
   type: bool
 bridged:
-  description: Whether a takeover table is there.
+  description: Whether a takeover table exists.
   returned: success, not in check mode
   type: bool
 went_back:
-  description: When and why the node last went back by itself, C(at), C(why), C(steps); null where it did not since the last change.
+  description: When and why the node last rolled back automatically, C(at), C(why), C(steps); null if it did not since the last change.
   returned: success, not in check mode
   type: dict
 draining:
-  description: Connections through ipvs that go on after a change to another mode; null where there are none.
+  description: Connections through ipvs that continue after a change to another mode; null if there are none.
   returned: success, not in check mode
   type: dict
   contains:
@@ -139,17 +140,17 @@ draining:
       description: How many are kept for them.
       type: int
     until:
-      description: From when on M(ballast.kube.kube_proxy_cleanup) removes them, in UTC; empty without a deadline.
+      description: Time after which M(ballast.kube.kube_proxy_cleanup) removes them, in UTC; empty without a deadline.
       type: str
   sample: {connections: 16, virtual_servers: 3, until: "2026-11-27T14:05:00Z"}
 steps:
-  description: What was done, or in check mode would be, in order.
+  description: Completed steps in order; in check mode, planned steps.
   returned: success
   type: list
   elements: dict
   sample: [{kind: kube-proxy, verb: change, title: kube-proxy in mode nftables, target: /var/lib/kube-proxy/config.conf}]
 findings:
-  description: What is not as it should be and does not stop the run.
+  description: Problems that do not stop the run.
   returned: success
   type: list
   elements: dict

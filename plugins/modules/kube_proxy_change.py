@@ -13,9 +13,9 @@ description:
   - Runs M(ballast.kube.kube_proxy), resets the connection, confirms the change over a new one, compares the node's rules with the Services as
     M(ballast.kube.kube_proxy_info) does, and returns one result.
   - The time of O(confirm_within) is each node's own. It does not wait for other nodes of a play, whatever its strategy, forks and batch size.
-  - A node that was confirmed and then does not pass is taken back by the same task. A node that cannot be reached again goes back by its own watchdog.
+  - If a confirmed node fails the audit, the same task rolls it back. If a node stays unreachable, its own watchdog rolls it back.
   - A lost connection does not end the task. It reconnects until the node has answered, or until O(confirm_within) and one further minute are over.
-  - The task fails unless the node is in the wanted mode, confirmed, and passes the audit.
+  - The task fails unless the node is in the requested mode, confirmed, and passes the audit.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -34,25 +34,26 @@ attributes:
 options:
   state:
     description:
-      - V(present) brings kube-proxy to O(mode) and O(config).
-      - V(previous) goes back to what was there before the last change. It needs no confirmation.
+      - V(present) sets O(mode) and O(config).
+      - V(previous) rolls back to the state before the last change. It needs no confirmation.
     type: str
     default: present
     choices: [present, previous]
   mode:
     description:
-      - The backend. Required for O(state=present), as what is not said changes with the release of kube-proxy.
-      - V(ballast) stops kube-proxy, holds it, and runs C(ballast-service-proxy) in its place, with kube-proxy's configuration and O(config).
-        Only where a service of systemd or runit runs kube-proxy. See C(docs/kube-proxy-backends.md).
+      - The backend. Required for O(state=present), because kube-proxy's default depends on its release.
+      - V(ballast) stops kube-proxy, keeps it stopped, and runs C(ballast-service-proxy) instead, with kube-proxy's configuration and O(config).
+        This requires that a systemd or runit service runs kube-proxy. See C(docs/kube-proxy-backends.md).
     type: str
     choices: [iptables, ipvs, nftables, ballast]
   confirm_within:
-    description: Seconds after the change, at least 1. The node goes back automatically unless the change is confirmed by then.
+    description: Seconds after the change, at least 1. The node rolls back automatically unless the change is confirmed by then.
     type: int
     default: 120
 notes:
-  - It runs on the machine of Ansible, and the modules on the node. Over ssh it sets C(ServerAliveInterval) where C(ssh_args), C(ssh_common_args) and
-    C(ssh_extra_args) do not, so that a machine that has gone is noticed after a minute.
+  - It runs on the Ansible control node, and its modules on the managed node. Over ssh it sets C(ServerAliveInterval) where C(ssh_args),
+    C(ssh_common_args) and
+    C(ssh_extra_args) do not, so that a lost machine is noticed after a minute.
   - With the keyword C(timeout) of the task, that time counts for all calls together.
 seealso:
   - module: ballast.kube.kube_proxy
@@ -60,11 +61,11 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Move this node to nftables, or back where it fails
+- name: Move this node to nftables, and roll back on failure
   ballast.kube.kube_proxy_change:
     mode: nftables
 
-- name: Go back to what was there before
+- name: Roll back to the state before
   ballast.kube.kube_proxy_change:
     state: previous
 """
@@ -72,16 +73,16 @@ EXAMPLES = r"""
 RETURN = r"""
 outcome:
   description:
-    - V(confirmed), the node is in the wanted mode, was reached over a new connection, and passed the audit.
-    - V(unchanged), it was so before. In check mode always.
-    - V(went_back), it is in its former mode again, which was read; by this task, or by its watchdog.
-    - V(failed), anything else. RV(reasons) say what is known - the change was refused or undone by M(ballast.kube.kube_proxy), or the node is
-      not reached, and then in how many seconds its watchdog takes it back.
+    - V(confirmed), the node is in the requested mode, was reached over a new connection, and passed the audit.
+    - V(unchanged), it already was. Always in check mode.
+    - V(went_back), this task or the node's watchdog rolled it back to its former mode, which was verified.
+    - V(failed), anything else. RV(reasons) has the details - M(ballast.kube.kube_proxy) refused or undid the change, or the node is
+      unreachable, and then in how many seconds its watchdog rolls it back.
   returned: always
   type: str
   sample: confirmed
 reasons:
-  description: What went wrong, a line each, in order.
+  description: Problems in order, one line each.
   returned: always
   type: list
   elements: str
@@ -92,17 +93,17 @@ mode:
   type: str
   sample: nftables
 previous_mode:
-  description: What O(state=previous) goes back to; null where nothing is recorded.
+  description: The mode that O(state=previous) rolls back to; null if the journal has none.
   returned: always
   type: str
   sample: iptables
 node_name:
-  description: As which this node is known; empty where it was never read.
+  description: Name of this node's Node object; empty if it was never read.
   returned: always
   type: str
   sample: n1
 confirmed:
-  description: Whether the node is as was asked for and nothing waits for a confirmation.
+  description: Whether the node has the requested state and no change waits for confirmation.
   returned: always
   type: bool
 in_order:
@@ -115,7 +116,7 @@ differences:
   type: list
   elements: str
 began:
-  description: When the task began, in seconds since the epoch, by the clock of Ansible's machine.
+  description: When the task started, in seconds since the epoch, by the control node's clock.
   returned: always
   type: float
   sample: 1795698000.1
@@ -125,7 +126,7 @@ seconds:
   type: float
   sample: 97.3
 steps:
-  description: What the change did, or in check mode would do, in order. Empty where the connection was lost during the change.
+  description: Completed steps of the change in order; in check mode, planned steps. Empty if the connection was lost during the change.
   returned: always
   type: list
   elements: dict

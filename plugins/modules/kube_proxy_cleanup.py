@@ -10,10 +10,11 @@ module: kube_proxy_cleanup
 short_description: Remove stale rules of kube-proxy modes that a node no longer uses
 version_added: 0.1.0
 description:
-  - Removes rules of iptables in both its variants and both families, tables of nftables, virtual servers of ipvs, the link C(kube-ipvs0),
-    sets, counters, kernel settings and UDP connections that kube-proxy left behind when its mode was changed, also those of old releases.
-  - What the kubelet or another program made stays, as does what cannot be told from it. Nothing is flushed.
-  - Returns each thing that it found, whether it is removed or kept, and why.
+  - Removes rules of iptables in both its variants and both families, tables of nftables, virtual servers of ipvs, the interface
+    C(kube-ipvs0), sets, counters, kernel settings and UDP connections that kube-proxy left behind when its mode changed, including those of old
+    releases.
+  - Rules of the kubelet and other programs are kept, and so are rules that cannot be told from theirs. Nothing is flushed.
+  - Returns each stale object, whether it is removed or kept, and why.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -28,30 +29,30 @@ attributes:
 options:
   mode:
     description:
-      - The mode that is in use, whose rules stay. The default is what kube-proxy says. One that kube-proxy denies is refused.
-      - V(ballast) where C(ballast-service-proxy) serves in the place of kube-proxy, which is found by O(state_dir).
+      - The mode in use, whose rules are kept. The default is the mode that kube-proxy reports. A mode that kube-proxy contradicts is refused.
+      - V(ballast) if C(ballast-service-proxy) replaces kube-proxy, which O(state_dir) shows.
     type: str
     choices: [iptables, ipvs, nftables, ballast]
   metrics_address:
-    description: Where kube-proxy says its mode, as C(metricsBindAddress) of its configuration has it.
+    description: Address where kube-proxy reports its mode, C(metricsBindAddress) in its configuration.
     type: str
     default: 127.0.0.1:10249
   cut_connections:
     description:
-      - Removes virtual servers that have open connections, and so cuts them, before the deadline that a change of the mode has recorded
-        (O(ballast.kube.kube_proxy#module:drain_seconds)). Without a recorded deadline they are removed in this way alone.
+      - Remove virtual servers that have open connections, which cuts them, before the deadline that a change of the mode recorded
+        (O(ballast.kube.kube_proxy#module:drain_seconds)). Without a recorded deadline, only this option removes them.
       - RV(connections) says how many connections are cut, in check mode too.
     type: bool
     default: false
   state_dir:
-    description: The O(ballast.kube.kube_proxy#module:state_dir) of M(ballast.kube.kube_proxy). While a change of the mode is at work, its takeover table stays.
+    description: The O(ballast.kube.kube_proxy#module:state_dir) of M(ballast.kube.kube_proxy). The takeover table of a running mode change is kept.
     type: path
     aliases: [migration_dir]
     default: /var/lib/ballast/kube-proxy
 """
 
 EXAMPLES = r"""
-- name: See what other modes have left
+- name: List stale rules of other modes
   ballast.kube.kube_proxy_cleanup:
   check_mode: true
   register: residue
@@ -76,8 +77,8 @@ mode:
   sample: nftables
 artefacts:
   description:
-    - What was found. C(fate) is V(removed) or V(kept), and C(why) the reason; in check mode, what would become of it. Chains that each Service
-      has are told together. Of a setting, V(removed) says that it goes back.
+    - Stale objects. C(fate) is V(removed) or V(kept), and C(why) the reason; in check mode, the planned fate. Per-Service chains are reported
+      together. For a setting, V(removed) means that it is reset.
   returned: success
   type: list
   elements: dict
@@ -98,13 +99,13 @@ artefacts:
     - kind: chain
       target: iptables (legacy) IPv4 nat KUBE-SEP-* (812)
       fate: removed
-      why: the mode nftables does not use it
+      why: mode nftables does not use it
     - kind: setting
       target: net.ipv4.ip_forward = 1
       fate: kept
       why: packets between pods and other nodes need it in every mode
 connections:
-  description: Open connections through ipvs; in check mode, what would become of them.
+  description: Open connections through ipvs; in check mode, their planned fate.
   returned: success
   type: dict
   contains:
@@ -112,10 +113,10 @@ connections:
       description: How many end with their virtual servers, which are removed.
       type: int
     kept:
-      description: How many go on through virtual servers that stay.
+      description: How many continue through kept virtual servers.
       type: int
     until:
-      description: From when on a clean-up removes those, in UTC; empty without a deadline.
+      description: Time after which a cleanup removes those, in UTC; empty without a deadline.
       type: str
   sample: {cut: 0, kept: 16, until: "2026-11-27T14:05:00Z"}
 seconds:
@@ -124,12 +125,12 @@ seconds:
   type: dict
   sample: {observe: 0.1, plan: 0.0, apply: 0.2, verify: 0.1}
 findings:
-  description: What is there again after the removal. With any, the module fails.
+  description: Objects that reappeared after the removal. The module fails if there are any.
   returned: always
   type: list
   elements: dict
 diff:
-  description: What would go, and settings before and after.
+  description: Removed objects, and settings before and after.
   returned: in diff mode
   type: list
   elements: dict

@@ -10,11 +10,11 @@ module: kube_proxy_daemonset
 short_description: Split kube-proxy's DaemonSet by mode, so that nodes switch mode one by one
 version_added: 0.1.0
 description:
-  - A cluster of kubeadm has one ConfigMap and one DaemonSet of kube-proxy for all nodes. This module makes a second of each, for another
-    mode, to which a node belongs by its label C(ballast.kube/kube-proxy-mode), and in the end makes one of each of them again.
-  - It runs where a kubeconfig of an administrator is, and changes no node. M(ballast.kube.kube_proxy) moves a node, by its label.
-  - No pod of kube-proxy restarts on a node that is not moved. While there are canaries the original DaemonSet has the
-    update strategy V(OnDelete) and a node affinity; an annotation keeps what both were before.
+  - A kubeadm cluster has one ConfigMap and one DaemonSet of kube-proxy for all nodes. This module creates a second of each for another
+    mode, which the label C(ballast.kube/kube-proxy-mode) selects per node, and finally merges them into one again.
+  - It runs where an administrator's kubeconfig is, and changes no node. M(ballast.kube.kube_proxy) moves a node, by its label.
+  - kube-proxy pods restart only on moved nodes. While a canary DaemonSet exists, the original has the update strategy
+    V(OnDelete) and a node affinity; an annotation keeps their former values.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -44,26 +44,25 @@ options:
     choices: [iptables, ipvs, nftables]
   config:
     description:
-      - Further changes of KubeProxyConfiguration for that mode, merged into what is there. A null removes a key.
-      - With O(state=final), what the canaries have becomes that of all nodes, whatever is given here.
+      - Further changes of KubeProxyConfiguration for that mode, merged into the existing one. A null removes a key.
+      - With O(state=final) this is ignored - the canary DaemonSet's configuration becomes that of all nodes.
     type: dict
     default: {}
   state:
     description:
-      - V(canary) makes a ConfigMap and a DaemonSet NAME-MODE, copied from the original, for nodes with the label of O(mode), and has the
-        original leave such nodes to it. Nothing is made where all nodes are of O(mode) already.
-      - V(final) makes O(mode) that of all nodes. It is refused while a node is left that does not have the label. The original gets the
-        configuration, and takes over node by node, as many at a time as C(maxUnavailable) of its update strategy says; each pod of kube-proxy is
-        started once. Then the second ConfigMap and DaemonSet, the affinity and the annotation are gone. The label stays on the nodes, where it
-        says what they were moved to.
-      - V(absent) removes what V(canary) has made. It is refused while a node still has the label and runs in O(mode).
+      - V(canary) creates a ConfigMap and a DaemonSet NAME-MODE, copied from the original, for nodes with the label of O(mode), and
+        excludes such nodes from the original. It creates nothing if all nodes already have O(mode).
+      - V(final) makes O(mode) the mode of all nodes. It fails while a node lacks the label. The original gets the configuration and
+        takes over the nodes, at most C(maxUnavailable) of its update strategy at once; each kube-proxy pod starts once. Then the second
+        ConfigMap and DaemonSet, the affinity and the annotation are removed. The nodes keep the label, which records their mode.
+      - V(absent) removes what V(canary) created. It fails while a node still has the label and runs in O(mode).
     type: str
     default: canary
     choices: [canary, final, absent]
 notes:
-  - The client of the kubeconfig may change DaemonSets, ConfigMaps and pods of O(namespace), and labels of nodes.
-  - The pods of the second DaemonSet have other values in those labels that the original selects its pods by, C(k8s-app=kube-proxy-nftables) for
-    C(k8s-app=kube-proxy).
+  - The kubeconfig's user may change DaemonSets, ConfigMaps and pods of O(namespace), and labels of nodes.
+  - Pods of the second DaemonSet have other values in the labels that the original selects pods by, for example C(k8s-app=kube-proxy-nftables)
+    instead of C(k8s-app=kube-proxy).
 """
 
 EXAMPLES = r"""
@@ -98,7 +97,7 @@ canary:
   type: str
   sample: kube-proxy-nftables
 modes:
-  description: Modes that have canaries.
+  description: Modes with a canary DaemonSet.
   returned: success, not in check mode
   type: list
   elements: str
@@ -117,7 +116,7 @@ nodes:
       type: list
       elements: str
 steps:
-  description: What was done, or in check mode would be done, in order.
+  description: Completed steps in order; in check mode, planned steps.
   returned: always
   type: list
   elements: dict
@@ -129,13 +128,13 @@ steps:
       description: V(make), V(change) or V(remove).
       type: str
     title:
-      description: The thing, in words.
+      description: The object, in words.
       type: str
     target:
       description: Path of the object in the API, or name of the node.
       type: str
 findings:
-  description: What was found wrong afterwards, among it that somebody else changed the same objects meanwhile.
+  description: Problems found afterwards, including concurrent changes of the same objects.
   returned: always
   type: list
   elements: dict

@@ -10,9 +10,9 @@ module: kube_proxy_info
 short_description: Report a node's kube-proxy, and what blocks a change of its mode
 version_added: 0.1.0
 description:
-  - Says which mode is in effect, whether kube-proxy is in order, what other modes have left on the node, and what is recorded of changes.
-  - With O(mode), runs the checks before a change to it. With O(audit_rules), compares the rules in the kernel with what the Services mean.
-  - With O(readiness=true) the rules are compared too, and a host without kube-proxy is no failure; RV(readiness) is then all that is returned.
+  - Reports which mode is in effect, whether kube-proxy is healthy, stale rules of other modes, and recorded changes.
+  - With O(mode), runs the preflight checks for a change to it. With O(audit_rules), compares the rules in the kernel with the Services.
+  - With O(readiness=true) the rules are compared too, and a host without kube-proxy is not a failure; only RV(readiness) is returned.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -21,11 +21,11 @@ extends_documentation_fragment:
   - ballast.kube._readiness
 options:
   mode:
-    description: The backend that a change would be to.
+    description: The backend to check a change to.
     type: str
     choices: [iptables, ipvs, nftables, ballast]
   audit_rules:
-    description: Compare the rules in the kernel with what the Services mean.
+    description: Compare the rules in the kernel with the Services.
     type: bool
     aliases: [audit]
     default: false
@@ -34,7 +34,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: What stands against nftables on this node
+- name: Find what blocks nftables on this node
   ballast.kube.kube_proxy_info:
     mode: nftables
   register: node_proxy
@@ -46,7 +46,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 mode:
-  description: The mode in effect; empty where kube-proxy does not answer.
+  description: The mode in effect; empty where kube-proxy does not respond.
   returned: success
   type: str
   sample: iptables
@@ -56,7 +56,7 @@ version:
   type: str
   sample: v1.37.1
 node_name:
-  description: As which this node is known.
+  description: Name of this node's Node object.
   returned: success
   type: str
   sample: n1
@@ -76,15 +76,15 @@ config_path:
   type: str
   sample: /var/lib/kube-proxy/config.conf
 in_order:
-  description: Whether kube-proxy says that its rules are in sync.
+  description: Whether kube-proxy reports itself healthy, with its rules in sync.
   returned: success
   type: bool
 reason:
-  description: Why it is not in order; empty where it is.
+  description: Why it is not healthy; empty if it is.
   returned: success
   type: str
 previous_mode:
-  description: What C(state=previous) would go back to; null where nothing is recorded.
+  description: The mode that C(state=previous) would roll back to; null if the journal has none.
   returned: success
   type: str
 armed:
@@ -92,41 +92,41 @@ armed:
   returned: success
   type: bool
 bridged:
-  description: Whether a takeover table is there.
+  description: Whether a takeover table exists.
   returned: success
   type: bool
 went_back:
-  description: When and why the node last went back by itself, C(at), C(why), C(steps); null where it did not since the last change.
+  description: When and why the node last rolled back automatically, C(at), C(why), C(steps); null if it did not since the last change.
   returned: success
   type: dict
 draining:
   description:
-    - Connections through ipvs that go on after a change to another mode, C(connections) through C(virtual_servers), which a clean-up removes from
-      C(until) on; null where there are none.
+    - Connections through ipvs that continue after a change to another mode, C(connections) through C(virtual_servers), which a cleanup removes
+      after C(until); null if there are none.
   returned: success
   type: dict
 residue:
-  description: What modes that are not in use have left, each with C(kind), C(target), C(fate) (what a clean-up would do) and C(why).
+  description: Stale rules of unused modes, each with C(kind), C(target), C(fate) (what a cleanup would do) and C(why).
   returned: success
   type: list
   elements: dict
 preflight:
   description:
-    - What stands against a change to O(mode), each with C(id), C(severity), C(found), C(text), C(remedy) and C(acknowledged).
+    - What blocks a change to O(mode), each with C(id), C(severity), C(found), C(text), C(remedy) and C(acknowledged).
   returned: success
   type: list
   elements: dict
 differences:
-  description: Where rules in the kernel are not what the Services mean, a line each. Empty without O(audit_rules) and O(readiness).
+  description: Differences between the kernel's rules and the Services, one line each. Empty without O(audit_rules) and O(readiness).
   returned: success
   type: list
   elements: str
 readiness:
   description:
-    - What was measured of the feature's production readiness, as the report of M(ballast.kube.readiness_info) takes it - C(feature),
+    - Measured production readiness of the feature, in the form that M(ballast.kube.readiness_info) reads - C(feature),
       C(answers) by name, each with C(verdict), C(text), C(how), C(remedy), C(figures), C(lines) and C(failure_modes), C(present), the
       failure modes that were found, and C(versions).
-    - Where failure modes explain an answer, its C(text) or C(remedy) may be empty. The report fills it in.
+    - If failure modes explain an answer, its C(text) or C(remedy) may be empty. The report fills it in.
   returned: O(readiness=true)
   type: dict
 """

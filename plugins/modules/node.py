@@ -10,15 +10,15 @@ module: node
 short_description: Configure kube-proxy, image pulls and the pull proxy of a node in one task
 version_added: 0.1.0
 description:
-  - Does what M(ballast.kube.image_pull_proxy), M(ballast.kube.image_pulls) and M(ballast.kube.kube_proxy) do, each by the same options, and does it
-    in one task. On a fleet where nothing is to be changed a task costs more than the look at a node, see C(docs/fleet.md).
-  - They are worked on in this order. The pull proxy comes before the limits of image pulls, which point a kubelet at its socket. kube-proxy comes
-    last, as its change may take the node off the network, and the time in which O(kube_proxy.confirm_within) lets it be confirmed begins with it.
-  - What is taken away, by a O(image_pulls.state=absent), comes after what is made, and in the reverse order, so that no kubelet is pointed at the
-    socket of a pull proxy that has gone.
-  - A feature that is left out is left as it is.
-  - Nothing is begun where the options of any feature are wrong. A feature that fails ends the run. What it did is undone as its module undoes it,
-    those before it stay done and are returned, those after it are not touched.
+  - Does what M(ballast.kube.image_pull_proxy), M(ballast.kube.image_pulls) and M(ballast.kube.kube_proxy) do, each with the same options, in one
+    task. When nothing changes, run time is dominated by the number of tasks, see C(docs/fleet.md).
+  - Features are applied in this order. The pull proxy comes before the limits of image pulls, which point a kubelet to its socket. kube-proxy
+    comes last, as its change may disconnect the node, and the time of O(kube_proxy.confirm_within) starts with it.
+  - Removals, such as O(image_pulls.state=absent), come after creations and in reverse order, so that no kubelet points to the socket of a removed
+    pull proxy.
+  - An omitted feature stays unchanged.
+  - Nothing starts if the options of any feature are invalid. A failing feature ends the run. Its changes are rolled back as by its own module;
+    earlier features keep their changes and are returned, later ones are not touched.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -28,17 +28,17 @@ attributes:
   check_mode:
     support: full
     details:
-      - Each feature is compared with the node as it is. O(image_pulls.host) is refused where there is no pull proxy yet, as by a task of its own; give
+      - Each feature is compared with the node's current state. O(image_pulls.host) is refused if no pull proxy exists yet, as in a separate task; set
         the limits in O(image_pull_proxy).
   diff_mode:
     support: full
   idempotent:
     support: full
 notes:
-  - The host keeps what the module runs in C(/var/cache/ballast/engines), so that it is sent once and not by each run. It goes with the last thing that
-    this collection made there. See C(docs/fleet.md).
-requirements:
-  - with O(image_pull_proxy), on the host, for C(/usr/bin/python3), Debian's packages python3-grpcio, python3-hpack, python3-prometheus-client and python3-yaml
+  - The host caches the module's code in C(/var/cache/ballast/engines), so that it is sent only once. It is removed with the last object that this
+    collection created there. See C(docs/fleet.md).
+  - With O(image_pull_proxy), C(/usr/bin/python3) of the host needs Debian's packages python3-grpcio, python3-hpack, python3-prometheus-client
+    and python3-yaml.
 seealso:
   - module: ballast.kube.image_pull_proxy
   - module: ballast.kube.image_pulls

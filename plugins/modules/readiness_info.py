@@ -10,18 +10,18 @@ module: readiness_info
 short_description: "Internal: judge the collected answers to the production readiness questionnaire"
 version_added: 0.1.0
 description:
-  - Puts together what the info modules of the features returned with O(ignore:readiness=true) on each host, judges it, and returns a
+  - Combines what the features' info modules returned with O(ignore:readiness=true) on each host, judges it, and returns a
     report in the order of the production readiness questionnaire of Kubernetes' enhancement proposals.
-  - Looks at no host and writes nothing. It runs where the answers were brought together, which is the controller.
+  - Reads no host and writes nothing. It runs on the controller, where the results were collected.
   - The answers in words and the failure modes of each feature are documents of this collection. The module reads them on the controller.
-  - What a host returned that is no answer, and a host that returned nothing, are said in the report and keep it from being green.
+  - The report lists hosts that returned an invalid report or none, and is then not green.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
   - ballast.kube._attributes.info_module
 options:
   hosts:
-    description: What came from each host.
+    description: Results of each host.
     type: list
     elements: dict
     required: true
@@ -31,11 +31,11 @@ options:
         type: str
         required: true
       reached:
-        description: Whether it could be asked.
+        description: Whether it was reachable.
         type: bool
         default: true
       reason:
-        description: Why it could not.
+        description: Why it was not reachable.
         type: str
         default: ''
       features:
@@ -45,17 +45,17 @@ options:
         type: dict
         default: {}
   required_hosts:
-    description: Names of hosts that have to be in O(hosts). One that is not counts as not reached.
+    description: Names of hosts that must be in O(hosts). A missing one counts as unreachable.
     type: list
     elements: str
     default: []
   previous:
     description:
-      - The C(readiness.json) of an earlier run, whose exercises are carried on. It may be absent.
-      - Where it is there and cannot be used, the report says so.
+      - The C(readiness.json) of an earlier run, whose drills are carried over. It may be absent.
+      - If it exists but cannot be used, the report says so.
     type: path
   exercises:
-    description: Exercises that were done in this run.
+    description: Drills that were done in this run.
     type: list
     elements: dict
     default: []
@@ -78,7 +78,7 @@ options:
         type: str
         required: true
       version:
-        description: The version of what was exercised.
+        description: The version of the drilled feature.
         type: str
         default: ''
       steps:
@@ -96,7 +96,7 @@ options:
             type: float
             required: true
           ok:
-            description: Whether the feature was then as it should be.
+            description: Whether the feature was then healthy.
             type: bool
             required: true
           text:
@@ -105,8 +105,8 @@ options:
             default: ''
   documents:
     description:
-      - For internal use. What this collection says of each feature, which the module's action plugin reads on the controller and gives here.
-      - What a task gives is replaced.
+      - For internal use. This collection's document about each feature, which the module's action plugin reads on the controller and passes here.
+      - A task's value is replaced.
     type: list
     elements: raw
     default: []
@@ -143,7 +143,7 @@ lines:
 report:
   description:
     - The report, complete, as C(readiness.json) has it. RV(report.verdict) is V(green), V(amber) or V(red), RV(report.fails) whether a
-      required answer is not yes, RV(report.problems) what is not as it should be, each with its remedy, the worst first.
+      required answer is not yes, RV(report.problems) the problems, each with its remedy, the worst first.
     - Each feature has its C(hosts) with their answers, its C(sections) with the questions, C(failures), C(differences) between hosts, and C(plots).
   returned: success
   type: dict
@@ -172,17 +172,17 @@ report:
       description: The worst light of all.
       type: str
     fails:
-      description: Whether the run is to fail.
+      description: Whether the run must fail.
       type: bool
     problems:
-      description: What is not as it should be.
+      description: Problems.
       type: list
 page:
   description: The report with what the template of the page needs besides, such as the measures of its plots.
   returned: success
   type: dict
 failure:
-  description: What a run is to fail with. Empty where nothing fails it.
+  description: The run's failure message. Empty if nothing fails it.
   returned: success
   type: str
 """

@@ -10,15 +10,15 @@ module: service_proxy
 short_description: Run a service proxy on a node, beside kube-proxy or instead of it
 version_added: 0.1.0
 description:
-  - Installs and runs C(ballast-service-proxy), which follows the cluster and programs the node's Services with nftables, in tables of its own.
+  - Installs and runs C(ballast-service-proxy), which follows the cluster and programs the node's Services with nftables, in its own tables.
     See C(docs/service-proxy.md).
   - With O(service_proxy_name) it serves the Services that have this value of the label C(service.kubernetes.io/service-proxy-name), which
-    kube-proxy leaves alone. Without it, it serves all that kube-proxy would; end kube-proxy on the node before, or have
-    M(ballast.kube.kube_proxy) with C(mode=ballast) put it in the place of kube-proxy on a live node.
-  - The running program takes a change of O(config) without a restart, but for addresses, C(hostnameOverride) and the kubeconfig. A restart
-    leaves the rules in force.
-  - The program runs as the system user C(ballast-service-proxy), which this module makes and removes, with C(CAP_NET_ADMIN) alone.
-  - What fails is undone. It is over when the running program says that it works with these settings.
+    kube-proxy ignores. Without it, it serves the same Services as kube-proxy; stop kube-proxy on the node first, or let
+    M(ballast.kube.kube_proxy) with C(mode=ballast) replace kube-proxy on a live node.
+  - The running program applies changes of O(config) without a restart, except addresses, C(hostnameOverride) and the kubeconfig. Rules
+    stay active during a restart.
+  - The program runs as the system user C(ballast-service-proxy), which this module creates and removes, with only C(CAP_NET_ADMIN).
+  - A failed change is rolled back. The module waits until the running program reports these settings.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -34,7 +34,7 @@ attributes:
     support: full
 options:
   state:
-    description: V(absent) ends the program and removes all of it, its rules and its user too.
+    description: V(absent) stops the program and removes all of it, including its rules and its user.
     type: str
     default: present
     choices: [present, absent]
@@ -42,8 +42,8 @@ options:
     description:
       - A KubeProxyConfiguration with the names and nesting of C(kubeproxy.config.k8s.io/v1alpha1), without C(apiVersion) and C(kind). Required for
         O(state=present).
-      - C(clientConnection.kubeconfig) is a file on the node, root's with mode 0600. The group C(ballast-service-proxy) gets the right to read
-        it, and files that it names; V(absent) takes it back. Its ServiceAccount needs what C(roles/service_proxy/files/rights.yml) gives.
+      - C(clientConnection.kubeconfig) is a file on the node, owned by root with mode 0600. The group C(ballast-service-proxy) gets read
+        access to it and to files that it names; V(absent) revokes it. Its ServiceAccount needs the rights in C(roles/service_proxy/files/rights.yml).
       - A setting that has no effect is reported as a warning.
     type: dict
   service_proxy_name:
@@ -76,7 +76,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 command:
-  description: Path of the command. C(ballast-service-proxy status --config CONFIG_PATH) shows what it does.
+  description: Path of the command. C(ballast-service-proxy status --config CONFIG_PATH) shows its state.
   returned: success, not in check mode
   type: str
   sample: /usr/local/bin/ballast-service-proxy
@@ -95,17 +95,17 @@ pid:
   returned: success, not in check mode
   type: int
 status:
-  description: What C(ballast-service-proxy status --json) prints; null where none answers.
+  description: Output of C(ballast-service-proxy status --json); null if the program does not respond.
   returned: success, not in check mode
   type: dict
 steps:
-  description: What was done, or in check mode would be, in order.
+  description: Completed steps in order; in check mode, planned steps.
   returned: success
   type: list
   elements: dict
   sample: [{kind: service-proxy, verb: change, title: service ballast-service-proxy, target: /var/lib/ballast/service-proxy/sv/ballast-service-proxy}]
 findings:
-  description: What is wrong and does not stop the run, such as settings without effect.
+  description: Problems that do not stop the run, such as settings without effect.
   returned: success
   type: list
   elements: dict

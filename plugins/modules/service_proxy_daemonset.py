@@ -10,12 +10,12 @@ module: service_proxy_daemonset
 short_description: Run the service proxy on nodes as a DaemonSet
 version_added: 0.1.0
 description:
-  - Makes a DaemonSet C(ballast-service-proxy) in the namespace C(kube-system), its ConfigMap, and a ServiceAccount with its rights, and waits until
+  - Creates a DaemonSet C(ballast-service-proxy) in the namespace C(kube-system), its ConfigMap, and a ServiceAccount with its rights, and waits until
     a pod is ready on each node. See C(docs/service-proxy.md).
-  - It runs where a kubeconfig of an administrator is, and changes no node itself. On nodes without a DaemonSet use M(ballast.kube.service_proxy).
-  - The program of a pod starts as root of its container, with C(NET_ADMIN), C(SETUID) and C(SETGID), and becomes a user of its own with C(NET_ADMIN)
-    alone.
-  - An update goes from node to node, and on when the rules of the node are in force. Rules stay in force while a pod restarts.
+  - It runs where an administrator's kubeconfig is, and changes no node itself. On nodes without a DaemonSet use M(ballast.kube.service_proxy).
+  - The program starts as root in its container, with C(NET_ADMIN), C(SETUID) and C(SETGID), and switches to its own user with only
+    C(NET_ADMIN).
+  - An update goes from node to node, and continues when a node's rules are active. Rules stay active while a pod restarts.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -42,20 +42,20 @@ options:
     type: str
   image:
     description:
-      - Image of the pods, which M(ballast.kube.image_archive) makes as C(service-proxy). Nodes have it, or pull it from a registry.
-      - Give it another tag for each build, as pods do not change where the name stays.
+      - Image of the pods, which M(ballast.kube.image_archive) creates as C(service-proxy). Nodes have it, or pull it from a registry.
+      - Use a new tag for each build, as pods do not change while the name is the same.
     type: str
     default: ballast.local/service-proxy:1
   config:
     description:
       - A KubeProxyConfiguration with the names and nesting of C(kubeproxy.config.k8s.io/v1alpha1), without C(apiVersion) and C(kind), for all nodes.
-        C(clientConnection.kubeconfig) and C(hostnameOverride) have no place in it.
+        C(clientConnection.kubeconfig) and C(hostnameOverride) are not allowed in it.
       - A change restarts the pods, node by node.
     type: dict
     default: {}
   service_proxy_name:
     description:
-      - Serve the Services with this value of the label C(service.kubernetes.io/service-proxy-name), which kube-proxy leaves alone.
+      - Serve the Services with this value of the label C(service.kubernetes.io/service-proxy-name), which kube-proxy ignores.
       - Empty for those without the label, on nodes where kube-proxy does not run.
     type: str
     default: ""
@@ -64,7 +64,7 @@ options:
     type: dict
     default: {}
 notes:
-  - The client of the kubeconfig may change DaemonSets, ConfigMaps and ServiceAccounts in C(kube-system), ClusterRoles and their bindings, and has
+  - The kubeconfig's user may change DaemonSets, ConfigMaps and ServiceAccounts in C(kube-system), ClusterRoles and their bindings, and has
     itself what the ClusterRole gives.
 seealso:
   - module: ballast.kube.service_proxy
@@ -99,13 +99,14 @@ EXAMPLES = r"""
 
 RETURN = r"""
 steps:
-  description: What was done, or in check mode would be, in order.
+  description: Completed steps in order; in check mode, planned steps.
   returned: success
   type: list
   elements: dict
-  sample: [{kind: DaemonSet, verb: make, title: DaemonSet ballast-service-proxy, target: /apis/apps/v1/namespaces/kube-system/daemonsets/ballast-service-proxy}]
+  sample: [{kind: DaemonSet, verb: make, title: DaemonSet ballast-service-proxy, target:
+    /apis/apps/v1/namespaces/kube-system/daemonsets/ballast-service-proxy}]
 findings:
-  description: What is wrong and does not stop the run, such as settings without effect.
+  description: Problems that do not stop the run, such as settings without effect.
   returned: success
   type: list
   elements: dict

@@ -10,7 +10,7 @@ module: service_proxy_info
 short_description: Report the service proxy of a node
 version_added: 0.1.0
 description:
-  - Says whether C(ballast-service-proxy) runs on this node, whether it follows the cluster, and what it refuses.
+  - Reports whether C(ballast-service-proxy) runs on this node, whether it follows the cluster, and which Services it refuses.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -58,15 +58,15 @@ missing_packages:
   elements: str
   sample: [python3-prometheus-client]
 status:
-  description: What C(ballast-service-proxy status --json) prints; null where none answers.
+  description: Output of C(ballast-service-proxy status --json); null if the program does not respond.
   returned: success
   type: dict
 readiness:
   description:
-    - What was measured of the feature's production readiness, as the report of M(ballast.kube.readiness_info) takes it - C(feature),
+    - Measured production readiness of the feature, in the form that M(ballast.kube.readiness_info) reads - C(feature),
       C(answers) by name, each with C(verdict), C(text), C(how), C(remedy), C(figures), C(lines) and C(failure_modes), C(present), the
       failure modes that were found, and C(versions).
-    - Where failure modes explain an answer, its C(text) or C(remedy) may be empty. The report fills it in.
+    - If failure modes explain an answer, its C(text) or C(remedy) may be empty. The report fills it in.
   returned: O(readiness=true)
   type: dict
 """

@@ -80,7 +80,7 @@ operations:
   type: dict
   sample: {add element: 12, delete element: 3}
 duplicates:
-  description: Destinations that two Services claim, who has them and who does not.
+  description: Destinations that two Services claim, with the Service that gets them and the one that does not.
   returned: success
   type: list
   elements: dict
@@ -96,7 +96,7 @@ seconds:
   type: dict
   sample: {parse: 0.01, observe: 0.02, compile: 0.01, apply: 0.01, verify: 0.0}
 findings:
-  description: What is not as it should be and does not stop the run.
+  description: Problems that do not stop the run.
   returned: success
   type: list
   elements: dict

@@ -29,7 +29,8 @@ options:
     default: ballast
   against:
     description:
-      - V(kernel) asks the kernel, or the dump in its place; V(compiled) asks what the snapshot compiles to, and reads nothing of this host.
+      - V(kernel) uses the kernel's rules, or the dump instead; V(compiled) uses the rules compiled from the snapshot, and reads nothing from
+        this host.
       - Without O(node_ips), the node has the addresses of the dump, else, for a dump or compiled rules, those of its Node object.
     type: str
     default: kernel
@@ -49,7 +50,7 @@ options:
       - Prompts, titles and remarks between these outputs are ignored. What the dump lacks is returned as C(missing).
     type: path
   packets:
-    description: First packets of connections, each answered.
+    description: First packets of connections, each traced.
     type: list
     elements: dict
     default: []
@@ -72,7 +73,7 @@ options:
         required: true
         choices: [TCP, UDP, SCTP]
       inbound_interface:
-        description: The link that it comes in by, where rules ask for that.
+        description: Its inbound interface, if rules match it.
         type: str
         default: ''
       node_local:
@@ -113,7 +114,7 @@ packets:
   description:
     - What happens to each packet, in the order in which they were given. C(verdict) is V(dnat), V(reject), V(drop) or V(pass).
       It is V(either) where the order of chains at equal priority decides, which neither a dump nor C(nft list) shows; then C(ways) has
-      the different answers. It is V(unknown) for a packet that cannot be followed; then C(problem) names the construct and its rule.
+      the different answers. It is V(unknown) for a packet that cannot be traced; then C(problem) names the construct and its rule.
     - C(endpoints) are all that the kernel may pick. C(masqueraded) says for each of them whether the node replaces the source by its own
       address, null where that is not known (C(problem) says why, and C(ways) has the answers). C(masquerade) is the value that they have
       in common, else null. C(hairpin) are those for which it does so only because the packet comes from that endpoint itself.
@@ -132,7 +133,7 @@ packets:
       problem: null
       why: [...]
 findings:
-  description: Each difference, with its id, severity (V(error) or V(warning)), service, what was expected and found, and what to do.
+  description: Each difference, with its id, severity (V(error) or V(warning)), service, what was expected and found, and the remedy.
   returned: success
   type: list
   elements: dict
@@ -146,7 +147,7 @@ missing:
   sample: [{part: iptables table filter, remedy: iptables-save -t filter}]
 warnings:
   description:
-    - Feature gates and settings that do something else than they seem to, and values of objects that kube-proxy passes over, each with its id.
+    - Feature gates and settings with an unexpected effect, and values of objects that kube-proxy ignores, each with its id.
   returned: where there are any
   type: list
   elements: str

@@ -136,7 +136,7 @@ def test_a_failure_puts_back_what_was_there(node: Node) -> None:
     broken = replace(second, servers=(replace(second.servers[0], scheduler="nosuch"),))
     with pytest.raises(BallastError) as caught:
         put(node, broken, 4)
-    assert "is put back" in str(caught.value)
+    assert "changes were undone" in str(caught.value)
     assert leftovers(node) == before
     put(node, None, 4)
 

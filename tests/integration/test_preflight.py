@@ -144,7 +144,7 @@ def test_a_policy_of_drop_is_found_in_each_variant_and_family(node: Node, varian
     do(node, f"{tool}-{variant}", "-P", "FORWARD", "DROP")
     facts = look(node)
     remedy = f"{tool}-{variant} -I FORWARD -m conntrack --ctstate DNAT -j ACCEPT"
-    where = f"iptables ({variant}), IPv{family}: chain FORWARD, policy DROP; to let them pass: {remedy}"
+    where = f"iptables ({variant}), IPv{family}: chain FORWARD, policy DROP; to accept them: {remedy}"
     assert found_in(facts) == {"preflight-firewall-forward": (where,)}
     assert "preflight-firewall-forward" not in found_in(look(node, IPTABLES, IPVS)), "mode ipvs lets them pass itself"
     do(node, *remedy.split())
@@ -155,7 +155,7 @@ def test_a_table_that_drops_is_found_until_it_lets_services_pass(node: Node) -> 
     chain = "fw-forward { type filter hook forward priority 0; policy drop; }"
     do(node, "nft", "-f", "-", stdin=f"add table inet fw\nadd chain inet fw {chain}\n")
     remedy = "nft insert rule inet fw fw-forward ct status dnat accept"
-    where = f"nftables, table inet fw: chain fw-forward, policy drop; to let them pass: {remedy}"
+    where = f"nftables, table inet fw: chain fw-forward, policy drop; to accept them: {remedy}"
     assert found_in(look(node)) == {"preflight-firewall-forward": (where,)}
     do(node, *remedy.split())
     assert found_in(look(node)) == {}
@@ -174,8 +174,8 @@ add rule inet firewalld filter_FORWARD reject with icmpx type admin-prohibited
     found = found_in(look(node))
     assert sorted(found) == ["preflight-firewall-forward", "preflight-firewalld-flush"]
     where = (
-        "nftables, table inet firewalld: chain filter_FORWARD, a rule that drops the rest; "
-        "to let them pass: nft insert rule inet firewalld filter_FORWARD ct status dnat accept"
+        "nftables, table inet firewalld: chain filter_FORWARD, a rule that drops everything else; "
+        "to accept them: nft insert rule inet firewalld filter_FORWARD ct status dnat accept"
     )
     assert found["preflight-firewall-forward"] == (where,)
 

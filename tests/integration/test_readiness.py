@@ -198,7 +198,7 @@ def test_what_is_broken_turns_red_with_the_remedy_and_half_a_fleet_is_said(fleet
     assert found["localhost", "node_instances", "healthy"]["text"] == "Not well: n1, n2."
     # One host is not reached, one module failed: nobody knows more of them than that.
     assert found["away", "", ""]["light"] == "amber"
-    assert "Ansible reaches it" in found["away", "", ""]["remedy"]
+    assert "reachable by Ansible" in found["away", "", ""]["remedy"]
     assert "nonsense" in found["n2", "kube_proxy", ""]["text"]
     assert ("n2", "kube_proxy", "healthy") not in found
     assert healthy["text"][:40] in run.output

@@ -394,7 +394,7 @@ def test_the_playbook(node: Node, tmp_path: Path) -> None:
     assert "kube_proxy_hosts is not given" in said
     status, said = playbook(node, hosts, *chosen)
     assert status == 0, said
-    assert "goes:  link kube-ipvs0 (only the mode ipvs binds addresses of Services" in said
+    assert "goes:  link kube-ipvs0 (only mode ipvs binds Service addresses" in said
     assert "-e kube_proxy_confirm=true" in said
     status, said = playbook(node, hosts, *chosen, "--check")
     assert status == 0, said

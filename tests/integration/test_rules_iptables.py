@@ -168,7 +168,7 @@ def test_a_table_that_the_kernel_refuses_leaves_the_other_as_it_was(kernel: InNa
     with pytest.raises(BallastError) as caught:
         put(kernel, tables(4, chains), variant=variant)
     assert caught.value.id == "rules-iptables-restore"
-    assert "what was changed is put back" in caught.value.text
+    assert "all changes were undone" in caught.value.text
     assert read(kernel, family=4, variant=variant) == before
     put(kernel, wanted, variant=variant)
     assert select_own(read(kernel, family=4, variant=variant), LAYOUT) == select_own(wanted, LAYOUT)

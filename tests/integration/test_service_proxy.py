@@ -384,7 +384,7 @@ def test_clean_up_removes_its_rules_alone(proxy: Proxy) -> None:
     assert proxy.command("--cleanup") == (0, f"removed: table ip {TABLE}, table ip6 {TABLE}\n")
     assert proxy.tables() == {4: None, 6: None}
     assert proxy.nft("list", "tables").split("\n") == ["table ip foreign", ""]
-    assert proxy.command("--cleanup") == (0, "removed: nothing, there was nothing of it\n")
+    assert proxy.command("--cleanup") == (0, "removed: nothing, as there were no rules of it\n")
     proxy.nft("delete", "table", "ip", "foreign")
 
 
@@ -395,7 +395,7 @@ def test_a_table_of_its_name_that_is_not_its_own_is_left_alone(proxy: Proxy) -> 
     proxy.nft("add", "table", "ip", TABLE)
     proxy.start()
     assert eventually(lambda: answers(proxy) and bool(proxy.status()["failed"]), seconds=SECONDS)
-    assert "was not made as one of service-proxy" in proxy.status()["failed"]
+    assert "was not created by service-proxy" in proxy.status()["failed"]
     assert proxy.nft("list", "table", "ip", TABLE).split() == ["table", "ip", TABLE, "{", "}"]
     proxy.nft("delete", "table", "ip", TABLE)
     proxy.agrees()

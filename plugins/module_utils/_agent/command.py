@@ -75,7 +75,7 @@ class Command:
             elif options.command == "status":
                 show_status(self.agent, directory, self.table, as_json=options.json)
             elif options.command == "check":
-                sys.stdout.write(f"{options.config}: in order: {self.check(options.config, directory, **values)}\n")
+                sys.stdout.write(f"{options.config}: valid: {self.check(options.config, directory, **values)}\n")
             else:
                 self.run(options.config, directory, **values)
         except BallastError as error:
@@ -90,7 +90,7 @@ class Command:
 
     def _parse(self, arguments: Optional[Sequence[str]]) -> argparse.Namespace:
         parser = argparse.ArgumentParser(prog=self.agent.name, description=self.about)
-        parser.add_argument("command", nargs="?", choices=["check", "status"], help="without one, it runs")
+        parser.add_argument("command", nargs="?", choices=["check", "status"], help="without a command, it runs")
         parser.add_argument("--config", metavar="FILE", help="the configuration, YAML or JSON")
         parser.add_argument("--json", action="store_true", help="status as JSON")
         for flag in self.flags:
@@ -102,7 +102,7 @@ class Command:
         if options.config is None and not any(flag.run and getattr(options, flag.key) for flag in self.flags):
             parser.error("the following arguments are required: --config")
         if options.json and options.command != "status":
-            parser.error("--json belongs to status")
+            parser.error("--json works only with status")
         return options
 
 

@@ -35,45 +35,45 @@ def program_rows(ids: str, *, name: str, what: str, role: str) -> list[Message]:
     """Of settings, of the place on the machine, of the service. `role` is the one that installs it."""
     fix = f"fix the file; `{name} check --config FILE` checks it"
     rows = [
-        (UserError, "shape", "{path} is no mapping of settings", fix),
-        (UserError, "key", "{path}: there is no setting {key}; there are {allowed}", "{hint}"),
-        (UserError, "missing", "{path} is not set, and has no default", "set it to {wanted}"),
+        (UserError, "shape", "{path} is not a mapping of settings", fix),
+        (UserError, "key", "{path}: unknown setting {key}; allowed: {allowed}", "{hint}"),
+        (UserError, "missing", "{path} is required but not set", "set it to {wanted}"),
         (UserError, "value", "{path}: {value} is not {wanted}", fix),
         (
             UserError,
             "duration",
             "{path}: {value} is not a duration",
-            "write it as 500ms, 10s, 1m, 1m30s or 1h; it may be 0s, and not negative",
+            "write it like 500ms, 10s, 1m, 1m30s or 1h; 0s is allowed, negative values are not",
         ),
         (
             UserError,
             "metrics",
-            "{path}: {value} is not an address of this machine alone with a port",
+            "{path}: {value} is not a loopback address with a port",
             "write 127.0.0.1:PORT, [::1]:PORT or localhost:PORT, with a port of 1 to 65535",
         ),
-        (UserError, "config", "{path} cannot be read", f"name the configuration of the {what} with --config FILE"),
+        (UserError, "config", "{path} cannot be read", f"pass the configuration of the {what} with --config FILE"),
         (
             HostError,
             "library",
-            "the Python package {module} is not on this machine",
+            "the Python package {module} is not installed on this machine",
             "install its package ({package} on Debian)",
         ),
         (
             HostError,
             "no-run-directory",
             f"there is no directory for the lock of the {what}: this user is not root, and XDG_RUNTIME_DIR is not set",
-            "run it as root, or set XDG_RUNTIME_DIR to a directory of this user alone",
+            "run it as root, or set XDG_RUNTIME_DIR to a private directory of this user",
         ),
         (
             HostError,
             "directory",
             "{path} cannot be used as a directory for sockets",
-            f"name a directory that can be made, or is there, for the {what} alone",
+            f"use a directory that exists or can be created, and that only the {what} uses",
         ),
         (
             UserError,
             "directory-open",
-            "{path} is a directory that others may enter, and sockets in it are for their owner alone",
+            "other users may enter directory {path}, but its sockets must be private to their owner",
             f"chmod 0700 {{path}}, or give the sockets a directory of their own, which the {what} makes",
         ),
         (
@@ -85,27 +85,27 @@ def program_rows(ids: str, *, name: str, what: str, role: str) -> list[Message]:
         (
             UserError,
             "not-a-socket",
-            "{path} is there, and is no socket",
+            "{path} exists and is not a socket",
             "choose another path for the socket, or remove that file",
         ),
         (
             HostError,
             "socket-held",
             "another process listens on {path}",
-            "find it with `ss -xlp`, and end it, or choose another path for the socket",
+            "find it with `ss -xlp` and stop it, or choose another path for the socket",
         ),
-        (HostError, "bind", f"the {what} cannot listen on {{path}}", "see that its directory can be written to"),
+        (HostError, "bind", f"the {what} cannot listen on {{path}}", "check that its directory is writable"),
         (
             HostError,
             "not-running",
             f"no {what} answers at {{path}}",
-            f"see its service and its log; start it with `{name} --config FILE`",
+            f"check its service and its log; start it with `{name} --config FILE`",
         ),
         (
             HostError,
             "metrics-taken",
             f"the {what} cannot listen on {{address}} for its metrics",
-            "choose another port as metrics, or leave the key out",
+            "choose another port for metrics, or omit the key",
         ),
         (
             HostError,

@@ -163,7 +163,7 @@ def _directory_problems(agent: Agent, path: str) -> Iterator[BallastError]:
         yield agent.error("directory", path=path, found=error.strerror or "")
         return
     if not stat.S_ISDIR(status.st_mode):
-        yield agent.error("directory", path=path, found="it is no directory")
+        yield agent.error("directory", path=path, found="it is not a directory")
     elif status.st_uid != os.geteuid():
         yield agent.error("directory-owner", path=path, user=os.geteuid(), found=f"user {status.st_uid}")
     elif status.st_mode & _OTHERS:

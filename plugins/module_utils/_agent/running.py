@@ -114,7 +114,7 @@ class AgentKind:
             running = self.running_settings(host)
             if running == configured:
                 return Ready(None)
-            return Pending("it does not answer" if running is None else "it works with other settings")
+            return Pending("it does not respond" if running is None else "it runs with other settings")
 
         it = self._it
         try:

@@ -50,7 +50,7 @@ class ExpectedVerdicts:
         self, view: FamilyView, config: RuleConfig, surroundings: Surroundings, *, minor: int = NEWEST
     ) -> None:
         if config.backend not in EVERY:
-            raise ValueError(f"no expected verdicts for the backend {config.backend}")
+            raise ValueError(f"no expected verdicts for backend {config.backend}")
         self._view = view
         self._config = config
         self._surroundings = surroundings

@@ -166,7 +166,7 @@ class KernelReading:
         saved = self.output("ipvsadm", "-S", "-n") if self.virtual_servers else ""
         if self.virtual_servers and not saved:
             self.unread.append(
-                (f"{len(self.virtual_servers)} virtual servers of ipvs", "ipvsadm is not on this machine")
+                (f"{len(self.virtual_servers)} virtual servers of ipvs", "ipvsadm is not installed on this node")
             )
         return saved
 

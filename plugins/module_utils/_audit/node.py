@@ -56,7 +56,7 @@ def find_stale_rules(facts: Facts, backend: Backend) -> Iterator[AuditFinding]:
     if not isinstance(backend, Ipvs):
         sets = [ipset for ipset in facts.sets if ipset in SET_NAMES]
         for what in (
-            f"the link {LINK}" if facts.link else "",
+            f"the interface {LINK}" if facts.link else "",
             f"{len(facts.virtual_servers)} virtual servers: {list_some(facts.virtual_servers)}"
             if facts.virtual_servers and (facts.link or sets)
             else "",
@@ -86,7 +86,7 @@ def check_settings(facts: Facts, expected: Settings) -> Iterator[AuditFinding]:
     for name, value in expected:
         if name in facts.settings and facts.settings[name] != value:
             there = facts.settings[name]
-            shown = "the kernel has no such setting" if there is None else f"{name} = {there}"
+            shown = "the kernel lacks this setting" if there is None else f"{name} = {there}"
             remedy = remedy_of_setting(name, required=value, exists=there is not None)
             yield finding("rules-audit-setting", name=name, required=value, value=shown, remedy=remedy)
 

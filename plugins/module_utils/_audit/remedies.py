@@ -57,11 +57,11 @@ class Origin:
     def rewrite(self) -> str:
         """For rules of Services that are other than expected."""
         if self.source == COMPILED:
-            return "report it with the snapshot: what we compile and what we expect differ"
+            return "report it with the snapshot: the compiled and the expected rules differ"
         if self.source == DUMP:
-            return f"{self._save_again}, then audit these; what still differs, differs on the node"
+            return f"{self._save_again}, then audit again; differences that remain exist on the node"
         if self.owner == KUBE_PROXY_TABLE:
-            return f"check that kube-proxy runs in mode {self.backend} here, and restart it: then it writes all its rules again"
+            return f"check that kube-proxy runs in mode {self.backend} on this node, and restart it: it then writes all its rules again"
         return "run ballast.kube.service_rules with the snapshot"
 
     @property
@@ -70,9 +70,7 @@ class Origin:
         if self.source == COMPILED:
             return self.rewrite
         if self.source == DUMP:
-            return (
-                f"check that the dump is complete: {self._save_again}; then audit the node itself, without ruleset_path"
-            )
+            return f"check that the dump is complete: {self._save_again}; otherwise audit the node itself, without ruleset_path"
         remover = f"{_REMOVERS[self.backend]}, or a firewall that reloads its rules"
         return f"{self.rewrite}; then find what removes them: {remover}"
 
@@ -99,26 +97,26 @@ def rules_that_accept(packet: Packet, *, is_nft: bool) -> str:
         before = f"{address} {protocol} dport {packet.port} accept"
     else:
         before = f"-d {packet.destination} -p {protocol} --dport {packet.port} -j ACCEPT"
-    return f"`{ACCEPT_TRANSLATED[is_nft]}` where it sees packets after their translation, else `{before}`"
+    return f"`{ACCEPT_TRANSLATED[is_nft]}` if it sees packets after translation, otherwise `{before}`"
 
 
 def remedy_of_translation(rule: ForeignRule, destination: str) -> str:
     """For a rule of another program that keeps packets to `destination` from kube-proxy's rules."""
     program = rule.program or "that program"
     if rule.kind == UNTRACKS:
-        return f"let {program} except {destination} from that rule, in its own configuration: conntrack must follow what is translated"
+        return f"let {program} exclude {destination} from that rule, in its own configuration: conntrack must track translated packets"
     if rule.kind == ENDS:
-        return f"let {program} except {destination} from that rule, or put it below the jump to KUBE-SERVICES"
+        return f"let {program} exclude {destination} from that rule, or place it below the jump to KUBE-SERVICES"
     return (
-        f"give the Service another address or port than {destination}, or let {program} take another one, in its own "
-        "configuration; connections that are open stay where they are"
+        f"give the Service an address or port other than {destination}, or configure {program} to use another one; "
+        "open connections keep their endpoint"
     )
 
 
 def remedy_of_chains(backends: Sequence[str]) -> str:
     """For stale chains of iptables, which both writers name alike. `backends`: those that may have made them."""
     own = f"ballast.kube.service_rules with backend: {' or '.join(backends)} and state: absent"
-    return f"remove them: {_RESIDUE} for what kube-proxy left; {own} for its own"
+    return f"remove them: {_RESIDUE} for kube-proxy's stale rules; {own} for its own"
 
 
 def remedy_of_table(name: str) -> str:
@@ -131,6 +129,6 @@ def remedy_of_table(name: str) -> str:
 def remedy_of_ipvs() -> str:
     """For the link, virtual servers and sets of ipvs."""
     return (
-        f"remove them, which ends the connections that ipvs still carries: {_RESIDUE} for what kube-proxy left; "
+        f"remove them, which ends connections that ipvs still serves: {_RESIDUE} for kube-proxy's stale rules; "
         "ballast.kube.service_rules with backend: ipvs and state: absent for its own"
     )

@@ -132,7 +132,7 @@ class _Table:
             if name in self.whole:
                 kept.append(Kept(self.name, name, self.whole[name]))
             elif foreign:
-                why = f"it has a rule of another program, which stays with what leads there: {rule_text(foreign[0])}"
+                why = f"it has a rule of another program, which is kept with the jumps to it: {rule_text(foreign[0])}"
                 kept.append(Kept(self.name, name, why))
                 own = tuple(rule for rule in chain.rules if rule not in foreign)
                 if own:
@@ -184,7 +184,7 @@ class _Table:
         for name in used:
             reached.update(dict.fromkeys(self._reachable(name)))
         for name in reached:
-            yield name, f"the rules of the mode {self.mode}, which is in use, lead to it"
+            yield name, f"rules of mode {self.mode}, which is in use, jump to it"
         if self.name != "nat":
             return
         if _kubelet_marks(tables):
@@ -192,12 +192,12 @@ class _Table:
                 if name in self.leaving and name not in reached:
                     yield (
                         name,
-                        "it is the kubelet's too: the chain KUBE-FIREWALL drops by mark, as kubelets before 1.27 have it",
+                        "the kubelet uses it too: chain KUBE-FIREWALL drops by mark, as in kubelets before 1.27",
                     )
             return
         for name in (MARK_DROP, MARK_MASQ):
             if name in self.named and name not in reached:
-                yield name, f"another program marks packets by it: {self.named[name][1]}"
+                yield name, f"another program marks packets with it: {self.named[name][1]}"
         if MARK_MASQ in self.named and POSTROUTING in self.leaving:
             yield POSTROUTING, f"it masquerades what another program marks: {self.named[MARK_MASQ][1]}"
 

@@ -287,7 +287,7 @@ def _find_unreached(tables: Tables, layout: Layout, idle: Collection[str]) -> It
 
 def _stale_findings(names: list[str], family: int, remedy: str) -> Iterator[AuditFinding]:
     if len(names) > _SINGLE_FINDINGS:
-        shown = f"{len(names)} chains that nothing leads to: {list_some(names)}"
+        shown = f"{len(names)} chains that no rule jumps to: {list_some(names)}"
         yield finding("rules-audit-stale-chain", family=family, chains=shown, remedy=remedy)
         return
     for name in names:

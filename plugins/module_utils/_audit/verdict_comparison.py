@@ -220,8 +220,8 @@ class VerdictComparison:
     def _service_finding(self, service: str, failures: list[_Failure]) -> AuditFinding:
         is_missing = all(failure.frontend.key not in self._known for failure in failures)
         first = failures[0]
-        alike = f"; traced for {first.sample}, whose rules are alike" if first.sample else ""
-        rest = f"; so it is with {len(failures) - 1} more of its packets" if len(failures) > 1 else ""
+        alike = f"; traced for {first.sample}, whose rules are identical" if first.sample else ""
+        rest = f"; the same holds for {len(failures) - 1} more of its packets" if len(failures) > 1 else ""
         return finding(
             "rules-audit-missing" if is_missing else "rules-audit-wrong",
             family=self._view.family,
@@ -281,7 +281,7 @@ def describe_answer(answer: Answer) -> str:
         return answer.verdict
     more = len(answer.endpoints) - _ENDPOINTS_LISTED
     parts = [f"dnat to {', '.join(answer.endpoints[:_ENDPOINTS_LISTED])}" + (f" and {more} more" if more > 0 else "")]
-    parts.append("masqueraded" if _masquerades(answer) else "its source kept")
-    parts += ["but not where it is its own endpoint"] if answer.hairpin else []
-    parts += [f"for {answer.affinity_seconds} s to the same one"] if answer.affinity_seconds else []
+    parts.append("masqueraded" if _masquerades(answer) else "with its source kept")
+    parts += ["except when it is its own endpoint"] if answer.hairpin else []
+    parts += [f"to the same one for {answer.affinity_seconds} s"] if answer.affinity_seconds else []
     return ", ".join(parts)

@@ -57,7 +57,7 @@ _ROWS = (
     ),
     Rule(
         "health-check-port",
-        "a health check node port, TCP or UDP, is let through to the node on every Service's address",
+        "a health check node port, TCP or UDP, reaches the node on every Service's address",
         "kube-proxy, ipvs/proxier.go: KUBE-HEALTH-CHECK-NODE-PORT has ports without addresses",
         (IPVS,),
     ),
@@ -70,7 +70,7 @@ _ROWS = (
     ),
     Rule(
         "taken-by-node",
-        "the address is on a link of the node: what comes to it is for who listens there",
+        "the address is on an interface of the node: packets go to the program that listens there",
         "reference of kube-proxy 2.1: cluster-ips-check is in forward and output",
         (NFTABLES,),
     ),
@@ -89,20 +89,20 @@ _ROWS = (
     ),
     Rule(
         "node-port-after-address",
-        "the address is on a link of the node, the port is the number of a node port too, and the rules for the address "
-        "translate nothing: those for node ports follow",
+        "the address is on an interface of the node, the port is also a node port, and the rules for the address "
+        "translate nothing: the rules for node ports apply",
         "kube-proxy, iptables/proxier.go: KUBE-NODEPORTS is called last in KUBE-SERVICES",
         (IPTABLES,),
     ),
     Rule(
         "node-port-loopback-rejected",
-        "node ports are rejected on loopback, but for what kube-proxy's own proxy serves there",
+        "node ports are rejected on loopback, except those that kube-proxy's userspace proxy serves",
         "kube-proxy 1.37, nftables/proxier.go: localhost-nodeport-reject-ports",
         (NFTABLES,),
     ),
     Rule(
         "node-port-new-address",
-        "the address came to a link after the rules were made: no virtual server has it",
+        "the address was added to an interface after the rules were written: no virtual server has it",
         "reference of kube-proxy 2.3: a virtual server per node port and address",
         (IPVS,),
     ),
@@ -114,49 +114,49 @@ _ROWS = (
     ),
     Rule(
         "node-port-closed-everywhere",
-        "a node port without an endpoint for it is closed on every address of the node, whether it is served there or not",
+        "a node port without an endpoint is rejected on every address of the node, even where it is not served",
         "kube-proxy, iptables/proxier.go: the rule in KUBE-EXTERNAL-SERVICES asks for a local address only",
         (IPTABLES,),
     ),
     Rule(
         "source-balancer",
-        "the source is a load balancer IP of the Service, as that of the node's packets is where one is bound to the node, "
-        "and the node is in loadBalancerSourceRanges",
+        "the source is a load balancer IP of the Service that is bound to the node, and the node is in "
+        "loadBalancerSourceRanges",
         _VERDICTS,
         (NFTABLES, IPTABLES),
     ),
     Rule(
         "source-balancer-itself",
-        "the source is the very address that it asks for, and the node is in loadBalancerSourceRanges",
+        "source and destination are the same address, and the node is in loadBalancerSourceRanges",
         "kube-proxy, ipvs/proxier.go: KUBE-LOAD-BALANCER-SOURCE-IP",
         (IPVS,),
     ),
     Rule("source-refused", "the source is not in loadBalancerSourceRanges", _VERDICTS),
     Rule(
         "ranges-without-endpoints",
-        "loadBalancerSourceRanges are not in use where no endpoint serves",
+        "loadBalancerSourceRanges do not apply without a serving endpoint",
         "kube-proxy, iptables/proxier.go: there is a KUBE-FW chain for a Service with endpoints only",
         (IPTABLES,),
     ),
     Rule(
         "ranges-from-node",
-        "loadBalancerSourceRanges are judged where packets come in; of the node's own packets only those are dropped "
-        "that come from the load balancer's address itself, and only if the node is in no range",
+        "loadBalancerSourceRanges apply to incoming packets; the node's own packets are dropped only when sent from "
+        "the load balancer's address while the node is in no range",
         "kube-proxy, ipvs/proxier.go: KUBE-IPVS-OUT-FILTER; kernel, ip_vs translates before the filter table of OUTPUT",
         (IPVS,),
     ),
     Rule(
         "ranges-not-on-arrival",
-        "kube-proxy 1.29 judges loadBalancerSourceRanges after the translation of packets that come in, which then have "
-        "another destination: every source is let through",
+        "kube-proxy 1.29 checks loadBalancerSourceRanges after translating incoming packets, which then have another "
+        "destination: every source is accepted",
         "kube-proxy 1.29, nftables/proxier.go: firewall-check is in input, forward and output",
         (NFTABLES,),
         until=29,
     ),
     Rule(
         "ranges-after-endpoints",
-        "up to kube-proxy 1.32, a packet of the node itself to a Service without endpoints is rejected before "
-        "loadBalancerSourceRanges are judged",
+        "up to kube-proxy 1.32, a packet from the node itself to a Service without endpoints is rejected "
+        "before loadBalancerSourceRanges are checked",
         "kube-proxy 1.32, nftables/proxier.go: order of the jumps in filter-output",
         (NFTABLES,),
         until=32,
@@ -164,7 +164,7 @@ _ROWS = (
     Rule("no-endpoints", "no endpoint serves on any node", _VERDICTS),
     Rule(
         "no-endpoints-from-node",
-        "of packets that the node itself sends to external and load balancer IPs nobody asks whether an endpoint serves",
+        "for packets from the node itself to external and load balancer IPs, no rule checks whether an endpoint serves",
         "reference of kube-proxy 2.2: KUBE-EXTERNAL-SERVICES is in INPUT and FORWARD",
         (IPTABLES,),
     ),
@@ -178,7 +178,7 @@ _ROWS = (
     ),
     Rule(
         "internal-local-others",
-        "internalTrafficPolicy Local, only other nodes have endpoints, and the Service has external addresses: those",
+        "internalTrafficPolicy Local, only other nodes have endpoints, and the Service has external addresses: endpoints of other nodes",
         "kube-proxy, ipvs/proxier.go: a policy Local without local endpoints takes those of the policy Cluster",
         (IPVS,),
     ),
@@ -204,15 +204,15 @@ _ROWS = (
     ),
     Rule(
         "external-local-none-from-node",
-        "externalTrafficPolicy Local, only other nodes have endpoints, and the packet is of this node: up to kube-proxy "
-        "1.32 it is dropped before the policy lets it reach these",
+        "externalTrafficPolicy Local, only other nodes have endpoints, and the packet comes from this node: up to "
+        "kube-proxy 1.32 it is dropped before the policy applies",
         "kube-proxy 1.32, nftables/proxier.go: filter-output comes before nat-output",
         (NFTABLES,),
         until=32,
     ),
     Rule(
         "node-port-none-from-node",
-        "the same with a node port, which kube-proxy 1.29 alone drops there",
+        "the same with a node port, which only kube-proxy 1.29 drops",
         "kube-proxy 1.29, nftables/proxier.go: endpoints-check has no-endpoint-nodeports too",
         (NFTABLES,),
         until=29,
@@ -225,7 +225,7 @@ _ROWS = (
     ),
     Rule(
         "external-local-others",
-        "externalTrafficPolicy Local, and only other nodes have endpoints: those, as one virtual server is for all sources",
+        "externalTrafficPolicy Local, and only other nodes have endpoints: those, as one virtual server serves all sources",
         "reference of kube-proxy 1.7, row 16; kube-proxy, ipvs/proxier.go",
         (IPVS,),
     ),
@@ -233,21 +233,21 @@ _ROWS = (
     Rule("masquerade-elsewhere", "the source is not a pod of this node: masqueraded", _VERDICTS),
     Rule(
         "masquerade-virtual",
-        "detectLocalMode tells nothing, but the source is the clusterIP itself, as the node has it on kube-ipvs0",
+        "detectLocalMode does not decide, but the source is the clusterIP itself, which the node has on kube-ipvs0",
         "kube-proxy, ipvs/proxier.go: KUBE-CLUSTER-IP src,dst",
         (IPVS,),
     ),
     Rule(
         "masquerade-node-port",
-        "the address is on kube-ipvs0 and so a local one, and the port is the number of a node port: masqueraded as that is",
+        "the address is on kube-ipvs0 and thus local, and the port is also a node port: masqueraded like node ports",
         "kube-proxy, ipvs/proxier.go: KUBE-NODE-PORT asks for a local address and the port",
         (IPVS,),
     ),
-    Rule("hairpin", "the source may be drawn as its own endpoint: masqueraded then", _VERDICTS),
+    Rule("hairpin", "the source may be chosen as its own endpoint: then it is masqueraded", _VERDICTS),
     Rule(
         "hairpin-elsewhere",
-        "the source is a pod of another node and may be drawn as its own endpoint: masqueraded then",
-        "reference of kube-proxy 2.1: the others know hairpins of local endpoints only",
+        "the source is a pod of another node and may be chosen as its own endpoint: then it is masqueraded",
+        "reference of kube-proxy 2.1: the other backends handle hairpins of local endpoints only",
         (IPTABLES,),
     ),
     Rule("affinity", "sessionAffinity ClientIP: a source keeps its endpoint", _VERDICTS),

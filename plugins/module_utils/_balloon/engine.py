@@ -270,7 +270,7 @@ def _apply_objects(plan: BalloonsPlan, api: Api, host: Host, progress: Progress)
 
 def _gone(api: Api, step: ObjectStep) -> Union[Ready[None], Pending]:
     """A namespace ends after its content, and nothing can be made in it until then."""
-    return Ready(None) if api.find(step.path) is None else Pending("what is in it is being removed")
+    return Ready(None) if api.find(step.path) is None else Pending("its contents are being removed")
 
 
 def _others_have_targets(fleet: Fleet, named: Mapping[str, Resources]) -> bool:

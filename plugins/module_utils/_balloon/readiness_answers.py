@@ -123,7 +123,7 @@ def present_failures(facts: Facts) -> dict[str, str]:
         ),
         NODE_NOT_READY: list_some(finding.subject for finding in facts.findings if finding.id == "balloon-not-ready"),
         FOREIGN_POD: list_some(error.in_one_line for error in facts.problems),
-        RECONCILER_DOWN: "it is installed on this machine, and does not answer"
+        RECONCILER_DOWN: "it is installed on this machine, but does not respond"
         if reconciler and not reconciler.answers
         else "",
         RECONCILER_FAILING: list_some(reconciler.problems) if reconciler else "",
@@ -163,11 +163,11 @@ def _in_use(facts: Facts) -> Answer:
     kept = sum_of(node.balloon.held - FLOOR for node in facts.sized if node.balloon)
     used = not kept.fits_in(NONE)
     text = (
-        f"balloons keep {kept} from pods"
+        f"balloons reserve {kept}"
         if used
-        else "every balloon is at its floor: the nodes give out all that they have"
+        else "every balloon has its minimum size: the nodes offer all of their capacity"
     )
-    return Answer(YES if used else NO, text, _NODES, figures=_figures_of("kept from pods by balloons", kept, _NODES))
+    return Answer(YES if used else NO, text, _NODES, figures=_figures_of("reserved by balloons", kept, _NODES))
 
 
 def _healthy(facts: Facts, present: Mapping[str, str]) -> Answer:
@@ -176,9 +176,7 @@ def _healthy(facts: Facts, present: Mapping[str, str]) -> Answer:
     figures = (Figure("nodes at their target", float(reached), "", _NODES), *_resizes(facts), *_success(facts))
     wrong = [f"{id}: {text}" for id, text in present.items() if id not in (FOREIGN_POD, KUBELET_REFUSES)]
     if wrong:
-        remedy = (
-            "see `ballast.kube.balloon_info`, table; run ballast.kube.balloon again, which says what stands in the way"
-        )
+        remedy = "check the table of `ballast.kube.balloon_info`; run ballast.kube.balloon again, which reports what blocks it"
         return Answer(
             NO,
             f"at target: {reached} of {pluralize(len(facts.sized), 'node')}; {'; '.join(wrong)}",
@@ -189,7 +187,7 @@ def _healthy(facts: Facts, present: Mapping[str, str]) -> Answer:
         )
     return Answer(
         YES,
-        f"at target: {pluralize(reached, 'node')}, which is all; every host has what its nodes promise",
+        f"at target: {pluralize(reached, 'node')}, which is all; no host is overcommitted",
         how,
         figures=figures,
     )
@@ -205,7 +203,7 @@ def _resizes(facts: Facts) -> tuple[Figure, ...]:
     name = f"{_RESIZE}, 99th percentile in seconds"
     return (
         distribution(name, buckets, f"{_RESIZE} of {place}"),
-        Figure("resizes that wait", total(samples, _PENDING), "", f"{_PENDING} of {place}"),
+        Figure("pending resizes", total(samples, _PENDING), "", f"{_PENDING} of {place}"),
     )
 
 
@@ -213,28 +211,30 @@ def _success(facts: Facts) -> tuple[Figure, ...]:
     if facts.reconciler is None:
         return ()
     how = f"seconds_since_success of {_STATUS}"
-    return (Figure("since the reconciler found all well", facts.reconciler.seconds_since_success, "s", how),)
+    return (
+        Figure("time since the reconciler found all nodes at target", facts.reconciler.seconds_since_success, "s", how),
+    )
 
 
 def _dependencies(facts: Facts) -> Answer:
-    how = "the Nodes' conditions and kubelets' versions; the DaemonSet ballast-balloon and what belongs to it"
+    how = "the Nodes' conditions and kubelets' versions; the DaemonSet ballast-balloon and its objects"
     old = [node.name for node in facts.sized if not can_resize(node)]
     away = [node.name for node in facts.sized if not node.ready]
     wrong = [
         (
-            f"kubelets that resize pods (1.33): {list_some(old)}",
-            "upgrade them, or size these nodes by systemReserved",
+            f"kubelets that support resizing pods (1.33): {list_some(old)}",
+            "upgrade them, or size these nodes with systemReserved",
             old,
         ),
         (f"nodes that are Ready: {list_some(away)}", "see `kubectl describe node`", away),
-        (f"objects: {list_some(facts.missing)}", "run ballast.kube.balloon again, which makes them", facts.missing),
+        (f"objects: {list_some(facts.missing)}", "run ballast.kube.balloon again, which creates them", facts.missing),
     ]
     missing = [(text, remedy) for text, remedy, which in wrong if which]
     if missing:
         return Answer(
             NO, f"missing: {'; '.join(text for text, _do in missing)}", how, "; ".join(do for _text, do in missing)
         )
-    return Answer(YES, "every kubelet resizes pods in place, every node is Ready, and the DaemonSet is there", how)
+    return Answer(YES, "every kubelet resizes pods in place, every node is Ready, and the DaemonSet exists", how)
 
 
 def _disabling(facts: Facts) -> Answer:
@@ -242,12 +242,10 @@ def _disabling(facts: Facts) -> Answer:
     if facts.plan_problem is not None:
         return Answer(NO, facts.plan_problem.in_one_line, how, facts.plan_problem.remedy)
     shared = [host for host in facts.hosts if len(facts.fleet.of_host(host)) > 1]
-    warning = (
-        f"; {pluralize(len(shared), 'host')} with several nodes may be promised more than once then" if shared else ""
-    )
+    warning = f"; {pluralize(len(shared), 'host')} with several nodes may then be overcommitted" if shared else ""
     return Answer(
         YES,
-        f"state: absent takes {pluralize(len(facts.plan), 'step')}, and ends no pod{warning}",
+        f"state: absent takes {pluralize(len(facts.plan), 'step')} and ends no pod{warning}",
         how,
         lines=facts.plan,
     )
@@ -257,7 +255,9 @@ def _rollback(facts: Facts) -> Answer:
     how = "allocatable of the Nodes, which a balloon does not change; the plan of state: absent"
     if facts.plan_problem is not None:
         return Answer(NO, facts.plan_problem.in_one_line, how, facts.plan_problem.remedy)
-    text = "each node gives out all of its allocatable again when its balloon is gone; a former target is an annotation"
+    text = (
+        "each node offers all of its allocatable again once its balloon is removed; its former target is an annotation"
+    )
     return Answer(YES, text, how)
 
 
@@ -270,7 +270,7 @@ def _scale(facts: Facts) -> Answer:
             facts.fleet.unreserved(host),
         )
         figures += _figures_of(
-            f"promised by nodes of {host}", promised, "open and room of `ballast.kube.balloon_info`", unreserved
+            f"schedulable on nodes of {host}", promised, "open and room of `ballast.kube.balloon_info`", unreserved
         )
     how = "open and room of each host of `ballast.kube.balloon_info`"
     if broken:
@@ -278,7 +278,7 @@ def _scale(facts: Facts) -> Answer:
         return Answer(NO, list_some(broken), how, "; ".join(remedies), tuple(figures))
     return Answer(
         YES,
-        f"the nodes of {pluralize(len(facts.hosts), 'host')} promise no more than is there",
+        f"the nodes of {pluralize(len(facts.hosts), 'host')} are not overcommitted",
         how,
         figures=tuple(figures),
     )

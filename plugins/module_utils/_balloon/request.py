@@ -129,7 +129,7 @@ class BalloonsRequest:
             problems.append(MESSAGES.error("balloon-kubeconfig", path=params["kubeconfig"]))
         for name, form, expected in (
             ("namespace", NAMESPACE, "a namespace's name"),
-            ("name", _NAME, "a name of at most 40 small letters, digits and dashes, and not of the system"),
+            ("name", _NAME, "a name of at most 40 lowercase letters, digits and dashes that is not a system namespace"),
             ("image", _IMAGE, "an image's name"),
         ):
             if params[name] is not None and not form.fullmatch(params[name]):
@@ -142,7 +142,7 @@ class BalloonsRequest:
             problems.append(MESSAGES.error("balloon-two-limits"))
         beside = params["name"] != NAME
         if beside and (params["slices"] or params["vm"] or params["priority"] != NEVER_PREEMPT):
-            problems.append(_wrong("name", params["name"], f"{NAME}, which slices, vm and {NODE_CRITICAL} go with"))
+            problems.append(_wrong("name", params["name"], f"{NAME}, which slices, vm and {NODE_CRITICAL} require"))
         rows = params["nodes"] or []
         nodes = tuple(_node(row, f"nodes[{n}]", params, problems) for n, row in enumerate(rows))
         _unique(nodes, problems)

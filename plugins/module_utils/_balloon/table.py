@@ -34,14 +34,14 @@ def _row(node: Node, targets: Mapping[str, Resources]) -> tuple[str, ...]:
 def _size(balloon: Optional[Balloon]) -> str:
     if balloon is None:
         return "-"
-    suffix = f" (asked: {_format(balloon.desired)})" if balloon.desired != balloon.allocated else ""
+    suffix = f" (requested: {_format(balloon.desired)})" if balloon.desired != balloon.allocated else ""
     return _format(balloon.allocated) + suffix
 
 
 def _host(fleet: Fleet, host: str) -> str:
     promised, unreserved = total(node.schedulable for node in fleet.of_host(host)), fleet.unreserved(host)
-    verdict = "DOES NOT HOLD" if is_overcommitted(fleet, host) else "holds"
-    return f"host {host}: promised {_format(promised)} of {_format(unreserved)}, {_format(fleet.reserve[host])} reserved: {verdict}"
+    verdict = "OVERCOMMITTED" if is_overcommitted(fleet, host) else "holds"
+    return f"host {host}: {_format(promised)} schedulable of {_format(unreserved)} unreserved, {_format(fleet.reserve[host])} reserved: {verdict}"
 
 
 def _format(amount: Optional[Resources]) -> str:

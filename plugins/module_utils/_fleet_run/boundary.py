@@ -80,7 +80,7 @@ class Boundary:
     def may_begin(self, batch: Collection[str]) -> Answer:
         """Whether a batch of these hosts begins; it is recorded if so."""
         if self._place.stop_file and self._host.stat(self._place.stop_file) is not None:
-            return Answer(stop=True, why="the pod is to end")
+            return Answer(stop=True, why="the pod is being terminated")
         return self._write(lambda own: own.begin(batch), unless_over=True)
 
     def count(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from .._core.text.errors import HostError, Message, Messages, PeerError, UserError
 
-_AGAIN = "run the same command again: the run is found and followed"
+_AGAIN = "run the same command again: it follows the existing run"
 
 MESSAGES = Messages(
     "docs/reference/errors-fleet-run.md",
@@ -22,57 +22,57 @@ MESSAGES = Messages(
         Message(
             id="fleet-run-file",
             error=UserError,
-            text="{name}: {path} is not there",
-            remedy="give the path of a file on the machine of Ansible",
+            text="{name}: {path} does not exist",
+            remedy="set it to the path of a file on the Ansible control node",
         ),
         Message(
             id="fleet-run-daemonset",
             error=UserError,
-            text="kube_proxy_admin_kubeconfig is given: a fleet run does not move nodes whose kube-proxy a DaemonSet runs",
-            remedy="run the playbook itself from one machine for them: ansible-playbook ballast.kube.{playbook}",
+            text="kube_proxy_admin_kubeconfig is set: a fleet run does not move nodes whose kube-proxy runs in a DaemonSet",
+            remedy="run the playbook for them from one machine: ansible-playbook ballast.kube.{playbook}",
         ),
         Message(
             id="fleet-run-size",
             error=UserError,
-            text="the inventory of the slices has {size} bytes, compressed; a Secret holds {most}",
-            remedy="give variables of hosts in groups, or run parts of the fleet one after the other",
+            text="the slices' inventory has {size} bytes compressed, but a Secret holds at most {most}",
+            remedy="move host variables to groups, or run parts of the fleet one after the other",
         ),
         Message(
             id="fleet-run-foreign",
             error=UserError,
-            text="{kind} {name} is there, and was not made by this collection",
+            text="{kind} {name} exists and was not created by this collection",
             remedy="choose another namespace: -e fleet_namespace=NAME",
         ),
         Message(
             id="fleet-run-other",
             error=UserError,
-            text="namespace {namespace} has another fleet run, by other variables, hosts or files",
-            remedy="follow it by the command that began it, or end it: "
-            "ansible-playbook ballast.kube.fleet_run -e fleet_state=absent",
+            text="namespace {namespace} has another fleet run with different variables, hosts or files",
+            remedy="follow it with the command that started it, or end "
+            "it: ansible-playbook ballast.kube.fleet_run -e fleet_state=absent",
         ),
         Message(
             id="fleet-run-away",
             error=PeerError,
-            text="the API server has not answered for {seconds} seconds",
+            text="the API server did not respond for {seconds} seconds",
             remedy=_AGAIN,
         ),
         Message(
             id="fleet-run-conflict",
             error=PeerError,
-            text="{path} was changed by others each time, {seconds} seconds long",
+            text="{path} could not be written for {seconds} seconds: other clients keep changing it",
             remedy=_AGAIN,
         ),
         Message(
             id="fleet-run-record",
             error=PeerError,
-            text="ConfigMap {name} is not as this collection writes it: {reason}",
-            remedy="see who else writes it, then end the run: ansible-playbook ballast.kube.fleet_run -e fleet_state=absent",
+            text="ConfigMap {name} does not have this collection's format: {reason}",
+            remedy="find the client that writes it, then end the run: ansible-playbook ballast.kube.fleet_run -e fleet_state=absent",
         ),
         Message(
             id="fleet-run-worker",
             error=HostError,
-            text="this is no worker of a fleet run: {reason}",
-            remedy="begin a run by the playbook: ansible-playbook ballast.kube.fleet_run",
+            text="this process is not a worker of a fleet run: {reason}",
+            remedy="start a run with the playbook: ansible-playbook ballast.kube.fleet_run",
         ),
     ],
 )

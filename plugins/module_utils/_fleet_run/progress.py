@@ -35,5 +35,5 @@ def _line(name: str, hosts: int, record: Record, pods: tuple[PodState, ...]) -> 
     pod = at_work[-1] if at_work else None
     where = "no pod yet" if pod is None else shorten(pod.why) if pod.why else pod.phase.lower()
     failed = f", {len(own.failed)} failed" if own.failed else ""
-    over = "; no further batch begins" if record.is_over else ""
+    over = "; no further batch starts" if record.is_over else ""
     return f"{len(own.done)} of {hosts} nodes done{failed}, {own.batches} batches; {where}{over}"

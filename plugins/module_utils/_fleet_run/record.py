@@ -103,9 +103,9 @@ def _read_row(text: Any) -> SliceRecord:
     row = parse_json(text)
     for names in (row["begun"], row["failed"], row["done"]):
         if not isinstance(names, list) or not all(isinstance(host, str) for host in names):
-            raise ValueError("hosts are no list of names")
+            raise ValueError("hosts is not a list of names")
     if not isinstance(row["batches"], int) or not isinstance(row["holder"], str) or not isinstance(row["ended"], str):
-        raise TypeError("batches is no number, or holder or ended no text")
+        raise TypeError("batches is not a number, or holder or ended is not text")
     names_by_key = {key: tuple(row[key]) for key in ("begun", "failed", "done")}
     return SliceRecord(
         holder=row["holder"], since=float(row["since"]), batches=row["batches"], ended=row["ended"], **names_by_key

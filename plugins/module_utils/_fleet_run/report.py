@@ -17,7 +17,7 @@ from .request import FleetRunRequest
 
 CONFIRMED, FAILED, NOT_KNOWN = "confirmed", "failed", "not known"
 NOT_BEGUN, NO_ANSWER, UNCHANGED = "not begun", "no answer", "unchanged"  # as plugin_utils/fleet/run.py has them
-_REMEDY = "  do:    fix what is listed above, then run the same command again: nodes that are done are left alone"
+_REMEDY = "  do:    fix the problems listed above, then run the same command again: completed nodes are skipped"
 _BEFORE = "by an earlier pod of the slice"
 
 
@@ -60,7 +60,7 @@ def _preview(reports: Mapping[str, Mapping[str, Any]], request: FleetRunRequest)
     lines: list[str] = []
     for name in request.slices.by_name:
         found_lines = reports.get(name, {}).get("lines")
-        texts = found_lines if isinstance(found_lines, list) else ["no report: see its log"]
+        texts = found_lines if isinstance(found_lines, list) else ["no report: read its log"]
         lines += [f"{name}:", *(f"  {shorten(str(line), limit=500)}" for line in texts)]
     missing = [name for name in request.slices.by_name if name not in reports]
     failures = [*_failures(reports), *(f"{name}: no report" for name in missing)]
@@ -90,7 +90,7 @@ def _without_report(host: str, own: SliceRecord) -> tuple[str, str]:
         return CONFIRMED, f"  {_BEFORE}"
     if host in own.failed:
         return FAILED, f"  {_BEFORE}"
-    return (NOT_KNOWN, ": its pod ended in the middle of the batch") if host in own.begun else (NOT_BEGUN, "")
+    return (NOT_KNOWN, ": its pod ended during the batch") if host in own.begun else (NOT_BEGUN, "")
 
 
 def rows_by_record(hosts: Sequence[str], own: SliceRecord) -> dict[str, tuple[str, str]]:

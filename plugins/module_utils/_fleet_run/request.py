@@ -163,7 +163,7 @@ class FleetRunRequest:
 def _of_playbook(asked_for: Mapping[str, Any]) -> list[BallastError]:
     playbook = asked_for.get("playbook")
     if playbook not in PLAYBOOKS:
-        hint = "name one of these: -e fleet_playbook=kube_proxy_migrate"
+        hint = "use one of these: -e fleet_playbook=kube_proxy_migrate"
         return [_wrong("playbook", playbook, " or ".join(PLAYBOOKS), hint)]
     if asked_for.get("admin_kubeconfig"):
         return [MESSAGES.error("fleet-run-daemonset", playbook=playbook)]

@@ -114,7 +114,7 @@ def place_of(arguments: Sequence[str], environ: Mapping[str, str], now: float) -
 def read_settings(host: Host, name: str) -> Settings:
     settings, inventory = host.read(f"{INPUT}/settings.json"), host.read(f"{INPUT}/{name}.json.gz")
     if settings is None or inventory is None:
-        raise MESSAGES.error("fleet-run-worker", reason=f"{INPUT} has no settings, or none of {name}")
+        raise MESSAGES.error("fleet-run-worker", reason=f"{INPUT} has no settings, or none for {name}")
     row = parse_json(settings)
     return Settings(
         row["playbook"], row["acts"], row["forks"], row["variables"], parse_json(gzip.decompress(inventory))

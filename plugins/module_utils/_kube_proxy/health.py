@@ -76,14 +76,14 @@ def read_problem(host: Host, config: Mapping[str, Any], mode: str) -> str:
     """Why kube-proxy is not healthy in this mode (yet); "" when it is."""
     reported = read_mode(host, config)
     if reported != rules_of(mode):
-        return f"it says mode {reported}" if reported else "it does not answer"
+        return f"it reports mode {reported}" if reported else "it does not respond"
     path = "/readyz" if mode == BALLAST else "/livez"  # as /livez, and not before its rules are in force
     answer = ask_root(host, f"{healthz_url(config)}{path}", timeout=_SECONDS)
     if answer is not None and answer.status == 404:  # before 1.29 there is only /healthz
         answer = ask_root(host, f"{healthz_url(config)}/healthz", timeout=_SECONDS)
     if answer is None:
-        return "its health port does not answer"
-    return f"it answers {answer.status} on {path}" if answer.status != 200 else sync_problem(read_samples(host, config))
+        return "its health port does not respond"
+    return f"it returns {answer.status} on {path}" if answer.status != 200 else sync_problem(read_samples(host, config))
 
 
 def read_lasting_problem(host: Host, config: Mapping[str, Any], mode: str) -> str:
@@ -101,7 +101,7 @@ def sync_problem(samples: Sequence[Sample]) -> str:
     """Why kube-proxy has not written all changes, by SYNC_METRICS; "" when it has."""
     synced = dict(_by_family(samples, _SYNCED))
     if not any(synced.values()):
-        return "its first synchronisation has not ended"
+        return "its first synchronisation has not finished"
     for family, at in _by_family(samples, _QUEUED):
         if synced.get(family, 0) < at:
             return f"changes {_WAITING}{family}"

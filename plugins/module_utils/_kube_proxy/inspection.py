@@ -72,7 +72,7 @@ def refuse(findings: list[PreflightFinding]) -> None:
     """Raise an error where a finding is not acknowledged."""
     blocking = [finding for finding in findings if finding.is_blocking]
     if blocking:
-        lines = "\n".join(f"{finding.line}\n  do: {finding.remedy}" for finding in blocking)
+        lines = "\n".join(f"{finding.line}\n  fix: {finding.remedy}" for finding in blocking)
         ids = ", ".join(finding.id for finding in blocking)
         raise MESSAGES.error("migrate-preflight", found=lines, count=len(blocking), ids=ids)
 
@@ -81,7 +81,7 @@ def inspect(
     host: Host, desired: KubeProxyRequest, state: KubeProxyState, sources: Sources, audit: Optional[Audit] = None
 ) -> dict[str, Any]:
     mode = mode_in_effect(state)
-    reason = read_lasting_problem(host, state.config, mode) if mode else "it does not answer"
+    reason = read_lasting_problem(host, state.config, mode) if mode else "it does not respond"
     bridged = any(record.kind == "bridge" for record in state.recorded)
     report: dict[str, Any] = {
         "in_order": not reason,
@@ -103,7 +103,7 @@ def mode_in_effect(state: KubeProxyState) -> str:
 def audit_rules(host: Host, desired: KubeProxyRequest, state: KubeProxyState, sources: Sources) -> Audit:
     mode = mode_in_effect(state)
     if not mode:
-        return Audit((), "kube-proxy does not answer, so that it is not known which rules are its own")
+        return Audit((), "kube-proxy does not respond, so it is unknown which rules are its own")
     try:
         variant = installation.iptables_variant(host, desired.where)
         options = {"mode": mode, "node": state.node, "variant": variant}

@@ -115,7 +115,7 @@ def is_off(host: Host, desired: KubeProxyRequest) -> bool:
 
 def not_here(desired: KubeProxyRequest) -> Reading:
     path = desired.where.config_path or POD_CONFIG_PATH
-    return off_reading(NAME, f"There is no kube-proxy here: no configuration at {path}.", f"stat {path}")
+    return off_reading(NAME, f"No kube-proxy was found on this node: {path} does not exist.", f"stat {path}")
 
 
 def reading(look: Look) -> Reading:
@@ -125,14 +125,14 @@ def reading(look: Look) -> Reading:
     if not named:
         chosen = f", which is {look.mode}" if look.mode else ""
         return off_reading(
-            NAME, f"kube-proxy runs with the default of its version{chosen}: its configuration names no mode.", how
+            NAME, f"kube-proxy runs with the default mode of its version{chosen}: its configuration sets none.", how
         )
     samples = parse_exposition(look.sources.metrics, _NAMES)
     present, counted = dict(_present(look, named, samples)), _count(look)
     return Reading(
         NAME,
         {
-            ENABLED: Answer(YES, f"kube-proxy is told to run in mode {named}.", how),
+            ENABLED: Answer(YES, f"kube-proxy is configured for mode {named}.", how),
             IN_USE: _in_use(look, counted),
             HEALTHY: _healthy(look, samples),
             DEPENDENCIES: _dependencies(look),
@@ -157,15 +157,15 @@ def _versions(look: Look) -> dict[str, str]:
 def _in_use(look: Look, counted: Counted) -> Answer:
     if isinstance(counted, BallastError):
         return Answer(
-            UNKNOWN, f"Services are not known: {counted.in_one_line}.", "GET /api/v1/services", _reach_api(look)
+            UNKNOWN, f"The Services are unknown: {counted.in_one_line}.", "GET /api/v1/services", _reach_api(look)
         )
     services, endpoints = counted
     figures = _size(services, endpoints)
     others = services > 1  # default/kubernetes is always there
-    said = f"{services} Services with {endpoints} endpoints go through its rules."
+    said = f"Its rules serve {services} Services with {endpoints} endpoints."
     return Answer(
         YES if others else NO,
-        said if others else "There is no Service but the API's own.",
+        said if others else "The cluster has no Service other than the API's own.",
         figures[0].how,
         figures=figures,
     )
@@ -208,15 +208,15 @@ def _healthy(look: Look, samples: Sequence[Sample]) -> Answer:
     figures = _indicators(look, samples)
     if reason:
         id = DOWN if not look.mode else SYNC_FAILS if reason.startswith(SYNC_FAILURES) else NOT_IN_SYNC
-        return Answer(NO, f"kube-proxy is not in order: {reason}.", how, figures=figures, failure_modes=(id,))
+        return Answer(NO, f"kube-proxy is not healthy: {reason}.", how, figures=figures, failure_modes=(id,))
     if look.audit.problem:
-        text = f"kube-proxy says that it is in order; its rules could not be compared with the Services: {look.audit.problem}."
+        text = f"kube-proxy reports itself healthy, but its rules could not be compared with the Services: {look.audit.problem}."
         return Answer(UNKNOWN, text, how, _reach_api(look), figures)
     differences = look.audit.differences
     if differences:
-        text = f"Rules in the kernel are not what the Services mean; differences: {len(differences)}."
+        text = f"The kernel's rules do not match the Services; differences: {len(differences)}."
         return Answer(NO, text, how, "", figures, differences[:_MOST], (DIFFERS,))
-    text = f"kube-proxy is in order in mode {look.mode}, and its rules are what the Services mean."
+    text = f"kube-proxy is healthy in mode {look.mode}, and its rules match the Services."
     return Answer(YES, text, how, figures=figures)
 
 
@@ -230,7 +230,7 @@ def _indicators(look: Look, samples: Sequence[Sample]) -> tuple[Figure, ...]:
             for name in (_SYNC, _PROGRAMMING)
         ),
         Figure("failed synchronisations", failures, "", f"{page}: the sum of {', '.join(SYNC_FAILURES)}", 0),
-        Figure("differences of rules", differences, "", f"{_INFO} with audit_rules: true, differences", 0),
+        Figure("differences between rules and Services", differences, "", f"{_INFO} with audit_rules: true, differences", 0),
     )
 
 
@@ -255,62 +255,68 @@ def _describe(findings: Sequence[PreflightFinding]) -> tuple[str, ...]:
 
 
 def _dependencies(look: Look) -> Answer:
-    how = "GET /api/v1/services with kube-proxy's credentials; the checks of ballast.kube.kube_proxy for a mode that stays"
+    how = "GET /api/v1/services with kube-proxy's credentials; the preflight checks of ballast.kube.kube_proxy for the current mode"
     problem = look.api_problem
     if problem:
         return Answer(
-            NO, f"The API does not list Services to kube-proxy's credentials: {problem}.", how, _reach_api(look)
+            NO,
+            f"The API server does not list Services with kube-proxy's credentials: {problem}.",
+            how,
+            _reach_api(look),
         )
     if not look.mode:
         return Answer(
             UNKNOWN,
-            "The API answers; what its mode needs of the node is not known, as kube-proxy does not answer.",
+            "The API server responds; kube-proxy does not, so it is unknown what its mode needs on the node.",
             how,
         )
     findings = _preflight(look, look.mode)
     if isinstance(findings, BallastError):
         return Answer(
-            UNKNOWN, f"The API answers; the node could not be checked: {findings.in_one_line}.", how, findings.remedy
+            UNKNOWN,
+            f"The API server responds, but the node could not be checked: {findings.in_one_line}.",
+            how,
+            findings.remedy,
         )
     blockers = [finding for finding in findings if finding.severity == BLOCKER]
     if blockers:
-        text = f"The node has not what mode {look.mode} needs: {', '.join(finding.id for finding in blockers)}."
+        text = f"The node lacks what mode {look.mode} needs: {', '.join(finding.id for finding in blockers)}."
         return Answer(NO, text, how, "; ".join(finding.remedy for finding in blockers), lines=_describe(findings))
-    text = f"The API answers, and kernel and tools have what mode {look.mode} and a change of it need."
+    text = f"The API server responds, and the kernel and tools support mode {look.mode} and a change of it."
     return Answer(YES, text, how, lines=_describe(findings))
 
 
 def _disabling(look: Look) -> Answer:
     how = "ballast.kube.kube_proxy with state: previous, in check mode"
     if not look.mode:
-        text = "kube-proxy does not answer, so that a change of it could not be proven."
+        text = "kube-proxy does not respond, so a change of it could not be verified."
         return Answer(UNKNOWN, text, how, failure_modes=(DOWN,))
     lines = tuple(f"{step.verb} {step.title}" for step in look.way_back)
     if lines:
         return Answer(YES, f"state: previous takes {len(lines)} steps, covered by a takeover table.", how, lines=lines)
     path = look.desired.where.config_path
-    text = f"Nothing would be done: no change of ours is recorded on this node, and the mode is what {path} says."
+    text = f"Nothing would change: the journal has no change on this node, and the mode matches {path}."
     return Answer(YES, text, how)
 
 
 def _rollback(look: Look) -> Answer:
     previous = look.report["previous_mode"]
-    how = f"{journal_path(look.desired.state_dir)}; the checks of ballast.kube.kube_proxy before a change"
+    how = f"{journal_path(look.desired.state_dir)}; the preflight checks of ballast.kube.kube_proxy"
     gone = _went_back(look.report["went_back"])
     if previous is None:
-        return Answer(YES, "No change is recorded on this node: there is nothing to go back from.", how, lines=gone)
+        return Answer(YES, "The journal has no change on this node, so there is nothing to roll back.", how, lines=gone)
     if previous == look.mode:
-        text = f"The configuration that was there before is recorded, in the same mode {previous}."
+        text = f"The journal has the previous configuration, in the same mode {previous}."
         return Answer(YES, text, how, lines=gone)
     findings = _preflight(look, str(previous))
     if isinstance(findings, BallastError):
-        text = f"Whether the way back to mode {previous} is open is not known: {findings.in_one_line}."
+        text = f"It is unknown whether the node can roll back to mode {previous}: {findings.in_one_line}."
         return Answer(UNKNOWN, text, how, findings.remedy, lines=gone)
     lines, blockers = (*gone, *_describe(findings)), [finding for finding in findings if finding.severity == BLOCKER]
     if blockers:
-        text = f"The way back to mode {previous} is closed: {', '.join(finding.id for finding in blockers)}."
+        text = f"The node cannot roll back to mode {previous}: {', '.join(finding.id for finding in blockers)}."
         return Answer(NO, text, how, "; ".join(finding.remedy for finding in blockers), lines=lines)
-    return Answer(YES, f"state: previous goes back to mode {previous}, as the node was before.", how, lines=lines)
+    return Answer(YES, f"state: previous rolls the node back to mode {previous}.", how, lines=lines)
 
 
 def _went_back(outcome: object) -> tuple[str, ...]:
@@ -318,12 +324,12 @@ def _went_back(outcome: object) -> tuple[str, ...]:
     if outcome is None:
         return ()
     fields = outcome if isinstance(outcome, Mapping) else {}
-    why = str(fields.get("why") or "it is not known why")
+    why = str(fields.get("why") or "for an unknown reason")
     try:
         moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(float(str(fields.get("at")))))
     except (ValueError, OverflowError, OSError):
-        moment = "at a time that is not known"
-    return (f"the node went back by itself, {moment}: {why}",)
+        moment = "at an unknown time"
+    return (f"the node rolled back automatically, {moment}: {why}",)
 
 
 # Scale
@@ -335,19 +341,19 @@ def _scale(look: Look, counted: Counted) -> Answer:
     figures = (*_size_figures(look, services, endpoints), *_connections(look.host))
     over = [figure for figure in figures if figure.is_above]
     if over:
-        text = "; ".join(f"{figure.name}: {figure.value:.0f}, and {figure.limit:.0f} is the limit" for figure in over)
-        remedy = "fewer Services for each cluster; kube-proxy 1.36 or later for mode nftables; a higher net.netfilter.nf_conntrack_max"
+        text = "; ".join(f"{figure.name}: {figure.value:.0f}, the limit is {figure.limit:.0f}" for figure in over)
+        remedy = "use fewer Services per cluster, kube-proxy 1.36 or later for mode nftables, or a higher net.netfilter.nf_conntrack_max"
         return Answer(NO, f"Over a limit: {text}.", how, remedy, figures)
     if services is None:
         return Answer(
             UNKNOWN,
-            "How many Services there are is not known: the API does not answer.",
+            "The number of Services is unknown: the API server does not respond.",
             how,
             _reach_api(look),
             figures,
         )
     return Answer(
-        YES, "Services, endpoints and tracked connections are within what has been tried.", how, figures=figures
+        YES, "Services, endpoints and tracked connections are within the tested limits.", how, figures=figures
     )
 
 
@@ -388,18 +394,18 @@ def _present(look: Look, named: str, samples: Sequence[Sample]) -> Iterator[tupl
     if look.audit.differences and not behind:  # else kube-proxy has not written them yet
         yield DIFFERS, f"differences: {len(look.audit.differences)}, the first: {look.audit.differences[0]}"
     if look.mode and named != look.mode:
-        yield CONFIG_UNREAD, f"the file says {named}, and {look.mode} is in effect"
+        yield CONFIG_UNREAD, f"the file sets {named}, but {look.mode} is in effect"
     yield from ((CHANGE_OPEN, text) for text in _open_change(report))
     left = [artefact for artefact in report["residue"] if artefact["fate"] == REMOVED]
     if left:
-        yield LEFT_OVER, f"things: {len(left)}, the first: {left[0]['kind']} {left[0]['target']}"
+        yield LEFT_OVER, f"stale objects: {len(left)}, the first: {left[0]['kind']} {left[0]['target']}"
 
 
 def _behind(look: Look) -> Iterator[tuple[str, str]]:
     """Why changes of Services do not reach the node; at most one."""
     reason = str(look.report["reason"])
     if not look.mode:
-        yield DOWN, "its metrics port does not answer"
+        yield DOWN, "its metrics port does not respond"
     elif reason and not reason.startswith(SYNC_FAILURES):
         yield NOT_IN_SYNC, reason
 
@@ -408,7 +414,7 @@ def _open_change(report: Mapping[str, Any]) -> Iterator[str]:
     """At most one text."""
     said = [
         *(["a change waits for its confirmation"] if report["armed"] else []),
-        *(["a takeover table is there"] if report["bridged"] else []),
+        *(["a takeover table exists"] if report["bridged"] else []),
     ]
     if said:
         yield "; ".join(said)
@@ -421,12 +427,10 @@ def _failures(look: Look, present: Mapping[str, str]) -> Answer:
         lines = tuple(f"{id}: {seen}" for id, seen in present.items())
         return Answer(NO, text, how, lines=lines)
     if look.audit.problem:
-        return Answer(UNKNOWN, f"Rules could not be compared: {look.audit.problem}.", how, _reach_api(look))
+        return Answer(UNKNOWN, f"The rules could not be compared: {look.audit.problem}.", how, _reach_api(look))
     return Answer(YES, "None of the known failure modes is present.", how)
 
 
 def _reach_api(look: Look) -> str:
     where = look.desired.where.kubeconfig or "kube-proxy's own kubeconfig"
-    return (
-        f"Let this node reach the API: see the server and the credentials of {where}, and whether the API server runs."
-    )
+    return f"Let this node reach the API: check the server and credentials in {where}, and that the API server runs."

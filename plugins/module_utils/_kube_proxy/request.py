@@ -90,7 +90,7 @@ class KubeProxyRequest:
         problems: list[BallastError] = []
         check_config(params["config"], problems)
         if "mode" in params["config"]:
-            problems.append(_option("config.mode", params["config"]["mode"], "set there: mode is an option of its own"))
+            problems.append(_option("config.mode", params["config"]["mode"], "set in config: use the option mode"))
         for name, least in (("drain_seconds", 0), ("verify_seconds", 1), ("confirm_within", 0)):
             if params[name] < least:
                 problems.append(_option(name, params[name], f"at least {least}"))

@@ -45,13 +45,15 @@ _STARTING_SECONDS = 10
 _ASK_SECONDS = 0.3
 _START_POLL_SECONDS = 0.05  # as long as packets of connections through ipvs may be dropped
 _PROBE_TRIES = 5
-_NO_POD = "no pod of this node is there to try from any more"
+_NO_POD = "this node no longer has a pod to try from"
 _GROUP = "kube-proxy"
 
 
 def takeover_table_resource(state_dir: str, where: Installation, config: Mapping[str, Any], node: str) -> Resource:
     value: dict[str, Value] = {"installation": asdict(where), "config": config, "node": node}
-    return Resource(kind="bridge", target=state_dir, value=value, title=f"bridge {TAKEOVER_TABLE}", group=_GROUP)
+    return Resource(
+        kind="bridge", target=state_dir, value=value, title=f"takeover table {TAKEOVER_TABLE}", group=_GROUP
+    )
 
 
 class TakeoverTableKind:
@@ -76,7 +78,7 @@ class TakeoverTableKind:
         def probe() -> Union[Ready[None], Pending]:
             status = parse_json(ctx.host.read(_watchdog_path(target, watchdog_files.STATUS)) or b"{}")
             if status.get("of") != digest(data):
-                return Pending("the watchdog has not begun")
+                return Pending("the watchdog has not started")
             return Pending(status["problem"]) if status["problem"] else Ready(None)
 
         try:
@@ -143,7 +145,7 @@ class _VerifiedChange:
             reached = self._try_connections(ctx, left, node)
         mode = str(target_value["mode"])
         draining = self._hold_connections(ctx, mode)
-        ctx.progress.started("kube-proxy", f"into mode {mode}")
+        ctx.progress.started("kube-proxy", f"switching to mode {mode}")
         with time("restart", "kube-proxy's restart"):
             self._change(ctx, target, target_value, {} if before == ABSENT else fields(before))
             self._wait_until_started(ctx, mode, draining)
@@ -160,7 +162,7 @@ class _VerifiedChange:
             self._wait_until_rules_match(ctx, config, mode, node)
         with time("reach", "trying connections after the change"):
             self._wait_until_reached(ctx, mode, reached)
-        ctx.progress.done("kube-proxy", f"mode {mode}, {len(reached)} connections as before")
+        ctx.progress.done("kube-proxy", f"mode {mode}, all {len(reached)} connections still work")
 
     def _try_connections(
         self, ctx: Context[KubeProxyRequest], config: Mapping[str, Any], node: str
@@ -171,7 +173,7 @@ class _VerifiedChange:
             data = read_named_services(api, probes.names(ctx.desired.probe_service), node)
             tried = probes.try_targets(ctx.host, probes.targets(data, ctx.desired.probe_service, node))
         except PeerError as error:
-            ctx.progress.waiting("kube-proxy", f"no connections are compared: {error.text}")
+            ctx.progress.waiting("kube-proxy", f"skipping the comparison of connections: {error.text}")
             return frozenset()
         return frozenset(attempt for attempt, failure in tried.items() if not failure)
 
@@ -213,7 +215,7 @@ class _VerifiedChange:
             raise MESSAGES.error("migrate-gate", found=error.found, mode=mode, seconds=f"{seconds:.0f}") from error
         if draining is not None:
             ipvs_connections.settle(ctx.host, draining)
-            text = f"{len(draining.own)} virtual servers with open connections stay, {restored} were made again"
+            text = f"{len(draining.own)} virtual servers with open connections remain, {restored} were restored"
             ctx.progress.done("ipvs", text)
 
     def _wait_until_healthy(self, ctx: Context[KubeProxyRequest], config: Mapping[str, Any], mode: str) -> None:
@@ -249,7 +251,7 @@ class _VerifiedChange:
             return Pending(f"{len(lines)} differences: {lines[0]}") if lines else Ready(None)
 
         seconds = ctx.desired.verify_seconds
-        ctx.progress.started("rules", "comparing rules in the kernel with the Services")
+        ctx.progress.started("rules", "comparing the kernel's rules with the Services")
         wait(ctx.host, ctx.progress, "rules", probe, deadline_seconds=seconds, interval=AUDIT_INTERVAL)
 
     def _wait_until_reached(self, ctx: Context[KubeProxyRequest], mode: str, before: frozenset[probes.Try]) -> None:

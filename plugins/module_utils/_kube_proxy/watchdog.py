@@ -90,7 +90,7 @@ class Watchdog:
         task = parse_json(self._host.read(self._path(TASK)) or b"{}")
         allowed = float(task.get("confirm_within", 0)) or _UNARMED_SECONDS
         if task and now - self._free_since > allowed:
-            self._log(f"no confirmation within {allowed:.0f} seconds: going back")
+            self._log(f"no confirmation within {allowed:.0f} seconds: rolling back")
             argv = [sys.executable, self._path(PROGRAM), self._state_dir, "back"]
             self._host.spawn(argv, log=self._path(LOG))
             self._free_since = now + _RETRY_SECONDS - allowed

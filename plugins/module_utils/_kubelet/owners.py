@@ -88,7 +88,7 @@ OWNERS = (
     Owner(
         "k0s",
         title="k0s",
-        runs="k0s keeps the DaemonSet of kube-proxy and its ConfigMap as its own configuration says",
+        runs="k0s manages kube-proxy's DaemonSet and ConfigMap from its own configuration",
         kube_proxy="set spec.network.kubeProxy.mode in the k0s configuration, then restart k0s on the controllers",
         image_pulls=f"set {_KEYS} in a worker profile (spec.workerProfiles of the k0s configuration, with `k0s worker --profile`). "
         "For containerd, put a file into /etc/k0s/containerd.d. Then restart the k0s service",
@@ -118,8 +118,8 @@ OWNERS = (
     Owner(
         "microshift",
         title="MicroShift",
-        runs="MicroShift has no kube-proxy: OVN-Kubernetes carries its Services",
-        kube_proxy="leave it so; there is no kube-proxy to change",
+        runs="MicroShift has no kube-proxy: OVN-Kubernetes serves Services",
+        kube_proxy="nothing to do: there is no kube-proxy to change",
         image_pulls=f"set {_KEYS} below `kubelet:` in /etc/microshift/config.yaml or a file of /etc/microshift/config.d, then restart "
         "it: systemctl restart microshift",
         source="MicroShift's page of its network",
@@ -127,8 +127,8 @@ OWNERS = (
     Owner(
         "openshift",
         title="OpenShift",
-        runs="OpenShift's Cluster Network Operator carries Services with OVN-Kubernetes, or with the proxy of OpenShift SDN",
-        kube_proxy="leave OVN-Kubernetes as it is; with OpenShift SDN set spec.kubeProxyConfig of the Network `cluster` "
+        runs="OpenShift's Cluster Network Operator serves Services with OVN-Kubernetes or the proxy of OpenShift SDN",
+        kube_proxy="nothing to do with OVN-Kubernetes; with OpenShift SDN set spec.kubeProxyConfig of the Network `cluster` "
         "(network.operator.openshift.io)",
         image_pulls=f"apply a KubeletConfig (machineconfiguration.openshift.io/v1) with {_KEYS} in its spec.kubeletConfig; for CRI-O "
         "a ContainerRuntimeConfig or a MachineConfig. The Machine Config Operator writes them to the nodes",
@@ -159,7 +159,7 @@ OWNERS = (
     Owner(
         "talos",
         title="Talos",
-        runs="Talos keeps the DaemonSet of kube-proxy as its machine configuration says",
+        runs="Talos manages kube-proxy's DaemonSet from its machine configuration",
         kube_proxy="set cluster.proxy.mode in the machine configuration of the control plane, apply it (talosctl apply-config), and "
         "have talosctl upgrade-k8s write the DaemonSet",
         image_pulls=f"set {_KEYS} below machine.kubelet.extraConfig in the machine configuration, and for containerd a file "
@@ -170,7 +170,7 @@ OWNERS = (
     Owner(
         "eks",
         title="Amazon EKS",
-        runs="Amazon EKS keeps kube-proxy as an add-on, with a ConfigMap of its own form",
+        runs="Amazon EKS manages kube-proxy as an add-on, with its own form of ConfigMap",
         kube_proxy="set `mode` in the values of the add-on: aws eks update-addon --addon-name kube-proxy --configuration-values VALUES "
         "--resolve-conflicts OVERWRITE; then replace the nodes",
         providers=("aws:///", "eks-hybrid:///"),
@@ -182,7 +182,7 @@ OWNERS = (
     Owner(
         "aks",
         title="Azure AKS",
-        runs="Azure AKS keeps the DaemonSet of kube-proxy by its add-on manager",
+        runs="Azure AKS manages kube-proxy's DaemonSet with its add-on manager",
         kube_proxy="set networkProfile.kubeProxyConfig: az aks update --kube-proxy-config FILE, whose mode is IPTABLES, IPVS or NFTABLES",
         providers=("azure:///",),
         labels=("kubernetes.azure.com/managedby=aks", "component=kube-proxy"),
@@ -192,8 +192,8 @@ OWNERS = (
     Owner(
         "gke",
         title="Google GKE",
-        runs="Google GKE writes kube-proxy's static pod when it makes a node",
-        kube_proxy="leave it so, as GKE has no option for the mode; a cluster made with Dataplane V2 has no kube-proxy",
+        runs="Google GKE writes kube-proxy's static pod when it creates a node",
+        kube_proxy="keep it: GKE has no option for the mode; a cluster made with Dataplane V2 has no kube-proxy",
         versions=("-gke.",),
         providers=("gce://",),
         labels=("component=kube-proxy",),
@@ -203,8 +203,8 @@ OWNERS = (
     Owner(
         "calico-ebpf",
         title="Calico's eBPF data plane",
-        runs="Calico's eBPF data plane carries Services in place of kube-proxy",
-        kube_proxy="leave it so; or set spec.calicoNetwork.linuxDataplane of the Installation to Iptables or Nftables (without the "
+        runs="Calico's eBPF data plane serves Services instead of kube-proxy",
+        kube_proxy="keep it; or set spec.calicoNetwork.linuxDataplane of the Installation to Iptables or Nftables (without the "
         "operator: bpfEnabled: false of FelixConfiguration), and run kube-proxy again",
         links=("bpfin.cali", "bpfout.cali"),
         source="Calico's page of its eBPF data plane; felix, bpf_ep_mgr.go",
@@ -213,8 +213,8 @@ OWNERS = (
     Owner(
         "cilium",
         title="Cilium",
-        runs="Cilium carries Services in place of kube-proxy (kubeProxyReplacement)",
-        kube_proxy="leave it so; or set kubeProxyReplacement: false in its Helm values, and run kube-proxy again",
+        runs="Cilium serves Services instead of kube-proxy (kubeProxyReplacement)",
+        kube_proxy="keep it; or set kubeProxyReplacement: false in its Helm values, and run kube-proxy again",
         links=("cilium_host",),
         source="Cilium's page of kubeProxyReplacement",
         believed=True,
@@ -222,8 +222,8 @@ OWNERS = (
     Owner(
         "kube-router",
         title="kube-router",
-        runs="kube-router carries Services with ipvs in place of kube-proxy",
-        kube_proxy="leave it so; or start it with --run-service-proxy=false, and run kube-proxy again",
+        runs="kube-router serves Services with ipvs instead of kube-proxy",
+        kube_proxy="keep it; or start it with --run-service-proxy=false, and run kube-proxy again",
         links=("kube-dummy-if",),
         source="kube-router's page of its Service proxy",
         believed=True,
@@ -231,8 +231,8 @@ OWNERS = (
     Owner(
         "antrea",
         title="Antrea's proxyAll",
-        runs="Antrea carries Services in place of kube-proxy (antreaProxy.proxyAll)",
-        kube_proxy="leave it so; or set antreaProxy.proxyAll: false in its configuration, and run kube-proxy again",
+        runs="Antrea serves Services instead of kube-proxy (antreaProxy.proxyAll)",
+        kube_proxy="keep it; or set antreaProxy.proxyAll: false in its configuration, and run kube-proxy again",
         links=("antrea-gw0",),
         source="Antrea's page of AntreaProxy",
         believed=True,
@@ -240,8 +240,8 @@ OWNERS = (
     Owner(
         "ovn-kubernetes",
         title="OVN-Kubernetes",
-        runs="OVN-Kubernetes carries Services, without kube-proxy",
-        kube_proxy="leave it so; there is no kube-proxy to change",
+        runs="OVN-Kubernetes serves Services without kube-proxy",
+        kube_proxy="nothing to do: there is no kube-proxy to change",
         links=("ovn-k8s-mp0",),
         source="OVN-Kubernetes' page of Services",
         believed=True,

@@ -61,11 +61,11 @@ def parse_previous(report_text: str) -> tuple[Exercise, ...]:
     try:
         report = parse_json(report_text)
     except ValueError:
-        raise ValueError("it is no JSON") from None
+        raise ValueError("it is not JSON") from None
     if not isinstance(report, dict) or report.get("format") != FORMAT or isinstance(report["format"], bool):
-        raise ValueError(f"it is no report of format {FORMAT}")
+        raise ValueError(f"it is not a report of format {FORMAT}")
     if not isinstance(report.get("exercises"), list):
-        raise ValueError("its exercises are no list")
+        raise ValueError("its exercises are not a list")
     try:
         return parse_exercises(report["exercises"])
     except BallastError as error:

@@ -51,7 +51,7 @@ def parse_hosts(
         if name in names[:number]:
             faults.add("readiness-host-twice", f"hosts[{number}]", name=name)
     faults.raise_all()
-    absent = [HostReport(clean(name), reached=False, reason="nothing came from it") for name in dict.fromkeys(required)]
+    absent = [HostReport(clean(name), reached=False, reason="it returned nothing") for name in dict.fromkeys(required)]
     by_name = {host.name: host for host in (*absent, *parsed)}
     return tuple(by_name[name] for name in sorted(by_name))
 
@@ -71,8 +71,8 @@ def _host(value: object, path: str, features: Sequence[Feature], faults: Faults)
 
 def _answer_of(value: object, feature: Feature) -> Union[Reading, NoReading]:
     if isinstance(value, Mapping) and set(value) == {_FAILED}:
-        return NoReading(clean(str(value[_FAILED])) or f"{feature.module} failed and said nothing")
+        return NoReading(clean(str(value[_FAILED])) or f"{feature.module} failed without a message")
     try:
         return parse_reading(value, feature)
     except BallastError as error:
-        return NoReading(f"{feature.module} returned something else than a reading:\n{error}")
+        return NoReading(f"{feature.module} returned something other than a report:\n{error}")

@@ -117,7 +117,7 @@ def _judge_feature(feature: Feature, hosts: Sequence[HostReport], exercises: Seq
     exercised = tuple(
         _judge_exercises(kind, [exercise for exercise in mine if exercise.kind == kind], names, on)
         if kind in feature.exercises
-        else Exercised(kind, GREY, False, "production readiness has no exercise of it", "", ())
+        else Exercised(kind, GREY, False, "no drill covers it", "", ())
         for kind in KINDS
     )
     light = worst([*(place.light for place in places), *(result.light for result in exercised)])
@@ -127,7 +127,7 @@ def _judge_feature(feature: Feature, hosts: Sequence[HostReport], exercises: Seq
 def _place(feature: Feature, host: HostReport) -> Place:
     reading = host.features.get(feature.name)
     if not host.reached:
-        return Place(host.name, AWAY, AMBER, host.reason or "the host was not reached")
+        return Place(host.name, AWAY, AMBER, host.reason or "the host was unreachable")
     if not isinstance(reading, Reading):
         return Place(host.name, FAILED, AMBER, reading.text if isinstance(reading, NoReading) else "")
     enabled = reading.answers[ENABLED]
@@ -144,7 +144,7 @@ def _judge_answer(name: str, reading: Reading, feature: Feature) -> Judged:
     """Of a feature that is on."""
     answer = reading.answers.get(name)
     if answer is None:
-        text = f"{feature.module} did not answer this"
+        text = f"{feature.module} did not report this"
         missing = Answer(
             UNKNOWN, text, feature.module, "use one version of ballast.kube on all hosts, and run it again"
         )
@@ -190,16 +190,18 @@ def _judge_exercises(kind: str, mine: Sequence[Exercise], hosts: set[str], on: b
     still shows that the feature can do it."""
     what, records = _EXERCISED[kind], tuple(mine)
     if not on:
-        return Exercised(kind, GREY, False, "the feature is on nowhere", "", records)
+        return Exercised(kind, GREY, False, "the feature is enabled on no host", "", records)
     last = list({exercise.host: exercise for exercise in sorted(mine, key=lambda exercise: exercise.at)}.values())
     failed = [exercise for exercise in last if not exercise.passed and exercise.host in hosts]
     if failed:
         failures = "; ".join(_failure(exercise) for exercise in failed)
-        return Exercised(kind, RED, True, failures, "fix what the step names, then exercise it again", records)
+        return Exercised(
+            kind, RED, True, failures, "fix the problem that the step reports, then run the drill again", records
+        )
     passed = sorted((exercise for exercise in last if exercise.passed), key=lambda exercise: exercise.at)
     if not passed:
-        remedy = "run it once on a canary, with readiness_exercise=true"
-        return Exercised(kind, AMBER, False, f"{what} was never exercised", remedy, records)
+        remedy = "run the drill once on a canary, with readiness_exercise=true"
+        return Exercised(kind, AMBER, False, f"{what} was never drilled", remedy, records)
     newest = passed[-1]
     seconds = sum(step.seconds for step in newest.steps)
     text = f"{what} was done on {newest.host} at {newest.at}, in {seconds:.1f} s"

@@ -15,26 +15,26 @@ MESSAGES = Messages(
             id="readiness-value",
             error=UserError,
             text="{path}: {value} is not {wanted}",
-            remedy="give it as the info module with readiness=true, or an earlier readiness.json, has it; all hosts and the controller take one "
-            "version of ballast.kube",
+            remedy="pass it unchanged from the info module with readiness=true, or from an earlier readiness.json; use one version of "
+            "ballast.kube on all hosts and the controller",
         ),
         Message(
             id="readiness-key",
             error=UserError,
-            text="{path}: {key} is not known here; known are {allowed}",
-            remedy="use one version of ballast.kube for all of the run, and remove what was added by hand",
+            text="{path}: unknown key {key}; allowed: {allowed}",
+            remedy="use one version of ballast.kube for the whole run, and remove manual additions",
         ),
         Message(
             id="readiness-key-missing",
             error=UserError,
             text="{path}: {key} is missing",
-            remedy="use one version of ballast.kube for all of the run, and give what the module returned whole",
+            remedy="use one version of ballast.kube for the whole run, and pass the module's complete result",
         ),
         Message(
             id="readiness-host-twice",
             error=UserError,
-            text="{path}: the host {name} is there more than once",
-            remedy="name each host once: its last answer would hide the others",
+            text="{path}: host {name} appears more than once",
+            remedy="list each host once: its last report would hide the others",
         ),
         Message(
             id="readiness-feature",

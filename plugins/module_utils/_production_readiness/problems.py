@@ -16,13 +16,11 @@ from .judge import AMBER, AWAY, FAILED, LIGHTS, RED, JudgedFeature, Place
 
 _NAMED = 20  # of the problems in the text of a failure; the report has all of them
 _RUN_AGAIN = "run that module alone on the host, then run readiness again"
-_REACH = "see that the host is up and that Ansible reaches it, then run readiness again"
-_ASK = "give the features of this host, and where each keeps its state; or leave the host out"
+_REACH = "check that the host is up and reachable by Ansible, then run readiness again"
+_ASK = "set the features of this host and their state directories; or omit the host"
 _ONE_VERSION = "use the controller's version of ballast.kube for the whole run"
-_NOTHING_ON = "give the hosts that carry the features, and where each feature keeps its state"
-_FORMER = (
-    "nothing, if the exercises are to be done again; else put back the report that held them, and run readiness again"
-)
+_NOTHING_ON = "list the hosts that run the features, and each feature's state directory"
+_FORMER = "nothing, if you repeat the drills; otherwise restore the report with their results, and run readiness again"
 
 
 @dataclass(frozen=True)
@@ -61,13 +59,13 @@ def failure_text(problems: Iterable[Problem]) -> str:
     if not failing:
         return ""
     red = sum(problem.light == RED for problem in failing)
-    head = f"{red} required answers are not as they have to be, {len(failing) - red} are not known"
+    head = f"{red} required checks failed, {len(failing) - red} are unknown"
     texts = [
         f"{_place(problem)}: {shorten(problem.text)}\n  do:    {shorten(problem.remedy)}"
         for problem in failing[:_NAMED]
     ]
     more = len(failing) - len(texts)
-    return "\n".join([head, *texts, *([f"and {more} more, which the report has"] if more else [])])
+    return "\n".join([head, *texts, *([f"and {more} more, listed in the report"] if more else [])])
 
 
 def _place(problem: Problem) -> str:
@@ -76,20 +74,20 @@ def _place(problem: Problem) -> str:
 
 def _of_host(host: HostReport) -> Iterable[Problem]:
     if not host.reached:
-        yield Problem(AMBER, True, host.name, "", "", host.reason or "the host was not reached", _REACH)
+        yield Problem(AMBER, True, host.name, "", "", host.reason or "the host was unreachable", _REACH)
     elif not host.features:
-        yield Problem(AMBER, True, host.name, "", "", "no feature was asked of this host", _ASK)
+        yield Problem(AMBER, True, host.name, "", "", "no feature was checked on this host", _ASK)
     for name in host.unknown:
-        text = f"it answered for {name}, which is no feature of this version of ballast.kube"
+        text = f"it reported {name}, which is not a feature of this version of ballast.kube"
         yield Problem(AMBER, True, host.name, "", "", text, _ONE_VERSION)
 
 
 def _of_fleet(judged: Sequence[JudgedFeature], previous: Optional[str]) -> Iterable[Problem]:
     if not any(feature.is_on for feature in judged):
-        text = "no feature is known to be on on any host, so that nothing was checked"
+        text = "no enabled feature was found on any host, so nothing was checked"
         yield Problem(AMBER, True, "", "", "", text, _NOTHING_ON)
     if previous is not None:
-        text = f"exercises of earlier runs are not known: {previous}"
+        text = f"drills of earlier runs are unknown: {previous}"
         yield Problem(AMBER, False, "", "", "", text, _FORMER)
 
 

@@ -41,14 +41,14 @@ _LINK_NAME = "the name of a link: 1 to 15 of letters, digits and _ . @ : = ~ -"
 _LIMITED_TO_NODE_IP = 30  # minor version of kube-proxy; "primary" is there from 1.31 on
 
 
-_SO = "so that no packet is known to come from elsewhere than this node's pods"
+_SO = "so packets from outside this node's pods cannot be recognized"
 # Path, reason and remedy for a mode that needs a network and has none.
 _NO_DETECTOR = {
     "ClusterCIDR": ("clusterCIDR", f"it has no network of that family, {_SO}", "add the network of the cluster's pods"),
     "NodeCIDR": (
         "detectLocalMode",
         f"the Node has no podCIDR of that family, {_SO}",
-        "let kube-controller-manager give Nodes one (--allocate-node-cidrs), or choose another mode",
+        "let kube-controller-manager assign one (--allocate-node-cidrs), or choose another mode",
     ),
 }
 

@@ -240,7 +240,7 @@ class RulesEngine(BaseEngine[ServiceRulesRequest, ServiceRulesState, RulesPlan])
                 plan.backend.commit(part.operations, host, part.live)
             except BallastError:
                 ctx.progress.failed(
-                    subject, "undoing what was done" if desired.snapshot is not None else "the next run goes on"
+                    subject, "undoing the completed steps" if desired.snapshot is not None else "the next run continues"
                 )
                 if desired.snapshot is not None:
                     _undo(plan.backend, done, host)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from .._core.text.errors import HostError, Message, Messages, UserError
 
-_AS_SERVED = "take the objects as the API server gives them: kubectl get services,endpointslices,nodes -A -o json"
+_AS_SERVED = "use the objects as the API server returns them: kubectl get services,endpointslices,nodes -A -o json"
 
 MESSAGES = Messages(
     "docs/reference/errors-service-rules.md",
@@ -16,7 +16,7 @@ MESSAGES = Messages(
         Message(
             id="rules-snapshot-json",
             error=UserError,
-            text="snapshot is not JSON: {reason}",
+            text="snapshot is not valid JSON: {reason}",
             remedy=f"write it again: {_AS_SERVED[_AS_SERVED.index('kubectl') :]}",
         ),
         Message(
@@ -28,8 +28,8 @@ MESSAGES = Messages(
         Message(
             id="rules-snapshot-page",
             error=UserError,
-            text="{path}: the list goes on: metadata.continue is set, so this is one page of several",
-            remedy="ask for all of it: kubectl get --chunk-size=0",
+            text="{path}: metadata.continue is set, so this is only one page of the list",
+            remedy="fetch the complete list: kubectl get --chunk-size=0",
         ),
         Message(
             id="rules-object-field",
@@ -40,38 +40,38 @@ MESSAGES = Messages(
         Message(
             id="rules-object-skipped",
             error=UserError,
-            text="{path}: {value} is not {wanted}; kube-proxy passes over it, and so do the rules",
+            text="{path}: {value} is not {wanted}; kube-proxy and these rules ignore it",
             remedy="correct or remove it in the object",
         ),
         Message(
             id="rules-object-skipped-more",
             error=UserError,
-            text="{count} more values of objects are passed over",
-            remedy="correct those that are listed, and run this again",
+            text="{count} more values of objects are ignored",
+            remedy="correct the listed ones, and run this again",
         ),
         Message(
             id="rules-object-contradiction",
             error=UserError,
-            text="{path}: {value} cannot be: {reason}",
+            text="{path}: {value} is not possible: {reason}",
             remedy=_AS_SERVED,
         ),
         Message(
             id="rules-object-twice",
             error=UserError,
-            text="{path}: there is one of that name already",
-            remedy="give each object once",
+            text="{path}: another object has that name",
+            remedy="list each object once",
         ),
         Message(
             id="rules-node-missing",
             error=UserError,
-            text="node_name: {name} is not among the {count} Nodes of the snapshot",
-            remedy="name one of them: {names}",
+            text="node_name: the snapshot has {count} Nodes, none named {name}",
+            remedy="use one of them: {names}",
         ),
         Message(
             id="rules-node-option",
             error=UserError,
             text="{path}: {value} is not {wanted}",
-            remedy="name the node as its Node object is called, and list its addresses as in 192.0.2.10 or 2001:db8::10",
+            remedy="use the name of the Node object, and write addresses like 192.0.2.10 or 2001:db8::10",
         ),
         Message(
             id="rules-config-key",
@@ -94,111 +94,111 @@ MESSAGES = Messages(
         Message(
             id="rules-config-open-node-ports",
             error=UserError,
-            text="nodePortAddresses: no address of IPv{family} is named, so that every one of the node's serves node ports",
-            remedy="name a network of IPv{family} too",
+            text="nodePortAddresses: no IPv{family} network is listed, so all of the node's addresses of that family serve node ports",
+            remedy="list an IPv{family} network too",
         ),
         Message(
             id="rules-config-localhost",
             error=UserError,
-            text="nodePortAddresses: {value} asks for node ports on loopback, which {backend} rules do not serve for IPv{family}",
+            text="nodePortAddresses: {value} requests node ports on loopback, which {backend} rules do not serve for IPv{family}",
             remedy="use an address of the node; only iptables serves them on loopback, for IPv4, with iptables.localhostNodePorts; "
-            "kube-proxy 1.37 has a proxy of its own for nftables and TCP, with the gate KubeProxyNFTablesLocalhostNodePorts",
+            "kube-proxy 1.37 has a userspace proxy for nftables and TCP, with feature gate KubeProxyNFTablesLocalhostNodePorts",
         ),
         Message(
             id="rules-config-bind-address",
             error=UserError,
-            text="bindAddress: {value} is not the primary address of the Node, {primary}, which the rules go by",
+            text="bindAddress: {value} is not the Node's primary address, {primary}, which the rules use",
             remedy="remove bindAddress, or start the kubelet with --node-ip={value}",
         ),
         Message(
             id="rules-config-gate-unknown",
             error=UserError,
-            text="featureGates.{name}: no gate of this name is known to change the rules of kube-proxy 1.{oldest} to 1.{newest}; "
-            "the rules are taken as without it",
+            text="featureGates.{name}: no feature gate of this name changes the rules of kube-proxy 1.{oldest} to 1.{newest}; it "
+            "is ignored",
             remedy="{hint}",
         ),
         Message(
             id="rules-config-gate-refused",
             error=UserError,
-            text="featureGates.{name}: it cannot be {value}: {reason}, and does not start with this setting",
+            text="featureGates.{name} cannot be {value}: {reason}, and does not start with this setting",
             remedy="remove the gate from featureGates",
         ),
         Message(
             id="rules-config-gate-mode",
             error=UserError,
-            text="featureGates.{name} is false: kube-proxy does not run mode {backend}",
+            text="featureGates.{name} is false, so kube-proxy does not run mode {backend}",
             remedy="set it to true, or choose another mode",
         ),
         Message(
             id="rules-snapshot-where",
             error=UserError,
-            text="a snapshot must be given, in one of two ways: snapshot or snapshot_path",
-            remedy="kubectl get services,endpointslices,nodes -A -o json > FILE on the node, and snapshot_path: FILE",
+            text="a snapshot is required: set snapshot or snapshot_path",
+            remedy="run kubectl get services,endpointslices,nodes -A -o json > FILE on the node, and set snapshot_path: FILE",
         ),
         Message(
             id="rules-snapshot-absent",
             error=UserError,
-            text="snapshot_path: there is no file {path} on this node",
-            remedy="copy it there before (ansible.builtin.copy), or give the content as snapshot",
+            text="snapshot_path: {path} does not exist on this node",
+            remedy="copy it there first (ansible.builtin.copy), or pass its content as snapshot",
         ),
         Message(
             id="rules-snapshot-needed",
             error=UserError,
             text="{wanted} needs a snapshot of the cluster",
-            remedy="give snapshot or snapshot_path, and node_name",
+            remedy="set snapshot or snapshot_path, and node_name",
         ),
         Message(
             id="rules-node-name",
             error=UserError,
-            text="node_name: a snapshot is read for one node, and none is named",
-            remedy="give the name of this node's Node object",
+            text="node_name is not set, but a snapshot is evaluated for one node",
+            remedy="set it to the name of this node's Node object",
         ),
         Message(
             id="rules-table-taken",
             error=UserError,
-            text="table: {table} is kube-proxy's own, which would remove what it does not know",
-            remedy="choose another name, or leave it out",
+            text="table: {table} belongs to kube-proxy, which removes rules of others from it",
+            remedy="choose another name, or omit it",
         ),
         Message(
             id="rules-priority",
             error=UserError,
             text="priority_offset: {value} is not within -{most} to {most}",
-            remedy="a few steps suffice: -1 comes before kube-proxy's rules, 1 after them",
+            remedy="small values suffice: -1 runs before kube-proxy's rules, 1 after them",
         ),
         Message(
             id="rules-packet",
             error=UserError,
             text="{path}: {value} is not {wanted}",
-            remedy="correct it; a packet is source, destination, port, protocol",
+            remedy="correct it; a packet has source, destination, port, protocol",
         ),
         Message(
             id="rules-dump-absent",
             error=UserError,
-            text="ruleset_path: there is no file {path} on this node",
-            remedy="write it there before: ({command}) > {path}",
+            text="ruleset_path: {path} does not exist on this node",
+            remedy="create it first: ({command}) > {path}",
         ),
         Message(
             id="rules-dump-line",
             error=UserError,
-            text="line {line} of the dump is of no known tool, or is not where that tool prints it: {text}",
-            remedy="save it again: the output of nft list ruleset, iptables-save, ip6tables-save, ipvsadm-save -n, ipset save, ip -j address",
+            text="line {line} of the dump is not recognized as any known tool's output: {text}",
+            remedy="save it again with the output of nft list ruleset, iptables-save, ip6tables-save, ipvsadm-save -n, ipset save, ip -j address",
         ),
         Message(
             id="rules-dump-twice",
             error=UserError,
-            text="line {line} of the dump: {what} is there a second time, with other rules",
-            remedy="save each part once, or keep one of the two",
+            text="line {line} of the dump: {what} appears a second time, with different rules",
+            remedy="save each part once, or keep only one of the two",
         ),
         Message(
             id="rules-dump-part",
             error=UserError,
-            text="{part}: not in the dump, and decides what becomes of the packet",
+            text="{part}: the dump lacks it, and it decides what happens to the packet",
             remedy="save it too: {remedy}",
         ),
         Message(
             id="rules-undecoded",
             error=UserError,
-            text="the program that printed the rules could not decode one: {problem}",
+            text="the program that printed the rules could not decode one of them: {problem}",
             remedy="print them with the program that wrote them: kubectl exec -n kube-system POD -- iptables-save, in kube-proxy's pod",
         ),
         Message(
@@ -211,31 +211,31 @@ MESSAGES = Messages(
             id="rules-hns-value",
             error=UserError,
             text="hns.{path}: {value} is not {wanted}",
-            remedy="give it as HNS shows it",
+            remedy="write it as HNS shows it",
         ),
         Message(
             id="rules-duplicate",
             error=UserError,
-            text="{destination} is claimed by two Services: {winner} has it, {loser} does not",
+            text="two Services claim {destination}: {winner} gets it, {loser} does not",
             remedy="change one of the Services",
         ),
         Message(
             id="rules-setting-absent",
             error=HostError,
-            text="this kernel has no setting {name}, which the backend needs",
+            text="this kernel lacks the setting {name}, which the backend needs",
             remedy="load the module that it belongs to (ip_vs for net.ipv4.vs), or choose another backend",
         ),
         Message(
             id="rules-record",
             error=HostError,
-            text="{path} is not a record of kernel settings that can be read",
-            remedy="remove it; settings that were changed then stay as they are",
+            text="{path} is not a readable record of kernel settings",
+            remedy="remove it; the settings that it recorded then keep their current values",
         ),
         Message(
             id="rules-not-held",
             error=HostError,
-            text="the kernel does not hold the {backend} rules that it took",
-            remedy="see which program changes them too (a kube-proxy that runs?), end it, and run this again",
+            text="the kernel lost {backend} rules that it had accepted",
+            remedy="find the program that also changes them (a running kube-proxy?), stop it, and run this again",
         ),
     ],
 )

@@ -103,7 +103,7 @@ def _decode(printed: str) -> object:
     except ValueError as error:
         raise MESSAGES.error("rules-snapshot-json", reason="NaN, Infinity, or thousands of digits") from error
     except RecursionError as error:
-        raise MESSAGES.error("rules-snapshot-json", reason="lists in lists, too deep to be read") from error
+        raise MESSAGES.error("rules-snapshot-json", reason="lists nested too deeply") from error
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -177,7 +177,7 @@ def _cluster_ips(spec: Reader) -> Sequence[Any]:
     first = spec.read("clusterIP", text, "")
     every = spec.sequence("clusterIPs")
     if every and every[0] != first:
-        contradict(spec, "clusterIPs[0]", every[0], "clusterIP has another value")
+        contradict(spec, "clusterIPs[0]", every[0], "clusterIP has a different value")
     return every or ([first] if first else [])
 
 
@@ -293,9 +293,9 @@ def _port(row: Reader) -> Port:
 def _check_against(others: Sequence[Port], port: Port, spec: Reader, key: str) -> None:
     """`port` is one of several, `others` are those before it."""
     if not port.name or any(other.name == port.name for other in others):
-        contradict(spec, f"{key}.name", port.name, "every port of several needs a name of its own")
+        contradict(spec, f"{key}.name", port.name, "each of several ports needs its own name")
     same = [other for other in others if other.protocol == port.protocol]
-    taken = f"another port of the Service has it for {port.protocol}"
+    taken = f"another port of the Service uses it for {port.protocol}"
     if port.port and any(other.port == port.port for other in same):
         contradict(spec, f"{key}.port", port.port, taken)
     if port.node_port and any(other.node_port == port.node_port for other in same):
@@ -315,7 +315,7 @@ def _health_check_node_port(spec: Reader, ports: Sequence[Port], *, needed: bool
     if port and not needed:
         contradict(spec, key, port, "only type LoadBalancer with externalTrafficPolicy Local has one")
     if port and any(other.node_port == port and other.protocol == "TCP" for other in ports):
-        contradict(spec, key, port, "a port of the Service has it as its nodePort")
+        contradict(spec, key, port, "a port of the Service uses it as its nodePort")
     return port
 
 

@@ -112,7 +112,7 @@ def _ports(item: Reader) -> Sequence[SlicePort]:
     for index, value in enumerate(item.sequence("ports")):
         port = _port(value, item.faults, f"ports[{index}]")
         if port.name in names:
-            contradict(item, f"ports[{index}].name", port.name, "every port of several needs a name of its own")
+            contradict(item, f"ports[{index}].name", port.name, "each of several ports needs its own name")
         names.add(port.name)
         if port.port:
             ports.append(port)

@@ -107,14 +107,14 @@ DEFAULTS: Values = {
 }
 
 # Why a setting has no effect here, and what has, by its path or that of its section.
-_OF_ANOTHER_MODE = ("this program has the rules of mode nftables alone", "remove it")
-_SYSCTL = ("this program changes no setting of the kernel", "set {setting} with sysctl")
+_OF_ANOTHER_MODE = ("this program supports only the rules of mode nftables", "remove it")
+_SYSCTL = ("this program changes no kernel settings", "set {setting} with sysctl")
 UNUSED: Mapping[str, tuple[str, str]] = {
-    "mode": ("this program has the rules of mode nftables alone", "remove it, or set nftables"),
+    "mode": ("this program supports only the rules of mode nftables", "remove it, or set nftables"),
     "iptables": _OF_ANOTHER_MODE,
     "ipvs": _OF_ANOTHER_MODE,
-    "winkernel": ("this program runs on Linux alone", "remove it"),
-    "windowsRunAsService": ("this program runs on Linux alone", "remove it"),
+    "winkernel": ("this program runs only on Linux", "remove it"),
+    "windowsRunAsService": ("this program runs only on Linux", "remove it"),
     **{
         f"conntrack.{key}": (_SYSCTL[0], _SYSCTL[1].format(setting=f"net.netfilter.{setting}"))
         for key, setting in {
@@ -127,11 +127,11 @@ UNUSED: Mapping[str, tuple[str, str]] = {
             "udpStreamTimeout": "nf_conntrack_udp_timeout_stream",
         }.items()
     },
-    "oomScoreAdj": ("its service decides", "set OOMScoreAdjust= in its systemd unit"),
-    "logging": ("it logs one line for each event", "remove it"),
-    "enableProfiling": ("it has no profiles of Go", "remove it"),
+    "oomScoreAdj": ("its service sets it", "set OOMScoreAdjust= in its systemd unit"),
+    "logging": ("it logs one line per event", "remove it"),
+    "enableProfiling": ("it has no Go profiles", "remove it"),
     "showHiddenMetricsForVersion": ("it has no hidden metrics", "remove it"),
-    "configSyncPeriod": ("every change arrives by a watch", "remove it"),
+    "configSyncPeriod": ("every change arrives through a watch", "remove it"),
     "portRange": ("kube-proxy ignores it too", "remove it"),
     **{
         f"clientConnection.{key}": ("it speaks JSON and is not throttled", "remove it")

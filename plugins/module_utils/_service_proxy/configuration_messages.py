@@ -14,8 +14,8 @@ MESSAGES = Messages(
         Message(
             id="service-proxy-config-shape",
             error=UserError,
-            text="{path} is no KubeProxyConfiguration of kubeproxy.config.k8s.io/v1alpha1",
-            remedy="begin it with `apiVersion: kubeproxy.config.k8s.io/v1alpha1` and `kind: KubeProxyConfiguration`",
+            text="{path} is not a KubeProxyConfiguration of kubeproxy.config.k8s.io/v1alpha1",
+            remedy="start it with `apiVersion: kubeproxy.config.k8s.io/v1alpha1` and `kind: KubeProxyConfiguration`",
         ),
         Message(
             id="service-proxy-config-unused",
@@ -26,8 +26,8 @@ MESSAGES = Messages(
         Message(
             id="service-proxy-name",
             error=UserError,
-            text="service_proxy_name: {value} is not the value of a label",
-            remedy="write up to 63 of letters, digits and - _ . that begin and end with a letter or digit",
+            text="service_proxy_name: {value} is not a valid label value",
+            remedy="use up to 63 letters, digits and - _ . that start and end with a letter or digit",
         ),
         Message(
             id="service-proxy-kubeconfig",
@@ -38,14 +38,14 @@ MESSAGES = Messages(
         Message(
             id="service-proxy-kubeconfig-closed",
             error=UserError,
-            text="user {user}, as whom the service proxy runs, cannot reach {path}",
-            remedy="move the file below /etc/ballast, or let others enter that directory: chmod o+x {directory}",
+            text="the service proxy runs as user {user}, who cannot reach {path}",
+            remedy="move the file below /etc/ballast, or let other users enter that directory: chmod o+x {directory}",
         ),
         Message(
             id="service-proxy-kubeconfig-group",
             error=UserError,
-            text="{path} is read by another group, which would lose it to user {user}, as whom the service proxy runs",
-            remedy="give the service proxy a kubeconfig of its own, root's with mode 0600",
+            text="{path} belongs to another group, which would lose access if it were given to {user}, the service proxy's user",
+            remedy="give the service proxy its own kubeconfig, owned by root with mode 0600",
         ),
     ],
 )

@@ -45,10 +45,10 @@ _ABOUT = "Program the Services of this node with nftables, as kube-proxy does."
 def main(arguments: Optional[Sequence[str]] = None) -> None:
     """The program; leaves by SystemExit."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    name = Flag("--service-proxy-name", "serve the Services with this value of the label of that name", "NAME")
-    node = Flag("--hostname-override", "name of the node, in place of the configuration's hostnameOverride", "NODE")
-    user = Flag("--user", "run as this user, with CAP_NET_ADMIN alone; start it as root", "NAME")
-    cleanup = Flag("--cleanup", "remove the rules that it made, and end", run=_cleanup)
+    name = Flag("--service-proxy-name", "serve only Services whose label service-proxy-name has this value", "NAME")
+    node = Flag("--hostname-override", "name of the node, overriding hostnameOverride", "NODE")
+    user = Flag("--user", "run as this user with only CAP_NET_ADMIN; start the program as root", "NAME")
+    cleanup = Flag("--cleanup", "remove its rules and exit", run=_cleanup)
     Command(AGENT, _ABOUT, check=_check, run=_run, table=table, flags=(name, node, user, cleanup)).main(given)
 
 
@@ -92,7 +92,7 @@ def _become(user: str) -> None:
         if user:
             become_user(user, [CAP_NET_ADMIN])
     except KeyError:
-        raise AGENT.error("user", user=user, found="there is no such user") from None
+        raise AGENT.error("user", user=user, found="this user does not exist") from None
     except OSError as error:
         raise AGENT.error("user", user=user, found=error.strerror or str(error)) from None
 
@@ -152,4 +152,4 @@ def _cleanup(directory: str) -> None:
     make_directories(AGENT, directory)
     with host_lock(AGENT, directory):
         removed = remove_tables(LocalHost())
-    sys.stdout.write(f"removed: {', '.join(removed) or 'nothing, there was nothing of it'}\n")
+    sys.stdout.write(f"removed: {', '.join(removed) or 'nothing, as there were no rules of it'}\n")

@@ -18,8 +18,8 @@ MESSAGES = Messages(
         Message(
             id="service-proxy-running",
             error=HostError,
-            text="another service proxy runs on this node, and one alone can keep its rules",
-            remedy="end that one first, or give this one a network namespace and a RUNTIME_DIRECTORY of its own",
+            text="another service proxy runs on this node, and only one can manage its rules",
+            remedy="stop that one first, or give this one its own network namespace and RUNTIME_DIRECTORY",
         ),
         Message(
             id="service-proxy-kernel",
@@ -31,7 +31,7 @@ MESSAGES = Messages(
             id="service-proxy-user",
             error=HostError,
             text="the service proxy cannot become user {user}",
-            remedy="start it as root with CAP_SETUID, CAP_SETGID and CAP_NET_ADMIN, and see that `getent passwd {user}` finds the user",
+            remedy="start it as root with CAP_SETUID, CAP_SETGID and CAP_NET_ADMIN, and check that `getent passwd {user}` finds the user",
         ),
     ],
 )

@@ -109,7 +109,7 @@ class NftablesEvents:
         for kind, _family, attributes in _messages(self._asking.recv(_MOST)):
             if kind == _NEWGEN:
                 return _number(attributes_of(attributes).get(_GEN_ID, b""))
-        raise OSError(errno.EPROTO, "the kernel did not tell its generation of nftables")
+        raise OSError(errno.EPROTO, "the kernel did not report its nftables generation")
 
     def drain(self) -> list[Commit]:
         """Those since the last call. Overflow where some may be missing."""

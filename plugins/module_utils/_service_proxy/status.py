@@ -147,7 +147,7 @@ def _ago(seconds: Optional[float]) -> str:
 
 
 def _family(row: dict[str, Any]) -> str:
-    return f"{_ago(row['last_change'])}{', BEHIND: tried again' if row['behind'] else ''}"
+    return f"{_ago(row['last_change'])}{', BEHIND: retrying' if row['behind'] else ''}"
 
 
 def _repair(repair: Optional[dict[str, Any]]) -> str:

@@ -149,7 +149,7 @@ def test_a_node_that_is_never_reached_is_not_changed() -> None:
     run = a_run(gone=(0.0, FAR))
     verdict = run()
     assert (verdict.outcome, run.kinds) == ("failed", [LOOK] * 3)
-    assert "nothing was changed" in verdict.reasons[-1].line
+    assert "the module changed nothing" in verdict.reasons[-1].line
 
 
 def test_a_lost_change_of_the_configuration_alone_is_not_called_done() -> None:

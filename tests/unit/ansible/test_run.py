@@ -213,7 +213,7 @@ def test_an_interrupt_in_a_step_is_told_as_a_state(ran: Callable[..., Ran], numb
     assert (found.status, found.result["id"]) == (1, "core-interrupted")
     assert "interrupted in step 2 of 3, make file" in found.message
     again = ran(lambda: loop.run(feature()))
-    assert [step["kind"] for step in again.result["steps"]] == ["file", "file"], "the next run goes on"
+    assert [step["kind"] for step in again.result["steps"]] == ["file", "file"], "the next run continues"
 
 
 def test_an_interrupt_while_waiting_is_told_too(ran: Callable[..., Ran]) -> None:

@@ -104,7 +104,7 @@ def test_a_service_without_its_element_is_missing() -> None:
     assert found[0].expected == (
         "a packet from outside, 192.0.2.99 to 10.96.7.11:80/TCP: dnat to 10.244.1.7:8080, masqueraded"
     )
-    assert found[0].found == "reject; so it is with 2 more of its packets"
+    assert found[0].found == "reject; the same holds for 2 more of its packets"
 
 
 def test_a_service_that_leads_elsewhere_is_wrong() -> None:
@@ -317,7 +317,7 @@ def test_connections_at_endpoints_that_left_are_stale() -> None:
 
 
 def test_it_says_what_could_not_be_looked_at() -> None:
-    facts = Facts(connections_problem="conntrack is not on this machine", unread=(("table ip x", "line 3"),))
+    facts = Facts(connections_problem="conntrack is not installed on this node", unread=(("table ip x", "line 3"),))
     assert sorted(one.id for one in audit(node("nftables"), facts)) == [
         "rules-audit-conntrack-unseen",
         "rules-audit-foreign-unread",

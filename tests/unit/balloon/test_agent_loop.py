@@ -115,7 +115,7 @@ def test_on_a_full_node_it_waits_for_room_and_ends_no_pod(model: ModelCluster) -
         model.remove_pod("late")
         settled(model, one)
         assert sizes(model) == {(2400, 4864)}
-    assert "pods hold what the balloon was to take" in one.log
+    assert "pods occupy capacity that the balloon needs" in one.log
 
 
 def test_a_node_that_registers_anew_keeps_its_target(model: ModelCluster) -> None:

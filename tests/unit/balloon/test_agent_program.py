@@ -130,7 +130,7 @@ def test_it_works_tells_reloads_and_ends(machine: Machine, python: str) -> None:
     ]
     assert [(row["name"], row["holds"]) for row in told["hosts"]] == [("boot-1", True)]
     table = machine.run("status").stdout.splitlines()
-    assert table[0].startswith("2 of 2 nodes at target, waiting, all well ")
+    assert table[0].startswith("2 of 2 nodes at target, waiting, all nodes at target ")
     assert table[2].split() == ["NODE", "HOST", "TARGET", "BALLOON", "FREE", "STATE", "NOTE"]
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=_SECONDS) as answer:
         metrics = answer.read().decode()

@@ -104,15 +104,18 @@ def test_balloons_at_the_floor_are_not_used() -> None:
 def test_a_kubelet_that_cannot_resize_and_objects_that_are_missing_are_told() -> None:
     found = read(two(version=(1, 32)), missing=("ballast-balloon of daemonsets",))
     answer = found["answers"]["dependencies"]
-    assert answer["text"] == "missing: kubelets that resize pods (1.33): a; objects: ballast-balloon of daemonsets"
+    assert (
+        answer["text"]
+        == "missing: kubelets that support resizing pods (1.33): a; objects: ballast-balloon of daemonsets"
+    )
     assert "upgrade them" in answer["remedy"]
 
 
 def test_what_cannot_be_taken_away_is_told() -> None:
-    found = read(two(), plan_problem=PeerError("it is not ours", id="x", remedy="see what it is for"))
+    found = read(two(), plan_problem=PeerError("it is not ours", id="x", remedy="check what it is for"))
     for name in ("disabling", "rollback"):
         answer = found["answers"][name]
-        assert (answer["verdict"], answer["remedy"]) == ("no", "see what it is for")
+        assert (answer["verdict"], answer["remedy"]) == ("no", "check what it is for")
 
 
 def test_many_nodes_are_not_all_named() -> None:
@@ -137,11 +140,11 @@ _FOREIGN = MESSAGES.error("balloon-not-ready", found="pod x is no balloon")
         (two(balloon=balloon(SIZE, state=STARTING)), {}, "balloon-absent", "balloon-absent: a"),
         (two(balloon=_ASKED), {}, "balloon-off-target", "a (deferred): 1m cpu, 16Mi memory of 11900m cpu"),
         (two(balloon=_NEVER), {}, "balloon-kubelet-refuses", "can never be"),
-        (two(target=None, balloon=None), {}, "balloon-host-oversold", "h1: the host's nodes may promise"),
-        (two(limit=Resources(100, 2**20)), {}, "balloon-host-oversold", "a: the node may promise"),
+        (two(target=None, balloon=None), {}, "balloon-host-oversold", "h1: the host is overcommitted"),
+        (two(limit=Resources(100, 2**20)), {}, "balloon-host-oversold", "a: the node is overcommitted"),
         (two(ready=False), {}, "balloon-node-not-ready", "balloon-node-not-ready: a"),
         (two(), {"problems": (_FOREIGN,)}, "balloon-foreign-pod", "pod x is no balloon"),
-        (two(), {"reconciler": Reconciler(answers=False)}, "balloon-reconciler-down", "does not answer"),
+        (two(), {"reconciler": Reconciler(answers=False)}, "balloon-reconciler-down", "does not respond"),
         (two(), {"reconciler": Reconciler(True, ("401",))}, "balloon-reconciler-failing", "401"),
     ],
 )

@@ -188,8 +188,8 @@ def test_what_cannot_be_is_refused(rows: list[dict[str, Any]], wrong: list[str])
 def test_a_node_that_is_not_named_and_has_no_target_may_hold_the_whole_host():
     found = problems(lambda: asked(fleet(node("a"), node("b"), reserve=RESERVE), {"name": "a"}))
     assert [problem.id for problem in found] == ["balloon-over-room"] * 2
-    assert found[0].text == "host h1: targets of 15899m cpu together are more than its room of 14000m"
-    assert found[0].found == "15899m of that are kept by nodes that are not named: b"
+    assert found[0].text == "host h1: targets add up to 15899m cpu, more than its unreserved 14000m"
+    assert found[0].found == "15899m of that are used by unlisted nodes: b"
 
 
 def test_an_unknown_name_is_told_with_the_nearest():
@@ -206,7 +206,7 @@ def test_a_target_below_static_and_daemonset_pods_names_them():
     found = fleet(node("a", pods=pods), reserve=RESERVE)
     assert asked(found, {"name": "a", "target": {"cpu": "350m", "memory": "200Mi"}}) == {"a": amount(350, 200)}
     (wrong,) = problems(lambda: asked(found, {"name": "a", "target": {"cpu": "349m"}}))
-    assert wrong.text == "a: target 349m cpu is less than its static and DaemonSet pods request, 350m"
+    assert wrong.text == "a: target 349m cpu is below the requests of its static and DaemonSet pods, 350m"
     assert wrong.found == "kube-system/proxy (daemonset, 250m), kube-system/etcd (static, 100m)"
     assert ids(lambda: asked(found, {"name": "a", "target": {"memory": "199Mi"}})) == ["balloon-below-pods"]
 

@@ -83,7 +83,7 @@ def test_a_pod_that_is_to_end_begins_no_batch() -> None:
     worker = boundary(api, stop_file="/runner/stopping")
     worker.claim()
     api.host.given("/runner/stopping")
-    assert worker.may_begin(["n1"]) == Answer(stop=True, why="the pod is to end")
+    assert worker.may_begin(["n1"]) == Answer(stop=True, why="the pod is being terminated")
 
 
 def test_a_run_that_was_removed_ends_with_the_batch() -> None:

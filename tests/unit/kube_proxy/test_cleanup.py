@@ -162,7 +162,7 @@ def test_jumps_of_every_family_go_before_any_chain() -> None:
         "chains of iptables (nft) IPv6",
         "virtual servers of IPv4",
         "virtual servers of IPv6",
-        f"the link {LINK}",
+        f"the interface {LINK}",
         "sets",
     ]
 
@@ -183,7 +183,7 @@ def test_what_no_tool_shows_and_the_kernel_has_is_told() -> None:
     )
     found = {(one.kind, one.target): one for one in read_stale_rules(host, "iptables", change_under_way=False)}
     assert {one.fate for one in found.values()} == {KEPT}
-    assert "legacy-save is not" in found["chain", "iptables (legacy) IPv4"].why
+    assert "lacks iptables-legacy-save" in found["chain", "iptables (legacy) IPv4"].why
     assert "nft is not on this machine" in found["table", "nftables ip kube-proxy, ip6 kube-proxy"].why
     assert "ipset is not on this machine" in found["set", "KUBE-*"].why
     assert "ipvsadm is not" in found["virtual server", "1 in /proc/net/ip_vs"].why
@@ -254,7 +254,7 @@ def test_a_failure_says_where_and_the_next_run_goes_on() -> None:
     assert caught.value.id == "residue-stopped"
     assert f"at the link {LINK}, 7 of 8" in str(caught.value)
     node.host.given("/proc/net/ip_vs", node.kernel.list_connections())
-    assert [stage.title for stage in node.plan().stages] == [f"the link {LINK}", "sets"]
+    assert [stage.title for stage in node.plan().stages] == [f"the interface {LINK}", "sets"]
     node.clean()
     assert node.kernel.state() == node.before
 
@@ -397,7 +397,7 @@ def test_without_a_recorded_deadline_connections_are_cut_by_force_alone() -> Non
     node = Draining("iptables", recorded=False)
     plan = node.clean()
     assert ENGINE.as_result(plan)["connections"] == {"cut": 0, "kept": 5, "until": ""}
-    assert "no change of the mode has recorded a deadline" in why(plan, "10.96.0.1:80/TCP")
+    assert "the journal has no deadline" in why(plan, "10.96.0.1:80/TCP")
     node.host.sleep(10**6)
     assert node.plan().stages == ()
     assert PORT in node.kernel.servers

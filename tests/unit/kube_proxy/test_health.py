@@ -55,7 +55,7 @@ kubeproxy_sync_proxy_rules_service_changes_pending{ip_family="IPv4"} 0
 kubeproxy_sync_proxy_rules_service_changes_pending{ip_family="IPv6"} 0
 """
 PREFIX = "kubeproxy_sync_proxy_rules_"
-FIRST = "its first synchronisation has not ended"
+FIRST = "its first synchronisation has not finished"
 
 
 def samples(text: str) -> tuple[Sample, ...]:
@@ -136,9 +136,9 @@ def machine(mode: str = "nftables", *, metrics: str = NEW, livez: int = 200, hea
     [
         (machine(), ""),
         (machine("nftables\n"), ""),
-        (machine("iptables"), "it says mode iptables"),
-        (machine("404 page not found"), "it does not answer"),
-        (FakeHost(), "it does not answer"),
+        (machine("iptables"), "it reports mode iptables"),
+        (machine("404 page not found"), "it does not respond"),
+        (FakeHost(), "it does not respond"),
         (machine(livez=503), "it answers 503 on /livez"),
         (machine(livez=503, healthz=200), "it answers 503 on /livez"),
         (machine(livez=200, healthz=503), ""),  # the Node is being removed
@@ -157,9 +157,9 @@ def test_a_health_port_that_is_not_there_is_told_also_when_it_goes_between_two_q
     for port in (10249, 10256):
         host.given_port(port)
     host.answer(f"{METRICS}/proxyMode", Response(status=200, body=b"nftables"))
-    assert read_problem(host, {}, "nftables") == "its health port does not answer"
+    assert read_problem(host, {}, "nftables") == "its health port does not respond"
     host.answer(f"{HEALTHZ}/livez", Response(status=404, body=b""))
-    assert read_problem(host, {}, "nftables") == "its health port does not answer"
+    assert read_problem(host, {}, "nftables") == "its health port does not respond"
 
 
 def test_one_that_does_not_answer_has_neither_mode_nor_version_nor_metrics() -> None:

@@ -84,7 +84,7 @@ def test_one_that_does_not_answer_is_told_and_asked_no_further(monkeypatch: pyte
     node = Node()
     node.host.run(["sv", "down", SERVICE], timeout=5)
     found = look(node, mode="iptables", audit=True)
-    assert (found["in_order"], found["reason"], found["differences"]) == (False, "it does not answer", [])
+    assert (found["in_order"], found["reason"], found["differences"]) == (False, "it does not respond", [])
 
 
 def test_the_preflight_is_that_of_a_change_to_another_mode(monkeypatch: pytest.MonkeyPatch) -> None:

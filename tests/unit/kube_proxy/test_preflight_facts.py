@@ -225,7 +225,7 @@ FORWARD = "nftables, table inet fw: chain fwd, policy drop"
         ((rule("fwd", MATCH, {"drop": None}),), [(FORWARD, "forward", False)]),
         (
             (rule("in", {"log": None}, {"reject": {"type": "icmpx", "expr": "admin-prohibited"}}),),
-            [(FORWARD, "forward", False), ("nftables, table inet fw: chain in, a rule that drops the rest", "input", False)],
+            [(FORWARD, "forward", False), ("nftables, table inet fw: chain in, a rule that drops everything else", "input", False)],
         ),
     ],
 )  # fmt: skip
@@ -252,7 +252,7 @@ def test_policies_are_read_in_both_variants_and_families() -> None:
     assert facts(host=host).closed == (
         Closed("iptables (nft), IPv4: chain FORWARD, policy DROP", "forward", False, "iptables-nft -I FORWARD"),
         Closed(
-            "iptables (legacy), IPv4: chain FORWARD, a rule that drops the rest",
+            "iptables (legacy), IPv4: chain FORWARD, a rule that drops everything else",
             "forward",
             True,
             "iptables-legacy -I FORWARD",
@@ -496,7 +496,7 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_read() -> None:
     host.on("ip", "-j", "address", "show", answer="[", reads=True)
     found = facts(host=host)
     assert [what for what, _problem in found.unread] == [
-        "links and addresses",
+        "interfaces and addresses",
         "the version of the kernel",
         "the version of nft",
         "iptables rules of IPv4, variant nft",
@@ -508,7 +508,7 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_read() -> None:
 def test_a_current_configuration_that_is_not_understood_is_no_input_error() -> None:
     question = asked()
     found = facts(replace(question, config={**question.config, "ofAnotherRelease": 1}))
-    assert [what for what, _problem in found.unread] == ["the configuration that kube-proxy has now"]
+    assert [what for what, _problem in found.unread] == ["kube-proxy's current configuration"]
     assert found.before == {}
     assert found.after != {}
 

@@ -127,7 +127,7 @@ def test_a_host_with_one_in_a_pod_that_nobody_told_of_is_a_failure() -> None:
     with pytest.raises(BallastError) as caught:
         module(node(kind="pod").host)
     assert caught.value.id == "migrate-no-config"
-    assert "leave service and config_path out" in caught.value.remedy
+    assert "omit service and config_path" in caught.value.remedy
 
 
 def test_a_node_that_names_no_mode_has_the_feature_off() -> None:
@@ -226,7 +226,7 @@ def test_rules_that_cannot_be_read_are_not_well(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(inspection, "compare_rules", missing)
     found = reading(node())
     assert verdicts(found) == {**dict.fromkeys(MEASURED, YES), "healthy": UNKNOWN, "failures": UNKNOWN}
-    assert figure(found, "healthy", "differences of rules")["value"] is None
+    assert figure(found, "healthy", "differences between rules and Services")["value"] is None
 
 
 def test_an_api_that_is_away_is_never_well_and_is_asked_once() -> None:
@@ -319,9 +319,9 @@ def test_what_another_mode_left_is_told(monkeypatch: pytest.MonkeyPatch) -> None
     ("outcome", "told"),
     [
         ({"at": 1763905200, "why": "the change was not confirmed"}, "2025-11-23T13:40:00Z: the change was not"),
-        ({"at": "1e999"}, "at a time that is not known: it is not known why"),
-        ({"at": [], "why": None}, "at a time that is not known"),
-        ([1], "at a time that is not known"),
+        ({"at": "1e999"}, "at an unknown time: for an unknown reason"),
+        ({"at": [], "why": None}, "at an unknown time"),
+        ([1], "at an unknown time"),
     ],
 )
 def test_a_node_that_went_back_by_itself_says_so_and_is_well(outcome: object, told: str) -> None:

@@ -274,12 +274,12 @@ class TestExercises:
     @pytest.mark.parametrize(
         ("previous", "reason"),
         [
-            ("", "it is no JSON"),
-            ("[" * 100_000, "it is no JSON"),
+            ("", "it is not JSON"),
+            ("[" * 100_000, "it is not JSON"),
             ("[]", "it is no report of format 1"),
             ('{"format": true}', "it is no report of format 1"),
             ('{"format": 2, "exercises": []}', "it is no report of format 1"),
-            ('{"format": 1, "exercises": {}}', "its exercises are no list"),
+            ('{"format": 1, "exercises": {}}', "its exercises are not a list"),
             ('{"format": 1, "exercises": [{"feature": 1e999}]}', "exercises[0].feature: inf is not text"),
         ],
     )

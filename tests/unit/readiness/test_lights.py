@@ -135,7 +135,7 @@ class TestHosts:
     def test_a_host_that_is_away_is_amber_with_the_reason(self):
         away = host("n1", NoReading("unreachable"), reached=False, reason="ssh: timeout")
         assert place_of(away) == Place("n1", AWAY, AMBER, "ssh: timeout")
-        assert place_of(replace(away, reason="")).text == "the host was not reached"
+        assert place_of(replace(away, reason="")).text == "the host was unreachable"
 
     def test_of_an_absent_host_a_feature_is_missed_that_others_were_asked_for(self):
         absent = host("n2", reached=False, reason="ssh: timeout")
@@ -246,7 +246,7 @@ class TestExercises:
             True,
             "enable -> disable -> enable failed on n1 at 2026-11-22T12:00:00Z, in: disable: it hung; "
             "enable -> disable -> enable failed on n2 at 2026-11-22T13:00:00Z, in: disable: it hung",
-            "fix what the step names, then exercise it again",
+            "fix the problem that the step reports, then run the drill again",
             rows,
         )
 
@@ -269,12 +269,12 @@ class TestExercises:
     )
     def test_one_that_was_never_done_says_how_to_do_it(self, kind, what):
         others = [exercise("n1", kind=other) for other in (ENABLE_DISABLE_ENABLE, UP_DOWN_UP) if other != kind]
-        remedy = "run it once on a canary, with readiness_exercise=true"
-        assert exercised(*others, kind=kind) == Exercised(kind, AMBER, False, f"{what} was never exercised", remedy, ())
+        remedy = "run the drill once on a canary, with readiness_exercise=true"
+        assert exercised(*others, kind=kind) == Exercised(kind, AMBER, False, f"{what} was never drilled", remedy, ())
 
     def test_of_a_feature_that_is_on_nowhere_none_is_asked(self):
         done = exercise("n1", step("enable", ok=False))
-        expected = Exercised(ENABLE_DISABLE_ENABLE, GREY, False, "the feature is on nowhere", "", (done,))
+        expected = Exercised(ENABLE_DISABLE_ENABLE, GREY, False, "the feature is enabled on no host", "", (done,))
         assert exercised(done, on=False) == expected
 
     def test_those_of_other_features_do_not_count(self):
@@ -283,7 +283,7 @@ class TestExercises:
     def test_a_kind_that_the_feature_does_not_have_is_grey(self):
         feature = replace(PROXY, exercises=(UP_DOWN_UP,))
         [of_feature] = judge([feature], [host("n1", reading())], [exercise("n1")])
-        text = "readiness has no exercise of it: the tests named here do it"
+        text = "no drill covers it: the tests named here do"
         assert of_feature.exercised[0] == Exercised(ENABLE_DISABLE_ENABLE, GREY, False, text, "", ())
         assert of_feature.exercised[1].light == AMBER
 

@@ -306,7 +306,7 @@ def test_text_that_is_no_json_is_refused_with_its_place(text: str, reason: str) 
     with pytest.raises(UserError) as caught:
         parse_snapshot_text(text, node_name="n1", node_ips=[])
     assert caught.value.id == "rules-snapshot-json"
-    assert caught.value.text.startswith(f"snapshot is not JSON: {reason}")
+    assert caught.value.text.startswith(f"snapshot is not valid JSON: {reason}")
 
 
 def test_a_number_without_end_is_refused() -> None:

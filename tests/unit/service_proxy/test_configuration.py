@@ -181,7 +181,7 @@ def test_what_has_no_effect_is_named(rest: str, paths: list[str]) -> None:
 def test_another_mode_is_named() -> None:
     text = HEAD.replace("nftables", "ipvs")
     (warning,) = parse_configuration(text, name="/etc/config").warnings
-    assert warning.text == 'mode: "ipvs" has no effect: this program has the rules of mode nftables alone'
+    assert warning.text == 'mode: "ipvs" has no effect: this program supports only the rules of mode nftables'
     assert warning.remedy == "remove it, or set nftables"
 
 

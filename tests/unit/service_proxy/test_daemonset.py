@@ -116,7 +116,7 @@ def test_pods_that_are_not_ready_are_a_finding(cluster: Cluster) -> None:
     cluster.apply()
     (finding,) = ENGINE.verify(cluster.context(request()))
     assert (finding.id, finding.blocking) == ("service-proxy-daemonset-pods", True)
-    assert "2 nodes, 2 pods as they are to be, 1 ready" in finding.text
+    assert "2 nodes, 2 updated pods, 1 ready" in finding.text
     assert missing_pods({"metadata": {"generation": 2}, "status": {"observedGeneration": 1}})
 
 

@@ -24,7 +24,7 @@ from tests.unit.service_proxy.objects import NODE_NAME, Item, cidr_object
 PATHS = {resource.path: resource.name for resource in resources_of(NODE_NAME, "")}
 SERVICES, SLICES, NODES, CIDRS = PATHS
 GONE = PeerError("too old", id="core-api-gone")
-AWAY = PeerError("it does not answer", id="core-no-answer")
+AWAY = PeerError("it does not respond", id="core-no-answer")
 
 
 def service(name: str, version: str = "1") -> Item:

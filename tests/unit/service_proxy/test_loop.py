@@ -299,7 +299,7 @@ def test_a_restart_changes_nothing_in_the_kernel(world: World) -> None:
 
 def test_an_api_that_is_away_changes_nothing(world: World) -> None:
     world.check()
-    world.api.lost = (3600.0, PeerError("it does not answer", id="core-no-answer"))
+    world.api.lost = (3600.0, PeerError("it does not respond", id="core-no-answer"))
     world.check()
     world.api.lost = None
     world.loop.turn()

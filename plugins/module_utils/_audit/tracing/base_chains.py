@@ -80,7 +80,7 @@ class Group:
     @property
     def order(self) -> str:
         labels = ", ".join(party.label for party in self.parties)
-        return f"the order of what runs at priority {self.priority} of {self.hook} is not known: {labels}"
+        return f"the order of chains at priority {self.priority} of {self.hook} is unknown: {labels}"
 
 
 def hook_groups(rules: NodeRules, indexes: Indexes, family: int) -> Mapping[str, tuple[Group, ...]]:

@@ -68,7 +68,7 @@ class HookView:
                 return "local"
             links = dict(self.surroundings.interfaces)
             if self.link_in(state) not in links:
-                raise NotKnown(f"the inbound link, beside {address}")
+                raise NotKnown(f"the inbound interface, with {address}")
             return "local" if address in links[self.link_in(state)] else "unicast"
         if address == "255.255.255.255":
             return "broadcast"
@@ -86,4 +86,4 @@ class HookView:
                 parsed = as_address(address)
                 if parsed.version == family and not parsed.is_loopback:
                     return address
-        raise NotKnown("redirect, as no address of the node is known")
+        raise NotKnown("redirect, as the node's addresses are unknown")

@@ -56,7 +56,7 @@ class IpSets:
     def _find_set(self, name: str) -> IpSet:
         held = self._sets.get(name)
         if held is None:
-            raise SetNotKnown(f"the ipset {name}, which was not read")
+            raise SetNotKnown(f"ipset {name}, which was not read")
         if held.type not in _TYPES or held.type != KUBE_TYPES.get(name, held.type):
             raise SetNotKnown(f"the ipset {name} of type {held.type}")
         if held.options:
@@ -86,7 +86,7 @@ class _Lookup:
     def __init__(self, held: IpSet, sides: tuple[str, ...]) -> None:
         parts = held.type.partition(":")[2].split(",")
         if len(sides) != len(parts):
-            raise SetNotKnown(f"the ipset {held.name}, asked for {','.join(sides)}")
+            raise SetNotKnown(f"the ipset {held.name}, matched by {','.join(sides)}")
         self._name = held.name
         self._family = held.family
         self._wanted = tuple(zip(parts, sides))
@@ -135,7 +135,7 @@ class _Lookup:
             )
 
         if any(map(fits, self._keys)):
-            raise SetNotKnown(f"the ipset {self._name}, asked for the source's port")
+            raise SetNotKnown(f"the ipset {self._name}, matched by the source's port")
         return False
 
 
@@ -150,7 +150,7 @@ def _read_elements(held: IpSet, count: int, network_at: Optional[int]) -> tuple[
     try:
         return _index(held, count, network_at)
     except (ValueError, IndexError) as error:
-        raise SetNotKnown(f"the ipset {held.name}, whose elements are not all known here") from error
+        raise SetNotKnown(f"the ipset {held.name}, whose elements are not all known") from error
 
 
 def _index(held: IpSet, count: int, network_at: Optional[int]) -> tuple[Collection[str], _Networks]:

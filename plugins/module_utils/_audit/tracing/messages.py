@@ -14,8 +14,8 @@ MESSAGES = Messages(
         Message(
             id="rules-trace-undecided",
             error=HostError,
-            text="what happens to the packet differs by a random choice: {outcomes}",
-            remedy="see the rules that decided, an entry of a map may be missing: {rules}",
+            text="a random choice decides what happens to the packet: {outcomes}",
+            remedy="check the rules that decided, a map entry may be missing: {rules}",
         ),
     ],
 )

@@ -43,7 +43,7 @@ _METRICS_LIBRARIES = {"prometheus_client": "python3-prometheus-client"}
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
     """The program; leaves by SystemExit."""
-    about = "Keep the balloons of nodes at the size that their targets ask for."
+    about = "Keep the nodes' balloons at the size that their targets require."
     Command(AGENT, about, check=_check, run=_run, table=table).main(arguments)
 
 
@@ -126,7 +126,7 @@ async def _metrics(worker: Worker, settings: Settings, undo: AsyncExitStack) -> 
 def _describe(settings: Settings) -> str:
     nodes = ", ".join(row.name for row in settings.nodes) or "all with a target"
     limits = "slices" if settings.slices else "memory of virtual machines" if settings.vm else "none"
-    reserve = "that of the kubelets" if settings.reserved is None else str(settings.reserved)
+    reserve = "from the kubelets" if settings.reserved is None else str(settings.reserved)
     return (
         f"nodes {nodes}, namespace {settings.namespace or 'that of the balloons'}, limits {limits}, reserve {reserve}"
     )

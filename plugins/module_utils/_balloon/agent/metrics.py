@@ -62,12 +62,12 @@ class Metrics:
 
         self.library: Any = prometheus_client
         self.registry = prometheus_client.CollectorRegistry()
-        self._resizes = self._counter("resizes", "Nodes brought to an end, by outcome.", ["outcome"])
-        self._errors = self._counter("errors", "Failures of the reconciler's own work, by their id.", ["id"])
-        self._denied = self._counter("leases_denied", "Hosts left to another holder of their lease.", [])
+        self._resizes = self._counter("resizes", "Completed nodes, by outcome.", ["outcome"])
+        self._errors = self._counter("errors", "Failures of the reconciler itself, by message id.", ["id"])
+        self._denied = self._counter("leases_denied", "Hosts skipped because another client holds their lease.", [])
         self._success = prometheus_client.Gauge(
             f"{_PREFIX}_last_success_timestamp_seconds",
-            "When it last saw everything, and there was nothing left to do.",
+            "Time of the last full pass that found all nodes at their targets.",
             registry=self.registry,
         )
         for outcome in OUTCOMES:  # each is exported as 0 before it first happens
@@ -107,20 +107,22 @@ class _Gauges:
 
         view = self._view()
         nodes = [view.fleet.nodes[name] for name in sorted(view.targets)]
-        yield self._amounts("target", "What pods of the node may request in all.", "node", _targets(view))
+        yield self._amounts("target", "Target of the node: what its pods may request in total.", "node", _targets(view))
         for name, text, read in _OF_NODES:
             yield self._amounts(name, text, "node", {node.name: read(node) for node in nodes})
         reached = {node.name: node.name in view.reached for node in nodes}
-        yield self._flags("at_target", "Whether the node's balloon holds its target.", "node", reached)
+        yield self._flags("at_target", "Whether the node's balloon matches its target.", "node", reached)
         present = {node.name: _is_present(node) for node in nodes}
-        yield self._flags("present", "Whether the node has a balloon that its kubelet has taken in.", "node", present)
+        yield self._flags("present", "Whether the node has a balloon that its kubelet has admitted.", "node", present)
         unreserved = {host: view.fleet.unreserved(host) for host in view.hosts}
-        yield self._amounts("host_room", "What the host's nodes may promise together.", "host", dict(unreserved))
+        yield self._amounts(
+            "host_room", "Schedulable resources of the host's nodes, in total.", "host", dict(unreserved)
+        )
         by_host = view.fleet.by_host
         promised = {host: total(node.schedulable for node in by_host[host]) for host in view.hosts}
-        yield self._amounts("host_open", "What the host's nodes may have promised.", "host", dict(promised))
+        yield self._amounts("host_open", "Unreserved resources of the host.", "host", dict(promised))
         kept = {host: not is_overcommitted(_alone(view.fleet, by_host[host]), host) for host in view.hosts}
-        yield self._flags("host_holds", "Whether the host's nodes promise no more than there is.", "host", kept)
+        yield self._flags("host_holds", "Whether the host is not overcommitted.", "host", kept)
         yield CounterMetricFamily(f"{_PREFIX}_api_calls", "Requests to the API server.", value=self._calls())
 
     def _amounts(self, name: str, text: str, label: str, values: Mapping[str, Optional[Resources]]) -> Any:
@@ -161,8 +163,8 @@ def _size(part: str) -> Callable[[Node], Optional[Resources]]:
 
 
 _OF_NODES: tuple[tuple[str, str, Callable[[Node], Optional[Resources]]], ...] = (
-    ("desired", "What the balloon's spec requests.", _size("desired")),
-    ("allocated", "What the kubelet has granted the balloon.", _size("allocated")),
-    ("actual", "What the container runtime has given the balloon.", _size("actual")),
-    ("free", "What the scheduler may still place.", lambda node: node.free),
+    ("desired", "Resources that the balloon's spec requests.", _size("desired")),
+    ("allocated", "Resources that the kubelet has allocated to the balloon.", _size("allocated")),
+    ("actual", "Resources that the container runtime has applied to the balloon.", _size("actual")),
+    ("free", "Resources that the scheduler may still place.", lambda node: node.free),
 )

@@ -62,7 +62,7 @@ def table(status: Data) -> str:
     nodes, hosts = status["nodes"], status["hosts"]
     reached = sum(1 for row in nodes if row["at_target"])
     since = status["seconds_since_success"]
-    success = "not yet all well" if since is None else f"all well {format_duration(since)} ago"
+    success = "not yet all at target" if since is None else f"all nodes at target {format_duration(since)} ago"
     head = (
         f"{reached} of {len(nodes)} nodes at target, {'moving' if status['moving'] else 'waiting'}, {success}, "
         f"{status['api_calls']} API calls, up {format_duration(status['seconds'])}   {status['config']}"
@@ -80,7 +80,7 @@ def table(status: Data) -> str:
 def _node(row: Data) -> tuple[str, ...]:
     note = row["outcome"] and row["outcome"] != "done" and f"{row['outcome']}: {row['text']}"
     if row["seconds_left"] is not None:
-        note = f"again in {format_duration(row['seconds_left'])}; {note or ''}"
+        note = f"retry in {format_duration(row['seconds_left'])}; {note or ''}"
     state = "at target" if row["at_target"] else row["state"] or "no balloon"
     return (
         row["name"],

@@ -164,7 +164,7 @@ class Node:
 
     @property
     def free(self) -> Resources:
-        """What the scheduler may still place. Negative where more is placed than fits."""
+        """Resources that the scheduler may still place. Negative where more is placed than fits."""
         return self.allocatable - self.requested - (NONE if self.balloon is None else self.balloon.counted)
 
 

@@ -80,7 +80,7 @@ class LeaseHolder:
             if holder and now - self._begun >= self._patience:
                 self.given_up[host] = self._describe("balloon-lease-held", host)
             elif holder:
-                self._progress.waiting(f"host {host}", f"{holder} is at work on its balloons")
+                self._progress.waiting(f"host {host}", f"{holder} is resizing its balloons")
 
     def _describe(self, id: str, host: str) -> str:
         holder = self._leases.holder_of(host) or "somebody else"

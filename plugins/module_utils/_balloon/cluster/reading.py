@@ -271,9 +271,9 @@ def _not_ours(metadata: Object, spec: Object, where: str, names: Names) -> str:
         return f"it is not of the DaemonSet {names.name}"
     containers = [str(row.get("name", "")) for row in rows(spec, "containers", where)]
     if containers != [CONTAINER] or rows(spec, "initContainers", where):
-        return f"it has other containers than {CONTAINER}, which something has put in: {', '.join(containers)}"
+        return f"it has containers other than {CONTAINER}, which another program injected: {', '.join(containers)}"
     if mapping(spec, "overhead", where) or mapping(spec, "resources", where):
-        return "it has an overhead or resources of the whole pod, which no resize of its container changes"
+        return "it has a pod overhead or pod-level resources, which resizing its container does not change"
     return ""
 
 

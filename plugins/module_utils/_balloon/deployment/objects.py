@@ -131,7 +131,7 @@ def build_objects(request: BalloonsRequest) -> dict[str, Object]:
             **_head("scheduling.k8s.io/v1", "PriorityClass", name),
             "value": VALUE,
             "preemptionPolicy": "Never",
-            "description": "Balloons, which take up room of a node that it must not give out, and harm no pod for it.",
+            "description": "Balloons: they reserve capacity that the node must not offer, and never preempt a pod.",
         },
         # The policy that confines the rights is created before them.
         **policy_objects(request.names, namespace),

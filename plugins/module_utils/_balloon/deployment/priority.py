@@ -53,7 +53,7 @@ def owners(node: Mapping[str, Any]) -> tuple[str, ...]:
     if names is None:
         return ()
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise CLUSTER.error("balloon-object", where=_WHERE, found="disableResizePreemption is no list of names")
+        raise CLUSTER.error("balloon-object", where=_WHERE, found="disableResizePreemption is not a list of names")
     return tuple(names)
 
 
@@ -61,7 +61,7 @@ def name_of(node: Mapping[str, Any]) -> str:
     """PeerError where the name cannot be part of a path."""
     name = text(mapping(node, "metadata", _WHERE), "name", _WHERE)
     if not _NAME.fullmatch(name):
-        raise CLUSTER.error("balloon-object", where=_WHERE, found="its name is none of a Node")
+        raise CLUSTER.error("balloon-object", where=_WHERE, found="its name is not a valid Node name")
     return name
 
 

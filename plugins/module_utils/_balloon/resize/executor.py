@@ -140,7 +140,7 @@ class ResizeExecutor:
                     break
                 try:
                     self._cluster.resize(back)
-                    self._progress.undone(f"node {name}", "the balloon is to have what it had")
+                    self._progress.undone(f"node {name}", "the balloon keeps its previous size")
                     break
                 except BallastError as error:
                     if error.id == "core-no-answer":
@@ -251,7 +251,7 @@ class ResizeExecutor:
     def _judge(self, ended: _Ended) -> None:
         task, error = ended.task, ended.error
         again = not ended.begun or (error is not None and _is_worth_another_try(error))
-        text = "it could not be begun" if error is None else error.in_one_line
+        text = "it could not be started" if error is None else error.in_one_line
         if isinstance(task, _WriteTarget):
             since, times = self._trouble.get(task.node, (self._host.monotonic(), 0))
             self._trouble[task.node] = (since, times + 1)

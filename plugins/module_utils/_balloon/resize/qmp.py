@@ -74,11 +74,11 @@ class Qmp:
             if "event" in answer:
                 continue
             if answer.get("id") != self._number:
-                raise self.nonsense("an answer to another question")
+                raise self.nonsense("a response to another request")
             if "error" in answer:
                 raise self._refusal(command, answer["error"])
             if "return" not in answer:
-                raise self.nonsense("an answer without a value")
+                raise self.nonsense("a response without a value")
             return answer["return"]
 
     def _connect(self) -> None:
@@ -150,7 +150,7 @@ class Qmp:
 
     def _refusal(self, command: str, error: object) -> BallastError:
         if not isinstance(error, dict):
-            return self.nonsense("an error that is no object")
+            return self.nonsense("an error that is not an object")
         kind, text = str(error.get("class", "")), str(error.get("desc", ""))
         id = "balloon-vm-no-device" if kind == _NO_DEVICE else "balloon-qmp-refused"
         return MESSAGES.error(id, found=shorten(last_lines(text)), node=self._node, command=command)

@@ -47,7 +47,7 @@ def kubelet_old_error(node: Node) -> BallastError:
     version = ".".join(map(str, node.version))
     since = ".".join(map(str, RESIZES_SINCE))
     return _error(
-        "balloon-kubelet-old", [f"version {version}, and {since} is the first"], node=node.name, version=version
+        "balloon-kubelet-old", [f"version {version}; {since} is the first that does"], node=node.name, version=version
     )
 
 
@@ -74,7 +74,7 @@ def blocked_error(
         if other.name != node.name and beyond != NONE:
             holders.append((_weight(beyond, lacking), _describe_holder(other, targets, outcomes)))
     holders.sort(reverse=True)
-    details = _list_some("", [text for _weight, text in holders]) or ["no node there has more than its target"]
+    details = _list_some("", [text for _weight, text in holders]) or ["no node on this host exceeds its target"]
     return _error("balloon-blocked", details, node=node.name, host=node.host, more=more, left=left)
 
 
@@ -139,7 +139,7 @@ def _words(balloon: Optional[Balloon]) -> list[str]:
 
 
 def _unanswered_request(balloon: Balloon) -> list[str]:
-    return [] if balloon.desired == balloon.allocated else [f"asked for: {balloon.desired}"]
+    return [] if balloon.desired == balloon.allocated else [f"requested: {balloon.desired}"]
 
 
 def _weight(amount: Resources, lacking: Resources) -> tuple[int, int]:
@@ -156,10 +156,10 @@ def _describe_pod(pod: Pod) -> str:
 def _describe_holder(node: Node, targets: Mapping[str, Resources], outcomes: Mapping[str, Outcome]) -> str:
     target = targets.get(node.name)
     if target is None:
-        return f"{node.name} may promise {node.schedulable}, and is not to be moved"
+        return f"{node.name} has {node.schedulable} schedulable and stays unchanged"
     outcome = outcomes.get(node.name)
     became = f", {outcome.outcome}" if outcome is not None else ""
-    return f"{node.name} may promise {node.schedulable}, with a target of {target}{became}"
+    return f"{node.name} has {node.schedulable} schedulable, with a target of {target}{became}"
 
 
 def _list_some(head: str, texts: Sequence[str]) -> list[str]:

@@ -68,7 +68,7 @@ class _Machine:
     def cpu(self) -> int:
         processors = self._qmp.execute("query-cpus-fast")
         if not isinstance(processors, list):
-            raise self._qmp.nonsense("no list of processors")
+            raise self._qmp.nonsense("not a list of processors")
         return 1000 * len(processors)
 
     def most(self) -> Resources:
@@ -93,7 +93,7 @@ class _Machine:
             raise self._error(
                 "balloon-vm-stalled",
                 memory,
-                detail=f"it came to {format_memory(reached)}, and has {format_memory(left)} now",
+                detail=f"it reached {format_memory(reached)}, and now has {format_memory(left)}",
             )
 
     def _refuse_harm(self, memory: int, before: int) -> None:
@@ -105,7 +105,7 @@ class _Machine:
             raise self._error(
                 "balloon-vm-in-use",
                 memory,
-                detail=f"of its {format_memory(before)}, {format_memory(available)} are not in use",
+                detail=f"{format_memory(available)} of its {format_memory(before)} are unused",
             )
 
     def _available(self) -> Optional[int]:
@@ -158,7 +158,7 @@ class _Machine:
 
     def _rows(self, answer: object) -> list[Mapping[str, Any]]:
         if not isinstance(answer, list) or not all(isinstance(row, dict) for row in answer):
-            raise self._qmp.nonsense("no list of objects")
+            raise self._qmp.nonsense("not a list of objects")
         return answer
 
     def _number(self, answer: object, name: str) -> int:

@@ -104,7 +104,7 @@ def mapping(values: Object, name: str, where: str) -> Object:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise _wrong(where, f"{name} is no object")
+        raise _wrong(where, f"{name} is not an object")
     return value
 
 
@@ -113,21 +113,21 @@ def rows(values: Object, name: str, where: str) -> Sequence[Object]:
     if value is None:
         return []
     if not isinstance(value, list) or not all(isinstance(row, Mapping) for row in value):
-        raise _wrong(where, f"{name} is no list of objects")
+        raise _wrong(where, f"{name} is not a list of objects")
     return value
 
 
 def text(values: Object, name: str, where: str) -> str:
     value = values.get(name, "")
     if not isinstance(value, str):
-        raise _wrong(where, f"{name} is no text")
+        raise _wrong(where, f"{name} is not text")
     return value
 
 
 def whole(values: Object, name: str, where: str) -> int:
     value = values.get(name, 0)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise _wrong(where, f"{name} is no whole number")
+        raise _wrong(where, f"{name} is not a whole number")
     return value
 
 

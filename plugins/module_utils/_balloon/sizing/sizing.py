@@ -142,7 +142,7 @@ class _Resource:
 
     def _over_room(self, named: int, others: int) -> None:
         names = _list_some(sorted(node.name for node in self._host.others if self._pick(kept_resources(node))))
-        detail = f"{self._format(others)} of that are kept by nodes that are not named: {names}" if others else ""
+        detail = f"{self._format(others)} of that are used by unlisted nodes: {names}" if others else ""
         unreserved = self._pick(self._host.unreserved)
         self._wrong("balloon-over-room", detail, host=self._host.name, asked=named + others, unreserved=unreserved)
 

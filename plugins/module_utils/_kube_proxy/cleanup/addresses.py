@@ -32,7 +32,7 @@ from ..._rules.node_addresses import LINK
 from ..drain_record import Draining, show_time
 from .artefact import KEPT, REMOVED, Artefact, CleanupPart, IpvsConnections, Stage
 
-_IDENTIFIES = "by it the virtual servers of Services are told from others, and they could not be looked at"
+_IDENTIFIES = "it identifies the virtual servers of Services, which could not be read"
 _FORCED = "cut_connections is set"
 
 
@@ -108,7 +108,7 @@ def left_of_ipvs(
 
 def _servers(reading: IpvsReading, staying: tuple[VirtualServer, ...]) -> Iterator[CleanupPart]:
     if reading.unlisted:
-        why = "ipvsadm is not on this machine, so that they can be neither told apart nor removed"
+        why = "this node lacks ipvsadm, so they can be neither identified nor removed"
         yield CleanupPart((Artefact("virtual server", f"{reading.unlisted} in /proc/net/ip_vs", KEPT, why),))
         return
     for family, rules in reading.rules.items():
@@ -123,7 +123,11 @@ def _servers(reading: IpvsReading, staying: tuple[VirtualServer, ...]) -> Iterat
             )
     for text in foreign_servers(reading):
         yield CleanupPart(
-            (Artefact("virtual server", text, KEPT, f"another program's: neither {LINK} nor a set has it"),)
+            (
+                Artefact(
+                    "virtual server", text, KEPT, f"another program's: its address is neither on {LINK} nor in a set"
+                ),
+            )
         )
 
 
@@ -132,7 +136,7 @@ def _gone_servers(reading: IpvsReading, family: int, gone: list[VirtualServer]) 
     busy = [server for server in gone if reading.connections.get(server.key)]
     idle = [server for server in gone if server not in busy]
     if idle:
-        why = f"they are of Services: their addresses are on {LINK} or in sets of kube-proxy's"
+        why = f"they belong to Services: their addresses are on {LINK} or in kube-proxy's sets"
         yield Artefact("virtual server", f"IPv{family}: {list_some(server.text for server in idle)}", REMOVED, why)
     if busy:
         target = f"IPv{family}: {list_some(server.text for server in busy)}: cuts {reading.open_of(busy)} connections"
@@ -147,7 +151,7 @@ def _removal(server: VirtualServer) -> Operation:
 
 def _why_kept(reading: IpvsReading, server: VirtualServer) -> str:
     until = show_time(reading.draining.until) if reading.draining else ""
-    end = f"until {until}" if until else "until they have ended, as no change of the mode has recorded a deadline"
+    end = f"until {until}" if until else "until they have ended, as the journal has no deadline"
     return f"{reading.open_of([server])} connections are open: it stays {end}; cut_connections removes it now"
 
 
@@ -169,8 +173,8 @@ def _link(reading: IpvsReading, staying: tuple[VirtualServer, ...]) -> Iterator[
         yield _addresses(reading, {server.address for server in staying})
         return
     operation = Operation("remove link", LINK, IP, f"link delete {LINK}")
-    why = "only the mode ipvs binds addresses of Services; its addresses go with it"
-    yield CleanupPart((Artefact("link", LINK, REMOVED, why),), (Stage(f"the link {LINK}", (operation,)),))
+    why = "only mode ipvs binds Service addresses; its addresses are removed with it"
+    yield CleanupPart((Artefact("link", LINK, REMOVED, why),), (Stage(f"the interface {LINK}", (operation,)),))
 
 
 def _addresses(reading: IpvsReading, needed: Collection[str]) -> CleanupPart:
@@ -180,7 +184,7 @@ def _addresses(reading: IpvsReading, needed: Collection[str]) -> CleanupPart:
     gone = [address for address in bound if address not in needed]
     if not gone:
         return CleanupPart((kept,))
-    why = "no virtual server that stays has them"
+    why = "no remaining virtual server uses them"
     operations = tuple(
         Operation("unbind address", address, IP, f"address delete {with_length(address)} dev {LINK}")
         for address in gone
@@ -199,10 +203,10 @@ def _sets(reading: IpvsReading, users: Mapping[str, str]) -> Iterator[CleanupPar
         elif reading.unlisted:
             yield CleanupPart((Artefact("set", name, KEPT, _IDENTIFIES),))
         elif name in users:
-            yield CleanupPart((Artefact("set", name, KEPT, f"a rule that stays looks into it: {users[name]}"),))
+            yield CleanupPart((Artefact("set", name, KEPT, f"a remaining rule uses it: {users[name]}"),))
         else:
             gone.append(Operation("remove set", name, IPSET, f"destroy {name}"))
-            yield CleanupPart((Artefact("set", name, REMOVED, "only the mode ipvs looks into it"),))
+            yield CleanupPart((Artefact("set", name, REMOVED, "only mode ipvs uses it"),))
     if gone:
         yield CleanupPart((), (Stage("sets", tuple(gone)),))
 

@@ -29,7 +29,7 @@ from .artefact import KEPT, REMOVED, Artefact, CleanupPart, Forget, Stage
 
 _ELSEWHERE = "the rules in use send a new connection elsewhere"
 _REJECTED = "the rules in use reject a new connection: no endpoint serves it"
-_VANISHED = "the rules in use lead such a connection nowhere: its Service, port or endpoints are gone"
+_VANISHED = "the rules in use do not handle such a connection: its Service, port or endpoints are gone"
 
 
 def select_connections(
@@ -60,7 +60,7 @@ def left_in_conntrack(
         shown = f"UDP to {endpoint_text(flow.destination, flow.port)} at {target}"
         answer = trace(as_packet(flow, surroundings))
         if answer.problem is not None:
-            unknown = f"where the rules in use lead is not known: {answer.problem.text}"
+            unknown = f"the destination under the rules in use is unknown: {answer.problem.text}"
             artefacts[Artefact("connection", shown, KEPT, unknown)] = None
             continue
         why = _why_stale(flow, answer, former)
@@ -68,7 +68,7 @@ def left_in_conntrack(
             stale[Forget(flow)] = None
             artefacts[Artefact("connection", shown, REMOVED, why)] = None
         elif why:
-            artefacts[Artefact("connection", shown, KEPT, f"{why}; but conntrack is not on this machine")] = None
+            artefacts[Artefact("connection", shown, KEPT, f"{why}; but this node lacks conntrack")] = None
     return CleanupPart(tuple(artefacts), (Stage("connections", tuple(stale)),) if stale else ())
 
 

@@ -23,9 +23,9 @@ def counters_left(tables: Mapping[RulesKey, Tables], present: Iterable[str], mod
         return CleanupPart()
     gone = [name for name in present if name in _COUNTERS]
     unlisted = sorted({name for family_tables in tables.values() for name in _counters_of(family_tables)} - set(gone))
-    artefacts = [Artefact("counter", name, REMOVED, "only the mode iptables counts by it") for name in gone]
+    artefacts = [Artefact("counter", name, REMOVED, "only mode iptables uses this counter") for name in gone]
     artefacts += [
-        Artefact("counter", name, KEPT, "nfacct does not list it on this machine; without rules it counts nothing")
+        Artefact("counter", name, KEPT, "nfacct does not list it on this node; without rules it counts nothing")
         for name in unlisted
     ]
     stages = (Stage("counters", tuple(DeleteCounter(name) for name in gone)),) if gone else ()
@@ -45,5 +45,5 @@ def modules_left(loaded: Iterable[str], mode: str) -> CleanupPart:
     names = sorted(name for name in loaded if name == "ip_vs" or name.startswith("ip_vs_"))
     if mode == IPVS or not names:
         return CleanupPart()
-    why = "all network namespaces share a module, and others may use it; a restart of the machine leaves it out"
+    why = "all network namespaces share a module, and others may use it; it is not loaded after a reboot"
     return CleanupPart((Artefact("module", ", ".join(names), KEPT, why),))

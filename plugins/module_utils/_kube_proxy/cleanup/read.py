@@ -105,7 +105,7 @@ def _nft_chains(
         listed = host.run(["nft", "list", "chains"], timeout=_SECONDS, limit=KERNEL_LIMIT).stdout
     except (Unavailable, CommandFailed) as error:
         if mode != NFTABLES and "nf_tables" in modules:
-            why = f"not looked for, while the kernel has nf_tables loaded: {error.text}"
+            why = f"not checked, although the kernel has nf_tables loaded: {error.text}"
             unseen.append(Artefact("table", "nftables ip kube-proxy, ip6 kube-proxy", KEPT, why))
         return ()
     chains: list[tuple[str, str, str]] = []
@@ -131,7 +131,7 @@ def _not_read_by_iptables(
         place, tool = f"IPv{family}", "iptables" if family == 4 else "ip6tables"
         names = (host.read(_LEGACY_TABLES[family]) or b"").decode(errors="replace").split()
         if (restore.LEGACY, family) not in tables and names:
-            why = f"not looked at: {tool}-legacy-save is not on this machine, and the kernel has its tables {', '.join(names)}"
+            why = f"not checked: this node lacks {tool}-legacy-save, and the kernel has its tables {', '.join(names)}"
             artefacts.append(Artefact("chain", f"iptables ({restore.LEGACY}) {place}", KEPT, why))
         of_kube = [
             chain
@@ -139,7 +139,7 @@ def _not_read_by_iptables(
             if of == NFT_FAMILIES[family] and table in BUILT_IN and chain.startswith("KUBE-")
         ]
         if (restore.NFT, family) not in tables and of_kube:
-            why = f"not looked at: {tool}-nft-save is not on this machine, and nft shows chains as {of_kube[0]}"
+            why = f"not checked: this node lacks {tool}-nft-save, and nft shows chains such as {of_kube[0]}"
             artefacts.append(Artefact("chain", f"iptables ({restore.NFT}) {place}", KEPT, why))
     return artefacts
 
@@ -185,6 +185,6 @@ def _set_names(host: Host, modules: tuple[str, ...], unseen: list[Artefact]) -> 
         return tuple(sorted(host.run(["ipset", "list", "-n"], timeout=_SECONDS, limit=KERNEL_LIMIT).stdout.split()))
     except (Unavailable, CommandFailed) as error:
         if "ip_set" in modules:
-            why = f"not looked for, while the kernel has ip_set loaded: {error.text}"
+            why = f"not checked, although the kernel has ip_set loaded: {error.text}"
             unseen.append(Artefact("set", "KUBE-*", KEPT, why))
         return ()

@@ -24,8 +24,8 @@ from .artefact import KEPT, REMOVED, Artefact, CleanupPart, Stage
 RulesKey = tuple[str, int]  # variant of iptables, family
 _PREFIXES = tuple(prefix for _table, prefix in LAYOUT.prefixes)
 _UNDECIDED = (
-    "both variants have rules of kube-proxy, and the kubelet's mark (KUBE-IPTABLES-HINT) is in the one that iptables is not: "
-    "it cannot be told which of the two kube-proxy writes"
+    "both variants have kube-proxy rules, and the kubelet's mark (KUBE-IPTABLES-HINT) is in the variant that iptables is not: "
+    "it is unknown which one kube-proxy writes"
 )
 
 
@@ -59,12 +59,12 @@ def left_in_nftables(present: Iterable[tuple[str, str]], mode: str, *, change_un
 def _fate_of_table(name: str, mode: str, *, change_under_way: bool) -> tuple[str, str]:
     if name == TAKEOVER_TABLE:
         if change_under_way:
-            return KEPT, "a change of the mode is at work and uses it"
-        return REMOVED, "no change of the mode is at work that uses it"
+            return KEPT, "a running mode change uses it"
+        return REMOVED, "no running mode change uses it"
     if name == KUBE_PROXY_TABLE and mode != NFTABLES:
-        return REMOVED, f"the mode {mode} is in use, and no other program may write into kube-proxy's table"
+        return REMOVED, f"mode {mode} is in use, and only kube-proxy may write to this table"
     if name == MARK and mode != NFTABLES:
-        return KEPT, "ballast.kube.service_rules made it, and removes it with state: absent"
+        return KEPT, "ballast.kube.service_rules created it, and removes it with state: absent"
     return "", ""
 
 
@@ -80,16 +80,16 @@ def _artefacts(place: str, left: StaleChains, mode: str) -> Iterator[Artefact]:
     for jump in left.jumps:
         for rule in jump.rules:
             target = f"{place} {jump.table} {jump.chain}: {rule_text(rule)}"
-            yield Artefact("jump", target, REMOVED, f"it leads to a chain that the mode {mode} does not use")
+            yield Artefact("jump", target, REMOVED, f"it leads to a chain that mode {mode} does not use")
     gone = [(removal.table, removal.chain) for removal in left.chains if removal.kind == DELETE]
     for name in _group(gone):
-        yield Artefact("chain", f"{place} {name}", REMOVED, f"the mode {mode} does not use it")
+        yield Artefact("chain", f"{place} {name}", REMOVED, f"mode {mode} does not use it")
     reasons = {(chain.table, chain.chain): chain.why for chain in left.kept}
     for removal in left.chains:
         if removal.kind != DELETE:
             rules = f"{len(removal.rules)} rules" if removal.rules else "all rules"
             target = f"{place} {removal.table} {removal.chain}: {rules} of kube-proxy"
-            yield Artefact("rules", target, REMOVED, f"the mode {mode} does not use them; the chain stays")
+            yield Artefact("rules", target, REMOVED, f"mode {mode} does not use them; the chain remains")
     for (table, chain), why in reasons.items():
         yield Artefact("chain", f"{place} {table} {chain}", KEPT, why)
 

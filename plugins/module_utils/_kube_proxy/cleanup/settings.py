@@ -93,17 +93,17 @@ def _after(setting: Setting, known: Known) -> tuple[str, str]:
         return setting.value, "packets between pods and other nodes need it in every mode"
     if setting.name in known.recorded:
         before = known.recorded[setting.name]
-        return before, f"its value before kube-proxy set it is recorded: {before}"
+        return before, f"the journal has its value from before kube-proxy set it: {before}"
     if setting.name in known.configured:
         value, path = known.configured[setting.name]
-        return value, f"{path} gives it the value {value}"
+        return value, f"{path} sets it to {value}"
     if not setting.may_default:
-        return setting.value, "others set it too (LVS, keepalived), and its value before is not recorded"
+        return setting.value, "other programs set it too (LVS, keepalived), and the journal lacks its earlier value"
     if setting.name == _LOCALNET and known.loopback_rule:
         return setting.value, f"a rule of another program needs it: {known.loopback_rule}"
     if setting.name.startswith(_VS) and known.servers_stay:
-        return setting.value, f"virtual servers that stay go by it: {known.servers_stay}"
-    return setting.default, f"only the mode {setting.mode} needs it; {setting.default} is the kernel's default"
+        return setting.value, f"remaining virtual servers depend on it: {known.servers_stay}"
+    return setting.default, f"only mode {setting.mode} needs it; {setting.default} is the kernel's default"
 
 
 def parse_files(files: Iterable[tuple[str, str]]) -> dict[str, tuple[str, str]]:

@@ -68,7 +68,7 @@ class DaemonSetRequest:
         for option, form in (("namespace", LABEL), ("name", SUBDOMAIN)):
             _check(option, params[option], form, problems)
         if "mode" in params["config"]:
-            shown = {"value": show(params["config"]["mode"]), "wanted": "a key of config: it is the option mode"}
+            shown = {"value": show(params["config"]["mode"]), "wanted": "a key of config: use the option mode"}
             problems.append(MESSAGES.error("daemonset-option", path="config.mode", **shown))
         check_config(params["config"], problems)
         Problems.raise_if(problems)

@@ -165,7 +165,7 @@ def _check(item: Object, desired: DaemonSetRequest) -> Object:
         parts += [spec.get("selector"), template]
         parts += [template.get("metadata"), template.get("spec")] if isinstance(template, dict) else []
     if not all(isinstance(part, dict) for part in parts):
-        raise MESSAGES.error("daemonset-shape", name=desired.name, reason="the API server answered with no such object")
+        raise MESSAGES.error("daemonset-shape", name=desired.name, reason="the API server returned no such object")
     return item
 
 

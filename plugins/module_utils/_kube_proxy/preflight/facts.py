@@ -139,7 +139,7 @@ def _read_facts(host: Host, change: ModeChange) -> Facts:
     release = _text(host, "/proc/sys/kernel/osrelease").strip()
     release_version = parse_version(release)
     if release_version is None:
-        unread.append(("the version of the kernel", release or "the kernel does not say it"))
+        unread.append(("the version of the kernel", release or "the kernel does not report it"))
     nft = _nft_version(host, unread)
     rulesets = foreign_programs.read_rulesets(host, unread)
     nftables = foreign_programs.read_nftables(host, rulesets, unread)
@@ -182,7 +182,7 @@ def _links(host: Host, unread: list[tuple[str, str]]) -> Links:
     try:
         return read_links(host)
     except BallastError as error:
-        unread.append(("links and addresses", error.text))
+        unread.append(("interfaces and addresses", error.text))
         return ()
 
 
@@ -211,11 +211,9 @@ def _current_configs(
     try:
         return _configs(change.config, change.from_mode, views)
     except Problems as error:
-        unread.append(
-            ("the configuration that kube-proxy has now", "; ".join(problem.text for problem in error.problems))
-        )
+        unread.append(("kube-proxy's current configuration", "; ".join(problem.text for problem in error.problems)))
     except BallastError as error:
-        unread.append(("the configuration that kube-proxy has now", error.text))
+        unread.append(("kube-proxy's current configuration", error.text))
     return {}
 
 
@@ -255,7 +253,7 @@ def _nft_version(host: Host, unread: list[tuple[str, str]]) -> Optional[Version]
     match = _NFT_VERSION.match(said)
     version = parse_version(match[1]) if match else None
     if version is None:
-        unread.append(("the version of nft", said or "it says nothing"))
+        unread.append(("the version of nft", said or "it reports nothing"))
     return version
 
 

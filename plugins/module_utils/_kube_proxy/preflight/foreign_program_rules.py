@@ -20,7 +20,7 @@ from .rule import ANY, BLOCKER, TO_NFTABLES, WARNING, Rule, Transition
 
 def forwarding_closed(facts: Facts) -> Sequence[str]:
     return [
-        f"{closed.where}; to let them pass: {closed.insert} {ACCEPT_TRANSLATED[closed.is_nft]}"
+        f"{closed.where}; to accept them: {closed.insert} {ACCEPT_TRANSLATED[closed.is_nft]}"
         for closed in facts.closed
         if closed.hook == foreign_programs.FORWARD and not closed.lets_services_pass
     ]
@@ -39,7 +39,7 @@ def input_closed(facts: Facts) -> Sequence[str]:
     shown = ", ".join(str(port) for port in ports)
     closed = [place for place in facts.closed if place.hook == foreign_programs.INPUT]
     return [
-        f"{place.where}; health check node ports: {shown}; to let them in: {_let_in(place, ports)}"
+        f"{place.where}; health check node ports: {shown}; to accept them: {_let_in(place, ports)}"
         for place in closed
         if ports
     ]

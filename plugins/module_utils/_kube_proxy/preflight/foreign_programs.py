@@ -103,7 +103,7 @@ def closed_in_iptables(rulesets: Rulesets) -> Iterator[Closed]:
             chain = tables.chain("filter", hook.upper())
             if chain is None or not (chain.policy == "DROP" or any(_drops_all(rule) for rule in chain.rules)):
                 continue
-            why = "policy DROP" if chain.policy == "DROP" else "a rule that drops the rest"
+            why = "policy DROP" if chain.policy == "DROP" else "a rule that drops everything else"
             where = f"iptables ({variant}), IPv{family}: chain {chain.name}, {why}"
             insert = f"{'iptables' if family == 4 else 'ip6tables'}-{variant} -I {chain.name}"
             yield Closed(where, hook, any(_accepts_translated(rule) for rule in chain.rules), insert)
@@ -219,7 +219,7 @@ def closed_in_table(
         own = [_deciding(rule.get("expr")) for rule in rules if rule.get("chain") == chain.get("name")]
         drops = any(len(statements) == 1 and set(statements[0]) & {"drop", "reject"} for statements in own)
         if chain.get("policy") == "drop" or drops:
-            why = "policy drop" if chain.get("policy") == "drop" else "a rule that drops the rest"
+            why = "policy drop" if chain.get("policy") == "drop" else "a rule that drops everything else"
             lets = any(
                 _is_dnat_match(statements[:-1]) and "accept" in statements[-1]
                 for statements in own
@@ -271,8 +271,8 @@ def read_firewalld(host: Host, tables: Sequence[str]) -> tuple[str, ...]:
         return ()
     said = _FLUSH_ALL.search(_text(host, _FIREWALLD))
     if said is None:
-        return ("firewalld runs, and FlushAllOnReload is not set, which means yes",)
-    return (f"firewalld runs, and {_FIREWALLD} says {said[0].strip()}",) if said[1].lower() in ("yes", "true") else ()
+        return ("firewalld runs, and FlushAllOnReload is not set; its default is yes",)
+    return (f"firewalld runs, and {_FIREWALLD} has {said[0].strip()}",) if said[1].lower() in ("yes", "true") else ()
 
 
 def read_flushing_files(host: Host) -> tuple[str, ...]:

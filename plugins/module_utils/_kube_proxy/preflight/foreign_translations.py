@@ -55,7 +55,7 @@ class Change:
             return ()
         more = len(taken.services) - 1
         met = taken.services[0] + (f" and {more} more Services" if more else "")
-        return (taken.rule.shown, f"it meets {met}: {describe_route(taken.packet)}: {self._outcome}")
+        return (taken.rule.shown, f"matched by {met}: {describe_route(taken.packet)}: {self._outcome}")
 
     @property
     def _outcome(self) -> str:
@@ -67,7 +67,7 @@ def _describe(taken: Optional[Taken]) -> str:
     if taken is None:
         return _SERVED
     answers = [_show(way) for way in taken.answer.ways] or [_show(taken.answer)]
-    return f"{' or '.join(answers)}, by an order that nothing tells" if len(answers) > 1 else answers[0]
+    return f"{' or '.join(answers)}, depending on an unknown order of rules" if len(answers) > 1 else answers[0]
 
 
 def _show(answer: Answer) -> str:

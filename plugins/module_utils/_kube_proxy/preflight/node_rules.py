@@ -80,7 +80,7 @@ def ipv6_disabled(facts: Facts) -> Sequence[str]:
 
 
 def version_unknown(facts: Facts) -> Sequence[str]:
-    return [] if facts.version else [f"version {facts.change.kube_proxy_version or 'not told'}"]
+    return [] if facts.version else [f"version {facts.change.kube_proxy_version or 'unknown'}"]
 
 
 def always(facts: Facts) -> Sequence[str]:
@@ -109,13 +109,13 @@ def no_way_back(facts: Facts) -> Sequence[str]:
     removed = facts.version is not None and facts.version >= (1, 43, 0)
     if not removed and gate(facts.change.config, IPVS_GATE) is True:
         return []
-    return [f"kube-proxy {facts.change.kube_proxy_version} does not start in mode ipvs with the configuration of now"]
+    return [f"kube-proxy {facts.change.kube_proxy_version} does not start in mode ipvs with its current configuration"]
 
 
 def default_flips(facts: Facts) -> Sequence[str]:
     if facts.change.config.get("mode") or facts.change.from_mode != IPTABLES:
         return []
-    return ["the configuration of now names no mode"]
+    return ["its current configuration sets no mode"]
 
 
 def many(facts: Facts) -> Sequence[str]:
@@ -134,7 +134,7 @@ def interface_mode(facts: Facts) -> Sequence[str]:
 
 
 def snapshot_missing(facts: Facts) -> Sequence[str]:
-    return [] if facts.views else ["no snapshot of Services was given"]
+    return [] if facts.views else ["no snapshot of Services is available"]
 
 
 def unread(facts: Facts) -> Sequence[str]:
@@ -168,12 +168,12 @@ RULES = (
         reads="nft --check of the takeover table, compiled from the snapshot",
         condition=rules_refused,
         applies=_EVERY_CHANGE,
-        source="the kernel's answer",
+        source="the kernel's response",
     ),
     Rule(
         id="preflight-module-missing",
         severity=BLOCKER,
-        reads="nft --check of one rule for each module; /proc/modules, modules.builtin, modules.dep",
+        reads="nft --check of one rule per module; /proc/modules, modules.builtin, modules.dep",
         condition=module_missing,
         applies=TO_NFTABLES,
         source="siderolabs/pkgs#951",
@@ -298,7 +298,7 @@ RULES = (
     Rule(
         id="preflight-no-way-back",
         severity=WARNING,
-        reads="featureGates of the configuration as it is now",
+        reads="featureGates of the current configuration",
         condition=no_way_back,
         applies=Transition(leaving=(IPVS,)),
         versions=Versions(since=(1, 40, 0)),
@@ -307,7 +307,7 @@ RULES = (
     Rule(
         id="preflight-default-flips",
         severity=WARNING,
-        reads="mode of the configuration as it is now",
+        reads="mode of the current configuration",
         condition=default_flips,
         applies=Transition(leaving=(IPTABLES,)),
         versions=Versions(since=(1, 40, 0)),
@@ -319,7 +319,7 @@ RULES = (
         reads="kube-proxy's version",
         condition=version_unknown,
         applies=ANY,
-        source="the rules above that hold for some versions",
+        source="the checks above that hold for some versions",
     ),
     Rule(
         id="preflight-snapshot-missing",
@@ -327,12 +327,12 @@ RULES = (
         reads="whether a snapshot was given",
         condition=snapshot_missing,
         applies=_EVERY_CHANGE,
-        source="the rules below that go by Services",
+        source="the checks below that need Services",
     ),
     Rule(
         id="preflight-unread",
         severity=WARNING,
-        reads="every answer that is not understood",
+        reads="every response that could not be parsed",
         condition=unread,
         applies=_EVERY_CHANGE,
         source="what is not known is not guessed",

@@ -322,7 +322,7 @@ RULES = (
     Rule(
         id="preflight-ipvs-scheduler",
         severity=WARNING,
-        reads="the section ipvs of the configuration as it is now",
+        reads="the section ipvs of the current configuration",
         condition=ipvs_scheduler,
         applies=_FROM_IPVS,
         source="KEP-3866, KEP-5495",
@@ -330,7 +330,7 @@ RULES = (
     Rule(
         id="preflight-ipvs-timeouts",
         severity=WARNING,
-        reads="the section ipvs of the configuration as it is now",
+        reads="the section ipvs of the current configuration",
         condition=ipvs_timeouts,
         applies=_FROM_IPVS,
         source="pkg/proxy/ipvs/proxier.go",
@@ -338,7 +338,7 @@ RULES = (
     Rule(
         id="preflight-ipvs-exclude-cidrs",
         severity=WARNING,
-        reads="PATH of root, the section ipvs of the configuration as it is now",
+        reads="PATH of root, the section ipvs of the current configuration",
         condition=ipvs_exclude_cidrs,
         applies=_IPVS_TO_NFTABLES,
         source="k/k#55857; pkg/proxy/ipvs/cleanup.go",
@@ -346,7 +346,7 @@ RULES = (
     Rule(
         id="preflight-ipvs-strict-arp",
         severity=WARNING,
-        reads="the section ipvs of the configuration as it is now",
+        reads="the section ipvs of the current configuration",
         condition=ipvs_strict_arp,
         applies=_FROM_IPVS,
         source="metallb#2919; pkg/proxy/ipvs/proxier.go",
@@ -444,7 +444,7 @@ RULES = (
     Rule(
         id="preflight-section-ignored",
         severity=WARNING,
-        reads="the sections iptables, ipvs and nftables of the configuration, as it is and as it would be",
+        reads="the sections iptables, ipvs and nftables of the current and the new configuration",
         condition=section_ignored,
         source="kubeproxy.config.k8s.io/v1alpha1; reference of kube-proxy 1.7",
     ),

@@ -51,7 +51,7 @@ def _reading(host: Host, params: Mapping[str, Any], levels: Mapping[str, Any]) -
     except BallastError as error:
         return unknown_reading(NAME, error, path)
     if not journal.recorded and not journal.open:
-        return off_reading(NAME, "the collection installed no pull proxy on this host", f"{path}, which is not there")
+        return off_reading(NAME, "the collection installed no pull proxy on this host", f"{path}, which does not exist")
     status = mapping_in(levels, "status")
     unlike, problem = _compare_settings(host, status)
     address = mapping_in(status, "settings").get("metrics")

@@ -44,11 +44,11 @@ BROKEN_OFF = "pull-proxy-broken-off"
 
 _WAIT, _DURATION = "ballast_pull_wait_seconds", "ballast_pull_duration_seconds"
 _COUNTERS = {
-    "ballast_pull_pulls_total": "pulls begun at the runtime",
-    "ballast_pull_joined_total": "callers who joined a pull",
+    "ballast_pull_pulls_total": "pulls started at the runtime",
+    "ballast_pull_joined_total": "callers that joined a running pull",
     "ballast_pull_failed_total": "callers whose pull failed",
-    "ballast_pull_refused_total": "callers who were turned away",
-    "ballast_pull_cancelled_total": "callers who left",
+    "ballast_pull_refused_total": "rejected callers",
+    "ballast_pull_cancelled_total": "callers that gave up",
 }
 METRICS = frozenset({*_COUNTERS, f"{_WAIT}_bucket", f"{_DURATION}_bucket"})
 WAITS_LONG_SECONDS = 600.0  # twice the kubelet's longest back-off
@@ -138,26 +138,26 @@ def present_failures(facts: Facts) -> dict[str, str]:
         DOWN: _down(facts),
         SETTINGS_REFUSED: _refusal(facts),
         RUNTIME_AWAY: "; ".join(
-            f"{name}: nothing answers at {path}" for name, path in sorted(facts.runtimes_away.items())
+            f"{name}: nothing responds at {path}" for name, path in sorted(facts.runtimes_away.items())
         ),
         WAITS_LONG: _waits_long(facts.status),
         OUT_OF_FILES: facts.open_files.text if facts.open_files.verdict == NO else "",
         PACKAGES_MISSING: ", ".join(facts.missing_packages),
-        BROKEN_OFF: f"{facts.journal} has a run that did not end" if facts.unfinished else "",
+        BROKEN_OFF: f"{facts.journal} records an interrupted run" if facts.unfinished else "",
     }
     return {id: text for id, text in texts.items() if text}
 
 
 def _down(facts: Facts) -> str:
     if facts.pid is None:
-        return "its service does not run"
-    return "" if facts.status else f"process {facts.pid} runs, and does not answer as a pull proxy of this version does"
+        return "its service is not running"
+    return "" if facts.status else f"process {facts.pid} runs, but does not respond like a pull proxy of this version"
 
 
 def _refusal(facts: Facts) -> str:
     if facts.config_problem:
         return facts.config_problem
-    return f"it works with other values of {', '.join(facts.unlike)} than {facts.config} has" if facts.unlike else ""
+    return f"its values of {', '.join(facts.unlike)} differ from {facts.config}" if facts.unlike else ""
 
 
 def _waits_long(status: Optional[Status]) -> str:
@@ -177,13 +177,13 @@ def _answer_enabled(facts: Facts) -> Answer:
 def _in_use(facts: Facts) -> Answer:
     status = facts.status
     if status is None:
-        return Answer(NO, "no proxy answers, so that nobody can use it", _STATUS)
+        return Answer(NO, "the pull proxy does not respond, so no kubelet can use it", _STATUS)
     figure = Figure("connections of kubelets", float(status.connections), "", f"connections of {_STATUS}")
     used = status.connections > 0
     text = (
         f"{pluralize(status.connections, 'connection')} from kubelets to {pluralize(len(status.listeners), 'socket')}"
     )
-    remedy = "" if used else "point kubelets at it: image_service_endpoint of ballast.kube.image_pulls"
+    remedy = "" if used else "configure kubelets to use it: image_service_endpoint of ballast.kube.image_pulls"
     return Answer(YES if used else NO, text, _STATUS, remedy, (figure,))
 
 
@@ -192,27 +192,23 @@ def _healthy(facts: Facts, present: Mapping[str, str]) -> Answer:
     wrong = [present[id] for id in (DOWN, SETTINGS_REFUSED, RUNTIME_AWAY, WAITS_LONG) if id in present]
     figures = (*_status_figures(facts.status), *_metric_figures(facts))
     if wrong:
-        remedy = (
-            f"see its log, {facts.log}, and `ballast-pull-proxy check --config {facts.config}`; start what does not run"
-        )
+        remedy = f"read its log, {facts.log}, and run `ballast-pull-proxy check --config {facts.config}`; start what is not running"
         return Answer(NO, "; ".join(wrong), how, remedy, figures, tuple(wrong))
-    return Answer(YES, f"it works with the settings of its file{_without_metrics(facts)}", how, figures=figures)
+    return Answer(YES, f"it runs with the settings of its file{_without_metrics(facts)}", how, figures=figures)
 
 
 def _without_metrics(facts: Facts) -> str:
     if not facts.metrics_place:
-        return "; its metrics are switched off, so that no distribution is shown"
-    return "" if facts.metrics is not None else "; its metrics do not answer"
+        return "; its metrics are off, so no distribution is shown"
+    return "" if facts.metrics is not None else "; its metrics do not respond"
 
 
 def _status_figures(status: Optional[Status]) -> tuple[Figure, ...]:
     if status is None:
         return ()
-    waiting = Figure(
-        "callers who wait for their turn", float(status.callers_waiting), "", f"callers of queued of {_STATUS}"
-    )
+    waiting = Figure("queued callers", float(status.callers_waiting), "", f"callers of queued of {_STATUS}")
     longest = max((pull.seconds for pull in status.queued), default=0.0)
-    wait = Figure("longest wait now", longest, "s", f"seconds of queued of {_STATUS}", WAITS_LONG_SECONDS)
+    wait = Figure("longest current wait", longest, "s", f"seconds of queued of {_STATUS}", WAITS_LONG_SECONDS)
     count = Counter(pull.listener for pull in status.in_flight)
     return (
         waiting,
@@ -244,29 +240,32 @@ def _dependencies(facts: Facts) -> Answer:
     missing = [*(f"package {name}" for name in facts.missing_packages), *away]
     if missing:
         remedies = [facts.install] if facts.missing_packages else []
-        remedies += ["start the runtime; nothing has to be done here then"] if away else []
+        remedies += ["start the runtime; the proxy then connects automatically"] if away else []
         return Answer(NO, f"missing: {', '.join(missing)}", how, "; ".join(remedies))
     if facts.status is None:
         return Answer(
-            UNKNOWN, "no proxy answers, so that its runtimes are not known", how, "start the proxy, and ask again"
+            UNKNOWN,
+            "the pull proxy does not respond, so its runtimes are unknown",
+            how,
+            "start the proxy, then run this again",
         )
     sockets = pluralize(len(facts.status.listeners), "socket")
-    return Answer(YES, f"its packages are there, and a runtime answers behind {sockets}", how)
+    return Answer(YES, f"its packages are installed, and a runtime responds behind {sockets}", how)
 
 
 def _disabling(facts: Facts) -> Answer:
     names = facts.status.listeners if facts.status else ()
     first = tuple(
-        f"point the kubelet of {name} back at its runtime, by ballast.kube.image_pulls without image_service_endpoint"
+        f"point the kubelet of {name} back to its runtime: run ballast.kube.image_pulls without image_service_endpoint"
         for name in names
     )
-    text = f"{pluralize(len(names), 'kubelet')} first asks its runtime again; pods that run go on"
+    text = f"{pluralize(len(names), 'kubelet')} must first use its runtime again; running pods continue"
     how = f"the plan of ballast.kube.image_pull_proxy with state: absent, from {facts.journal}"
     return Answer(YES, text, how, lines=(*first, *removal_lines(facts.recorded)))
 
 
 def _rollback(facts: Facts) -> Answer:
-    text = f"what was there before is recorded for all {len(facts.recorded)}"
+    text = f"the journal has the previous state of all {len(facts.recorded)}"
     return Answer(YES, text, f"`original` of each entry of {facts.journal}")
 
 
@@ -278,12 +277,10 @@ def _scale(facts: Facts) -> Answer:
         figures.insert(0, Figure("pulls in flight", float(len(status.in_flight)), "", f"in_flight of {_STATUS}", limit))
     how = f"{_STATUS}; {files.figure.how}"
     if status is not None and status.max_in_flight and len(status.in_flight) > status.max_in_flight:
-        text = f"{len(status.in_flight)} pulls are in flight, and the limit is {status.max_in_flight}"
-        remedy = "ask again: under a limit that was lowered, pulls in flight go on to their end"
+        text = f"{len(status.in_flight)} pulls are in flight; the limit is {status.max_in_flight}"
+        remedy = "check again later: after the limit is lowered, running pulls still finish"
         return Answer(NO, text, how, remedy, tuple(figures))
-    remedy = (
-        "" if files.verdict == YES else "raise LimitNOFILE of its unit; run this as root, and with the proxy running"
-    )
+    remedy = "" if files.verdict == YES else "increase LimitNOFILE in its unit; run this as root while the proxy runs"
     return Answer(files.verdict, files.text, how, remedy, tuple(figures))
 
 

@@ -108,8 +108,8 @@ def _dump_text(host: Host, containerd: Containerd) -> str:
 def read_main_file(host: Host, containerd: Containerd) -> str:
     data = host.read(containerd.config_path)
     if data is None:
-        hint = f"make it: containerd config default > {containerd.config_path}"
-        raise _config_error(containerd.config_path, "it is not there, so containerd imports nothing", hint)
+        hint = f"create it: containerd config default > {containerd.config_path}"
+        raise _config_error(containerd.config_path, "it does not exist, so containerd imports nothing", hint)
     return data.decode(errors="surrogateescape")
 
 
@@ -119,7 +119,7 @@ def find_place(host: Host, containerd: Containerd, config: Tables, recorded: Opt
     version = head_version(text)
     if version < 2:
         raise _config_error(
-            containerd.config_path, "it is of version 1", "bring it to version 2: containerd config migrate"
+            containerd.config_path, "it has version 1", "migrate it to version 2: containerd config migrate"
         )
     drop_in_tables = parse_tables((host.read(recorded) or b"").decode(errors="replace")) if recorded else {}
     ours: Mapping[str, Scalar] = {**drop_in_tables.get(CRI_IMAGES, {}), **drop_in_tables.get(CRI_V2, {})}
@@ -161,7 +161,7 @@ def drop_in_path(main: str, config_path: str) -> str:
         if fnmatch.fnmatchcase(FILE_NAME, name) and name != FILE_NAME and not set("*?[") & set(directory):
             return os.path.join(directory, FILE_NAME)
     line = f"imports = [{', '.join(quote(pattern) for pattern in [*imports, _PROPOSED])}]"
-    raise _config_error(config_path, "it imports no directory of drop-ins", f"add above its first table: {line}")
+    raise _config_error(config_path, "it imports no drop-in directory", f"add this line above its first table: {line}")
 
 
 def require_ctr(host: Host, containerd: Containerd) -> str:
@@ -225,8 +225,8 @@ def _require_read(
                 raise MESSAGES.error("pulls-node-not-in-effect", found=text, where=where, **shown)
     changed = set() if before is None else changed_keys(before, after) - OURS
     if changed:
-        why = f"with {target}, containerd would have other values of {', '.join(sorted(changed)[:5])}"
-        raise _config_error(containerd.config_path, why, "check its imports, and their order")
+        why = f"with {target}, containerd would change {', '.join(sorted(changed)[:5])}"
+        raise _config_error(containerd.config_path, why, "check its imports and their order")
 
 
 def _check_running(ctx: Context[ImagePullsRequest], service: str) -> str:
@@ -300,7 +300,7 @@ def check_health(host: Host, containerd: Containerd, config: Tables) -> str:
     argv = [require_ctr(host, containerd), "--address", address, "plugins", "ls"]
     done = host.run(argv, timeout=_TIMEOUT, check=False)
     return (
-        plugin_problem(done.stdout) if done.status == 0 else f"it does not answer: {last_lines(done.stderr, limit=2)}"
+        plugin_problem(done.stdout) if done.status == 0 else f"it does not respond:  {last_lines(done.stderr, limit=2)}"
     )
 
 
@@ -323,7 +323,7 @@ def _number(path: str, text: str) -> Union[int, str, None]:
     try:
         return read_number(text, CRI_V2, DOWNLOADS)
     except ValueError as error:
-        hint = 'have one line [plugins."io.containerd.grpc.v1.cri"] in it, and each of its keys on a line of its own'
+        hint = 'have one line [plugins."io.containerd.grpc.v1.cri"] in it, and each of its keys on its own line'
         raise _config_error(path, str(error), hint) from error
 
 

@@ -109,11 +109,11 @@ def check_keys(settings: Mapping[str, object], version: Version, place: Place) -
             has = ", ".join(name for name, first in _SINCE.items() if first <= version)
             raise MESSAGES.error("pulls-node-runtime-key", key=key, runtime=shown, why="", hint=f"it has {has}")
         if version < since:
-            hint = f"leave it out, or use containerd {since[0]}.{since[1]} or newer"
+            hint = f"omit it, or use containerd {since[0]}.{since[1]} or newer"
             raise MESSAGES.error("pulls-node-runtime-key", key=key, runtime=shown, why="", hint=hint)
         if key == "max_concurrent_unpacks" and place.local_pull:
             why = f", which pulls without its transfer service ({place.local_pull})"
-            hint = "leave it out, or take away what keeps the transfer service from pulling"
+            hint = "omit it, or remove the setting that disables the transfer service"
             raise MESSAGES.error("pulls-node-runtime-key", key=key, runtime=shown, why=why, hint=hint)
 
 

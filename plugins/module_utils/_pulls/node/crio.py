@@ -34,7 +34,7 @@ def crio_resource(host: Host, service: str, settings: Mapping[str, str]) -> Reso
     """The resource for these settings. UserError if CRI-O lacks a key."""
     for key in settings:
         if key not in _TABLES:
-            hint = "leave it out: CRI-O limits no pulls; the pull proxy does, role ballast.kube.image_pull_proxy"
+            hint = "omit it: CRI-O does not limit pulls; the pull proxy does: role ballast.kube.image_pull_proxy"
             raise MESSAGES.error("pulls-node-runtime-key", key=key, runtime="CRI-O", why="", hint=hint)
     running = daemon_process(host, service)
     argv = [] if running is None else read_command(host, running.id)
@@ -57,12 +57,12 @@ def read_in_effect(host: Host) -> Mapping[str, object]:
 def _check_health(host: Host, service: str) -> str:
     """Why CRI-O is not healthy, "" if it is."""
     if daemon_process(host, service) is None:
-        return "it does not run"
+        return "it is not running"
     try:
         status = host.run(["crio", "status", "info"], timeout=_TIMEOUT, check=False).status
     except CommandFailed as error:
         return error.found
-    return "" if status == 0 else "it does not answer"
+    return "" if status == 0 else "it does not respond"
 
 
 class CrioDropInKind(DropInKind):

@@ -49,7 +49,7 @@ def _reading(host: Host, desired: ImagePullsRequest, levels: Mapping[str, Any], 
     except BallastError as error:
         return unknown_reading(NAME, error, path)
     if not journal.recorded and not journal.open:
-        return off_reading(NAME, "the collection limits no image pulls on this node", f"{path}, which is not there")
+        return off_reading(NAME, "the collection limits no image pulls on this node", f"{path}, which does not exist")
     ours = _Ours()
     for entry in journal.recorded:
         _look_at(host, entry, ours)
@@ -118,7 +118,7 @@ def _settings(kind: str, text: str) -> Mapping[str, Any]:
 def _kubelet_problem(host: Host, seen: Seen) -> str:
     if seen.kubelet is None:
         return "; ".join(error.in_one_line for error in seen.errors.get("kubelet", ()))
-    return "the kubelet does not run" if seen.kubelet.pid is None else kubelet.check_health(host, seen.kubelet)
+    return "the kubelet is not running" if seen.kubelet.pid is None else kubelet.check_health(host, seen.kubelet)
 
 
 def _runtime_problem(host: Host, seen: Seen) -> str:
@@ -142,8 +142,8 @@ def _proxy_problem(host: Host, ours: _Ours, proxy: Level) -> str:
         return ""
     stat = host.stat(path) if os.path.isabs(path) else None
     if stat is None or stat.kind != "socket":
-        return f"there is no socket {path}"
-    return "the pull proxy of this host does not answer" if proxy.get("installed") and not proxy.get("running") else ""
+        return f"socket {path} does not exist"
+    return "the pull proxy of this host does not respond" if proxy.get("installed") and not proxy.get("running") else ""
 
 
 def _metrics(host: Host, layout: NodeLayout, seen: Seen) -> tuple[Optional[tuple[Sample, ...]], Optional[BallastError]]:

@@ -207,7 +207,7 @@ def restart_kubelet(ctx: Context[ImagePullsRequest], *, config_dir: Optional[str
         pids.update([] if kubelet.pid is None else [kubelet.pid])
         if len(pids) > _ENDS_MOST:
             raise PeerError(f"it ended {len(pids) - 1} times", id="pulls-node-kubelet-failed")
-        reason = "it does not run" if kubelet.pid is None else check_health(ctx.host, kubelet)
+        reason = "it is not running" if kubelet.pid is None else check_health(ctx.host, kubelet)
         if not reason and config_dir not in (None, find_config_dir(ctx.host, kubelet)):
             reason = f"it runs without --config-dir={config_dir}" if config_dir else "it still runs with --config-dir"
         if not reason and was_ready:
@@ -253,8 +253,8 @@ def check_health(host: Host, kubelet: Kubelet) -> str:
     try:
         status = host.request(url, timeout=_SECONDS).status
     except PeerError:
-        return "its health port does not answer"
-    return "" if status == 200 else f"it answers {status} on /healthz"
+        return "its health port does not respond"
+    return "" if status == 200 else f"it returns {status} on /healthz"
 
 
 def _healthz_url(host: Host, kubelet: Kubelet) -> str:

@@ -82,7 +82,7 @@ class ProxyLimitsKind:
             effective = RUNNING.running_settings(ctx.host)
             if effective == expected:
                 return Ready(None)
-            return Pending("it does not answer" if effective is None else "it works with other settings")
+            return Pending("it does not respond" if effective is None else "it runs with other settings")
 
         try:
             wait(ctx.host, ctx.progress, "pull proxy", probe, deadline_seconds=_SECONDS, interval=0.2)

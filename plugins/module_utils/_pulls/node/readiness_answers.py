@@ -53,8 +53,10 @@ _DURATION, _PULLS, _FAILED = (
 _BUILD = "kubernetes_build_info"
 METRICS = frozenset({f"{_DURATION}_bucket", _PULLS, _FAILED, _BUILD})
 _PULL = {"operation_type": "pull_image"}
-_ALLOW = f"give as kubeconfig one on the node that {ALLOW}"
-_PROVE = "run ballast.kube.image_pulls again with the same options: it proves each level, and says why where it cannot"
+_ALLOW = f"set kubeconfig to one on the node that {ALLOW}"
+_PROVE = (
+    "run ballast.kube.image_pulls again with the same options: it verifies each level, and reports why where it cannot"
+)
 
 Level = Mapping[str, Any]
 
@@ -151,8 +153,8 @@ def _differing(facts: Facts) -> list[str]:
 
 
 def _broken_off(facts: Facts) -> list[str]:
-    journal = [f"{facts.journal} has a run that did not end"] if facts.unfinished else []
-    return journal + [f"{path} says that it is not in effect yet" for path in facts.pending]
+    journal = [f"{facts.journal} records an interrupted run"] if facts.unfinished else []
+    return journal + [f"{path} is marked as not yet in effect" for path in facts.pending]
 
 
 def _tighter_than_the_proxy(facts: Facts) -> list[str]:
@@ -183,7 +185,7 @@ def _in_use(facts: Facts) -> Answer:
 
 
 def _healthy(facts: Facts) -> Answer:
-    how = "/healthz and /configz of the kubelet, the plugins of containerd, and what was set against what is in effect"
+    how = "/healthz and /configz of the kubelet, the plugins of containerd, and configured against effective values"
     wrong = [facts.kubelet_problem, facts.runtime_problem, facts.proxy_problem, *_differing(facts), *_broken_off(facts)]
     wrong += [f"{path} is not there" for path in facts.gone]
     lines = tuple(text for text in wrong if text)
@@ -192,9 +194,9 @@ def _healthy(facts: Facts) -> Answer:
         return Answer(NO, "; ".join(lines), how, _PROVE, figures, lines)
     if facts.set_here.get("kubelet") and not facts.read_back:
         why = facts.errors.get("kubelet", ())
-        text = f"what the kubelet has in effect is not known: {'; '.join(error.in_one_line for error in why)}"
+        text = f"the kubelet's effective configuration is unknown: {'; '.join(error.in_one_line for error in why)}"
         return Answer(UNKNOWN, text, how, _ALLOW, figures)
-    return Answer(YES, "kubelet and runtime are healthy, and what was set is in effect", how, figures=figures)
+    return Answer(YES, "kubelet and runtime are healthy, and all configured limits are in effect", how, figures=figures)
 
 
 def _healthy_figures(facts: Facts) -> tuple[Figure, ...]:
@@ -209,36 +211,36 @@ def _healthy_figures(facts: Facts) -> tuple[Figure, ...]:
 def _dependencies(facts: Facts) -> Answer:
     how = "the services of kubelet and runtime, the kubelet's command line, `ballast-pull-proxy status`"
     kubelet, host = facts.levels["kubelet"], facts.levels["host"]
-    needs = [(bool(kubelet.get("running")), "a kubelet that runs", _remedy(facts, "kubelet", "start it"))]
+    needs = [(bool(kubelet.get("running")), "a running kubelet", _remedy(facts, "kubelet", "start it"))]
     if any(entry.kind == "kubelet-drop-in" for entry in facts.recorded):
         there = bool(kubelet.get("config_dir"))
         needs.append(
             (
                 there,
                 "--config-dir of the kubelet",
-                "run ballast.kube.image_pulls again, which adds the flag on nodes of kubeadm",
+                "run ballast.kube.image_pulls again: it adds the flag on kubeadm nodes",
             )
         )
     if "runtime" in facts.set_here:
         there = not facts.errors.get("runtime")
-        needs.append((there, "a container runtime that runs", _remedy(facts, "runtime", "start it")))
+        needs.append((there, "a running container runtime", _remedy(facts, "runtime", "start it")))
     if "host" in facts.set_here or facts.behind_a_proxy:
         there = not facts.proxy_problem and ("host" not in facts.set_here or bool(host.get("running")))
         needs.append(
-            (there, "the pull proxy", "see ballast.kube.image_pull_proxy_info; install it by role image_pull_proxy")
+            (there, "the pull proxy", "check ballast.kube.image_pull_proxy_info; install it with role image_pull_proxy")
         )
     missing = [(name, remedy) for there, name, remedy in needs if not there]
     if missing:
         text = f"missing: {', '.join(name for name, _do in missing)}"
         return Answer(NO, text, how, "; ".join(remedy for _name, remedy in missing))
-    return Answer(YES, f"there: {', '.join(name for _there, name, _do in needs)}", how)
+    return Answer(YES, f"available: {', '.join(name for _there, name, _do in needs)}", how)
 
 
 def _disabling(facts: Facts) -> Answer:
     lines = removal_lines(facts.recorded)
     restarts = [name for name in ("runtime", "kubelet") if name in facts.set_here]
     restart_text = f"restarts {' and '.join(restarts)}" if restarts else "restarts nothing"
-    text = f"state: absent takes {pluralize(len(lines), 'step')}, and {restart_text}; pods go on, and pulls under way are asked for again"
+    text = f"state: absent takes {pluralize(len(lines), 'step')}, and {restart_text}; pods continue, and interrupted pulls are requested again"
     return Answer(
         YES, text, f"the plan of ballast.kube.image_pulls with state: absent, from {facts.journal}", lines=lines
     )
@@ -248,8 +250,8 @@ def _rollback(facts: Facts) -> Answer:
     how = f"`original` of each entry of {facts.journal}"
     lost = [error for error in facts.errors.get("runtime", ()) if error.id == "pulls-node-runtime-config"]
     if lost and "runtime" in facts.set_here:
-        return Answer(NO, f"the file that the limits are in cannot be used: {lost[0].in_one_line}", how, lost[0].remedy)
-    return Answer(YES, f"what was there before is recorded for all {len(facts.recorded)}", how)
+        return Answer(NO, f"the file with the limits cannot be used: {lost[0].in_one_line}", how, lost[0].remedy)
+    return Answer(YES, f"the journal has the previous state of all {len(facts.recorded)}", how)
 
 
 def _scale(facts: Facts) -> Answer:
@@ -257,15 +259,15 @@ def _scale(facts: Facts) -> Answer:
     most = facts.value("kubelet", "maxParallelImagePulls")
     serial = facts.value("kubelet", "serializeImagePulls")
     pulls = Figure(
-        "pulls of this kubelet at one time",
+        "concurrent pulls of this kubelet",
         1.0 if serial else float(most) if isinstance(most, int) else None,
         "",
-        "maxParallelImagePulls and serializeImagePulls of /configz; no value is no limit",
+        "maxParallelImagePulls and serializeImagePulls of /configz; no value means no limit",
     )
     layers = facts.value("runtime", "max_concurrent_downloads")
     scope = facts.levels["runtime"].get("scope") or "layers"
     downloads = Figure(
-        f"downloads at one time: {scope}",
+        f"concurrent downloads: {scope}",
         float(layers) if isinstance(layers, int) else None,
         "",
         "max_concurrent_downloads of `containerd config dump`",
@@ -274,7 +276,7 @@ def _scale(facts: Facts) -> Answer:
     remedy = (
         ""
         if files.verdict == YES
-        else "raise LimitNOFILE of the runtime's unit, or lower the limits of pulls; run this as root"
+        else "increase LimitNOFILE in the runtime's unit, or lower the pull limits; run this as root"
     )
     return Answer(files.verdict, files.text, files.figure.how, remedy, figures)
 

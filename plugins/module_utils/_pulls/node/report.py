@@ -148,7 +148,7 @@ def _host(host: Host) -> dict[str, object]:
         )
         for key in HOST_SPEC
     }
-    unread = "" if running is not None else "the proxy does not answer: these are the values of its file"
+    unread = "" if running is not None else "the proxy does not respond: these are the values in its file"
     return {
         "config_path": INSTALLATION.config,
         "installed": True,

@@ -72,7 +72,7 @@ def _running_runtime(host: Host, layout: NodeLayout) -> Runtime:
             layout.container_runtime, _require_service(host, layout.container_runtime, layout.container_runtime)
         )
     if not host.is_systemd():
-        raise MESSAGES.error("pulls-node-runtime", why="its service is not named, and systemd is not there to be asked")
+        raise MESSAGES.error("pulls-node-runtime", why="its service is not set, and this machine has no systemd to ask")
     up = [service for service in (CONTAINERD, CRIO) if daemon_process(host, service) is not None]
     if len(up) != 1:
         raise MESSAGES.error("pulls-node-runtime", why=f"{' and '.join(up) or 'neither containerd nor crio'} runs")
@@ -94,7 +94,7 @@ def _refuse_other(host: Host, kubelet: Kubelet, service: str) -> None:
     main = daemon_process(host, service)
     if name in (CONTAINERD, CRIO) and listener is not None and main is not None and main.id != listener.id:
         of = f"{listener.exe} (process {listener.pid} of {daemon_of(host, listener) or 'no service'})"
-        why = f"runtime_service is {service}, and the kubelet uses {endpoint}, where {of} listens"
+        why = f"runtime_service is {service}, but the kubelet uses {endpoint}, where {of} listens"
         raise MESSAGES.error("pulls-node-runtime", why=why)
 
 
@@ -112,10 +112,14 @@ def _read_endpoint(host: Host, kubelet: Kubelet) -> tuple[str, Optional[Process]
 def _of_kubelet(host: Host, layout: NodeLayout, kubelet: Kubelet) -> Runtime:
     endpoint, listener, name = _read_endpoint(host, kubelet)
     if name not in (CONTAINERD, CRIO):
-        what = f"{listener.exe} (process {listener.pid}) listens" if listener is not None else "nothing known listens"
+        what = (
+            f"{listener.exe} (process {listener.pid}) listens" if listener is not None else "no known runtime listens"
+        )
         raise MESSAGES.error("pulls-node-runtime", why=f"the kubelet uses {endpoint}, where {what}")
     if layout.container_runtime not in (AUTO, name):
-        why = f"container_runtime is {layout.container_runtime}, and the kubelet uses {endpoint}, which is of {name}"
+        why = (
+            f"container_runtime is {layout.container_runtime}, but the kubelet uses {endpoint}, which belongs to {name}"
+        )
         raise MESSAGES.error("pulls-node-runtime", why=why)
     if listener is None:
         return Runtime(name, _require_service(host, name, name))

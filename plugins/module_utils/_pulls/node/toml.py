@@ -80,7 +80,7 @@ def read_number(text: str, table: str, key: str) -> Union[int, str, None]:
         return None
     match = _number_line(_lines(text)[at], key)
     if match is None:
-        raise ValueError(f"{key} of [{table}] is not a number on a line of its own")
+        raise ValueError(f"{key} of [{table}] is not a number on its own line")
     return PENDING if PENDING in match["rest"] or match["value"] is None else int(match["value"])
 
 
@@ -99,7 +99,7 @@ def set_number(text: str, table: str, key: str, value: Optional[int], *, pending
         lines.insert(at, f"{indent}  {key} = 0\n")
     match = _number_line(lines[at], key)
     if match is None:
-        raise ValueError(f"{key} of [{table}] is not a number on a line of its own")
+        raise ValueError(f"{key} of [{table}] is not a number on its own line")
     rest = match["rest"].replace(f" # {PENDING}", "").replace(f"# {PENDING}", "")
     mark = f" # {PENDING}" if pending else ""
     if value is not None:

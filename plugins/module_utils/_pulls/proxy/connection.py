@@ -125,7 +125,7 @@ class Connection(asyncio.BufferedProtocol):
         self._unread += _READ[:nbytes]
         self._read()
 
-    def end(self, why: str = "the pull proxy ends") -> None:
+    def end(self, why: str = "the pull proxy is stopping") -> None:
         """Close after the pending output is written."""
         if not self._transport.is_closing():
             if self._greeted:
@@ -177,7 +177,7 @@ class Connection(asyncio.BufferedProtocol):
         self._look = self._loop.call_later(limits.LOOK_SECONDS, self._look_at_time)
         self._give_up_late(now)
         if not self._began:
-            self._break_off(Http2Error(http2.PROTOCOL_ERROR, "it does not begin to speak HTTP/2"))
+            self._break_off(Http2Error(http2.PROTOCOL_ERROR, "it does not start HTTP/2"))
         elif partial is not None and not self._stops and now - partial > limits.PARTIAL_SECONDS:
             self._break_off(Http2Error(http2.ENHANCE_YOUR_CALM, "a frame or its headers do not end"))
         elif self._is_idle and now - self._active > limits.IDLE_SECONDS:
@@ -187,7 +187,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _greet(self, data: bytes) -> int:
         if not http2.PREFACE.startswith(data[: len(http2.PREFACE)]):
-            raise Http2Error(http2.PROTOCOL_ERROR, "what came first is not HTTP/2, which gRPC speaks")
+            raise Http2Error(http2.PROTOCOL_ERROR, "the first bytes are not HTTP/2, which gRPC uses")
         if len(data) < len(http2.PREFACE):
             return 0
         self._greeted = True

@@ -121,7 +121,7 @@ class Endpoint:
 
     async def _answer(self, request: PullImageRequest, metadata: Metadata, message: bytes) -> Answer:
         if self.draining:
-            raise Draining("the pull proxy is about to end, and takes no new pulls")
+            raise Draining("the pull proxy is stopping and accepts no new pulls")
         if self.present_succeeds:
             answer = await self._answer_from_store(request, metadata)
             if answer is not None:

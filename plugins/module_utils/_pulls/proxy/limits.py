@@ -34,7 +34,7 @@ LOOK_SECONDS = 10.0  # between two checks of these limits
 HELD_BYTES = 32 * 1024 * 1024  # of all unanswered pulls of one listener
 PULL_COST_BYTES = 4096  # of a pull besides its headers and message: tasks, and its place in the queue
 FIELD_COST_BYTES = 256  # of each field of its message, as a Python object
-NO_ALLOWANCE = f"the pulls of this kubelet that wait hold {HELD_BYTES} bytes, which is all that they may"
+NO_ALLOWANCE = f"the queued pulls of this kubelet hold {HELD_BYTES} bytes, which is their limit"
 
 _BLOCK_BYTES = 16 * 1024  # of a kubelet's encoded header block
 _RUNTIME_BLOCK_BYTES = 256 * 1024  # of the runtime's: errors are in headers
@@ -96,7 +96,7 @@ class Manners:
     def count_trifle(self, now: float) -> None:
         """PING, SETTINGS, WINDOW_UPDATE, empty DATA, a frame of a closed stream or of an unknown kind."""
         if not self._trifles.take(now):
-            raise Http2Error(http2.ENHANCE_YOUR_CALM, "too many frames that carry nothing")
+            raise Http2Error(http2.ENHANCE_YOUR_CALM, "too many empty frames")
 
     def allow_more(self) -> None:
         """A frame was sent to the client, to which it may answer with some of them."""

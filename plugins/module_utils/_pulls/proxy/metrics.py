@@ -26,18 +26,16 @@ class Metrics:
         self.library: Any = prometheus_client
         self.registry = prometheus_client.CollectorRegistry()
         counter, histogram = self._counter, self._histogram
-        self._joined = counter("joined", "Callers who joined a pull of others.")
+        self._joined = counter("joined", "Callers that joined another caller's pull.")
         self._outcomes = {
             "failed": counter("failed", "Callers whose pull failed at the runtime."),
-            "refused": counter(
-                "refused", "Callers turned away: no slot at any attempt, or the proxy was about to end."
-            ),
-            "cancelled": counter("cancelled", "Callers who left before their pull was done."),
+            "refused": counter("refused", "Rejected callers: no free slot at any attempt, or the proxy was stopping."),
+            "cancelled": counter("cancelled", "Callers that left before their pull finished."),
         }
-        self._pulls = counter("pulls", "Pulls begun at the runtime.")
-        self._bytes = counter("bytes", "Sizes of the images pulled, as the runtime's ImageStatus has them.")
-        self._wait = histogram("wait_seconds", "Time of callers until their pull began, or until they gave up.")
-        self._duration = histogram("duration_seconds", "Time of pulls at the runtime.")
+        self._pulls = counter("pulls", "Pulls started at the runtime.")
+        self._bytes = counter("bytes", "Sizes of pulled images, from the runtime's ImageStatus.")
+        self._wait = histogram("wait_seconds", "Time until a caller's pull started or the caller gave up.")
+        self._duration = histogram("duration_seconds", "Duration of pulls at the runtime.")
         by_listener = (self._joined, self._pulls, self._bytes, self._wait, self._duration, *self._outcomes.values())
         for name in listeners:  # creates each with 0, before its first event
             for metric in by_listener:
@@ -88,8 +86,8 @@ class _Gauges:
         in_flight = Tally(pull.request.listener for pull in now.in_flight)
         queued = Tally(caller.listener for pull in now.queued for caller in pull.callers)
         yield self._gauge("in_flight", "Pulls in flight at the runtime.", in_flight)
-        yield self._gauge("queued", "Callers who wait for a slot.", queued)
-        text = "Pulls that may be in flight at once, 0 for no limit."
+        yield self._gauge("queued", "Callers waiting for a slot.", queued)
+        text = "Maximum number of pulls in flight, 0 for no limit."
         yield GaugeMetricFamily("ballast_pull_max_in_flight", text, value=now.max_in_flight)
 
     def _gauge(self, name: str, text: str, values: Tally[str]) -> Any:

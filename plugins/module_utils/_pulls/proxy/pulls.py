@@ -320,4 +320,4 @@ def _full(in_flight: int, tried: int, seconds: float) -> Full:
 
 
 def _draining() -> Draining:
-    return Draining("the pull proxy is about to end, and takes no new pulls")
+    return Draining("the pull proxy is stopping and accepts no new pulls")

@@ -187,7 +187,7 @@ class Relay(Connection):
             self._manners.count_trifle(self._active)
         if isinstance(stream, _Stream):
             if stream.half_closed:
-                raise Http2Error(http2.STREAM_CLOSED, "a request goes on that has ended")
+                raise Http2Error(http2.STREAM_CLOSED, "data for a request that has ended")
             stream.half_closed = is_last
             if self._runtime is not None:
                 self._runtime.out.append(raw)
@@ -277,7 +277,7 @@ class Relay(Connection):
         self._runtime.out.append(http2.settings(values))
         self._runtime.unacknowledged.append(True)
         if len(self._runtime.unacknowledged) > limits.SETTINGS_UNACKNOWLEDGED:
-            raise Http2Error(http2.ENHANCE_YOUR_CALM, "settings come faster than they are taken")
+            raise Http2Error(http2.ENHANCE_YOUR_CALM, "settings arrive faster than they are acknowledged")
 
     # Pulls.
 
@@ -405,7 +405,7 @@ class Relay(Connection):
         self._out.append(http2.settings(limits.limit_settings(http2.parse_settings_frame(raw[9:]))))
         self._relayed.append(True)
         if len(self._relayed) > limits.SETTINGS_UNACKNOWLEDGED:
-            raise Http2Error(http2.ENHANCE_YOUR_CALM, "its settings come faster than they are taken")
+            raise Http2Error(http2.ENHANCE_YOUR_CALM, "its settings arrive faster than they are acknowledged")
 
     def _pass_goaway(self, raw: bytes) -> None:
         """The last stream in the runtime's GOAWAY is raised to the last pull, which is still answered."""

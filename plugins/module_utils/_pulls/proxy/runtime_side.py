@@ -83,7 +83,7 @@ class RuntimeSide(asyncio.Protocol):
             while len(data) - at >= http2.FRAME_HEADER:
                 length, kind, flags, number = http2.read_head(data, at)
                 if not self._greeted and kind != http2.SETTINGS:
-                    raise Http2Error(http2.PROTOCOL_ERROR, "what it says is not HTTP/2, which gRPC speaks")
+                    raise Http2Error(http2.PROTOCOL_ERROR, "its bytes are not HTTP/2, which gRPC uses")
                 if length > http2.LEAST_FRAME_BYTES:
                     raise Http2Error(http2.FRAME_SIZE_ERROR, f"it sends a frame of {length} bytes")
                 self._greeted = True

@@ -114,7 +114,7 @@ class _TableReader:
         if table not in BUILT_IN:
             raise Refused("there is no such table")
         if table in seen:
-            raise Refused("a second table of this name; give one family at a time")
+            raise Refused("a second table of this name; provide one address family at a time")
         self.table = table
 
     def end(self) -> tuple[str, dict[str, Chain]]:
@@ -247,11 +247,11 @@ def _tokens(line: str) -> list[str]:
             else:
                 words.extend(part.split())
         if line.count('"') % 2:
-            raise Refused("a quotation without its end")
+            raise Refused("a quotation that is not closed")
         return words
     for match in _TOKEN.finditer(line):
         if match["quoted"] and not match["end"]:
-            raise Refused("a quotation without its end")
+            raise Refused("a quotation that is not closed")
         words.append(match[0])
     return words
 
@@ -264,7 +264,7 @@ def _group_end(tokens: Sequence[str], place: int) -> int:
     """Where the options of the match at `place` end: at the next match, or at the target."""
     if list(tokens[place + 1 : place + 3]) == _COMMENT:
         if place + 4 > len(tokens):
-            raise Refused("a comment without its text")
+            raise Refused("a comment without text")
         return place + 4  # the text may look like an option: iptables-save quotes only what has other signs
     end = place + 1
     while end < len(tokens) and tokens[end] not in ("-m", "-j", "-g"):

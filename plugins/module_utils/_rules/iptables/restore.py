@@ -250,7 +250,7 @@ def remove(operations: Sequence[Operation], host: Host, *, family: int, variant:
         _restore(operations, host, family=family, variant=variant)
     except CommandFailed as failed:
         command = _tool(host, family, variant, "restore")
-        state = "what was removed before stays removed"
+        state = "what was removed earlier stays removed"
         raise MESSAGES.error(
             "rules-iptables-restore", found=failed.found, command=command, family=family, state=state
         ) from failed
@@ -265,8 +265,8 @@ def _put_back(host: Host, *, live: Tables, layout: Layout, variant: str) -> str:
     try:
         _restore(back, host, family=live.family, variant=variant)
     except CommandFailed as failed:
-        return f"of what was changed, {len(back)} chains could not be put back ({failed.found})"
-    return "what was changed is put back"
+        return f"{len(back)} changed chains could not be restored ({failed.found})"
+    return "all changes were undone"
 
 
 def _restore(operations: Sequence[Operation], host: Host, *, family: int, variant: str) -> None:

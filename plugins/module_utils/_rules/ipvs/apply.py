@@ -65,8 +65,8 @@ def _put_back(host: Host, *, live: IpvsRules, variant: str) -> str:
         back = plan(select_own(live), now, overdue=None)
         _run(back, host, live=now, variant=variant)
     except BallastError as failed:
-        return f"what it had changed could not be put back: {failed.text}"
-    return "what it had changed is put back" if back else "nothing had been changed"
+        return f"its changes could not be undone: {failed.text}"
+    return "all its changes were undone" if back else "nothing had been changed"
 
 
 def _run(operations: Sequence[AnyOperation], host: Host, *, live: IpvsRules, variant: str) -> None:

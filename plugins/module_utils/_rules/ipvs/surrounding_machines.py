@@ -44,7 +44,7 @@ def read_routes(host: Host) -> tuple[Route, ...]:
 
 def read_users(host: Host, routes: tuple[Route, ...], *, api_server: str = "") -> tuple[User, ...]:
     """`api_server`: its URL; "" where it is not known."""
-    users = [User(route.gateway, f"the gateway on link {route.link}") for route in routes if route.gateway]
+    users = [User(route.gateway, f"the gateway on interface {route.link}") for route in routes if route.gateway]
     users += [User(address, "a name server of this node", _DOMAIN) for address in _name_servers(host)]
     users += _api_server(host, api_server)
     return tuple(dict.fromkeys(user for user in users if not ipaddress.ip_address(user.address).is_loopback))

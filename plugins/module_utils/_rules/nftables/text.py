@@ -83,7 +83,7 @@ class _Dump:
                 continue
             match = _TABLE.fullmatch(line)
             if match is None or match[1] not in FAMILIES:
-                raise self.error("this does not begin a table")
+                raise self.error("this does not start a table")
             if (match[1], match[2]) in tables:
                 raise self.error("this table is listed twice")
             tables[match[1], match[2]] = self.table(match[1], match[2], handle=_handle_of(line))
@@ -107,7 +107,7 @@ class _Dump:
                 elif line.startswith("flags "):
                     flags = tuple(sorted(line[6:].split(",")))
                 else:
-                    raise self.error("this is not known in a table")
+                    raise self.error("not supported in a table")
                 continue
             kind, child, number = opening[1], opening[2], int(opening[3] or 0)
             if (kind == "chain" and child in chains) or (kind in ("set", "map") and child in sets):
@@ -147,12 +147,12 @@ class _Dump:
             if line.startswith("comment "):
                 quoted = _COMMENT.fullmatch(line)
                 if quoted is None:
-                    raise self.error("this comment has no end")
+                    raise self.error("this comment is not closed")
                 comment = quoted[1]
                 continue
             opening = _OPENING.fullmatch(line)
             if opening is not None and opening[1] in ("table", "chain", "set", "map"):
-                raise self.error(f"this begins inside {inside}")
+                raise self.error(f"this starts inside {inside}")
             if line.endswith("{"):  # an anonymous chain (`jump {`) or a later form: not understood, kept as one rule
                 line = " ".join([line, *self.read_block(inside)])
             rules.append(parse_rule(line, family=family))
@@ -161,9 +161,9 @@ class _Dump:
         match = _BASE.fullmatch(_REMARK.sub("", line))
         priority = None if match is None else priority_of(match[4].split(), family=family)
         if match is None or priority is None:
-            raise self.error("this hook is not known")
+            raise self.error("unknown hook")
         if match[5] not in (None, "accept", "drop"):
-            raise self.error("this policy is not known")
+            raise self.error("unknown policy")
         devices = tuple(constant_of(word) for word in words_of(match[3] or "") if word not in "{,}")
         return Hook(match[1], match[2], priority, match[5] or "accept", devices)
 
@@ -182,7 +182,7 @@ class _Dump:
                 body_line = self.number
                 body = self.elements_text(line[len("elements = {") :], inside=inside)
             elif not declared.read(_REMARK.sub("", line), family=family):
-                raise self.error("this is not known in a set")
+                raise self.error("not supported in a set")
         if not declared.key:
             raise self.error(f"{inside} has no type")
         if (kind == "map") != bool(declared.data):
@@ -331,7 +331,7 @@ def _elements(body: str, declared: _SetLines) -> dict[Key, Element]:
             key = name_parts(key, named)
         for place in ports:
             if place < len(key) and not key[place][:1].isdigit() and key != ("*",):
-                raise ValueError(f"{_show(item, strings)} (list ports as numbers, without nft -S)")
+                raise ValueError(f"{_show(item, strings)} (list ports as numbers: omit nft -S)")
         if (width and len(key) != width and key != ("*",)) or key in elements:
             raise ValueError(_show(item, strings))
         if right not in targets:

@@ -76,14 +76,12 @@ def missing_pods(daemonset: Mapping[str, Any]) -> str:
     """What of its pods is not as its template says, "" where all are."""
     status = daemonset.get("status") or {}
     if status.get("observedGeneration", 0) < daemonset["metadata"].get("generation", 0):
-        return "its controller has not seen it yet"
+        return "its controller has not observed it yet"
     scheduled = status.get("desiredNumberScheduled", 0)
     counts = {name: status.get(name, 0) for name in ("updatedNumberScheduled", "numberReady")}
     if all(count >= scheduled for count in counts.values()):
         return ""
-    return (
-        f"{scheduled} nodes, {counts['updatedNumberScheduled']} pods as they are to be, {counts['numberReady']} ready"
-    )
+    return f"{scheduled} nodes, {counts['updatedNumberScheduled']} updated pods, {counts['numberReady']} ready"
 
 
 def _pod(desired: DaemonSetRequest) -> Object:

@@ -35,7 +35,7 @@ SPEC: dict[str, Any] = {
 REQUIRED_IF = [("state", PRESENT, ("server",))]
 # Settings that would be the same on all nodes, with the reason why they cannot be.
 _NOT_FOR_ALL = {
-    ("clientConnection", "kubeconfig"): "pods have their ServiceAccount",
+    ("clientConnection", "kubeconfig"): "pods use their ServiceAccount",
     ("hostnameOverride",): "each pod has the name of its node",
 }
 _HTTPS_PORT = 443

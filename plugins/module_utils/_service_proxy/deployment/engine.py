@@ -90,7 +90,7 @@ def _unreadable(ctx: Context[Deployment]) -> list[BallastError]:
     for path in _credentials(ctx):
         access, closed = read_access(ctx.host, path), closed_directory(ctx.host, path)
         if access is not None and closed:
-            reason = f"{closed} is closed to others"
+            reason = f"{closed} denies access to other users"
             problems.append(
                 MESSAGES.error("service-proxy-kubeconfig-closed", user=user, path=path, directory=closed, found=reason)
             )

@@ -43,7 +43,7 @@ def _reading(host: Host, params: Mapping[str, Any], levels: Mapping[str, Any]) -
         return unknown_reading(NAME, error, path)
     if not journal.recorded and not journal.open:
         return off_reading(
-            NAME, "the collection installed no service proxy on this node", f"{path}, which is not there"
+            NAME, "the collection installed no service proxy on this node", f"{path}, which does not exist"
         )
     status = mapping_in(levels, "status")
     unlike, problem = _compare_settings(host, status)

@@ -128,34 +128,34 @@ def present_failures(facts: Facts) -> dict[str, str]:
         RULES_BEHIND: _rules_behind(status),
         SERVICES_REFUSED: _list_some(status.refused) if status else "",
         PACKAGES_MISSING: ", ".join(facts.missing_packages),
-        BROKEN_OFF: f"{facts.journal} has a run that did not end" if facts.unfinished else "",
+        BROKEN_OFF: f"{facts.journal} records an interrupted run" if facts.unfinished else "",
     }
     return {id: text for id, text in texts.items() if text}
 
 
 def _down(facts: Facts) -> str:
     if facts.pid is None:
-        return "its service does not run"
-    return "" if facts.status else f"process {facts.pid} runs, and does not answer as a program of this version does"
+        return "its service is not running"
+    return "" if facts.status else f"process {facts.pid} runs, but does not respond like a program of this version"
 
 
 def _refusal(facts: Facts) -> str:
     if facts.config_problem:
         return facts.config_problem
-    return f"it works with other values of {', '.join(facts.unlike)} than {facts.config} has" if facts.unlike else ""
+    return f"its values of {', '.join(facts.unlike)} differ from {facts.config}" if facts.unlike else ""
 
 
 def _api_lost(status: Optional[Status]) -> str:
     if status is None or status.is_followed:
         return ""
-    return status.api_lost or "it has not listed all objects of the API server yet"
+    return status.api_lost or "it has not yet listed all objects from the API server"
 
 
 def _rules_behind(status: Optional[Status]) -> str:
     if status is None or not (status.failed or status.behind):
         return ""
-    families = f"rules of {', '.join(status.behind)} wait: " if status.behind else ""
-    return f"{families}{status.failed or 'they are tried again'}"
+    families = f"rules of {', '.join(status.behind)} are pending: " if status.behind else ""
+    return f"{families}{status.failed or 'the service proxy retries'}"
 
 
 def _list_some(texts: Sequence[str]) -> str:
@@ -166,7 +166,7 @@ def _list_some(texts: Sequence[str]) -> str:
 def _answer_enabled(facts: Facts) -> Answer:
     titles = tuple(entry.title for entry in facts.recorded)
     name = facts.status.service_proxy_name if facts.status else ""
-    served = f"for Services with the label of the value {name}" if name else "for Services without the label"
+    served = f"for Services with label value {name}" if name else "for Services without the label"
     text = f"installed, {served}" if facts.status else "installed"
     return Answer(YES, text, f"{facts.journal}; {_STATUS}", lines=titles)
 
@@ -174,11 +174,11 @@ def _answer_enabled(facts: Facts) -> Answer:
 def _in_use(facts: Facts) -> Answer:
     status = facts.status
     if status is None:
-        return Answer(NO, "no program answers, so that its Services are not known", _STATUS)
+        return Answer(NO, "the service proxy does not respond, so its Services are unknown", _STATUS)
     figure = Figure("Services with rules", float(status.services), "", f"services of {_STATUS}")
     used = status.services > 0
-    remedy = "" if used else "label a Service: service.kubernetes.io/service-proxy-name, with the value of this node"
-    text = f"{pluralize(status.services, 'Service')} of the cluster have rules of it on this node"
+    remedy = "" if used else "label a Service with service.kubernetes.io/service-proxy-name and this node's value"
+    text = f"{pluralize(status.services, 'Service')} have its rules on this node"
     return Answer(YES if used else NO, text, _STATUS, remedy, (figure,))
 
 
@@ -188,10 +188,10 @@ def _healthy(facts: Facts, present: Mapping[str, str]) -> Answer:
     wrong = [present[id] for id in modes if id in present]
     figures = _figures(facts)
     if wrong:
-        remedy = f"see its log, {facts.log}, and `ballast-service-proxy check --config {facts.config}`"
+        remedy = f"read its log, {facts.log}, and run `ballast-service-proxy check --config {facts.config}`"
         return Answer(NO, "; ".join(wrong), how, remedy, figures, tuple(wrong))
-    shown = "" if facts.metrics is not None else "; its metrics do not answer"
-    return Answer(YES, f"it follows the API server, and its rules are in force{shown}", how, figures=figures)
+    shown = "" if facts.metrics is not None else "; its metrics do not respond"
+    return Answer(YES, f"it follows the API server, and its rules are active{shown}", how, figures=figures)
 
 
 def _figures(facts: Facts) -> tuple[Figure, ...]:
@@ -212,25 +212,29 @@ def _dependencies(facts: Facts, present: Mapping[str, str]) -> Answer:
     missing += ["the API server"] if API_LOST in present else []
     if missing:
         remedies = [facts.install] if facts.missing_packages else []
-        remedies += ["see api_lost of its status; rules stay in force meanwhile"] if API_LOST in present else []
+        remedies += ["check api_lost in its status; its rules stay active meanwhile"] if API_LOST in present else []
         return Answer(NO, f"missing: {', '.join(missing)}", how, "; ".join(remedies))
-    return Answer(YES, "its packages are there, and the API server answers", how)
+    return Answer(YES, "its packages are installed, and the API server responds", how)
 
 
 def _disabling(facts: Facts) -> Answer:
     name = facts.status.service_proxy_name if facts.status else ""
-    first = (f"take the label with the value {name} from Services, which kube-proxy serves then",) if name else ()
+    first = (f"remove the label value {name} from Services; kube-proxy then serves them",) if name else ()
     how = f"the plan of ballast.kube.service_proxy with state: absent, from {facts.journal}"
-    text = "its rules go with it; Services that it serves are not reached through this node then"
+    text = "its rules are removed too; this node then no longer reaches the Services that it serves"
     return Answer(YES, text, how, lines=(*first, *removal_lines(facts.recorded)))
 
 
 def _rollback(facts: Facts) -> Answer:
-    text = f"what was there before is recorded for all {len(facts.recorded)}"
+    text = f"the journal has the previous state of all {len(facts.recorded)}"
     return Answer(YES, text, f"`original` of each entry of {facts.journal}")
 
 
 def _scale(facts: Facts) -> Answer:
     files = facts.open_files
-    remedy = "" if files.verdict == YES else "raise LimitNOFILE of its unit; run this as root, with the program running"
+    remedy = (
+        ""
+        if files.verdict == YES
+        else "increase LimitNOFILE in its unit; run this as root while the service proxy runs"
+    )
     return Answer(files.verdict, files.text, files.figure.how, remedy, (files.figure,))

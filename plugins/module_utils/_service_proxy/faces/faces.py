@@ -218,7 +218,7 @@ class Faces:
 
 def _route(paths: Mapping[str, Callable[[], Answer]], request: Request) -> Answer:
     face = paths.get(request.path)
-    return Answer(404, f"there is {', '.join(paths)}\n".encode()) if face is None else face()
+    return Answer(404, f"available: {', '.join(paths)}\n".encode()) if face is None else face()
 
 
 def _json(value: object) -> bytes:
@@ -227,4 +227,4 @@ def _json(value: object) -> bytes:
 
 def _culprit(report: Repaired) -> str:
     by = f" by {report.program or 'a process'} (pid {report.pid})" if report.pid else ""
-    return f"the rules of IPv{report.family} were changed{by}, and are repaired"
+    return f"rules of IPv{report.family} were changed{by} and are being repaired"

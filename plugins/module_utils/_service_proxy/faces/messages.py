@@ -15,7 +15,7 @@ MESSAGES = Messages(
             id="service-proxy-address-taken",
             error=HostError,
             text="the service proxy cannot listen on {address} for its {what}",
-            remedy="find what listens there with `ss -ltnp`, and end it, or set {key} to another address",
+            remedy="find the listening program with `ss -ltnp` and stop it, or set {key} to another address",
         ),
     ],
 )

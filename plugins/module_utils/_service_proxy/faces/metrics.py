@@ -87,13 +87,17 @@ class Metrics:
         self._refused: set[ServiceName] = set()
         self._followed = False
         self.events_dropped = 0
-        seconds = "Time of a transaction, from the changes to the kernel's answer, in seconds"
+        seconds = "Time from queued changes to the kernel's response, per transaction, in seconds"
         self._sync = _Histogram(f"{_SYNC}_duration_seconds", f"{seconds}.", _SECONDS)
         self._full = _Histogram(
-            "kubeproxy_sync_full_proxy_rules_duration_seconds", f"{seconds}, if all rules were compared.", _SECONDS
+            "kubeproxy_sync_full_proxy_rules_duration_seconds",
+            f"{seconds}, for transactions that compared all rules.",
+            _SECONDS,
         )
         self._partial = _Histogram(
-            "kubeproxy_sync_partial_proxy_rules_duration_seconds", f"{seconds}, of changed Services alone.", _SECONDS
+            "kubeproxy_sync_partial_proxy_rules_duration_seconds",
+            f"{seconds}, for transactions with changed Services only.",
+            _SECONDS,
         )
         self._programming = _Histogram(
             "kubeproxy_network_programming_duration_seconds",
@@ -150,7 +154,7 @@ class Metrics:
         yield from self._own(core)
         for face in ("healthz", "livez"):
             probes = core.CounterMetricFamily(
-                f"kubeproxy_proxy_{face}", f"Answers at /{face} by status.", labels=["code"]
+                f"kubeproxy_proxy_{face}", f"Responses at /{face} by status.", labels=["code"]
             )
             for (of, status), count in sorted(self._probes.items()):
                 if of == face:
@@ -171,14 +175,14 @@ class Metrics:
     def _sync_gauges(self, core: Any) -> Iterator[Any]:
         families = sorted(self._programmed_at)
         queued = [(family, at) for family, at in sorted(self._queued_at.items()) if family in self._families]
-        text = "When a change was last queued, in seconds since 1970."
+        text = "Time at which a change was last queued, in seconds since 1970."
         yield _by_family(core, f"{_SYNC}_last_queued_timestamp_seconds", text, queued)
-        text = "When rules were last brought up to date, in seconds since 1970."
+        text = "Time at which rules were last up to date, in seconds since 1970."
         programmed = [(family, self._programmed_at[family]) for family in families]
         yield _by_family(core, f"{_SYNC}_last_timestamp_seconds", text, programmed)
         name, text = (
             f"{_SYNC}_no_local_endpoints_total",
-            "Ports of Services with traffic policy Local and no endpoint here.",
+            "Service ports with traffic policy Local and no endpoint on this node.",
         )
         no_local = core.GaugeMetricFamily(name, text, labels=["ip_family", "traffic_policy"])
         for family in families:
@@ -187,30 +191,28 @@ class Metrics:
             no_local.add_metric([_FAMILY[family], "external"], external)
         yield no_local
         for what, value in zip(("service", "endpoint"), self._pending):
-            text = f"Changes of {what}s that are not in force yet."
+            text = f"Changes of {what}s that are not yet active."
             yield core.GaugeMetricFamily(f"{_SYNC}_{what}_changes_pending", text, value=value)
 
     def _sync_counters(self, core: Any) -> Iterator[Any]:
         for what in ("service", "endpoint"):
             name, value = f"{_SYNC}_{what}_changes", self._counts[f"{what}s"]
-            yield core.CounterMetricFamily(name, f"Changes of {what}s that arrived, for each IP family.", value=value)
+            yield core.CounterMetricFamily(name, f"Received changes of {what}s, per IP family.", value=value)
         name, text = (
             f"{_SYNC}_nftables_sync_failures",
-            "Transactions that the kernel refused, or that could not be sent.",
+            "Transactions that the kernel refused or that could not be sent.",
         )
         yield _count_by_family(core, name, text, self._failures)
-        name, text = "kubeproxy_conntrack_reconciler_deleted_entries", "Stale connections that were removed."
+        name, text = "kubeproxy_conntrack_reconciler_deleted_entries", "Removed stale connections."
         yield _count_by_family(core, name, text, self._removed)
 
     def _own(self, core: Any) -> Iterable[Any]:
-        yield _count_by_family(
-            core, f"{_OWN}_repairs", "Repairs of rules that another program had changed.", self._repairs
-        )
-        text = "Services whose present form is not in force."
+        yield _count_by_family(core, f"{_OWN}_repairs", "Repairs of rules that another program changed.", self._repairs)
+        text = "Services whose current version is not active."
         yield core.GaugeMetricFamily(f"{_OWN}_refused_services", text, value=len(self._refused))
-        text = "Whether the API server is followed."
+        text = "Whether the program follows the API server."
         yield core.GaugeMetricFamily(f"{_OWN}_api_followed", text, value=int(self._followed))
-        text = "Events that were not written, because of their rate or of the API server."
+        text = "Events that were dropped, because of their rate or an API server error."
         yield core.CounterMetricFamily(f"{_OWN}_events_dropped", text, value=self.events_dropped)
 
 

@@ -207,7 +207,7 @@ def test_what_is_not_known_is_named(found: IpvsRules, named: str) -> None:
         (MatchSet("KUBE-CLUSTER-IP", ("dst",)), "asked for dst"),
         (MatchSet("KUBE-IPVS-IPS", ("dst",)), "KUBE-IPVS-IPS of type hash:net"),
         (MatchSet("gone", ("dst",)), "gone, which was not read"),
-        (MatchSet("ports", ("dst", "src")), "ports, asked for the source's port"),
+        (MatchSet("ports", ("dst", "src")), "ports, matched by the source's port"),
     ],
 )
 def test_a_set_that_is_not_known_is_named_when_a_packet_comes_to_it(match: MatchSet, named: str) -> None:

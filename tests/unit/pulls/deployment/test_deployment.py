@@ -172,7 +172,7 @@ def test_one_that_takes_no_new_limits_is_told_of(proxy: Proxy) -> None:
     proxy.deaf = True
     with pytest.raises(BallastError) as caught:
         apply(ENGINE, deployment(max_in_flight=7), host)
-    assert "it works with other settings" in caught.value.found
+    assert "it runs with other settings" in caught.value.found
     assert proxy.settings["max_in_flight"] == 3
 
 

@@ -136,7 +136,7 @@ def test_one_that_runs_is_ready(made: Host) -> None:
     assert len(reading["versions"]["ballast-pull-proxy"]) == 12
     answers = reading["answers"]
     shown = figures(answers["healthy"])
-    assert (shown["callers who wait for their turn"], shown["longest wait now"], shown["pulls in flight, n1"]) == (
+    assert (shown["queued callers"], shown["longest current wait"], shown["pulls in flight, n1"]) == (
         4,
         1.25,
         1,

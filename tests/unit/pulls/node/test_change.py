@@ -267,7 +267,7 @@ def test_errors_of_all_levels_are_told_at_once() -> None:
     [
         ('version = 3\nimports = ["/x/only.toml"]\n', 'imports = ["/x/only.toml", "/etc/containerd/conf.d/*.toml"]'),
         ("version = 3\nimports = some\n", "its imports cannot be read"),
-        ("", "it is of version 1"),
+        ("", "it has version 1"),
     ],
 )
 def test_a_main_file_that_cannot_be_used_is_refused(main: str, says: str) -> None:
