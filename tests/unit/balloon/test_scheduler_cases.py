@@ -208,7 +208,7 @@ def test_a_deferred_growth_is_put_back_when_its_time_is_over() -> None:
     steps.go()
     assert steps.outcomes["n0"].outcome == REVERTED
     assert steps.outcomes["n0"].after == of(LARGE)
-    for part in ("default/w0 5000m cpu, 5000Mi memory", f"allows pods {SMALL}", "balloon-reverted"):
+    for part in ("default/w0 5000m cpu, 5000Mi memory", f"leaves them {SMALL}", "balloon-reverted"):
         assert part in steps.told()
 
 
