@@ -60,7 +60,7 @@ _KEYS: dict[str, dict[str, type]] = {
     BACK: {"mode": str, "node_name": str, "armed": bool},
 }
 _PLAN_KEYS: dict[str, type] = {"changed": bool, "steps": list}
-_WHAT = {LOOK: "the look", CHANGE: "the change", CONFIRM: "the confirmation", JUDGE: "the audit", BACK: "the way back"}
+_WHAT = {LOOK: "the look", CHANGE: "the change", CONFIRM: "the confirmation", JUDGE: "the audit", BACK: "the rollback"}
 
 
 @dataclass(frozen=True)
@@ -223,7 +223,7 @@ def problems_of(result: Mapping[str, Any], mode: str) -> list[str]:
     """Why a node that was judged does not pass; empty where it does."""
     problems = [] if result["mode"] == mode else [f"mode {result['mode'] or 'unknown'} instead of {mode}"]
     if not result["in_order"]:
-        problems.append(f"kube-proxy is not in order: {result.get('reason') or 'no reason given'}")
+        problems.append(f"kube-proxy is not healthy: {result.get('reason') or 'no reason given'}")
     if result["armed"]:
         problems.append("the change still waits for its confirmation")
     return problems + [str(line) for line in result["differences"]]
@@ -264,8 +264,8 @@ def _plan(request: Request, node: Verdict) -> Part:
 
 
 def _go_forward(request: Request, node: Verdict) -> Part:
-    after = f"the node's own watchdog takes it back, {request.confirm_within} seconds after"
-    node.fate = f"whether it was changed is not known; {after} the run on it has ended"
+    after = f"the node's own watchdog rolls it back, {request.confirm_within} seconds after"
+    node.fate = f"it is unknown whether it was changed; {after} the run on it has ended"
     was_armed = node.armed
     change = yield Call(CHANGE, request.longest)
     if change.refusal is not None:
@@ -276,7 +276,7 @@ def _go_forward(request: Request, node: Verdict) -> Part:
         if not node.armed:
             node.confirmed = True
             return (yield from _judged(request, node))
-        node.fate = f"{after} the change; if the confirmation has reached it, it stays in mode {node.mode}"
+        node.fate = f"{after} the change; if it received the confirmation, it stays in mode {node.mode}"
     answer = yield from _confirm(request, change)
     if not answer.is_result:
         return node.lost(CONFIRM, answer.why)
@@ -293,7 +293,7 @@ def _go_forward(request: Request, node: Verdict) -> Part:
 
 def _go_back(request: Request, node: Verdict) -> Part:
     """Again where the connection was lost: a second run of it finishes what the first began."""
-    node.fate = "whether it has gone back is not known"
+    node.fate = "it is unknown whether it has rolled back"
     change = yield from _ask_again(Call(CHANGE, request.longest), seconds=_BACK_SECONDS)
     if change.refusal is not None:
         return (yield from _refused(request, node, change.refusal, node.armed))
@@ -324,12 +324,12 @@ def _judged(request: Request, node: Verdict) -> Part:
     """A node that this task has changed and that does not pass is taken back; one that was unchanged is not."""
     mode = request.mode or node.mode
     is_new = node.changed and request.state == PRESENT
-    node.fate = f"it is in mode {node.mode}{', confirmed' if is_new else ''}, and was not judged"
+    node.fate = f"it is in mode {node.mode}{', confirmed' if is_new else ''}, and was not audited"
     problems: list[str] = []
     for number in range(_TRIES):
         pause = _PAUSE_SECONDS * number * 2
         answer = yield Call(JUDGE, _READ_SECONDS, pause, reconnect=number > 0 or (node.changed and not is_new))
-        problems = [f"no usable answer to {_WHAT[JUDGE]}: {answer.why}"]
+        problems = [f"no usable response to {_WHAT[JUDGE]}: {answer.why}"]
         if answer.is_result:
             node.learn(answer.result)
             node.in_order, node.differences = answer.result["in_order"], [*map(str, answer.result["differences"])]
@@ -355,7 +355,7 @@ def _refused(request: Request, node: Verdict, refusal: Reason, was_armed: bool) 
 
 
 def _take_back(request: Request, node: Verdict, why: str) -> Part:
-    node.fate = "whether it has gone back is not known"
+    node.fate = "it is unknown whether it has rolled back"
     expected = node.previous_mode or node.before
     back = yield from _ask_again(Call(BACK, request.longest, reconnect=True), seconds=_BACK_SECONDS)
     node.confirmed = False
@@ -365,9 +365,9 @@ def _take_back(request: Request, node: Verdict, why: str) -> Part:
     if back.refusal is None:
         node.learn(back.result)
     if back.refusal is not None or node.mode != expected:
-        node.add("migrate-judgement", problems=why, fate="it was to go back")
+        node.add("migrate-judgement", problems=why, fate="a rollback was requested")
         return node.add("migrate-no-way-back", why=back.why or f"it is in mode {node.mode or 'unknown'}")
-    node.add("migrate-judgement", problems=why, fate=f"it was taken back to {node.mode}")
+    node.add("migrate-judgement", problems=why, fate=f"it was rolled back to {node.mode}")
     return WENT_BACK
 
 

@@ -270,7 +270,7 @@ def test_a_second_run_changes_nothing(sized: Callable[..., Run]) -> None:
     done = sized(nodes={ONE: {"balloons_share": "1/2"}, TWO: {"balloons_share": "1/2"}})
     assert done.status == 0
     assert done.changed == 0
-    assert "nothing is to be changed" in done.output
+    assert "nothing to change" in done.output
 
 
 def test_a_node_shrinks_and_the_other_grows(sized: Callable[..., Run], pods: dict[str, Any]) -> None:

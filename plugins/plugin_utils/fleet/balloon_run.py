@@ -45,9 +45,9 @@ def preview(request: Request, plans: Results) -> Report:
     refusal = silence_refusal(request, silent)
     lines = [
         *steps,
-        *(f"no answer: {line}" for line in grouped(silent.items())),
+        *(f"no response:  {line}" for line in grouped(silent.items())),
         *batch_lines(request, sizes),
-        *([] if steps or silent else ["nothing is to be changed"]),
+        *([] if steps or silent else ["nothing to change"]),
     ]
     if steps and not request.acts and not refusal:
         lines += confirmation(request.prefix)
@@ -141,7 +141,7 @@ class Sized:
         """Why a node of a batch counts as failed; "" where it does not."""
         result = self.result(host, self.done)
         if result is None:
-            return "the change was not begun"
+            return "the change was not started"
         row = self.row(host)
         if row.get("outcome", "done") != "done":
             return first_line(row.get("text") or row["outcome"])

@@ -54,7 +54,7 @@ def preview(request: Request, looks: Looks) -> Report:
         *(f"machines: {line}" for line in grouped(_proxy_lines(looks, requested))),
         *(f"machines: {line}" for line in grouped(_package_lines(looks)) if details["state"] == PRESENT),
         *(f"kubelets: {line}" for line in grouped(_kubelet_lines(looks.kubelets))),
-        *(f"no answer: {line}" for line in grouped(silent.items())),
+        *(f"no response:  {line}" for line in grouped(silent.items())),
         *batch_lines(request, _sizes(request, "machines", machines), "batches of machines"),
         *batch_lines(request, _sizes(request, "nodes", nodes), "batches of kubelets"),
     ]
@@ -173,21 +173,21 @@ def removal_stage(request: Request, before: Result, kubelets: Result, verdicts: 
 
 def judge_proxy(request: Request, changed: Optional[Result], after: Optional[Result]) -> str:
     """Why a machine of a batch counts as failed; "" where it does not."""
-    reason = no_answer(changed) if changed else "the change was not begun"
+    reason = no_answer(changed) if changed else "the change was not started"
     if reason or after is None or after.get("skipped") or request.details["state"] == ABSENT:
         return reason
-    reason = no_answer(after) or ("" if after.get("status") else "the pull proxy does not answer")
+    reason = no_answer(after) or ("" if after.get("status") else "the pull proxy does not respond")
     return reason and f"after the change: {reason}"
 
 
 def judge_kubelet(changed: Optional[Result], after: Optional[Result]) -> str:
     """The same of a node."""
-    reason = no_answer(changed) if changed else "the change was not begun"
+    reason = no_answer(changed) if changed else "the change was not started"
     if reason or after is None or after.get("skipped"):
         return reason
     # What could not be read is not known to be ill: the change itself has seen the kubelet healthy.
     stopped = after.get("kubelet", {}).get("running") is False
-    reason = no_answer(after) or ("the kubelet does not run" if stopped else "")
+    reason = no_answer(after) or ("the kubelet is not running" if stopped else "")
     return reason and f"after the change: {reason}"
 
 

@@ -28,7 +28,7 @@ def audit(request: Request, looks: Results) -> Report:
     ill = [host for host, found in faults.items() if found]
     failure = (
         f"kube-proxy is not healthy on {count_nodes(ill)}\n"
-        "  do:    fix what is listed above; ballast.kube.kube_proxy_cleanup removes what is left over"
+        "  do:    fix what is listed above; ballast.kube.kube_proxy_cleanup removes stale rules"
         if ill
         else ""
     )
@@ -38,7 +38,7 @@ def audit(request: Request, looks: Results) -> Report:
 def _faults(look: Result) -> Iterator[str]:
     reason = no_answer(look)
     if reason:
-        yield f"no answer: {reason}"
+        yield f"no response:  {reason}"
         return
     if not look["in_order"]:
         yield f"{look['mode'] or 'not running'}: {look['reason']}"
@@ -47,7 +47,7 @@ def _faults(look: Result) -> Iterator[str]:
         yield "a takeover table is in place"
     if look["armed"]:
         yield "a change waits for its confirmation"
-    yield from (f"left over: {_title(row)}" for row in look["residue"] if row["fate"] == "removed")
+    yield from (f"stale: {_title(row)}" for row in look["residue"] if row["fate"] == "removed")
 
 
 def cleanup(request: Request, found: Results) -> Report:
@@ -58,18 +58,18 @@ def cleanup(request: Request, found: Results) -> Report:
     rows = [(host, row) for host, result in answers.items() for row in result["artefacts"]]
     lines = [
         *grouped((host, f"mode in use: {result['mode']}") for host, result in answers.items()),
-        *grouped((host, f"no answer: {reason}") for host, reason in silent.items()),
+        *grouped((host, f"no response:  {reason}") for host, reason in silent.items()),
         *grouped((host, f"goes:  {_title(row)} ({row['why']})") for host, row in rows if row["fate"] == "removed"),
         *grouped((host, f"stays: {_title(row)} ({row['why']})") for host, row in rows if row["fate"] != "removed"),
     ]
     lines += _connection_lines(answers)
     clean = [host for host in answers if host not in dirty]
     if clean:
-        lines.append(f"nothing of another mode is to be removed: {count_nodes(clean)}")
+        lines.append(f"no stale rules: {count_nodes(clean)}")
     if dirty and not request.acts:
         lines += confirmation("kube_proxy")
     failure = (
-        f"no answer from {count_nodes(list(silent))}\n  do:    reach them, then run the same command again"
+        f"no response from {count_nodes(list(silent))}\n  do:    reach them, then run the same command again"
         if silent
         else ""
     )

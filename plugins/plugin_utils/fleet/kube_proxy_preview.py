@@ -33,7 +33,7 @@ def preview(request: Request, looks: Results, *, configured: Collection[str] = (
     will_act = request.acts and not refusal
     lines = [
         *_change_lines(request, answers, changing),
-        *(f"no answer: {line}" for line in grouped(silent.items())),
+        *(f"no response:  {line}" for line in grouped(silent.items())),
         *_left_out(request, looks),
         *(line for finding in findings for line in _finding_lines(finding)),
         *batch_lines(request, sizes),
@@ -100,16 +100,16 @@ def _change_lines(request: Request, answers: Mapping[str, Result], changing: Seq
             return (
                 f"stays {mode}"
                 if request.mode or look.get("previous_mode")
-                else f"stays {mode}, no change is recorded there"
+                else f"stays {mode}, its journal has no change"
             )
-        return f"{mode} -> {target}" if mode != target else f"stays {target}, looked at again"
+        return f"{mode} -> {target}" if mode != target else f"stays {target}, checked again"
 
     return grouped((host, line(host)) for host in answers)
 
 
 def _left_out(request: Request, looks: Results) -> list[str]:
     left_out = [host for host in request.hosts if looks.get(host) is None]
-    return [f"left out by --limit: {count_nodes(left_out)}"] if left_out else []
+    return [f"excluded by --limit: {count_nodes(left_out)}"] if left_out else []
 
 
 def _findings(answers: Mapping[str, Result], changing: Sequence[str]) -> list[dict[str, Any]]:
@@ -150,7 +150,7 @@ def _refusal(request: Request, findings: Sequence[Mapping[str, Any]], silent: Ma
         return (
             f"no node was changed: preflight checks block the change on {len(hosts)} of {len(request.hosts)} nodes:"
             f" {', '.join(blocking)}\n"
-            "  do:    fix what is listed above; accept a soft finding by its id:"
+            "  do:    fix what is listed above; accept a warning by its id:"
             """ -e '{"kube_proxy_acknowledge": ["ID"]}'"""
         )
     return silence_refusal(request, silent)
@@ -161,8 +161,8 @@ def _missing_kubeconfig(request: Request, in_pods: Sequence[str]) -> str:
     if request.admin_kubeconfig or not in_pods:
         return ""
     return (
-        f"no node was changed: a DaemonSet runs kube-proxy on {count_nodes(in_pods)}, and kube_proxy_admin_kubeconfig is not given\n"
-        "  do:    give it, so that a second DaemonSet can be made: -e kube_proxy_admin_kubeconfig=/etc/kubernetes/admin.conf"
+        f"no node was changed: a DaemonSet runs kube-proxy on {count_nodes(in_pods)}, and kube_proxy_admin_kubeconfig is not set\n"
+        "  do:    set it, so that a second DaemonSet can be created: -e kube_proxy_admin_kubeconfig=/etc/kubernetes/admin.conf"
     )
 
 

@@ -50,7 +50,7 @@ def _is_moved(changed: Optional[Result]) -> bool:
 def _reason(changed: Optional[Result], after: Optional[Result]) -> str:
     """Why a node of the batch counts as failed; "" where it does not."""
     if changed is None:
-        return "the change was not begun"
+        return "the change was not started"
     reason = no_answer(changed)
     if reason:
         return reason
@@ -92,8 +92,8 @@ def _draining_lines(request: Request, run: Run, hosts: Sequence[str]) -> list[st
     if not draining:
         return []
     return [
-        f"{sum(open_on.values())} connections through ipvs go on on {count_nodes(draining)}; the DaemonSet kube-proxy-{request.mode} stays, "
-        "as kube-proxy of the original one would cut them when it starts",
+        f"{sum(open_on.values())} connections through ipvs continue on {count_nodes(draining)}; the DaemonSet kube-proxy-{request.mode} is "
+        "kept, as kube-proxy of the original DaemonSet would cut them when it starts",
         "  do:    run the same command again when they have ended; -e kube_proxy_cut_connections=true cuts them now",
     ]
 
@@ -116,7 +116,7 @@ def _row(host: str, run: Run) -> tuple[str, str]:
         return (NOT_BEGUN, "") if host in run.changing else (UNCHANGED, f"  {look.get('mode')}")
     if returned is not None and not returned.get("skipped"):
         reason = no_answer(returned)
-        return ("not taken back", f": {reason}") if reason else ("taken back", times(returned))
+        return ("not rolled back", f": {reason}") if reason else ("taken back", times(returned))
     reason = no_answer(result)
     if reason:
         word = "unreachable" if result.get("unreachable") else str(result.get("outcome") or "failed").replace("_", " ")

@@ -20,26 +20,26 @@ MESSAGES = Messages(
         Message(
             id="fleet-hosts-missing",
             error=UserError,
-            text="{name} is not given: which nodes",
-            remedy="name hosts or groups of the inventory: -e {name}=workers; every host is -e {name}=all",
+            text="{name} is not set: it selects the nodes",
+            remedy="set it to hosts or groups of the inventory: -e {name}=workers; for every host: -e {name}=all",
         ),
         Message(
             id="fleet-hosts-unknown",
             error=UserError,
             text="{name}: {pattern}: no host of the inventory matches {parts}",
-            remedy="name hosts or groups of the inventory (ansible-inventory --graph), and give the inventory with -i",
+            remedy="use hosts or groups of the inventory (ansible-inventory --graph), and pass the inventory with -i",
         ),
         Message(
             id="fleet-hosts-empty",
             error=UserError,
             text="{name}: {pattern} selects no host",
-            remedy="name hosts or groups of the inventory (ansible-inventory --graph), and give the inventory with -i",
+            remedy="use hosts or groups of the inventory (ansible-inventory --graph), and pass the inventory with -i",
         ),
         Message(
             id="fleet-canaries",
             error=UserError,
             text="{name}: {hosts}: not among {selection}",
-            remedy="choose canaries among the hosts that are to be changed",
+            remedy="choose canaries from the hosts to change",
         ),
         Message(
             id="fleet-value",
@@ -50,8 +50,8 @@ MESSAGES = Messages(
         Message(
             id="fleet-missing",
             error=UserError,
-            text="{name} is not given: {why}",
-            remedy="give it: -e {name}={example}",
+            text="{name} is not set: {why}",
+            remedy="set it: -e {name}={example}",
         ),
         Message(
             id="fleet-exclusive",
@@ -62,20 +62,20 @@ MESSAGES = Messages(
         Message(
             id="fleet-machines-alone",
             error=UserError,
-            text="{name} names machines that carry nodes, and no node",
-            remedy="name the nodes: ansible-inventory --graph",
+            text="{name} selects machines that host nodes, but no node",
+            remedy="select the nodes: ansible-inventory --graph",
         ),
         Message(
             id="fleet-machine-unknown",
             error=UserError,
-            text="balloons_machine: {machines}: no host of the inventory",
-            remedy="name the host that has the nodes' slices or virtual machines",
+            text="balloons_machine: {machines} is not a host of the inventory",
+            remedy="set it to the host that has the nodes' slices or virtual machines",
         ),
         Message(
             id="fleet-shared-proxy",
             error=UserError,
-            text="image_pull_proxy_hosts leaves out {nodes}, which use the same pull proxy",
-            remedy="name all nodes of {machines}",
+            text="image_pull_proxy_hosts omits {nodes}, which use the same pull proxy",
+            remedy="select all nodes of {machines}",
         ),
     ],
 )

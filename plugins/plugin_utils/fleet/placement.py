@@ -24,7 +24,7 @@ def _state(prefix: str, given: Given, problems: list[BallastError]) -> str:
     name = f"{prefix}_state"
     state = str(given.value(name) or PRESENT)
     if state not in (PRESENT, ABSENT):
-        hint = f"leave it out, or give -e {name}=absent"
+        hint = f"omit it, or set -e {name}=absent"
         problems.append(MESSAGES.error("fleet-value", name=name, value=state, expected="present or absent", hint=hint))
     return state
 
@@ -50,7 +50,7 @@ def image_pull_proxy(given: Given, hosts: Sequence[str], problems: list[BallastE
     """`state`, `limit`, `nodes`, `machines`, where their pull proxies run, and `machine_of`, by node."""
     state, limit = _state("image_pull_proxy", given, problems), given.value("image_pull_proxy_max_in_flight")
     if state == PRESENT and limit is None:
-        why = "how many pulls may be under way on a host"
+        why = "the maximum number of pulls in flight on a host"
         problems.append(MESSAGES.error("fleet-missing", name="image_pull_proxy_max_in_flight", why=why, example="4"))
     carried = _machines_of_nodes(given)
     nodes = _nodes("image_pull_proxy", given, hosts, carried, problems)
@@ -68,7 +68,9 @@ def balloons(given: Given, hosts: Sequence[str], problems: list[BallastError]) -
     `machine_of` and `name_of`, its name in the cluster."""
     state = _state("balloons", given, problems)
     if given.is_true(LOCALHOST, "balloons_slices") and given.is_true(LOCALHOST, "balloons_vm"):
-        hint = "give balloons_slices where the nodes are kubelets of one kernel, balloons_vm where each is a virtual machine"
+        hint = (
+            "set balloons_slices if the nodes are kubelets on one kernel, balloons_vm if each node is a virtual machine"
+        )
         problems.append(MESSAGES.error("fleet-exclusive", first="balloons_slices", second="balloons_vm", hint=hint))
     carried = _machines_of_nodes(given)
     nodes = _nodes("balloons", given, hosts, carried, problems)

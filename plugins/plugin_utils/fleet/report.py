@@ -30,7 +30,7 @@ def no_answer(result: Result) -> str:
     """Why a host gave no result; "" where it gave one."""
     if not (result.get("failed") or result.get("unreachable")):
         return ""
-    return first_line(result.get("msg") or "no reason was given")
+    return first_line(result.get("msg") or "no reason given")
 
 
 def first_line(text: object) -> str:

@@ -188,7 +188,7 @@ def _kube_proxy(name: str, given: Given, hosts: Sequence[str], problems: list[Ba
                 name="kube_proxy_mode",
                 value=mode or "nothing",
                 expected=" or ".join(MODES),
-                hint="name the backend: -e kube_proxy_mode=nftables",
+                hint="set the backend: -e kube_proxy_mode=nftables",
             )
         )
     if not PLAYBOOKS[name].has_batches:
@@ -202,8 +202,8 @@ def _kube_proxy(name: str, given: Given, hosts: Sequence[str], problems: list[Ba
                 name="kube_proxy_mode",
                 value=mode,
                 expected=f"{' or '.join(KUBE_PROXY_MODES)}, where a DaemonSet runs kube-proxy",
-                hint="ballast is for nodes on which a service of systemd or runit runs it; choose those as kube_proxy_hosts, "
-                "and leave kube_proxy_admin_kubeconfig out",
+                hint="ballast needs nodes where a systemd or runit service runs kube-proxy; select those in kube_proxy_hosts, "
+                "and omit kube_proxy_admin_kubeconfig",
             )
         )
         return {}
@@ -212,7 +212,7 @@ def _kube_proxy(name: str, given: Given, hosts: Sequence[str], problems: list[Ba
             MESSAGES.error(
                 "fleet-missing",
                 name="kube_proxy_admin_kubeconfig",
-                why=f"a DaemonSet runs kube-proxy on {in_pods[0]}, and a second one is made for the other mode",
+                why=f"a DaemonSet runs kube-proxy on {in_pods[0]}, and the other mode needs a second one",
                 example="/etc/kubernetes/admin.conf",
             )
         )
@@ -263,9 +263,9 @@ def _gate(prefix: str, given: Given, problems: list[BallastError]) -> dict[str, 
 
 def _missing_of_query(prefix: str, query: str, prometheus: str, threshold: Optional[float]) -> Iterator[BallastError]:
     rows = (
-        (query, "query", "what Prometheus is asked after each batch", "'sum(rate(failures[5m]))'"),
-        (prometheus, "prometheus", f"where {prefix}_gate_query is asked", "http://prometheus:9090"),
-        (threshold is not None, "threshold", "the largest value that lets the run go on", "0.1"),
+        (query, "query", "the Prometheus query after each batch", "'sum(rate(failures[5m]))'"),
+        (prometheus, "prometheus", f"the address for {prefix}_gate_query", "http://prometheus:9090"),
+        (threshold is not None, "threshold", "the largest value with which the run continues", "0.1"),
     )
     for is_given, name, why, example in rows:
         if not is_given:
@@ -283,9 +283,7 @@ def _number(name: str, given: Given, problems: list[BallastError], *, least: Opt
     if math.isnan(number) or (least is not None and number < least):
         expected = "a number" if least is None else f"a number of at least {least:g}"
         problems.append(
-            MESSAGES.error(
-                "fleet-value", name=name, value=value, expected=expected, hint="give a number, or leave it out"
-            )
+            MESSAGES.error("fleet-value", name=name, value=value, expected=expected, hint="set a number, or omit it")
         )
         return None
     return number

@@ -15,7 +15,7 @@ from .node_list import count_nodes, grouped
 from .report import Report, Result, first_line
 from .request import Request
 
-_REMEDY = "  do:    fix what is listed above, then run the same command again: nodes that are done are left alone"
+_REMEDY = "  do:    fix what is listed above, then run the same command again: completed nodes are skipped"
 CHECKED = "would change"  # the outcome in check mode
 NO_ANSWER, NOT_BEGUN, UNCHANGED = "no answer", "not begun", "unchanged"
 
@@ -26,8 +26,8 @@ def silence_refusal(request: Request, silent: Mapping[str, str]) -> str:
         return ""
     prefix = request.prefix
     return (
-        f"no node was changed: no answer from {count_nodes(list(silent))}, and {prefix}_max_fail allows {request.max_fail}\n"
-        f"  do:    fix what is listed above, leave them out ('{prefix}_hosts=workers:!NODE'), or allow it with {prefix}_max_fail"
+        f"no node was changed: no response from {count_nodes(list(silent))}, and {prefix}_max_fail allows {request.max_fail}\n"
+        f"  do:    fix what is listed above, exclude them ('{prefix}_hosts=workers:!NODE'), or allow it with {prefix}_max_fail"
     )
 
 
@@ -77,7 +77,7 @@ def judge(
     if stop:
         limit = f"{total} nodes failed, and {request.prefix}_max_fail allows {request.max_fail}"
         why = "the gate is closed" if gate else limit
-        lines.append(f"the run ends: {why}" + (f"; going back: {count_nodes(take_back)}" if take_back else ""))
+        lines.append(f"the run ends: {why}" + (f"; rolling back: {count_nodes(take_back)}" if take_back else ""))
     facts = {
         "batch": list(batch),
         "stop": stop,
@@ -108,10 +108,12 @@ def _query_problem(request: Request, answer: Optional[Result]) -> list[str]:
     body = answer.get("json")
     if not isinstance(body, Mapping) or body.get("status") != "success":
         error = body.get("error") if isinstance(body, Mapping) else None
-        return [f"Prometheus did not answer {name}: {first_line(error or answer.get('msg') or 'no reason was given')}"]
+        return [
+            f"Prometheus did not respond to {name}: {first_line(error or answer.get('msg') or 'no reason was given')}"
+        ]
     values = query_values(body)
     if not values:
-        return [f"{name} gave no value"]
+        return [f"{name} returned no value"]
     # A value that is no number is above no threshold and below none.
     above = [value for value in values if not value <= threshold]
     return [f"{name} gave {max(above):g}, above {threshold:g}"] if above else []

@@ -43,5 +43,5 @@ def test_nodes_are_sized_in_batches_of_whole_hosts_and_then_left_alone(tmp_path:
         assert model.free("n1").cpu == 1500
         done = fleet.run("balloons", hosts=hosts, variables=variables)
         assert done.status == 0, done.output
-        assert done.lines_of("Say what would happen") == ["nothing is to be changed"]
+        assert done.lines_of("Say what would happen") == ["nothing to change"]
         assert done.lines_of("Say what became of each node")[-1] == "3 nodes: 3 unchanged"

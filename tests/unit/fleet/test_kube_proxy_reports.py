@@ -64,7 +64,7 @@ def test_two_thousand_nodes_are_previewed_in_a_few_lines() -> None:
     found = preview(asked(2000, acts=False), looks)
     assert found.lines == (
         "ipvs -> nftables: 1999 nodes (n[1-1998,2000])",
-        "no answer: Connection timed out: 1 node (n1999)",
+        "no response:  Connection timed out: 1 node (n1999)",
         "hard preflight-kernel-too-old: 100 nodes (n[1-100])",
         "  mode nftables needs Linux 5.13",
         *(line for line in found.lines if line.startswith("  found: Linux 4.")),
@@ -111,20 +111,20 @@ def test_nodes_without_an_answer_count_against_max_fail() -> None:
     assert "no answer from 1 node (n2), and kube_proxy_max_fail allows 0" in preview(asked(2), looks).failure
     found = preview(asked(2, max_fail=1), looks)
     assert (found.failure, found.facts["changing"]) == ("", ["n1"])
-    assert "no answer: Missing sudo password: 1 node (n2)" in found.lines
+    assert "no response:  Missing sudo password: 1 node (n2)" in found.lines
 
 
 def test_a_daemonset_that_is_found_on_a_node_needs_the_kubeconfig() -> None:
     looks = {"n1": look(deployment="daemonset"), "n2": look(deployment="service")}
     found = preview(asked(2), looks)
-    assert "a DaemonSet runs kube-proxy on 1 node (n1), and kube_proxy_admin_kubeconfig is not given" in found.failure
+    assert "a DaemonSet runs kube-proxy on 1 node (n1), and kube_proxy_admin_kubeconfig is not set" in found.failure
     assert found.facts["changing"] == []
     assert preview(asked(2, admin_kubeconfig="/a"), looks).failure == ""
 
 
 def test_hosts_that_a_limit_leaves_out_are_named() -> None:
     found = preview(asked(3), {"n1": look(), "n2": None, "n3": None})
-    assert "left out by --limit: 2 nodes (n[2-3])" in found.lines
+    assert "excluded by --limit: 2 nodes (n[2-3])" in found.lines
     assert found.facts["changing"] == ["n1"]
 
 
@@ -207,7 +207,9 @@ def test_failures_of_all_batches_count() -> None:
     )
     batch = {"batch": ["n1", "n2"], "failed_hosts": ["n2"], "failed_so_far": ["n2", "n5"], "gate_problems": []}
     assert found.facts == {**batch, "stop": True, "take_back": ["n1"], "kept": []}
-    assert found.lines[-1] == "the run ends: 2 nodes failed, and kube_proxy_max_fail allows 1; going back: 1 node (n1)"
+    assert (
+        found.lines[-1] == "the run ends: 2 nodes failed, and kube_proxy_max_fail allows 1; rolling back: 1 node (n1)"
+    )
 
 
 def test_what_failed_in_other_slices_of_a_fleet_run_counts_and_is_not_this_ones() -> None:
@@ -390,7 +392,7 @@ def test_an_audit_groups_nodes_by_their_problem() -> None:
         "nftables, healthy: 2 nodes (n[1,5])",
         "left over: chain iptables IPv4 nat KUBE-SEP-*: 2 nodes (n[2-3])",
         "a change waits for its confirmation: 1 node (n3)",
-        "no answer: no route: 1 node (n4)",
+        "no response:  no route: 1 node (n4)",
     )
     assert found.failure.startswith("kube-proxy is not healthy on 3 nodes (n[2-4])")
     assert audit(asked(1), {"n1": look("ipvs")}).failure == ""
@@ -415,7 +417,7 @@ def test_a_clean_up_groups_what_goes_and_what_stays() -> None:
         "goes:  link kube-ipvs0 (only ipvs needs it): 2 nodes (n[1-2])",
         "stays: link x (a): 1 node (n2)",
         "open connections through ipvs that go on: 16 on 1 node (n1)",
-        "nothing of another mode is to be removed: 1 node (n3)",
+        "no stale rules: 1 node (n3)",
         "this was a preview: nothing was changed",
         "  do:    read what would happen above, then run the same command again with -e kube_proxy_confirm=true",
     )

@@ -235,7 +235,7 @@ def test_a_daemonset_is_not_finished_while_connections_through_ipvs_go_on(fleet:
     assert done.status == 0, done.output
     states = [options.get("state") for _host, _name, options in fleet.calls("kube_proxy_daemonset")]
     assert states == [None, None, *(["final"] if cut else [])]
-    assert ("2 connections through ipvs go on on 1 node (n1)" in done.output) is not cut
+    assert ("2 connections through ipvs continue on 1 node (n1)" in done.output) is not cut
 
 
 def test_a_rollback_is_one_command(fleet: Fleet) -> None:
@@ -511,7 +511,7 @@ def test_balloons_that_cannot_be_planned_are_refused(fleet: Fleet) -> None:
     variables = {"balloons_hosts": "n1", "balloons_kubeconfig": "/a", "balloons_confirm": True}
     done = fleet.run("balloons", hosts=hosts, variables=variables)
     assert done.status != 0
-    assert done.lines_of("Say what would happen") == ["no answer: balloon-no-room: 1 node (n1)"]
+    assert done.lines_of("Say what would happen") == ["no response:  balloon-no-room: 1 node (n1)"]
     assert len(fleet.calls("balloon")) == 1
     done = fleet.run("balloons", "--limit", "n1", hosts=hosts, variables=variables)
     assert "--limit leaves out localhost" in done.output

@@ -49,7 +49,7 @@ UP = [
     f"make supervisor of {GUARD}/sv",  # which under systemd always is
 ]
 DOWN = [one.replace("make ", "remove ") for one in reversed(UP)]
-OVER, AWAY = "make bridge ballast-bridge", "remove bridge ballast-bridge"
+OVER, AWAY = "make takeover table ballast-bridge", "remove takeover table ballast-bridge"
 KINDS = ("runit", "systemd", "pod")
 
 
@@ -175,7 +175,7 @@ def test_a_failed_change_leaves_the_record_of_the_one_before() -> None:
     node = Node()
     apply(node, node.asked(mode="ipvs"))
     node.unfit.add("nftables")
-    with pytest.raises(BallastError, match="not in order"):
+    with pytest.raises(BallastError, match="was not healthy"):
         apply(node, node.asked())
     assert (node.mode, node.left()) == ("ipvs", [])
     apply(node, node.asked(state="previous"))

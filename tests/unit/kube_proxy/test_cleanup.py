@@ -252,7 +252,7 @@ def test_a_failure_says_where_and_the_next_run_goes_on() -> None:
     with pytest.raises(BallastError) as caught:
         node.clean()
     assert caught.value.id == "residue-stopped"
-    assert f"at the link {LINK}, 7 of 8" in str(caught.value)
+    assert f"at the interface {LINK}, 7 of 8" in str(caught.value)
     node.host.given("/proc/net/ip_vs", node.kernel.list_connections())
     assert [stage.title for stage in node.plan().stages] == [f"the interface {LINK}", "sets"]
     node.clean()
@@ -487,7 +487,7 @@ def test_which_variant_kube_proxy_writes(nft: str, legacy: str, here: str, left:
     found = read_stale_rules(host, "iptables", change_under_way=False)
     if left == "nobody knows":
         assert {(one.target, one.fate) for one in found} == {("iptables (legacy)", KEPT), ("iptables (nft)", KEPT)}
-        assert "cannot be told" in found[0].why
+        assert "it is unknown which one" in found[0].why
     else:
         assert {one.target.split()[1] for one in found} == ({f"({left})"} if left else set())
         assert {one.fate for one in found} <= {REMOVED}

@@ -139,11 +139,11 @@ def machine(mode: str = "nftables", *, metrics: str = NEW, livez: int = 200, hea
         (machine("iptables"), "it reports mode iptables"),
         (machine("404 page not found"), "it does not respond"),
         (FakeHost(), "it does not respond"),
-        (machine(livez=503), "it answers 503 on /livez"),
-        (machine(livez=503, healthz=200), "it answers 503 on /livez"),
+        (machine(livez=503), "it returns 503 on /livez"),
+        (machine(livez=503, healthz=200), "it returns 503 on /livez"),
         (machine(livez=200, healthz=503), ""),  # the Node is being removed
         (machine(livez=404, healthz=200), ""),  # before 1.29
-        (machine(livez=404, healthz=503), "it answers 503 on /livez"),
+        (machine(livez=404, healthz=503), "it returns 503 on /livez"),
         (machine(metrics=""), FIRST),
     ],
 )

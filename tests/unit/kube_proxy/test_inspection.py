@@ -113,7 +113,7 @@ def test_findings_that_are_not_acknowledged_are_refused_by_id_with_what_to_do() 
     with pytest.raises(BallastError) as caught:
         refuse([FOUND, seen])
     assert caught.value.id == "migrate-preflight"
-    for part in ("preflight-x (soft)", "it stands in the way: a; b", "do: move it"):
+    for part in ("preflight-x (soft)", "it stands in the way: a; b", "fix: move it"):
         assert part in str(caught.value)
     assert "preflight-y" not in str(caught.value)
     refuse([seen])

@@ -75,7 +75,7 @@ def test_rules_that_are_not_in_force_yet_are_no_health() -> None:
     host.answer("http://127.0.0.1:10249/proxyMode", health_answer(200, "nftables"))
     host.answer("http://127.0.0.1:10256/readyz", health_answer(503, "no"))
     host.answer("http://127.0.0.1:10256/livez", health_answer(200, "ok"))
-    assert health.read_problem(host, {}, BALLAST) == "it answers 503 on /readyz"
+    assert health.read_problem(host, {}, BALLAST) == "it returns 503 on /readyz"
 
 
 def health_answer(status: int, text: str) -> Any:

@@ -284,7 +284,7 @@ def test_a_long_list_is_cut_with_a_count_and_signs_of_control_are_not_shown() ->
 
 def test_texts_name_modes_and_version() -> None:
     (found,) = preflight(known(version="v1.32.9"))
-    assert found.text.startswith("kube-proxy v1.32.9 has mode nftables as alpha or beta")
+    assert found.text.startswith("mode nftables is alpha or beta in kube-proxy v1.32.9")
 
 
 @pytest.mark.parametrize("mode", [IPTABLES, IPVS])

@@ -276,10 +276,10 @@ def changed(mode: str = "nftables") -> Node:
 def test_after_a_change_the_way_back_is_there_as_a_plan() -> None:
     found = reading(changed())
     assert verdicts(found) == dict.fromkeys(MEASURED, YES)
-    assert "goes back to mode iptables" in found["answers"]["rollback"]["text"]
+    assert "rolls the node back to mode iptables" in found["answers"]["rollback"]["text"]
     lines = found["answers"]["disabling"]["lines"]
     assert "change kube-proxy in mode iptables" in lines
-    assert any("bridge" in line for line in lines)
+    assert any("takeover table" in line for line in lines)
 
 
 def test_a_way_back_that_is_closed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -312,7 +312,7 @@ def test_what_another_mode_left_is_told(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(inspection, "read_stale_rules", lambda *_given: rows)
     found = reading(node())
     assert found["present"] == (r.LEFT_OVER,)
-    assert found["answers"]["failures"]["lines"] == (f"{r.LEFT_OVER}: things: 1, the first: link kube-ipvs0",)
+    assert found["answers"]["failures"]["lines"] == (f"{r.LEFT_OVER}: stale objects: 1, the first: link kube-ipvs0",)
 
 
 @pytest.mark.parametrize(

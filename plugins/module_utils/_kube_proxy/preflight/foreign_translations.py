@@ -67,7 +67,7 @@ def _describe(taken: Optional[Taken]) -> str:
     if taken is None:
         return _SERVED
     answers = [_show(way) for way in taken.answer.ways] or [_show(taken.answer)]
-    return f"{' or '.join(answers)}, depending on an unknown order of rules" if len(answers) > 1 else answers[0]
+    return f"{' or '.join(answers)}, by unknown order" if len(answers) > 1 else answers[0]
 
 
 def _show(answer: Answer) -> str:
