@@ -333,7 +333,7 @@ def test_a_removal_leaves_nothing(before: str) -> None:
 def test_a_proxy_is_not_taken_from_a_kubelet_that_is_not_named(before: str) -> None:
     done = playbook(image_pull_proxy_state="absent", image_pull_proxy_confirm=True, hosts=NAMES[0])
     assert done.status != 0
-    assert f"image_pull_proxy_hosts leaves out {NAMES[1]}" in done.output
+    assert f"image_pull_proxy_hosts omits {NAMES[1]}" in done.output
 
 
 def test_pods_start_without_it(pulls: Front) -> None:

@@ -116,7 +116,7 @@ def _row(host: str, run: Run) -> tuple[str, str]:
         return (NOT_BEGUN, "") if host in run.changing else (UNCHANGED, f"  {look.get('mode')}")
     if returned is not None and not returned.get("skipped"):
         reason = no_answer(returned)
-        return ("not rolled back", f": {reason}") if reason else ("taken back", times(returned))
+        return ("not taken back", f": {reason}") if reason else ("taken back", times(returned))
     reason = no_answer(result)
     if reason:
         word = "unreachable" if result.get("unreachable") else str(result.get("outcome") or "failed").replace("_", " ")

@@ -132,7 +132,7 @@ def test_a_node_that_is_gone_after_the_change_goes_back_and_the_result_says_when
     run = a_run(gone=(1098.0, FAR))
     verdict = run()
     assert (verdict.outcome, verdict.confirmed) == ("failed", False)
-    assert f"takes it back, {WITHIN} seconds after the change" in verdict.reasons[-1].line
+    assert f"rolls it back, {WITHIN} seconds after the change" in verdict.reasons[-1].line
     assert "restore the connection" in verdict.reasons[-1].text
     assert end_of(run) == ("iptables", False)
     assert run.now < 1100 + WITHIN + 90
@@ -220,7 +220,7 @@ def check(run: Run, verdict: Verdict, before: str, wanted: str) -> None:
     assert end in (before, wanted)
     if verdict.outcome == "failed":
         line = verdict.reasons[-1].line
-        is_open = any(text in line for text in ("not known", "if the confirmation has reached it"))
+        is_open = any(text in line for text in ("is unknown", "if it received the confirmation"))
         assert is_open or end == (verdict.mode or before), line
 
 

@@ -34,7 +34,7 @@ def test_nodes_are_sized_in_batches_of_whole_hosts_and_then_left_alone(tmp_path:
             "change target: 3 nodes (n[1-3])",
             "batches: 2, 1; the run ends when more than 0 nodes fail",
         ]
-        report = done.lines_of("Say what became of each node")
+        report = done.lines_of("Show the outcome of each node")
         assert [line.rpartition("  ")[0] for line in report[:3]] == [
             f"{name}  sized  balloon 1m 16Mi -> 2500m 6144Mi" for name in ("n1", "n2", "n3")
         ]
@@ -44,4 +44,4 @@ def test_nodes_are_sized_in_batches_of_whole_hosts_and_then_left_alone(tmp_path:
         done = fleet.run("balloons", hosts=hosts, variables=variables)
         assert done.status == 0, done.output
         assert done.lines_of("Say what would happen") == ["nothing to change"]
-        assert done.lines_of("Say what became of each node")[-1] == "3 nodes: 3 unchanged"
+        assert done.lines_of("Show the outcome of each node")[-1] == "3 nodes: 3 unchanged"

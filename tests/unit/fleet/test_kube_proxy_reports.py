@@ -108,7 +108,7 @@ def test_an_acknowledged_finding_lets_the_change_begin() -> None:
 
 def test_nodes_without_an_answer_count_against_max_fail() -> None:
     looks = {"n1": look(), "n2": {"failed": True, "msg": "Missing sudo password\nmore"}}
-    assert "no answer from 1 node (n2), and kube_proxy_max_fail allows 0" in preview(asked(2), looks).failure
+    assert "no response from 1 node (n2), and kube_proxy_max_fail allows 0" in preview(asked(2), looks).failure
     found = preview(asked(2, max_fail=1), looks)
     assert (found.failure, found.facts["changing"]) == ("", ["n1"])
     assert "no response:  Missing sudo password: 1 node (n2)" in found.lines
@@ -138,7 +138,7 @@ def test_a_rollback_takes_the_mode_from_the_record() -> None:
     assert found.facts["changing"] == ["n1"]
     assert found.lines[:3] == (
         "nftables -> ipvs: 1 node (n1)",
-        "stays nftables, no change is recorded there: 1 node (n2)",
+        "stays nftables, its journal has no change: 1 node (n2)",
         "stays ipvs: 1 node (n3)",
     )
     assert (found.facts["from_modes"], found.facts["to_modes"]) == (["nftables"], ["ipvs"])
@@ -252,7 +252,7 @@ def vector(*values: str) -> dict[str, Any]:
         ({"answer": vector("0.5", "0.1")}, False, ""),
         ({"answer": vector("0.1", "0.6")}, True, "kube_proxy_gate_query gave 0.6, above 0.5"),
         ({"answer": vector("NaN")}, True, "gave nan, above 0.5"),
-        ({"answer": vector()}, True, "kube_proxy_gate_query gave no value"),
+        ({"answer": vector()}, True, "kube_proxy_gate_query returned no value"),
         (
             {"answer": {"json": {"status": "error", "error": "parse error"}}},
             True,

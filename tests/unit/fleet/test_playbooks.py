@@ -79,7 +79,7 @@ def test_problems_end_the_run_before_a_node_is_asked(fleet: Fleet) -> None:
     hosts = {"n1": {"vars": {"kube_proxy_deployment": "{{ 'daemon' ~ 'set' }}", "kube_proxy_servce": "kube-proxy"}}}
     done = fleet.run("kube_proxy_migrate", hosts=hosts, variables={**TO_NFTABLES, "kube_proxy_canarys": "n1"})
     assert done.status != 0
-    for text in ("kube_proxy_servce is not", "kube_proxy_canarys is not", "kube_proxy_admin_kubeconfig is not given"):
+    for text in ("kube_proxy_servce is not", "kube_proxy_canarys is not", "kube_proxy_admin_kubeconfig is not set"):
         assert text in done.output
     assert fleet.calls() == []
 
@@ -102,7 +102,7 @@ def test_a_run_in_batches_stops_takes_back_and_reports(fleet: Fleet) -> None:
         },
     )
     assert done.status != 0
-    assert done.lines_of("Say what became of each node") == [
+    assert done.lines_of("Show the outcome of each node") == [
         "n1  unchanged  nftables",
         "n2  confirmed  ipvs -> nftables  2027-01-15T08:00:00Z, 97 s",
         "n3  went back: 10 differences",
@@ -163,7 +163,7 @@ def test_prometheus_closes_the_gate(fleet: Fleet) -> None:
     assert done.status != 0
     assert asked == [{"query": ['sum(rate(errors{job="web"}[5m]))']}] * 2
     assert "kube_proxy_gate_query gave 0.7, above 0.5" in done.output
-    report = done.lines_of("Say what became of each node")
+    report = done.lines_of("Show the outcome of each node")
     assert [line.split()[1:3] for line in report[:3]] == [["confirmed", "ipvs"], ["taken", "back"], ["not", "begun"]]
 
 
@@ -177,7 +177,7 @@ def test_unreachable_nodes_do_not_end_the_report(fleet: Fleet) -> None:
         variables={**TO_NFTABLES, "kube_proxy_confirm": True, "kube_proxy_max_fail": 2},
     )
     assert done.status != 0
-    report = done.lines_of("Say what became of each node")
+    report = done.lines_of("Show the outcome of each node")
     assert report[0].startswith("n1  confirmed")
     assert report[1].startswith("n2  unreachable: ")
     assert "no route to host" in report[1]
@@ -190,7 +190,7 @@ def test_a_failed_clean_up_does_not_end_the_report(fleet: Fleet) -> None:
     hosts["n1"]["kube_proxy_cleanup"] = {"failed": True, "msg": "a chain is in use"}
     done = fleet.run("kube_proxy_migrate", hosts=hosts, variables={**TO_NFTABLES, "kube_proxy_confirm": True})
     assert done.status != 0
-    assert done.lines_of("Say what became of each node")[-2:] == [
+    assert done.lines_of("Show the outcome of each node")[-2:] == [
         "n1  not cleaned up: a chain is in use",
         "2 nodes: 1 not cleaned up, 1 confirmed",
     ]
@@ -269,7 +269,7 @@ def test_check_mode_goes_through_all_batches(fleet: Fleet) -> None:
         row["kube_proxy_change"] = {"changed": True, "outcome": "unchanged", "mode": "ipvs"}
     done = fleet.run("kube_proxy_migrate", "--check", hosts=hosts, variables=TO_NFTABLES)
     assert done.status == 0, done.output
-    assert done.lines_of("Say what became of each node")[-1] == "2 nodes: 2 would change"
+    assert done.lines_of("Show the outcome of each node")[-1] == "2 nodes: 2 would change"
     assert all(options["check"] for _host, name, options in fleet.calls("kube_proxy_change"))
 
 
@@ -295,7 +295,7 @@ def test_a_clean_up_is_previewed_and_then_done_where_there_is_something(fleet: F
     hosts["n2"]["kube_proxy_cleanup"] = {"mode": "nftables", "artefacts": []}
     done = fleet.run("kube_proxy_cleanup", hosts=hosts, variables={"kube_proxy_hosts": "all"})
     assert done.status == 0, done.output
-    assert "goes:  link kube-ipvs0 (of ipvs): 1 node (n1)" in done.lines_of("Say what goes, and what stays")
+    assert "goes:  link kube-ipvs0 (of ipvs): 1 node (n1)" in done.lines_of("Say what is removed, and what is kept")
     done = fleet.run(
         "kube_proxy_cleanup", hosts=hosts, variables={"kube_proxy_hosts": "all", "kube_proxy_confirm": True}
     )
@@ -352,7 +352,7 @@ def test_image_pulls_are_previewed(fleet: Fleet) -> None:
     done = fleet.run(
         "image_pull_proxy", hosts=hosts, variables={"image_pull_proxy_hosts": "n1", "image_pull_proxy_state": "absent"}
     )
-    assert "image_pull_proxy_hosts leaves out n2, which use the same pull proxy" in done.output
+    assert "image_pull_proxy_hosts omits n2, which use the same pull proxy" in done.output
 
 
 def test_image_pulls_go_in_batches_to_the_one_that_fails(fleet: Fleet) -> None:
@@ -369,7 +369,7 @@ def test_image_pulls_go_in_batches_to_the_one_that_fails(fleet: Fleet) -> None:
     }
     done = fleet.run("image_pull_proxy", hosts=hosts, variables=variables)
     assert done.status != 0
-    assert done.lines_of("Say what became of each node") == [
+    assert done.lines_of("Show the outcome of each node") == [
         "w1  unchanged",
         "w2  changed  12 s",
         "w4  changed  12 s",
@@ -390,8 +390,8 @@ def test_a_proxy_that_is_gone_after_the_pause_ends_the_run_before_its_kubelet(fl
     hosts["w1"]["image_pull_proxy_info after"] = {"status": None}
     done = fleet.run("image_pull_proxy", hosts=hosts, variables={**WITH_PROXY, "image_pull_proxy_confirm": True})
     assert done.status != 0
-    assert "after the change: the pull proxy does not answer: 1 node (w1)" in done.output
-    assert done.lines_of("Say what became of each node")[:2] == [
+    assert "after the change: the pull proxy does not respond: 1 node (w1)" in done.output
+    assert done.lines_of("Show the outcome of each node")[:2] == [
         "w1  failed after the change  the pull proxy of w1",
         "w2  not begun",
     ]
@@ -421,7 +421,7 @@ def test_proxies_go_after_their_kubelets_were_pointed_back(fleet: Fleet) -> None
     acting = [(host, name) for host, name, options in fleet.calls() if not options["check"] and "_info" not in name]
     assert [host for host, name in acting if name == "image_pull_proxy"] == ["w1", "w3"]
     assert {name for _host, name in acting[:3]} == {"image_pulls"}
-    assert done.lines_of("Say what became of each node")[-2:] == [
+    assert done.lines_of("Show the outcome of each node")[-2:] == [
         "w2  failed  the kubelet: no",
         "3 nodes: 2 changed, 1 failed",
     ]
@@ -472,7 +472,7 @@ def test_balloons_are_previewed_and_sized_from_here(fleet: Fleet) -> None:
     hosts["n3"]["balloon"] = {"failed": True, "msg": "balloon-no-room"}
     done = fleet.run("balloons", hosts=hosts, variables={**variables, "balloons_confirm": True})
     assert done.status != 0
-    assert done.lines_of("Say what became of each node") == [
+    assert done.lines_of("Show the outcome of each node") == [
         "n1  sized  balloon 1m 16Mi -> 2 4Gi  3 s",
         "n2  sized  balloon 1m 16Mi -> 2 4Gi  3 s",
         "n4  unchanged",
@@ -503,7 +503,7 @@ def test_slices_are_moved_on_the_machine_that_has_them(fleet: Fleet) -> None:
     (acting,) = [options for _host, _name, options in fleet.calls("balloon") if not options["check"]]
     assert [row["slice"] for row in acting["nodes"]] == ["a", "b"]
     assert (acting["become"], acting["kubeconfig"], acting["reserve"]["cpu"]) == (True, "/on/machine", "1")
-    assert done.lines_of("Say what became of each node")[-1] == "2 nodes: 1 unchanged, 1 sized"
+    assert done.lines_of("Show the outcome of each node")[-1] == "2 nodes: 1 unchanged, 1 sized"
 
 
 def test_balloons_that_cannot_be_planned_are_refused(fleet: Fleet) -> None:

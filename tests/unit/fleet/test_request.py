@@ -100,7 +100,7 @@ def migrate(**variables: Any) -> Request:
 def test_all_problems_are_reported_at_once() -> None:
     found = problems("kube_proxy_migrate", kube_proxy_mod="nftables", kube_proxy_serial=[0], kube_proxy_max_fail="many")
     assert [one.splitlines()[0] for one in found] == [
-        "kube_proxy_hosts is not given: which nodes",
+        "kube_proxy_hosts is not set: it selects the nodes",
         "kube_proxy_mod is not a variable of this playbook",
         "kube_proxy_serial: 0 is not a number of nodes or a share of them",
         "kube_proxy_max_fail: many is not a number of nodes or a share of them",
@@ -180,7 +180,7 @@ def test_max_fail_is_a_number_of_nodes_or_a_share_of_the_selection() -> None:
 
 def test_a_gate_by_a_query_is_whole() -> None:
     found = problems("kube_proxy_migrate", kube_proxy_hosts="all", kube_proxy_mode="ipvs", kube_proxy_gate_query="up")
-    assert [one.split(" is not given")[0] for one in found] == [
+    assert [one.split(" is not set")[0] for one in found] == [
         "kube_proxy_gate_prometheus",
         "kube_proxy_gate_threshold",
     ]

@@ -99,7 +99,7 @@ def test_a_feature_that_lacks_an_answer_is_found():
         "x.answers.slos.text: ' ' is not text that is not empty"
     ]
     [unknown] = refused({**whole, "answers": {**whole["answers"], "bogus": {"text": "x"}}})
-    assert unknown.startswith("x.answers: 'bogus' is not known here; known are enable-disable, default-behavior, ")
+    assert unknown.startswith("x.answers: unknown key 'bogus'; allowed: enable-disable, default-behavior, ")
     assert refused({**whole, "answers": {**answers, "slos": {"text": "x"}}}) == [
         "x.answers.reenabled: tests is missing",
         "x.answers.upgrade-tested: tests is missing",

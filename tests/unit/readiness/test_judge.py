@@ -195,12 +195,12 @@ def test_problems_stand_the_worst_first():
     told = reading("kube_proxy", healthy=answer(UNKNOWN), in_use=answer(UNKNOWN), scale=answer(NO))
     report = judged(host("n1", told, reading("balloons")))
     assert [row["question"] for row in report["problems"]] == [SCALE, HEALTHY, IN_USE]
-    assert report["failure"].startswith("1 required answers are not as they have to be, 1 are not known\n")
+    assert report["failure"].startswith("1 required checks failed, 1 are unknown\n")
 
 
 def test_the_text_of_a_failure_is_bounded():
     report = judged(*(host(f"n{number}", *both(healthy=answer(NO, "x" * 900))) for number in range(40)))
-    assert report["failure"].endswith("and 20 more, which the report has")
+    assert report["failure"].endswith("and 20 more, listed in the report")
     assert len(report["failure"]) < 12_000
 
 
@@ -276,9 +276,9 @@ class TestExercises:
         [
             ("", "it is not JSON"),
             ("[" * 100_000, "it is not JSON"),
-            ("[]", "it is no report of format 1"),
-            ('{"format": true}', "it is no report of format 1"),
-            ('{"format": 2, "exercises": []}', "it is no report of format 1"),
+            ("[]", "it is not a report of format 1"),
+            ('{"format": true}', "it is not a report of format 1"),
+            ('{"format": 2, "exercises": []}', "it is not a report of format 1"),
             ('{"format": 1, "exercises": {}}', "its exercises are not a list"),
             ('{"format": 1, "exercises": [{"feature": 1e999}]}', "exercises[0].feature: inf is not text"),
         ],
