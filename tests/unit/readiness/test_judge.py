@@ -352,7 +352,7 @@ class TestBrokenReadings:
             (("answers", "bogus"), {}, "readiness.answers.bogus: 'bogus' is not one of enabled, "),
             (("answers", "healthy", "verdict"), True, "readiness.answers.healthy.verdict: True is not one of yes, no"),
             (("answers", "healthy", "text"), "", "readiness.answers.healthy.text: '' is not text that is not empty"),
-            (("answers", "healthy", "more"), 1, "readiness.answers.healthy: 'more' is not known here"),
+            (("answers", "healthy", "more"), 1, "readiness.answers.healthy: unknown key 'more'"),
             (("answers", "healthy", "lines"), "step", "readiness.answers.healthy.lines: 'step' is not a list"),
             (("answers", "healthy", "lines"), [1], "readiness.answers.healthy.lines[0]: 1 is not text"),
             (

@@ -159,7 +159,7 @@ class TestAnswers:
     @pytest.mark.parametrize("name", [name for name in MEASURED if name != ENABLED])
     def test_one_that_is_missing_is_not_known(self, name):
         remedy = "use one version of ballast.kube on all hosts, and run it again"
-        missing = Answer(UNKNOWN, "kube_proxy_info did not answer this", "kube_proxy_info", remedy)
+        missing = Answer(UNKNOWN, "kube_proxy_info did not report this", "kube_proxy_info", remedy)
         assert answer_of(name, reading(without=name)) == Judged(name, AMBER, name != IN_USE, missing)
 
     @pytest.mark.parametrize(("verdict", "light"), [(YES, GREEN), (NO, GREY), (UNKNOWN, AMBER)])
