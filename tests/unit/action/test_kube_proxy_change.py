@@ -191,7 +191,7 @@ def test_a_failed_node_says_what_why_and_what_to_do(connection: Connection) -> N
     result = run(connection)
     assert (result["failed"], result["id"], result["outcome"]) == (True, "migrate-judgement", "went_back")
     assert "no endpoint is reached" in result["msg"]
-    assert "do:    see kube-proxy's log" in result["msg"]
+    assert "do:    read kube-proxy's log" in result["msg"]
 
 
 def test_what_ansible_found_of_the_node_is_handed_on(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -203,7 +203,7 @@ def faults(found: AuditFinding, place: Place) -> Iterator[str]:
         yield "iptables for what is not of iptables"
     if place.source != KERNEL and found.id in _OF_SERVICES and re.search(r"\brestart\b|run ballast|flush|-F\b", remedy):
         yield "a change of the node for what was not read from it"
-    if "no such setting" in found.found and "sysctl -w" in remedy:
+    if "lacks this setting" in found.found and "sysctl -w" in remedy:
         yield "a setting that the kernel lacks"
     if re.search(r"\b(remove|delete)s? (the|that|this) rule", remedy):
         yield "another program may need that rule"

@@ -194,7 +194,7 @@ def test_check_says_what_a_start_says_and_makes_nothing(machine: Machine) -> Non
     there = sorted(os.listdir(machine.directory))
     fine = machine.run("check")
     assert (fine.returncode, fine.stderr) == (0, "")
-    assert "in order: nodes all with a target, namespace that of the balloons" in fine.stdout
+    assert "valid: nodes all with a target, namespace that of the balloons" in fine.stdout
     machine.write(interval="never", slices=True)
     told = [machine.run("check"), machine.run()]
     assert [(one.returncode, one.stdout) for one in told] == [(2, ""), (2, "")]

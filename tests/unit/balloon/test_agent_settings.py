@@ -77,7 +77,7 @@ N1 = {"name": "n1"}
         ({"kubeconfig": None}, [("missing", "kubeconfig")]),
         ({"kubeconfig": "relative"}, [("value", "kubeconfig")]),
         ({"kubeconfig": 7}, [("value", "kubeconfig")]),
-        ({"kubeconfg": FILE}, [("key", "there")]),
+        ({"kubeconfg": FILE}, [("key", "unknown")]),
         ({"namespace": "Kube"}, [("value", "namespace")]),
         ({"nodes": []}, [("value", "nodes")]),
         ({"nodes": ["n1"]}, [("value", "nodes[0]")]),

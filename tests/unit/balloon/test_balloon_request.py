@@ -125,7 +125,7 @@ def test_options_that_are_wrong_are_refused(changes: dict[str, Any], wrong: list
 def test_a_node_twice_is_refused_with_both_places():
     found = problems(lambda: request({"name": "n1"}, {"name": "n2"}, {"name": "n1"}, {"name": "n1"}))
     assert [problem.id for problem in found] == ["balloon-node-twice"] * 2
-    assert found[0].text == "nodes[2].name: n1 is named in nodes[0] already"
+    assert found[0].text == "nodes[2].name: n1 is already listed in nodes[0]"
 
 
 def test_all_that_is_wrong_is_told_at_once():

@@ -123,7 +123,7 @@ def test_a_node_that_is_put_back_is_a_finding_with_its_remedy_and_the_rows_tell_
     sizing = Sizing(model, certificate, HALVES)
     (found,) = sizing.run()
     assert (found.id, found.blocking) == ("balloon-reverted", True)
-    assert found.text.startswith("n1: pods hold what the balloon was to take")
+    assert found.text.startswith("n1: pods occupy capacity that the balloon needs")
     assert "found: " in found.text
     assert "kubectl drain" in found.remedy
     rows = sizing.rows()
@@ -226,5 +226,5 @@ def test_the_reading_module_tells_of_all_nodes_and_their_hosts(model: ModelClust
     found = read_names(model, certificate)
     assert [row["name"] for row in found["nodes"]] == ["n1", "n2"]
     assert [host["holds"] for host in found["hosts"]] == [True]
-    assert "promised 4000m 8192Mi of 4000m 8192Mi" in found["table"]
+    assert "4000m 8192Mi schedulable of 4000m 8192Mi unreserved" in found["table"]
     assert found["findings"] == []

@@ -298,7 +298,7 @@ def test_a_host_that_is_taken_over_is_touched_no_more(model: ModelCluster, monke
         leases = Leases(model.api(), HOST, namespace=NAMESPACE)
         progress = Progress(Told(take_over), feature="balloon")
         found = execute_resizes(ResizeScheduler(TRADE, grow_timeout=0.3), cluster, None, leases, HOST, progress)
-    assert "them has taken the work" in found["n1"].text
+    assert "them has taken over resizing" in found["n1"].text
     assert model.server.calls["PATCH pods/resize"] == 0
     assert model.store.all(LEASES)[0]["spec"]["holderIdentity"] == "them"
 

@@ -301,7 +301,7 @@ def test_a_guest_that_does_not_give_all_is_put_back(vms: VmLimits, qemu: Qemu) -
     qemu.least = 700 * MIB
     error = refused(vms, Resources(0, 512 * MIB))
     assert error.id == "balloon-vm-stalled"
-    assert "came to 700 MiB, and has 1024 MiB now" in error.found
+    assert "reached 700 MiB, and now has 1024 MiB" in error.found
     assert qemu.asked == [512 * MIB, 1024 * MIB]
     assert vms.read("n1") == Resources(0, 1024 * MIB)
 

@@ -119,7 +119,7 @@ def test_they_stay_in_the_namespace_in_which_they_are() -> None:
     with pytest.raises(BallastError) as caught:
         locate(request(namespace="ballast-balloons"), cluster.api)
     assert caught.value.id == "balloon-elsewhere"
-    assert "in the namespace kube-system" in caught.value.text
+    assert "in namespace kube-system" in caught.value.text
 
 
 def test_a_binding_that_somebody_else_made_says_nothing_of_where_they_are() -> None:
@@ -229,7 +229,7 @@ def test_what_somebody_else_made_is_named_and_nothing_is_changed() -> None:
         with pytest.raises(Problems) as caught:
             run(cluster, state=state)
         assert [one.id for one in caught.value.problems] == ["balloon-object-foreign"] * 2
-        assert "DaemonSet ballast-balloon is there already" in str(caught.value)
+        assert "DaemonSet ballast-balloon already exists" in str(caught.value)
     assert cluster.changes == []
 
 

@@ -85,7 +85,7 @@ def test_nodes_at_their_targets_are_ready() -> None:
     assert (found["present"], found["versions"]) == ((), {"kubelet": "v1.36"})
     answers = found["answers"]
     assert answers["disabling"]["lines"] == PLAN
-    assert "1 host with several nodes may be promised more than once" in answers["disabling"]["text"]
+    assert "1 host with several nodes may then be overcommitted" in answers["disabling"]["text"]
     reached, resize, waiting, success = answers["healthy"]["figures"]
     assert (reached["value"], waiting["value"], success["value"]) == (2, 1, 3)
     assert [(bucket["le"], bucket["count"]) for bucket in resize["buckets"]] == [(0.1, 9), (None, 10)]

@@ -256,9 +256,13 @@ def vector(*values: str) -> dict[str, Any]:
         (
             {"answer": {"json": {"status": "error", "error": "parse error"}}},
             True,
-            "did not answer kube_proxy_gate_query: parse error",
+            "did not respond to kube_proxy_gate_query: parse error",
         ),
-        ({"answer": {"msg": "Connection refused"}}, True, "did not answer kube_proxy_gate_query: Connection refused"),
+        (
+            {"answer": {"msg": "Connection refused"}},
+            True,
+            "did not respond to kube_proxy_gate_query: Connection refused",
+        ),
     ],
 )
 def test_the_gate_of_the_operator(gate: dict[str, Any], stop: bool, text: str) -> None:
@@ -390,7 +394,7 @@ def test_an_audit_groups_nodes_by_their_problem() -> None:
     found = audit(asked(5), looks)
     assert found.lines == (
         "nftables, healthy: 2 nodes (n[1,5])",
-        "left over: chain iptables IPv4 nat KUBE-SEP-*: 2 nodes (n[2-3])",
+        "stale: chain iptables IPv4 nat KUBE-SEP-*: 2 nodes (n[2-3])",
         "a change waits for its confirmation: 1 node (n3)",
         "no response:  no route: 1 node (n4)",
     )

@@ -112,8 +112,8 @@ def test_all_problems_are_reported_at_once() -> None:
 @pytest.mark.parametrize("playbook", [name for name, row in PLAYBOOKS.items() if row.is_fleet])
 def test_no_playbook_takes_all_hosts_by_default(playbook: str) -> None:
     prefix = PLAYBOOKS[playbook].prefix
-    assert f"{prefix}_hosts is not given" in problems(playbook)[0]
-    assert f"{prefix}_hosts is not given" in problems(playbook, **{f"{prefix}_hosts": ""})[0]
+    assert f"{prefix}_hosts is not set" in problems(playbook)[0]
+    assert f"{prefix}_hosts is not set" in problems(playbook, **{f"{prefix}_hosts": ""})[0]
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_a_run_acts_when_it_is_confirmed_and_a_rollback_always() -> None:
 def test_the_kubeconfig_of_a_daemonset_is_asked_for_before_any_node() -> None:
     hosts = {"n3": {"kube_proxy_deployment": "daemonset"}}
     (found,) = problems("kube_proxy_migrate", hosts=hosts, kube_proxy_hosts="all", kube_proxy_mode="nftables")
-    assert found.startswith("kube_proxy_admin_kubeconfig is not given: a DaemonSet runs kube-proxy on n3")
+    assert found.startswith("kube_proxy_admin_kubeconfig is not set: a DaemonSet runs kube-proxy on n3")
     hosts["n3"]["kube_proxy_admin_kubeconfig"] = "/root/admin.conf"
     assert migrate(hosts=hosts).admin_kubeconfig == "/root/admin.conf"
     assert migrate(hosts=hosts, kube_proxy_admin_kubeconfig="/a").admin_kubeconfig == "/a"

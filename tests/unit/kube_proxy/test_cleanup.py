@@ -186,7 +186,7 @@ def test_what_no_tool_shows_and_the_kernel_has_is_told() -> None:
     assert "lacks iptables-legacy-save" in found["chain", "iptables (legacy) IPv4"].why
     assert "nft is not on this machine" in found["table", "nftables ip kube-proxy, ip6 kube-proxy"].why
     assert "ipset is not on this machine" in found["set", "KUBE-*"].why
-    assert "ipvsadm is not" in found["virtual server", "1 in /proc/net/ip_vs"].why
+    assert "lacks ipvsadm" in found["virtual server", "1 in /proc/net/ip_vs"].why
     assert "ip is not" in found["link", LINK].why
     assert "restart" in found["module", "ip_vs_rr"].why
 

@@ -103,7 +103,7 @@ FIELD, CONTRADICTION, TWICE = "rules-object-field", "rules-object-contradiction"
         (
             service(clusterIP="10.96.0.9"),
             CONTRADICTION,
-            'Service default/web: spec.clusterIPs[0]: "10.96.0.1" cannot be: clusterIP has another value',
+            'Service default/web: spec.clusterIPs[0]: "10.96.0.1" is not possible: clusterIP has a different value',
         ),
         (
             service(ipFamilies=["IPv6"]),
@@ -184,7 +184,7 @@ FIELD, CONTRADICTION, TWICE = "rules-object-field", "rules-object-contradiction"
         ),
         ({**service(), "metadata": {"name": "web"}}, FIELD, "snapshot: items[1]: metadata.namespace: null "),
         ({**service(), "metadata": None}, FIELD, "snapshot: items[1]: metadata.name: null "),
-        (node("n1"), TWICE, "Node n1: there is one of that name already"),
+        (node("n1"), TWICE, "Node n1: another object has that name"),
         (endpoint_slice([endpoint("127.0.0.1")]), FIELD, "EndpointSlice default/web-1: endpoints[0].addresses[0]: "),
         (
             endpoint_slice([{"addresses": []}]),
@@ -299,7 +299,7 @@ def test_text_is_read_as_json() -> None:
         ("", "line 1, column 1: "),
         ("kind: List", "line 1, column 1: "),
         ('{"items": NaN}', "NaN, "),
-        ("[" * 200000, "lists in lists"),
+        ("[" * 200000, "lists nested"),
     ],
 )
 def test_text_that_is_no_json_is_refused_with_its_place(text: str, reason: str) -> None:

@@ -61,7 +61,7 @@ def test_one_that_works_answers_yes() -> None:
     assert reading.present == ()
     assert {name: reading.answers[name].verdict for name in MEASURED} == dict.fromkeys(MEASURED, YES)
     assert "3 Services" in reading.answers["in_use"].text
-    assert "take the label with the value ballast" in reading.answers["disabling"].lines[0]
+    assert "remove the label value ballast" in reading.answers["disabling"].lines[0]
 
 
 @pytest.mark.parametrize(

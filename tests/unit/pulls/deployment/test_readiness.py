@@ -141,12 +141,12 @@ def test_one_that_runs_is_ready(made: Host) -> None:
         1.25,
         1,
     )
-    assert shown["pulls begun at the runtime since its start"] == 12
-    assert shown["callers who left since its start"] is None
+    assert shown["pulls started at the runtime since its start"] == 12
+    assert shown["callers that gave up since its start"] is None
     in_flight, files = answers["scale"]["figures"]
     assert (in_flight["value"], in_flight["limit"], files["value"], files["limit"]) == (1, 3, 40, 100)
     lines = answers["disabling"]["lines"]
-    assert lines[0].startswith("point the kubelet of n1 back at its runtime")
+    assert lines[0].startswith("point the kubelet of n1 back to its runtime")
     assert lines[1] == "remove service ballast-pull-proxy"
     assert lines[-1] == "remove directory /usr/local/lib/ballast-pull-proxy"
 
@@ -161,7 +161,7 @@ def test_without_metrics_there_are_no_distributions(made: Host) -> None:
     made.open_files(10)
     answer = made.read()["answers"]["healthy"]
     assert answer["verdict"] == "yes"
-    assert "switched off" in answer["text"]
+    assert "metrics are off" in answer["text"]
     assert not any(figure["buckets"] for figure in answer["figures"])
 
 
@@ -173,7 +173,7 @@ def test_metrics_that_do_not_answer_are_told(made: Host) -> None:
 def test_pulls_above_a_limit_that_was_lowered_are_told(made: Host) -> None:
     made.in_flight = [_pull(1.0)] * 4
     scale = made.read()["answers"]["scale"]
-    assert (scale["verdict"], scale["text"]) == ("no", "4 pulls are in flight, and the limit is 3")
+    assert (scale["verdict"], scale["text"]) == ("no", "4 pulls are in flight; the limit is 3")
 
 
 def test_a_record_that_cannot_be_read_is_not_taken_for_off(made: Host) -> None:
@@ -247,15 +247,15 @@ def _killed(made: Host) -> None:
 
 FAILURES: list[tuple[Callable[[Host], None], str, str]] = [
     (_mute, "pull-proxy-down", "does not answer"),
-    (_other_form, "pull-proxy-down", "as a pull proxy of this version does"),
-    (_edited, "pull-proxy-settings-refused", f"it works with other values of max_in_flight than {CONFIG} has"),
+    (_other_form, "pull-proxy-down", "like a pull proxy of this version does"),
+    (_edited, "pull-proxy-settings-refused", f"its values of max_in_flight differ from {CONFIG}"),
     (_spoilt, "pull-proxy-settings-refused", "max_in_flight: -3 is not a number of pulls"),
-    (_refused, "pull-proxy-runtime-away", f"n1: nothing answers at {RUNTIME}"),
-    (_gone, "pull-proxy-runtime-away", f"n1: nothing answers at {RUNTIME}"),
+    (_refused, "pull-proxy-runtime-away", f"n1: nothing responds at {RUNTIME}"),
+    (_gone, "pull-proxy-runtime-away", f"n1: nothing responds at {RUNTIME}"),
     (_waits, "pull-proxy-waits-long", "a pull has waited for 601 s"),
     (_files, "pull-proxy-out-of-files", "has 95 of at most 100 files open"),
     (_packages, "pull-proxy-packages-missing", "python3-grpcio"),
-    (_killed, "pull-proxy-broken-off", "a run that did not end"),
+    (_killed, "pull-proxy-broken-off", "an interrupted run"),
 ]
 
 

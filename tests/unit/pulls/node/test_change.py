@@ -389,7 +389,7 @@ def test_nothing_else_may_change_with_the_limit(version: str, effects: dict[str,
     with pytest.raises(BallastError) as caught:
         apply(node, node.request(runtime={"max_concurrent_downloads": 8}))
     assert caught.value.id == "pulls-node-runtime-config"
-    assert f"containerd would have other values of {named}" in caught.value.text + caught.value.found
+    assert f"containerd would change {named}" in caught.value.text + caught.value.found
     assert node.containerd_reads() == before
     assert all(has == before for has in seen), "it is never started with that file"
 

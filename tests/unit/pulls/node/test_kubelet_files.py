@@ -86,7 +86,7 @@ def test_its_health_is_asked_where_it_listens(config: dict[str, Any], flags: tup
     kubelet = find_kubelet(node.host, node.request().layout)
     kubelet = replace(kubelet, argv=(*kubelet.argv, *flags))
     node.host.requests.clear()
-    for status, problem in ((200, ""), (500, "it answers 500 on /healthz"), (204, "it answers 204 on /healthz")):
+    for status, problem in ((200, ""), (500, "it returns 500 on /healthz"), (204, "it returns 204 on /healthz")):
         if url:
             node.host.answer(url, Response(status=status, body=b""))
         assert check_health(node.host, kubelet) == (problem if url else "")

@@ -240,10 +240,10 @@ def _no_socket(made: Node) -> None:
         (limited, _no_cri, "image-pulls-runtime-unhealthy", "plugin io.containerd.grpc.v1.cri: error"),
         (limited, _unreadable, "image-pulls-runtime-unhealthy", "config dump"),
         (limited, _number, "image-pulls-other-way", "without its transfer service"),
-        (limited, _killed, "image-pulls-broken-off", "a run that did not end"),
+        (limited, _killed, "image-pulls-broken-off", "an interrupted run"),
         (behind, _serial, "image-pulls-serial-behind-proxy", "serializeImagePulls is true"),
         (behind, _no_answer, "image-pulls-proxy-away", "the pull proxy of this host does not respond"),
-        (behind, _no_socket, "image-pulls-proxy-away", f"there is no socket {SOCKET}"),
+        (behind, _no_socket, "image-pulls-proxy-away", f"socket {SOCKET} does not exist"),
     ],
 )
 def test_a_known_failure_is_found(make: Callable[[], Node], cause: Callable[[Node], None], id: str, words: str) -> None:

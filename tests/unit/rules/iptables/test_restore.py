@@ -218,7 +218,7 @@ def test_what_cannot_be_put_back_is_told() -> None:
         return Completed(done.argv, 1, "", "Bad thing")
 
     host.on("iptables-nft-restore", answer=break_down)
-    with pytest.raises(BallastError, match="could not be put back"):
+    with pytest.raises(BallastError, match="could not be restored"):
         commit(operations, host, live=found, layout=LAYOUT, variant="nft")
 
 

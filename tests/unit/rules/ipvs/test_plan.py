@@ -297,7 +297,7 @@ class TestSets:
             plan(node(sets=(cluster_ips("a"),)), node(sets=(ipset,)))
         assert caught.value.id == "rules-ipvs-set-type"
         assert caught.value.text == (
-            f"the ipset KUBE-CLUSTER-IP has type {ipset.type}; kube-proxy's ipvs mode has hash:ip,port of that name"
+            f"ipset KUBE-CLUSTER-IP has type {ipset.type}, but kube-proxy's ipvs mode needs type hash:ip,port under that name"
         )
 
     def test_one_that_is_exactly_full_is_used_and_a_smaller_one_refused(self) -> None:
@@ -306,7 +306,7 @@ class TestSets:
         with pytest.raises(BallastError) as caught:
             plan(desired, node(sets=(replace(cluster_ips(), maxelem=1),)))
         assert caught.value.id == "rules-ipvs-set-small"
-        assert caught.value.text == "the ipset KUBE-CLUSTER-IP has room for 1 elements; 2 are needed"
+        assert caught.value.text == "ipset KUBE-CLUSTER-IP is limited to 1 elements, but 2 are needed"
 
 
 class TestWhatIsOwn:
