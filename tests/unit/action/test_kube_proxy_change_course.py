@@ -92,7 +92,7 @@ def test_a_node_that_does_not_pass_is_taken_back() -> None:
     verdict = run()
     assert (verdict.outcome, verdict.mode, verdict.confirmed) == ("went_back", "iptables", False)
     assert run.kinds[-4:] == [JUDGE, JUDGE, JUDGE, BACK]
-    assert "taken back to iptables" in verdict.reasons[-1].line
+    assert "rolled back to iptables" in verdict.reasons[-1].line
     assert end_of(run) == ("iptables", False)
 
 

@@ -183,7 +183,7 @@ _OF_SERVICES = {
     for end in ("table", "chains", "base-chain", "unknown-chain", "stale-chain", "missing", "wrong", "common", "extra")
 }
 # What is done at once by who pastes it, against which the remedy must say what happens to connections.
-_ENDS_CONNECTIONS = {"conntrack -D": ("new one", "nothing serves"), "virtual servers": ("ends connections",)}
+_ENDS_CONNECTIONS = {"conntrack -D": ("new connection", "nothing serves"), "virtual servers": ("ends connections",)}
 
 
 def faults(found: AuditFinding, place: Place) -> Iterator[str]:

@@ -344,7 +344,7 @@ def test_connections_through_ipvs_keep_the_second_daemonset(
 ) -> None:
     run = Run({"n1": looked}, {}, [], {}, {}, [], cleaned={"n1": cleaned}, now="2027-01-15T08:00:00Z")
     draining = outcome(asked(1), run).facts["draining"]
-    assert [line.split(" go on ")[0] for line in draining[:1]] == (
+    assert [line.split(" continue ")[0] for line in draining[:1]] == (
         [f"{count} connections through ipvs"] if count else []
     )
     assert outcome(asked(1, mode=""), run).facts["draining"] == [], "a rollback"

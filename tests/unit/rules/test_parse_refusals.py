@@ -108,40 +108,40 @@ FIELD, CONTRADICTION, TWICE = "rules-object-field", "rules-object-contradiction"
         (
             service(ipFamilies=["IPv6"]),
             CONTRADICTION,
-            'Service default/web: spec.clusterIPs[0]: "10.96.0.1" cannot be: ipFamilies says IPv6',
+            'Service default/web: spec.clusterIPs[0]: "10.96.0.1" is not possible: ipFamilies says IPv6',
         ),
         (service(ipFamilies=["IPv5"]), FIELD, 'Service default/web: spec.ipFamilies[0]: "IPv5" '),
         (
             service(clusterIPs=["10.96.0.1", "10.96.0.2"]),
             CONTRADICTION,
-            'Service default/web: spec.clusterIPs[1]: "10.96.0.2" cannot be: there is another of its family',
+            'Service default/web: spec.clusterIPs[1]: "10.96.0.2" is not possible: there is another of its family',
         ),
         (
             service(ports=[{"port": 80, "nodePort": 30080}]),
             CONTRADICTION,
-            "Service default/web: spec.ports[0].nodePort: 30080 cannot be: the Service is of type ClusterIP",
+            "Service default/web: spec.ports[0].nodePort: 30080 is not possible: the Service is of type ClusterIP",
         ),
         (
             service(ports=[{"name": "a", "port": 80}, {"name": "a", "port": 81}]),
             CONTRADICTION,
-            'Service default/web: spec.ports[1].name: "a" cannot be',
+            'Service default/web: spec.ports[1].name: "a" is not possible',
         ),
         (
             service(ports=[{"name": "a", "port": 80}, {"name": "b", "port": 80}]),
             CONTRADICTION,
-            "Service default/web: spec.ports[1].port: 80 cannot be",
+            "Service default/web: spec.ports[1].port: 80 is not possible",
         ),
         (
             service(
                 type="NodePort", ports=[{"name": n, "port": p, "nodePort": 30080} for n, p in (("a", 1), ("b", 2))]
             ),
             CONTRADICTION,
-            "Service default/web: spec.ports[1].nodePort: 30080 cannot be",
+            "Service default/web: spec.ports[1].nodePort: 30080 is not possible",
         ),
         (
             service(loadBalancerSourceRanges=["10.0.0.0/8"]),
             CONTRADICTION,
-            "Service default/web: spec.loadBalancerSourceRanges: a list of 1 cannot be: the Service is of type ClusterIP",
+            "Service default/web: spec.loadBalancerSourceRanges: a list of 1 is not possible: the Service is of type ClusterIP",
         ),
         (
             balancer(loadBalancerSourceRanges=["10.0.0.0/33"]),
@@ -162,7 +162,7 @@ FIELD, CONTRADICTION, TWICE = "rules-object-field", "rules-object-contradiction"
         (
             service(healthCheckNodePort=31000),
             CONTRADICTION,
-            "Service default/web: spec.healthCheckNodePort: 31000 cannot be",
+            "Service default/web: spec.healthCheckNodePort: 31000 is not possible",
         ),
         (
             {**service(), "metadata": {"name": "web", "namespace": "default", "creationTimestamp": "yesterday"}},
@@ -194,7 +194,7 @@ FIELD, CONTRADICTION, TWICE = "rules-object-field", "rules-object-contradiction"
         (
             endpoint_slice([endpoint("fd00::1")]),
             CONTRADICTION,
-            'EndpointSlice default/web-1: endpoints[0].addresses[0]: "fd00::1" cannot be: addressType is IPv4',
+            'EndpointSlice default/web-1: endpoints[0].addresses[0]: "fd00::1" is not possible: addressType is IPv4',
         ),
         (
             endpoint_slice([{"addresses": ["10.1.0.5"], "conditions": {"ready": "yes"}}]),
@@ -219,7 +219,7 @@ FIELD, CONTRADICTION, TWICE = "rules-object-field", "rules-object-contradiction"
         (
             endpoint_slice([], ports=[{"port": 1}, {"port": 2}]),
             CONTRADICTION,
-            'EndpointSlice default/web-1: ports[1].name: "" cannot be',
+            'EndpointSlice default/web-1: ports[1].name: "" is not possible',
         ),
         (endpoint_slice([], family="IPX"), FIELD, 'EndpointSlice default/web-1: addressType: "IPX" '),
         (service_cidr("10.96.0.0"), FIELD, 'ServiceCIDR kubernetes: spec.cidrs[0]: "10.96.0.0" '),
@@ -276,7 +276,7 @@ def test_a_terminal_is_not_sent_what_a_name_holds() -> None:
 def test_a_node_that_is_not_there_is_refused() -> None:
     with pytest.raises(UserError) as caught:
         parse_snapshot(snapshot(node("n2"), node("n1")), node_name="n3", node_ips=[])
-    assert (caught.value.id, caught.value.remedy) == ("rules-node-missing", "name one of them: n1, n2")
+    assert (caught.value.id, caught.value.remedy) == ("rules-node-missing", "use one of them: n1, n2")
 
 
 @pytest.mark.parametrize("address", ["eth0", "fe80::1%eth0", 7])

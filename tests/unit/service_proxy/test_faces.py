@@ -167,7 +167,7 @@ def test_events(place: Place) -> None:
     assert events["FailedToProgramService"]["regarding"]["uid"] == "uw"
     assert events["FailedToProgramService"]["note"] == "the kernel said no"
     assert events["FailedToProgramRules"]["regarding"]["uid"] == "un1"
-    assert events["RulesRepaired"]["note"] == "the rules of IPv4 were changed by nft (pid 77) and are being repaired"
+    assert events["RulesRepaired"]["note"] == "rules of IPv4 were changed by nft (pid 77) and are being repaired"
 
 
 def test_an_address_that_is_taken_is_tried_again(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

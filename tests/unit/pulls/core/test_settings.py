@@ -213,7 +213,7 @@ def test_the_message_says_where_what_and_what_to_do():
     with pytest.raises(UserError) as caught:
         parsed(document(ordre="fifo"))
     assert str(caught.value).splitlines()[:2] == [
-        'f.yml: there is no setting "ordre"; there are listeners, max_in_flight, on_full, retry, join, present, order, '
+        'f.yml: unknown setting "ordre"; allowed: listeners, max_in_flight, on_full, retry, join, present, order, '
         "priority, metrics, drain",
         "  do:    did you mean order?",
     ]

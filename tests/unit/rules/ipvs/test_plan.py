@@ -384,7 +384,7 @@ class TestExcluded:
         with pytest.raises(BallastError) as caught:
             plan(desired, node(self.FOREIGN), exclude_cidrs=("10.7.0.0/16",))
         assert caught.value.id == "rules-ipvs-excluded"
-        assert caught.value.text.startswith("the virtual server 10.7.0.1:80/TCP belongs to a Service")
+        assert caught.value.text.startswith("virtual server 10.7.0.1:80/TCP belongs to a Service")
         assert rows(plan(desired, node(self.FOREIGN)))[0][0] == "change virtual server"
         assert rows(plan(desired, node(), exclude_cidrs=("10.7.0.0/16",)))[0][0] == "add virtual server"
 
