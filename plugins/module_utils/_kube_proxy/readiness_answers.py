@@ -230,7 +230,9 @@ def _indicators(look: Look, samples: Sequence[Sample]) -> tuple[Figure, ...]:
             for name in (_SYNC, _PROGRAMMING)
         ),
         Figure("failed synchronisations", failures, "", f"{page}: the sum of {', '.join(SYNC_FAILURES)}", 0),
-        Figure("differences between rules and Services", differences, "", f"{_INFO} with audit_rules: true, differences", 0),
+        Figure(
+            "differences between rules and Services", differences, "", f"{_INFO} with audit_rules: true, differences", 0
+        ),
     )
 
 

@@ -295,7 +295,7 @@ def test_a_clean_up_is_previewed_and_then_done_where_there_is_something(fleet: F
     hosts["n2"]["kube_proxy_cleanup"] = {"mode": "nftables", "artefacts": []}
     done = fleet.run("kube_proxy_cleanup", hosts=hosts, variables={"kube_proxy_hosts": "all"})
     assert done.status == 0, done.output
-    assert "goes:  link kube-ipvs0 (of ipvs): 1 node (n1)" in done.lines_of("Say what is removed, and what is kept")
+    assert "goes:  link kube-ipvs0 (of ipvs): 1 node (n1)" in done.lines_of("Report what is removed and what is kept")
     done = fleet.run(
         "kube_proxy_cleanup", hosts=hosts, variables={"kube_proxy_hosts": "all", "kube_proxy_confirm": True}
     )

@@ -259,7 +259,10 @@ def test_an_external_ip_beside_those_is_taken(address: str) -> None:
 def test_a_health_check_port_that_is_also_a_node_port_is_refused() -> None:
     both = balancer(externalTrafficPolicy="Local", healthCheckNodePort=30080, ports=[{"port": 80, "nodePort": 30080}])
     ((id, text),) = faults(both)
-    assert (id, text.split(" cannot")[0]) == (CONTRADICTION, "Service default/web: spec.healthCheckNodePort: 30080")
+    assert (id, text.split(" is not possible")[0]) == (
+        CONTRADICTION,
+        "Service default/web: spec.healthCheckNodePort: 30080",
+    )
 
 
 def test_every_fault_is_reported_at_once() -> None:
