@@ -167,7 +167,7 @@ def test_without_metrics_there_are_no_distributions(made: Host) -> None:
 
 def test_metrics_that_do_not_answer_are_told(made: Host) -> None:
     made.host.answer("http://127.0.0.1:9455/metrics", Response(status=500, body=b""))
-    assert "its metrics do not answer" in made.read()["answers"]["healthy"]["text"]
+    assert "its metrics do not respond" in made.read()["answers"]["healthy"]["text"]
 
 
 def test_pulls_above_a_limit_that_was_lowered_are_told(made: Host) -> None:
@@ -246,8 +246,8 @@ def _killed(made: Host) -> None:
 
 
 FAILURES: list[tuple[Callable[[Host], None], str, str]] = [
-    (_mute, "pull-proxy-down", "does not answer"),
-    (_other_form, "pull-proxy-down", "like a pull proxy of this version does"),
+    (_mute, "pull-proxy-down", "does not respond"),
+    (_other_form, "pull-proxy-down", "like a pull proxy of this version"),
     (_edited, "pull-proxy-settings-refused", f"its values of max_in_flight differ from {CONFIG}"),
     (_spoilt, "pull-proxy-settings-refused", "max_in_flight: -3 is not a number of pulls"),
     (_refused, "pull-proxy-runtime-away", f"n1: nothing responds at {RUNTIME}"),

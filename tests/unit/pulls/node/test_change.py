@@ -248,7 +248,7 @@ def test_a_service_that_is_not_there_is_named(options: dict[str, Any], option: s
     node = Node()
     error = refusal(node, node.request(**{"runtime_service": "/etc/sv/nothing", **options}))
     assert error.id == "pulls-node-service"
-    assert error.text.startswith(f"{option}: there is no service /etc/sv/nothing")
+    assert error.text.startswith(f"{option}: service /etc/sv/nothing does not exist")
 
 
 def test_errors_of_all_levels_are_told_at_once() -> None:

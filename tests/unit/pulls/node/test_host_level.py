@@ -176,4 +176,4 @@ def test_what_is_in_effect_is_what_the_running_one_says(proxy: Proxy) -> None:
     proxy.running = False
     again: Any = ENGINE.report(Context(request(), proxy.host))
     assert again["host"]["settings"]["max_in_flight"] == {"value": 2, "source": CONFIG}
-    assert "does not answer" in again["host"]["unread"]
+    assert "does not respond" in again["host"]["unread"]
