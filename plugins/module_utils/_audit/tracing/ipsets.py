@@ -56,7 +56,7 @@ class IpSets:
     def _find_set(self, name: str) -> IpSet:
         held = self._sets.get(name)
         if held is None:
-            raise SetNotKnown(f"ipset {name}, which was not read")
+            raise SetNotKnown(f"the ipset {name}, which was not read")
         if held.type not in _TYPES or held.type != KUBE_TYPES.get(name, held.type):
             raise SetNotKnown(f"the ipset {name} of type {held.type}")
         if held.options:
