@@ -49,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
         return fail("the lab's kubeconfig and caches are root's", "run it as root: sudo make conformance")
     record = lab_dir / "lab.json"
     if not record.exists():
-        return fail(f"there is no lab in {lab_dir}", "make lab, or name another one: LAB_DIR=...")
+        return fail(f"{lab_dir} contains no lab", "make lab, or name another one: LAB_DIR=...")
     lab = json.loads(record.read_text(encoding="utf-8"))
     if not (TOOLCHAIN / lab["kubernetes_version"]).is_dir():
         known = ", ".join(sorted(path.name for path in TOOLCHAIN.iterdir()))

@@ -11,16 +11,15 @@ version_added: 0.1.0
 author:
   - ballast.kube contributors (@ballast-kube)
 description:
-  - A node instance shares its host with others and has a network namespace and a mount namespace of its own. This
-    plugin runs a task on the host that carries the instance, over whatever connection leads there, inside these two
-    namespaces, by C(nsenter).
-  - The inventory plugin P(ballast.kube.lab#inventory) sets all of it for the instances of a lab.
-  - Modules are copied to the host before they run inside. That works where the instance shows the host's remote temporary
-    directory, as those of a lab do when it is there before the instance starts; pipelining does without the copy.
+  - A node instance shares its host with others and has its own network namespace and mount namespace. This plugin runs a task on the
+    instance's host, over any connection, inside these two namespaces, with C(nsenter).
+  - The inventory plugin P(ballast.kube.lab#inventory) sets all options for the instances of a lab.
+  - Ansible copies modules to the host before they run inside. This works if the instance has the host's remote temporary directory, as
+    those of a lab do if it exists before the instance starts. Pipelining needs no copy.
 options:
   instance_netns:
     description:
-      - Path of the instance's network namespace, on the host that carries it.
+      - Path of the instance's network namespace, on its host.
       - At least one of O(instance_netns) and O(instance_mountns) is needed.
     type: str
     ini:
@@ -31,7 +30,7 @@ options:
     env:
       - name: BALLAST_INSTANCE_NETNS
   instance_mountns:
-    description: Path of a file that the instance's mount namespace is bound to, on the host that carries it.
+    description: Path of the file to which the instance's mount namespace is bound, on its host.
     type: str
     ini:
       - section: instance_become_plugin
@@ -42,8 +41,7 @@ options:
       - name: BALLAST_INSTANCE_MOUNTNS
   instance_sudo:
     description:
-      - Whether to become root by C(sudo) first. Needed when the user of the connection is not root, since only root
-        may enter namespaces.
+      - Whether to become root with C(sudo) first. Needed when the user of the connection is not root, because only root can enter namespaces.
     type: bool
     default: false
     ini:
@@ -54,7 +52,7 @@ options:
     env:
       - name: BALLAST_INSTANCE_SUDO
   become_user:
-    description: User to become. Only V(root), as which everything in an instance runs.
+    description: User to become. Only V(root) is supported, because everything in an instance runs as root.
     type: str
     default: root
     keyword:

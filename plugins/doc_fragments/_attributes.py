@@ -15,7 +15,7 @@ attributes:
   check_mode:
     description: Can run in check mode and returns the plan and the changed status, without changing anything.
   diff_mode:
-    description: Returns what is and what would be, for each thing it changes, when in diff mode.
+    description: Returns the state before and after, for each resource it changes, when in diff mode.
   idempotent:
     description: Changes nothing when run again with the same options.
   platform:
@@ -34,7 +34,7 @@ attributes:
     details:
       - This action does not change anything.
   diff_mode:
-    description: Returns what is and what would be, for each thing it changes, when in diff mode.
+    description: Returns the state before and after, for each resource it changes, when in diff mode.
     support: N/A
     details:
       - This action does not change anything.
@@ -54,8 +54,8 @@ attributes:
 options:
   state_dir:
     description:
-      - Directory that holds the record of everything this module made, and the files of what it runs.
-      - What is in the record and no longer asked for is removed.
+      - Directory with the record of everything this module created, and the files of its services.
+      - Recorded resources that the options no longer request are removed.
     type: path
     required: true
 """
@@ -64,7 +64,7 @@ options:
 options:
   events:
     description:
-      - File to which progress is appended, a JSON object on each line, so that a long run can be followed.
-      - The default is C(events.jsonl) in the directory of the state, for a module that has one.
+      - File to which progress is appended, one JSON object per line, so that you can follow a long run.
+      - The default is C(events.jsonl) in the state directory, for a module that has one.
     type: path
 """

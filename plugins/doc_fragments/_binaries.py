@@ -13,17 +13,17 @@ options:
   version:
     description:
       - Version of Kubernetes.
-      - Source V(go) has those with a directory in O(toolchain_dir)C(/kubernetes), source V(release) all that upstream published.
-        Source V(path) takes whatever version lies there.
+      - Source V(go) supports versions with a directory in O(toolchain_dir)C(/kubernetes), source V(release) all published versions.
+        Source V(path) accepts any version.
     type: str
     default: 1.37.2
   source:
     description:
-      - Where programs come from, unless O(families) or O(components) say otherwise.
-      - V(go) builds them from Go modules, pinned by a C(go.mod) and C(go.sum) in O(toolchain_dir). The programs of Kubernetes name
-        their version with C(+lab) added.
-      - V(release) downloads what upstream published and checks it against the published SHA-256, or one in O(checksums).
-      - V(path) takes them from a directory.
+      - Source of the binaries, unless O(families) or O(components) override it.
+      - V(go) builds them from Go modules, pinned by a C(go.mod) and C(go.sum) in O(toolchain_dir). Kubernetes binaries report their
+        version with the suffix C(+lab).
+      - V(release) downloads upstream's releases and verifies them with the published SHA-256, or one in O(checksums).
+      - V(path) uses a directory.
     type: str
     choices: [go, release, path]
     default: go
@@ -32,8 +32,8 @@ options:
     type: path
   families:
     description:
-      - The families of programs to provide. A family is built or published together.
-      - Families V(path) and V(release) leave out the components that upstream does not publish, unless O(components) names them.
+      - The families of binaries to provide. A family is built or published together.
+      - With sources V(path) and V(release), families omit components that upstream does not publish, unless O(components) lists them.
     type: list
     elements: dict
     default:
@@ -44,14 +44,14 @@ options:
       - name: cri-tools
     suboptions:
       name:
-        description: V(kubernetes), V(etcd), V(cni), V(containerd), V(cri-tools) or V(hyper-mini), which is provided only when it is named.
+        description: V(kubernetes), V(etcd), V(cni), V(containerd), V(cri-tools) or V(hyper-mini), which is provided only when it is listed.
         type: str
         required: true
       version:
-        description: Its version. The default for V(kubernetes) is O(version), for others the one that goes with it.
+        description: Its version. The default for V(kubernetes) is O(version), for others the matching version.
         type: str
       programs:
-        description: Those of its programs that are wanted, such as V(kubectl) alone. By default all but the optional ones.
+        description: Binaries to provide, such as only V(kubectl). The default is all except optional ones.
         type: list
         elements: str
       source:
@@ -62,42 +62,42 @@ options:
         description: As O(path), for this family.
         type: path
   components:
-    description: Single programs that come from elsewhere than their family, and optional ones (C(kubemark)) that are wanted besides.
+    description: Binaries with another source than their family, and optional ones (C(kubemark)) to provide in addition.
     type: list
     elements: dict
     default: []
     suboptions:
       name:
-        description: Name of the program, such as V(kubelet).
+        description: Name of the binary, such as V(kubelet).
         type: str
         required: true
       source:
-        description: As O(source), for this program.
+        description: As O(source), for this binary.
         type: str
         choices: [go, release, path]
       path:
-        description: As O(path), for this program.
+        description: As O(path), for this binary.
         type: path
   toolchain_dir:
     description: Directory of the pinned Go modules, C(files/toolchain) of the role P(ballast.kube.kubernetes_binaries#role). Needed for source V(go).
     type: path
   cache_dir:
     description:
-      - Directory of the cache, on a filesystem that programs may be run from.
-      - What other requests made stays there until O(ignore:state=absent).
+      - Directory of the cache, on a filesystem without C(noexec).
+      - Binaries of other requests remain there until O(ignore:state=absent).
     type: path
     default: /var/cache/ballast/binaries
   go:
     description: The Go command, as a name or an absolute path. By default C(go) in E(PATH), then in C(/usr/local/go/bin) and C(/usr/lib/go/bin).
     type: str
   release_urls:
-    description: Family to the address that stands in for V(https://dl.k8s.io) (V(kubernetes)) or V(https://github.com) (the others), for mirrors.
+    description: Mirrors by family, which replace V(https://dl.k8s.io) (V(kubernetes)) or V(https://github.com) (the others).
     type: dict
     default: {}
   checksums:
     description:
-      - SHA-256 of what source V(release) downloads, so that no published one is fetched. The key is the component for programs of
-        V(kubernetes), else the family, whose archive it is.
+      - SHA-256 of downloads of source V(release), used instead of the published ones. The key is the component for V(kubernetes),
+        otherwise the family of the archive.
     type: dict
     default: {}
 """

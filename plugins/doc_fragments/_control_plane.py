@@ -29,8 +29,8 @@ options:
 options:
   bin_dir:
     description:
-      - Directory that holds etcd's programs C(etcdctl) and C(etcdutl).
-      - The default is that of the control plane's own programs. Where there is no control plane yet, or it runs in one process with etcd
-        inside, it has to be said.
+      - Directory of etcd's binaries C(etcdctl) and C(etcdutl).
+      - The default is the directory of the control plane's binaries. It is required if no control plane exists yet, or if it runs in one
+        process with etcd inside.
     type: path
 """

@@ -20,17 +20,17 @@ options:
   state:
     description:
       - V(present) runs the instances.
-      - V(stopped) ends them and keeps their data, addresses and configuration.
-      - V(absent) removes every instance of O(state_dir) with all that belongs to it.
+      - V(stopped) stops them and keeps their data, addresses and configuration.
+      - V(absent) removes every instance of O(state_dir) with all its resources.
     type: str
     default: present
     choices: [present, stopped, absent]
   lab:
-    description: Name that the instances' units, cgroups, links and namespaces bear, after C(ballast).
+    description: Name of the instances' units, cgroups, interfaces and namespaces, after the prefix C(ballast).
     type: str
     default: lab
   instances:
-    description: All instances of this host. One that was made earlier and is not named here is removed.
+    description: All instances of this host. Existing instances that are not listed are removed.
     type: list
     elements: dict
     suboptions:
@@ -39,18 +39,18 @@ options:
         type: str
         required: true
       address:
-        description: Address of the instance, in the network of O(gateway). One of each IP family of it, with a comma between.
+        description: Address of the instance, in the network of O(gateway). With two IP families, one of each separated by a comma.
         type: str
         required: true
       pod_cidr:
-        description: Network of the instance's pods. One of each IP family of O(gateway), with a comma between.
+        description: Network of the instance's pods. With two IP families, one of each separated by a comma.
         type: str
         required: true
       labels:
-        description: Labels that the kubelet registers its Node with.
+        description: Labels with which the kubelet registers its Node.
         type: dict
       taints:
-        description: Taints that the kubelet registers its Node with.
+        description: Taints with which the kubelet registers its Node.
         type: list
         elements: dict
         suboptions: &taint
@@ -62,93 +62,92 @@ options:
             description: Value of the taint.
             type: str
           effect:
-            description: What happens to pods that do not tolerate it.
+            description: Effect on pods that do not tolerate it.
             type: str
             required: true
             choices: [NoSchedule, PreferNoSchedule, NoExecute]
       startup_taints:
         description:
-          - Taints that the kubelet registers a new Node with besides, for others to take away, as M(ballast.kube.balloon) does.
-          - A change restarts no kubelet, and a Node that is there does not get them.
+          - Additional taints with which the kubelet registers a new Node, for a controller such as M(ballast.kube.balloon) to remove.
+          - A change does not restart the kubelet, and existing Nodes do not get them.
         type: list
         elements: dict
         suboptions: *taint
       cpu:
-        description: Most CPU that the instance with all its pods may use, as a Kubernetes quantity. No limit when left out.
+        description: CPU limit of the instance with all its pods, as a Kubernetes quantity. When omitted, there is no limit.
         type: str
       memory:
-        description: Most memory that the instance with all its pods may use, as a Kubernetes quantity. No limit when left out.
+        description: Memory limit of the instance with all its pods, as a Kubernetes quantity. When omitted, there is no limit.
         type: str
       pids:
-        description: Most processes and threads of the instance with all its pods. No limit when left out.
+        description: Limit of processes and threads of the instance with all its pods. When omitted, there is no limit.
         type: int
       proxy_backend:
         description:
-          - What serves the instance's Services. V(nftables), V(iptables) and V(ipvs) are modes of kube-proxy.
-          - V(ballast) is C(ballast-service-proxy) in place of kube-proxy. It needs the Python package prometheus_client of C(/usr/bin/python3), its
+          - Backend of the instance's Services. V(nftables), V(iptables) and V(ipvs) are modes of kube-proxy.
+          - V(ballast) is C(ballast-service-proxy) instead of kube-proxy. It needs the Python package prometheus_client of C(/usr/bin/python3), its
             own O(credentials), and O(kube_proxy=service).
-          - A change stops the former program and removes its rules before the new one starts. The instance serves no Services for these seconds.
-          - Where M(ballast.kube.kube_proxy) has changed the mode since, and has that recorded in C(kube-proxy) beside the
-            instance's files, it stays as it was changed until that is taken back.
+          - A change stops the old proxy and removes its rules before the new one starts. The instance serves no Services for these seconds.
+          - If M(ballast.kube.kube_proxy) has changed the mode, and recorded this in C(kube-proxy) next to the instance's files, its mode
+            applies until it is rolled back.
         type: str
         default: nftables
         choices: [nftables, iptables, ipvs, ballast]
       runtime:
-        description: OCI runtime that containerd starts containers with.
+        description: OCI runtime with which containerd starts containers.
         type: str
         default: runc
         choices: [runc, crun]
       kubelet:
         description:
           - A part of the C(KubeletConfiguration) of C(kubelet.config.k8s.io/v1beta1), such as V({"maxPods":30}).
-          - What an instance needs, such as C(cgroupRoot), is refused with the reason.
+          - Keys that an instance sets itself, such as C(cgroupRoot), are refused with the reason.
         type: dict
       mounts:
         description:
-          - Directories and files of this host that the instance shows at a place of its own. Everything else of the host that pods write by
-            C(hostPath) stays with the instance.
-          - A change ends the instance's pods and services, and starts them again.
+          - Directories and files of this host to mount in the instance. Other files that pods write with C(hostPath) remain in the instance.
+          - A change restarts the instance's pods and services.
         type: list
         elements: dict
         suboptions:
           host:
-            description: Path on this host. It must be there.
+            description: Path on this host. It must exist.
             type: str
             required: true
           node:
-            description: Path in the instance, such as V(/data). What every instance needs, such as V(/var/lib/kubelet), is refused.
+            description: Path in the instance, such as V(/data). Paths that every instance needs, such as V(/var/lib/kubelet), are refused.
             type: str
             required: true
           read_only:
-            description: Whether pods can only read it, and what is mounted below it.
+            description: Whether pods can only read it, including mounts below it.
             type: bool
             default: false
       stopped:
-        description: Whether its services and pods are ended and its data, addresses and configuration kept, as O(state=stopped) does for all.
+        description: Whether this instance is stopped and its data, addresses and configuration are kept, as O(state=stopped) does for all.
         type: bool
         default: false
       bin_dir:
-        description: Directory of its own programs, where they differ from those in O(bin_dir), as during an upgrade.
+        description: Directory of its own binaries, if they differ from those in O(bin_dir), as during an upgrade.
         type: path
       kubernetes_version:
-        description: Version of its own programs, where it differs from O(kubernetes_version).
+        description: Version of its own binaries, if it differs from O(kubernetes_version).
         type: str
   bridge:
-    description: Link on this host that the instances are attached to. M(ballast.kube.instance_network) makes it.
+    description: Bridge of the instances on this host. M(ballast.kube.instance_network) creates it.
     type: str
   gateway:
     description:
-      - Address of O(bridge) with the length of its network, V(10.97.0.1/24).
-      - For nodes of both IP families one of each with a comma between, V(10.97.0.1/24,fd00::1/64). The first is the primary one.
+      - Address of O(bridge) with prefix length, V(10.97.0.1/24).
+      - With two IP families, one of each separated by a comma, V(10.97.0.1/24,fd00::1/64). The first is the primary one.
     type: str
   api_server:
     description: URL of the API server.
     type: str
   cluster_cidr:
-    description: Network that all pods of the cluster are in. One of each IP family of O(gateway), with a comma between.
+    description: Network of all pods of the cluster. With two IP families, one of each separated by a comma.
     type: str
   cluster_dns:
-    description: Addresses of the name servers that pods ask. Those of the host when left out.
+    description: Addresses of the DNS servers of pods. The default is those of the host.
     type: list
     elements: str
   feature_gates:
@@ -156,39 +155,38 @@ options:
     type: dict
   kube_proxy:
     description:
-      - What runs the instances' kube-proxy. V(service) is a service of each instance.
-      - V(daemonset) is the cluster's own DaemonSet, which M(ballast.kube.lab_kube_proxy) makes; an instance is ready when that
-        has kube-proxy healthy there.
+      - How the instances' kube-proxy runs. V(service) is a service of each instance.
+      - V(daemonset) is the cluster's DaemonSet, which M(ballast.kube.lab_kube_proxy) creates; an instance is ready when its kube-proxy pod is healthy.
     type: str
     default: service
     choices: [service, daemonset]
   certs_dir:
     description:
-      - Directory in which the containerd of every instance looks for C(HOST/hosts.toml) of the registry that it pulls from, as kind's nodes do in
-        C(/etc/containerd/certs.d). It is made, files of your own may be put into it, and it is removed with all instances.
+      - Directory with C(HOST/hosts.toml) files of registries for the containerd of every instance, like C(/etc/containerd/certs.d) of
+        kind's nodes. The module creates it and removes it with the instances. You can add your own files.
       - The default is C(certs.d) in O(state_dir).
     type: path
   registry_mirrors:
     description:
-      - By the host that names of images begin with, a list of URLs that its images are pulled from, before the registry itself is asked.
-        V(_default) stands for every registry that O(certs_dir) has nothing for.
-      - They are written into O(certs_dir). containerd reads that at each pull, so a change restarts nothing.
+      - Mirrors of each registry host, a list of URLs that containerd tries before the registry itself. V(_default) means every registry
+        without files in O(certs_dir).
+      - They are written to O(certs_dir), which containerd reads at each pull, so a change restarts nothing.
     type: dict
   proxies:
     description:
-      - Proxies through which containerd pulls images. Those of an earlier run are kept when left out; an empty dictionary removes them.
-      - A proxy on loopback is left out, since no instance reaches it.
-      - They are kept in a file of each instance that only root may read. A change restarts containerd alone, and no pod.
+      - Proxies through which containerd pulls images. When omitted, those of an earlier run are kept; an empty dictionary removes them.
+      - A proxy on loopback is ignored, because no instance can reach it.
+      - They are kept in a file of each instance that only root can read. A change restarts only containerd, and no pod.
     type: dict
     suboptions:
       http:
-        description: For registries that are asked by HTTP, V(http://USER:PASSWORD@proxy.example.org:3128).
+        description: Proxy for HTTP, V(http://USER:PASSWORD@proxy.example.org:3128).
         type: str
       https:
-        description: For registries that are asked by HTTPS.
+        description: Proxy for HTTPS.
         type: str
       no_proxy:
-        description: Hosts, domains and networks that are reached without a proxy. Add the networks of O(gateway), pods and Services.
+        description: Hosts, domains and networks to reach without a proxy. Add the networks of O(gateway), pods and Services.
         type: list
         elements: str
   bin_dir:
@@ -198,13 +196,13 @@ options:
     description: Version of the kubelet and kube-proxy in O(bin_dir).
     type: str
   cgroup_driver:
-    description: Cgroup driver of kubelet and containerd. The default is V(systemd) where PID 1 is systemd, else V(cgroupfs).
+    description: Cgroup driver of kubelet and containerd. The default is V(systemd) if PID 1 is systemd, otherwise V(cgroupfs).
     type: str
     choices: [systemd, cgroupfs]
   ca:
     description:
-      - Certificate, in PEM, that the API server's and the kubelets' clients are signed with.
-      - Where neither this nor O(credentials) is given, instances that are there keep what they have.
+      - PEM certificate of the authority that signs the clients of the API server and of the kubelets.
+      - If both this and O(credentials) are omitted, existing instances keep their certificates.
     type: str
   credentials:
     description: Keys and certificates, in PEM, one entry for each instance.
@@ -259,7 +257,7 @@ options:
         type: dict
         required: true
   ready_seconds:
-    description: Seconds that all instances together may take to become Ready.
+    description: Seconds to wait for all instances to become Ready.
     type: float
     default: 180.0
 """

@@ -11,7 +11,7 @@ class ModuleDocFragment:
     DOCUMENTATION = r"""
 options:
   kubectl:
-    description: The C(kubectl) that asks the pods.
+    description: Path of the C(kubectl) used to query the pods.
     type: path
     required: true
   lab:
@@ -19,20 +19,20 @@ options:
     type: dict
     required: true
   instances:
-    description: What M(ballast.kube.kubelet_instance) returned, of all hosts.
+    description: The results of M(ballast.kube.kubelet_instance) of all hosts.
     type: list
     elements: dict
     required: true
   control_plane:
-    description: What M(ballast.kube.control_plane) returned.
+    description: The result of M(ballast.kube.control_plane).
     type: dict
     required: true
   ready_seconds:
-    description: Seconds that the pods may take to become ready.
+    description: Seconds to wait for the pods to become ready.
     type: float
     default: 120.0
   settle_seconds:
-    description: Seconds from there until every connection must succeed.
+    description: Seconds after that to wait until every connection succeeds.
     type: float
     default: 20.0
   output:

@@ -11,27 +11,27 @@ version_added: 0.1.0
 author:
   - ballast.kube contributors (@ballast-kube)
 description:
-  - Reads the record of a lab, C(lab.json) in its directory, on the machine that Ansible runs on.
-  - Hosts are in the group C(ballast_hosts), node instances in C(ballast_nodes) and, by what serves their
-    Services, in C(proxy_ballast), C(proxy_iptables), C(proxy_ipvs) or C(proxy_nftables). The machine that runs the control plane
-    is in C(ballast_control_plane).
-  - A task for a node instance runs on the host that carries it, inside its namespaces, through the become plugin
+  - Reads the record of a lab, C(lab.json) in its directory, on the machine that runs Ansible.
+  - Hosts are in the group C(ballast_hosts), node instances in C(ballast_nodes) and, by the backend of their Services, in
+    C(proxy_ballast), C(proxy_iptables), C(proxy_ipvs) or C(proxy_nftables). The machine with the control plane is in C(ballast_control_plane).
+  - A task for a node instance runs on its host, inside its namespaces, through the become plugin
     P(ballast.kube.instance#become).
   - Every instance has the variables C(ballast_host), C(ballast_address), C(ballast_pod_cidr), C(ballast_labels),
-    C(ballast_taints), C(ballast_proxy_backend) and C(ballast_runtime). Everything has C(ballast_lab), with C(name),
+    C(ballast_taints), C(ballast_proxy_backend) and C(ballast_runtime). All hosts have C(ballast_lab), with C(name),
     C(kubernetes_version), C(lab_dir), C(kubeconfig), C(api_server), C(node_cidr), C(pod_cidr) and C(service_cidr).
   - Every instance has the variables that the playbooks C(ballast.kube.kube_proxy_*) read, C(kube_proxy_service),
-    C(kube_proxy_config_path) and C(kube_proxy_state_dir), or C(kube_proxy_deployment) where a DaemonSet runs kube-proxy.
-  - Every instance has those that the playbook C(ballast.kube.image_pull_proxy) reads, C(image_pull_proxy_kubelet_service), C(image_pull_proxy_runtime_service),
+    C(kube_proxy_config_path) and C(kube_proxy_state_dir), or C(kube_proxy_deployment) if a DaemonSet runs kube-proxy.
+  - Every instance has the variables that the playbook C(ballast.kube.image_pull_proxy) reads, C(image_pull_proxy_kubelet_service),
+    C(image_pull_proxy_runtime_service),
     C(image_pull_proxy_runtime) and C(image_pull_proxy_node_state_dir).
-  - Every instance has those that the playbook C(ballast.kube.balloons) reads, C(balloons_slice), C(balloons_kubelet_config) and
+  - Every instance has the variables that the playbook C(ballast.kube.balloons) reads, C(balloons_slice), C(balloons_kubelet_config) and
     C(balloons_kubelet_config_dir).
-  - Hosts and the machine of the control plane have those by which the playbook C(ballast.kube.readiness) finds what runs there,
+  - Hosts and the machine of the control plane have the variables with which the playbook C(ballast.kube.readiness) finds their features,
     C(node_instances_state_dir), C(node_instances_lab), C(node_instances_list), C(node_instances_gateway), C(node_instances_kube_proxy),
     C(node_instances_api_server) and C(control_plane_state_dir).
-  - Of a lab that kubeadm made, virtual machines are in C(kube_control_plane) and C(kube_node), and all of them in C(k8s_cluster), with the
-    variables that reach them and C(ballast_lab).
-  - Nothing that the record holds is ever treated as a template.
+  - With a lab by kubeadm, virtual machines are in C(kube_control_plane) and C(kube_node), and all of them in C(k8s_cluster), with
+    connection variables and C(ballast_lab).
+  - Values of the record are never evaluated as templates.
   - The name of the configuration file must end in C(ballast.yml), C(ballast.yaml), C(lab.yml) or C(lab.yaml).
 extends_documentation_fragment:
   - ansible.builtin.constructed

@@ -10,17 +10,17 @@ module: control_plane
 short_description: Run a Kubernetes control plane on this host
 version_added: 0.1.0
 description:
-  - Runs a control plane as supervised services on one address of this host. O(profile) chooses what it serves, from everything that Kubernetes
-    has to what a few resources of your own need, and O(shape) whether etcd, API server and controllers are processes of their own or one.
-  - A change of the options is brought about over the same data. What the new choice does not have is ended and removed first.
-  - What cannot become ready is refused before anything is started, with the reason.
-  - With C(--check --diff) the module shows each flag of each program with the reason for it.
-  - Makes the certificates for them and for the kubelets that will join, and renews them 30 days before they end, or when a third of a
-    shorter life is left. What runs with a certificate is started again when it changes.
-  - An etcd of its own is spoken to with client certificates only. The API server authorizes by RBAC, with O(profile=full) by Node before it,
-    and answers nothing but its health to those without credentials.
-  - The services are systemd units where PID 1 is systemd, else they run under runit.
-  - Before anything is changed, the module checks that the address is there, the ports are free and the programs are of the version asked for.
+  - Runs a control plane as supervised services on one address of this host. O(profile) selects the served APIs, from all of Kubernetes
+    to the minimum for custom resources. O(shape) selects whether etcd, API server and controllers are separate processes or one.
+  - A change of options keeps the data. Processes and files that the new options do not need are removed first.
+  - Options with which a control plane cannot become ready are refused before anything starts, with the reason.
+  - With C(--check --diff) the module shows each flag of each process and its reason.
+  - Creates the certificates for these services and for the kubelets that will join. It renews them 30 days before they expire, or when a
+    third of a shorter lifetime remains, and restarts the processes that use them.
+  - The module's own etcd accepts only clients with certificates. The API server authorizes with RBAC (O(profile=full) - Node, then
+    RBAC). Without credentials it serves only its health.
+  - The services are systemd units if PID 1 is systemd, otherwise they run under runit.
+  - Before any change, the module checks that the address exists, the ports are free and the binaries have the requested version.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -37,60 +37,60 @@ attributes:
 options:
   state:
     description:
-      - V(present) runs the control plane, and waits until every part of it is well.
-      - V(stopped) ends the services and keeps their data, certificates and configuration.
-      - V(absent) removes all that is recorded in O(state_dir), the data included. The other options are then not needed.
+      - V(present) runs the control plane, and waits until every part of it is healthy.
+      - V(stopped) stops the services and keeps their data, certificates and configuration.
+      - V(absent) removes everything recorded in O(state_dir), including the data. It needs no other options.
     type: str
     choices: [present, stopped, absent]
     default: present
   name:
-    description: Name that services, cgroups and the context in the kubeconfig bear, after C(ballast).
+    description: Name of the services, cgroups and the kubeconfig context, after the prefix C(ballast).
     type: str
     default: kubernetes
   profile:
     description:
       - V(full) serves every API of Kubernetes, with its controllers and scheduler.
-      - V(generic) serves what needs no pods and no nodes. That is ConfigMaps, Events, Namespaces, ResourceQuotas, Secrets and ServiceAccounts of the
+      - V(generic) serves APIs that need no pods and no nodes. These are ConfigMaps, Events, Namespaces, ResourceQuotas, Secrets and ServiceAccounts of the
         core group, and the groups admissionregistration, apiextensions, apiregistration, authentication, authorization, certificates,
         coordination, events, flowcontrol and rbac.
       - V(minimal) serves ConfigMaps, Namespaces, Secrets and ServiceAccounts of the core group, and the groups apiextensions, apiregistration,
         authentication, authorization, coordination and rbac.
-      - V(hyper-mini) serves what V(generic) does, in one process.
-      - The controllers are those whose resources are served.
+      - V(hyper-mini) serves the same APIs as V(generic), in one process.
+      - Each profile runs the controllers whose resources it serves.
     type: str
     choices: [full, generic, minimal, hyper-mini]
     default: full
   shape:
     description:
-      - V(separate) runs each program as a process, V(all_in_one) etcd, API server and controllers as one, the program C(hyper-mini).
-      - The default is V(all_in_one) for O(profile=hyper-mini), which has no other, and V(separate) for the rest. O(profile=full) is V(separate) only.
-      - The shape can be changed while there is data, which both keep in the same place and form.
+      - The deployment mode. V(separate) runs each binary as a process, V(all_in_one) runs etcd, API server and controllers as one
+        process, the binary C(hyper-mini).
+      - The default is V(all_in_one) for O(profile=hyper-mini), which supports no other, and V(separate) otherwise. O(profile=full) supports only V(separate).
+      - The deployment mode can be changed later, because both keep the data in the same place and form.
     type: str
     choices: [separate, all_in_one]
   crds:
-    description: Whether CustomResourceDefinitions are served. V(false) needs O(shape=all_in_one), since no flag of the other programs does it.
+    description: Whether CustomResourceDefinitions are served. V(false) needs O(shape=all_in_one), because the other binaries have no flag for it.
     type: bool
     default: true
   aggregation:
     description:
       - Whether extension API servers can be reached through this API server. V(false) needs O(shape=all_in_one).
-      - A list registers the APIServices in it, and runs an agent, the service C(ballast-NAME-aggregation), that leads requests to where their servers
-        really listen and keeps their condition C(Available) true or false by asking them. No name has to resolve. O(profile=full) takes no list.
-      - Without a list, the API server dials C(SERVICE.NAMESPACE.svc) itself, and the condition C(Available) says whether that works. V(generic) and
-        V(minimal) as separate processes run the agent for this; the other API servers keep the condition themselves.
-      - Each entry has C(name), such as C(v1.wardle.example.com), C(service), C(namespace),
-        C(address), such as C(127.0.0.1:8443), and C(ca), the path of the certificate of the authority that signed what
-        the extension API server serves with. That must be valid for C(SERVICE.NAMESPACE.svc).
-      - An entry may have C(port), V(443) unless said, C(group_priority_minimum), V(1000), and C(version_priority), V(15).
+      - A list registers its APIServices, and runs an agent, the service C(ballast-NAME-aggregation). The agent forwards requests to the
+        addresses of their servers, and sets the condition C(Available) by probing them. No name has to resolve. O(profile=full) does not accept a list.
+      - Without a list, the API server connects to C(SERVICE.NAMESPACE.svc) itself, and the condition C(Available) reports whether this
+        works. V(generic) and V(minimal) as separate processes run the agent for this; the other API servers set the condition themselves.
+      - Each entry has C(name), such as C(v1.wardle.example.com), C(service), C(namespace), C(address), such as C(127.0.0.1:8443), and C(ca).
+      - C(ca) is the certificate of the authority of its server, whose certificate must be valid for C(SERVICE.NAMESPACE.svc).
+      - An entry can have C(port), default V(443), C(group_priority_minimum), default V(1000), and C(version_priority), default V(15).
     type: raw
     default: true
   aggregation_metrics:
     description:
-      - Where the agent of a list of APIServices tells Prometheus what it counts, as V(ADDRESS:PORT) of loopback. Unset, it does not.
-      - It takes the Python package C(prometheus_client) (Debian C(python3-prometheus-client)) for C(/usr/bin/python3).
+      - Loopback V(ADDRESS:PORT) on which the agent of a list of APIServices serves its Prometheus metrics. When omitted, it serves none.
+      - It needs the Python package C(prometheus_client) (Debian C(python3-prometheus-client)) for C(/usr/bin/python3).
     type: str
   resources:
-    description: Native resources that are served beside those of the profile, or are not served although the profile has them.
+    description: Native resources to add to those of the profile, or to remove from them.
     type: dict
     default: {}
     suboptions:
@@ -100,17 +100,17 @@ options:
         elements: str
         default: []
       remove:
-        description: Resources to take away, in the same form. Some cannot be, and the reason is then told.
+        description: Resources to remove, in the same form. Removing a required one is an error that gives the reason.
         type: list
         elements: str
         default: []
   controllers:
-    description: Controllers beside those whose resources are served, or less.
+    description: Controllers to add to those whose resources are served, or to remove from them.
     type: dict
     default: {}
     suboptions:
       add:
-        description: Names, as C(kube-controller-manager --help) has them.
+        description: Names, as C(kube-controller-manager --help) lists them.
         type: list
         elements: str
         default: []
@@ -120,12 +120,12 @@ options:
         elements: str
         default: []
   admission:
-    description: Admission plugins beside those that are on for the profile, or less.
+    description: Admission plugins to enable in addition to those of the profile, or to disable.
     type: dict
     default: {}
     suboptions:
       enable:
-        description: Names, as C(kube-apiserver --help) has them.
+        description: Names, as C(kube-apiserver --help) lists them.
         type: list
         elements: str
         default: []
@@ -136,11 +136,10 @@ options:
         default: []
   etcd:
     description:
-      - V(external) is an etcd of its own beside the API server, V(embedded) one in the same process, which needs O(shape=all_in_one).
-      - V(existing) is one that is there already, of which O(etcd_endpoints) has the members. Our keys are below O(etcd_prefix) there, and stay when
-        O(state=absent). Remove them with C(etcdctl del --prefix).
-      - The default is V(embedded) for O(shape=all_in_one) and V(external) for the rest. These two can be changed into one another while there is data,
-        V(existing) cannot be entered or left.
+      - V(external) runs etcd as a separate process, V(embedded) runs it in the process of the API server, which needs O(shape=all_in_one).
+      - V(existing) uses an existing etcd with the members in O(etcd_endpoints). Its keys for this control plane are below O(etcd_prefix)
+        and remain with O(state=absent). Remove them with C(etcdctl del --prefix).
+      - The default is V(embedded) for O(shape=all_in_one) and V(external) otherwise. You can change between these two later, but not to or from V(existing).
     type: str
     choices: [embedded, external, existing]
   etcd_endpoints:
@@ -149,7 +148,7 @@ options:
     elements: str
     default: []
   etcd_ca:
-    description: Path on the host of the certificate of the authority that signed what the existing etcd serves with. Required for C(https).
+    description: Path on the host of the certificate of the authority that signed the existing etcd's serving certificate. Required for C(https).
     type: path
   etcd_certificate:
     description: Path on the host of the client certificate for the existing etcd.
@@ -159,67 +158,67 @@ options:
     type: path
   etcd_prefix:
     description:
-      - What the keys in the existing etcd begin with, a path.
-      - The default is C(/ballast-NAME), which no other cluster has. It cannot be changed while there is data.
+      - Prefix of the keys in the existing etcd, a path.
+      - The default is C(/ballast-NAME), which no other cluster uses. It cannot be changed later.
     type: str
   encryption:
     description:
-      - What encrypts O(encryption_resources) in etcd. The module makes the key once and keeps it in C(config/encryption.json) of O(state_dir), which root
-        alone reads. Keep a copy of that file with the backups of etcd, since nothing reads the data without it.
-      - V(secretbox) is the better choice. With V(aesgcm) a key is safe for no more than 200000 writes.
-      - Objects are encrypted when they are written. Those that are there already stay as they are until then. To write all Secrets again, run
+      - Encryption provider for O(encryption_resources) in etcd. The module creates the key once in C(config/encryption.json) of
+        O(state_dir), which only root can read. Keep a copy of that file with the backups of etcd, because the data cannot be read without it.
+      - Prefer V(secretbox). With V(aesgcm) a key is safe for at most 200000 writes.
+      - Objects are encrypted when they are written; existing objects remain unencrypted until then. To write all Secrets again, run
         C(kubectl get secrets --all-namespaces -o json | kubectl replace -f -).
-      - After a change, what was encrypted before stays readable, also with V(none).
+      - Objects that were encrypted earlier remain readable after a change, also with V(none).
     type: str
     choices: [none, secretbox, aesgcm]
     default: none
   encryption_resources:
-    description: What is encrypted, as V(RESOURCE) or V(RESOURCE.GROUP).
+    description: Resources to encrypt, as V(RESOURCE) or V(RESOURCE.GROUP).
     type: list
     elements: str
     default: [secrets]
   audit:
     description:
-      - What C(audit.log) in C(log) of O(state_dir) tells of each request but those for health, in the words of C(audit.k8s.io). Bodies of Secrets, of
-        requests for tokens and of TokenReviews are never told.
+      - The audit level of C(audit.k8s.io) for all requests except health checks, logged to C(log/audit.log) in O(state_dir). Bodies of
+        Secrets, token requests and TokenReviews are never logged.
       - The API server rotates the log at 100 MB and keeps 5 old files for 30 days.
     type: str
     choices: [none, Metadata, Request, RequestResponse]
     default: none
   arguments:
     description:
-      - Further arguments of the programs, each a name without dashes and a value. Everyone on the machine can see them.
-      - One that the module sets itself is refused, and so is one that the program does not have.
+      - Further arguments of the binaries, each a name without leading dashes and a value. All users of the machine can see them.
+      - Arguments that the module sets itself, and arguments that the binary lacks, are refused.
     type: dict
     default: {}
     suboptions:
       api_server:
-        description: Of the API server, whichever the profile has.
+        description: Arguments of the API server of the profile.
         type: dict
       controller_manager:
-        description: Of C(kube-controller-manager).
+        description: Arguments of C(kube-controller-manager).
         type: dict
       scheduler:
-        description: Of C(kube-scheduler).
+        description: Arguments of C(kube-scheduler).
         type: dict
   feature_gates:
-    description: Feature gates of all programs of Kubernetes in it, by name, each V(true) or V(false).
+    description: Feature gates of all its Kubernetes binaries, by name, each V(true) or V(false).
     type: dict
     default: {}
   kubernetes_version:
     description:
-      - Version of the programs in O(bin_dir), V(1.34.0) or later. What they say themselves is compared with it.
-      - Required unless O(state=absent). With O(state=stopped) the version that last served the data is kept.
+      - Version of the binaries in O(bin_dir), V(1.34.0) or later. The module compares it with the version that they report.
+      - Required unless O(state=absent). O(state=stopped) keeps the version that last used the data.
     type: str
   bin_dir:
     description:
-      - Directory that holds the programs. Those are C(etcd), C(kube-controller-manager) and C(generic-apiserver), with O(profile=full) C(kube-apiserver)
-        and C(kube-scheduler) in place of the last, and with O(shape=all_in_one) C(hyper-mini) alone.
-      - Services start again when it changes. Required unless O(state=absent).
+      - Directory of the binaries. These are C(etcd), C(kube-controller-manager) and C(generic-apiserver), with O(profile=full) C(kube-apiserver)
+        and C(kube-scheduler) instead of the last, and with O(shape=all_in_one) only C(hyper-mini).
+      - A change restarts the services. Required unless O(state=absent).
     type: path
   address:
     description:
-      - IP address that all services listen on, which a link of this host must have.
+      - IP address that all services listen on. It must be assigned to an interface of this host.
       - Required unless O(state=absent).
     type: str
   secure_port:
@@ -231,7 +230,7 @@ options:
     type: int
     default: 2379
   etcd_peer_port:
-    description: Port of etcd for other members, of which there are none.
+    description: Port of etcd for other members.
     type: int
     default: 2380
   controller_manager_port:
@@ -244,27 +243,28 @@ options:
     default: 10259
   service_cidr:
     description:
-      - Network of the Services, of /12 to /28, of IPv6 of /108 to /124; V(10.96.0.0/16,fd00:96::/112) for both. It is fixed by the data.
+      - Network of the Services, /12 to /28 (IPv6 /108 to /124), or one of each IP family such as V(10.96.0.0/16,fd00:96::/112). It cannot be changed later.
       - The default is V(10.96.0.0/16). Only O(profile=full) has Services.
     type: str
   pod_cidr:
     description:
-      - Network of the pods, or one of each IP family with a comma between. It is only checked, as what makes a node gives it its part.
+      - Network of the pods, or one of each IP family separated by a comma. The module only validates it; nodes get their pod networks
+        from the module that creates them.
       - The default is V(10.244.0.0/16). Only O(profile=full) has pods.
     type: str
   cluster_domain:
-    description: DNS domain of the cluster, which is part of the issuer of tokens, and with O(profile=full) of the API server's names.
+    description: DNS domain of the cluster. It is part of the token issuer, and with O(profile=full) of the API server's names.
     type: str
     default: cluster.local
   extra_sans:
-    description: Further names and addresses that the API server's certificate is valid for.
+    description: Further names and addresses in the API server's certificate.
     type: list
     elements: str
     default: []
   nodes:
     description:
-      - Kubelets that get credentials, in C(pki/nodes/NAME) of O(state_dir). To add one changes nothing else. Only O(profile=full) has nodes.
-      - The credentials of one that is no longer named are removed. Its Node object is not touched.
+      - Kubelets that get credentials in C(pki/nodes/NAME) of O(state_dir). Adding one changes nothing else. Only O(profile=full) has nodes.
+      - Credentials of nodes that are no longer listed are removed. Their Node objects are unchanged.
     type: list
     elements: dict
     default: []
@@ -274,49 +274,49 @@ options:
         type: str
         required: true
       addresses:
-        description: Addresses that the certificate of its kubelet is valid for, beside its name.
+        description: Addresses in the certificate of its kubelet, in addition to its name.
         type: list
         elements: str
         default: []
       service_proxy:
-        description: Whether it also gets credentials for C(ballast-service-proxy). While a node does, its user has the ClusterRole C(ballast:service-proxy).
+        description: Whether it also gets credentials for C(ballast-service-proxy). Then their user has the ClusterRole C(ballast:service-proxy).
         type: bool
         default: false
   certificate_days:
-    description: Life of certificates. Authorities live for 3650 days.
+    description: Lifetime of certificates in days. Authorities have a lifetime of 3650 days.
     type: int
     default: 365
   renew_certificates:
     description:
-      - Renews all certificates in this run, those of nodes too, and starts again what runs with them. Each run with it does so.
-      - Authorities stay. To replace one, remove its C(.crt) and C(.key) in C(pki) of O(state_dir) and run the module - what it signed is
-        renewed with it, and whatever trusts it from elsewhere (copies of the kubeconfig, kubelets, extension API servers) needs the new
-        files before anything answers it again. The key pair of ServiceAccount tokens is never renewed, since that ends every token.
+      - Renews all certificates in every run, including those of nodes, and restarts the processes that use them.
+      - Authorities are not renewed. To replace one, remove its C(.crt) and C(.key) in C(pki) of O(state_dir) and run the module, which
+        also renews the certificates that it signed. All clients that trust it (copies of the kubeconfig, kubelets, extension API
+        servers) then need the new files. The key pair of ServiceAccount tokens is never renewed, because that would invalidate every token.
     type: bool
     default: false
   members:
     description:
-      - How many members the control plane has, each an etcd with its own API server, controller manager and scheduler on this host.
-      - Several listen on loopback, and HAProxy has O(address). Needs O(profile=full) with O(etcd=external); fixed once there is data.
+      - Number of members of the control plane, each an etcd with its own API server, controller manager and scheduler on this host.
+      - With several, members listen on loopback, and HAProxy listens on O(address). Needs O(profile=full) with O(etcd=external). It cannot be changed later.
     type: int
     choices: [1, 3, 5]
     default: 1
   etcd_fsync:
     description:
-      - Whether etcd waits until its data is on the disk. V(false) makes writes faster, and may lose the data when the power fails or the
-        kernel crashes. An orderly restart of the host loses nothing.
+      - Whether etcd waits until its data is on disk. V(false) makes writes faster, but can lose the data when the power fails or the
+        kernel crashes. A normal restart of the host loses nothing.
     type: bool
     default: true
   kubeconfig:
     description:
-      - Where the administrator's kubeconfig is written. It holds the credentials themselves and its mode is 0600.
-      - The default is C(admin.kubeconfig) in O(state_dir). A file of somebody else is never overwritten.
+      - Path of the administrator's kubeconfig. It embeds the credentials, and its mode is 0600.
+      - The default is C(admin.kubeconfig) in O(state_dir). The module never overwrites a file that it did not create.
     type: path
 requirements:
   - The Python package C(cryptography), 38 or later, on the host
   - iproute2; runit where PID 1 is not systemd; haproxy for several O(members)
 notes:
-  - Key files and everything else that grants access can be read by root alone.
+  - Only root can read key files and other files that grant access.
 seealso:
   - module: ballast.kube.control_plane_info
   - module: ballast.kube.kubernetes_binaries
@@ -324,7 +324,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Run a control plane that two kubelets will join
+- name: Run a control plane for two kubelets
   ballast.kube.control_plane:
     state_dir: /var/lib/ballast/lab/plane
     name: lab
@@ -336,7 +336,7 @@ EXAMPLES = r"""
       - {name: n1, addresses: [10.97.1.11]}
       - {name: n2, addresses: [10.97.1.12]}
 
-- name: Run one without pods and nodes, with Secrets encrypted at rest
+- name: Run a control plane without nodes, with Secrets encrypted at rest
   ballast.kube.control_plane:
     state_dir: /var/lib/ballast/inventory
     name: inventory
@@ -359,7 +359,7 @@ EXAMPLES = r"""
     encryption: secretbox
     audit: Metadata
 
-- name: Run one in front of an extension API server that listens on port 8443
+- name: Run a control plane with an extension API server on port 8443
   ballast.kube.control_plane:
     state_dir: /var/lib/ballast/flunders
     name: flunders
@@ -383,7 +383,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 kubernetes_version:
-  description: What the API server says that it is, without the leading C(v). Null while it does not answer.
+  description: Version that the API server reports, without the leading C(v). Null while it does not respond.
   returned: success and O(state=present) or O(state=stopped), not in check mode
   type: str
   sample: 1.37.1+lab
@@ -393,19 +393,19 @@ endpoint:
   type: str
   sample: https://10.97.1.1:6443
 kubeconfig:
-  description: The administrator's kubeconfig, complete in itself.
+  description: The administrator's kubeconfig, with embedded credentials.
   returned: success and O(state=present) or O(state=stopped), not in check mode
   type: str
   sample: /var/lib/ballast/lab/admin.kubeconfig
 ready_seconds:
   description:
-    - From the start of the API server's process until C(/readyz) said yes.
-    - Measured at the last start that a run of the module waited for; null when none did.
+    - Seconds from the start of the API server's process until C(/readyz) succeeded.
+    - Measured at the last start that a run of the module waited for; null if no run did.
   returned: success and O(state=present) or O(state=stopped), not in check mode
   type: float
   sample: 2.41
 components:
-  description: The programs of the control plane.
+  description: The processes of the control plane.
   returned: success and O(state=present) or O(state=stopped), not in check mode
   type: list
   elements: dict
@@ -415,13 +415,13 @@ components:
       type: str
       sample: kube-apiserver
     pid:
-      description: Its process; null while it does not run.
+      description: Its process id; null while it is not running.
       type: int
     rss_bytes:
-      description: Memory that it has in use (C(VmRSS)).
+      description: Memory that it uses (C(VmRSS)).
       type: int
 members:
-  description: The members by number; empty where there is one.
+  description: The members by number; empty when there is only one.
   returned: success and O(state=present) or O(state=stopped), not in check mode
   type: list
   elements: dict
@@ -430,7 +430,7 @@ members:
       description: Number of the member, from 1.
       type: int
     down:
-      description: Its programs that do not run or do not report themselves healthy.
+      description: Its processes that are not running or do not report themselves healthy.
       type: list
       elements: str
       sample: [kube-apiserver-2]
@@ -440,7 +440,7 @@ rss_bytes:
   type: int
   sample: 484282368
 certificates:
-  description: Every certificate, with its end.
+  description: Every certificate, with its expiry.
   returned: success and O(state=present) or O(state=stopped), not in check mode
   type: list
   elements: dict
@@ -450,7 +450,7 @@ certificates:
       type: str
       sample: /var/lib/ballast/lab/plane/pki/apiserver.crt
     not_after:
-      description: When it ends, in UTC.
+      description: When it expires, in UTC.
       type: str
       sample: "2027-11-21T10:14:31Z"
 steps:
@@ -460,7 +460,7 @@ steps:
   elements: dict
   contains:
     kind:
-      description: Kind of thing.
+      description: Kind of resource.
       type: str
       sample: certificate
     verb:
@@ -468,14 +468,14 @@ steps:
       type: str
       sample: make
     title:
-      description: The thing, in words.
+      description: The resource, in words.
       type: str
       sample: certificate /var/lib/ballast/lab/plane/pki/apiserver.crt
     target:
       description: What identifies it within its kind.
       type: str
 findings:
-  description: What was found wrong afterwards.
+  description: Problems found afterwards.
   returned: success
   type: list
   elements: dict

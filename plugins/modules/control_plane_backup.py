@@ -10,12 +10,12 @@ module: control_plane_backup
 short_description: Back up a control plane of this host
 version_added: 0.1.0
 description:
-  - Takes a snapshot of the etcd of a control plane that runs, checks it, and writes it as one file with what a restore needs beside it.
-  - That is the keys of encryption at rest, the key pair of ServiceAccount tokens, the authority of the cluster and that of the front proxy.
-    So the file is as secret as the control plane itself, and its mode is 0600. Keep it where the keys may be.
-  - The file is a tar archive, without compression, of the snapshot, these files and C(backup.json), which has their digests. Beside it
-    stands C(PATH.json) with the same facts without a secret.
-  - The archive at O(path) is the earlier one or the new one, each whole, also when the run is killed or the disk is full.
+  - Takes a snapshot of the etcd of a running control plane, checks it, and writes one file with the snapshot and the keys that a restore needs.
+  - These are the keys of encryption at rest, the key pair of ServiceAccount tokens, the authority of the cluster and that of the front
+    proxy. The file is as secret as the control plane itself, and its mode is 0600. Store it only where these keys may be stored.
+  - The file is an uncompressed tar archive of the snapshot, these files and C(backup.json) with their digests. C(PATH.json) next to it
+    has the same facts without secrets.
+  - The archive at O(path) is always complete, either the earlier or the new one, also when the run is killed or the disk is full.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -31,19 +31,18 @@ attributes:
   idempotent:
     support: none
     details:
-      - Each run takes a backup, in the place of the one that is there. Put the date into O(path) to keep several.
+      - Each run takes a backup and replaces an existing one. Include the date in O(path) to keep several.
 options:
   path:
     description:
-      - Where the archive is written. Its directory must be there, with room for twice the data of etcd.
-      - A file that is there and is no backup is never overwritten.
+      - Path of the archive. Its directory must exist, with free space for twice the data of etcd.
+      - An existing file that is not a backup is never overwritten.
     type: path
     required: true
 requirements:
   - tar and coreutils
 notes:
-  - An etcd that was there before (O(ballast.kube.control_plane#module:etcd=existing)) is not backed up, since a snapshot of it holds the data of all
-    its users.
+  - An existing etcd (O(ballast.kube.control_plane#module:etcd=existing)) is not backed up, because a snapshot contains the data of all its users.
 seealso:
   - module: ballast.kube.control_plane_restore
   - module: ballast.kube.control_plane
@@ -58,12 +57,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 archive:
-  description: The file that was written.
+  description: Path of the backup.
   returned: success, not in check mode
   type: str
   sample: /var/backups/lab-20261122T101431Z.tar
 backup:
-  description: What it is a backup of; the content of the file beside it.
+  description: Facts about the backup, as in C(PATH.json).
   returned: success, not in check mode
   type: dict
   contains:
@@ -76,11 +75,11 @@ backup:
       type: str
       sample: generic
     shape:
-      description: Its shape.
+      description: Its deployment mode.
       type: str
       sample: separate
     kubernetes_version:
-      description: Version that served the data. It, or one minor version after it, may serve what is restored.
+      description: Kubernetes version that used the data. This version or the next minor version can use the restored data.
       type: str
       sample: 1.37.1
     etcd_version:
@@ -88,7 +87,7 @@ backup:
       type: str
       sample: 3.6.14
     service_network:
-      description: Network of the Services, empty where there are none.
+      description: Network of the Services, empty when there are none.
       type: str
       sample: 10.96.0.0/16
     revision:
@@ -96,11 +95,11 @@ backup:
       type: int
       sample: 4711
     keys:
-      description: Keys that there were at this revision.
+      description: Number of keys at this revision.
       type: int
       sample: 312
     hash:
-      description: Hash of the snapshot, as C(etcdutl snapshot status) tells it.
+      description: Hash of the snapshot, as C(etcdutl snapshot status) reports it.
       type: int
       sample: 2018032517
     size_bytes:
@@ -120,7 +119,7 @@ steps:
   type: list
   elements: dict
 findings:
-  description: Always empty. A backup that is not sound is an error.
+  description: Always empty. An invalid backup is an error.
   returned: success
   type: list
   elements: dict

@@ -10,9 +10,9 @@ module: control_plane_info
 short_description: Report the state of a control plane of this host
 version_added: 0.1.0
 description:
-  - Says what M(ballast.kube.control_plane) made in a state directory, what of it runs, of which version, with which flags and why.
-  - Asks the API server what it serves, the controller manager which controllers run, and etcd how it is.
-  - Compares all that with what the last run of the module asked for, and tells what differs. That is no failure of this module.
+  - Reports what M(ballast.kube.control_plane) created in a state directory, which processes run, their versions, and their flags with reasons.
+  - Queries the API server for its resources, the controller manager for its controllers, and etcd for its health.
+  - Compares the result with the options of the last run, and reports differences. A difference does not make this module fail.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -31,14 +31,14 @@ EXAMPLES = r"""
     state_dir: /var/lib/ballast/lab/plane
   register: plane
 
-- name: Fail when it is not as it was asked for
+- name: Fail when it differs from its options
   ansible.builtin.assert:
     that: plane.drift == [] and plane.etcd.healthy
 """
 
 RETURN = r"""
 state:
-  description: V(running), V(stopped) when no process of it runs, V(degraded) when some do.
+  description: V(running), V(stopped) when none of its processes runs, V(degraded) when only some run.
   returned: success
   type: str
 profile:
@@ -47,17 +47,17 @@ profile:
   type: str
   sample: generic
 shape:
-  description: Its shape.
+  description: Its deployment mode.
   returned: success
   type: str
   sample: separate
 bin_dir:
-  description: Directory that holds its programs.
+  description: Directory of its binaries.
   returned: success
   type: str
   sample: /var/cache/ballast/binaries/sets/1f2e3d4c
 kubernetes_version:
-  description: What the API server says that it is, without the leading C(v). Null while it does not answer.
+  description: Version that the API server reports, without the leading C(v). Null while it does not respond.
   returned: success
   type: str
   sample: 1.37.1+lab
@@ -67,19 +67,19 @@ endpoint:
   type: str
   sample: https://10.97.1.1:6443
 kubeconfig:
-  description: The administrator's kubeconfig, complete in itself.
+  description: The administrator's kubeconfig, with embedded credentials.
   returned: success
   type: str
   sample: /var/lib/ballast/lab/admin.kubeconfig
 ready_seconds:
   description:
-    - From the start of the API server's process until C(/readyz) said yes.
-    - Measured at the last start that a run of the module waited for; null when none did.
+    - Seconds from the start of the API server's process until C(/readyz) succeeded.
+    - Measured at the last start that a run of the module waited for; null if no run did.
   returned: success
   type: float
   sample: 2.41
 components:
-  description: The programs of the control plane.
+  description: The processes of the control plane.
   returned: success
   type: list
   elements: dict
@@ -89,20 +89,20 @@ components:
       type: str
       sample: kube-apiserver
     pid:
-      description: Its process; null while it does not run.
+      description: Its process id; null while it is not running.
       type: int
     rss_bytes:
-      description: Memory that it has in use (C(VmRSS)).
+      description: Memory that it uses (C(VmRSS)).
       type: int
     version:
-      description: What the program that runs says that it is, without a leading C(v); null while it does not run.
+      description: Version that the running process reports, without a leading C(v); null while it is not running.
       type: str
       sample: 1.37.1+lab
     log:
-      description: File that it logs to.
+      description: Its log file.
       type: str
     flags:
-      description: The flags that it was to be started with. Others that it has are in RV(drift).
+      description: Its expected flags. Other flags of the process are in RV(drift).
       type: list
       elements: dict
       contains:
@@ -115,13 +115,13 @@ components:
           type: str
           sample: RBAC
         why:
-          description: Why it is there, in one line.
+          description: Its reason, in one line.
           type: str
         in_effect:
-          description: Whether the process that runs has it so.
+          description: Whether the running process has this flag with this value.
           type: bool
 left_out:
-  description: Programs that the profile has and this control plane does without, because they could do nothing.
+  description: Processes of the profile that this control plane omits because they would have nothing to do.
   returned: success
   type: list
   elements: dict
@@ -131,11 +131,11 @@ left_out:
       type: str
       sample: kube-scheduler
     why:
-      description: What it lacks.
+      description: What it would need.
       type: str
       sample: it places no pod without poddisruptionbudgets.policy
 members:
-  description: The members by number; empty where there is one.
+  description: The members by number; empty when there is only one.
   returned: success
   type: list
   elements: dict
@@ -145,7 +145,7 @@ members:
       type: int
       sample: 2
     down:
-      description: Its programs that do not run or do not report themselves healthy.
+      description: Its processes that are not running or do not report themselves healthy.
       type: list
       elements: str
       sample: [kube-apiserver-2]
@@ -165,21 +165,21 @@ certificates:
       type: str
       sample: /var/lib/ballast/lab/plane/pki/apiserver.crt
     subject:
-      description: Its subject; null where the file holds no certificate that this collection makes.
+      description: Its subject; null when the file contains no certificate of this collection.
       type: str
       sample: CN=kube-apiserver
     authority:
-      description: Whether it signs others.
+      description: Whether it is an authority.
       type: bool
     not_after:
-      description: When it ends, in UTC; null where the file holds no certificate.
+      description: When it expires, in UTC; null when the file contains no certificate.
       type: str
       sample: "2027-11-21T10:14:31Z"
     fault:
-      description: Why the next run of M(ballast.kube.control_plane) renews it, such as its end in less than 30 days; empty when it does not.
+      description: Why the next run of M(ballast.kube.control_plane) renews it, such as expiry in less than 30 days; empty when it does not.
       type: str
 served:
-  description: What the API server serves, custom resources and those of extension API servers included; null while it does not say.
+  description: Resources that the API server serves, including custom resources and those of extension API servers; null while it does not respond.
   returned: success
   type: list
   elements: dict
@@ -199,15 +199,15 @@ served:
       sample: [leases]
 controllers:
   description:
-    - Controllers that run, named as C(kube-controller-manager --help) has them; null while nothing answers.
-    - The controller manager tells them by the checks of its health. Of C(hyper-mini) they are those that it was started with, since it ends
-      with any of them.
+    - Running controllers, named as in C(kube-controller-manager --help); null while the controller manager does not respond.
+    - They are read from the controller manager's health checks. For C(hyper-mini) they are those that it was started with, because it
+      ends when any of them ends.
   returned: success
   type: list
   elements: str
   sample: [garbage-collector-controller, namespace-controller]
 aggregation:
-  description: The agent that leads to extension API servers and keeps their availability; null where the control plane has none.
+  description: The agent that forwards to extension API servers and maintains their availability; null when the control plane has none.
   returned: success
   type: dict
   contains:
@@ -216,17 +216,17 @@ aggregation:
       type: str
       sample: /var/lib/ballast/lab/plane/lib/ballast-lab-aggregation
     log:
-      description: File that it logs to.
+      description: Its log file.
       type: str
     pid:
-      description: Its process; null while it does not run.
+      description: Its process id; null while it is not running.
       type: int
     problems:
-      description: What keeps it from its work, such as an API server that it does not reach.
+      description: Its problems, such as an API server that it cannot reach.
       type: list
       elements: str
     api_services:
-      description: The APIServices that are served elsewhere, as it saw them last; null while it does not answer.
+      description: APIServices of extension API servers, as the agent last saw them; null while it does not respond.
       type: list
       elements: dict
       contains:
@@ -235,15 +235,15 @@ aggregation:
           type: str
           sample: v1.wardle.example.com
         service:
-          description: What the API server asks for.
+          description: Service and port that the API server connects to.
           type: str
           sample: wardle.default.svc:443
         address:
-          description: Where that listens; null where it is not in the list.
+          description: Address of the extension API server; null when it is not in the list.
           type: str
           sample: 127.0.0.1:8443
         connections:
-          description: Connections through the agent that are open.
+          description: Number of open connections through the agent.
           type: int
         status:
           description: The condition C(Available).
@@ -254,11 +254,11 @@ aggregation:
           type: str
           sample: Passed
         message:
-          description: What the agent found, in full.
+          description: The condition's message.
           type: str
           sample: all checks passed
 etcd:
-  description: The etcd that holds the data. While it does not answer there are only the first three.
+  description: The etcd with the data. While it does not respond, only the first three are present.
   returned: success
   type: dict
   contains:
@@ -267,10 +267,10 @@ etcd:
       type: list
       elements: str
     healthy:
-      description: Whether it answers, has a leader and no alarm.
+      description: Whether it responds, has a leader and no alarm.
       type: bool
     fault:
-      description: What is wrong; empty when it is healthy.
+      description: Its problem; empty when it is healthy.
       type: str
     version:
       description: Its version.
@@ -280,10 +280,10 @@ etcd:
       description: Size of its database.
       type: int
     used_bytes:
-      description: What of it holds data. The rest is given back by a defragmentation.
+      description: Bytes of the database that are in use. Defragmentation frees the rest.
       type: int
     quota_bytes:
-      description: Size at which it refuses writes; V(0) when it does not say.
+      description: Size at which it refuses writes; V(0) when it does not report it.
       type: int
     revision:
       description: Revision of the data.
@@ -292,14 +292,14 @@ etcd:
       description: Whether there is a leader.
       type: bool
     member:
-      description: Name of the member that answered.
+      description: Name of the member that responded.
       type: str
       sample: ballast
     member_id:
       description: Its id, hexadecimal.
       type: str
     peer_urls:
-      description: Where other members would reach it.
+      description: URLs for its other members.
       type: list
       elements: str
     alarms:
@@ -311,8 +311,8 @@ etcd:
       type: int
 drift:
   description:
-    - What is other than the last run of M(ballast.kube.control_plane) asked for. Run it again to mend what it makes.
-    - What cannot be asked while the control plane does not answer is not in it.
+    - Differences from the options of the last run of M(ballast.kube.control_plane). Run it again to fix them.
+    - It excludes everything that cannot be read while the control plane does not respond.
   returned: success
   type: list
   elements: dict
@@ -321,22 +321,22 @@ drift:
       description: V(resource), V(controller), V(process), V(program), V(flag), V(certificate) or V(file).
       type: str
     subject:
-      description: The thing itself.
+      description: The resource.
       type: str
       sample: kube-apiserver --authorization-mode
     wanted:
-      description: How it should be.
+      description: Expected value.
       type: str
       sample: RBAC
     found:
-      description: How it is.
+      description: Actual value.
       type: str
       sample: AlwaysAllow
 readiness:
   description:
-    - The measured answers to the production readiness questionnaire, as the role P(ballast.kube.readiness#role) reads them.
+    - The measured part of the production readiness report, as the role P(ballast.kube.readiness#role) reads it.
     - Where failure modes explain an answer, its C(text) or C(remedy) may be empty. The report of M(ballast.kube.readiness_info) fills it in.
-    - Where no control plane is in O(state_dir), this alone is returned, and says so.
+    - When O(state_dir) contains no control plane, only this is returned, and reports so.
   returned: success and O(readiness=true)
   type: dict
 seconds:

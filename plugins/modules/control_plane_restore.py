@@ -10,13 +10,12 @@ module: control_plane_restore
 short_description: Restore a control plane of this host from a backup
 version_added: 0.1.0
 description:
-  - Puts what M(ballast.kube.control_plane_backup) wrote into the state directory of a control plane that is not there yet, or is stopped.
-  - Every digest is verified, and the data directory of etcd is made and checked, before anything that is there is changed. What it takes
-    the place of is moved aside and never removed by this module.
-  - M(ballast.kube.control_plane) then starts it. That replaces certificates which the restored authority did not sign, and fails
-    unless etcd has the revision and the number of keys of the backup.
-  - The revision that clients see is ahead of that in the backup by 1000000000, so that none of them takes the data for what it knows
-    already.
+  - Restores a backup of M(ballast.kube.control_plane_backup) into the state directory of a new or stopped control plane.
+  - It verifies every digest, and creates and checks the data directory of etcd, before it changes existing files. It moves replaced data
+    to another directory and never removes it.
+  - M(ballast.kube.control_plane) then starts it. This replaces certificates that the restored authority did not sign, and fails unless
+    etcd has the revision and the number of keys of the backup.
+  - The revision that clients see is 1000000000 higher than that of the backup, so that clients notice the change of data.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -32,27 +31,25 @@ attributes:
   idempotent:
     support: partial
     details:
-      - A second run changes nothing until the control plane is started. After that its data is newer than the backup, and the
-        module refuses unless O(replace=true).
+      - A second run changes nothing until the control plane is started. Then its data is newer than the backup, and the module fails unless O(replace=true).
 options:
   archive:
-    description: Archive on the host that M(ballast.kube.control_plane_backup) wrote. When C(ARCHIVE.json) is beside it, that must fit.
+    description: Archive on the host that M(ballast.kube.control_plane_backup) wrote. If C(ARCHIVE.json) exists next to it, it must match.
     type: path
     required: true
   replace:
     description:
-      - Whether data that is there may be replaced. It is moved to C(before-restore-TIME) in O(state_dir), which stays until you remove it
-        or the control plane.
-      - A control plane that runs is refused in either case. Stop it first.
+      - Whether existing data may be replaced. It is moved to C(before-restore-TIME) in O(state_dir), which is kept until you remove it or the control plane.
+      - A running control plane is refused in either case. Stop it first.
     type: bool
     default: false
   kubernetes_version:
-    description: Version that will serve the data, checked here before anything is changed. Unless it is said, it is checked when it starts.
+    description: Kubernetes version that will use the data, checked before any change. When omitted, the check happens when the control plane starts.
     type: str
 requirements:
   - tar and coreutils
 notes:
-  - A restored control plane trusts the credentials of the one that was backed up, and the other way round, since both have one authority.
+  - A restored control plane and the backed-up one trust each other's credentials, because both have the same authority.
 seealso:
   - module: ballast.kube.control_plane_backup
   - module: ballast.kube.control_plane
@@ -67,7 +64,7 @@ EXAMPLES = r"""
     bin_dir: "{{ kubernetes_binaries_bin_dir }}"
     address: 10.97.1.1
 
-- name: Put its data of yesterday in place
+- name: Restore its data of yesterday
   ballast.kube.control_plane_restore:
     state_dir: /var/lib/ballast/lab/plane
     archive: /var/backups/lab-20261121T101431Z.tar
@@ -83,11 +80,11 @@ EXAMPLES = r"""
 
 RETURN = r"""
 backup:
-  description: What was restored, as RV(ballast.kube.control_plane_backup#module:backup) tells it, less the digest of the archive.
+  description: Facts about the restored backup, as in RV(ballast.kube.control_plane_backup#module:backup), without the digest of the archive.
   returned: success, not in check mode
   type: dict
 moved_aside:
-  description: Directory that holds what was replaced; null when nothing was.
+  description: Directory with the replaced data; null when nothing was replaced.
   returned: success, not in check mode
   type: str
   sample: /var/lib/ballast/lab/plane/before-restore-20261122T101431Z
@@ -97,7 +94,7 @@ steps:
   type: list
   elements: dict
 findings:
-  description: Always empty. A backup that is not sound is an error.
+  description: Always empty. An invalid backup is an error.
   returned: success
   type: list
   elements: dict

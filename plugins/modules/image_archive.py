@@ -13,11 +13,11 @@ author:
   - ballast.kube contributors (@ballast-kube)
 description:
   - Writes an archive of container images that C(ctr images import), C(docker load) and C(podman load) read.
-  - The files come from Debian packages. A package that is installed is used as it stands; any other is fetched with
-    C(apt-get download) and unpacked beside the archive. Nothing is installed.
-  - The same packages give the same bytes, so that an image has the same digest wherever it is built.
-  - An archive that already holds what is asked for is left alone, also when newer packages have come since; remove
-    it to have it built from them. A damaged one is built again.
+  - The files come from Debian packages. An installed package is used as it is; any other is fetched with C(apt-get download) and
+    unpacked next to the archive. Nothing is installed.
+  - The same packages give the same bytes, so an image has the same digest wherever it is built.
+  - An archive that already contains the requested images is unchanged, even if newer packages exist; remove it to build it from them. A
+    damaged archive is built again.
 extends_documentation_fragment:
   - ballast.kube._attributes
 attributes:
@@ -30,9 +30,9 @@ attributes:
 options:
   path:
     description:
-      - The archive, an absolute path that ends in C(.tar). An archive of this module is replaced. Any other file, a link, and a file that
-        others may write are refused.
-      - While it is built, a directory beside it, and the same path with C(.lock) appended, are used as well.
+      - The archive, an absolute path that ends in C(.tar). An existing archive of this module is replaced. Any other file, a link, and a
+        file that other users can write are refused.
+      - During the build, a directory next to it and the same path with C(.lock) appended are also used.
     type: path
     required: true
   images:
@@ -41,13 +41,13 @@ options:
       - V(pause) is C(ballast.local/pause:1), C(catatonit -P) from the package C(catatonit), for pod sandboxes.
       - V(busybox) is C(ballast.local/busybox:1), C(busybox-static) with links for its applets, among them servers
         (C(httpd), C(nc)) and clients (C(wget), C(nslookup)).
-      - V(kube-proxy) is C(ballast.local/kube-proxy:1), the program of O(bin_dir) with what it runs - C(nftables), both variants of
-        C(iptables), C(conntrack), C(ipset), C(kmod), C(netbase), and all that they depend on. C(iptables) writes to nf_tables; with
-        C(/usr/libexec/iptables-legacy) first in C(PATH) it is the other variant.
+      - V(kube-proxy) is C(ballast.local/kube-proxy:1), the binary from O(bin_dir) with the programs that it runs - C(nftables), both variants of
+        C(iptables), C(conntrack), C(ipset), C(kmod), C(netbase), and all their dependencies. C(iptables) uses nf_tables; put
+        C(/usr/libexec/iptables-legacy) first in C(PATH) for the legacy variant.
       - V(coredns), V(etcd), V(kube-apiserver), V(kube-controller-manager), V(kube-network-policies), V(kube-scheduler), V(local-path-provisioner),
-        V(metallb-controller), V(metallb-speaker) and V(metrics-server) are the program of that name in O(bin_dir), alone.
-      - V(service-proxy) is C(ballast.local/service-proxy:1), C(ballast-service-proxy) with Python, C(nftables) and all that they depend on, for
-        M(ballast.kube.service_proxy_daemonset).
+        V(metallb-controller), V(metallb-speaker) and V(metrics-server) contain only the binary of that name from O(bin_dir).
+      - V(service-proxy) is C(ballast.local/service-proxy:1), C(ballast-service-proxy) with Python, C(nftables) and all their
+        dependencies, for M(ballast.kube.service_proxy_daemonset).
       - V(docker-registry) is C(ballast.local/docker-registry:1), the program of the package C(docker-registry).
     type: list
     elements: str
@@ -69,17 +69,17 @@ options:
       - service-proxy
     default: [busybox, pause]
   names:
-    description: Full names for some of O(images), by image. Others keep C(ballast.local/IMAGE:1).
+    description: Full names for some of O(images), by image. The others are named C(ballast.local/IMAGE:1).
     type: dict
     default: {}
   bin_dir:
-    description: Directory of the programs for O(images) that have one. Required for them.
+    description: Directory of the binaries. Required for O(images) that contain one.
     type: path
   suite:
     description:
-      - Suite of Debian that packages come from, such as V(trixie), for an image whose programs must match those of other machines.
-      - Packages are then fetched from the Debian mirror of this machine's apt, also those that are installed here.
-      - The default is this machine's own packages.
+      - Debian suite of the packages, such as V(trixie), for an image whose programs must match those of other machines.
+      - All packages, including those installed here, are then fetched from the Debian mirror of this machine's apt.
+      - The default uses this machine's packages.
     type: str
   definitions:
     description: Further images.
@@ -92,15 +92,15 @@ options:
         type: str
         required: true
       packages:
-        description: Debian packages that files come from, each a name or C(NAME=VERSION).
+        description: Debian packages to take files from, each a name or C(NAME=VERSION).
         type: list
         elements: str
         default: []
       whole:
         description:
-          - Debian packages whose programs and libraries are all in the image, with those of the packages that they depend on. They lie below
-            C(/usr), so an image of programs that expect C(/bin) or C(/lib) needs O(definitions[].links) there.
-          - Their configuration is not taken, and none of their scripts is run.
+          - Debian packages to include with all their programs and libraries, and those of their dependencies. They are below C(/usr), so
+            programs that expect C(/bin) or C(/lib) need O(definitions[].links) there.
+          - Their configuration is not included, and none of their scripts is run.
         type: list
         elements: str
         default: []
@@ -116,21 +116,21 @@ options:
             required: true
           source:
             description:
-              - Absolute path of a file in one of the packages, of which content and mode are taken.
-              - Files that packages still have in C(/bin) or C(/lib) may be named with C(/usr) before them.
+              - Absolute path of a file in one of the packages, which provides content and mode.
+              - For files that packages still have in C(/bin) or C(/lib), you can prefix the path with C(/usr).
             type: str
           content:
             description: Text of the file, instead of O(definitions[].files[].source).
             type: str
           local:
             description:
-              - Absolute path of a file or a directory of the machine that builds, instead of O(definitions[].files[].source). A link is followed.
-              - A directory is taken with all that is in it, 20,000 files and 512 MiB at most. A file that its owner may run has mode 0755, another 0644;
-                links stay links. All is root's.
-              - When the content changes, the archive is built again.
+              - Absolute path of a file or a directory on the build machine, instead of O(definitions[].files[].source). A link is followed.
+              - A directory is included with all its content, at most 20,000 files and 512 MiB. Executable files get mode 0755, others
+                0644; links remain links. Root owns everything.
+              - If the content changes, the archive is built again.
             type: path
           setuid:
-            description: Whether programs of it get the set-user-ID bit, with which they run as root, by whom they are started. No other file has it.
+            description: Whether its programs get the set-user-ID bit, with which they always run as root. No other file gets it.
             type: bool
             default: false
           mode:
@@ -139,7 +139,7 @@ options:
               - The default is that of the package's file or program, and V(0644) for a O(definitions[].files[].content).
             type: str
       directories:
-        description: Directories that are empty, or have another mode than V(0755). Those of O(definitions[].files) come with these.
+        description: Directories that are empty, or have another mode than V(0755). Parent directories of O(definitions[].files) are created automatically.
         type: list
         elements: dict
         default: []
@@ -149,7 +149,7 @@ options:
             type: str
             required: true
           mode:
-            description: Mode of the directory, as four octal digits. The first is 0, or 1 where each user removes its own files alone.
+            description: Mode of the directory, as four octal digits. The first is 0, or 1 for a directory in which users can remove only their own files.
             type: str
             default: "0755"
       links:
@@ -163,7 +163,7 @@ options:
             type: str
             required: true
           to:
-            description: Where the link leads.
+            description: Target of the link.
             type: str
             required: true
       entrypoint:
@@ -172,7 +172,7 @@ options:
         elements: str
         default: []
       cmd:
-        description: Arguments of the command, which a pod may replace.
+        description: Arguments of the command, which a pod can replace.
         type: list
         elements: str
         default: []
@@ -181,23 +181,23 @@ options:
         type: dict
         default: {}
       user:
-        description: User that the command runs as, a name of the image's C(/etc/passwd) or a number, with a group after a colon. Empty for root.
+        description: User of the command, a name from the image's C(/etc/passwd) or a number, optionally with a group after a colon. Empty for root.
         type: str
         default: ""
       working_dir:
-        description: Directory that the command starts in, absolute. Empty for the root directory.
+        description: Working directory of the command, absolute. Empty for the root directory.
         type: str
         default: ""
   state:
-    description: Whether the archive should be there.
+    description: Whether the archive exists.
     type: str
     choices: [present, absent]
     default: present
   events:
-    description: File to which progress is appended, a JSON object on each line.
+    description: File to which progress is appended, one JSON object per line.
     type: path
 requirements:
-  - The commands C(apt-get), C(dpkg), C(dpkg-query) and C(dpkg-deb) on the machine that builds, and with O(suite) the package C(debian-archive-keyring).
+  - The commands C(apt-get), C(dpkg), C(dpkg-query) and C(dpkg-deb) on the build machine, and with O(suite) the package C(debian-archive-keyring).
 seealso:
   - module: ballast.kube.image_archive_info
 """
@@ -207,7 +207,7 @@ EXAMPLES = r"""
   ballast.kube.image_archive:
     path: /var/cache/ballast/images/lab.tar
 
-- name: An image of one's own, from a package of a certain version
+- name: Your own image, from a Debian package
   ballast.kube.image_archive:
     path: /var/cache/ballast/images/shell.tar
     images: []
@@ -221,7 +221,7 @@ EXAMPLES = r"""
         entrypoint:
           - /bin/sh
 
-- name: A program of one's own, with its files
+- name: Your own application, with its files
   ballast.kube.image_archive:
     path: /srv/images/app.tar
     images: []
@@ -234,14 +234,14 @@ EXAMPLES = r"""
             local: /home/me/app/static
         entrypoint: [/app]
 
-- name: kube-proxy, to be run by a DaemonSet
+- name: kube-proxy for a DaemonSet
   ballast.kube.image_archive:
     path: /var/cache/ballast/images/kube-proxy-1.37.1.tar
     images:
       - kube-proxy
     bin_dir: /opt/ballast/bin
 
-- name: The images of kube-proxy and CoreDNS, named as kubeadm asks for them
+- name: The images of kube-proxy and CoreDNS, with the names that kubeadm uses
   ballast.kube.image_archive:
     path: /var/cache/ballast/images/nodes.tar
     images: [kube-proxy, coredns, pause]
@@ -252,7 +252,7 @@ EXAMPLES = r"""
     bin_dir: /opt/ballast/bin
     suite: trixie
 
-- name: Without the archive
+- name: Remove the archive
   ballast.kube.image_archive:
     path: /var/cache/ballast/images/shell.tar
     state: absent
@@ -260,16 +260,16 @@ EXAMPLES = r"""
 
 RETURN = r"""
 path:
-  description: The archive.
+  description: The support bundle.
   returned: success
   type: str
   sample: /var/cache/ballast/images/lab.tar
 present:
-  description: Whether it is there, or would be in check mode.
+  description: Whether it exists; in check mode, whether it would exist.
   returned: success
   type: bool
 size:
-  description: Bytes of the archive; 0 without one, and in check mode for one that would be built.
+  description: Size of the archive in bytes; 0 if it does not exist, and in check mode if it would be built.
   returned: success
   type: int
 images:
@@ -285,7 +285,7 @@ images:
     digest:
       description:
         - Digest of the manifest, as C(ctr images ls) shows it.
-        - In check mode it is empty for an archive that would be built, as are the keys below.
+        - In check mode, this and the keys below are empty for an archive that would be built.
       type: str
       sample: sha256:6c3835cab3980f11b83277305d0d736051c32b17606f5ec59f1dda67c9ba3810
     config_digest:
@@ -293,7 +293,7 @@ images:
       type: str
       sample: sha256:1d63b6a4b4ad5b4c4d9e7a2a0f87bf5a4bd1d6ad1d4d5e0b90c8e3a5b1c2d3e4
     packages:
-      description: Packages that its files came from, with their versions.
+      description: Packages of its files, with versions.
       type: list
       elements: str
       sample: [catatonit=0.1.7-1+b2]
@@ -304,7 +304,7 @@ steps:
   elements: dict
   contains:
     kind:
-      description: Kind of the thing.
+      description: Kind of resource.
       type: str
       sample: image-archive
     verb:
@@ -312,15 +312,15 @@ steps:
       type: str
       sample: make
     title:
-      description: The thing, for people.
+      description: The resource, in words.
       type: str
       sample: image archive /var/cache/ballast/images/lab.tar
     target:
-      description: The thing, for programs.
+      description: What identifies it within its kind.
       type: str
       sample: /var/cache/ballast/images/lab.tar
 findings:
-  description: What did not hold afterwards.
+  description: Problems found afterwards.
   returned: always
   type: list
   elements: dict

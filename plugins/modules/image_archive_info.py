@@ -12,8 +12,8 @@ version_added: 0.1.0
 author:
   - ballast.kube contributors (@ballast-kube)
 description:
-  - Reads an archive that M(ballast.kube.image_archive) wrote, or any other image layout of the Open Container
-    Initiative in a tar that also has docker's C(manifest.json), and checks the digest of everything in it.
+  - Reads an archive that M(ballast.kube.image_archive) wrote, or any OCI image layout in a tar file that also has docker's
+    C(manifest.json), and verifies all digests in it.
 extends_documentation_fragment:
   - ballast.kube._attributes.info_module
 options:
@@ -26,7 +26,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Which images the lab uses
+- name: Read the images of the lab
   ballast.kube.image_archive_info:
     path: /var/cache/ballast/images/lab.tar
   register: archive
@@ -34,16 +34,16 @@ EXAMPLES = r"""
 
 RETURN = r"""
 path:
-  description: The archive.
+  description: The support bundle.
   returned: success
   type: str
   sample: /var/cache/ballast/images/lab.tar
 present:
-  description: Whether it is there.
+  description: Whether it exists.
   returned: success
   type: bool
 size:
-  description: Bytes of the archive; 0 without one.
+  description: Size of the archive in bytes; 0 if it does not exist.
   returned: success
   type: int
 images:
@@ -65,7 +65,7 @@ images:
       type: str
       sample: sha256:1d63b6a4b4ad5b4c4d9e7a2a0f87bf5a4bd1d6ad1d4d5e0b90c8e3a5b1c2d3e4
     packages:
-      description: Packages that its files came from, with their versions; empty for an archive made elsewhere.
+      description: Packages of its files, with versions; empty for an archive from elsewhere.
       type: list
       elements: str
       sample: [catatonit=0.1.7-1+b2]

@@ -10,9 +10,8 @@ module: instance_network
 short_description: "Internal: connect node instances to the network of their host"
 version_added: 0.1.0
 description:
-  - Makes the bridge that node instances are attached to, turns on forwarding, adds routes to the networks of other hosts, and lets the
-    lab's networks reach the world as this host, by an nftables table of its own; and lets ports of this host, or of its loopback
-    address alone, lead to a node.
+  - Creates the bridge of node instances, enables forwarding, adds routes to the networks of other hosts, and masquerades traffic from
+    the lab's networks in a separate nftables table. It also publishes ports of this host, or of its loopback address only, to a node.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -28,12 +27,12 @@ attributes:
     support: full
 options:
   state:
-    description: V(absent) removes what is listed in O(state_dir).
+    description: V(absent) removes everything recorded in O(state_dir).
     type: str
     default: present
     choices: [present, absent]
   lab:
-    description: Name that the nftables table bears, after C(ballast).
+    description: Name of the nftables table, after the prefix C(ballast).
     type: str
     default: lab
   bridge:
@@ -41,16 +40,16 @@ options:
     type: str
   address:
     description:
-      - Address of the bridge with the length of its network, V(10.97.0.1/24), or one of each IP family with a comma between.
-      - With an IPv6 one this host forwards IPv6, and links that have a route from a router advertisement go on taking them (C(accept_ra)).
+      - Address of the bridge with prefix length, V(10.97.0.1/24), or one of each IP family separated by a comma.
+      - With an IPv6 address this host forwards IPv6, and interfaces with a route from a router advertisement still accept advertisements (C(accept_ra)).
     type: str
   inside:
-    description: Networks of nodes and pods. Packets from them to the world are masqueraded. None when empty.
+    description: Networks of nodes and pods. Packets from them to other networks are masqueraded. An empty list masquerades nothing.
     type: list
     elements: str
     default: []
   routes:
-    description: Routes to networks that other hosts carry, and networks to which packets are refused here.
+    description: Routes to the networks of other hosts, and networks to which this host rejects packets.
     type: list
     elements: dict
     default: []
@@ -60,13 +59,12 @@ options:
         type: str
         required: true
       via:
-        description: Address of the host that carries it. Without it packets to the network are refused, and do not leave the host.
+        description: Address of the network's host. When omitted, this host rejects packets to the network.
         type: str
   publish:
     description:
-      - Ports of this host that lead to a port of a node, from other machines and from this host by any of its addresses but loopback.
-      - A port that a program listens on, or that another O(lab) has published, is refused. The firewall of the host decides about these
-        packets as about all that it forwards.
+      - Ports of this host that forward to a port of a node, from other machines and from this host through any address except loopback.
+      - A port that a program listens on, or that another O(lab) publishes, is refused. The host's firewall filters these packets like all forwarded packets.
     type: list
     elements: dict
     default: []
@@ -76,7 +74,7 @@ options:
         type: int
         required: true
       protocol:
-        description: Of packets to it.
+        description: Protocol of the port.
         type: str
         default: tcp
         choices: [tcp, udp]
@@ -90,8 +88,8 @@ options:
         required: true
   node_ports:
     description:
-      - A range of ports of C(127.0.0.1) on this host that lead to the same ports of a node, for programs of this host.
-      - A port that a program listens on there stays the program's. What comes in by O(bridge) with a loopback address is dropped.
+      - A range of ports of C(127.0.0.1) on this host that forward to the same ports of a node, for programs on this host.
+      - A port that a program listens on is not forwarded. Packets with a loopback address that arrive through O(bridge) are dropped.
     type: dict
     suboptions:
       address:
@@ -141,19 +139,19 @@ steps:
   elements: dict
   contains:
     kind:
-      description: Kind of thing.
+      description: Kind of resource.
       type: str
     verb:
       description: V(make), V(change) or V(remove).
       type: str
     title:
-      description: The thing, in words.
+      description: The resource, in words.
       type: str
     target:
       description: What identifies it within its kind.
       type: str
 findings:
-  description: What was found wrong afterwards.
+  description: Problems found afterwards.
   returned: always
   type: list
   elements: dict

@@ -12,8 +12,8 @@ version_added: 0.1.0
 description:
   - Runs node instances on this host. Each is a kubelet with its own containerd and kube-proxy or service proxy, network namespace, mount namespace,
     cgroup with limits, CNI network, certificates, ports and logs.
-  - The services are systemd units where PID 1 is systemd, else they run under runit.
-  - What belongs to an instance is listed in a journal in O(state_dir), and is removed by it.
+  - The services are systemd units if PID 1 is systemd, otherwise they run under runit.
+  - A journal in O(state_dir) lists all resources of an instance, and removal follows it.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -29,8 +29,8 @@ attributes:
   idempotent:
     support: full
 notes:
-  - On a host that is another machine, O(events) is a file of the machine that Ansible runs on; what the module tells of its progress is
-    appended to it while it runs. On the host itself, that lies in C(events.jsonl) in O(state_dir).
+  - On a remote host, O(events) is a file on the machine that runs Ansible, to which the progress of the module is appended while it
+    runs. The host itself keeps it in C(events.jsonl) in O(state_dir).
 seealso:
   - module: ballast.kube.kubelet_instance_info
   - module: ballast.kube.instance_network
@@ -66,7 +66,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 instances:
-  description: Each instance, measured now. Empty unless O(state=present).
+  description: The current state of each instance. Empty unless O(state=present).
   returned: always
   type: list
   elements: dict
@@ -81,16 +81,16 @@ instances:
       description: Network of its pods.
       type: str
     proxy_backend:
-      description: What serves its Services, as its configuration has it now. The mode of its kube-proxy, or V(ballast).
+      description: The backend of its Services in its current configuration, which is the mode of its kube-proxy, or V(ballast).
       type: str
     proxy_reason:
-      description: Why that is not healthy, as observed; empty where it is.
+      description: Why its proxy is not healthy; empty when it is.
       type: str
     ready:
       description: Whether its Node has the condition Ready.
       type: bool
     reason:
-      description: Why not, as observed.
+      description: Why it is not ready; empty when it is.
       type: str
     kubelet_version:
       description: As its Node reports it.
@@ -102,10 +102,10 @@ instances:
       description: As its Node reports it.
       type: str
     ready_seconds:
-      description: Seconds from the kubelet's start to Ready, of its last start.
+      description: Seconds from the last start of the kubelet to Ready.
       type: float
     pids:
-      description: Process of each service, V(null) for one that is down.
+      description: Process id of each service, V(null) for one that is down.
       type: dict
     pss_bytes:
       description: Memory of kubelet, containerd with its shims, and its proxy, as proportional set size.
@@ -129,19 +129,19 @@ steps:
   elements: dict
   contains:
     kind:
-      description: Kind of thing.
+      description: Kind of resource.
       type: str
     verb:
       description: V(make), V(change) or V(remove).
       type: str
     title:
-      description: The thing, in words.
+      description: The resource, in words.
       type: str
     target:
       description: What identifies it within its kind.
       type: str
 findings:
-  description: What was found wrong afterwards.
+  description: Problems found afterwards.
   returned: always
   type: list
   elements: dict

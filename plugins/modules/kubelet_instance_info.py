@@ -10,7 +10,7 @@ module: kubelet_instance_info
 short_description: Report the node instances of a host
 version_added: 0.1.0
 description:
-  - Reports each instance as it is now - readiness, versions, paths, processes, memory and namespaces.
+  - Reports the current state of each instance - readiness, versions, paths, processes, memory and namespaces.
   - Takes the options of M(ballast.kube.kubelet_instance), so that one set of variables serves both.
 author:
   - ballast.kube contributors (@ballast-kube)
@@ -25,7 +25,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: How is n1
+- name: Read the state of n1
   ballast.kube.kubelet_instance_info:
     state_dir: /var/lib/ballast/lab/nodes
     bridge: ballast-lab
@@ -42,7 +42,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 instances:
-  description: Each instance, measured now. Empty unless O(state=present).
+  description: The current state of each instance. Empty unless O(state=present).
   returned: always
   type: list
   elements: dict
@@ -57,16 +57,16 @@ instances:
       description: Network of its pods.
       type: str
     proxy_backend:
-      description: What serves its Services, as its configuration has it now. The mode of its kube-proxy, or V(ballast).
+      description: The backend of its Services in its current configuration, which is the mode of its kube-proxy, or V(ballast).
       type: str
     proxy_reason:
-      description: Why that is not healthy, as observed; empty where it is.
+      description: Why its proxy is not healthy; empty when it is.
       type: str
     ready:
       description: Whether its Node has the condition Ready.
       type: bool
     reason:
-      description: Why not, as observed.
+      description: Why it is not ready; empty when it is.
       type: str
     kubelet_version:
       description: As its Node reports it.
@@ -78,10 +78,10 @@ instances:
       description: As its Node reports it.
       type: str
     ready_seconds:
-      description: Seconds from the kubelet's start to Ready, of its last start.
+      description: Seconds from the last start of the kubelet to Ready.
       type: float
     pids:
-      description: Process of each service, V(null) for one that is down.
+      description: Process id of each service, V(null) for one that is down.
       type: dict
     pss_bytes:
       description: Memory of kubelet, containerd with its shims, and its proxy, as proportional set size.
@@ -100,17 +100,17 @@ instances:
       type: str
 options:
   description:
-    - The options that M(ballast.kube.kubelet_instance) was given last for O(state_dir), without keys and deadlines; null where it has not run.
+    - The options of the last run of M(ballast.kube.kubelet_instance) with O(state_dir), without keys and deadlines; null if it has not run.
   returned: always
   type: dict
   sample: {lab: lab, instances: [{name: n1, address: 10.97.0.11, pod_cidr: 10.128.1.0/24}], kubernetes_version: 1.37.1}
 readiness:
   description:
-    - What was measured of the feature's production readiness, as the report of M(ballast.kube.readiness_info) takes it - C(feature),
-      C(answers) by name, each with C(verdict), C(text), C(how), C(remedy), C(figures), C(lines) and C(failure_modes), C(present), the
-      failure modes that were found, and C(versions).
-    - Where failure modes explain an answer, its C(text) or C(remedy) may be empty. The report fills it in.
-    - Of an instance that is there and not named in O(instances) nothing is measured, and the answers say so.
+    - The measured part of the production readiness report, in the form of M(ballast.kube.readiness_info).
+    - It has C(feature), C(answers) by name, C(present), the failure modes that were found, and C(versions).
+    - Each of C(answers) has C(verdict), C(text), C(how), C(remedy), C(figures), C(lines) and C(failure_modes).
+    - If failure modes explain one, its C(text) or C(remedy) can be empty, and the report fills it in.
+    - An existing instance that is not listed in O(instances) is not measured, and the report says so.
   returned: O(readiness=true)
   type: dict
 seconds:

@@ -10,12 +10,11 @@ module: kubernetes_binaries
 short_description: Build, download or import the binaries of Kubernetes, etcd, containerd and CNI
 version_added: 0.1.0
 description:
-  - Provides the programs of a Kubernetes lab or node in a cache on this machine, and a directory of links to exactly the ones asked for.
-  - A program is kept by what it was made of. The version, the pinned modules, the Go toolchain and the build flags decide the directory it
-    lies in, so requests for different versions live side by side, and a second run makes nothing.
-  - Every program is asked for its version before it is put in place. API servers that were built run once, on loopback, and have to be
-    ready and to serve their OpenAPI documents.
-  - Each run compares every program with the SHA-256 that was recorded when it was made. One that differs is refused, not replaced.
+  - Provides the binaries of a Kubernetes lab or node in a cache on this machine, and a directory of links to exactly the requested ones.
+  - The cache key of a binary is its version, pinned modules, Go toolchain and build flags. Different versions coexist, and a second run builds nothing.
+  - Before a binary is installed, it must report its version. Each built API server runs once on loopback, and must become ready and
+    serve its OpenAPI documents.
+  - Each run compares every binary with its recorded SHA-256. A difference is an error, and the binary is not replaced.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -30,21 +29,21 @@ attributes:
     support: full
 options:
   state:
-    description: V(absent) removes everything that this module made in O(cache_dir), whatever the other options say.
+    description: V(absent) removes everything that this module created in O(cache_dir), regardless of the other options.
     type: str
     choices: [present, absent]
     default: present
   events:
-    description: File to which progress is appended, a JSON object on each line, so that a long build can be followed.
+    description: File to which progress is appended, one JSON object per line, so that you can follow a long build.
     type: path
 requirements:
-  - Go for source V(go), in the version that the C(go.mod) names; C(openssl) for the trial of API servers
+  - Go for source V(go), in the version that the C(go.mod) requires; C(openssl) for the trial run of API servers
   - curl for source V(release)
 notes:
-  - A build of Kubernetes takes about six minutes on two cores when nothing is cached, and 6 GiB of disk for the caches of Go.
-  - C(GOPROXY), C(GOSUMDB), C(GOPRIVATE), C(GOMODCACHE), C(GOCACHE), C(GOTOOLCHAIN) and the like, and the usual variables for a proxy, are
-    passed on to Go from the environment of the task. What would change the programs, such as C(GOFLAGS), is not.
-  - runc is not among the programs; take it from the distribution.
+  - Without a cache, a build of Kubernetes takes about six minutes on two cores, and 6 GiB of disk for Go's caches.
+  - C(GOPROXY), C(GOSUMDB), C(GOPRIVATE), C(GOMODCACHE), C(GOCACHE), C(GOTOOLCHAIN) and similar variables, and the usual proxy variables,
+    are passed to Go from the environment of the task. Variables that would change the binaries, such as C(GOFLAGS), are not.
+  - runc is not included; install the distribution's package.
 seealso:
   - module: ballast.kube.kubernetes_binaries_info
 """
@@ -54,7 +53,7 @@ EXAMPLES = r"""
   ballast.kube.kubernetes_binaries:
     toolchain_dir: "{{ role_path }}/files/toolchain"
 
-- name: Take Kubernetes from upstream's release, and a kubelet of our own
+- name: Download Kubernetes, and use your own kubelet
   ballast.kube.kubernetes_binaries:
     version: 1.37.1
     families:
@@ -65,7 +64,7 @@ EXAMPLES = r"""
         source: path
         path: /opt/kubelet-test
 
-- name: Remove all that was built
+- name: Remove all built binaries
   ballast.kube.kubernetes_binaries:
     state: absent
 """
@@ -73,19 +72,18 @@ EXAMPLES = r"""
 RETURN = r"""
 bin_dir:
   description:
-    - Directory with a link to each program. Its name changes exactly when one of the programs does, so a service that refers to it needs a
-      restart exactly then.
+    - Directory with a link to each binary. Its name changes exactly when a binary changes, which is when a service that refers to it needs a restart.
     - Empty with O(state=absent).
   returned: success
   type: str
   sample: /var/cache/ballast/binaries/sets/0b5f50348907
 versions:
-  description: Version asked for, by family. Families from source V(path) are left out.
+  description: Requested version of each family, without families from source V(path).
   returned: success
   type: dict
   sample: {kubernetes: 1.37.1, etcd: 3.7.3}
 components:
-  description: Each program by name.
+  description: Each binary by name.
   returned: success
   type: dict
   contains:
@@ -96,22 +94,22 @@ components:
       description: V(go), V(release) or V(path).
       type: str
     path:
-      description: The file itself, to which the link in RV(bin_dir) leads.
+      description: The file to which the link in RV(bin_dir) points.
       type: str
     present:
-      description: Whether it has been made.
+      description: Whether it exists.
       type: bool
     version:
-      description: The version as the program says it; the one asked for while it is not made.
+      description: The version that the binary reports; the requested one if it does not exist.
       type: str
     sha256:
-      description: SHA-256 of the file, recorded when it was made. Empty while it is not made.
+      description: SHA-256 of the file, recorded when it was created. Empty if it does not exist.
       type: str
     size:
       description: Size of the file, in bytes.
       type: int
     seconds:
-      description: Time that making it took.
+      description: Seconds to build or download it.
       type: float
 steps:
   description: What was done, or in check mode would be done, in order.
@@ -120,19 +118,19 @@ steps:
   elements: dict
   contains:
     kind:
-      description: Kind of thing.
+      description: Kind of resource.
       type: str
     verb:
       description: V(make), V(change) or V(remove).
       type: str
     title:
-      description: The thing, in words.
+      description: The resource, in words.
       type: str
     target:
       description: What identifies it within its kind.
       type: str
 findings:
-  description: What was found wrong afterwards.
+  description: Problems found afterwards.
   returned: success
   type: list
   elements: dict

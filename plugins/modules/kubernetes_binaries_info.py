@@ -10,8 +10,8 @@ module: kubernetes_binaries_info
 short_description: List the binaries of Kubernetes, etcd, containerd and CNI in the cache, and check that they are intact
 version_added: 0.1.0
 description:
-  - Says where the programs lie, or would lie, that M(ballast.kube.kubernetes_binaries) provides for the same options, and compares each
-    with the SHA-256 that was recorded when it was made.
+  - Returns the paths of the binaries that M(ballast.kube.kubernetes_binaries) provides for the same options, and compares each binary
+    with its recorded SHA-256.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -22,7 +22,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: See which programs there are
+- name: Read which binaries exist
   ballast.kube.kubernetes_binaries_info:
     toolchain_dir: "{{ role_path }}/files/toolchain"
 """
@@ -30,18 +30,17 @@ EXAMPLES = r"""
 RETURN = r"""
 bin_dir:
   description:
-    - Directory with a link to each program. Its name changes exactly when one of the programs does, so a service that refers to it needs a
-      restart exactly then.
+    - Directory with a link to each binary. Its name changes exactly when a binary changes, which is when a service that refers to it needs a restart.
   returned: success
   type: str
   sample: /var/cache/ballast/binaries/sets/0b5f50348907
 versions:
-  description: Version asked for, by family. Families from source V(path) are left out.
+  description: Requested version of each family, without families from source V(path).
   returned: success
   type: dict
   sample: {kubernetes: 1.37.1, etcd: 3.7.3}
 components:
-  description: Each program by name.
+  description: Each binary by name.
   returned: success
   type: dict
   contains:
@@ -52,25 +51,25 @@ components:
       description: V(go), V(release) or V(path).
       type: str
     path:
-      description: The file itself, to which the link in RV(bin_dir) leads.
+      description: The file to which the link in RV(bin_dir) points.
       type: str
     present:
-      description: Whether it has been made.
+      description: Whether it exists.
       type: bool
     version:
-      description: The version as the program says it; the one asked for while it is not made.
+      description: The version that the binary reports; the requested one if it does not exist.
       type: str
     sha256:
-      description: SHA-256 of the file, recorded when it was made. Empty while it is not made.
+      description: SHA-256 of the file, recorded when it was created. Empty if it does not exist.
       type: str
     size:
       description: Size of the file, in bytes.
       type: int
     seconds:
-      description: Time that making it took.
+      description: Seconds to build or download it.
       type: float
 damaged:
-  description: Programs that are not what was made, each with the SHA-256 recorded and found.
+  description: Binaries that changed after they were created, each with its recorded and its actual SHA-256.
   returned: success
   type: dict
 seconds:

@@ -11,7 +11,7 @@ short_description: "Internal: create and remove the API objects of a lab's add-o
 version_added: 0.1.0
 description:
   - Makes the objects of the API that the add-ons of a lab consist of, and removes those of add-ons that it has no more.
-  - An object that was made by an earlier run, as it is asked for now, is left as it is, also when it has been changed since.
+  - An object that an earlier run created from the same definition is left unchanged, even if somebody has edited it.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -52,19 +52,19 @@ steps:
   elements: dict
   contains:
     kind:
-      description: Kind of thing.
+      description: Kind of resource.
       type: str
     verb:
       description: V(make), V(change) or V(remove).
       type: str
     title:
-      description: The thing, in words.
+      description: The resource, in words.
       type: str
     target:
       description: What identifies it within its kind.
       type: str
 findings:
-  description: What was found wrong afterwards.
+  description: Problems found afterwards.
   returned: always
   type: list
   elements: dict

@@ -10,7 +10,7 @@ module: lab_check
 short_description: "Internal: check that every pod of a lab reaches every other pod and a Service"
 version_added: 0.1.0
 description:
-  - Runs a pod on every node, and checks that every pod reaches every other, and a Service from every node.
+  - Runs a pod on every node, and checks that every pod reaches every other pod, and that a Service works from every node.
   - Writes C(summary.json) in the lab's directory.
 author:
   - ballast.kube contributors (@ballast-kube)
@@ -30,7 +30,7 @@ attributes:
 """
 
 EXAMPLES = r"""
-- name: Can the lab be used
+- name: Check that the lab works
   ballast.kube.lab_check:
     state_dir: /var/lib/ballast/lab/check
     lab_dir: /var/lib/ballast/lab
@@ -42,7 +42,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 summary:
-  description: What summary.json holds.
+  description: The content of summary.json.
   returned: success
   type: dict
 ballast_summary:
@@ -56,19 +56,19 @@ steps:
   elements: dict
   contains:
     kind:
-      description: Kind of thing.
+      description: Kind of resource.
       type: str
     verb:
       description: V(make), V(change) or V(remove).
       type: str
     title:
-      description: The thing, in words.
+      description: The resource, in words.
       type: str
     target:
       description: What identifies it within its kind.
       type: str
 findings:
-  description: What was found wrong afterwards.
+  description: Problems found afterwards.
   returned: always
   type: list
   elements: dict

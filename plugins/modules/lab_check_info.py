@@ -10,7 +10,7 @@ module: lab_check_info
 short_description: "Internal: check a lab with the pods of an earlier lab_check"
 version_added: 0.1.0
 description:
-  - Asks the pods of M(ballast.kube.lab_check) which others they reach now, and whether they reach a Service. Changes nothing.
+  - Queries which other pods the pods of M(ballast.kube.lab_check) reach, and whether they reach a Service. Changes nothing.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -22,7 +22,7 @@ extends_documentation_fragment:
 """
 
 EXAMPLES = r"""
-- name: Can the lab be used
+- name: Check that the lab works
   ballast.kube.lab_check_info:
     state_dir: /var/lib/ballast/lab/check
     lab_dir: /var/lib/ballast/lab
@@ -34,7 +34,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 summary:
-  description: What summary.json holds.
+  description: The content of summary.json.
   returned: success
   type: dict
 ballast_summary:

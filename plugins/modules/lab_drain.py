@@ -11,8 +11,8 @@ short_description: "Internal: drain nodes of a lab while their binaries are repl
 version_added: 0.1.0
 description:
   - Cordons and drains the Nodes in O(nodes), as C(kubectl drain) does.
-  - A Node that was drained earlier and is not in O(nodes) takes pods again, unless it was cordoned before its drain.
-  - A Node whose pods cannot be moved, often for a PodDisruptionBudget, fails and takes pods again.
+  - Uncordons a Node that was drained earlier and is not in O(nodes), unless it was cordoned before its drain.
+  - Fails when a Node's pods cannot be evicted, often because of a PodDisruptionBudget, and uncordons that Node.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -32,18 +32,18 @@ options:
     type: path
     required: true
   kubectl:
-    description: The C(kubectl) that drains.
+    description: Path of the C(kubectl) used to drain nodes.
     type: path
     required: true
   nodes:
-    description: Names of all Nodes that are to be drained now. An empty list ends every drain.
+    description: Names of all Nodes to drain now. An empty list ends every drain.
     type: list
     elements: str
     required: true
 """
 
 EXAMPLES = r"""
-- name: Before the programs of a node are replaced
+- name: Drain a node before its binaries are replaced
   ballast.kube.lab_drain:
     state_dir: /var/lib/ballast/lab/drain
     plane_dir: /var/lib/ballast/lab/plane
@@ -66,19 +66,19 @@ steps:
   elements: dict
   contains:
     kind:
-      description: Kind of thing.
+      description: Kind of resource.
       type: str
     verb:
       description: V(make), V(change) or V(remove).
       type: str
     title:
-      description: The thing, in words.
+      description: The resource, in words.
       type: str
     target:
       description: What identifies it within its kind.
       type: str
 findings:
-  description: What was found wrong afterwards.
+  description: Problems found afterwards.
   returned: always
   type: list
   elements: dict

@@ -10,8 +10,8 @@ module: lab_image
 short_description: "Internal: build disk images for the virtual machines of a lab"
 version_added: 0.1.0
 description:
-  - Builds a disk image once and keeps it in a cache, under a key of all that it is made from. The same input gives the same image.
-  - The image is a Debian system that starts in few seconds, or the content of a directory as a read-only disk.
+  - Builds a disk image once and caches it under a key of all its inputs. The same input gives the same image.
+  - The image is a Debian system that boots in a few seconds, or the content of a directory as a read-only disk.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -27,7 +27,7 @@ attributes:
 options:
   state:
     description:
-      - V(absent) removes every image of this name from the cache, also those that disks of machines are based on.
+      - V(absent) removes every image of this name from the cache, including images that disks of machines are based on.
     type: str
     default: present
     choices: [present, absent]
@@ -38,8 +38,8 @@ options:
     description:
       - V(debian-13) is a Debian system with systemd, ssh, Python, containerd, runc and the tools of netfilter.
       - V(directory) is a read-only disk with the files of O(source).
-      - V(kernel-uml), V(kernel-uml-built) and V(kernel-cloud) are the kernels with their modules. M(ballast.kube.lab_vm) builds the one it
-        needs by itself.
+      - V(kernel-uml), V(kernel-uml-built) and V(kernel-cloud) are the kernels with their modules. M(ballast.kube.lab_vm) builds the
+        kernel it needs automatically.
     type: str
     default: debian-13
     choices: [debian-13, directory, kernel-cloud, kernel-uml, kernel-uml-built]
@@ -48,7 +48,7 @@ options:
       - Directory whose files become the disk, required with O(recipe=directory). Symbolic links become what they point to.
     type: path
   packages:
-    description: Debian packages that the image has beside those of its recipe.
+    description: Debian packages to install in addition to those of the recipe.
     type: list
     elements: str
     default: []
@@ -58,7 +58,7 @@ options:
       - The image's key does not depend on it.
     type: str
   cache_dir:
-    description: Directory that images are kept in.
+    description: Directory of cached images.
     type: path
     default: /var/cache/ballast/vm
 seealso:
@@ -85,7 +85,7 @@ path:
   returned: success
   type: str
 key:
-  description: Names all that the image is made from.
+  description: Identifies all inputs of the image.
   returned: success
   type: str
 digest:
@@ -93,7 +93,7 @@ digest:
   returned: success
   type: str
 size:
-  description: Size of the image in bytes; most of a root disk is a hole, which takes no room.
+  description: Size of the image in bytes; most of a root disk is sparse and takes no disk space.
   returned: success
   type: int
 packages:
@@ -102,7 +102,7 @@ packages:
   type: list
   elements: str
 build_seconds:
-  description: How long it took to build it, whenever that was.
+  description: Duration of the build, which may have happened in an earlier run.
   returned: success
   type: float
 steps:
@@ -112,19 +112,19 @@ steps:
   elements: dict
   contains:
     kind:
-      description: Kind of thing.
+      description: Kind of resource.
       type: str
     verb:
       description: V(make), V(change) or V(remove).
       type: str
     title:
-      description: The thing, in words.
+      description: The resource, in words.
       type: str
     target:
       description: What identifies it within its kind.
       type: str
 findings:
-  description: What was found wrong afterwards.
+  description: Problems found afterwards.
   returned: always
   type: list
   elements: dict

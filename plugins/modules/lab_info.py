@@ -19,7 +19,7 @@ extends_documentation_fragment:
 """
 
 EXAMPLES = r"""
-- name: Which nodes are there
+- name: Read the lab's nodes
   ballast.kube.lab_info:
   register: lab_record
 """
@@ -30,7 +30,7 @@ lab:
   returned: success
   type: dict
 parts:
-  description: What the other modules are to be given for this lab - credentials, nodes, hosts, machines.
+  description: Input of other modules for this lab - credentials, nodes, hosts, machines.
   returned: success
   type: dict
 """

@@ -10,9 +10,9 @@ module: lab_kube_proxy
 short_description: "Internal: run kube-proxy of a lab as a DaemonSet"
 version_added: 0.1.0
 description:
-  - Makes the objects by which a cluster of kubeadm runs kube-proxy - ServiceAccount, ClusterRoleBinding, ConfigMap and DaemonSet
+  - Creates the objects with which a kubeadm cluster runs kube-proxy - ServiceAccount, ClusterRoleBinding, ConfigMap and DaemonSet
     C(kube-proxy) in the namespace C(kube-system).
-  - An object that was made by an earlier run, as it is asked for now, is left as it is, also when it has been changed since.
+  - An object that an earlier run created from the same definition is left unchanged, even if somebody has edited it.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -36,7 +36,7 @@ options:
     type: str
     required: true
   cluster_cidr:
-    description: Network that all pods of the cluster are in.
+    description: Network of all pods of the cluster.
     type: str
     required: true
   mode:
@@ -64,19 +64,19 @@ steps:
   elements: dict
   contains:
     kind:
-      description: Kind of thing.
+      description: Kind of resource.
       type: str
     verb:
       description: V(make), V(change) or V(remove).
       type: str
     title:
-      description: The thing, in words.
+      description: The resource, in words.
       type: str
     target:
       description: What identifies it within its kind.
       type: str
 findings:
-  description: What was found wrong afterwards.
+  description: Problems found afterwards.
   returned: always
   type: list
   elements: dict

@@ -10,9 +10,9 @@ module: lab_kubeconfig
 short_description: Add a lab to a user's own kubeconfig, or remove it
 version_added: 0.1.0
 description:
-  - Adds the cluster, the user and the context C(ballast-NAME) of a lab to the kubeconfig of the user who runs it, or takes them out.
-  - Every other entry stays as it is, and so does the current context where there is one. Comments are lost, as with C(kubectl config).
-  - An entry of that name that this module has not made for the same lab is refused, and never removed.
+  - Adds the cluster, the user and the context C(ballast-NAME) of a lab to the kubeconfig of the user who runs the module, or removes them.
+  - All other entries and an existing current context are unchanged. Comments are lost, as with C(kubectl config).
+  - An entry of that name that this module did not create for the same lab is an error, and is never removed.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -29,7 +29,7 @@ attributes:
     support: full
 options:
   state:
-    description: Whether the context is there.
+    description: Whether the context exists.
     type: str
     choices: [present, absent]
     default: present
@@ -38,10 +38,10 @@ options:
     type: str
     required: true
   kubeconfig:
-    description: Content of the lab's own kubeconfig. It holds keys. Required with O(state=present).
+    description: Content of the lab's own kubeconfig, which includes keys. Required with O(state=present).
     type: str
   path:
-    description: The kubeconfig to change. The default is the first of the variable E(KUBECONFIG), else C(~/.kube/config).
+    description: The kubeconfig to change. The default is the first file in the variable E(KUBECONFIG), else C(~/.kube/config).
     type: path
 """
 
@@ -69,7 +69,7 @@ is_current:
   returned: success
   type: bool
 ballast_summary:
-  description: The same for people, with the commands that use it.
+  description: The result as text, with the commands that use the context.
   returned: success
   type: str
 steps:
@@ -79,19 +79,19 @@ steps:
   elements: dict
   contains:
     kind:
-      description: Kind of thing.
+      description: Kind of resource.
       type: str
     verb:
       description: C(make), C(change) or C(remove).
       type: str
     title:
-      description: The thing.
+      description: The resource, in words.
       type: str
     target:
       description: What identifies it within its kind.
       type: str
 findings:
-  description: What was found wrong afterwards.
+  description: Problems found afterwards.
   returned: always
   type: list
   elements: dict

@@ -10,11 +10,12 @@ module: lab_logs
 short_description: "Internal: collect a lab's diagnostics into one archive"
 version_added: 0.1.0
 description:
-  - Writes one archive with the lab's events, the logs of its services, the consoles of its virtual machines, the objects of its API and
-    the network state of its nodes, into C(logs) in the lab's directory.
-  - Of the processes of the host it names those of the lab's own services. Of pods it holds no environment, commands, arguments and annotations.
-  - Keys, certificates, Secrets and ConfigMaps do not go in. Passwords, tokens and credentials in URLs are replaced by C((redacted)).
-  - The end of each log goes in. The archive has the mode 0600, and at most 128 MiB of content.
+  - Writes a support bundle, one archive in C(logs) in the lab's directory.
+  - It contains the lab's events, the logs of its services, the consoles of its virtual machines, the objects of its API and the network
+    state of its nodes.
+  - It lists only the host processes that belong to the lab's services. It excludes environment, commands, arguments and annotations of pods.
+  - It excludes keys, certificates, Secrets and ConfigMaps. Passwords, tokens and credentials in URLs are replaced by C((redacted)).
+  - It contains the end of each log, and at most 128 MiB of content. Its mode is 0600.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -32,15 +33,15 @@ attributes:
 """
 
 EXAMPLES = r"""
-- name: What happened
+- name: Collect the lab's diagnostics
   ballast.kube.lab_logs:
     lab_dir: /var/lib/ballast/lab
-  register: evidence
+  register: bundle
 """
 
 RETURN = r"""
 path:
-  description: The archive.
+  description: The support bundle.
   returned: success
   type: str
   sample: /var/lib/ballast/lab/logs/lab-20261121-101500.tar.gz

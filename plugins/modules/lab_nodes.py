@@ -10,8 +10,8 @@ module: lab_nodes
 short_description: "Internal: set labels and taints of a lab's nodes, and drain removed ones"
 version_added: 0.1.0
 description:
-  - Keeps labels and taints of the lab's Nodes as its topology says.
-  - Drains and deletes the Node of every instance that is about to be removed, one that was named earlier and is not named here.
+  - Sets labels and taints of the lab's Nodes as in its topology.
+  - Drains and deletes the Node of every instance about to be removed, which an earlier run listed and O(nodes) does not.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -31,7 +31,7 @@ options:
     type: path
     required: true
   kubectl:
-    description: The C(kubectl) that drains.
+    description: Path of the C(kubectl) used to drain nodes.
     type: path
     required: true
   nodes:
@@ -45,10 +45,10 @@ options:
         type: str
         required: true
       labels:
-        description: Its labels. Those of Kubernetes' own domains are left alone.
+        description: Its labels. Labels of Kubernetes' own domains are unchanged.
         type: dict
       taints:
-        description: Its taints. Those of Kubernetes' own domains are left alone.
+        description: Its taints. Taints of Kubernetes' own domains are unchanged.
         type: list
         elements: dict
         suboptions:
@@ -60,7 +60,7 @@ options:
             description: Value of the taint.
             type: str
           effect:
-            description: What happens to pods that do not tolerate it.
+            description: Effect on pods that do not tolerate it.
             type: str
             required: true
 """
@@ -86,19 +86,19 @@ steps:
   elements: dict
   contains:
     kind:
-      description: Kind of thing.
+      description: Kind of resource.
       type: str
     verb:
       description: V(make), V(change) or V(remove).
       type: str
     title:
-      description: The thing, in words.
+      description: The resource, in words.
       type: str
     target:
       description: What identifies it within its kind.
       type: str
 findings:
-  description: What was found wrong afterwards.
+  description: Problems found afterwards.
   returned: always
   type: list
   elements: dict

@@ -10,12 +10,12 @@ module: lab_restore
 short_description: Restore a stopped lab from a snapshot
 version_added: 0.1.0
 description:
-  - Puts the etcd and the volumes of a snapshot of M(ballast.kube.lab_snapshot) in the place of those of the lab. The lab must be stopped. The
-    playbook C(ballast.kube.lab_restore) stops it and starts it again.
-  - Volumes are copied first, and change places by renames after etcd was restored. Of a run that is cut off in between, a note stays with
-    which the lab does not start until the same restore was run again.
-  - Refused where the lab has another minor version of Kubernetes than the snapshot, or lacks nodes or add-ons of it. Nodes and add-ons that came
-    since stay, and their volumes are removed.
+  - Replaces the etcd data and the volumes of a lab with those of a snapshot by M(ballast.kube.lab_snapshot). The lab must be stopped.
+    The playbook C(ballast.kube.lab_restore) stops it and starts it again.
+  - It copies volumes first, restores etcd, and then renames the volumes into place. After an interrupted restore, the lab does not start
+    until the same restore is run again.
+  - It refuses a snapshot with another minor version of Kubernetes, or with nodes or add-ons that the lab lacks. Newer nodes and add-ons
+    remain, but their volumes are removed.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -30,7 +30,7 @@ attributes:
   idempotent:
     support: none
     details:
-      - Each run restores, as what the lab did since is not known.
+      - Each run restores, because changes since the snapshot are unknown.
 options:
   name:
     description: Name of the snapshot.
@@ -39,7 +39,7 @@ options:
 requirements:
   - coreutils
 notes:
-  - The etcd that is replaced is moved to C(plane/before-restore-TIME) in the directory of the lab. The volumes that are replaced are removed.
+  - The replaced etcd data is moved to C(plane/before-restore-TIME) in the lab directory. The replaced volumes are removed.
 seealso:
   - module: ballast.kube.lab_snapshot
   - module: ballast.kube.lab_snapshots_info
@@ -63,7 +63,7 @@ steps:
   type: list
   elements: dict
 findings:
-  description: What was found wrong afterwards.
+  description: Problems found afterwards.
   returned: success
   type: list
   elements: dict

@@ -10,11 +10,11 @@ module: lab_snapshot
 short_description: Take or remove a snapshot of a lab
 version_added: 0.1.0
 description:
-  - Keeps the etcd of a lab, the keys of its control plane and the volumes of its add-on C(storage) below C(snapshots) in the directory of the lab.
-  - The nodes must be stopped, so that nothing writes to a volume, and the control plane must run. The playbook C(ballast.kube.lab_snapshot)
+  - Saves the etcd data of a lab, the keys of its control plane and the volumes of its add-on C(storage) below C(snapshots) in the lab directory.
+  - The nodes must be stopped, so that nothing writes to a volume, and the control plane must be running. The playbook C(ballast.kube.lab_snapshot)
     stops the nodes and starts them again.
-  - It is made in a work directory and becomes a snapshot by one rename. What a killed run left is removed by the next one.
-  - A snapshot holds the keys of the control plane and all Secrets. Only root may read it. It goes with the lab.
+  - A snapshot is written to a work directory and completed by one rename. The next run removes the remains of a killed one.
+  - A snapshot contains the keys of the control plane and all Secrets. Only root can read it. It is removed with the lab.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -29,7 +29,7 @@ attributes:
   idempotent:
     support: none
     details:
-      - A snapshot that is there is never overwritten, and one that is not there is not removed. Either is an error.
+      - Taking a snapshot that exists and removing one that does not exist are errors.
 options:
   state:
     description: V(present) takes a snapshot, V(absent) removes it.
@@ -43,14 +43,14 @@ options:
 requirements:
   - coreutils
 notes:
-  - Labs with virtual machines are refused. What containers wrote elsewhere than to a volume, images and logs are not in a snapshot.
+  - Labs with virtual machines are refused. A snapshot contains no images, no logs and no files that containers wrote outside of volumes.
 seealso:
   - module: ballast.kube.lab_restore
   - module: ballast.kube.lab_snapshots_info
 """
 
 EXAMPLES = r"""
-- name: Keep the lab as it is
+- name: Take a snapshot
   ballast.kube.lab_snapshot:
     name: before-trial
 
@@ -62,17 +62,17 @@ EXAMPLES = r"""
 
 RETURN = r"""
 path:
-  description: Directory of the snapshot; empty where it was removed.
+  description: Directory of the snapshot; empty when it was removed.
   returned: success, not in check mode
   type: str
   sample: /var/lib/ballast/lab/snapshots/before-trial
 taken_at:
-  description: When it was taken, in UTC; empty where it was removed.
+  description: When it was taken, in UTC; empty when it was removed.
   returned: success, not in check mode
   type: str
   sample: "2026-11-27T08:40:00Z"
 bytes:
-  description: Disk space that it takes.
+  description: Disk space that it uses.
   returned: success, not in check mode
   type: int
 steps:
@@ -81,7 +81,7 @@ steps:
   type: list
   elements: dict
 findings:
-  description: What was found wrong afterwards.
+  description: Problems found afterwards.
   returned: success
   type: list
   elements: dict

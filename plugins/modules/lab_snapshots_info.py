@@ -22,7 +22,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Which snapshots are there
+- name: List the snapshots
   ballast.kube.lab_snapshots_info:
   register: lab_snapshots
 """
@@ -39,7 +39,7 @@ snapshots:
       type: str
       sample: before-trial
     taken_at:
-      description: When it was taken, in UTC; empty for one of another version of the collection, which can only be removed.
+      description: When it was taken, in UTC; empty for a snapshot by another version of the collection, which can only be removed.
       type: str
       sample: "2026-11-27T08:40:00Z"
     kubernetes_version:
@@ -55,10 +55,10 @@ snapshots:
       type: list
       elements: str
     bytes:
-      description: Disk space that it takes.
+      description: Disk space that it uses.
       type: int
 ballast_summary:
-  description: The same as a table.
+  description: The result as a table.
   returned: success
   type: str
 """

@@ -10,9 +10,9 @@ module: lab_vm
 short_description: "Internal: run the virtual machines of a lab"
 version_added: 0.1.0
 description:
-  - Boots virtual machines on a bridge of this machine and returns when every one answers ssh, stops them, and removes them.
-  - A machine's disk holds what differs from the image; it is kept while the machine is stopped and goes with the machine.
-  - The record in O(state_dir) is the whole list. A machine that is no longer in O(vms) is removed with its disk.
+  - Boots virtual machines on a bridge of this machine and waits until each responds to ssh; stops and removes them.
+  - A machine's disk contains the differences from its image; it is kept while the machine is stopped, and removed with the machine.
+  - The options are the complete desired state. A machine that is no longer in O(vms) is removed with its disk.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -29,7 +29,7 @@ attributes:
 options:
   state:
     description:
-      - V(present) boots the machines that do not run, and reboots those whose options have changed.
+      - V(present) boots stopped machines, and reboots those whose options have changed.
       - V(stopped) powers them off and keeps their disks.
       - V(absent) ends and removes every machine of O(state_dir), with its disk.
     type: str
@@ -37,28 +37,28 @@ options:
     choices: [present, stopped, absent]
   engine:
     description:
-      - What runs the machines. V(kvm) and V(tcg) are QEMU, with and without the help of the processor. V(uml) is User Mode Linux, a kernel
-        that is a process; it needs no help of the processor, runs at native speed, and has one processor.
-      - V(auto) is the first of V(kvm), V(uml) and V(tcg) that boots within a time limit. This is tried once until this machine reboots,
-        also in check mode, and kept in O(cache_dir). Existing machines keep their engine.
+      - What runs the machines. V(kvm) and V(tcg) are QEMU with hardware virtualization and with software emulation. V(uml) is User Mode
+        Linux, a kernel that runs as a process; it needs no hardware virtualization, runs at native speed, and has one processor.
+      - V(auto) is the first of V(kvm), V(uml) and V(tcg) that boots within a time limit. The module tries this once per boot of this
+        machine, also in check mode, and caches the result in O(cache_dir). Existing machines keep their engine.
     type: str
     default: auto
     choices: [auto, kvm, uml, tcg]
   uml_kernel:
     description:
-      - The kernel for O(engine=uml). V(debian) is the one of the package user-mode-linux, which has no nftables for IP.
+      - The kernel for O(engine=uml). V(debian) is the kernel of the package user-mode-linux, which lacks nftables for IP.
       - V(built) is built from Debian's kernel source, once, into O(cache_dir); it has nftables, iptables and ipvs.
     type: str
     default: debian
     choices: [debian, built]
   image:
-    description: Root image that M(ballast.kube.lab_image) made. Required unless O(state=absent).
+    description: Root image that M(ballast.kube.lab_image) built. Required unless O(state=absent).
     type: path
   bridge:
     description: Bridge that the machines are attached to. Required unless O(state=absent).
     type: str
   disks:
-    description: Read-only disks that every machine gets, images of the recipe V(directory) of M(ballast.kube.lab_image).
+    description: Read-only disks for every machine, images of the recipe V(directory) of M(ballast.kube.lab_image).
     type: list
     elements: dict
     default: []
@@ -68,12 +68,12 @@ options:
         type: path
         required: true
       mount:
-        description: Directory in the machine that it is mounted at.
+        description: Its mount point in the machine.
         type: path
         required: true
   key_owner:
     description:
-      - Number of the user whose Ansible reaches the machines, where the task is run by root in that user's stead. The key of the machines is theirs.
+      - User id that owns the ssh key, for when root runs this task but another user runs Ansible against the machines.
     type: int
     default: 0
   vms:
@@ -87,22 +87,22 @@ options:
         type: str
         required: true
       address:
-        description: IPv4 address with the length of its network, V(10.97.0.101/24).
+        description: IPv4 address with prefix length, such as V(10.97.0.101/24).
         type: str
         required: true
       gateway:
-        description: Address of the default route, usually that of the bridge. No default route when it is left out.
+        description: Address of the default route, usually that of the bridge. When omitted, the machine has no default route.
         type: str
       memory_mib:
         description: Memory in MiB.
         type: int
         default: 1024
       cpus:
-        description: Processors. V(uml) gives one.
+        description: Number of processors. V(uml) supports one.
         type: int
         default: 1
   cache_dir:
-    description: Directory that images and kernels are kept in.
+    description: Directory of cached images and kernels.
     type: path
     default: /var/cache/ballast/vm
 seealso:
@@ -176,7 +176,7 @@ why:
   description: Why this engine was chosen.
   returned: success
   type: str
-  sample: "kvm: there is no /dev/kvm; uml boots"
+  sample: "kvm: /dev/kvm does not exist; uml boots"
 ssh_key:
   description: Private key with which root logs in.
   returned: success
@@ -197,16 +197,16 @@ vms:
       description: What runs it.
       type: str
     running:
-      description: Whether it runs.
+      description: Whether it is running.
       type: bool
     pid:
-      description: Its process, 0 when it does not run.
+      description: Its process id, 0 when it is not running.
       type: int
     console:
-      description: File with all that its console said.
+      description: File with its console output.
       type: str
     ssh_arguments:
-      description: Options for ssh, beside the key.
+      description: Options for ssh, in addition to the key.
       type: str
 steps:
   description: What was done, or in check mode would be done, in order.
@@ -215,19 +215,19 @@ steps:
   elements: dict
   contains:
     kind:
-      description: Kind of thing.
+      description: Kind of resource.
       type: str
     verb:
       description: V(make), V(change) or V(remove).
       type: str
     title:
-      description: The thing, in words.
+      description: The resource, in words.
       type: str
     target:
       description: What identifies it within its kind.
       type: str
 findings:
-  description: What was found wrong afterwards.
+  description: Problems found afterwards.
   returned: always
   type: list
   elements: dict

@@ -10,7 +10,7 @@ module: lab_vm_info
 short_description: "Internal: list the virtual machines of a lab"
 version_added: 0.1.0
 description:
-  - Reads the virtual machines that M(ballast.kube.lab_vm) made, and whether they run.
+  - Returns the virtual machines that M(ballast.kube.lab_vm) created, and whether they are running.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -57,16 +57,16 @@ vms:
       description: What runs it.
       type: str
     running:
-      description: Whether it runs.
+      description: Whether it is running.
       type: bool
     pid:
-      description: Its process, 0 when it does not run.
+      description: Its process id, 0 when it is not running.
       type: int
     console:
-      description: File with all that its console said.
+      description: File with its console output.
       type: str
     ssh_arguments:
-      description: Options for ssh, beside the key.
+      description: Options for ssh, in addition to the key.
       type: str
 seconds:
   description: Time spent, by stage.

@@ -10,7 +10,7 @@ module: labs_info
 short_description: List the labs of a machine
 version_added: 0.1.0
 description:
-  - Returns the labs of the machine that it runs on, and asks the API server of each for its nodes.
+  - Returns the labs of the machine that the module runs on, and queries the API server of each for its nodes.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -19,7 +19,7 @@ options: {}
 """
 
 EXAMPLES = r"""
-- name: Which labs are there
+- name: List the labs
   ballast.kube.labs_info:
   register: machine_labs
 """
@@ -40,22 +40,22 @@ labs:
       type: str
       sample: /var/lib/ballast/lab
     kubernetes_version:
-      description: Its version of Kubernetes; empty where it cannot be known.
+      description: Its version of Kubernetes; empty when unknown.
       type: str
       sample: 1.37.1
     nodes:
-      description: Number of nodes that it has by its record.
+      description: Number of nodes in its record.
       type: int
     ready:
       description: Number of nodes that are Ready.
       type: int
     state:
       description:
-        - V(running), V(stopped) where the API server does not answer,
-          V(lost) where its directory was deleted, or V(unreadable) where its record or its kubeconfig is damaged.
+        - V(running), V(stopped) if the API server does not respond, V(lost) if its directory was deleted, or V(unreadable) if its record
+          or its kubeconfig is damaged.
       type: str
 ballast_summary:
-  description: The same as a table.
+  description: The result as a table.
   returned: success
   type: str
 """

@@ -12,9 +12,9 @@ version_added: 0.1.0
 author:
   - ballast.kube contributors (@ballast-kube)
 description:
-  - Reads, with the rights of the task, what the module M(ballast.kube.control_plane) has made for nodes, so that
-    M(ballast.kube.kubelet_instance) can bring it to their hosts.
-  - The answer holds private keys, so give the task C(no_log).
+  - Reads, with the permissions of the task, the node credentials that M(ballast.kube.control_plane) created, so that
+    M(ballast.kube.kubelet_instance) can install them on other hosts.
+  - The result contains private keys, so set C(no_log) for the task.
 extends_documentation_fragment:
   - ballast.kube._attributes.info_module
 options:
@@ -44,11 +44,11 @@ EXAMPLES = r"""
 
 RETURN = r"""
 ca:
-  description: Certificate of the cluster's authority, PEM; empty where there is none yet.
+  description: Certificate of the cluster's authority, PEM; empty if it does not exist yet.
   returned: success
   type: str
 nodes:
-  description: A row for each node, as the option O(ballast.kube.kubelet_instance#module:credentials) takes it.
+  description: An entry for each node, in the form of the option O(ballast.kube.kubelet_instance#module:credentials).
   returned: success
   type: list
   elements: dict
@@ -58,7 +58,7 @@ nodes:
       type: str
       sample: n1
     kubelet_certificate:
-      description: PEM of the kubelet's client certificate; empty where there is none yet. So are those that follow.
+      description: PEM of the kubelet's client certificate; this and the following are empty if they do not exist yet.
       type: str
     kubelet_key:
       description: PEM of its key.
@@ -76,7 +76,7 @@ nodes:
       description: PEM of its key.
       type: str
     service_proxy_certificate:
-      description: PEM of the client certificate of ballast-service-proxy; empty also where the node has none of its own.
+      description: PEM of the client certificate of ballast-service-proxy; also empty if the node has none.
       type: str
     service_proxy_key:
       description: PEM of its key.

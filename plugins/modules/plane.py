@@ -10,9 +10,9 @@ module: plane
 short_description: "Internal: decide the name and ports of a control plane, and record them"
 version_added: 0.1.0
 description:
-  - Writes down what a control plane is to be, with a name that no other plane or lab of this host has, and with ports that are free, so
-    that several planes live side by side. M(ballast.kube.control_plane) makes it then, as the playbook C(ballast.kube.control_plane) does.
-  - What is not said stays as it was recorded. Nothing is recorded that M(ballast.kube.control_plane) would refuse.
+  - Records the desired state of a control plane, with a name that is unique among control planes and labs on this host, and with free
+    ports, so that several control planes can coexist. The playbook C(ballast.kube.control_plane) then creates it with M(ballast.kube.control_plane).
+  - Omitted options keep their recorded values. Options that M(ballast.kube.control_plane) would refuse are not recorded.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -27,16 +27,16 @@ attributes:
     support: full
 options:
   state:
-    description: V(absent) forgets the plane, and fails when something of it stayed.
+    description: V(absent) removes the record, and fails if resources of the control plane were left behind.
     type: str
     choices: [present, absent]
     default: present
   plane_dir:
-    description: Directory of the plane. One that does not exist yet or is empty, or that of a plane; a directory with other files is refused.
+    description: Directory of the control plane. It must be new, empty, or the directory of a control plane; a directory with other files is refused.
     type: path
     required: true
   name:
-    description: Its name among the planes and labs of this host. The default for a new one is V(plane).
+    description: Its name among the control planes and labs of this host. The default for a new one is V(plane).
     type: str
   kubernetes_version:
     description: Version of Kubernetes. The default for a new one is V(1.37.2).
@@ -44,21 +44,21 @@ options:
   address:
     description:
       - IP address that it listens on. The default for a new one is V(127.0.0.1).
-      - With another address new ports are chosen.
+      - A new address gets new ports.
     type: str
   options:
     description:
-      - Options of M(ballast.kube.control_plane), by name, beside those that are decided here. The profile of a new one is V(generic).
-      - A port that is given is taken instead of a free one.
+      - Options of M(ballast.kube.control_plane), by name, except those of this module. The default profile of a new one is V(generic).
+      - A given port is used instead of a free one.
     type: dict
     default: {}
   toolchain_dir:
-    description: Directory with a folder for each version of Kubernetes that can be built. Another version is then refused.
+    description: Directory with a folder for each buildable version of Kubernetes. Other versions are refused.
     type: path
 """
 
 EXAMPLES = r"""
-- name: Decide what the plane of the tests is
+- name: Record the control plane of the tests
   ballast.kube.plane:
     plane_dir: /var/lib/ballast/planes/tests
     name: tests
@@ -70,11 +70,11 @@ EXAMPLES = r"""
 
 RETURN = r"""
 name:
-  description: The control plane's name, also of one that is removed. Empty where there was none.
+  description: The control plane's name, also of a removed one. Empty when there was none.
   returned: success
   type: str
 plane:
-  description: The record, with what follows from it. Null with O(state=absent).
+  description: The record, with derived values. Null with O(state=absent).
   returned: always
   type: dict
   contains:
@@ -107,7 +107,7 @@ plane:
       type: str
       sample: https://127.0.0.1:6443
     families:
-      description: The programs it needs, as M(ballast.kube.kubernetes_binaries) takes them.
+      description: The binaries it needs, in the form of M(ballast.kube.kubernetes_binaries).
       type: list
       elements: dict
 steps:
@@ -117,19 +117,19 @@ steps:
   elements: dict
   contains:
     kind:
-      description: Kind of thing.
+      description: Kind of resource.
       type: str
     verb:
       description: V(make), V(change) or V(remove).
       type: str
     title:
-      description: The thing, in words.
+      description: The resource, in words.
       type: str
     target:
       description: What identifies it within its kind.
       type: str
 findings:
-  description: What was found wrong afterwards.
+  description: Problems found afterwards.
   returned: always
   type: list
   elements: dict

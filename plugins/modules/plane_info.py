@@ -10,20 +10,20 @@ module: plane_info
 short_description: "Internal: read the record of a control plane"
 version_added: 0.1.0
 description:
-  - Returns what M(ballast.kube.plane) wrote down.
+  - Returns the record that M(ballast.kube.plane) wrote.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
   - ballast.kube._attributes.info_module
 options:
   plane_dir:
-    description: Directory of the plane.
+    description: Directory of the control plane.
     type: path
     required: true
 """
 
 EXAMPLES = r"""
-- name: Where does the plane of the tests listen
+- name: Read the address of the control plane
   ballast.kube.plane_info:
     plane_dir: /var/lib/ballast/planes/tests
   register: plane_record
@@ -31,7 +31,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 plane:
-  description: The record, with what follows from it, as M(ballast.kube.plane) returns it.
+  description: The record, with derived values, as M(ballast.kube.plane) returns it.
   returned: success
   type: dict
 """

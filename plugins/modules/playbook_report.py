@@ -10,9 +10,9 @@ module: playbook_report
 short_description: "Internal: compose the report of a playbook, and decide whether it goes on"
 version_added: 0.1.0
 description:
-  - Composes lines for an operator from what modules returned on the hosts of a playbook. Hosts with the same answer share a line.
-  - Decides which nodes are changed, in which batches, and whether the run goes on after a batch.
-  - It runs on the machine of Ansible, and reads the registered variables that the playbooks of this collection have.
+  - Composes a report for the operator from the modules' results on the hosts of a playbook. Hosts with the same result share a line.
+  - Decides which nodes are changed, in which batches, and whether the run continues after a batch.
+  - It runs on the controller, and reads the registered variables of this collection's playbooks.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -21,7 +21,7 @@ attributes:
   check_mode:
     support: full
     details:
-      - The plan is written in check mode too, as it changes no host.
+      - The plan is also written in check mode, because it changes no host.
   diff_mode:
     support: none
   idempotent:
@@ -49,11 +49,11 @@ options:
       - balloons_batch
       - balloons_outcome
   request:
-    description: What M(ballast.kube.playbook_request) returned.
+    description: The result of M(ballast.kube.playbook_request).
     type: dict
     required: true
   batch:
-    description: Hosts of the batch at work, for the reports whose names end with C(_batch).
+    description: Hosts of the current batch, for the reports whose names end with C(_batch).
     type: list
     elements: str
     default: []
@@ -68,7 +68,7 @@ EXAMPLES = r"""
     request: "{{ kube_proxy_request }}"
   register: kube_proxy_preview
 
-- name: Say what would happen
+- name: Show the preview
   ansible.builtin.debug:
     msg: "{{ kube_proxy_preview.lines }}"
 """
@@ -81,11 +81,11 @@ lines:
   elements: str
   sample: ["ipvs -> nftables: 496 nodes (n[001-496])"]
 failure:
-  description: Why the run must fail. Empty where it goes on.
+  description: Why the run must fail. Empty if it continues.
   returned: success
   type: str
 changing:
-  description: Hosts to change, in order. Empty where the run is a preview.
+  description: Hosts to change, in order. Empty for a preview.
   returned: for previews, and before a further stage of the pull proxy
   type: list
   elements: str
@@ -95,20 +95,20 @@ serial:
   type: list
   elements: int
 leaders:
-  description: By host that stands for nodes of its batch, the C(machine) that sizes them and C(nodes), their rows for M(ballast.kube.balloon).
+  description: By host that acts for nodes of its batch, the C(machine) that sizes them and C(nodes), their entries for M(ballast.kube.balloon).
   returned: for the preview of balloons
   type: dict
 silent:
-  description: Why hosts gave no answer before the first change.
+  description: Why hosts did not respond before the first change.
   returned: for previews
   type: dict
 machines:
-  description: Machines that are to be changed; in the report of balloons, those whose reconcilers are to run.
+  description: Machines to change; in the report of balloons, those whose reconcilers must run.
   returned: for the preview of the pull proxy and the report of balloons
   type: list
   elements: str
 nodes:
-  description: Nodes that are to be changed; for O(report=kube_proxy_way_back), how each goes back.
+  description: Nodes to change; for O(report=kube_proxy_way_back), how each is rolled back.
   returned: for the preview of the pull proxy and O(report=kube_proxy_way_back)
   type: raw
 stopped:
@@ -120,12 +120,12 @@ stop:
   returned: for a batch
   type: bool
 take_back:
-  description: Hosts of the batch that go back to what they had before.
+  description: Hosts of the batch to roll back.
   returned: for a batch
   type: list
   elements: str
 kept:
-  description: Hosts of the batch that are done.
+  description: Hosts of the batch that succeeded.
   returned: for a batch
   type: list
   elements: str
@@ -140,16 +140,16 @@ failed_so_far:
   type: list
   elements: str
 gate_problems:
-  description: Why the gate is closed. Empty where it is open, or there is none.
+  description: Why the gate is closed. Empty if it is open or there is none.
   returned: for a batch
   type: list
   elements: str
 rows:
-  description: By host what became of it in a word or two, and the rest of its line.
+  description: By host, its outcome in a word or two, and the rest of its line.
   returned: for the last report of a run that changes nodes
   type: dict
 not_done:
-  description: Hosts that are not done.
+  description: Hosts that are unfinished.
   returned: for the last report of a run that changes nodes
   type: list
   elements: str

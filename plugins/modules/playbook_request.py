@@ -10,11 +10,11 @@ module: playbook_request
 short_description: "Internal: check the variables of a playbook"
 version_added: 0.1.0
 description:
-  - The first task of the collection's playbooks. Checks what was asked before any host is reached, and reports all problems together.
-  - Refuses a variable given with C(-e) that the playbook does not have, and names the nearest that it has. In an inventory other programs may
-    have variables of the same prefix, so there a name is refused only where it is a known one with a letter or two wrong.
-  - Refuses a playbook without C(PREFIX_hosts), a selection with a part that matches no host, and values of the wrong form.
-  - It runs on the machine of Ansible.
+  - The first task of the collection's playbooks. Checks the request before any host is contacted, and reports all problems together.
+  - Refuses an unknown variable given with C(-e), and suggests the nearest known name. In an inventory, other programs can have variables
+    with the same prefix, so there it refuses only misspelt known names.
+  - Refuses a missing C(PREFIX_hosts), a selection with a part that matches no host, and invalid values.
+  - It runs on the controller.
 author:
   - ballast.kube contributors (@ballast-kube)
 extends_documentation_fragment:
@@ -30,7 +30,7 @@ attributes:
     support: full
 options:
   playbook:
-    description: Name of the playbook; V(lab) for all of a lab.
+    description: Name of the playbook; V(lab) for all playbooks of a lab.
     type: str
     required: true
     choices: [kube_proxy_migrate, kube_proxy_rollback, kube_proxy_audit, kube_proxy_cleanup, image_pull_proxy, balloons, readiness, fleet_run, lab]
@@ -53,11 +53,11 @@ hosts:
   elements: str
   sample: [n1, n2]
 acts:
-  description: Whether the run may go beyond a preview, by C(PREFIX_confirm) or in check mode.
+  description: Whether the run continues after the preview, because of C(PREFIX_confirm) or check mode.
   returned: success
   type: bool
 canaries:
-  description: Hosts that are changed first.
+  description: Hosts to change first.
   returned: success
   type: list
   elements: str
@@ -68,15 +68,15 @@ serial:
   elements: raw
   sample: [1, 5, 10%]
 max_fail:
-  description: How many nodes may fail before the run ends.
+  description: Number of nodes that may fail before the run ends.
   returned: success
   type: int
 mode:
-  description: The mode of kube-proxy that was asked for. Empty for other playbooks.
+  description: The requested mode of kube-proxy. Empty for other playbooks.
   returned: success
   type: str
 admin_kubeconfig:
-  description: The kubeconfig with which DaemonSets are changed. Empty where none runs kube-proxy.
+  description: The kubeconfig with which DaemonSets are changed. Empty if no DaemonSet runs kube-proxy.
   returned: success
   type: str
 plan_file:
@@ -84,7 +84,7 @@ plan_file:
   returned: success
   type: str
 gate:
-  description: What has to hold before the next batch begins.
+  description: Conditions for the next batch to begin.
   returned: success
   type: dict
 details:

@@ -99,7 +99,7 @@ def test_a_node_of_the_lab_is_resized_by_one_command_and_all_is_put_back_where_p
     assert refused.status != 0
     assert "balloon-reverted" in refused.output
     assert "default/hog" in refused.output
-    assert "have what they had before" in refused.output
+    assert "keep their earlier sizes" in refused.output
     assert {name: lab.annotated(name) for name in NAMES} == before
     assert lab.lab.record["sizes"] == {"n1": {"cpu": "400m", "memory": "2Gi"}}
     assert lab.broken() == []

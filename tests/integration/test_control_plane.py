@@ -340,7 +340,7 @@ def test_a_taken_port_is_named_with_who_holds_it(plane: Plane, tmp_path: Path) -
         plane.run(**other)
     assert has_problem(caught.value, "plane-port-taken")
     assert (
-        f"port 6443 on {ADDRESS} is taken\n  found: process {plane.pids()['kube-apiserver']} (kube-apiserver)"
+        f"port 6443 on {ADDRESS} is in use\n  found: process {plane.pids()['kube-apiserver']} (kube-apiserver)"
         in str(caught.value)
     )
     assert list(tmp_path.iterdir()) == []

@@ -131,7 +131,7 @@ def test_what_drops_a_packet_is_named_with_what_lets_it_pass(
     assert problem.id == "lab-firewall"
     assert problem.text == f"this host's firewall drops packets {what}"
     assert problem.found == where
-    assert problem.remedy == f"let this lab pass: {commands}"
+    assert problem.remedy == f"allow this lab's traffic: {commands}"
     for command in commands.split("; "):
         if command.startswith("nft"):
             host.run(command.split(), timeout=60)
@@ -143,7 +143,7 @@ def test_what_drops_a_packet_is_named_with_what_lets_it_pass(
 def test_rules_of_iptables_legacy_are_met_by_packets_too(host: Machine) -> None:
     host.run(["iptables-legacy", "-P", "FORWARD", "DROP"], timeout=60)
     (problem,) = found(host)
-    assert problem.found.startswith("by which rule is not known")
+    assert problem.found.startswith("the rule is unknown")
     host.run(["iptables-legacy", "-I", "FORWARD", "-i", PATHS.bridge, "-j", "ACCEPT"], timeout=60)
     assert found(host) == []
 
@@ -182,4 +182,4 @@ def test_packets_of_ipv6_are_tried_on_their_own(host: Machine, rules: str, where
     assert state(host) == before, "nothing stays"
     assert [problem.found for problem in problems] == [where][: bool(where)]
     if "ip6 filter" in where:
-        assert problems[0].remedy == f"let this lab pass: ip6tables -I FORWARD -i {PATHS.bridge} -j ACCEPT"
+        assert problems[0].remedy == f"allow this lab's traffic: ip6tables -I FORWARD -i {PATHS.bridge} -j ACCEPT"

@@ -195,7 +195,7 @@ def test_what_is_broken_turns_red_with_the_remedy_and_half_a_fleet_is_said(fleet
     for feature, host in (("kube_proxy", "n1"), ("node_instances", "localhost")):
         assert found[host, feature, "healthy"]["light"] == "red"
         assert found[host, feature, "healthy"]["remedy"]
-    assert found["localhost", "node_instances", "healthy"]["text"] == "Not well: n1, n2."
+    assert found["localhost", "node_instances", "healthy"]["text"] == "Unhealthy: n1, n2."
     # One host is not reached, one module failed: nobody knows more of them than that.
     assert found["away", "", ""]["light"] == "amber"
     assert "reachable by Ansible" in found["away", "", ""]["remedy"]

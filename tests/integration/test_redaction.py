@@ -97,7 +97,7 @@ def test_the_credentials_leave_a_machine_when_the_task_there_fails(tmp_path: Pat
         timeout=300,
     )
     assert done.returncode != 0, done.stdout
-    assert "Give the nodes their shares" in done.stdout
+    assert "Size the nodes" in done.stdout
     assert "fatal: " in done.stdout
     assert list(machine.rglob("*")) == []
     assert CANARY not in done.stdout + done.stderr

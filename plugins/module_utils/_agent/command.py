@@ -119,7 +119,7 @@ def read_config(agent: Agent, path: str) -> str:
 
 
 def require_libraries(agent: Agent, libraries: Mapping[str, str]) -> None:
-    """By the name that Python imports, the package of Debian. Every one that is missing at once."""
+    """By the name that Python imports, the package of Debian. All that are missing, together."""
     problems = []
     for module, package in libraries.items():
         try:

@@ -210,7 +210,7 @@ def _verify(request: Request[D], ctx: Context[D], result: Result, module: Ansibl
 
 def _refuse_without_root(host: Host, needs_root: bool) -> None:
     if needs_root and not host.is_root():
-        raise not_root_error("this module reads and changes what only root may")
+        raise not_root_error("this module needs root to read and change the host")
 
 
 def _option(feature: Feature[Any]) -> dict[str, Any]:
@@ -340,10 +340,10 @@ def _fail(module: AnsibleModule, error: BallastError, untouched: Sequence[str] =
 def _bug(error: Exception) -> Bug:
     """A mistake of this project as an error with a stable id. Its traceback goes to the log of this host."""
     bug = Bug(
-        "a mistake in ballast.kube ended the run",
+        "an internal error of ballast.kube stopped the run",
         id="core-bug",
         found=repr(error),
-        remedy="report it with its traceback, which is in the system's log of this host",
+        remedy="report it with its traceback from this host's system log",
         page="docs/reference/errors-core.md",
     )
     bug.__cause__ = error

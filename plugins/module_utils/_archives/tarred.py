@@ -8,7 +8,7 @@
         for member in read_members(source, entries=100, size=2**30):
             for piece in member.pieces(): ...
 
-`tarfile` believes an archive: it takes a header of any length into memory, and runs in a circle at a size below zero. Here
+`tarfile` believes an archive: it takes a header of any length into memory, and runs in a circle at a negative size. Here
 a header has a limit, a size is a whole number, and what is decompressed may be no more than a multiple of what was read.
 Every fault is a Damaged, a ValueError.
 
@@ -103,7 +103,7 @@ class _Tar:
             return None
         known = _octal(block[148:156])
         if known != sum(block[:148]) + sum(b" " * 8) + sum(block[156:]):
-            raise Damaged("it is no tar archive, or a header in it is damaged")
+            raise Damaged("it is not a tar archive, or a header in it is damaged")
         return block
 
     def whole(self, size: int) -> bytes:
@@ -175,7 +175,7 @@ def _size(header: bytes) -> int:
     data = header[124:136]
     if data[0] & 0x80:  # base 256, of more than 8 GiB
         if data[0] != 0x80:
-            raise Damaged("a size below zero")
+            raise Damaged("a negative size")
         return int.from_bytes(data[1:], "big")
     return _octal(data)
 
@@ -185,7 +185,7 @@ def _octal(data: bytes) -> int:
     if not text:
         return 0
     if len(text) > 12 or set(text) - set(b"01234567"):
-        raise Damaged("it is no tar archive, or a header in it is damaged")
+        raise Damaged("it is not a tar archive, or a header in it is damaged")
     return int(text, 8)
 
 
@@ -288,14 +288,14 @@ class _Decompressed:
             elif self._one.needs_input:
                 data = self._more()
                 if not data:
-                    raise Damaged("it ends in the middle of what is compressed")
+                    raise Damaged("it ends in the middle of the compressed data")
             try:
                 made: bytes = self._one.decompress(data, min(size, PIECE))
             except (zlib.error, OSError, EOFError, lzma.LZMAError, ValueError) as error:
                 raise Damaged(f"it cannot be decompressed: {error}") from error
             self._made += len(made)
             if self._made > _FREE + _RATIO * self._taken:
-                raise Damaged(f"it is a decompression bomb: more than {_RATIO} times as large as it is stored")
+                raise Damaged(f"it expands to more than {_RATIO} times its size")
             if made:
                 return made
 

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where each family of programs comes from when nobody says: from the cache, else from the release site, else from Go modules.
+"""Where each family of binaries comes from when nobody says: from the cache, else from the release site, else from Go modules.
 
-The cache is looked at first, so a host that has its programs asks no site. A site that is not reached costs seconds, once for all
+The cache is looked at first, so a host that has its binaries asks no site. A site that is not reached costs seconds, once for all
 families that it has. That a file is there is all that is asked: a download with another checksum is an error later, and never a
 reason to build instead.
 """
@@ -31,9 +31,9 @@ from .request import GO, RELEASE, Pinned, go_recipe, read_pinned, release_base, 
 CACHED, REACHED, UNRELEASED, MISSING, UNREACHED, ASKED_FOR = (
     "in the cache",
     "the release site has it",
-    "there is no release of it",
+    "upstream publishes no release of it",
     "the release site lacks it",
-    "the release site is not reached",
+    "the release site cannot be reached",
     "asked for",
 )
 _CONNECT_SECONDS, _ANSWER_SECONDS = 3, 8
@@ -116,7 +116,7 @@ class Chooser:
         return release_base(family, self._places.release_urls)
 
     def _is_cached(self, family: Family, version: str, source: str) -> bool:
-        """By names and recipes. Contents are compared when the programs are provided."""
+        """By names and recipes. Contents are compared when the binaries are provided."""
         names = _program_names(family, source)
         possible = [
             manifest.recipe
@@ -187,7 +187,7 @@ def _program_names(family: Family, source: str) -> set[str]:
 
 
 def release_files(family: Family, version: str, base: str) -> list[str]:
-    """The addresses of the files that hold its programs."""
+    """The addresses of the files that hold its binaries."""
     fields = {"base": base, "version": version, "arch": golang.architecture()}
     names = [part.name for part in family.components if part.released and not part.optional]
     return list(dict.fromkeys(family.release.url.format(**fields, name=name) for name in names))

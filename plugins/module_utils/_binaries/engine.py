@@ -2,14 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Programs as resources: a cache of builds, and a set of links that names exactly the ones asked for.
+"""Binaries as resources: a cache of builds, and a set of links that names exactly the ones asked for.
 
-    CACHE/kubernetes-1.37.1-4f0c.../kubelet       a program, recorded in manifest.json beside it
+    CACHE/kubernetes-1.37.1-4f0c.../kubelet       a binary, recorded in manifest.json beside it
     CACHE/kubernetes-1.37.1-4f0c.../proof.json    its API servers ran and served
-    CACHE/sets/91ab.../kubelet -> the program     what services refer to
+    CACHE/sets/91ab.../kubelet -> the binary     what services refer to
     CACHE/work/                                   of the current run
 
-The cache keeps the programs of other requests: two labs may use two versions. Only `state: absent` removes, and it removes everything.
+The cache keeps the binaries of other requests: two labs may use two versions. Only `state: absent` removes, and it removes everything.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ PROOF = "binaries-proof"
 SET = "binaries-set"
 
 _API_SERVERS = ("generic-apiserver", "hyper-mini", "kube-apiserver")
-_RESULT_BYTES = 2**30  # all programs of one request, with room for the one that is staged
+_RESULT_BYTES = 2**30  # all binaries of one request, with room for the one that is staged
 
 
 class ProgramKind:
     """Target: the file. Value: its recipe, or `{damaged: ...}`."""
 
     def __init__(self) -> None:
-        self._maker: Optional[Maker] = None  # of this run: its downloads serve the next programs
+        self._maker: Optional[Maker] = None  # of this run: its downloads serve the next binaries
         self.hashed = Hashed()
 
     def read(self, ctx: Context[Any], target: str) -> Value:
         return read_program(ctx.host, target, self.hashed)
 
     def write(self, ctx: Context[BinariesRequest], target: str, after: Value, before: Value) -> None:
-        # The plan was made before we held the lock: another run may have made the program since.
+        # The plan was made before we held the lock: another run may have made the binary since.
         if read_program(ctx.host, target) != after:
             if self._maker is None or self._maker.desired is not ctx.desired:
                 self._maker = Maker(ctx.desired, ctx.progress)
@@ -91,7 +91,7 @@ class ProofKind:
 
 
 class SetKind:
-    """Target: a directory. Value: its links with the programs they lead to."""
+    """Target: a directory. Value: its links with the binaries they lead to."""
 
     def read(self, ctx: Context[Any], target: str) -> Value:
         if ctx.host.stat(target) is None:
@@ -112,7 +112,7 @@ class SetKind:
 
 
 def _sums(host: Host, build: str) -> dict[str, Value]:
-    """The recorded SHA-256 of the API servers that lie in a build. A missing program has none."""
+    """The recorded SHA-256 of the API servers that lie in a build. A missing binary has none."""
     manifest = read_manifest(host, build)
     programs = manifest.programs if manifest else {}
     there = [name for name in _API_SERVERS if name in programs and host.stat(os.path.join(build, name))]
@@ -134,7 +134,7 @@ class BinariesEngine(ResourceEngine[BinariesRequest]):
         return [*made, *proofs, _set(desired)]
 
     def read_recorded(self, ctx: Context[BinariesRequest]) -> tuple[Recorded, ...]:
-        """Only the programs that the request names: the rest of the cache belongs to other requests and is not hashed."""
+        """Only the binaries that the request names: the rest of the cache belongs to other requests and is not hashed."""
         recorded = super().read_recorded(ctx)
         if not ctx.desired.present:
             return recorded
@@ -142,7 +142,7 @@ class BinariesEngine(ResourceEngine[BinariesRequest]):
         return tuple(record for record in recorded if record.key in keys)
 
     def plan(self, desired: BinariesRequest, state: State) -> Plan:
-        """Refuses damaged programs instead of replacing them silently, so that the operator can find the cause first."""
+        """Refuses damaged binaries instead of replacing them silently, so that the operator can find the cause first."""
         if desired.present:
             damage = [(target, _damage(value)) for (_kind, target), value in sorted(state.values.items())]
             errors = [MESSAGES.error("binaries-damaged", found=text, path=path) for path, text in damage if text]
@@ -168,7 +168,7 @@ class BinariesEngine(ResourceEngine[BinariesRequest]):
         targets = {step.target for step in plan.steps if step.kind == PROGRAM}
         builds = [build for build in desired.builds if targets & {desired.path(build, name) for name in build.programs}]
         built = [build.family for build in builds if build.source == GO]
-        needs = {desired.state_dir: ("the cache of programs", _RESULT_BYTES)} if builds else {}
+        needs = {desired.state_dir: ("the cache of binaries", _RESULT_BYTES)} if builds else {}
         for path in desired.go_caches if built else ():
             names = ", ".join(family.name for family in built)
             needs[path] = (f"a build of {names}", sum(family.build_bytes for family in built))
@@ -184,7 +184,7 @@ class BinariesEngine(ResourceEngine[BinariesRequest]):
         Problems.raise_if(problems)
 
     def verify(self, ctx: Context[BinariesRequest]) -> list[Finding]:
-        """Checks that each link leads to a program. Contents were hashed by observe, or just written."""
+        """Checks that each link leads to a binary. Contents were hashed by observe, or just written."""
         desired = ctx.desired
         if not desired.present:
             return []
@@ -200,7 +200,7 @@ class BinariesEngine(ResourceEngine[BinariesRequest]):
         ]
 
     def report(self, ctx: Context[BinariesRequest]) -> dict[str, object]:
-        """`bin_dir` and its programs. Those that are not made yet (check mode) have no checksum."""
+        """`bin_dir` and its binaries. Those that are not made yet (check mode) have no checksum."""
         desired = ctx.desired
         components = {
             name: _component(desired, build, name, ctx.host)
@@ -245,17 +245,17 @@ def _proof(desired: BinariesRequest, build: Build) -> Resource:
 
 
 def _set(desired: BinariesRequest) -> Resource:
-    title = f"links to {len(desired.paths)} programs"
+    title = f"links to {len(desired.paths)} binaries"
     return Resource(kind=SET, target=desired.bin_dir, value={**desired.paths}, title=title, group="links")
 
 
 def _damage(value: Value) -> str:
-    """How a program differs from its manifest, or ""."""
+    """How a binary differs from its manifest, or ""."""
     return str(value.get("damaged", "")) if isinstance(value, Mapping) else ""
 
 
 def read_damage(ctx: Context[BinariesRequest]) -> dict[str, object]:
-    """The result of `kubernetes_binaries_info`: hashes each program again and reports damage."""
+    """The result of `kubernetes_binaries_info`: hashes each binary again and reports damage."""
     damage = {name: _damage(read_program(ctx.host, path)) for name, path in ctx.desired.paths.items()}
     return {**ENGINE.report(ctx), "damaged": {name: text for name, text in damage.items() if text}}
 

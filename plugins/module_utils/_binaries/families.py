@@ -1,9 +1,9 @@
 # Copyright (c) 2026, ballast.kube contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The table of what can be provided: families of programs, and what is special about each.
+"""The table of what can be provided: families of binaries, and what is special about each.
 
-A family is one Go module and the programs that are built from it together. Each family has a Go module of its own under
+A family is one Go module and the binaries that are built from it together. Each family has a Go module of its own under
 `files/toolchain/FAMILY/VERSION`, so that the dependencies of one never raise those of another: a newer `kube-openapi`, pulled in by
 an unrelated tool, is known to break the OpenAPI documents of an API server that still builds and starts.
 
@@ -33,7 +33,7 @@ def staging_version(kubernetes: str) -> str:
 
 @dataclass(frozen=True)
 class Component:
-    """One program. `package` is its Go package; `version_args` make it print its version, empty when it has no such command.
+    """One binary. `package` is its Go package; `version_args` make it print its version, empty when it has no such command.
     `test`: it is what `go test -c` makes of the package."""
 
     name: str
@@ -68,7 +68,7 @@ NOWHERE = Release(base="", url="", checksum="")  # of a family without upstream 
 
 @dataclass(frozen=True)
 class Family:
-    """One Go module with its programs. `stamps` are linker -X variables; their values, and `tags`, may use version, major and minor."""
+    """One Go module with its binaries. `stamps` are linker -X variables; their values, and `tags`, may use version, major and minor."""
 
     name: str
     module: str
@@ -81,7 +81,7 @@ class Family:
     before: Mapping[str, str] = field(default_factory=dict)
     optional: bool = False  # provided only when it is named
     command: str = ""  # the import path of our own command, whose source is in FAMILY/command beside the pinned modules
-    # The families whose modules are built into its programs, with their versions by the minor version of Kubernetes; for one that is not
+    # The families whose modules are built into its binaries, with their versions by the minor version of Kubernetes; for one that is not
     # here, as they are apart.
     embeds: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     stamps: Mapping[str, str] = field(default_factory=dict)
@@ -90,7 +90,7 @@ class Family:
     # Where it asks for older libraries than Kubernetes does, of its own version or else the default one, it is built with those of
     # Kubernetes, and with its tags, so that they are compiled once for both.
     shares_libraries: bool = False
-    shows: str = "{version}"  # what the version output of a stamped program must hold
+    shows: str = "{version}"  # what the version output of a stamped binary must hold
 
     def __post_init__(self) -> None:
         names = [component.name for component in self.components]
@@ -191,7 +191,7 @@ FAMILIES: Mapping[str, Family] = {
                 Component(name="kubemark", package="k8s.io/kubernetes/cmd/kubemark", optional=True, released=False),
             ),
             release=_KUBERNETES_RELEASE,
-            # Measured: 3.4 GB of build cache, 0.5 GB of programs, 1 GB of modules.
+            # Measured: 3.4 GB of build cache, 0.5 GB of binaries, 1 GB of modules.
             build_bytes=6 * _GIB,
             tags=_KUBERNETES_TAGS,
             **_OF_KUBERNETES,
@@ -213,7 +213,7 @@ FAMILIES: Mapping[str, Family] = {
             shares_libraries=True,
             **_OF_KUBERNETES,
         ),
-        # Kubernetes' own tests, and programs that they run in pods.
+        # Kubernetes' own tests, and binaries that they run in pods.
         Family(
             name="e2e",
             components=(
@@ -283,7 +283,7 @@ FAMILIES: Mapping[str, Family] = {
             tags=_KUBERNETES_TAGS,
             shares_libraries=True,
         ),
-        # Programs of a lab's add-ons. No release site has them as binaries.
+        # Binaries of a lab's add-ons. No release site has them as binaries.
         Family(
             name="local-path-provisioner",
             module="github.com/rancher/local-path-provisioner",
@@ -446,7 +446,7 @@ FAMILIES: Mapping[str, Family] = {
     )
 }
 
-# The programs by name; a name belongs to one family.
+# The binaries by name; a name belongs to one family.
 COMPONENTS: Mapping[str, Family] = {
     component.name: family for family in FAMILIES.values() for component in family.components
 }

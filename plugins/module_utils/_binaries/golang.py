@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The Go command: finding it, its version, and building a program from a pinned module."""
+"""The Go command: finding it, its version, and building a binary from a pinned module."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .._core.text.json_text import parse_json
 from .families import Component, Family
 from .messages import MESSAGES
 
-# The operator decides where modules come from and where Go keeps them. We decide the content of a program, so GOFLAGS, GOEXPERIMENT,
+# The operator decides where modules come from and where Go keeps them. We decide the content of a binary, so GOFLAGS, GOEXPERIMENT,
 # GOAMD64 and the like are not passed on.
 _PASSED = (
     "GOCACHE", "GOENV", "GOINSECURE", "GOMAXPROCS", "GOMODCACHE", "GONOPROXY", "GONOSUMDB", "GOPATH", "GOPRIVATE", "GOPROXY",
@@ -29,10 +29,10 @@ _PASSED = (
 )  # fmt: skip
 _SET = {"CGO_ENABLED": "0", "GOFLAGS": "", "GOOS": "linux", "GOWORK": "off"}
 # Compiler and linker run briefly, so they collect garbage only when memory gets scarce. This saves a tenth of the work of building a small
-# program (measured) and does not change the program.
+# binary (measured) and does not change the binary.
 _COMPILE_WITH = {"GOGC": "off", "GOMEMLIMIT": "2GiB"}
 
-_BUILD_SECONDS = 3600  # the largest program takes 6 minutes on two cores with nothing cached
+_BUILD_SECONDS = 3600  # the largest binary takes 6 minutes on two cores with nothing cached
 _LIST_SECONDS = 1800  # fetches some hundred megabytes on the first run
 
 
@@ -90,7 +90,7 @@ def architecture() -> str:
 
 
 def flags(family: Family, version: str) -> list[Value]:
-    """Flags for stripped programs without paths or times: equal inputs give equal files."""
+    """Flags for stripped binaries without paths or times: equal inputs give equal files."""
     tags = [f"-tags={family.tags_of(version)}"] if family.tags else []
     linker = " ".join(["-s", "-w", *family.stamp_flags(version)])
     return ["-trimpath", "-buildvcs=false", "-mod=readonly", "-gcflags=all=-dwarf=false", *tags, f"-ldflags={linker}"]
@@ -109,7 +109,7 @@ def source_digest(host: Host, folder: str) -> str:
 def fetch(
     host: Host, go: str, *, folder: str, component: Component, version: str, environment: Mapping[str, str]
 ) -> None:
-    """Fetch the modules that a program needs, checked against go.sum. A separate step, so that each failure has its own remedy."""
+    """Fetch the modules that a binary needs, checked against go.sum. A separate step, so that each failure has its own remedy."""
     name, tests = component.name, ["-test"] if component.test else []
     argv = [go, "list", "-deps", *tests, "-mod=readonly", "-f", "{{.ImportPath}}", component.package]
     try:
@@ -129,7 +129,7 @@ def build(
     to: str,
     environment: Mapping[str, str],
 ) -> None:
-    """Build one program into the file `to`."""
+    """Build one binary into the file `to`."""
     component = family.component(name)
     command = ["test", "-c", "-vet=off"] if component.test else ["build"]
     argv = [go, *command, *(str(flag) for flag in flags(family, version)), "-o", to, component.package]

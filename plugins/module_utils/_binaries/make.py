@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Makes one program: compiles, downloads or copies it, checks its version, and adds it to its build."""
+"""Makes one binary: compiles, downloads or copies it, checks its version, and adds it to its build."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Maker:
             self._stage(host, build, name, to=staged, activity=activity)
         version = self._version(host, build, name, staged)
         data = host.read(staged, limit=PROGRAM_LIMIT) or b""
-        self.clear(host)  # before the program is recorded: no later run would clear it
+        self.clear(host)  # before the binary is recorded: no later run would clear it
         seconds = host.monotonic() - start
         program = add_program(host, path, data, recipe=build.recipe, version=version, seconds=seconds)
         self.progress.done(name, f"{version}, {program.size / 2**20:.0f} MiB, {seconds:.1f} s")
@@ -97,7 +97,7 @@ class Maker:
         )
 
     def _version(self, host: Host, build: Build, name: str, staged: str) -> str:
-        """The version that the program reports. It must be the requested one; source path requests none. Of one that reports
+        """The version that the binary reports. It must be the requested one; source path requests none. Of one that reports
         none, that of the sources."""
         arguments = build.family.component(name).version_args
         if not arguments:

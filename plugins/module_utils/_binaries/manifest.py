@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The manifest of a build: its recipe, and each program with its SHA-256.
+"""The manifest of a build: its recipe, and each binary with its SHA-256.
 
-`read_program` hashes the whole content: all programs (0.6 GB) take half a second with SHA instructions and two seconds without. `Hashed` spares
+`read_program` hashes the whole content: all binaries (0.6 GB) take half a second with SHA instructions and two seconds without. `Hashed` spares
 that where the kernel says that a file was not changed since it was hashed. This does not show a block that the disk corrupted, so it
 holds for a day. A copied or restored cache has new files, which are hashed.
 """
@@ -34,7 +34,7 @@ _TICK_SECONDS = 2
 class Program:
     sha256: str
     size: int
-    version: str  # as the program reports it: "v1.37.1+lab"
+    version: str  # as the binary reports it: "v1.37.1+lab"
     seconds: str  # that it took to make, with one decimal
 
 
@@ -55,7 +55,7 @@ def manifest_path(directory: str) -> str:
 
 
 def read_manifest(host: Host, directory: str) -> Optional[Manifest]:
-    """None for a build whose first program is not finished."""
+    """None for a build whose first binary is not finished."""
     path = manifest_path(directory)
     data = host.read(path)
     if data is None:
@@ -76,13 +76,13 @@ def write_manifest(host: Host, directory: str, manifest: Manifest) -> None:
 
 
 class Hashed:
-    """The SHA-256 of programs that were hashed before, `hashed.json` beside the manifest. What a run hashes is kept by `keep`."""
+    """The SHA-256 of binaries that were hashed before, `hashed.json` beside the manifest. What a run hashes is kept by `keep`."""
 
     def __init__(self) -> None:
         self._new: dict[str, dict[str, Value]] = {}  # by path
 
     def sha256(self, host: Host, path: str) -> Optional[str]:
-        """None where there is no such file."""
+        """None where the file does not exist."""
         stat = host.stat(path)
         version = "" if stat is None or stat.kind != "file" else stat.version
         directory, name = os.path.split(path)
@@ -118,7 +118,7 @@ def _is_recent(host: Host, at: object) -> bool:
 
 
 def read_program(host: Host, path: str, hashed: Optional[Hashed] = None) -> Value:
-    """The recipe of an intact program; `{damaged: ...}` when the file differs from the manifest; ABSENT when either is missing."""
+    """The recipe of an intact binary; `{damaged: ...}` when the file differs from the manifest; ABSENT when either is missing."""
     directory, name = os.path.split(path)
     manifest = read_manifest(host, directory)
     if manifest is None or name not in manifest.programs:
@@ -135,7 +135,7 @@ def read_program(host: Host, path: str, hashed: Optional[Hashed] = None) -> Valu
 def add_program(
     host: Host, path: str, data: bytes, *, recipe: Mapping[str, Value], version: str, seconds: float
 ) -> Program:
-    """Put a program in its place, then record it. A run killed in between leaves a file that nothing refers to."""
+    """Put a binary in its place, then record it. A run killed in between leaves a file that nothing refers to."""
     directory, name = os.path.split(path)
     host.make_directory(directory)
     manifest = read_manifest(host, directory) or Manifest(recipe=recipe, programs={})
@@ -151,7 +151,7 @@ def add_program(
 
 
 def remove_program(host: Host, path: str) -> None:
-    """Remove a program and its record, and the directory with its last program."""
+    """Remove a binary and its record, and the directory with its last binary."""
     directory, name = os.path.split(path)
     host.remove(path)
     manifest = read_manifest(host, directory)

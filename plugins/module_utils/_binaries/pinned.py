@@ -4,7 +4,7 @@
 
 """SHA-256 of releases, so that a release site does not vouch alone for its own files.
 
-A row is (a family whose release is an archive, or else a program; version; architecture). Nothing is pinned that was not
+A row is (a family whose release is an archive, or else a binary; version; architecture). Nothing is pinned that was not
 compared with at least three projects that pin it independently. Other files are compared with the checksum file of the
 release site. The option `checksums` overrides both.
 """

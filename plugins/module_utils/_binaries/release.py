@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Programs from upstream's release pages: downloaded by curl, and verified before use."""
+"""Binaries from upstream's release pages: downloaded by curl, and verified before use."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _FAILURES = {
 
 
 class Downloads:
-    """The release files of one run. An archive is fetched once for all the programs in it."""
+    """The release files of one run. An archive is fetched once for all the binaries in it."""
 
     def __init__(self, host: Host, *, checksums: Mapping[str, str], environment: Mapping[str, str], work: str) -> None:
         self._host = host
@@ -45,7 +45,7 @@ class Downloads:
         self._archives: dict[str, bytes] = {}
 
     def program(self, family: Family, *, name: str, version: str, base: str, architecture: str) -> bytes:
-        """The verified content of one program."""
+        """The verified content of one binary."""
         fields = {"base": base, "version": version, "arch": architecture, "name": name}
         url = family.release.url.format(**fields)
         if not family.release.archive:

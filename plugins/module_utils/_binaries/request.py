@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The request for programs, checked and resolved into builds.
+"""The request for binaries, checked and resolved into builds.
 
-A build is a directory of the cache: programs of one family, made from one source by one recipe. The recipe holds everything that decides
+A build is a directory of the cache: binaries of one family, made from one source by one recipe. The recipe holds everything that decides
 the content and nothing else (no paths, no times). Its hash names the directory, so a change of version, Go toolchain, pinned modules or
 flags gives another directory. Everything that still refers to the old one keeps working.
 """
@@ -36,7 +36,7 @@ class Build:
     """`origin` is where the content comes from (a folder or an address): it does not decide the content, so it is not in the recipe."""
 
     family: Family
-    version: str  # empty for source path: the programs report it
+    version: str  # empty for source path: the binaries report it
     source: str
     recipe: Mapping[str, Value]
     programs: tuple[str, ...]
@@ -55,7 +55,7 @@ class Build:
 
 @dataclass(frozen=True)
 class BinariesRequest:
-    state_dir: str  # the cache directory: programs, sets and their journal
+    state_dir: str  # the cache directory: binaries, sets and their journal
     present: bool
     builds: tuple[Build, ...] = ()
     go: str = ""  # the go command, where something is compiled
@@ -69,13 +69,13 @@ class BinariesRequest:
 
     @property
     def paths(self) -> dict[str, str]:
-        """Program to file, sorted by program."""
+        """Binary to file, sorted by binary."""
         paths = {name: self.path(build, name) for build in self.builds for name in build.programs}
         return dict(sorted(paths.items()))
 
     @property
     def bin_dir(self) -> str:
-        """One stable directory with a link to each program. Its name changes exactly when a program does."""
+        """One stable directory with a link to each binary. Its name changes exactly when a binary does."""
         return os.path.join(self.state_dir, "sets", _digest(self.paths)[:12])
 
     @classmethod
@@ -171,7 +171,7 @@ class _Resolver:
         if self._go_needs:
             go = self._params["go"]
             needs = max(self._go_needs, key=golang.numbers)
-            self._problem("binaries-go-missing", found=f"nothing at {go}" if go else "", needs=needs)
+            self._problem("binaries-go-missing", found=f"{go} does not exist" if go else "", needs=needs)
         Problems.raise_if(self._problems)
         return BinariesRequest(
             state_dir=cache,
@@ -206,7 +206,7 @@ class _Resolver:
             only = self._only(entry, FAMILIES[name])
             for component in base.family.components:
                 override = components.get(component.name)
-                # Programs that upstream does not publish are not expected in a release or a directory.
+                # Binaries that upstream does not publish are not expected in a release or a directory.
                 available = component.released or base.source == GO or base.family.optional
                 standard = not component.optional and available
                 if override is None and component.name not in only and (only or not standard):
@@ -225,7 +225,7 @@ class _Resolver:
         return requests
 
     def _only(self, entry: Mapping[str, Any], family: Family) -> list[str]:
-        """The programs to which an entry limits its family; empty for no limit."""
+        """The binaries to which an entry limits its family; empty for no limit."""
         known = [component.name for component in family.components]
         option = f"families[{family.name}].programs"
         programs = [{"name": name} for name in entry.get("programs") or ()]

@@ -36,7 +36,7 @@ _V2 = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 
 
 def smoke(host: Host, progress: Progress, *, etcd: str, servers: Mapping[str, str], work: str) -> None:
-    """Run each API server (name to program) and request its documents. Raises for the first that does not serve, with the end of its log."""
+    """Run each API server (name to binary) and request its documents. Raises for the first that does not serve, with the end of its log."""
     host.make_directory(work, mode=0o700)
     try:
         _make_credentials(host, work)
@@ -113,7 +113,7 @@ def _ready(host: Host, process: ProcessId, port: int, work: str) -> Union[Ready[
     if answer.status == 200:
         return Ready(None)
     failing = [line for line in answer.body.decode(errors="replace").splitlines() if line.startswith("[-]")]
-    return Pending(f"readyz answers {answer.status}: {', '.join(failing)[:200]}")
+    return Pending(f"readyz returns status {answer.status}: {', '.join(failing)[:200]}")
 
 
 def _make_credentials(host: Host, work: str) -> None:
@@ -168,7 +168,7 @@ def _free_port() -> int:
 
 @contextmanager
 def _running(host: Host, argv: list[str], *, log: str) -> Iterator[ProcessId]:
-    """Start a program, end it, and wait until it is gone."""
+    """Start a binary, end it, and wait until it is gone."""
     limited = ["timeout", "--kill-after=2", str(_LIFE_SECONDS), *argv]
     process = host.spawn(limited, log=log)
     try:
@@ -179,5 +179,5 @@ def _running(host: Host, argv: list[str], *, log: str) -> Iterator[ProcessId]:
 
 
 def _alive(host: Host, process: ProcessId) -> bool:
-    """Whether it runs. A zombie has an empty command line."""
+    """Whether it is running. A zombie has an empty command line."""
     return bool(host.read_process(process, "cmdline"))

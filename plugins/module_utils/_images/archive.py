@@ -94,7 +94,7 @@ def inspect(file: Source, *, size: int) -> ArchiveFacts:
     try:
         definitions = None if text is None else parse_json(text)
     except (TypeError, ValueError) as error:
-        raise DamagedArchive(f"annotation {DEFINITIONS_ANNOTATION} is no JSON") from error
+        raise DamagedArchive(f"annotation {DEFINITIONS_ANNOTATION} is not JSON") from error
     return ArchiveFacts(size=size, images=images, definitions=definitions)
 
 
@@ -119,11 +119,11 @@ def _scan(file: Source) -> dict[str, _Member]:
             if member.kind != FILE:
                 continue
             if name in members:
-                raise DamagedArchive(f"{name} is in it twice")
+                raise DamagedArchive(f"it contains {name} twice")
             members[name] = _read(member, keep=member.size <= _DOCUMENT_MAX and kept + member.size <= _DOCUMENTS_MAX)
             kept += len(members[name].data or b"")
     except Damaged as error:
-        raise DamagedArchive(f"no readable tar: {error}") from error
+        raise DamagedArchive(f"it is not a readable tar file: {error}") from error
     except OSError as error:
         raise DamagedArchive(f"it cannot be read: {error.strerror or error}") from error
     # A tar that was cut between two entries lacks the end marker, which is no error here: a document then names a
@@ -168,7 +168,7 @@ def _references(contents: Mapping[str, _Member]) -> list[ImageReference]:
         return list(_oci_references(contents))
     if "manifest.json" in contents:
         return list(_docker_references(contents))
-    raise DamagedArchive("neither oci-layout nor manifest.json in it")
+    raise DamagedArchive("it has neither oci-layout nor manifest.json")
 
 
 def _oci_references(contents: Mapping[str, _Member]) -> Iterator[ImageReference]:
@@ -235,11 +235,11 @@ def _facts(contents: Mapping[str, _Member], reference: ImageReference) -> ImageF
 def _document(contents: Mapping[str, _Member], name: str) -> object:
     member = _file(contents, name)
     if member.data is None:
-        raise DamagedArchive(f"{name} has {member.size} bytes; more than {_DOCUMENT_MAX} are not read")
+        raise DamagedArchive(f"{name} has {member.size} bytes; the limit is {_DOCUMENT_MAX}")
     try:
         return parse_json(member.data)
     except ValueError as error:
-        raise DamagedArchive(f"{name} is no JSON") from error
+        raise DamagedArchive(f"{name} is not JSON") from error
 
 
 def _blob(contents: Mapping[str, _Member], descriptor: Mapping[str, Any]) -> _Member:
@@ -251,7 +251,7 @@ def _blob(contents: Mapping[str, _Member], descriptor: Mapping[str, Any]) -> _Me
 
 def _file(contents: Mapping[str, _Member], name: object) -> _Member:
     if not isinstance(name, str) or _clean(name) not in contents:
-        raise DamagedArchive(f"{name} is missing in it")
+        raise DamagedArchive(f"it lacks {name}")
     return contents[_clean(name)]
 
 
@@ -265,11 +265,11 @@ def _name(name: str) -> str:
 
 def _mapping(value: object) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise DamagedArchive("a JSON document in it has another form")
+        raise DamagedArchive("a JSON document in it has an unexpected form")
     return value
 
 
 def _list(value: object) -> list[Any]:
     if not isinstance(value, list):
-        raise DamagedArchive("a JSON document in it has another form")
+        raise DamagedArchive("a JSON document in it has an unexpected form")
     return value

@@ -61,7 +61,7 @@ class ImageArchiveKind:
         if facts is None:
             return ABSENT
         if facts.definitions is None:
-            return {"damaged": "it was not made by this module"}
+            return {"damaged": "this module did not write it"}
         return {"images": facts.definitions}
 
     def write(self, ctx: Context[Any], target: str, after: Value, before: Value) -> None:
@@ -116,8 +116,8 @@ class ImageEngine(ResourceEngine[ImageArchiveRequest]):
     def verify(self, ctx: Context[ImageArchiveRequest]) -> list[Finding]:
         if not self.plan(ctx.desired, self.observe(ctx)).steps:
             return []
-        text = "it does not read back as it was written"
-        remedy = "examine the disk it lies on"
+        text = "its content differs from what was written"
+        remedy = "check the disk of this directory"
         return [Finding(id="image-archive-damaged", subject=ctx.desired.path, text=text, remedy=remedy)]
 
     def preview(self, ctx: Context[ImageArchiveRequest]) -> dict[str, object]:
@@ -154,7 +154,7 @@ def require_ours(host: Host, path: str) -> None:
         return
     if stat.kind != "file":
         raise MESSAGES.error(
-            "image-archive-others", path=path, found="no regular file" if stat.kind == "other" else f"a {stat.kind}"
+            "image-archive-others", path=path, found="not a regular file" if stat.kind == "other" else f"a {stat.kind}"
         )
     if not has_trusted_owner(stat):
         what = f"a file of user {stat.uid}, mode {stat.mode:04o}: others may have changed it"
@@ -162,7 +162,7 @@ def require_ours(host: Host, path: str) -> None:
     with host.reading(path) as file:
         head = b"" if file is None else file.read(INDEX_AT + len(INDEX_START))
     if head[INDEX_AT:] != INDEX_START:
-        what = f"a file of {stat.size} bytes that does not begin as an archive of this module"
+        what = f"a file of {stat.size} bytes that does not begin like an archive of this module"
         raise MESSAGES.error("image-archive-others", path=path, found=what)
 
 

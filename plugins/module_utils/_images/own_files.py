@@ -85,7 +85,7 @@ def _follow(host: Host, image: Image, path: str) -> str:
         if stat is None or stat.kind != "symlink":
             return path
         path = os.path.normpath(os.path.join(os.path.dirname(path), host.readlink(path) or ""))
-    raise MESSAGES.error("image-local", image=image.name, path=path, what="a link that leads to itself")
+    raise MESSAGES.error("image-local", image=image.name, path=path, what="a link to itself")
 
 
 def _walk(host: Host, image: Image, path: str) -> Iterator[str]:
@@ -104,7 +104,7 @@ def _entry(host: Host, image: Image, path: str, *, to: str) -> LocalEntry:
     if stat is not None and stat.kind == "symlink":
         return LinkEntry(path=to, to=host.readlink(path) or "")
     if stat is None or stat.kind != "file":  # a device, a socket or a pipe; or it has gone since it was listed
-        what = "nothing" if stat is None else "no file, directory or link"
+        what = "nothing" if stat is None else "neither a file, a directory nor a link"
         raise MESSAGES.error("image-local", image=image.name, path=path, what=what)
     data = host.read(path, limit=PROGRAM_LIMIT)
     if data is None:

@@ -212,7 +212,7 @@ def _fetch(host: Host, source: Source, packages: Sequence[str], directory: str) 
     for package in packages:
         name = package.partition("=")[0]
         if name not in files:
-            raise MESSAGES.error("image-fetch", package=package, name=name, found="it was not downloaded")
+            raise MESSAGES.error("image-fetch", package=package, name=name, found="apt did not download it")
         root = os.path.join(directory, name, "root")
         host.make_directory(root)
         host.run(["dpkg-deb", "--extract", os.path.join(place, files[name]), root], timeout=_FETCH_SECONDS)

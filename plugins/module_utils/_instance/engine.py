@@ -269,7 +269,7 @@ class InstanceEngine(ResourceEngine[InstancesRequest]):
             kubelet = service_pid(host, service_target(desired, instance, "kubelet"))
             age = None if kubelet is None else age_seconds(host, kubelet)
             if age is None or node.heartbeat < int(host.now() - age):
-                return Pending("condition Ready is from before the kubelet's start")
+                return Pending("condition Ready is older than the kubelet's start")
             lacks = "instance-proxy"
             health = read_proxy_health(instance, host)
             return Ready(None) if not health else Pending(health)

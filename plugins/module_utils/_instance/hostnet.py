@@ -187,7 +187,7 @@ class HostNetworkEngine(ResourceEngine[HostNetworkRequest]):
         }
         for kind, family, table in _other_tables(ctx.host, own):
             ports = _ports_of(self.read_value(kind, table, ctx))
-            taken.update((_protocol_and_port(port), f"the nftables table {family} {table} has it") for port in ports)
+            taken.update((_protocol_and_port(port), f"the nftables table {family} {table} uses it") for port in ports)
         Problems.raise_if(
             [
                 MESSAGES.error("instance-port-taken", port=f"{port[1]}/{port[0]}", found=taken[port])

@@ -9,7 +9,7 @@
 
 A new instance gets it before its containerd starts: databases as copies, layers and unpacked files as hard links, which neither containerd
 nor a container writes to. So a hundred nodes take the room, the time and the page cache of one import. An instance that has images already
-imports by itself what an archive brings later (images.py).
+imports later archives separately (images.py).
 """
 
 from __future__ import annotations

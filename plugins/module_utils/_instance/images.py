@@ -23,7 +23,7 @@ _IMPORT_SECONDS = 300
 
 
 class ImagesKind:
-    """The digests of the images that are there, by their names. The target is `MOUNTNS CTR ARCHIVE NAME,...`: the instance's namespace, the
+    """The digests of the existing images, by their names. The target is `MOUNTNS CTR ARCHIVE NAME,...`: the instance's namespace, the
     program `ctr`, an archive and its images."""
 
     def read(self, ctx: Context[Any], target: str) -> Value:

@@ -83,11 +83,11 @@ def _find_broken(recorded: tuple[Recorded, ...], values: Mapping[tuple[str, str]
             continue
         value = values[record.key]
         if value == ABSENT:
-            yield f"{record.title} is gone"
+            yield f"{record.title} is missing"
         elif "unread" in fields(value):
             yield f"{record.title} cannot be read: {fields(value)['unread']}"
         elif not _is_whole(record.kind, fields(value)):
-            yield f"{record.title} is not whole"
+            yield f"{record.title} is incomplete"
 
 
 def _is_whole(kind: str, value: Mapping[str, Value]) -> bool:

@@ -62,20 +62,20 @@ _KUBELET_LABELS = frozenset(
 )
 # Keys of a KubeletConfiguration that follow from other options, and why.
 _KUBELET_OWN = (
-    (("apiVersion", "kind"), "it is that of the whole file"),
-    (("featureGates",), "it is the option feature_gates, since kube-proxy has gates too"),
+    (("apiVersion", "kind"), "it describes the whole file"),
+    (("featureGates",), "use the option feature_gates, which kube-proxy shares"),
     (
         ("address", "authentication", "authorization", "tlsCertFile", "tlsPrivateKeyFile"),
-        "the control plane reaches the kubelet by it",
+        "the control plane uses it to reach the kubelet",
     ),
-    (("cgroupDriver", "cgroupRoot", "kubeReserved"), "pods are in the slice of their instance, beside its programs"),
-    (("clusterDNS", "clusterDomain", "resolvConf"), "it is how names of the cluster are resolved"),
+    (("cgroupDriver", "cgroupRoot", "kubeReserved"), "pods run in the cgroup slice of their instance"),
+    (("clusterDNS", "clusterDomain", "resolvConf"), "the cluster's DNS Service determines it"),
     (("containerRuntimeEndpoint", "podLogsDir", "staticPodPath", "volumePluginDir"), "each instance has its own"),
     (
         ("evictionHard", "imageGCHighThresholdPercent", "failSwapOn"),
-        "all instances share the disk and the swap of their host",
+        "all instances share the disk and swap of their host",
     ),
-    (("registerWithTaints",), "they are the options taints and startup_taints"),
+    (("registerWithTaints",), "use the options taints and startup_taints"),
 )
 _GATE = re.compile(r"[A-Z][A-Za-z0-9]*", re.ASCII)
 _KUBELET_DOMAINS = (".kubelet.kubernetes.io", ".node.kubernetes.io")
@@ -366,7 +366,7 @@ def check_taint(key: str, value: str, path: str, problems: list[BallastError]) -
         problems.append(MESSAGES.error("instance-label", path=f"{path}.{key}", value=value, wanted="a label's value"))
 
 
-_OF_EACH = "or one of IPv4 and one of IPv6, with a comma between"
+_OF_EACH = "or one of IPv4 and one of IPv6, separated by a comma"
 
 
 def check_address(text: str, path: str, problems: list[BallastError]) -> None:
@@ -389,7 +389,7 @@ def check_interfaces(text: str, path: str, problems: list[BallastError]) -> tupl
     """As `check_addresses`."""
     with suppress(ValueError):
         return parse_interfaces(text)
-    form = f"an IP address with the length of its network, {_OF_EACH}"
+    form = f"an IP address with prefix length, {_OF_EACH}"
     problems.append(MESSAGES.error("instance-address", path=path, value=text, wanted=form))
     return ()
 

@@ -36,7 +36,7 @@ def read_node(desired: InstancesRequest, instance: Instance, host: Host) -> Node
     """The instance's Node, read with its kubelet's credentials, which may read no other."""
     pki = os.path.join(desired.state_dir, instance.name, "pki")
     if host.stat(f"{pki}/kubelet.crt") is None:
-        return NodeReading(ready=False, reason="it has no credentials yet")
+        return NodeReading(ready=False, reason="the instance has no credentials yet")
     try:
         answer = host.request(
             f"{desired.api_server}/api/v1/nodes/{instance.name}",
@@ -46,22 +46,22 @@ def read_node(desired: InstancesRequest, instance: Instance, host: Host) -> Node
             timeout=5,
         )
     except PeerError as error:
-        return NodeReading(ready=False, reason=f"the API does not answer: {error.found}")
+        return NodeReading(ready=False, reason=f"the API server does not respond: {error.found}")
     if answer.status == 404:
         return NodeReading(ready=False, reason="the kubelet has not registered its Node yet")
     if answer.status != 200:
-        return NodeReading(ready=False, reason=f"the API answers {answer.status} for its Node")
+        return NodeReading(ready=False, reason=f"the API server returns status {answer.status} for its Node")
     try:
         return _parse_node(parse_json(answer.body))
     except (ValueError, TypeError, KeyError, AttributeError):
-        return NodeReading(ready=False, reason="what the API answers for its Node is no Node")
+        return NodeReading(ready=False, reason="the API server's response for its Node is not a Node")
 
 
 def _parse_node(node: dict[str, Any]) -> NodeReading:
     status = node.get("status", {})
     info = status.get("nodeInfo", {})
     conditions = {row["type"]: row for row in status.get("conditions", [])}
-    ready = conditions.get("Ready", {"status": "Unknown", "message": "no condition Ready yet"})
+    ready = conditions.get("Ready", {"status": "Unknown", "message": "its Node has no condition Ready yet"})
     return NodeReading(
         ready=ready["status"] == "True",
         heartbeat=unix_seconds(ready.get("lastHeartbeatTime")),
@@ -79,12 +79,12 @@ def read_proxy_health(instance: Instance, host: Host) -> str:
     try:
         answer = host.request(f"http://{with_port(instance.primary_address, PROXY_HEALTH_PORT)}{path}", timeout=5)
     except PeerError as error:
-        return f"{instance.proxy} does not answer: {error.found}"
-    return "" if answer.status == 200 else f"{instance.proxy} answers {answer.status} on {path}"
+        return f"{instance.proxy} does not respond: {error.found}"
+    return "" if answer.status == 200 else f"{instance.proxy} returns status {answer.status} on {path}"
 
 
 def read_proxy_backend(home: str, instance: Instance, host: Host) -> str:
-    """By the configuration that is there: the module kube_proxy may have changed kube-proxy's mode. Without one, as requested."""
+    """By the existing configuration: the module kube_proxy may have changed kube-proxy's mode. Without one, as requested."""
     if host.stat(os.path.join(home, "etc/service-proxy.json")) is not None:
         return BALLAST
     mode = (parse_object(host.read(os.path.join(home, "etc/kube-proxy.json"))) or {}).get("mode")

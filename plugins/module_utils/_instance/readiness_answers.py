@@ -43,7 +43,7 @@ RUN_OPEN = "node-run-not-ended"
 
 _FREE_LEAST = 2**30  # bytes
 _INFO = "ballast.kube.kubelet_instance_info"
-_API_AWAY = "the API does not answer"  # as read_node begins it
+_API_AWAY = "the API server does not respond"  # as read_node begins it
 # In the reason of a kubelet that cannot reach its runtime (pkg/kubelet/runtime.go and kubelet.go). "container runtime network
 # not ready" is not among them: there the runtime answers, and pods have no network.
 _RUNTIME = ("container runtime is down", "container runtime not ready", "container runtime status check", "PLEG")
@@ -93,13 +93,13 @@ class Facts:
 
 def reading_of(facts: Facts) -> Reading:
     if not facts.running:
-        there = "its instances are stopped" if facts.recorded else "no instance is made here"
-        return off_reading(NAME, f"No instance runs on this host: {there}.", facts.journal)
+        there = "its instances are stopped" if facts.recorded else "this host has no instances"
+        return off_reading(NAME, f"No instance is running on this host: {there}.", facts.journal)
     present = _find_present(facts)
     return Reading(
         NAME,
         {
-            ENABLED: Answer(YES, f"Instances are made here: {_join(facts.running)}.", facts.journal),
+            ENABLED: Answer(YES, f"Instances on this host: {_join(facts.running)}.", facts.journal),
             IN_USE: _in_use(facts),
             HEALTHY: _healthy(facts, present),
             DEPENDENCIES: _dependencies(facts),
@@ -128,9 +128,9 @@ def _in_use(facts: Facts) -> Answer:
     figures = tuple(Figure(f"pods of {node.name}", node.pods, "", how) for node in facts.measured)
     pods = sum(node.pods for node in facts.measured)
     if pods:
-        return Answer(YES, f"Pods that the kubelets have: {pods}.", how, figures=figures)
+        return Answer(YES, f"Pods on the kubelets: {pods}.", how, figures=figures)
     if facts.unmeasured:
-        return Answer(UNKNOWN, f"Nothing was asked of {_join(facts.unmeasured)}.", how, _name_them(facts), figures)
+        return Answer(UNKNOWN, f"Not checked: {_join(facts.unmeasured)}.", how, _name_them(facts), figures)
     return Answer(NO, "No kubelet has a pod.", how, figures=figures)
 
 
@@ -146,13 +146,13 @@ def _healthy(facts: Facts, present: Sequence[Seen]) -> Answer:
     seen = [(id, text) for id, text in present if id in _OF_HEALTH]
     if seen:
         unwell = dict.fromkeys(text.split(":")[0] for _id, text in seen)
-        text = f"Not well: {_join(tuple(unwell))}."
+        text = f"Unhealthy: {_join(tuple(unwell))}."
         lines = tuple(text for _id, text in seen)[:_MOST]
         return Answer(NO, text, how, "", figures, lines, tuple(dict.fromkeys(id for id, _text in seen)))
     if facts.unmeasured:
-        text = f"Whether {_join(facts.unmeasured)} are well is not known: they are here, and were not asked for."
+        text = f"The health of {_join(facts.unmeasured)} is unknown: they were not among the checked instances."
         return Answer(UNKNOWN, text, how, _name_them(facts), figures)
-    text = "The Node of every instance is Ready, and its proxy is well."
+    text = "Every instance's Node is Ready, and its proxy is healthy."
     return Answer(YES, text, how, figures=figures)
 
 
@@ -169,21 +169,23 @@ def _indicators(facts: Facts) -> Iterator[Figure]:
 
 
 def _dependencies(facts: Facts) -> Answer:
-    how = "GET /api/v1/nodes/NAME with each kubelet's credentials; the programs and the bridge of the recorded services"
+    how = "GET /api/v1/nodes/NAME with each kubelet's credentials; the binaries and the bridge of the recorded services"
     away = [node for node in facts.measured if str(node.row["reason"]).startswith(_API_AWAY)]
     if facts.lacking:
-        text = f"What instances need is not there: {_join(facts.lacking)}."
-        remedy = "Run the role node_instances again: it makes the bridge, and kubernetes_binaries the programs."
+        text = f"Instances lack what they need: {_join(facts.lacking)}."
+        remedy = "Run the role node_instances again, which creates the bridge; the role kubernetes_binaries installs the binaries."
         return Answer(NO, text, how, remedy, lines=facts.lacking[:_MOST])
     if away:
         lines = tuple(f"{node.name}: {node.row['reason']}" for node in away)
-        remedy = "See whether the API server runs and whether this host reaches it: ballast.kube.control_plane_info."
+        remedy = (
+            "Check that the API server is running and that this host can reach it: ballast.kube.control_plane_info."
+        )
         names = _join([node.name for node in away])
-        return Answer(NO, f"The API does not answer {names}.", how, remedy, lines=lines[:_MOST])
+        return Answer(NO, f"The API server does not respond to {names}.", how, remedy, lines=lines[:_MOST])
     if facts.unmeasured:
-        text = f"Programs and bridge are there; whether the API answers {_join(facts.unmeasured)} was not asked."
+        text = f"Binaries and bridge exist; the API server was not checked for {_join(facts.unmeasured)}."
         return Answer(UNKNOWN, text, how, _name_them(facts))
-    return Answer(YES, "The API answers every kubelet; programs and bridge are there.", how)
+    return Answer(YES, "The API server responds to every kubelet; binaries and bridge exist.", how)
 
 
 # Switching off, and the way back
@@ -192,8 +194,8 @@ def _dependencies(facts: Facts) -> Answer:
 def _disabling(facts: Facts) -> Answer:
     how = f"{facts.journal}; ballast.kube.kubelet_instance with state: absent, in check mode"
     text = (
-        f"state: absent ends the pods and removes {len(facts.recorded)} things, newest first; state: stopped keeps the files. "
-        "Nodes stay in the API until they are deleted."
+        f"state: absent ends the pods and removes {len(facts.recorded)} resources, newest first; state: stopped keeps the files. Node objects "
+        f"remain in the API until they are deleted."
     )
     return Answer(YES, text, how, lines=tuple(_removals(facts.recorded))[:_MOST])
 
@@ -212,9 +214,9 @@ def _removals(recorded: Sequence[Recorded]) -> Iterator[str]:
 def _rollback(facts: Facts) -> Answer:
     how = facts.journal
     settings = sum(1 for record in facts.recorded if record.kind == "sysctl-minimum")
-    text = f"All that was made is recorded; {settings} settings of the host go back with the last instance on it."
+    text = f"All resources are recorded; {settings} host settings are restored when the last instance is removed."
     if facts.run_is_open:
-        text += " A run has not ended: the next one goes on from there, or removes it."
+        text += " A run was interrupted: the next run resumes it or removes its resources."
     return Answer(YES, text, how)
 
 
@@ -228,10 +230,12 @@ def _scale(facts: Facts) -> Answer:
     if near or _disk_is_full(facts):
         ids = (*([NEAR_LIMIT] if near else []), *([DISK_FULL] if _disk_is_full(facts) else []))
         text = "; ".join([*near, *([_disk(facts)] if _disk_is_full(facts) else [])])
-        return Answer(NO, f"There is not enough room: {text}.", how, figures=figures, failure_modes=ids)
+        return Answer(NO, f"Resources are short: {text}.", how, figures=figures, failure_modes=ids)
     if facts.host.memory.used is None or facts.host.free_bytes is None:
-        return Answer(UNKNOWN, "The room of the host cannot be read.", how, "", figures)
-    return Answer(YES, "Instances and host are within their memory, process ids and disk.", how, figures=figures)
+        return Answer(UNKNOWN, "The host's free resources cannot be read.", how, "", figures)
+    return Answer(
+        YES, "Instances and host are within their limits of memory, process ids and disk.", how, figures=figures
+    )
 
 
 def _measure_use(facts: Facts) -> Iterator[Figure]:
@@ -248,7 +252,7 @@ def _measure_use(facts: Facts) -> Iterator[Figure]:
             f"{node.name}, memory with its pods",
             node.memory,
             "B",
-            "its cgroup, without files not read for long",
+            "its cgroup, without inactive file cache",
         )
         yield _figure(f"{node.name}, processes and threads", node.pids, "", "its cgroup: pids.current")
 
@@ -281,7 +285,7 @@ def _find_present(facts: Facts) -> list[Seen]:
         *((PART_MISSING, text) for text in facts.broken),
         *((NEAR_LIMIT, text) for text in _find_near_limit(facts)),
         *([(DISK_FULL, _disk(facts))] if _disk_is_full(facts) else []),
-        *([(RUN_OPEN, f"{facts.journal} has a run that began and did not end")] if facts.run_is_open else []),
+        *([(RUN_OPEN, f"{facts.journal} records an interrupted run")] if facts.run_is_open else []),
     ]
 
 
@@ -291,9 +295,9 @@ def _of_instance(node: Measured) -> Iterator[Seen]:
     down = [name for name, pid in pids.items() if pid is None]
     runtime = "containerd" in down or any(word in reason for word in _RUNTIME)
     if "kubelet" in down:
-        yield KUBELET_DOWN, f"{node.name}: its kubelet does not run"
+        yield KUBELET_DOWN, f"{node.name}: its kubelet is not running"
     if runtime:
-        yield RUNTIME_DOWN, f"{node.name}: {'its containerd does not run' if 'containerd' in down else reason}"
+        yield RUNTIME_DOWN, f"{node.name}: {'its containerd is not running' if 'containerd' in down else reason}"
     if not node.row["ready"] and not runtime and "kubelet" not in down:
         yield NOT_READY, f"{node.name}: {reason}"
     if node.proxy:
@@ -307,12 +311,12 @@ def _failures(facts: Facts, present: Sequence[Seen]) -> Answer:
         lines = tuple(f"{id}: {seen}" for id, seen in present)[:_MOST]
         return Answer(NO, text, how, lines=lines)
     if facts.unmeasured:
-        return Answer(UNKNOWN, f"Nothing was asked of {_join(facts.unmeasured)}.", how, _name_them(facts))
+        return Answer(UNKNOWN, f"Not checked: {_join(facts.unmeasured)}.", how, _name_them(facts))
     return Answer(YES, "None of the known failure modes is present.", how)
 
 
 def _name_them(facts: Facts) -> str:
-    return f"Name {_join(facts.unmeasured)} in the option instances, as kubelet_instance was given them."
+    return f"Add {_join(facts.unmeasured)} to the option instances, with the values given to kubelet_instance."
 
 
 def _join(names: Sequence[str]) -> str:

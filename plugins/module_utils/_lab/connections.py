@@ -86,7 +86,7 @@ class Connections:
         self._failures = {pod: reason for pod, reason in self._failures.items() if pod in pods}
 
     def ask(self, api: Api, path: str) -> None:
-        """One round: each pod is asked for what it has not reached. `path` is that of the list of pods."""
+        """One round: each pod is queried for the pods that it did not reach yet. `path` is that of the list of pods."""
         with ThreadPoolExecutor(max_workers=_TOGETHER) as pool:
             list(pool.map(lambda pod: self._ask(api, path, pod), self.unfinished))
 

@@ -60,7 +60,11 @@ def _write(host: Host, record: Record, names: Iterable[str]) -> None:
         "matchConstraints": {"resourceRules": [rule]},
         "matchConditions": [{"name": "has-left", "expression": f"request.userInfo.username in {users}"}],
         "validations": [
-            {"expression": "false", "message": "ballast.kube: this node has left the lab", "reason": "Forbidden"}
+            {
+                "expression": "false",
+                "message": "ballast.kube: this node was removed from the lab",
+                "reason": "Forbidden",
+            }
         ],
     }
     objects: list[tuple[str, str, dict[str, Any], dict[str, str]]] = [

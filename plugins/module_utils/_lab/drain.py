@@ -94,7 +94,7 @@ class DrainKind:
             change_node(name, partial(_evict, api, pod["metadata"]))
         change_node(name, lambda: api.patch(node_path(name), {"spec": {"unschedulable": None}}))
         kubelet = node.get("status", {}).get("nodeInfo", {}).get("kubeletVersion", "")
-        ctx.progress.done(f"node {name}", f"takes pods again, with Kubernetes {kubelet.removeprefix('v')}")
+        ctx.progress.done(f"node {name}", f"is schedulable again, with Kubernetes {kubelet.removeprefix('v')}")
 
 
 class DrainEngine(ResourceEngine[DrainRequest]):

@@ -142,7 +142,7 @@ def desired_from_params(params: Mapping[str, Any], host: Host) -> LabRequest:
     how = {"target": request.target, "bootstrap": request.bootstrap}
     Problems.raise_if(find_version_problems(request.kubernetes_version, current, **how, buildable=versions))
     if params["archive"] and request.bootstrap == KUBEADM:
-        wanted = "for nodes of a lab without kubeadm: import it with ctr"
+        wanted = "only for nodes of a lab without kubeadm: import it with ctr instead"
         raise MESSAGES.error("lab-value", path="archive", value=params["archive"], wanted=wanted)
     other = read_registration(host, request.name)
     if other is not None and other != lab_dir:
@@ -240,7 +240,7 @@ class LabEngine(ResourceEngine[LabRequest]):
         if desired.lab is None:
             return []
         record = json.dumps(desired.lab, indent=2, sort_keys=True) + "\n"
-        title = f"name {desired.name} among the labs of this host"
+        title = f"name {desired.name} in this host's list of labs"
         return [
             *registration(desired.name, desired.state_dir, group="lab", title=title),
             file(record_path(desired.state_dir), record, title="record of the lab", group="lab"),

@@ -78,7 +78,7 @@ def reach_services(lab: Mapping[str, Any], held: Held) -> Optional[dict[str, Any
     own = parse_range(node_ports)
     holder = next((words for text, words in held.node_ports if own and _meet(own, parse_range(text))), "")
     if own is None:
-        holder = "they are to be given as 30000-32767"
+        holder = "they are not written as a range such as 30000-32767"
     if holder:
         left_out.append(f"{LOOPBACK}:{node_ports}, as {holder}")
     return {"networks": networks, "node_ports": "" if holder else node_ports, "left_out": left_out}
@@ -86,7 +86,7 @@ def reach_services(lab: Mapping[str, Any], held: Held) -> Optional[dict[str, Any
 
 def fence_services(lab: Mapping[str, Any], held: Held) -> list[str]:
     """Service networks to which this host refuses packets, as it does not reach their Services. A node with ipvs or iptables hands on what
-    it does not serve, and it would leave this host by the default route, for whoever has that address there."""
+    it does not serve, and it would leave this host by the default route, to any machine with that address."""
     if lab["target"] == "host":
         return []
     networks = lab["service_cidr"].split(",")

@@ -40,7 +40,7 @@ def parse_family(params: Mapping[str, Any], top: Reader, faults: Faults) -> str:
         faults.wrong(
             "ip_family",
             family,
-            "ipv4 with virtual machines: the kernel of User Mode Linux has no nat table of ip6tables, and machines have IPv4 addresses alone",
+            "ipv4 with virtual machines: User Mode Linux kernels lack the nat table of ip6tables, and machines have only IPv4 addresses",
         )
     return str(family)
 

@@ -23,7 +23,7 @@ from .summary import format_table
 RUNNING, STOPPED, LOST, UNREADABLE = "running", "stopped", "lost", "unreadable"
 SPEC: dict[str, Any] = {}
 _NODES = "/api/v1/nodes"
-_NONE = "there is no lab on this host. Make one: ansible-playbook ballast.kube.lab_up"
+_NONE = "this host has no lab. Create one: ansible-playbook ballast.kube.lab_up"
 
 
 def read_labs(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def _format_state(row: Mapping[str, Any]) -> str:
     option = f"-e lab_dir={row['lab_dir']}"
     remedies = {
         STOPPED: f"; start it: ansible-playbook ballast.kube.lab_up {option}",
-        LOST: f": its directory was deleted; remove the rest: ansible-playbook ballast.kube.lab_down {option}",
-        UNREADABLE: f": see what is damaged: ansible-playbook ballast.kube.lab_status {option}",
+        LOST: f": its directory was deleted; remove the remains: ansible-playbook ballast.kube.lab_down {option}",
+        UNREADABLE: f": find the damage: ansible-playbook ballast.kube.lab_status {option}",
     }
     return f"{row['state']}{remedies.get(row['state'], '')}"

@@ -189,9 +189,9 @@ class LostProcessKind(_Removable):
         ctx.host.signal(process, 9)
         if not wait_until(ctx.host, lambda: has_ended(ctx.host, process), seconds=_KILL_SECONDS, interval=0.05):
             raise HostError(
-                f"process {process.pid} does not end",
+                f"process {process.pid} did not end",
                 id="core-processes-stay",
-                remedy="see what it waits for: cat /proc/PID/stack; then run the same command again",
+                remedy="find what it waits for: cat /proc/PID/stack; then run the same command again",
                 page="docs/reference/errors-core.md",
             )
 

@@ -26,84 +26,83 @@ MESSAGES = Messages(
         Message(
             id="lab-version",
             error=UserError,
-            text="kubernetes_version: {value} cannot be built; there are {versions}",
-            remedy="choose one of them, or download a release: -e lab_source=release",
+            text="kubernetes_version: {value} has no pinned build; pinned: {versions}",
+            remedy="choose one of these, or download a release: -e lab_source=release",
         ),
         Message(
             id="lab-node-twice",
             error=UserError,
-            text="{path}: two nodes have the name {name}",
+            text="{path}: the name {name} is used twice",
             remedy="rename one of them",
         ),
         Message(
             id="lab-overlap",
             error=UserError,
             text="{path}: {value} overlaps {other}",
-            remedy="choose another network, or omit the key: a free one is chosen",
+            remedy="choose another network, or omit the key: the lab then chooses a free one",
         ),
         Message(
             id="lab-no-free-network",
             error=HostError,
-            text="no free networks for another lab: all of {tried} overlap networks of this host",
-            remedy="name free ones in the topology file: node_cidr and pod_cidr",
+            text="there is no free network for another lab: all of {tried} overlap networks of this host",
+            remedy="set free networks in the topology file: node_cidr and pod_cidr",
         ),
         Message(
             id="lab-too-many-nodes",
             error=UserError,
-            text="{count} nodes on host {host}; its network {network} has room for {room}",
+            text="{count} nodes do not fit on host {host}: its network {network} has addresses for {room}",
             remedy="use fewer nodes, or more hosts: -e lab_hosts=COUNT",
         ),
         Message(
             id="lab-shares",
             error=UserError,
-            text="the nodes of host {host} ask for {asked} of {what}; it has {has} to give",
+            text="the nodes of host {host} request {asked} of {what}; the host offers {has}",
             remedy="lower share, cpu or memory of some nodes",
         ),
         Message(
             id="lab-resize-node",
             error=UserError,
             text="resize: the lab has no node {name}; its nodes: {nodes}",
-            remedy="name one of them: -e lab_node=NAME",
+            remedy="choose one of these: -e lab_node=NAME",
         ),
         Message(
             id="lab-resize-nothing",
             error=UserError,
             text="resize: neither cpu nor memory is given for {name}",
-            remedy="give one, or both: ansible-playbook ballast.kube.lab_resize -e lab_node={name} -e lab_cpu=500m -e lab_memory=2Gi",
+            remedy="set at least one: ansible-playbook ballast.kube.lab_resize -e lab_node={name} -e lab_cpu=500m -e lab_memory=2Gi",
         ),
         Message(
             id="lab-name-taken",
             error=UserError,
-            text="name: the lab {name} is on this host already, in another directory",
+            text="name: this host already has a lab {name} in another directory",
             remedy="choose another name (-e lab_name=NAME), or remove that lab: ansible-playbook ballast.kube.lab_down -e lab_dir={directory}",
         ),
         Message(
             id="lab-node-clash",
             error=UserError,
-            text="node {node} would be {unit} on this host, as node {other} of the lab {lab} is",
+            text="node {node} needs the name {unit} on this host, which node {other} of the lab {lab} uses",
             remedy="rename the node, or choose another name for this lab: -e lab_name=NAME",
         ),
         Message(
             id="lab-fixed",
             error=UserError,
-            text="{path}: {value} differs from what the running lab was made with ({recorded})",
-            remedy="remove the lab first (ansible-playbook ballast.kube.lab_down), or bring up another one beside it: "
+            text="{path}: {value} differs from the value of the running lab ({recorded}), which cannot be changed",
+            remedy="remove the lab first (ansible-playbook ballast.kube.lab_down), or create a second lab: "
             "-e lab_name=NAME -e lab_dir=DIRECTORY",
         ),
         Message(
             id="lab-downgrade",
             error=UserError,
-            text="kubernetes_version: {value} is older than {served}, which the lab's API server serves, and an older one cannot read all that a "
-            "newer one stored",
-            remedy="use {served} or later; to have {value}, bring up another lab beside it (-e lab_name=NAME -e lab_dir=DIRECTORY), or remove "
-            "this one first: ansible-playbook ballast.kube.lab_down",
+            text="kubernetes_version: {value} is older than {served}, which the lab's API server runs; an older API server cannot read all "
+            "objects of a newer one",
+            remedy="use {served} or later; for {value}, create a second lab (-e lab_name=NAME -e lab_dir=DIRECTORY), or remove this one first: "
+            "ansible-playbook ballast.kube.lab_down",
         ),
         Message(
             id="lab-version-jump",
             error=UserError,
-            text="kubernetes_version: {value} skips a minor version; the lab's API server serves {served}, and goes from one minor version to the "
-            "next",
-            remedy="upgrade to the one between first: -e lab_kubernetes_version={first}",
+            text="kubernetes_version: {value} skips a minor version: the lab's API server runs {served} and can be upgraded by one minor version at once",
+            remedy="upgrade to the version between them first: -e lab_kubernetes_version={first}",
         ),
         Message(
             id="lab-node-skew",
@@ -114,14 +113,14 @@ MESSAGES = Messages(
         Message(
             id="lab-version-machines",
             error=UserError,
-            text="kubernetes_version: {value}; the lab's virtual machines have the programs of {served} on a disk that they were booted with",
-            remedy="remove the lab (ansible-playbook ballast.kube.lab_down) and bring it up again; a lab on this host can be upgraded",
+            text="kubernetes_version: the lab cannot be upgraded to {value}: its virtual machines booted from a disk with the binaries of {served}",
+            remedy="remove the lab (ansible-playbook ballast.kube.lab_down) and create it again; only a lab with target host can be upgraded",
         ),
         Message(
             id="lab-version-kubeadm",
             error=UserError,
-            text="kubernetes_version: {value}; the lab was made with {served} by kubeadm, which alone upgrades it",
-            remedy="upgrade it by kubeadm upgrade, with upgrade_to in its topology: docs/migrate-a-kubeadm-cluster.md; or remove the lab first: "
+            text="kubernetes_version: the lab cannot be upgraded to {value} by lab_up: kubeadm created it with {served}, and only kubeadm can upgrade it",
+            remedy="upgrade it with kubeadm upgrade, with upgrade_to in its topology: docs/migrate-a-kubeadm-cluster.md; or remove the lab first: "
             "ansible-playbook ballast.kube.lab_down",
         ),
         Message(
@@ -151,89 +150,88 @@ MESSAGES = Messages(
         Message(
             id="lab-mount-namespace",
             error=HostError,
-            text="this process has a mount namespace of its own, in which the nodes' namespaces would be seen by no other program",
-            remedy="run it in that of PID 1: nsenter --mount=/proc/1/ns/mnt -- ansible-playbook ballast.kube.lab_up; in a service of systemd, "
-            "without PrivateTmp, ProtectSystem and what else gives it mounts of its own",
+            text="this process runs in a private mount namespace, so other processes would not see the nodes' namespaces",
+            remedy="run it in the mount namespace of PID 1: nsenter --mount=/proc/1/ns/mnt -- ansible-playbook ballast.kube.lab_up; in a systemd "
+            "service, remove PrivateTmp, ProtectSystem and other settings that create a mount namespace",
         ),
         Message(
             id="lab-dir-overlay",
             error=HostError,
-            text="{directory}: no overlay can be mounted on this filesystem, and the nodes' containers need one each",
-            remedy="put the lab on a disk, as ext4 or xfs: -e lab_dir=DIRECTORY; where this is a container, mount a volume there",
+            text="{directory}: this filesystem does not support overlay mounts, which the nodes' containers need",
+            remedy="put the lab on a disk with ext4 or xfs: -e lab_dir=DIRECTORY; if this is a container, mount a volume there",
         ),
         Message(
             id="lab-dir-noexec",
             error=HostError,
-            text="{directory}: no program can be started on this filesystem, and the nodes' containers have theirs there",
+            text="{directory}: this filesystem is mounted noexec, but the nodes' containers run programs from it",
             remedy="put the lab elsewhere: -e lab_dir=DIRECTORY; or mount it without noexec: mount -o remount,exec MOUNT-POINT",
         ),
         Message(
             id="lab-firewall",
             error=HostError,
             text="this host's firewall drops packets {what}",
-            remedy="let this lab pass: {commands}",
+            remedy="allow this lab's traffic: {commands}",
         ),
         Message(
             id="lab-memory",
             error=HostError,
-            text="{nodes} more nodes need about {needed} of memory; {available} are available",
+            text="{nodes} more nodes need about {needed} of memory; {available} is available",
             remedy="use fewer nodes, or free memory",
         ),
         Message(
             id="lab-disk",
             error=HostError,
-            text="{directory}: {nodes} more nodes need about {needed} of disk; {available} are free",
+            text="{directory}: {nodes} more nodes need about {needed} of disk; {available} is free",
             remedy="free space there, or put the lab elsewhere: -e lab_dir=DIRECTORY",
         ),
         Message(
             id="lab-none",
             error=UserError,
-            text="there is no lab in {directory}",
-            remedy="name the directory of one, or bring one up: ansible-playbook ballast.kube.lab_up -e lab_dir={directory}. "
-            "This host has: {labs}",
+            text="{directory} contains no lab",
+            remedy="choose the directory of a lab, or create one: ansible-playbook ballast.kube.lab_up -e lab_dir={directory}. Labs on this host: {labs}",
         ),
         Message(
             id="lab-lost",
             error=HostError,
-            text="{directory} lacks the record of the lab {name}, which this host's list of labs has there",
-            remedy="remove what is left of that lab, by its name: ansible-playbook ballast.kube.lab_down -e lab_dir={directory}",
+            text="{directory} lacks the record of the lab {name}, although this host's list of labs points there",
+            remedy="remove the remains of that lab: ansible-playbook ballast.kube.lab_down -e lab_dir={directory}",
         ),
         Message(
             id="lab-directory",
             error=HostError,
-            text="{directory} is not the directory of a lab, and holds files of others",
-            remedy="name a directory that is empty or does not exist yet for a new lab, or that of a lab. This host has: {labs}",
+            text="{directory} is not a lab directory and contains other files",
+            remedy="choose an empty or new directory for a new lab, or the directory of an existing lab. Labs on this host: {labs}",
         ),
         Message(
             id="lab-record",
             error=HostError,
-            text="{path} is not a record of a lab that this version can read",
-            remedy="remove the lab with the version that made it",
+            text="{path} is not a lab record that this version can read",
+            remedy="remove the lab with the version of the collection that created it",
         ),
         Message(
             id="lab-pods",
             error=PeerError,
-            text="the pods that check the lab do not run on every node",
-            remedy="kubectl --kubeconfig {kubeconfig} -n ballast-lab describe pods",
+            text="the check's pods are not running on every node",
+            remedy="find the reason: kubectl --kubeconfig {kubeconfig} -n ballast-lab describe pods",
         ),
         Message(
             id="lab-connectivity",
             error=PeerError,
             text="{failed} of {total} connections failed",
-            remedy="collect its logs: ansible-playbook ballast.kube.lab_logs; the rules of a node are in its network namespace: "
-            "ip netns exec {netns} nft list ruleset",
+            remedy="collect the lab's logs: ansible-playbook ballast.kube.lab_logs; read a node's rules in its network namespace: ip netns exec "
+            "{netns} nft list ruleset",
         ),
         Message(
             id="lab-names",
             error=PeerError,
-            text="pods on {node} reach the Service of the check by its address, and not by its name",
-            remedy="see CoreDNS: kubectl --kubeconfig {kubeconfig} -n kube-system describe pods -l k8s-app=kube-dns",
+            text="pods on {node} reach the check's Service by its address, but not by its name",
+            remedy="inspect CoreDNS: kubectl --kubeconfig {kubeconfig} -n kube-system describe pods -l k8s-app=kube-dns",
         ),
         Message(
             id="lab-addon",
             error=PeerError,
             text="the add-on {name} is not ready",
-            remedy="see its pods: kubectl --kubeconfig {kubeconfig} -n kube-system describe {workload}",
+            remedy="inspect its pods: kubectl --kubeconfig {kubeconfig} -n kube-system describe {workload}",
         ),
         Message(
             id="lab-node",
@@ -244,64 +242,64 @@ MESSAGES = Messages(
         Message(
             id="lab-node-drain",
             error=PeerError,
-            text="node {name} could not be drained within {seconds} seconds, and stays",
-            remedy="see what holds its pods, often a PodDisruptionBudget: kubectl --kubeconfig {kubeconfig} get pdb -A; "
+            text="node {name} could not be drained within {seconds} seconds, so it was not removed",
+            remedy="find what blocks the eviction, often a PodDisruptionBudget: kubectl --kubeconfig {kubeconfig} get pdb -A; "
             "then run the same command again",
         ),
         Message(
             id="lab-no-pod-network",
             error=UserError,
-            text="nodes.{name}: no /24 of the pod network {network} is left",
-            remedy="name a larger pod_cidr, or give the nodes smaller ones",
+            text="nodes.{name}: the pod network {network} has no free /24",
+            remedy="set a larger pod_cidr, or give the nodes smaller ones",
         ),
         Message(
             id="lab-left",
             error=HostError,
             text="the lab {name} is removed, but {count} resources were left behind",
-            remedy="end what still uses them, then run ansible-playbook ballast.kube.lab_down again",
+            remedy="end the processes that still use them, then run ansible-playbook ballast.kube.lab_down again",
         ),
         Message(
             id="lab-context-own",
             error=UserError,
             text="{path} is the lab's own kubeconfig",
-            remedy="unset KUBECONFIG, or name your own: -e lab_kubeconfig_file=$HOME/.kube/config",
+            remedy="unset KUBECONFIG, or choose your own file: -e lab_kubeconfig_file=$HOME/.kube/config",
         ),
         Message(
             id="lab-context-taken",
             error=UserError,
-            text="{path} has entries {name} that are not this lab's",
-            remedy="rename them: kubectl config rename-context {name} NAME; or give the lab another file: -e lab_kubeconfig_file=FILE",
+            text="{path} has entries named {name} that do not belong to this lab",
+            remedy="rename them: kubectl config rename-context {name} NAME; or use another file for the lab: -e lab_kubeconfig_file=FILE",
         ),
         Message(
             id="lab-context-form",
             error=UserError,
-            text="{path} is no kubeconfig",
-            remedy="see what is wrong: kubectl --kubeconfig {path} config view; or give the lab another file: -e lab_kubeconfig_file=FILE",
+            text="{path} is not a kubeconfig",
+            remedy="find the mistake: kubectl --kubeconfig {path} config view; or use another file for the lab: -e lab_kubeconfig_file=FILE",
         ),
         Message(
             id="lab-snapshot-taken",
             error=UserError,
-            text="lab_snapshot: there is a snapshot {name}, which is not overwritten",
+            text="lab_snapshot: snapshot {name} already exists, and snapshots are never overwritten",
             remedy="choose another name, or remove it: ansible-playbook ballast.kube.lab_snapshot -e lab_snapshot={name} -e lab_snapshot_state=absent",
         ),
         Message(
             id="lab-snapshot-none",
             error=UserError,
-            text="lab_snapshot: there is no snapshot {name}; there are: {names}",
-            remedy="name one of them; a snapshot is taken by ansible-playbook ballast.kube.lab_snapshot -e lab_snapshot=NAME",
+            text="lab_snapshot: there is no snapshot {name}; existing: {names}",
+            remedy="choose an existing one, or take one: ansible-playbook ballast.kube.lab_snapshot -e lab_snapshot=NAME",
         ),
         Message(
             id="lab-snapshot-machines",
             error=UserError,
-            text="the lab {name} has virtual machines, whose disks hold the volumes and, with kubeadm, etcd; snapshots are of labs on this host",
-            remedy="stop the lab, and copy the disks in vms of its directory",
+            text="snapshots work only with target host: the lab {name} keeps its volumes (with kubeadm, also etcd) on disks of virtual machines",
+            remedy="stop the lab, then copy the disks in the directory vms of the lab directory",
         ),
         Message(
             id="lab-snapshot-version",
             error=UserError,
-            text="the snapshot {name} was taken with Kubernetes {taken_with}; the lab runs {version}, which may not read all of its objects",
-            remedy="keep this lab as it is: no API server goes back to an earlier minor version. For what needs {taken_with}, bring up another lab "
-            "beside it: -e lab_name=NAME -e lab_dir=DIRECTORY -e lab_kubernetes_version={taken_with}",
+            text="the snapshot {name} was taken with Kubernetes {taken_with}; the lab runs {version}, which may not be able to read all of its objects",
+            remedy="keep this lab: an API server cannot return to an earlier minor version. To use {taken_with}, create a second lab: -e "
+            "lab_name=NAME -e lab_dir=DIRECTORY -e lab_kubernetes_version={taken_with}",
         ),
         Message(
             id="lab-snapshot-lacks",
@@ -312,19 +310,19 @@ MESSAGES = Messages(
         Message(
             id="lab-snapshot-drained",
             error=UserError,
-            text="an upgrade of the lab has drained {nodes} and did not end: a restore of such a snapshot would bring nodes back that take no pods",
-            remedy="let the upgrade end first: ansible-playbook ballast.kube.lab_up",
+            text="an unfinished upgrade of the lab has drained {nodes}: a restore of such a snapshot would leave these nodes unschedulable",
+            remedy="finish the upgrade first: ansible-playbook ballast.kube.lab_up",
         ),
         Message(
             id="lab-snapshot-running",
             error=HostError,
-            text="nodes run, and their pods write to volumes: {nodes}",
+            text="these nodes are running, and their pods may write to volumes: {nodes}",
             remedy="use the playbooks ballast.kube.lab_snapshot and lab_restore, which stop them first",
         ),
         Message(
             id="lab-snapshot-space",
             error=HostError,
-            text="snapshot {name} needs {needed} of disk at {directory}; {free} are free",
+            text="snapshot {name} needs {needed} of disk at {directory}; {free} is free",
             remedy="free space there, or remove a snapshot: ansible-playbook ballast.kube.lab_snapshot -e lab_snapshot=NAME -e lab_snapshot_state=absent",
         ),
         Message(
@@ -336,7 +334,7 @@ MESSAGES = Messages(
         Message(
             id="lab-restore-unfinished",
             error=HostError,
-            text="a restore of the snapshot {name} was cut off: etcd and volumes of the lab may be of different times",
+            text="a restore of the snapshot {name} was interrupted: the lab's etcd and volumes may have different ages",
             remedy="run it again: ansible-playbook ballast.kube.lab_restore -e lab_snapshot={name} -e lab_dir={directory}",
         ),
     ],

@@ -143,7 +143,7 @@ def find_dropped(host: Host, paths: Paths) -> list[BallastError]:
     drops = [match for match in map(_DROPS.match, traced) if match]
     chains = list(dict.fromkeys(match["chain"] for match in drops))
     if not chains:
-        where = "by which rule is not known: the kernel traces no packets of iptables-legacy"
+        where = "the rule is unknown: the kernel cannot trace packets in iptables-legacy"
         return [MESSAGES.error("lab-firewall", what=_describe(dropped), found=where, commands=_legacy(paths, dropped))]
     where = "; ".join(dict.fromkeys(f"{match['chain']}: {match['rule'] or 'policy drop'}" for match in drops))
     commands = "; ".join(dict.fromkeys(command for chain in chains for command in _commands(chain, paths, dropped)))

@@ -168,7 +168,11 @@ def _check_tools(host: Host, target: str, backends: Sequence[str], runtimes: Seq
 def _check_ipv6(host: Host) -> list[BallastError]:
     setting = host.read("/proc/sys/net/ipv6/conf/all/disable_ipv6")
     if setting is None:
-        return [MESSAGES.error("lab-ip-family", found="the kernel was started with ipv6.disable=1, or has no IPv6")]
+        return [
+            MESSAGES.error(
+                "lab-ip-family", found="the kernel was booted with ipv6.disable=1, or was built without IPv6"
+            )
+        ]
     if setting.strip() != b"0":
         return [MESSAGES.error("lab-ip-family", found="net.ipv6.conf.all.disable_ipv6 is set")]
     return []

@@ -2,8 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where the programs of a lab come from. What `auto` decides is recorded by family, so that a later run does not change from
-built programs to released ones, or back."""
+"""Where the binaries of a lab come from. What `auto` decides is recorded by family, so that a later run does not change from
+built binaries to released ones, or back."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def announce(choices: Sequence[Choice], left_out: Sequence[str]) -> list[str]:
     if left_out:
         names = ", ".join(left_out)
         every = ",".join(DEFAULT_ADDONS)
-        lines.append(f"left out: {names}, of which there is no release; to build them: -e lab_addons={every}")
+        lines.append(f"omitted because there is no release: {names}; to build them: -e lab_addons={every}")
     return lines
 
 

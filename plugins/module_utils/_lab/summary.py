@@ -143,7 +143,7 @@ def _host_services(lab: Mapping[str, Any]) -> list[str]:
     if access is None:  # of virtual machines, or recorded by an earlier version
         return []
     reached = [*access["networks"], *([f"{LOOPBACK}:{access['node_ports']}"] if access["node_ports"] else [])]
-    rows = [("from here:   Services by ", reached), ("not so:      ", access["left_out"])]
+    rows = [("from here:   Services by ", reached), ("not reached: ", access["left_out"])]
     return [f"{head}{', '.join(texts)}" for head, texts in rows if texts]
 
 
@@ -153,7 +153,7 @@ def _has_idle_policies(summary: Summary, lab: Mapping[str, Any]) -> bool:
 
 def _policies(count: int) -> str:
     what = "1 NetworkPolicy, which nothing" if count == 1 else f"{count} NetworkPolicies, which nothing"
-    return f"{what} in this lab reads: pods reach each other as without"
+    return f"{what} in this lab enforces: pods reach each other as if there were none"
 
 
 def _ports(lab: Mapping[str, Any]) -> list[str]:

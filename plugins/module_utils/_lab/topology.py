@@ -138,26 +138,36 @@ def parse_request(params: Mapping[str, Any]) -> TopologyRequest:
     if match is None:
         faults.wrong("kubernetes_version", version, "a version such as 1.37.1")
     if (target, bootstrap) == ("host", KUBEADM):
-        faults.wrong("bootstrap", bootstrap, "possible on this host, whose kubelet it would take: set target to vm")
+        faults.wrong(
+            "bootstrap",
+            bootstrap,
+            "possible with target host, because kubeadm would take over this host's kubelet: set target to vm",
+        )
     control_planes = top.read("control_planes", _members, 1)
     if control_planes > 1 and bootstrap == KUBEADM:
         faults.wrong(
-            "control_planes", control_planes, "1, as kubeadm makes one in a lab: use bootstrap lab on this host"
+            "control_planes",
+            control_planes,
+            "1, because a lab by kubeadm has one control plane member: use bootstrap lab and target host",
         )
     elif control_planes > 1 and target == "vm":
-        faults.wrong("control_planes", control_planes, "1 with target vm, where it would share one host all the same")
+        faults.wrong(
+            "control_planes", control_planes, "1 with target vm, where all members would share one host anyway"
+        )
     hosts = _check_hosts(params["hosts"], faults) if target == "vm" else 0
     family = parse_family(params, top, faults)
     if control_planes > 1 and family == IPV6:
         faults.wrong(
-            "control_planes", control_planes, "1 with ip_family ipv6, as members are connected by IPv4 of loopback"
+            "control_planes",
+            control_planes,
+            "1 with ip_family ipv6, because members connect over IPv4 loopback addresses",
         )
     kube_proxy = DAEMONSET if bootstrap == KUBEADM else top.read("kube_proxy", choice(KUBE_PROXIES), KUBE_PROXIES[0])
     backends = KUBE_PROXY_MODES if kube_proxy == DAEMONSET else PROXY_BACKENDS
     if bootstrap == KUBEADM:
         nodes = _parse_machine_nodes(top, params["nodes"], hosts, faults, backends)
         for name in params["sizes"]:
-            faults.wrong("resize", name, "a node with limits: kubeadm makes a node of a whole virtual machine")
+            faults.wrong("resize", name, "allowed to set limits: with kubeadm a node is a whole virtual machine")
     else:
         nodes = _parse_nodes(top, params["nodes"], family, faults, backends)
     request = TopologyRequest(
@@ -186,7 +196,7 @@ def parse_request(params: Mapping[str, Any]) -> TopologyRequest:
         nodes=_apply_sizes(nodes, params["sizes"], faults),
     )
     if request.kube_proxy == DAEMONSET and len({node.proxy_backend for node in request.nodes}) > 1:
-        faults.wrong("kube_proxy", DAEMONSET, "service where nodes differ in proxy_backend: one DaemonSet has one")
+        faults.wrong("kube_proxy", DAEMONSET, "service when nodes differ in proxy_backend: a DaemonSet has one backend")
     for node in request.nodes:
         check_mounts(node.mounts, [request.lab_dir], f"nodes.{node.name}.mounts", faults.problems)
     check_mirrors(request.registry_mirrors, "registry_mirrors", faults.problems)
@@ -230,9 +240,11 @@ def _parse_addons(params: Mapping[str, Any], top: Reader, family: str, faults: F
         names = faults.take("addons", list(params["addons"]), _addons, ())
     for name in names:
         if not _is_possible(name, params["target"]):
-            faults.wrong("addons", name, "possible in virtual machines, whose nodes are not on the lab's bridge")
+            faults.wrong(
+                "addons", name, "possible with target vm: nodes in virtual machines are not on the lab's bridge"
+            )
         if family == IPV6 and ADDONS[name].needs_ipv4:
-            faults.wrong("addons", name, "possible with IPv6 alone: names of images have no IPv6 address")
+            faults.wrong("addons", name, "possible with IPv6 only: image names cannot contain an IPv6 address")
     return names
 
 
@@ -259,7 +271,7 @@ def _parse_machine_nodes(
 ) -> tuple[NodeRequest, ...]:
     """A node for each virtual machine, of its name."""
     if count not in (None, hosts):
-        faults.wrong("nodes", count, f"the number of virtual machines, {hosts}: kubeadm makes a node of each (hosts)")
+        faults.wrong("nodes", count, f"the number of virtual machines (hosts), {hosts}: with kubeadm each is one node")
     defaults = Reader(top.get("defaults") or {}, faults, "defaults", known=_KUBEADM_NODE_KEYS)
     names = [f"vm{number}" for number in range(1, hosts + 1)]
     rows = [Reader({"name": name, "host": name}, faults, name) for name in names]
@@ -299,7 +311,7 @@ def _parse_node(row: Reader, defaults: Reader, family: str, backends: Sequence[s
 
     share = source("share")
     if share.has("share") and (source("cpu").has("cpu") or source("memory").has("memory")):
-        row.wrong("share", share.get("share"), "to be given with cpu or memory: it sets both")
+        row.wrong("share", share.get("share"), "used together with cpu or memory: it sets both")
     memory = _parse_quantity(source("memory"), "memory", _LEAST_MEMORY)
     own = _parse_texts(row, "labels")
     labels = {**_parse_texts(defaults, "labels"), **own}
@@ -415,7 +427,7 @@ def _ports(value: Any) -> tuple[PublishedPort, ...]:
         raise Wrong('a list of ports of this host and node ports in quotes, such as "8080:30080" or "53:30053/udp"')
     ports = tuple(PublishedPort(int(match[1]), int(match[2]), match[3] or "tcp") for match in matches if match)
     if len({(port.port, port.protocol) for port in ports}) < len(ports):
-        raise Wrong("a list in which each port of this host is once")
+        raise Wrong("a list that contains each port of this host once")
     return ports
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Another version of Kubernetes for a lab that is there: whether it may have it, and in which turns its nodes get it.
+"""Another version of Kubernetes for an existing lab: whether it is allowed, and in which order its nodes get it.
 
 Rules: Kubernetes' version skew policy (https://kubernetes.io/releases/version-skew-policy). An API server goes from one minor version to
 the next and never back; a kubelet and its kube-proxy are at most three minor versions older than the API server, and not newer. So the
@@ -40,7 +40,7 @@ class NodePrograms:
 
 @dataclass(frozen=True)
 class LabVersions:
-    """Of the lab that is there."""
+    """Of the existing lab."""
 
     served: str  # by its control plane; "" where that has no data yet
     nodes: Mapping[str, NodePrograms]  # those of this host, by name
@@ -89,7 +89,7 @@ def find_version_problems(
     if new[:2] not in (old[:2], (old[0], old[1] + 1)):
         between = f"{old[0]}.{old[1] + 1}"
         known = [other for other in buildable if VERSION.fullmatch(other) and other.startswith(f"{between}.")]
-        first = max(known, key=version_key, default=f"{between}.X, of which no version is pinned here")
+        first = max(known, key=version_key, default=f"{between}.X, of which this collection pins no version")
         return [MESSAGES.error("lab-version-jump", value=version, served=served, first=first)]
     late = [
         (name, node.kubernetes_version)
@@ -100,7 +100,7 @@ def find_version_problems(
 
 
 def upgrade_turns(lab: Lab, instances: Sequence[Mapping[str, Any]], current: LabVersions) -> list[dict[str, Any]]:
-    """One after the other, each node that has not the lab's version: `node`; `drain`, false where nothing of it runs; `instances`, the
+    """One after the other, each node with another version than the lab's: `node`; `drain`, false where nothing of it runs; `instances`, the
     rows of this host for its turn, in which those whose turn is yet to come keep their programs. Pure.
 
     A node that an earlier run drained has its turn again. One that has left the lab since has a turn too where it is the only one, in

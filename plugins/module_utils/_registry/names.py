@@ -61,10 +61,10 @@ def read_registration(host: Host, name: str) -> Optional[str]:
         return str(parse_json(data)["lab_dir"])
     except (ValueError, KeyError, TypeError) as error:
         raise HostError(
-            f"{path} does not say which directory the name {name} stands for",
+            f"{path} does not record a directory for the name {name}",
             id="core-registry",
             found=str(error),
-            remedy='write {"lab_dir": "DIRECTORY"} into it, or remove it when nothing of that name is left',
+            remedy='write {"lab_dir": "DIRECTORY"} into it, or remove it if no resource of that name remains',
             page="docs/reference/errors-core.md",
         ) from error
 

@@ -149,7 +149,7 @@ def _check_machine(problems: list[BallastError], path: str, row: Mapping[str, An
         problems.append(MESSAGES.error("vm-path-long", value=state_dir, length=len(socket)))
     interface = _parse_interface(row["address"])
     if interface is None or interface.network.prefixlen > 30:
-        form = "an IPv4 address with the length of its network, such as 10.97.0.101/24"
+        form = "an IPv4 address with prefix length, such as 10.97.0.101/24"
         problems.append(MESSAGES.error("vm-address", path=f"{path}.address", value=repr(row["address"]), expected=form))
     elif row["gateway"]:
         gateway = _parse_interface(row["gateway"])

@@ -56,7 +56,7 @@ def choose(
     if requested != AUTO:
         return Choice(engine=requested, why="asked for")
     if recorded:
-        return Choice(engine=recorded, why="the machines were made with it")
+        return Choice(engine=recorded, why="the machines were created with it")
     path = os.path.join(cache_dir, "engine.json")
     circumstances = _circumstances(host, engines)
     known = parse_json(host.read(path) or b"{}")
@@ -65,7 +65,7 @@ def choose(
     if host.stat(image) is None:
         # A /dev/kvm that opens proves least, so a guess leaves it out.
         guesses = [engine.name for engine in engines.values() if engine.name != "kvm" and host.which(engine.program)]
-        return Choice(engine=[*guesses, "uml"][0], why="not tried: the image is not there yet", probed=False)
+        return Choice(engine=[*guesses, "uml"][0], why="not tried: the image does not exist yet", probed=False)
     choice = _first_that_boots(host, engines, progress, image=image, cache_dir=cache_dir)
     kept = {"circumstances": circumstances, "choice": asdict(choice)}
     host.write(path, json.dumps(kept, sort_keys=True, indent=1).encode())
@@ -101,7 +101,7 @@ def _first_that_boots(
 def _refusal(host: Host, engine: Engine, progress: Progress, *, image: str, cache_dir: str) -> str:
     """Why this engine cannot run machines here, or ""."""
     if engine.name == "kvm" and host.stat("/dev/kvm") is None:
-        return "there is no /dev/kvm"
+        return "/dev/kvm does not exist"
     try:
         require_tools(host, engine.tools)
         kernel = ensure_kernel(host, engine, progress, cache_dir=cache_dir)
@@ -131,7 +131,7 @@ def _refusal(host: Host, engine: Engine, progress: Progress, *, image: str, cach
     except CommandFailed:
         return f"did not boot within {engine.probe_seconds} seconds"
     lines = [line.strip() for line in (ended.stdout + ended.stderr).splitlines() if line.strip()]
-    return "" if PROBE_MARK in ended.stdout else f"ended before it had booted: {(lines or ['no output'])[-1]}"
+    return "" if PROBE_MARK in ended.stdout else f"ended before it booted: {(lines or ['no output'])[-1]}"
 
 
 def kernel_request(engine: Engine, *, cache_dir: str) -> ImageRequest:

@@ -288,11 +288,11 @@ def _wait_ready(host: Host, progress: Progress, machine: Machine, over: threadin
             over.set()
             raise _death(host, machine)
         if over.is_set():
-            return Impossible("no longer waited for")
+            return Impossible("the time to wait for it has passed")
         answer = host.run(argv, timeout=2 * engine.login_seconds, check=False)
         if answer.status == 0:
             return Ready(None)
-        reason = (answer.stderr.strip().splitlines() or ["ssh gave no reason"])[-1]
+        reason = (answer.stderr.strip().splitlines() or ["ssh reported no reason"])[-1]
         if host.monotonic() > deadline:
             over.set()
             raise MESSAGES.error(
@@ -305,7 +305,7 @@ def _wait_ready(host: Host, progress: Progress, machine: Machine, over: threadin
         return Pending(f"waiting for ssh: {reason}")
 
     wait(host, progress, subject, probe, deadline_seconds=2 * engine.ready_seconds, interval=0.2)
-    progress.done(subject, f"answers ssh at {definition['address']}")
+    progress.done(subject, f"responds to ssh at {definition['address']}")
 
 
 def _death(host: Host, machine: Machine) -> BallastError:

@@ -74,7 +74,7 @@ def test_on_the_controller_a_module_is_started_from_its_files(kind: Any, tmp_pat
     machine, directory = Machine(), str(tmp_path / "none")
     outcome = outcome_of(machine, HERE, kind=kind, lab_dir=directory)
     assert (outcome["failed"], outcome["id"]) == (True, "lab-none")
-    assert f"there is no lab in {directory}" in outcome["msg"]
+    assert f"{directory} contains no lab" in outcome["msg"]
     (line,) = machine.lines
     assert line.startswith("WORD='of the task' ")
     assert directory not in line, "arguments are no words of a command: others could read them"

@@ -130,7 +130,7 @@ def test_a_difference_shows_contents_but_not_those_of_private_files(ran: Callabl
     found = ran(lambda: loop.run(feature()), _ansible_diff=True, content="two", key="renewed")
     assert [(row["before"], row["after"]) for row in found.result["diff"]] == [
         ("mode 0644\none", "mode 0644\ntwo"),
-        ("mode 0600\n(content not shown: only its owner may read it)\n",) * 2,
+        ("mode 0600\n(content hidden: only its owner may read it)\n",) * 2,
     ]
     assert "renewed" not in json.dumps(found.result["diff"])
     made = ran(lambda: loop.run(feature()), _ansible_diff=True, state="absent").result["diff"]
@@ -197,7 +197,7 @@ def test_a_step_that_fails_says_which_and_that_the_rest_stays(ran: Callable[...,
     engine.kinds = {**BASE_KINDS, "file": Failing()}
     found = ran(lambda: loop.run(feature(engine=engine)))
     assert found.message.startswith("no space\n  step:  in step 1 of 2, make file ")
-    assert "what was done stays; run it again to go on" in found.message
+    assert "finished steps are kept; run the same command again to resume" in found.message
     assert ran(lambda: loop.run(feature())).status == 0
 
 

@@ -170,7 +170,9 @@ def test_a_fault_of_ours_does_not_hide_what_was_done(machine: Machine, monkeypat
     monkeypatch.setattr(machine.engines["two"], "verify", broken)
     found = machine(one={}, two={}, three={})
     assert (found.status, found.result["one"]["changed"]) == (1, True)
-    assert found.message.startswith("two: a mistake in ballast.kube ended the run\n  found: ValueError('ours')")
+    assert found.message.startswith(
+        "two: an internal error of ballast.kube stopped the run\n  found: ValueError('ours')"
+    )
     assert found.result["id"] == "core-bug"
 
 

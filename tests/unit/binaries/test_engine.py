@@ -36,7 +36,7 @@ def assert_whole(host) -> None:
 
 def test_a_request_is_met_and_the_second_run_has_no_effect():
     host, go = machine()
-    assert [step.title for step in run(host)][-1] == "links to 8 programs"
+    assert [step.title for step in run(host)][-1] == "links to 8 binaries"
     assert go.built == PROGRAMS
     assert_whole(host)
     host.effects.clear()

@@ -96,7 +96,7 @@ def test_a_server_that_does_not_serve_is_told_with_its_log_and_nothing_stays():
     with pytest.raises(BallastError) as caught:
         trial(host)
     assert caught.value.id == "binaries-smoke"
-    assert "generic-apiserver was built, but does not serve: OpenAPI v2: status 503" in str(caught.value)
+    assert "generic-apiserver was built but does not work: OpenAPI v2: status 503" in str(caught.value)
     assert "cannot marshal the document" in str(caught.value)
     assert host.snapshot() == before
 

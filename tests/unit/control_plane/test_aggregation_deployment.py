@@ -228,7 +228,7 @@ def test_an_agent_that_does_not_take_its_settings_is_a_finding(agent: Agent) -> 
 
 
 @pytest.mark.parametrize(
-    ("content", "fault"), [(None, "no such file"), ("no PEM", "certificate"), ("\xff", "ascii"), ("", "")]
+    ("content", "fault"), [(None, "does not exist"), ("no PEM", "certificate"), ("\xff", "ascii"), ("", "")]
 )
 def test_a_file_that_holds_no_authority_is_told_before_anything_is_done(
     agent: Agent, content: str | None, fault: str
@@ -242,7 +242,7 @@ def test_a_file_that_holds_no_authority_is_told_before_anything_is_done(
     assert problem.id == "plane-api-service-ca"
     assert fault in problem.found
     assert problem.found != ""
-    with pytest.raises(BallastError, match="is no PEM file"):
+    with pytest.raises(BallastError, match="is not a PEM file"):
         agent.machine.run(**GENERIC)
 
 

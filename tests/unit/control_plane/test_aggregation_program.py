@@ -313,7 +313,7 @@ def test_a_configuration_is_checked_without_a_run(machine: Machine) -> None:
     machine.write()
     done = machine.run()
     assert done.returncode == 3
-    assert "there is no such kubeconfig" in done.stderr
+    assert "this kubeconfig does not exist" in done.stderr
 
 
 def test_prometheus_gets_what_it_counts(machine: Machine) -> None:

@@ -329,7 +329,7 @@ class TestPorts:
         with pytest.raises(BallastError) as caught:
             machine.plan()
         assert caught.value.id == "plane-port-taken"
-        assert caught.value.text == f"secure_port: port 6443 on {ADDRESS} is taken"
+        assert caught.value.text == f"secure_port: port 6443 on {ADDRESS} is in use"
         assert caught.value.found == "process 901 (haproxy)"
 
     def test_a_program_that_ends_between_two_readings_takes_no_port(self, machine):
@@ -385,7 +385,7 @@ class TestWaiting:
         with pytest.raises(BallastError) as caught:
             machine.run()
         assert caught.value.id == "plane-service-ends"
-        assert "service kube-apiserver does not stay up: it was seen to end 3 times" in caught.value.text
+        assert "service kube-apiserver keeps failing: it ended 3 times" in caught.value.text
         assert "unknown flag: --x" in caught.value.found
 
     def test_a_controller_manager_that_gives_up_a_slow_api_server_does_not_end_the_wait(self, machine):
@@ -422,7 +422,7 @@ class TestWaiting:
         with pytest.raises(BallastError) as caught:
             machine.run()
         assert caught.value.id == "plane-service-ends"
-        assert "service etcd does not stay up" in caught.value.text
+        assert "service etcd keeps failing" in caught.value.text
         assert "3.7.0" in caught.value.found
         assert machine.host.monotonic() - begun < 15
 

@@ -163,7 +163,7 @@ class TestWhole:
         found = read(machine)
         assert (found["state"], found["served"], found["controllers"], found["drift"]) == ("stopped", None, None, [])
         assert found["etcd"]["healthy"] is False
-        assert "does not answer" in found["etcd"]["fault"]
+        assert "does not respond" in found["etcd"]["fault"]
         assert set(found["etcd"]) == {"endpoints", "healthy", "fault"}
 
     def test_no_key_is_told(self, machine):

@@ -354,8 +354,8 @@ class TestRestore:
     @pytest.mark.parametrize(
         ("found", "archive"),
         [
-            ("no tar archive", as_tar(archive_of(), mode="w:gz")),
-            ("no tar archive", as_tar(archive_of(), mode="w:xz")),
+            ("not a tar archive", as_tar(archive_of(), mode="w:gz")),
+            ("not a tar archive", as_tar(archive_of(), mode="w:xz")),
             ("begin with a backup.json", as_tar({k: v for k, v in archive_of().items() if k != "backup.json"})),
             (
                 "begin with a backup.json",
@@ -573,7 +573,7 @@ class TestVersions:
 
     def test_it_is_told_between_which_to_go(self):
         problem = find_version_problem(version="1.37.1", served="1.34.0", path="/x")
-        assert "go by 1.35 first" in problem.remedy
+        assert "upgrade to 1.35 first" in problem.remedy
 
 
 class TestDamage:

@@ -148,8 +148,8 @@ def test_what_a_program_does_not_have_is_said_with_the_reason():
     composition = compose(chosen(MINIMAL, version="1.36.4"))
     programs = {GENERIC_API_SERVER: api_server(), CONTROLLER_MANAGER: controller_manager()}
     told = [problem.text for problem in find_missing_features(composition.flags, "1.36.4", programs)]
-    assert "generic-apiserver of 1.36.4 has no admission plugin ValidatingAdmissionWebhook" in told
-    assert "kube-controller-manager of 1.36.4 has no controller garbage-collector-controller" in told
+    assert "generic-apiserver 1.36.4 has no admission plugin ValidatingAdmissionWebhook" in told
+    assert "kube-controller-manager 1.36.4 has no controller garbage-collector-controller" in told
     assert not any("ResourceQuota" in text or "namespace-controller" in text for text in told)
 
 

@@ -129,7 +129,7 @@ def test_where_there_is_none_it_is_off_and_nothing_is_needed():
 
 def test_a_record_that_cannot_be_read_is_not_taken_for_none(well):
     well.host.given(f"{STATE_DIR}/plane.json", "{")
-    with pytest.raises(BallastError, match="holds no control plane"):
+    with pytest.raises(BallastError, match="contains no control plane"):
         told(well)
 
 
@@ -241,7 +241,7 @@ def test_what_somebody_changed_is_told(well):
 def test_programs_and_tools_that_are_gone_are_told(well):
     well.host.remove(f"{BIN_DIR}/etcdctl")
     answer = read(well).answers[ROLLBACK]
-    assert (answer.verdict, "does not hold etcdctl" in answer.text) == (NO, True)
+    assert (answer.verdict, "lacks etcdctl" in answer.text) == (NO, True)
     assert "kubernetes_binaries" in answer.remedy
     well.host.remove(f"{BIN_DIR}/etcd")
     assert read(well).answers[DEPENDENCIES].verdict == NO

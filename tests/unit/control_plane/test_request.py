@@ -75,7 +75,7 @@ def test_the_message_names_option_value_and_remedy():
         desired(nodes=[{"name": "n1", "addresses": []}, {"name": "n2", "addresses": ["10.97.1.300"]}])
     text = str(caught.value)
     assert text.startswith("nodes[1].addresses: '10.97.1.300' is not an IP address")
-    assert "do:    write it as in 10.97.1.1" in text
+    assert "do:    write it like 10.97.1.1" in text
     assert "docs/reference/errors-control-plane.md#plane-address" in text
 
 

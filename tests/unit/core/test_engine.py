@@ -175,7 +175,7 @@ def test_a_group_ends_with_its_last_step_unless_verify_says_its_end() -> None:
 def test_with_keep_a_failure_leaves_what_was_done_and_the_next_run_goes_on() -> None:
     host = machine()
     host.fail_at(8, HostError("cannot write", id="test-no"))
-    with pytest.raises(HostError, match="what was done stays"):
+    with pytest.raises(HostError, match="finished steps are kept"):
         apply(Engine(), Wanted(rows=ROWS[1:]), host)
     assert host.stat("/srv/lab") is not None
     plan = apply(Engine(), Wanted(rows=ROWS[1:]), host)
@@ -297,7 +297,7 @@ def test_another_run_at_work_is_waited_for_and_then_the_machine_looked_at_again(
     done = Engine().apply(plan, Context(Wanted(rows=ROWS), host, Progress(events, feature="test"))).steps
     assert len(done) == len(ROWS)
     told = [event.text for event in events.events if event.kind == "waiting"]
-    assert told[0] == "another run is at work here, process 1"
+    assert told[0] == "another run is active here, process 1"
     assert "the other run has ended" in [event.text for event in events.events]
 
 

@@ -61,7 +61,9 @@ def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Machine:
     host = FakeHost()
     host.given_directory("/tmp/test")
     host.on("sh", answer=fake_sh)
-    host.on("sleep", answer=CommandFailed(["sleep", "60"], status=-signal.SIGKILL, output="no end after 0.2 seconds"))
+    host.on(
+        "sleep", answer=CommandFailed(["sleep", "60"], status=-signal.SIGKILL, output="still running after 0.2 seconds")
+    )
     return Machine(host, "/tmp/test")
 
 
@@ -224,7 +226,7 @@ def test_a_command_and_its_output(machine: Machine) -> None:
 
 
 def test_a_command_that_does_not_end_is_ended(machine: Machine) -> None:
-    with pytest.raises(CommandFailed, match="no end after") as caught:
+    with pytest.raises(CommandFailed, match="still running after") as caught:
         machine.host.run(["sleep", "60"], timeout=0.2)
     assert caught.value.status == -signal.SIGKILL
 

@@ -432,7 +432,7 @@ def test_another_context_than_the_current_one_is_taken() -> None:
     assert of(access_by(host, ["/etc/config"])).server == "https://a"
     found = of(access_by(host, ["/etc/config"], "b"))
     assert (found.server, found.token) == ("https://b", "b")
-    assert "no entry of the name c" in str(raised(lambda: access_by(host, ["/etc/config"], "c")))
+    assert "no entry named c" in str(raised(lambda: access_by(host, ["/etc/config"], "c")))
 
 
 def test_files_are_merged_and_the_first_wins() -> None:
@@ -471,7 +471,7 @@ def test_what_stands_in_for_the_option_is_in_order(tmp_path: Path, monkeypatch: 
     assert raised(server_of).id == "core-kubeconfig-none"
     fallback(tmp_path, ".kube/config")
     assert server_of() == "https://.kube/config"
-    assert "no such file" in str(raised(lambda: server_of(KUBECONFIG=f"{tmp_path}/absent")))
+    assert "the file does not exist" in str(raised(lambda: server_of(KUBECONFIG=f"{tmp_path}/absent")))
 
 
 def test_in_a_pod_its_account_counts_unless_something_is_asked_for(tmp_path: Path) -> None:

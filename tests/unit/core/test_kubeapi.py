@@ -120,7 +120,7 @@ ME = {"token": TOKEN}
         (WELL, {"unknown": "x"}, "neither"),
         (WELL, {"exec": {"command": "login"}}, "user.exec"),
         (WELL, {"username": "me", "password": "word"}, "user.password"),
-        (WELL, {"client-certificate": "x"}, "not the other"),
+        (WELL, {"client-certificate": "x"}, "has only one of"),
         (WELL, {"token": "a\nb"}, "user.token"),
         (WELL, {"token": ["x"]}, "token"),
     ],
@@ -239,7 +239,7 @@ def test_what_the_server_refuses_has_an_id_by_its_status(status: int, id: str) -
     error = raised(lambda: api(host).patch("/api/v1/nodes/n1", {"secret": TOKEN}, params={"fieldManager": "ballast"}))
     assert isinstance(error, PeerError)
     assert error.id == f"core-api-{id}"
-    assert error.text == f"PATCH /api/v1/nodes/n1: the API server answered with status {status}"
+    assert error.text == f"PATCH /api/v1/nodes/n1: the API server returned status {status}"
     assert error.found == "no:  [31mnot you"
     assert TOKEN not in str(error)
 

@@ -81,21 +81,21 @@ def test_an_empty_directory_is_not_removed_by_a_removal_of_what_never_was() -> N
 @pytest.mark.parametrize(
     ("files", "found"),
     [
-        ({"main.py": "x"}, "no mark of test, and in it: 'main.py'"),
+        ({"main.py": "x"}, "it lacks the mark of test; it contains 'main.py'"),
         ({f"f{number}": "" for number in range(8)}, "and 3 more"),
-        ({"ledger.jsonl": "not a journal\n"}, "no mark"),
-        ({"ledger.jsonl": "[]\n"}, "no mark"),
-        ({"ledger.jsonl": '{"op": "recor'}, "no mark"),
-        ({"ledger.jsonl": "[" * 10**5 + "\n"}, "no mark"),
-        ({"events.jsonl": lines(EVENT), "main.py": "x"}, "no mark"),
-        ({"events.jsonl": '{"time": 1}\n'}, "no mark"),
-        ({"lock": "12"}, "no mark"),
+        ({"ledger.jsonl": "not a journal\n"}, "lacks the mark"),
+        ({"ledger.jsonl": "[]\n"}, "lacks the mark"),
+        ({"ledger.jsonl": '{"op": "recor'}, "lacks the mark"),
+        ({"ledger.jsonl": "[" * 10**5 + "\n"}, "lacks the mark"),
+        ({"events.jsonl": lines(EVENT), "main.py": "x"}, "lacks the mark"),
+        ({"events.jsonl": '{"time": 1}\n'}, "lacks the mark"),
+        ({"lock": "12"}, "lacks the mark"),
         ({".ballast": ""}, "cannot be read"),
         ({".ballast": "[" * 4000}, "cannot be read"),
         ({".ballast": "x" * 5000}, "has 5000 bytes"),
         ({".ballast": "{}"}, "cannot be read"),
-        ({".ballast": Mark("other", PLACE).as_bytes().decode()}, "marked as /srv/place of other"),
-        ({".ballast": Mark("test", "/srv/place2").as_bytes().decode()}, "marked as /srv/place2 of test"),
+        ({".ballast": Mark("other", PLACE).as_bytes().decode()}, "mark says /srv/place of other"),
+        ({".ballast": Mark("test", "/srv/place2").as_bytes().decode()}, "mark says /srv/place2 of test"),
     ],
 )
 def test_what_is_not_ours_is_refused(files: Mapping[str, str], found: str) -> None:
@@ -113,7 +113,7 @@ def test_a_directory_or_mark_that_others_may_write_proves_nothing() -> None:
     for mode in (0o777, 0o775, 0o1777):
         host = FakeHost()
         host.given_directory(PLACE, mode=mode)
-        assert f"others may write it: mode {mode:04o}" in refused(host)
+        assert f"other users can write it: mode {mode:04o}" in refused(host)
     host = FakeHost()
     host.given_directory(PLACE, uid=65534)
     assert "belongs to user 65534" in refused(host)

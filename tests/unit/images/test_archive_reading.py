@@ -171,4 +171,4 @@ def test_sizes_are_bounded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_document_that_is_too_large_is_not_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archive, "_DOCUMENT_MAX", 40)
-    assert "are not read" in refused(path, tar_of(docker([ENTRY]))).found
+    assert "the limit is 40" in refused(path, tar_of(docker([ENTRY]))).found

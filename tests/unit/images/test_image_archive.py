@@ -376,7 +376,7 @@ def test_what_others_have_at_the_path_is_neither_replaced_nor_removed(archive: P
     assert refused(wanted, archive) == "a symlink"
     archive.unlink()
     os.mkfifo(archive)  # which nobody writes: it is not opened
-    assert refused(wanted, archive) == "no regular file"
+    assert refused(wanted, archive) == "not a regular file"
     archive.unlink()
     shutil.copy(ours, archive)
     archive.chmod(0o666)

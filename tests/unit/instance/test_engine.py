@@ -545,9 +545,9 @@ def test_an_instance_is_ready_when_its_node_and_its_proxy_say_so(host: Kernel) -
     ("answer", "told"),
     [
         (json_answer(404, {}), "the kubelet has not registered its Node yet"),
-        (json_answer(403, {}), "the API answers 403 for its Node"),
+        (json_answer(403, {}), "the API server returns status 403 for its Node"),
         (json_answer(200, g.node(ready="False", message="network plugin not ready")), "network plugin not ready"),
-        (json_answer(200, {}), "no condition Ready yet"),
+        (json_answer(200, {}), "its Node has no condition Ready yet"),
         (json_answer(200, g.node(heartbeat="2020-01-01T00:00:00Z")), "is from before the kubelet's start"),
         (json_answer(200, g.node(heartbeat="yesterday")), "is from before the kubelet's start"),
         (None, "Connection refused"),
@@ -583,7 +583,7 @@ def test_a_service_that_does_not_stay_up_ends_the_waiting_at_once() -> None:
     began = host.monotonic()
     [found] = ENGINE.verify(Context(g.desired(ready_seconds=180.0), host, PROGRESS))
     assert found.id == "instance-service-fails"
-    assert "kubelet does not stay up" in found.text
+    assert "kubelet keeps failing" in found.text
     assert "it cannot" in found.text
     assert found.remedy.endswith("/n1/log/kubelet.log")
     assert host.monotonic() - began < 5

@@ -292,7 +292,7 @@ def test_a_port_that_another_has_is_not_published() -> None:
     with pytest.raises(HostError) as caught:
         publish(host, 8080, 8081)
     assert caught.value.id == "instance-port-taken"
-    assert caught.value.text == "publish: port 8080/tcp of this host is taken"
+    assert caught.value.text == "publish: port 8080/tcp of this host is in use"
     assert caught.value.found == "a program listens on it"
     host.given("/proc/net/tcp", "head\n")
     publish(host, 8080, 8081)
@@ -300,7 +300,7 @@ def test_a_port_that_another_has_is_not_published() -> None:
     publish(host, 8080, 8081, 8082)  # it has 8080 already, so that the program came later
     with pytest.raises(HostError) as caught:
         publish(host, 8082, lab="two")
-    assert caught.value.found == "the nftables table ip ballast-one-publish has it"
+    assert caught.value.found == "the nftables table ip ballast-one-publish uses it"
 
 
 # As nft 1.0.6 prints it.
@@ -459,7 +459,7 @@ def test_a_containerd_that_never_answers_has_its_own_error() -> None:
     host = g.machine()
     host.given("/run/ballast/lab/n1.mnt")
     host.inner_mounts["/run/ballast/lab/n1.mnt"] = []
-    with pytest.raises(Exception, match="does not answer within 60 seconds") as caught:
+    with pytest.raises(Exception, match="did not respond within 60 seconds") as caught:
         ImagesKind().write(
             Context(g.desired(), host), f"/run/ballast/lab/n1.mnt /bin/ctr {g.ARCHIVE} x", g.IMAGES, ABSENT
         )

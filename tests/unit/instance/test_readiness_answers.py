@@ -112,7 +112,7 @@ def test_one_that_nobody_names_is_unknown_and_never_well() -> None:
         **dict.fromkeys(MEASURED, YES),
         **dict.fromkeys(("healthy", "dependencies", "failures"), UNKNOWN),
     }
-    assert "Name n3 in the option instances" in found["answers"]["healthy"]["remedy"]
+    assert "Add n3 to the option instances" in found["answers"]["healthy"]["remedy"]
     nobody = reading(machine(1), instances=None)
     assert verdicts(nobody)["in_use"] == UNKNOWN
 
@@ -120,7 +120,7 @@ def test_one_that_nobody_names_is_unknown_and_never_well() -> None:
 def test_one_that_is_asked_for_and_not_made_is_not_well() -> None:
     found = reading(machine(1))
     assert verdicts(found)["healthy"] == NO
-    assert lines(found)[0] == f"{r.KUBELET_DOWN}: n2: its kubelet does not run"
+    assert lines(found)[0] == f"{r.KUBELET_DOWN}: n2: its kubelet is not running"
 
 
 @pytest.mark.parametrize(("service", "mode"), [("kubelet", r.KUBELET_DOWN), ("containerd", r.RUNTIME_DOWN)])
@@ -130,7 +130,7 @@ def test_a_service_that_does_not_run_is_told(service: str, mode: str) -> None:
     found = reading(host)
     assert found["present"] == (mode,)
     assert verdicts(found) == {**dict.fromkeys(MEASURED, YES), "healthy": NO, "failures": NO}
-    assert lines(found) == (f"{mode}: n2: its {service} does not run",)
+    assert lines(found) == (f"{mode}: n2: its {service} is not running",)
     assert "start" in found["answers"]["healthy"]["remedy"].lower()
 
 
@@ -180,7 +180,7 @@ def test_a_kube_proxy_that_is_not_well_is_told() -> None:
     host.answer("http://10.97.0.12:10256/healthz", Response(status=503, body=b""))
     found = reading(host)
     assert found["present"] == (r.PROXY_UNWELL,)
-    assert lines(found) == (f"{r.PROXY_UNWELL}: n2: kube-proxy answers 503 on /healthz",)
+    assert lines(found) == (f"{r.PROXY_UNWELL}: n2: kube-proxy returns status 503 on /healthz",)
 
 
 def test_after_a_restart_of_the_host_all_that_is_gone_is_told() -> None:
@@ -195,7 +195,7 @@ def test_after_a_restart_of_the_host_all_that_is_gone_is_told() -> None:
     found = reading(restarted, 1)
     assert r.PART_MISSING in found["present"]
     for part in ("network namespace ballast-lab-n1", "veth ", "cgroup ballast-lab-n1", "mount namespace"):
-        assert any(part in line and "is gone" in line for line in lines(found)), part
+        assert any(part in line and "is missing" in line for line in lines(found)), part
 
 
 def test_a_link_that_was_taken_from_its_bridge_is_not_whole() -> None:
@@ -203,7 +203,7 @@ def test_a_link_that_was_taken_from_its_bridge_is_not_whole() -> None:
     host.run(["ip", "link", "del", "ballast-lab-n1"], timeout=5)
     found = reading(host, 1)
     assert found["present"] == (r.PART_MISSING,)
-    assert "veth ballast-lab-n1 is gone" in " ".join(lines(found))
+    assert "veth ballast-lab-n1 is missing" in " ".join(lines(found))
 
 
 def test_a_file_that_is_gone_is_told_and_one_of_a_secret_is_not_read() -> None:
@@ -211,7 +211,7 @@ def test_a_file_that_is_gone_is_told_and_one_of_a_secret_is_not_read() -> None:
     host.remove(f"{g.STATE}/n1/etc/kubelet.json")
     host.effects.clear()
     found = reading(host, 1)
-    assert lines(found) == (f"{r.PART_MISSING}: file {g.STATE}/n1/etc/kubelet.json is gone",)
+    assert lines(found) == (f"{r.PART_MISSING}: file {g.STATE}/n1/etc/kubelet.json is missing",)
     assert "n1 kubelet key" not in json.dumps(found)
 
 
@@ -271,7 +271,7 @@ def test_a_run_that_was_killed_is_told() -> None:
     host.calm()
     found = reading(host, 1)
     assert r.RUN_OPEN in found["present"]
-    assert "has not ended" in found["answers"]["rollback"]["text"]
+    assert "was interrupted" in found["answers"]["rollback"]["text"]
 
 
 def test_what_disabling_would_do_is_told_by_instance_in_the_order_of_removal() -> None:

@@ -222,7 +222,7 @@ def test_it_is_healthy_when_its_rules_were_in_force(host: Kernel) -> None:
     host.answer("http://10.97.0.11:10256/healthz", Response(status=200, body=b"{}"))
     host.answer("http://10.97.0.12:10256/healthz", Response(status=200, body=b"{}"))
     host.answer("http://10.97.0.12:10256/readyz", Response(status=503, body=b"{}"))
-    assert reported() == [("nftables", ""), ("ballast", "service-proxy answers 503 on /readyz")]
+    assert reported() == [("nftables", ""), ("ballast", "service-proxy returns status 503 on /readyz")]
     host.answer("http://10.97.0.12:10256/readyz", Response(status=200, body=b"{}"))
     assert reported() == [("nftables", ""), ("ballast", "")]
 
@@ -243,7 +243,7 @@ def test_what_it_runs_on_is_asked_for_where_an_instance_has_it() -> None:
     host = g.machine()
     host.on("/usr/bin/python3", answer="prometheus_client\n", reads=True)
     require(ENGINE, mixed("nftables"), host)
-    with pytest.raises(HostError, match="lacks what the service proxy runs on: prometheus_client"):
+    with pytest.raises(HostError, match="lacks Python modules that the service proxy needs: prometheus_client"):
         require(ENGINE, mixed(), host)
 
 
@@ -261,5 +261,5 @@ def test_where_a_daemonset_runs_kube_proxy_it_is_refused_with_what_is_allowed() 
     with pytest.raises(UserError) as refused:
         mixed(kube_proxy="daemonset")
     assert refused.value.id == "instance-proxy-daemonset"
-    assert refused.value.text.startswith("instances[1].proxy_backend: ballast is a service")
+    assert refused.value.text.startswith("instances[1].proxy_backend: backend ballast runs as a service")
     assert "nftables, iptables or ipvs" in refused.value.remedy

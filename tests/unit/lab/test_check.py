@@ -271,11 +271,11 @@ def test_a_node_is_shown_with_the_backend_that_it_has_now() -> None:
 def test_a_node_whose_proxy_is_not_healthy_is_shown_so() -> None:
     readings = [
         {"name": "n1", "proxy_backend": "ballast", "proxy_reason": ""},
-        {"name": "n2", "proxy_backend": "ballast", "proxy_reason": "service-proxy answers 503 on /readyz"},
+        {"name": "n2", "proxy_backend": "ballast", "proxy_reason": "service-proxy returns status 503 on /readyz"},
     ]
     report: Any = CheckEngine().report(Context(desired(instances=readings), machine()))
     found = [node["proxy_reason"] for node in report["summary"]["nodes"]]
-    assert found == ["", "service-proxy answers 503 on /readyz", ""]
+    assert found == ["", "service-proxy returns status 503 on /readyz", ""]
     lines = [line for line in report["ballast_summary"].splitlines() if "ballast  " in line or "not healthy" in line]
     assert [line.split()[0] for line in lines] == ["n1", "n2"]
     assert "ballast (not healthy)  " in lines[1]

@@ -97,7 +97,7 @@ def test_what_another_has_is_left_out_and_named(
     if left_out is not None:
         assert reached["left_out"] == left_out
     shown = table(summary(), lab(host_services=reached))
-    assert (f"not so:      {', '.join(reached['left_out'])}\n" in shown) is bool(reached["left_out"])
+    assert (f"not reached: {', '.join(reached['left_out'])}\n" in shown) is bool(reached["left_out"])
     assert (node_port_access(lab(host_services=reached)) is not None) is bool(node_ports)
 
 

@@ -70,5 +70,5 @@ def test_what_does_not_run_has_a_remedy_in_the_table() -> None:
 def test_a_host_without_a_lab_is_told_how_to_make_one() -> None:
     assert read_labs(FakeHost(), {}) == {
         "labs": [],
-        "ballast_summary": "there is no lab on this host. Make one: ansible-playbook ballast.kube.lab_up",
+        "ballast_summary": "this host has no lab. Create one: ansible-playbook ballast.kube.lab_up",
     }

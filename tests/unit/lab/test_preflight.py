@@ -153,7 +153,7 @@ def test_overlay_may_be_a_module_that_is_not_loaded_yet() -> None:
 def test_a_filesystem_that_holds_no_containers_is_told(word: str, id: str) -> None:
     [error] = missing(machine(refuses=[word]))
     assert (error.id, error.found) == (id, "one")
-    assert error.text.startswith("/var/lib: no ")
+    assert error.text.startswith("/var/lib: this filesystem ")
     assert missing(machine(refuses=[word]), target="vm") == []
     assert missing(machine(refuses=[word]), new_nodes=0) == []
 
@@ -200,8 +200,8 @@ def test_everything_that_is_missing_is_told_at_once() -> None:
     found = missing(host)
     assert [error.id for error in found] == ["lab-tools", "lab-memory", "lab-disk"]
     assert found[0].text == "this host lacks nft, runc"
-    assert found[1].text == "3 more nodes need about 1300 MiB of memory; 500 MiB are available"
-    assert found[2].text == "/var/lib/ballast/lab: 3 more nodes need about 450 MiB of disk; 0 MiB are free"
+    assert found[1].text == "3 more nodes need about 1300 MiB of memory; 500 MiB is available"
+    assert found[2].text == "/var/lib/ballast/lab: 3 more nodes need about 450 MiB of disk; 0 MiB is free"
 
 
 def test_a_lab_that_grows_by_nothing_needs_no_room() -> None:
@@ -233,7 +233,7 @@ def test_a_firewall_that_drops_is_told_with_the_rule_and_with_what_lets_the_lab_
     assert error.text == "this host's firewall drops packets between nodes and from nodes to the API server"
     assert error.found == "ip filter FORWARD: policy drop; inet fw in: counter packets 1 bytes 60 reject"
     insert = "iptables -I FORWARD -i ballast-lab -j ACCEPT; iptables -I INPUT -i ballast-lab -j ACCEPT"
-    assert error.remedy == f"let this lab pass: {insert}; nft insert rule inet fw in iifname ballast-lab accept"
+    assert error.remedy == f"allow this lab's traffic: {insert}; nft insert rule inet fw in iifname ballast-lab accept"
 
 
 @pytest.mark.parametrize(
@@ -247,15 +247,15 @@ def test_a_firewall_that_drops_is_told_with_the_rule_and_with_what_lets_the_lab_
 def test_a_program_that_keeps_its_rules_is_told_by_its_own_command(chain: str, command: str) -> None:
     host = machine()
     given_firewall(host, "forward\n", f"trace id 7a {chain} rule reject (verdict drop)")
-    assert [error.remedy for error in missing(host)] == [f"let this lab pass: {command}"]
+    assert [error.remedy for error in missing(host)] == [f"allow this lab's traffic: {command}"]
 
 
 def test_the_older_iptables_traces_nothing() -> None:
     host = machine()
     given_firewall(host, "forward\n")
     [error] = missing(host)
-    assert error.found == "by which rule is not known: the kernel traces no packets of iptables-legacy"
-    assert error.remedy == "let this lab pass: iptables-legacy -I FORWARD -i ballast-lab -j ACCEPT"
+    assert error.found == "the rule is unknown: the kernel cannot trace packets in iptables-legacy"
+    assert error.remedy == "allow this lab's traffic: iptables-legacy -I FORWARD -i ballast-lab -j ACCEPT"
 
 
 def test_a_connection_that_is_late_once_is_no_problem() -> None:

@@ -116,7 +116,7 @@ def test_a_first_lab_takes_releases_and_the_add_ons_that_need_no_build(host: Fak
     wanted = want(host)
     assert wanted.announced[0].startswith("download: kubernetes")
     assert "6 MiB" in wanted.announced[0]
-    assert wanted.announced[-1].startswith("left out: storage, load_balancer, of which there is no release")
+    assert wanted.announced[-1].startswith("omitted because there is no release: storage, load_balancer")
     assert not any(line.startswith("build") for line in wanted.announced)
     record = up(host)
     assert record["addons"] == ["dns"]
@@ -131,8 +131,8 @@ def test_where_no_site_is_reached_everything_is_built_and_nothing_is_left_out(ho
     build, reasons = wanted.announced
     assert "metallb 0.15.3" in build
     unreached = ", ".join([*OF_EVERY_LAB, "coredns"])
-    assert f"the release site is not reached: {unreached}" in reasons
-    assert "there is no release of it: local-path-provisioner, metallb" in reasons
+    assert f"the release site cannot be reached: {unreached}" in reasons
+    assert "upstream publishes no release of it: local-path-provisioner, metallb" in reasons
     record = up(host)
     assert record["addons"] == ["dns", "storage", "load_balancer"]
     assert sources(record) == dict.fromkeys(OF_EVERY_LAB, "go")

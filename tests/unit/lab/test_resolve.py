@@ -157,7 +157,7 @@ def test_new_nodes_of_a_lab_with_balloons_register_with_the_startup_taint() -> N
 def test_more_than_the_host_has_is_refused(topology: dict[str, Any]) -> None:
     [(id, text)] = g.errors_of(lambda: g.lab(topology=topology))
     assert id == "lab-shares"
-    assert text.startswith("the nodes of host localhost ask for ")
+    assert text.startswith("the nodes of host localhost request ")
 
 
 def test_a_second_lab_gets_other_networks() -> None:

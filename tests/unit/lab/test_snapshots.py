@@ -167,7 +167,7 @@ def test_a_plan_changes_nothing(machine: LabMachine) -> None:
 
 
 def test_snapshots_are_listed_by_their_time(machine: LabMachine) -> None:
-    assert "has no snapshot" in store.read_snapshots(machine.host, {"lab_dir": DIR})["ballast_summary"]
+    assert "has no snapshots" in store.read_snapshots(machine.host, {"lab_dir": DIR})["ballast_summary"]
     snapshot(machine.host, "second")
     machine.host.sleep(60)
     snapshot(machine.host, "first")

@@ -68,10 +68,10 @@ def test_a_skipped_minor_version_is_refused_with_the_one_between() -> None:
     ((found, remedy),) = problems("1.37.1", "1.35.8")
     assert (found, remedy) == (
         "lab-version-jump",
-        "upgrade to the one between first: -e lab_kubernetes_version=1.36.12",
+        "upgrade to the version between them first: -e lab_kubernetes_version=1.36.12",
     )
     ((found, remedy),) = problems("1.40.1", "1.38.0")
-    assert "lab_kubernetes_version=1.39.X, of which no version is pinned here" in remedy
+    assert "lab_kubernetes_version=1.39.X, of which this collection pins no version" in remedy
 
 
 def test_a_node_is_left_behind_by_three_minor_versions_at_most() -> None:

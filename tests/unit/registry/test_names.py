@@ -56,7 +56,7 @@ ENGINES: list[Any] = [
 @pytest.mark.parametrize("state", ["present", "absent"])
 def test_a_run_for_another_name_is_refused_in_the_directory_of_a_lab(engine: Any, request_of: Any, state: str) -> None:
     machine = host()
-    with pytest.raises(HostError, match="not ours to use") as refused:
+    with pytest.raises(HostError, match="was not created by this collection") as refused:
         engine.read_recorded(Context(request_of("kubernetes", state), machine))
     assert refused.value.id == "core-not-ours"
     assert "which lab recorded as its own" in refused.value.found

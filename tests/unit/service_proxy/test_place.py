@@ -25,7 +25,7 @@ def test_a_removal_finds_it_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     directory = tmp_path / AGENT.name
     directory.mkdir(mode=0o700)
     (directory / "lock").write_text("1\n", encoding="utf-8")
-    with pytest.raises(HostError, match="is not ours"):
+    with pytest.raises(HostError, match="was not created by this collection"):
         remove_marked_directory(LocalHost(), str(directory))
     place.make_directories(AGENT, str(directory))
     remove_marked_directory(LocalHost(), str(directory))

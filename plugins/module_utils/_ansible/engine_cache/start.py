@@ -40,8 +40,8 @@ _KEEP = "_ansible.engine_cache.store.keep"
 _LIMIT = 64 * 2**20  # bytes of an archive; one of more has another digest
 _SEAL = 64  # bytes of the seal at the end, see _ansible/engine_cache/store.py
 _NOT_SENT = (
-    "the engines that were sent as {path} are not those that this task asks for\n"
-    "  do:    see whether the disk of this host is full or broken, then run the same command again\n"
+    "the engines at {path} differ from those that this task needs\n"
+    "  do:    check whether the disk of this host is full or broken, then run the same command again\n"
     "  id:    core-engines   (docs/errors.md#core-engines)"
 )
 

@@ -20,7 +20,7 @@ def read_credentials(settings: Settings, host: Host) -> Access:
     path = settings.kubeconfig
     stat = host.stat(path)
     if stat is None:
-        raise AGENT.error("kubeconfig", path=path, found="there is no such file")
+        raise AGENT.error("kubeconfig", path=path, found="the file does not exist")
     if stat.kind == "file" and stat.mode & _OTHERS:
         raise AGENT.error("kubeconfig-open", path=path, found=f"mode {stat.mode:04o}")
     return access_by(host, [path], settings.context)

@@ -104,7 +104,7 @@ def find_authority_problems(host: Host, api_services: Sequence[ApiService]) -> l
 def _authority_fault(host: Host, path: str) -> str:
     data = host.read(path)
     if data is None:
-        return "there is no such file"
+        return "the file does not exist"
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=data.decode("ascii"))
     except (ssl.SSLError, ValueError) as error:

@@ -165,7 +165,7 @@ def _dependencies(record: Record, report: Mapping[str, Any], seen: Observations)
     if seen.missing:
         faults.append(f"{record.bin_dir} does not hold {', '.join(seen.missing)}")
         remedies.append(
-            "run the role ballast.kube.kubernetes_binaries, or set bin_dir to the directory that holds them"
+            "run the role ballast.kube.kubernetes_binaries, or set bin_dir to the directory that contains them"
         )
     if not seen.supervisor:
         faults.append("neither systemd nor runit keeps the services running")

@@ -24,7 +24,7 @@ class Recording:
         self._ctx = ctx
 
     def make(self, resource: Resource) -> None:
-        """Make what is not there; what is there stays as it is."""
+        """Create what is missing; existing files are unchanged."""
         if self._engine.read_value(resource.kind, resource.target, self._ctx) != ABSENT:
             return
         step = _step(resource, before=ABSENT, after=resource.value)

@@ -30,7 +30,7 @@ def tls_service(sv_dir: str, process: Service, *, running: bool, group: str) -> 
 
 
 class TlsServiceKind(ServiceKind):
-    """Value: that of a service, and `fault`, which is empty when it was started with the files that are there."""
+    """Value: that of a service, and `fault`, which is empty when it was started with the current files."""
 
     def read(self, ctx: Context[Any], target: str) -> Value:
         value = super().read(ctx, target)

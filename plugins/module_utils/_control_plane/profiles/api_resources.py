@@ -31,7 +31,7 @@ class ApiResource:
     name: str
     group_versions: tuple[str, ...]  # ("v1",) of the core group, ("coordination.k8s.io/v1",)
     by_default: bool  # else --runtime-config has to switch it on
-    gate: str = ""  # the feature gate without which it is not there
+    gate: str = ""  # the feature gate that it needs
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -107,8 +107,8 @@ class BaseEngine(Generic[D, S, P]):
             Finding(
                 "core-not-held",
                 "verify",
-                f"{len(left)} steps are left to do after the run: {titles}",
-                "see what else changes this on the machine, then run the same command again",
+                f"after the run, {len(left)} steps are still needed: {titles}",
+                "find the other program that changes this on the machine, then run the same command again",
             )
         ]
 
@@ -265,7 +265,7 @@ class JournalEngine(BaseEngine[J, JS, JP], Generic[J, JS, JP]):
         except (Exception, KeyboardInterrupt) as error:
             failed = begun[-1]
             where = f"in step {len(begun)} of {len(plan.steps)}, {failed.verb} {failed.title}"
-            fate = "what was done stays; run it again to go on"
+            fate = "finished steps are kept; run the same command again to resume"
             if plan.policy is Policy.UNDO:
                 left = self._undo(tuple(begun), journal, ctx)
                 fate = f"undone: {len(begun) - len(left)} of {len(begun)} steps; left: {'; '.join(left) or 'nothing'}"
@@ -287,10 +287,10 @@ class JournalEngine(BaseEngine[J, JS, JP], Generic[J, JS, JP]):
         left = self._undo(run.steps, journal, ctx)
         if left:
             raise HostError(
-                f"an earlier run was killed and {len(left)} of its steps cannot be undone",
+                f"an earlier run was killed, and {len(left)} of its steps cannot be undone",
                 id="core-undo",
                 found="\n".join(left),
-                remedy="remove the cause that each reason names, then run the same command again",
+                remedy="fix the reported reasons, then run the same command again",
                 page="docs/reference/errors-core.md",
             )
         journal.end()
@@ -354,7 +354,7 @@ def hold_lock(name: str, ctx: Context[Desired], *, record: str = "") -> Iterator
                 if error.id != "core-locked":
                     raise
                 waited = True
-                return Pending(f"another run is at work here, {error.found}")
+                return Pending(f"another run is active here, {error.found}")
             return Ready(None)
 
         wait(host, ctx.progress, subject, probe, deadline_seconds=_LOCK_SECONDS, interval=0.5)

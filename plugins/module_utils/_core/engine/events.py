@@ -57,7 +57,7 @@ def parse_event(text: bytes) -> Optional[Event]:
 
 
 class EventStream:
-    """Events out of a file that grows, whatever parts of it come at a time."""
+    """Events out of a growing file, in whatever parts it is read."""
 
     def __init__(self) -> None:
         self._rest = b""

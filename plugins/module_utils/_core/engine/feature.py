@@ -25,7 +25,7 @@ class Feature(Generic[D]):
     desired: Parse[D]  # raises Problems with every input error
     engine: BaseEngine[D, Any, Any]
     required_if: Sequence[tuple[str, object, Sequence[str]]] = ()
-    # Without root, most of a machine cannot be seen: a process of another user looks as one that is not there. Then nothing
+    # Without root, most of a machine cannot be seen: a process of another user looks as if it did not exist. Then nothing
     # is concluded. False: what it reads and writes is its user's, or an API server's; the kernel refuses the rest.
     needs_root: bool = True
 

@@ -132,10 +132,10 @@ class Journal:
                 self._take(parse_json(line), kinds)
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise HostError(
-                    f"{self.path}:{number}: not a journal of this version",
+                    f"{self.path}:{number}: this version cannot read the journal",
                     id="core-ledger",
                     found=str(error),
-                    remedy="use the version of the collection that wrote it to remove what it made",
+                    remedy="remove the resources with the version of the collection that wrote the journal",
                     page="docs/reference/errors-core.md",
                 ) from error
 

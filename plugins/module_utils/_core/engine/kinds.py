@@ -208,7 +208,7 @@ class SysctlMinimumKind:
             raise HostError(
                 f"this kernel has no setting {name}",
                 id="core-no-sysctl",
-                remedy="use a kernel with the feature it belongs to",
+                remedy="use a kernel with this feature",
                 page="docs/reference/errors-core.md",
             )
         return int(data)

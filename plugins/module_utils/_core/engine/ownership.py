@@ -113,14 +113,14 @@ def require_ours(host: Host, path: str, *, owner: str, record: str = "") -> str:
     mark = read_mark(host, path)
     if mark is not None:
         if mark.owner != owner or os.path.normpath(mark.path) != os.path.normpath(path):
-            raise not_ours_error(path, f"it is marked as {mark.path} of {mark.owner}")
+            raise not_ours_error(path, f"its mark says {mark.path} of {mark.owner}")
         return OURS
     names = host.listdir(path)
     if not names:
         return EMPTY
     if _has_journal(host, path, record):
         return OF_JOURNAL
-    raise not_ours_error(path, f"no mark of {owner}, and {_list_names(names)}")
+    raise not_ours_error(path, f"it lacks the mark of {owner}; {_list_names(names)}")
 
 
 def claim(host: Host, path: str, *, owner: str, mode: int = 0o755, record: str = "") -> None:
@@ -174,7 +174,7 @@ def remove_marked_directory(host: Host, path: str) -> None:
         return
     if not _is_below_marked(host, path) and require_ours(host, path, owner=DIRECTORY) == OF_JOURNAL:
         # Another feature's state directory, which nobody asked to be adopted here.
-        raise not_ours_error(path, f"no mark of a {DIRECTORY}, and {_list_names(host.listdir(path))}")
+        raise not_ours_error(path, f"it lacks the mark of a {DIRECTORY}; {_list_names(host.listdir(path))}")
     host.remove_tree(path)
 
 
@@ -188,7 +188,7 @@ def _is_below_marked(host: Host, path: str) -> bool:
 
 
 def release(host: Host, path: str) -> None:
-    """Called when nothing of ours is left in it. Others' files stay."""
+    """Called when nothing of this collection is left in it. Other files remain."""
     mark = read_mark(host, path)
     if mark is None:
         return
@@ -266,7 +266,7 @@ def refuse_others(
         is_exclusive = is_unit or (isinstance(kind, Exclusive) and kind.exclusive)
         if is_exclusive and resource.key not in recorded and values[resource.key] != ABSENT:
             value = shorten(json.dumps(values[resource.key], sort_keys=True))
-            raise taken_error(resource.title, f"it is there, and no journal of ours lists it: {value}")
+            raise taken_error(resource.title, f"it exists, but no journal of this collection lists it: {value}")
 
 
 def taken_error(what: str, reason: str) -> HostError:
@@ -274,17 +274,17 @@ def taken_error(what: str, reason: str) -> HostError:
         f"{what} belongs to another program",
         id="core-taken",
         found=reason,
-        remedy="choose another name, or remove it yourself when nothing needs it",
+        remedy="choose another name, or remove it yourself if nothing needs it",
         page="docs/reference/errors-core.md",
     )
 
 
 def not_ours_error(path: str, reason: str) -> HostError:
     return HostError(
-        f"{path} is not ours to use or to remove",
+        f"{path} was not created by this collection, so it is neither used nor removed",
         id="core-not-ours",
         found=reason,
-        remedy="name a directory that is empty or does not exist yet; to remove something, name the directory it was made in",
+        remedy="choose an empty or new directory; to remove something, choose the directory that it was created in",
         page="docs/reference/errors-core.md",
     )
 
@@ -311,7 +311,7 @@ def _reason_to_distrust(stat: Stat, kind: str) -> str:
         return f"a {stat.kind}, not a {kind}"
     if stat.uid not in owners():
         return f"it belongs to user {stat.uid}"
-    return f"others may write it: mode {stat.mode:04o}" if stat.mode & _OTHERS_WRITE else ""
+    return f"other users can write it: mode {stat.mode:04o}" if stat.mode & _OTHERS_WRITE else ""
 
 
 def _has_journal(host: Host, path: str, record: str) -> bool:
@@ -339,4 +339,4 @@ def _is_row(data: bytes, keys: Collection[str]) -> bool:
 
 def _list_names(names: Sequence[str]) -> str:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"in it: {shorten(', '.join(repr(name) for name in names[:_SHOWN]))}{more}"
+    return f"it contains {shorten(', '.join(repr(name) for name in names[:_SHOWN]))}{more}"

@@ -30,7 +30,7 @@ def as_json(value: Value) -> Value:
 class Policy(enum.Enum):
     """What becomes of finished steps when one fails."""
 
-    KEEP = "keep"  # building a lab: the evidence stays, and the next run goes on from there
+    KEEP = "keep"  # building a lab: finished steps are kept for diagnosis, and the next run resumes
     UNDO = "undo"  # changing a node: newest first, back to what was
 
 

@@ -39,6 +39,6 @@ def _text(value: Value, kind: str) -> str:
         return f"mode {int(str(value['mode'])):04o}\n"
     if kind == "file":
         mode = int(str(value["mode"]))
-        content = str(value["content"]) if mode & 0o077 else "(content not shown: only its owner may read it)\n"
+        content = str(value["content"]) if mode & 0o077 else "(content hidden: only its owner may read it)\n"
         return f"mode {mode:04o}\n{content}"
     return f"{json.dumps(redact_json(value), indent=1, sort_keys=True)}\n"

@@ -29,7 +29,7 @@ DEPENDENCIES = "dependencies"  # is what it needs there?
 DISABLING = "disabling"  # can it be switched off, and what would be done? `lines` is the plan
 ROLLBACK = "rollback"  # is there a way back to what was before?
 SCALE = "scale"  # does this machine stand within the limits? `figures` have a `limit`
-FAILURES = "failures"  # is it free of its known failure modes? `present` of the reading names those that are there
+FAILURES = "failures"  # is it free of its known failure modes? `present` of the report names those that were found
 MEASURED = (ENABLED, IN_USE, HEALTHY, DEPENDENCIES, DISABLING, ROLLBACK, SCALE, FAILURES)
 # A feature may be off, or on and not used; of a feature that is on, every other answer has to be yes.
 REQUIRED = (HEALTHY, DEPENDENCIES, DISABLING, ROLLBACK, SCALE, FAILURES)

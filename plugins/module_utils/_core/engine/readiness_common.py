@@ -28,12 +28,12 @@ def removal_lines(recorded: Sequence[Recorded]) -> tuple[str, ...]:
 
 
 def failures_answer(present: Mapping[str, str]) -> Answer:
-    """FAILURES, by what was seen of each failure mode that is there, by its id."""
-    how = "each failure mode of the feature against what was read"
+    """FAILURES, by what was found of each present failure mode, by its id."""
+    how = "each known failure mode, compared with the state of the host"
     if present:
         lines = tuple(f"{id}: {text}" for id, text in present.items())
         return Answer(NO, f"present: {', '.join(present)}", how, lines=lines)
-    return Answer(YES, "none of the known failure modes is there", how)
+    return Answer(YES, "none of the known failure modes is present", how)
 
 
 def distribution(name: str, buckets: tuple[Bucket, ...], how: str) -> Figure:

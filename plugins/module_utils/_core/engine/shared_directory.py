@@ -72,7 +72,7 @@ def _entry_path(path: str) -> str:
 
 
 def _absent_part(host: Host, path: str) -> str:
-    """The uppermost directory of `path` that is not there yet; "" when all of it is."""
+    """The uppermost directory of `path` that does not exist yet; "" when all of them exist."""
     absent = ""
     while path != "/" and host.stat(path) is None:
         absent, path = path, os.path.dirname(path)

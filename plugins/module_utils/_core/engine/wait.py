@@ -63,7 +63,7 @@ def wait(
                 f"{subject}: not within {deadline_seconds:.0f} seconds",
                 id="core-wait-deadline",
                 found=answer.reason,
-                remedy="see its log; on a slow machine run the same command again, it goes on from here",
+                remedy="read its log; on a slow machine, run the same command again to continue waiting",
                 page="docs/reference/errors-core.md",
             )
         if answer.reason != last_reason or host.monotonic() - told_at >= _TELL_EVERY:

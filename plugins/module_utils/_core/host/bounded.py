@@ -47,9 +47,9 @@ class Deadline:
 
 def too_large_error(what: str, limit: int) -> HostError:
     return HostError(
-        f"{what} is more than {limit} bytes, the most that is read of it",
+        f"{what} exceeds the limit of {limit} bytes",
         id="core-too-large",
-        remedy="find out what writes that much; it is not what is asked for here",
+        remedy="find out what wrote that much; expected data is smaller",
         page="docs/reference/errors-core.md",
     )
 
@@ -198,7 +198,7 @@ def read_end(path: str, limit: int) -> bytes:
 
 
 def read_pieces(file: Optional[IO[bytes]]) -> Iterator[bytes]:
-    """To its end; none of a file that is not there."""
+    """To its end; none of a missing file."""
     while file is not None:
         piece = file.read(PIECE)
         if not piece:

@@ -83,7 +83,7 @@ def replace_file(path: str, data: bytes) -> None:
 
 
 def link(path: str, to: str) -> None:
-    """A symbolic link, in place of the file or link that is there."""
+    """A symbolic link that replaces an existing file or link."""
     with place_of(path) as place:
         temporary = _unguessable()
         os.symlink(to, temporary, dir_fd=place.descriptor)

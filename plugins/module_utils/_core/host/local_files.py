@@ -82,30 +82,30 @@ def mounts_in(path: str) -> list[str]:
 
 def mounted_error(path: str, mounts: Sequence[str]) -> HostError:
     return HostError(
-        f"cannot remove {path}: it has mounts inside, and what is mounted there would be deleted with it",
+        f"cannot remove {path}: it contains mounts, whose content would be deleted too",
         id="core-mounted",
         found=last_lines("\n".join(mounts)),
-        remedy=f"see what uses them, unmount them (umount {shlex.quote(mounts[-1])}), then run the same command again",
+        remedy=f"find what uses them, unmount them (umount {shlex.quote(mounts[-1])}), then run the same command again",
         page="docs/reference/errors-core.md",
     )
 
 
 def not_a_lock_error(path: str) -> HostError:
     return HostError(
-        f"cannot lock {path}: it is no lock file",
+        f"cannot lock {path}: it is not a lock file",
         id="core-not-a-lock",
-        found="a file with other content than the id of a process",
-        remedy="see what it is, and move it away; then run the same command again",
+        found="a file whose content is not a process id",
+        remedy="inspect it and move it, then run the same command again",
         page="docs/reference/errors-core.md",
     )
 
 
 def locked_error(path: str, holder: str) -> HostError:
     return HostError(
-        f"another run is at work here: {path} is locked",
+        f"another run is active here: {path} is locked",
         id="core-locked",
         found=f"process {holder.strip() or 'unknown'}",
-        remedy="wait until it has ended, then run the same command again",
+        remedy="wait until it ends, then run the same command again",
         page="docs/reference/errors-core.md",
     )
 
@@ -116,8 +116,8 @@ def host_error(verb: str, path: str, error: OSError) -> HostError:
         return not_root_error(f"cannot {verb} {path}", found=reason)
     remedies = {
         errno.ENOSPC: "free space on that filesystem, then run the same command again",
-        errno.EACCES: "even root may not: see what confines this run (a container, a security module, the server of a network filesystem)",
-        errno.EPERM: "even root may not: see what confines this run (a container, a security module, an immutable file)",
+        errno.EACCES: "root is denied too: find what confines this run (a container, a security module, the server of a network filesystem)",
+        errno.EPERM: "root is denied too: find what confines this run (a container, a security module, an immutable file)",
         errno.EROFS: "the filesystem is mounted read-only; choose another directory",
     }
     return HostError(

@@ -103,11 +103,13 @@ class LocalHost:
                 _end_group(process.pid)
             process.wait(timeout=deadline.seconds_left())
         except (TimeoutError, subprocess.TimeoutExpired) as error:
-            raise CommandFailed(argv, status=-signal.SIGKILL, output=f"no end after {timeout} seconds") from error
+            raise CommandFailed(
+                argv, status=-signal.SIGKILL, output=f"still running after {timeout} seconds"
+            ) from error
         except PassedCap as error:
             raise too_large_error(f"{error} of {shlex.join(argv)}", limit) from error
         finally:
-            if process.returncode is None:  # also when we are interrupted: nothing of ours outlives us
+            if process.returncode is None:  # also after an interrupt: no process of this run outlives it
                 _end_group(process.pid)
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(timeout=_KILLED_SECONDS)
@@ -157,7 +159,7 @@ class LocalHost:
         finally:
             os.close(output)
         if starter.returncode != 0:
-            raise CommandFailed(argv, status=starter.returncode, output=f"it did not start; see {log}")
+            raise CommandFailed(argv, status=starter.returncode, output=f"it did not start; read {log}")
         pid, stat_line = starter.stdout.split(b" ", 1)
         return ProcessId(int(pid), stat_fields(stat_line).started)
 

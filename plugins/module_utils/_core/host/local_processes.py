@@ -244,9 +244,9 @@ def _read_all(descriptor: int, limit: int) -> bytes:
 
 def not_plain_error(identity: ProcessId, path: str, reason: str) -> HostError:
     return HostError(
-        f"{path}, as process {identity.pid} sees it, is not read",
+        f"{path} of process {identity.pid} cannot be read",
         id="core-below-root",
         found=reason,
-        remedy="have a plain file of the usual size there, then run the same command again",
+        remedy="make it a regular file of the usual size, then run the same command again",
         page="docs/reference/errors-core.md",
     )

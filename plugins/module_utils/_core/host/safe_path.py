@@ -204,20 +204,20 @@ def kind_of(mode: int) -> str:
 
 def open_error(path: str, directory: str) -> HostError:
     return HostError(
-        f"{path} is not safe to use: other users may write in {directory}",
+        f"{path} is not safe to use: other users can write in {directory}",
         id="core-place-open",
-        found=f"{directory} can be written by others, who could put something else there at any time",
-        remedy=f"choose a directory that only root may write in, or take their right away: chmod go-w {directory}",
+        found=f"other users can write in {directory} and replace its content at any time",
+        remedy=f"choose a directory that only root can write in, or remove the permission: chmod go-w {directory}",
         page="docs/reference/errors-core.md",
     )
 
 
 def file_open_error(path: str, file: str) -> HostError:
     return HostError(
-        f"{path} is not safe to use: other users may write in it",
+        f"{path} is not safe to use: other users can write it",
         id="core-place-open",
-        found=f"{file} can be written by others, who decide what it says",
-        remedy=f"look at what it says, then take their right away: chmod go-w {file}",
+        found=f"other users can write {file} and change its content",
+        remedy=f"check its content, then remove the permission: chmod go-w {file}",
         page="docs/reference/errors-core.md",
     )
 
@@ -227,17 +227,17 @@ def owner_error(path: str, component: str, uid: int) -> HostError:
         f"{path} is not safe to use: {component} belongs to another user",
         id="core-place-owner",
         found=f"{component} belongs to user {uid}",
-        remedy=f"choose another path; or see what {component} is, and remove it or give it to root: chown root {component}",
+        remedy=f"choose another path; or inspect {component}, then remove it or change its owner: chown root {component}",
         page="docs/reference/errors-core.md",
     )
 
 
 def hard_link_error(path: str, names: int) -> HostError:
     return HostError(
-        f"{path} is not safe to write: the file has other names too",
+        f"{path} is not safe to write: the file has hard links",
         id="core-hard-link",
-        found=f"{names} names (hard links) of one file",
-        remedy=f"find them (find / -xdev -samefile {path}), and remove those that should not be there",
+        found=f"the file has {names} names (hard links)",
+        remedy=f"find them (find / -xdev -samefile {path}), and remove the unwanted ones",
         page="docs/reference/errors-core.md",
     )
 

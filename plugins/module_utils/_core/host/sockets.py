@@ -46,7 +46,7 @@ def read_listeners(host: Host, address: str) -> list[Socket]:
 
 
 def read_udp_servers(host: Host, address: str) -> list[Socket]:
-    """The UDP sockets that take packets to this address from anybody."""
+    """The UDP sockets that accept packets to this address from any sender."""
     texts = [
         (host.read(path, limit=KERNEL_LIMIT) or b"").decode(errors="replace")
         for path in ("/proc/net/udp", "/proc/net/udp6")

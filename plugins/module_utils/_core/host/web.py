@@ -99,7 +99,7 @@ class _Connection(http.client.HTTPConnection):
                 plain.settimeout(self._deadline.seconds_left())
                 self.sock = self._context.wrap_socket(plain, server_hostname=self.host)
                 if self._peer and self.sock.getpeercert(binary_form=True) != self._peer:
-                    raise ssl.SSLError("the server has another certificate than the one it is known by")
+                    raise ssl.SSLError("the server's certificate differs from the expected one")
             except BaseException:
                 plain.close()
                 raise
@@ -200,19 +200,19 @@ def _lines(answer: http.client.HTTPResponse, sock: Any, url: str, timeout: float
 
 def no_answer_error(method: str, url: str, error: Exception) -> PeerError:
     return PeerError(
-        f"{method} {url}: no answer",
+        f"{method} {url}: no response",
         id="core-no-answer",
         found=str(error) or type(error).__name__,
-        remedy="see whether the program that serves it runs, and its log",
+        remedy="check that the program behind this address is running, and read its log",
         page="docs/reference/errors-core.md",
     )
 
 
 def answer_too_large(method: str, url: str, limit: int) -> BallastError:
     return PeerError(
-        f"{method} {url}: the answer is more than {limit} bytes, the most that is read of it",
+        f"{method} {url}: the response exceeds the limit of {limit} bytes",
         id="core-too-large",
-        remedy="find out what listens at that address; it is not what is asked for here",
+        remedy="find out which program listens at that address; the expected program responds with less",
         page="docs/reference/errors-core.md",
     )
 
@@ -227,7 +227,7 @@ def _connection(url: str, tls: Tls, deadline: Deadline) -> tuple[_Connection, st
     if parts.scheme == "http":
         return _Connection(parts.netloc, deadline), target
     if parts.scheme != "https":
-        raise Bug(f"not an address that a request can go to: {url}", id="core-url")
+        raise Bug(f"not a valid address for a request: {url}", id="core-url")
     return _Connection(parts.netloc, deadline, context=_context(tls), peer=_peer(tls)), target
 
 
@@ -262,7 +262,7 @@ def _addresses(host: str, port: int, deadline: Deadline) -> list[tuple[int, Any]
         except OSError as error:
             addresses.append(error)
         except UnicodeError:
-            addresses.append(OSError(f"{host} is no name of a host"))
+            addresses.append(OSError(f"{host} is not a host name"))
 
     with suppress(ValueError):
         ipaddress.ip_address(host.partition("%")[0])
@@ -309,7 +309,7 @@ def _peer(tls: Tls) -> bytes:
     _before, _begin, rest = pem.partition(begin)
     first = rest.partition(end)[0]
     if not first:
-        raise OSError("there is no certificate in PEM that the server could be known by")
+        raise OSError("there is no PEM certificate to verify the server with")
     return ssl.PEM_cert_to_DER_cert((begin + first + end).decode("ascii"))
 
 

@@ -150,7 +150,7 @@ class Api:
             if not isinstance(metadata, dict) or not isinstance(items, list):
                 raise _nonsense("GET", path, "no list")
             if not all(isinstance(item, dict) for item in items):
-                raise _nonsense("GET", path, "an item that is no object")
+                raise _nonsense("GET", path, "an item that is not an object")
             yield Listed(tuple(items), str(metadata.get("resourceVersion", "")))
             if not metadata.get("continue"):
                 return
@@ -283,18 +283,18 @@ def _event(path: str, line: bytes) -> dict[str, Any]:
 
 # By status: what distinguishes the error for a program, and what to do about it.
 _REFUSALS = {
-    401: ("core-api-forbidden", "use a kubeconfig whose client the server knows and allows this"),
-    403: ("core-api-forbidden", "use a kubeconfig whose client the server knows and allows this"),
-    404: ("core-api-absent", "see whether the name and the namespace are right, and the server serves that version"),
-    409: ("core-api-conflict", "run it again: somebody else has changed the object at the same time"),
-    410: ("core-api-gone", "list again, then watch from there"),
+    401: ("core-api-forbidden", "use a kubeconfig whose user the server authenticates and authorizes for this"),
+    403: ("core-api-forbidden", "use a kubeconfig whose user the server authenticates and authorizes for this"),
+    404: ("core-api-absent", "check the name and the namespace, and that the server serves this version"),
+    409: ("core-api-conflict", "run the same command again: another client changed the object at the same time"),
+    410: ("core-api-gone", "list again, then watch from that version"),
 }
 
 
 def _refusal(method: str, path: str, answer: Response, *, who: str = "the API server") -> BallastError:
-    id, remedy = _REFUSALS.get(answer.status, ("core-api-refused", "see to what the server says"))
+    id, remedy = _REFUSALS.get(answer.status, ("core-api-refused", "fix the problem that the server reports"))
     refused = Refused(
-        f"{method} {path}: {who} answered with status {answer.status}",
+        f"{method} {path}: {who} returned status {answer.status}",
         id=id,
         found=_message(answer.body),
         remedy=remedy,
@@ -316,9 +316,9 @@ def _message(body: bytes) -> str:
 
 def _nonsense(method: str, path: str, what: str) -> BallastError:
     return PeerError(
-        f"{method} {path}: the answer is not one of the API server's",
+        f"{method} {path}: the response is not from an API server",
         id="core-api-answer",
         found=what,
-        remedy="see what else listens at the address that the kubeconfig names",
+        remedy="find which other program listens at the kubeconfig's server address",
         page=_PAGE,
     )

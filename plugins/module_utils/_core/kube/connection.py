@@ -59,7 +59,7 @@ def access_by(host: Host, paths: Sequence[str], context: str = "", *, named: boo
             content = parse_document(data.decode(errors="replace"), name=path)
             documents.append(Document(os.path.dirname(path), content))
     if not documents:
-        raise kubeconfig_error(name, "there is no such file") if named else _none()
+        raise kubeconfig_error(name, "the file does not exist") if named else _none()
     kubeconfig = Kubeconfig(documents, name=name, context=context)
     if not kubeconfig.by_library:
         return kubeconfig.credentials()
@@ -88,9 +88,9 @@ def _account(host: Host, environ: Mapping[str, str]) -> Optional[Credentials]:
 
 def _none() -> UserError:
     return UserError(
-        "nothing says how to reach the API server",
+        "no kubeconfig and no ServiceAccount was found to reach the API server",
         id="core-kubeconfig-none",
         found=f"no option kubeconfig, no K8S_AUTH_KUBECONFIG, no KUBECONFIG, no ServiceAccount of a pod, no {_HOME}",
-        remedy="give the option kubeconfig, or set KUBECONFIG in the environment of the task",
+        remedy="set the option kubeconfig, or set KUBECONFIG in the environment of the task",
         page=PAGE,
     )

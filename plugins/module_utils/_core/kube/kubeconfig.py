@@ -99,7 +99,7 @@ class Credentials:
             data = host.read_below(self.token_of, self.token_file, limit=_TOKEN_BYTES)
         text = (data or b"").decode(errors="replace").strip()
         if not text or not text.isascii() or not text.isprintable():
-            raise kubeconfig_error(self.token_file, "holds no token")
+            raise kubeconfig_error(self.token_file, "contains no token")
         return text
 
     def _authorization(self, host: Host) -> Mapping[str, str]:
@@ -159,7 +159,7 @@ class Kubeconfig:
         )
         self._refuse(BY_LIBRARY)
         if not self._problems and (credentials.cert is None) != (credentials.key is None):
-            self._fault("user", "has one of client-certificate and client-key, and not the other")
+            self._fault("user", "has only one of client-certificate and client-key")
         if not self._problems and credentials.cert is None and not credentials.token and not credentials.token_file:
             self._fault("user", "has neither a client certificate nor a token")
         Problems.raise_if(self._problems)
@@ -171,7 +171,7 @@ class Kubeconfig:
                 section: Mapping[str, Any] = row[_GROUPS[group]]
                 return section
         if name:
-            self._fault(group, f"has no entry of the name {name}")
+            self._fault(group, f"has no entry named {name}")
         return {}
 
     def _present(self, keys: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
@@ -188,7 +188,7 @@ class Kubeconfig:
         if isinstance(text, str) and text:
             return text
         if values or section == "kubeconfig":  # an absent section is reported already
-            self._fault(f"{section}.{key}", "is not given")
+            self._fault(f"{section}.{key}", "is missing")
         return ""
 
     def _optional(self, values: Mapping[str, Any], key: str) -> str:
@@ -209,7 +209,7 @@ class Kubeconfig:
         except ValueError:
             well = False
         if text and not well:
-            self._fault("cluster.server", "is not an address as in https://192.0.2.1:6443")
+            self._fault("cluster.server", "is not an address like https://192.0.2.1:6443")
         return text.rstrip("/")
 
     def _file_or_data(self, values: Mapping[str, Any], key: str) -> Union[str, bytes, None]:
@@ -223,13 +223,13 @@ class Kubeconfig:
             pem = b""
         if pem.isascii() and b"-----BEGIN " in pem:
             return pem
-        self._fault(f"{key}-data", "is not PEM in base64")
+        self._fault(f"{key}-data", "is not base64-encoded PEM")
         return None
 
     def _token(self, user: Mapping[str, Any]) -> str:
         token = self._optional(user, "token")
         if token and not (token.isascii() and token.isprintable() and " " not in token):
-            self._fault("user.token", "is no token")
+            self._fault("user.token", "is not a token")
             return ""
         return token
 
@@ -281,6 +281,6 @@ def kubeconfig_error(name: str, what: str) -> BallastError:
     return UserError(
         f"{name}: {what}",
         id="core-kubeconfig",
-        remedy="name a kubeconfig whose current context has a server, its authority, and a client certificate or a token",
+        remedy="use a kubeconfig whose current context has a server, its authority, and a client certificate or a token",
         page=PAGE,
     )

@@ -173,7 +173,9 @@ def _load(
         except Exception as error:  # of any kind: it takes the form of a kubeconfig for granted
             raise _unusable(name, needed_for, str(error) or type(error).__name__) from error
     if not configuration.auth_settings() and not configuration.cert_file:
-        raise _unusable(name, needed_for, last_lines("\n".join(lines)) or "it gave neither a token nor a certificate")
+        raise _unusable(
+            name, needed_for, last_lines("\n".join(lines)) or "it returned neither a token nor a certificate"
+        )
     if cluster.get("tls-server-name") and not hasattr(configuration, "tls_server_name"):
         raise _too_old(name, "cluster.tls-server-name", kubernetes.__version__)
     if cluster.get("proxy-url"):
@@ -244,7 +246,7 @@ def _too_old(name: str, needed_for: str, version: str) -> BallastError:
     return HostError(
         f"{name}: the Python package kubernetes is too old for {needed_for}",
         id="core-kubeconfig-library",
-        found=f"version {version}, which does not know it",
+        found=f"version {version}, which lacks it",
         remedy="install a newer one for the Python that runs the module: pip install --upgrade kubernetes",
         page=PAGE,
     )
@@ -252,9 +254,9 @@ def _too_old(name: str, needed_for: str, version: str) -> BallastError:
 
 def _unusable(name: str, needed_for: str, reason: str) -> BallastError:
     return UserError(
-        f"{name}: {needed_for} gives no access to the API server",
+        f"{name}: {needed_for} does not give access to the API server",
         id="core-kubeconfig-plugin",
         found=reason,
-        remedy=f"see whether kubectl --kubeconfig {name} get --raw /version works for the user that the module runs as",
+        remedy=f"check that kubectl --kubeconfig {name} get --raw /version works for the user that runs the module",
         page=PAGE,
     )

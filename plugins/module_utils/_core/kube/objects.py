@@ -63,7 +63,7 @@ def object_steps(
 ) -> tuple[ObjectStep, ...]:
     """In the order of `desired`, which is by path; with `present` False those that remove them, the other way round.
 
-    `foreign` makes the error for a kind and a name that are there and not ours; all of them are raised at once.
+    `foreign` makes the error for an existing object that this collection did not create; all of them are raised at once.
     """
     pairs = [(path, manifest, actual[path]) for path, manifest in desired.items()]
     Problems.raise_if(

@@ -104,7 +104,7 @@ def end_processes(host: Host, name: str) -> None:
         raise HostError(
             f"processes of cgroup {name} do not end: {', '.join(map(str, sorted(_pids(host, places))))}",
             id="core-processes-stay",
-            remedy="see what they wait for: cat /proc/PID/stack; then run the same command again",
+            remedy="find what they wait for: cat /proc/PID/stack; then run the same command again",
             page="docs/reference/errors-core.md",
         )
 
@@ -188,9 +188,9 @@ class _Limit:
             self._set(host, path, None if value is None else int(str(value)), is_v1=is_v1)
         elif value is not None:
             raise HostError(
-                f"this kernel has no cgroup controller {self.controller}",
+                f"this kernel lacks the cgroup controller {self.controller}",
                 id="core-no-controller",
-                remedy=f"boot a kernel with it (cgroup_enable={self.controller}), or set no limit of that kind",
+                remedy=f"boot a kernel with it (cgroup_enable={self.controller}), or remove limits of that kind",
                 page="docs/reference/errors-core.md",
             )
 
@@ -281,7 +281,7 @@ def _own_slice(host: Host, name: str) -> str:
     """The unit of a slice, empty where there is none. HostError where it is not ours."""
     text = (host.read(_slice_path(name)) or b"").decode(errors="replace")
     if text and not text.startswith(_SLICE_MARK):
-        raise unit_taken_error(_slice_path(name), "a unit file without our mark in its first line")
+        raise unit_taken_error(_slice_path(name), "a unit file without this collection's mark in its first line")
     return text
 
 

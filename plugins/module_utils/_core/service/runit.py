@@ -236,8 +236,8 @@ def _wait_for_state(host: Host, target: str, state: str) -> None:
 def _wait_for(host: Host, condition: Callable[[], bool], name: str) -> None:
     if not wait_until(host, condition, seconds=2 * STOP_SECONDS, interval=0.05):
         raise HostError(
-            f"{name}: its supervisor did not do as asked within {2 * STOP_SECONDS} seconds",
+            f"{name}: its supervisor did not obey within {2 * STOP_SECONDS} seconds",
             id="core-supervisor",
-            remedy="see the log of the service, and the log beside their directory",
+            remedy="read the log of the service and the log next to the service directory",
             page="docs/reference/errors-core.md",
         )

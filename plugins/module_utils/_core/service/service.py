@@ -49,7 +49,7 @@ class Service:
     netns: Optional[str] = None  # path of a network namespace
     mountns: Optional[str] = None  # path of a mount namespace
     keep_children: bool = False  # containerd: its shims live on when it ends
-    after: tuple[str, ...] = ()  # units of systemd that are started before it; one that is not there is no fault
+    after: tuple[str, ...] = ()  # units of systemd that are started before it; a missing one is no error
     before: tuple[str, ...] = ()  # units of systemd that are started after it
     reloads: bool = False  # HUP makes it read its settings again, and does not end it
     stop_seconds: int = STOP_SECONDS  # that it may take to end after TERM
@@ -71,7 +71,7 @@ class Service:
         ]
         if faults:
             raise UserError(
-                f"service {self.name}: {', '.join(faults)} cannot be used in a service",
+                f"service {self.name}: {', '.join(faults)} is not allowed in a service",
                 id="core-service-text",
                 remedy="use paths and names of letters, digits and / _ . -",
                 page="docs/reference/errors-core.md",
@@ -96,7 +96,7 @@ class Service:
 def env_file_text(env: Sequence[tuple[str, str]]) -> str:
     """NAME='value' lines, which systemd.exec(5) and a shell read alike. Bug for a value that needs more quoting than that."""
     if any(_ENV_FILE_QUOTED.search(text) or not _VARIABLE.fullmatch(name) for name, text in env):
-        raise Bug("a variable that a file of variables cannot hold", id="core-value")
+        raise Bug("a variable that an environment file cannot contain", id="core-value")
     return "".join(f"{name}='{text}'\n" for name, text in env)
 
 

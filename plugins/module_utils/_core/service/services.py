@@ -49,7 +49,7 @@ class ServiceKind:
         defined = ctx.host.read(definition_path(target))
         _supervisor(ctx.host).remove(ctx.host, target)
         log = "" if defined is None else Service.from_value(parse_json(defined)).log
-        # What was written is kept, as evidence.
+        # What was written is kept, for diagnosis.
         if log and ctx.host.read_end(log, 1) == b"":
             ctx.host.remove(log)
 

@@ -28,7 +28,7 @@ class Systemd:
         if unit is None:
             return None
         if not unit.startswith(f"{MARK}{os.path.basename(target)}\n".encode()):
-            raise unit_taken_error(self._path(target), "a unit file without our mark in its first line")
+            raise unit_taken_error(self._path(target), "a unit file without this collection's mark in its first line")
         if host.stat(target) is None:
             raise unit_taken_error(self._path(target), f"a unit of another instance: there is no {target}")
         return unit
@@ -65,10 +65,10 @@ class Systemd:
         state = self._show(host, target)["ActiveState"]
         if state not in ("inactive", "failed"):
             raise HostError(
-                f"{name} does not stop",
+                f"{name} did not stop",
                 id="core-supervisor",
                 found=f"its state is {state}",
-                remedy=f"see why: systemctl status {name}; then run the same command again",
+                remedy=f"find the reason: systemctl status {name}; then run the same command again",
                 page="docs/reference/errors-core.md",
             )
         if state == "failed":
@@ -105,7 +105,7 @@ def unit_process(host: Host, main_pid: str, control_group: str) -> Optional[Proc
 
 def unit_taken_error(path: str, reason: str) -> HostError:
     return HostError(
-        f"{path} is not ours",
+        f"{path} was not created by this collection",
         id="core-unit-taken",
         found=reason,
         remedy="use another name, or remove that unit",

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A system user that a service of ours runs as: it has no home, no shell, no password, and owns no file."""
+"""A system user that runs one of our services: it has no home, no shell, no password, and owns no file."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class SystemUserKind:
         user = _entry(ctx.host, "passwd", target)
         if user is not None:
             if MARK not in user:
-                raise taken_error(f"user {target}", "its comment is not ours")
+                raise taken_error(f"user {target}", "its comment lacks this collection's mark")
             ctx.host.run(["userdel", target], timeout=_SECONDS)
         if _entry(ctx.host, "group", target) is not None:  # where userdel leaves that
             ctx.host.run(["groupdel", target], timeout=_SECONDS)

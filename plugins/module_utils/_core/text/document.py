@@ -57,10 +57,10 @@ def _yaml(name: str, why: NotPlain) -> Any:
         import yaml
     except ImportError as error:
         raise HostError(
-            f"{name} is no plain YAML, and the Python package PyYAML, which reads the rest, is not on this machine",
+            f"{name} is not plain YAML, and this machine lacks the Python package PyYAML, which reads other YAML",
             id="core-pyyaml",
             found=str(why),
-            remedy="write that line in plain YAML, as kubeadm writes it, or the file as JSON; or install PyYAML "
+            remedy="write that line in plain YAML, as kubeadm does, or write the file as JSON; or install PyYAML "
             f"({names_everywhere('python3-yaml')})",
             page=_PAGE,
         ) from error
@@ -119,6 +119,6 @@ def _unreadable(name: str, reason: str) -> BallastError:
         f"{name} cannot be read as YAML or JSON",
         id="core-document",
         found=shorten(" ".join(reason.split())),
-        remedy="fix it there; one document, without anchors, keys as text",
+        remedy="fix the file: it must be one document without anchors, with strings as keys",
         page=_PAGE,
     )

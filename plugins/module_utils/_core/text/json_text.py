@@ -44,10 +44,10 @@ def _decode(decode: Callable[[], T]) -> T:
             else "it is not text, or has a number of thousands of digits"
         )
     raise NotJson(
-        "what should be JSON is not",
+        "expected JSON, found something else",
         id="core-json",
         found=reason,
-        remedy="see what gave it: a file that is damaged, or another program in its place",
+        remedy="find its source: a damaged file, or another program in place of the expected one",
         page="docs/reference/errors-core.md",
     )
 

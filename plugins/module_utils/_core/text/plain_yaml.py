@@ -55,7 +55,7 @@ def parse_plain(text: str) -> Any:
     reader = _Reader(lines)
     value = reader.block(lines[0].column, depth=1)
     if reader.at < len(lines):
-        raise NotPlain(lines[reader.at].number, "it is indented as no line before it")
+        raise NotPlain(lines[reader.at].number, "its indentation matches no line before it")
     return value
 
 
@@ -80,7 +80,7 @@ def _lines(text: str) -> Iterator[_Line]:
         _refuse_signs(number, raw)
         if raw.startswith(("---", "...", "%")):
             if begun or raw.rstrip(" ") != "---":
-                raise NotPlain(number, "several documents, a directive, or a document that begins behind ---")
+                raise NotPlain(number, "several documents, a directive, or a document that begins on the line of ---")
             begun = True
             continue
         begun = True
@@ -91,7 +91,7 @@ def _refuse_signs(number: int, raw: str) -> None:
     if "\t" in raw:
         raise NotPlain(number, "a tab")
     if _UNREADABLE.search(raw):
-        raise NotPlain(number, "a sign that is not printed")
+        raise NotPlain(number, "a character that is not printable")
 
 
 class _Reader:
@@ -128,10 +128,10 @@ class _Reader:
             line = self._lines[self.at]
             text = _Text(line.number, line.text)
             if not text.find_key():
-                raise NotPlain(line.number, "it is no `key: value`, or a text of several lines")
+                raise NotPlain(line.number, "it is not `key: value`, or is a multi-line string")
             key = text.key()
             if key in mapping:
-                raise NotPlain(line.number, "a key for the second time")
+                raise NotPlain(line.number, "a duplicate key")
             rest = text.rest.lstrip(" ")
             mapping[key] = self._value(line.number, rest, column) if not _is_empty(rest) else self._under(column, depth)
         return mapping
@@ -155,7 +155,7 @@ class _Reader:
         value = _Text(number, text).value()
         self.at += 1
         if self.at < len(self._lines) and self._lines[self.at].column > column:
-            raise NotPlain(self._lines[self.at].number, "it is indented below a value, or a text of several lines")
+            raise NotPlain(self._lines[self.at].number, "it is indented below a value, or is a multi-line string")
         return value
 
     def _is_at(self, column: int) -> bool:
@@ -192,9 +192,9 @@ class _Text:
         else:
             key = self._take(self._plain_end()).rstrip(" ")
             if key == "<<" or not isinstance(self._resolve(key), str):
-                self._refuse("a key that is no text")
+                self._refuse("a key that is not a string")
         if length - len(self.rest) > _KEY_MOST:
-            self._refuse(f"a key of more than {_KEY_MOST} signs")
+            self._refuse(f"a key of more than {_KEY_MOST} characters")
         self._take(1)
         return key
 
@@ -218,7 +218,7 @@ class _Text:
             value = self._resolve(self._take(end).rstrip(" "))
         blanks = len(self.rest) - len(self.rest.lstrip(" "))
         if self.rest[blanks:] and not (blanks and self.rest[blanks] == "#"):
-            self._refuse("something behind a value")
+            self._refuse("text after a value")
         return value
 
     def _ends_key(self, end: int) -> bool:
@@ -240,14 +240,14 @@ class _Text:
                 self._take(1)
                 self._skip_blanks()
             elif not self.rest.startswith("]"):
-                self._refuse("a list in brackets that is not closed on its line, or not plain")
+                self._refuse("a bracketed list that is not closed on its line, or not plain")
         self._take(1)
         return items
 
     def _flow_word(self) -> str:
         match = _PLAIN_IN_FLOW.match(self.rest)
         if match is None or self.rest.startswith(("- ", "---")) or match[0] == "-":
-            self._refuse("a value in brackets that is neither quoted nor a plain word")
+            self._refuse("a bracketed value that is neither quoted nor a plain word")
         return self._take(match.end())
 
     def _quotation(self) -> str:
@@ -263,7 +263,7 @@ class _Text:
         if len(word) > 1:
             code = int(word[1:], 16)
             if 0xD800 <= code < 0xE000 or code > 0x10FFFF:
-                self._refuse("an escape that is no character")
+                self._refuse("an escape that is not a character")
             return chr(code)
         if word not in _ESCAPED:
             self._refuse("an escape that is not plain")

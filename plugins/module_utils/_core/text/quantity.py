@@ -63,7 +63,7 @@ def parse_quantity(text: str, *, path: str = "quantity") -> Quantity:
         raise UserError(
             f"{path}: {shorten(repr(text))} is not a quantity; use a number with a suffix such as 500m, 2, 512Mi or 1Gi",
             id="core-quantity",
-            remedy="write the amount as Kubernetes does",
+            remedy="write the amount as in Kubernetes",
             page="docs/reference/errors-core.md",
         )
     sign, digits, exponent, suffix = match.groups()

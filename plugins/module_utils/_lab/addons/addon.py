@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What an add-on of a lab is: programs, images made of them, and objects of the API."""
+"""What an add-on of a lab is: binaries, images made of them, and objects of the API."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ..trial import Trial
 @dataclass(frozen=True)
 class Addon:
     name: str
-    families: tuple[Mapping[str, Any], ...]  # of programs, as the role kubernetes_binaries takes them
-    images: tuple[str, ...]  # presets of image_archive that are made of these programs
+    families: tuple[Mapping[str, Any], ...]  # of binaries, as the role kubernetes_binaries takes them
+    images: tuple[str, ...]  # presets of image_archive that are made of these binaries
     # Of the lab's record and the machine that makes the lab; by the path of each object.
     manifests: Callable[[Mapping[str, Any], Host], dict[str, dict[str, Any]]]
     workloads: tuple[str, ...]  # the paths of the Deployments and DaemonSets whose pods are the add-on

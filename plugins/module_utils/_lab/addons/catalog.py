@@ -75,7 +75,7 @@ ENGINE = AddonsEngine()
 
 
 def addon_parts(names: Sequence[str]) -> dict[str, Any]:
-    """Of the chosen add-ons: `families` of programs, and `images` made of them."""
+    """Of the chosen add-ons: `families` of binaries, and `images` made of them."""
     chosen = [ADDONS[name] for name in names]
     return {
         "families": [dict(family) for addon in chosen for family in addon.families],

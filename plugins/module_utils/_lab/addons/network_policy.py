@@ -81,8 +81,8 @@ NETWORK_POLICY = Addon(
                 "nft",
                 "add table ip p; add chain ip p c { type filter hook forward priority 0; }; add rule ip p c queue to 98",
             ),
-            hint="load the modules nft_queue and nfnetlink_queue; where the kernel has none (CONFIG_NFT_QUEUE), virtual machines of a lab have them; "
-            "or leave out the add-on network_policy",
+            hint="load the modules nft_queue and nfnetlink_queue; if the kernel was built without them (CONFIG_NFT_QUEUE), use target vm, or omit "
+            "the add-on network_policy",
         ),
     ),
 )

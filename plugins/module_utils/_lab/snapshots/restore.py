@@ -4,7 +4,7 @@
 
 """Brings a stopped lab back to a snapshot: its etcd, and the volumes of its nodes.
 
-The volumes are copied beside those that are there first, which is what takes time and room. Room is a matter of the plan, so that
+The volumes are first copied next to the existing ones, which takes time and disk space. Disk space is a matter of the plan, so that
 check mode, which the playbook has before it stops anything, refuses a disk that is too full. Then a note says that the restore
 has begun, etcd is restored, and the volumes change places by renames. A run that is killed before the note has changed nothing;
 after it the lab does not start until the same restore was run again, so etcd and volumes never belong to different times.
@@ -221,7 +221,7 @@ def _is_plane_begun(ctx: Context[RestoreRequest]) -> bool:
 
 
 def _stage(host: Host, source: str, place: str) -> None:
-    """A copy of the volumes beside those that are there; none where the snapshot has none of this node."""
+    """A copy of the volumes next to the existing ones; none if the snapshot has none of this node."""
     if host.stat(source) is not None:
         copy_tree(host, source, place + _STAGED)
 

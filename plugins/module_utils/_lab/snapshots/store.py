@@ -35,7 +35,7 @@ FORMAT = 1
 COPY_SECONDS = 1800  # for a command that copies or measures all volumes of a node
 INFO_SPEC: dict[str, Any] = {"lab_dir": {"type": "path", "default": "/var/lib/ballast/lab"}}
 _NONE = (
-    "the lab in {lab_dir} has no snapshot. Take one: ansible-playbook ballast.kube.lab_snapshot -e lab_snapshot=NAME"
+    "the lab in {lab_dir} has no snapshots. Take one: ansible-playbook ballast.kube.lab_snapshot -e lab_snapshot=NAME"
 )
 
 

@@ -80,7 +80,7 @@ class SnapshotRequest:
 
 
 def desired_from_params(params: Mapping[str, Any], host: Host) -> SnapshotRequest:
-    """A snapshot is never overwritten, and one that is not there is not removed: a misspelt name is an error."""
+    """A snapshot is never overwritten, and removing a missing one is an error, because its name may be misspelt."""
     lab_dir, name = params["lab_dir"].rstrip("/"), str(params["name"])
     lab, present = require_snapshotable(host, lab_dir), params["state"] == "present"
     if not is_name(name) or name == _LOCK:

@@ -51,8 +51,8 @@ def faults(text: str) -> list[tuple[str, str]]:
 
 
 def path_of(error: BallastError) -> str:
-    """`f.yml: PATH: ...` or `f.yml: PATH is not set ...`; "" for the file as a whole."""
-    match = re.match(r"f\.yml: ([a-z_.\[\]0-9]+)(:| is not set)", error.text)
+    """`f.yml: PATH: ...` or `f.yml: PATH is required`; "" for the file as a whole."""
+    match = re.match(r"f\.yml: ([a-z_.\[\]0-9]+)(:| is required)", error.text)
     assert error.text.startswith("f.yml")
     return match[1] if match else ""
 
