@@ -98,6 +98,8 @@ PARTS = (
     Part("documentation", (f"{BIN}/antsibull-docs", "lint-collection-docs", "--plugin-docs", "--validate-collection-refs", "all", "."),
          lane="tools", group="lint", needs=("env",)),
     Part("architecture", (f"{BIN}/python", "-m", "scripts.architecture", "--check"), lane="tools", group="lint", needs=("env",)),
+    Part("prose", (f"{BIN}/python", "-m", "scripts.prose"), lane="tools", group="lint", needs=("env",)),
+    Part("option-tables", (f"{BIN}/python", "-m", "scripts.option_tables", "--check"), lane="tools", group="lint", needs=("env",)),
     Part("pins", (f"{BIN}/python", "-m", "scripts.audit", "pins"), lane="tools", group="lint", needs=("env",)),
     Part("build", (f"{BIN}/python", "scripts/build.py"), lane="tools", needs=("env",)),
     # What gives way is a lane of its own: from the beginning to the end it takes what the tests of labs leave of the processors.
