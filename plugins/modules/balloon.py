@@ -84,9 +84,8 @@ EXAMPLES = r"""
 RETURN = r"""
 nodes:
   description:
-    - Of each node C(name), C(host), C(allocatable), C(target), C(desired), C(allocated), C(actual) (sizes of its balloon), C(free) (what the
-      scheduler
-      may still place), C(limit) (its cpu is 0 where that is of memory alone), C(state) and C(message) (the kubelet's own words).
+    - Of each node C(name), C(host), C(allocatable) and C(target), and the sizes of its balloon as C(desired), C(allocated) and C(actual).
+    - C(free) is what the scheduler may still place. In C(limit), cpu is 0 where only memory is limited. C(message) is the kubelet's.
     - Of a node that was to be moved, C(outcome) as well (V(done), V(reverted), V(infeasible), V(rejected), V(blocked) or V(failed)), C(before) and
       C(after), and C(text), which says why.
   returned: success, and when a node did not come to its target

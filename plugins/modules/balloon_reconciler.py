@@ -10,12 +10,11 @@ module: balloon_reconciler
 short_description: Run a service that keeps balloons at the size that their nodes' targets ask for
 version_added: 0.1.0
 description:
-  - Installs and runs C(ballast-balloons), which reads each node's target from its annotation C(balloons.ballast.dev/target), as
-    M(ballast.kube.balloon) writes it, and resizes the balloon whenever it differs, for example after the pod was deleted or the node registered
-    again. It removes the startup taint from a new node once the balloon has its size. See C(docs/balloon-reconciler.md).
+  - Installs and runs C(ballast-balloons). It reads each node's target from the annotation C(balloons.ballast.dev/target), which
+    M(ballast.kube.balloon) writes. It resizes the balloon whenever it differs, for example after the pod was deleted. It removes the startup
+    taint from a new node once the balloon has its size. See C(docs/balloon-reconciler.md).
   - One per cluster is enough. Several are safe, also while M(ballast.kube.balloon) runs; only one resizes the balloons of a host at once. With
-    O(slices)
-    or O(vm), run one on each machine that hosts nodes, for the nodes of that machine.
+    O(slices) or O(vm), run one on each machine that hosts nodes, for the nodes of that machine.
   - The running reconciler reloads changed settings. A change of O(metrics) or a new version of the program restarts it. This changes no balloon.
   - A failed change is rolled back. The module waits until the running reconciler reports these settings; this needs no API server.
 author:

@@ -37,8 +37,9 @@ EXAMPLES = r"""
 RETURN = r"""
 kubelet:
   description:
-    - C(service), C(running), C(managed_by) (the distribution that runs and configures it, such as V(k3s), or empty), C(config_dir), C(read_back)
-      (whether the values are from C(/configz)), and C(settings), which has by key C(value) and C(source), a file, a flag or C(default).
+    - C(service), C(running), C(config_dir) and C(settings), which has C(value) and C(source) by key. A source is a file, a flag or C(default).
+    - C(managed_by) names the distribution that runs and configures the kubelet, such as V(k3s). It is empty where there is none.
+    - C(read_back) says whether the values are from C(/configz).
     - C(unread) says why part of it is not known.
   returned: success
   type: dict

@@ -10,10 +10,10 @@ module: kube_proxy_cleanup
 short_description: Remove stale rules of kube-proxy modes that a node no longer uses
 version_added: 0.1.0
 description:
-  - Removes rules of iptables in both its variants and both families, tables of nftables, virtual servers of ipvs, the interface
-    C(kube-ipvs0), sets, counters, kernel settings and UDP connections that kube-proxy left behind when its mode changed, including those of old
-    releases.
-  - Rules of the kubelet and other programs are kept, and so are rules that cannot be told from theirs. Nothing is flushed.
+  - Removes what kube-proxy left behind when its mode changed, also what old releases left.
+  - These are rules of iptables in both variants, tables of nftables, virtual servers of ipvs with their interface C(kube-ipvs0), sets,
+    counters, kernel settings and UDP connections.
+  - Keeps rules of the kubelet and other programs, and rules that may be theirs. Nothing is flushed.
   - Returns each stale object, whether it is removed or kept, and why.
 author:
   - ballast.kube contributors (@ballast-kube)

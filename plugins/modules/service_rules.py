@@ -10,8 +10,8 @@ module: service_rules
 short_description: Program a node's kernel with the rules of a cluster's Services
 version_added: 0.1.0
 description:
-  - Compiles a snapshot of a cluster's Services, EndpointSlices and Nodes for this node and one backend of kube-proxy, compares that with
-    what the kernel holds, and does the difference, as few operations as possible, in transactions where the kernel has them.
+  - Compiles a snapshot of a cluster's Services, EndpointSlices and Nodes for this node and one backend of kube-proxy. Compares the result
+    with the rules in the kernel and applies the difference, with the fewest operations, in transactions where the kernel has them.
   - It acts once and watches nothing. Do not run it with the backends V(iptables) or V(ipvs) beside a kube-proxy in the same mode.
 author:
   - ballast.kube contributors (@ballast-kube)
@@ -49,9 +49,9 @@ options:
     default: 0
   hns:
     description:
-      - For V(winkernel), what the node's HNS has. Keys are C(id), C(overlay), C(host_mac) of its network of pods, C(remote_subnets) with
-        C(prefix) and C(provider_address), C(endpoints) with C(address) and C(id), and C(load_balancers), the policies that are there, as HNS
-        shows them, so that those no longer wanted are deleted.
+      - For V(winkernel), what the node's HNS has. Keys of its pod network are C(id), C(overlay) and C(host_mac).
+      - C(remote_subnets) have C(prefix) and C(provider_address), and C(endpoints) have C(address) and C(id).
+      - C(load_balancers) are the existing policies as HNS shows them, so that those no longer wanted are deleted.
     type: dict
     default: {}
 seealso:

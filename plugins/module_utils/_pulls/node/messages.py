@@ -125,9 +125,8 @@ MESSAGES = Messages(
             id="pulls-node-cri-disabled",
             error=HostError,
             text="containerd's CRI plugin is disabled (disabled_plugins in {path}), so no kubelet pulls through it",
-            remedy="check which runtime the kubelet uses (--container-runtime-endpoint, or containerRuntimeEndpoint in its configuration), and "
-            "name its service as runtime_service; if it is this one, remove the CRI plugin from disabled_plugins, restart containerd, "
-            + _AGAIN,
+            remedy="name the service of the kubelet's runtime as runtime_service (the kubelet's configuration has its endpoint); "
+            "if it is this containerd, remove the CRI plugin from disabled_plugins, restart containerd, " + _AGAIN,
         ),
         Message(
             id="pulls-node-import",
