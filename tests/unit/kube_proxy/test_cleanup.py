@@ -188,7 +188,7 @@ def test_what_no_tool_shows_and_the_kernel_has_is_told() -> None:
     assert "ipset is not on this machine" in found["set", "KUBE-*"].why
     assert "lacks ipvsadm" in found["virtual server", "1 in /proc/net/ip_vs"].why
     assert "ip is not" in found["link", LINK].why
-    assert "restart" in found["module", "ip_vs_rr"].why
+    assert "reboot" in found["module", "ip_vs_rr"].why
 
 
 def test_link_and_sets_stay_while_virtual_servers_cannot_be_told_by_them() -> None:
