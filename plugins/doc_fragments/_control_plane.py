@@ -25,6 +25,21 @@ options:
     required: true
 """
 
+    JWT = r"""
+options:
+  jwt:
+    description:
+      - OIDC issuers whose tokens the API server accepts beside client certificates and ServiceAccount tokens, and the users that the tokens
+        name. Each entry is one of C(jwt) of C(AuthenticationConfiguration) (C(apiserver.config.k8s.io/v1)), in the same words.
+      - Required are C(issuer.url) (C(https)), C(issuer.audiences) and C(claimMappings.username). C(issuer.certificateAuthority) is the PEM text
+        of the authority that signed what the issuer serves with; without it those of the machine are trusted.
+      - Give C(claimMappings.groups) a C(prefix), else any administrator of groups at the issuer can name C(system:masters).
+      - A change restarts the API server. The issuer is asked after that, so tokens may be refused for some seconds.
+    type: list
+    elements: dict
+    default: []
+"""
+
     OPERATION = r"""
 options:
   bin_dir:

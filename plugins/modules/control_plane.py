@@ -26,6 +26,7 @@ author:
 extends_documentation_fragment:
   - ballast.kube._attributes
   - ballast.kube._control_plane
+  - ballast.kube._control_plane.jwt
   - ballast.kube._attributes.events
 attributes:
   check_mode:
@@ -324,7 +325,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Run a control plane for two kubelets
+- name: Run a control plane for two kubelets, with users of an OIDC issuer
   ballast.kube.control_plane:
     state_dir: /var/lib/ballast/lab/plane
     name: lab
@@ -335,6 +336,9 @@ EXAMPLES = r"""
     nodes:
       - {name: n1, addresses: [10.97.1.11]}
       - {name: n2, addresses: [10.97.1.12]}
+    jwt:
+      - issuer: {url: "https://issuer.example.org", audiences: [kubernetes]}
+        claimMappings: {username: {claim: sub, prefix: "oidc:"}}
 
 - name: Run a control plane without nodes, with Secrets encrypted at rest
   ballast.kube.control_plane:
@@ -345,7 +349,6 @@ EXAMPLES = r"""
     bin_dir: "{{ kubernetes_binaries_bin_dir }}"
     address: 127.0.0.1
     encryption: secretbox
-    audit: Metadata
 
 - name: Run the same in one process, over the same data
   ballast.kube.control_plane:
@@ -357,7 +360,6 @@ EXAMPLES = r"""
     bin_dir: "{{ kubernetes_binaries_bin_dir }}"
     address: 127.0.0.1
     encryption: secretbox
-    audit: Metadata
 
 - name: Run a control plane with an extension API server on port 8443
   ballast.kube.control_plane:
@@ -398,9 +400,7 @@ kubeconfig:
   type: str
   sample: /var/lib/ballast/lab/admin.kubeconfig
 ready_seconds:
-  description:
-    - Seconds from the start of the API server's process until C(/readyz) succeeded.
-    - Measured at the last start that a run of the module waited for; null if no run did.
+  description: Seconds from the start of the API server's process until C(/readyz) succeeded, at the last start that a run waited for; else null.
   returned: success and O(state=present) or O(state=stopped), not in check mode
   type: float
   sample: 2.41

@@ -20,6 +20,7 @@ from .._core.text.ip_families import Network, parse_networks, with_port
 from .aggregation.api_services import LISTED, OFF, ON, Aggregation, ApiService, parse_aggregation
 from .messages import MESSAGES
 from .profiles.arguments import Arguments, find_argument_problems, parse_arguments
+from .profiles.jwt import find_jwt_problems
 from .profiles.options import (
     ETCD_PATHS,
     NONE,
@@ -86,6 +87,7 @@ class ControlPlaneRequest:
     existing_etcd: Optional[ExistingEtcd]
     encryption: Encryption
     audit: str  # NONE or one of AUDIT_LEVELS
+    jwt: tuple[Mapping[str, Any], ...]  # as jwt of AuthenticationConfiguration
     arguments: Arguments
     bin_dir: str
     address: str
@@ -121,6 +123,7 @@ class ControlPlaneRequest:
             existing_etcd=parse_existing_etcd(params, choice, mark=join_name(str(params["name"]))),
             encryption=parse_encryption(params),
             audit=str(params["audit"] or NONE),
+            jwt=tuple(params["jwt"] or ()),
             arguments=parse_arguments(params),
             bin_dir=str(params["bin_dir"] or "").rstrip("/"),
             address=str(params["address"] or ""),
@@ -276,6 +279,7 @@ def _problems(params: Mapping[str, Any], choice: Choice, of_aggregation: list[Ba
     is_known = bool(params["kubernetes_version"]) and not of_version
     of_choice = find_problems(choice) if is_known else []
     faults += [*of_version, *of_choice, *of_aggregation, *find_option_problems(params, choice)]
+    faults += find_jwt_problems(params["jwt"] or (), cluster_domain=str(params["cluster_domain"]))
     if params["address"] and not _is_address(params["address"]):
         faults.append(MESSAGES.error("plane-address", option="address", value=params["address"]))
     faults += _member_problems(params, choice)

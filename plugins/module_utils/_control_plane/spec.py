@@ -44,6 +44,7 @@ MAKE: dict[str, dict[str, Any]] = {
     "encryption": {"type": "str", "choices": [NONE, *ENCRYPTION_PROVIDERS], "default": NONE},
     "encryption_resources": {"type": "list", "elements": "str", "default": ["secrets"]},
     "audit": {"type": "str", "choices": [NONE, *AUDIT_LEVELS], "default": NONE},
+    "jwt": {"type": "list", "elements": "dict", "default": []},
     "arguments": {"type": "dict", "default": {}, "options": {option: {"type": "dict"} for option in PROGRAMS}},
     "feature_gates": {"type": "dict", "default": {}},
     "kubernetes_version": {"type": "str"},

@@ -111,6 +111,18 @@ def test_what_is_not_said_stays_as_it_was(host: FakeHost) -> None:
     assert plane["kubernetes_version"] == "1.36.4"
 
 
+def test_issuers_stay_until_they_are_taken_away(host: FakeHost) -> None:
+    issuers = [
+        {
+            "issuer": {"url": "https://issuer.example.org", "audiences": ["api"]},
+            "claimMappings": {"username": {"claim": "sub", "prefix": ""}},
+        }
+    ]
+    up(host, options={"jwt": issuers})
+    assert up(host)["options"]["jwt"] == issuers
+    assert up(host, options={"jwt": []})["options"]["jwt"] == []
+
+
 def test_options_are_read_as_the_module_reads_them(host: FakeHost) -> None:
     # As `-e plane_etcd_fsync=false` gives it: a text, which is true in Python.
     assert up(host, options={"etcd_fsync": "false"})["options"]["etcd_fsync"] is False

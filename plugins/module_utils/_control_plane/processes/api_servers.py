@@ -77,6 +77,8 @@ def authentication_config(request: ControlPlaneRequest) -> dict[str, str]:
         "apiVersion": "apiserver.config.k8s.io/v1",
         "kind": "AuthenticationConfiguration",
         "anonymous": {"enabled": True, "conditions": conditions},
+        # Absent rather than empty: the services start again when the file changes.
+        **({"jwt": list(request.jwt)} if request.jwt else {}),
     }
     return {_authentication_path(request): json.dumps(value, indent=2) + "\n"}
 

@@ -10,6 +10,7 @@ import os
 
 from ..pki.certificates import CA, FRONT_PROXY_CA, FRONT_PROXY_USER
 from ..pki.pki import key_path
+from ..profiles.jwt import service_account_issuer
 from ..profiles.profiles import Flag
 from ..request import ControlPlaneRequest
 
@@ -66,7 +67,7 @@ def kubeconfig_path(request: ControlPlaneRequest, component: str) -> str:
 def service_account_keys(request: ControlPlaneRequest) -> Flags:
     return flags(
         "signs ServiceAccount tokens; the issuer stays when the shape changes",
-        ("service-account-issuer", f"https://kubernetes.default.svc.{request.cluster_domain}"),
+        ("service-account-issuer", service_account_issuer(request.cluster_domain)),
         ("service-account-key-file", request.pki("sa.pub")),
         ("service-account-signing-key-file", request.pki("sa.key")),
     )
