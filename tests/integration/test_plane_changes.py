@@ -2,10 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Real control planes that change: profile, shape and encryption over the same data, and two that share an etcd."""
+"""Real control planes that change: profile, shape, encryption and issuers over the same data, and two that share an etcd."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -15,14 +16,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
 
 from ansible_collections.ballast.kube.plugins.module_utils._core.host.local_host import LocalHost
+from tests.integration.oidc_issuer import Issuer, issuer
 from tests.integration.plane_client import eventually
 from tests.integration.plane_lab import VERSION, Plane, binaries, place
 
 pytestmark = [pytest.mark.lab, pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a control plane")]
 
 CONFIG_MAPS, SECRETS = "/api/v1/namespaces/default/configmaps", "/api/v1/namespaces/default/secrets"
+MAPPED = {"username": "sub", "groups": "groups"}
 PASSWORD = "none-may-read-this"  # in the clear it would be seen in etcd and in the audit log
 
 
@@ -107,6 +111,59 @@ def test_profile_and_shape_change_over_the_same_data(generic: Plane) -> None:
         assert plane.run() == []
     generic.run()
     assert generic.ask(f"{SECRETS}/kept").status == 200
+
+
+def status_for(plane: Plane, token: str) -> int:
+    with plane.client(token=token) as client:
+        return client.ask(CONFIG_MAPS).status
+
+
+def assert_users_of(plane: Plane, of: Issuer) -> None:
+    """Only tokens of the issuer, for this API and of now, name a user; what it may do is for RBAC to say."""
+    claims = {"sub": "jane", "aud": "api", "groups": ["developers", "system:masters"]}
+    eventually(lambda: status_for(plane, of.token(**claims)) == 200, what="the API server has the issuer's keys")
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    with plane.client(token=of.token(**claims)) as client:
+        user = client.create("/apis/authentication.k8s.io/v1/selfsubjectreviews", review)["status"]["userInfo"]
+        assert client.ask(SECRETS).status == 403  # system:masters with a prefix is a group like others
+    assert user["username"] == "oidc:jane"
+    assert set(user["groups"]) == {"oidc:developers", "oidc:system:masters", "system:authenticated"}
+    assert status_for(plane, of.token(**{**claims, "groups": []})) == 403
+    other_key = dataclasses.replace(of, key=rsa.generate_private_key(public_exponent=65537, key_size=2048))
+    refused = {
+        "audience": of.token(**{**claims, "aud": "another"}),
+        "expired": of.token(**claims, exp=int(time.time()) - 60),
+        "not yet": of.token(**claims, nbf=int(time.time()) + 3600),
+        "issuer": of.token(**claims, iss="https://127.0.0.1:1"),
+        "key": other_key.token(**claims),
+    }
+    assert {why: status_for(plane, token) for why, token in refused.items()} == dict.fromkeys(refused, 401)
+
+
+def test_jwt_of_an_issuer_names_the_user_and_groups(generic: Plane, tmp_path: Path) -> None:
+    rbac = "rbac.authorization.k8s.io"
+    readers = f"/apis/{rbac}/v1/namespaces/default"
+    rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}
+    with issuer(tmp_path) as of:
+        authenticator = {
+            "issuer": {"url": of.url, "audiences": ["api"], "certificateAuthority": of.authority},
+            "claimMappings": {key: {"claim": claim, "prefix": "oidc:"} for key, claim in MAPPED.items()},
+        }
+        issued = generic.changed(jwt=[authenticator])
+        role = {"roleRef": {"apiGroup": rbac, "kind": "Role", "name": "readers"}}
+        subject = {"apiGroup": rbac, "kind": "Group", "name": "oidc:developers"}
+        with generic.client() as client:
+            client.create(f"{readers}/roles", {"metadata": {"name": "readers"}, "rules": [rule]})
+            client.create(f"{readers}/rolebindings", {"metadata": {"name": "readers"}, **role, "subjects": [subject]})
+        for plane in (issued, issued.changed(shape="all_in_one")):
+            assert plane.run() != []
+            assert_users_of(plane, of)
+            with plane.client("") as nobody:
+                assert (nobody.ask("/livez").status, nobody.ask("/version").status) == (200, 401)
+            assert plane.run() == []
+        generic.run()
+        assert status_for(generic, of.token(sub="jane", aud="api", groups=["developers"])) == 401
+    assert generic.run() == []
 
 
 def test_two_share_an_etcd_and_one_goes(generic: Plane) -> None:
