@@ -37,7 +37,7 @@ def program_rows(ids: str, *, name: str, what: str, role: str) -> list[Message]:
     rows = [
         (UserError, "shape", "{path} is not a mapping of settings", fix),
         (UserError, "key", "{path}: unknown setting {key}; allowed: {allowed}", "{hint}"),
-        (UserError, "missing", "{path} is not set and has no default", "set it to {wanted}"),
+        (UserError, "missing", "{path} is required but not set", "set it to {wanted}"),
         (UserError, "value", "{path}: {value} is not {wanted}", fix),
         (
             UserError,
