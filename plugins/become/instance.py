@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: instance
 short_description: Run tasks inside a node instance
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - ballast.kube contributors (@ballast-kube)
 description:

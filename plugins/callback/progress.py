@@ -11,7 +11,7 @@ DOCUMENTATION = r"""
 name: progress
 type: stdout
 short_description: Show progress, waits and results of the collection's playbooks
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - ballast.kube contributors (@ballast-kube)
 description:

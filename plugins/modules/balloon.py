@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: balloon
 short_description: Size nodes with balloon pods, cgroup slices and VM memory
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Keeps a balloon pod on every Linux node, which reserves capacity that the node must not offer, and resizes it in place, so that the node's
     pods may request at most its target.

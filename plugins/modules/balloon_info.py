@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: balloon_info
 short_description: Report the balloons of nodes, and whether their hosts provide the promised capacity
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Reports for each node what its pods may request, what its balloon requests, was allocated and has, and what is free, and for each host
     whether it is overcommitted.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: balloon_reconciler
 short_description: Run a service that keeps balloons at the size that their nodes' targets ask for
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Installs and runs C(ballast-balloons). It reads each node's target from the annotation C(balloons.ballast.dev/target), which
     M(ballast.kube.balloon) writes. It resizes the balloon whenever it differs, for example after the pod was deleted. It removes the startup

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: balloon_reconciler_info
 short_description: Report the balloon reconciler of a machine
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Reports whether the reconciler of balloons runs on this machine, the state of nodes and hosts, and what it waits for.
 author:

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: control_plane
 short_description: Run a Kubernetes control plane on this host
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Runs a control plane as supervised services on one address of this host. O(profile) selects the served APIs, from all of Kubernetes
     to the minimum for custom resources. O(shape) selects whether etcd, API server and controllers are separate processes or one.

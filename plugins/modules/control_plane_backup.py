@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: control_plane_backup
 short_description: Back up a control plane of this host
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Takes a snapshot of the etcd of a running control plane, checks it, and writes one file with the snapshot and the keys that a restore needs.
   - These are the keys of encryption at rest, the key pair of ServiceAccount tokens, the authority of the cluster and that of the front

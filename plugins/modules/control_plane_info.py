@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: control_plane_info
 short_description: Report the state of a control plane of this host
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Reports what M(ballast.kube.control_plane) created in a state directory, which processes run, their versions, and their flags with reasons.
   - Queries the API server for its resources, the controller manager for its controllers, and etcd for its health.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: control_plane_restore
 short_description: Restore a control plane of this host from a backup
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Restores a backup of M(ballast.kube.control_plane_backup) into the state directory of a new or stopped control plane.
   - It verifies every digest, and creates and checks the data directory of etcd, before it changes existing files. It moves replaced data

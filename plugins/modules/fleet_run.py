@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: fleet_run
 short_description: Run a playbook of this collection over a fleet, in slices on a management cluster
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Divides the hosts of a request into slices, and runs the playbook over each in a pod of an Indexed Job, by C(ansible-runner) in an execution
     environment. A Job with the canaries goes first. See C(docs/fleet-run.md).

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: fleet_slice
 short_description: "Internal: check whether a slice of a fleet run may begin its next batch"
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Playbooks that change nodes in batches run this before each batch. In a worker of M(ballast.kube.fleet_run) it reads the failures of all slices
     from the management cluster; anywhere else the batch may always start.

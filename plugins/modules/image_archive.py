@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: image_archive
 short_description: Build container images from Debian packages, without a registry
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - ballast.kube contributors (@ballast-kube)
 description:

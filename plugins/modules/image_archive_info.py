@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: image_archive_info
 short_description: List the images of an archive
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - ballast.kube contributors (@ballast-kube)
 description:

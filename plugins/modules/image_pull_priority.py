@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: image_pull_priority
 short_description: Annotate each pod with its priority, for the pull proxy
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - A container runtime receives a pod's annotations, but not its PriorityClass. This module creates a MutatingAdmissionPolicy, with its binding,
     that copies C(spec.priority) of each pod into an annotation, for C(order=priority) of M(ballast.kube.image_pull_proxy).

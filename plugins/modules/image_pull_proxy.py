@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: image_pull_proxy
 short_description: Limit image pulls of a whole host, with a proxy between its kubelets and their runtimes
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Installs and runs C(ballast-pull-proxy). It listens on one socket per kubelet of the host and passes all requests to that kubelet's
     container runtime, but queues image pulls while O(max_in_flight) are in flight. See C(docs/pull-proxy.md).

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: image_pull_proxy_info
 short_description: Report the pull proxy of a host
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Reports whether the pull proxy of this host runs, and which pulls are in flight and queued.
 author:

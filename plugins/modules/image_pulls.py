@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: image_pulls
 short_description: Limit image pulls of a node, at its kubelet, its container runtime and the host's pull proxy
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Writes a drop-in for the kubelet, one for the container runtime in the table that its version uses, and the limits of an installed pull
     proxy. Restarts only what changed, and verifies that it is healthy and the settings are in effect. Otherwise it restores the former files and

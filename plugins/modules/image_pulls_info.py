@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: image_pulls_info
 short_description: Report which image pull limits are in effect on a node, and where they are set
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Reports which limits are in effect in the kubelet, the container runtime and the pull proxy, and which file or flag set them.
   - Kubelet files in kubeadm's form need no packages on the node. Other YAML (anchors,

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: instance_network
 short_description: "Internal: connect node instances to the network of their host"
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Creates the bridge of node instances, enables forwarding, adds routes to the networks of other hosts, and masquerades traffic from
     the lab's networks in a separate nftables table. It also publishes ports of this host, or of its loopback address only, to a node.

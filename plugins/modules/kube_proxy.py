@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: kube_proxy
 short_description: Switch a node's kube-proxy mode, with rollback
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Sets the mode of this node's kube-proxy explicitly, and other keys of its configuration. During a change of the mode, a takeover table serves the
     Services, with temporary rules that run before kube-proxy's and follow the API, until kube-proxy's new rules are verified. See

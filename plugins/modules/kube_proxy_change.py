@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: kube_proxy_change
 short_description: Switch a node's kube-proxy mode, confirm the change over a new connection and audit the node
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Runs M(ballast.kube.kube_proxy), resets the connection, confirms the change over a new one, compares the node's rules with the Services as
     M(ballast.kube.kube_proxy_info) does, and returns one result.

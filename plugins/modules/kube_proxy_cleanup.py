@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: kube_proxy_cleanup
 short_description: Remove stale rules of kube-proxy modes that a node no longer uses
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Removes what kube-proxy left behind when its mode changed, also what old releases left.
   - These are rules of iptables in both variants, tables of nftables, virtual servers of ipvs with their interface C(kube-ipvs0), sets,

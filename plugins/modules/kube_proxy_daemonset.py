@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: kube_proxy_daemonset
 short_description: Split kube-proxy's DaemonSet by mode, so that nodes switch mode one by one
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - A kubeadm cluster has one ConfigMap and one DaemonSet of kube-proxy for all nodes. This module creates a second of each for another
     mode, which the label C(ballast.kube/kube-proxy-mode) selects per node, and finally merges them into one again.

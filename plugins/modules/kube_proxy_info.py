@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: kube_proxy_info
 short_description: Report a node's kube-proxy, and what blocks a change of its mode
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Reports which mode is in effect, whether kube-proxy is healthy, stale rules of other modes, and recorded changes.
   - With O(mode), runs the preflight checks for a change to it. With O(audit_rules), compares the rules in the kernel with the Services.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: kubelet_instance
 short_description: Run several kubelets on one host
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Runs node instances on this host. Each is a kubelet with its own containerd and kube-proxy or service proxy, network namespace, mount namespace,
     cgroup with limits, CNI network, certificates, ports and logs.

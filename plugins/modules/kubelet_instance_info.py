@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: kubelet_instance_info
 short_description: Report the node instances of a host
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Reports the current state of each instance - readiness, versions, paths, processes, memory and namespaces.
   - Takes the options of M(ballast.kube.kubelet_instance), so that one set of variables serves both.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: kubernetes_binaries
 short_description: Build, download or import the binaries of Kubernetes, etcd, containerd and CNI
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Provides the binaries of a Kubernetes lab or node in a cache on this machine, and a directory of links to exactly the requested ones.
   - The cache key of a binary is its version, pinned modules, Go toolchain and build flags. Different versions coexist, and a second run builds nothing.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: kubernetes_binaries_info
 short_description: List the binaries of Kubernetes, etcd, containerd and CNI in the cache, and check that they are intact
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Returns the paths of the binaries that M(ballast.kube.kubernetes_binaries) provides for the same options, and compares each binary
     with its recorded SHA-256.

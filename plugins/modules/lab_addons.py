@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: lab_addons
 short_description: "Internal: create and remove the API objects of a lab's add-ons"
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Makes the objects of the API that the add-ons of a lab consist of, and removes those of add-ons that it has no more.
   - An object that an earlier run created from the same definition is left unchanged, even if somebody has edited it.

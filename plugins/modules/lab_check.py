@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: lab_check
 short_description: "Internal: check that every pod of a lab reaches every other pod and a Service"
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Runs a pod on every node, and checks that every pod reaches every other pod, and that a Service works from every node.
   - Writes C(summary.json) in the lab's directory.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: lab_check_info
 short_description: "Internal: check a lab with the pods of an earlier lab_check"
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Queries which other pods the pods of M(ballast.kube.lab_check) reach, and whether they reach a Service. Changes nothing.
 author:

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: lab_drain
 short_description: "Internal: drain nodes of a lab while their binaries are replaced"
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Cordons and drains the Nodes in O(nodes), as C(kubectl drain) does.
   - Uncordons a Node that was drained earlier and is not in O(nodes), unless it was cordoned before its drain.

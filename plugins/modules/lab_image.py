@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: lab_image
 short_description: "Internal: build disk images for the virtual machines of a lab"
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Builds a disk image once and caches it under a key of all its inputs. The same input gives the same image.
   - The image is a Debian system that boots in a few seconds, or the content of a directory as a read-only disk.

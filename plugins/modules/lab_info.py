@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: lab_info
 short_description: "Internal: read the record of a lab"
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Returns what M(ballast.kube.lab_record) wrote down.
 author:

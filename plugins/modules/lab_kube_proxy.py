@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: lab_kube_proxy
 short_description: "Internal: run kube-proxy of a lab as a DaemonSet"
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Creates the objects with which a kubeadm cluster runs kube-proxy - ServiceAccount, ClusterRoleBinding, ConfigMap and DaemonSet
     C(kube-proxy) in the namespace C(kube-system).

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: lab_kubeconfig
 short_description: Add a lab to a user's own kubeconfig, or remove it
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Adds the cluster, the user and the context C(ballast-NAME) of a lab to the kubeconfig of the user who runs the module, or removes them.
   - All other entries and an existing current context are unchanged. Comments are lost, as with C(kubectl config).

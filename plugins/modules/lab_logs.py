@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: lab_logs
 short_description: "Internal: collect a lab's diagnostics into one archive"
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Writes a support bundle, one archive in C(logs) in the lab's directory.
   - It contains the lab's events, the logs of its services, the consoles of its virtual machines, the objects of its API and the network

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: lab_nodes
 short_description: "Internal: set labels and taints of a lab's nodes, and drain removed ones"
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Sets labels and taints of the lab's Nodes as in its topology.
   - Drains and deletes the Node of every instance about to be removed, which an earlier run listed and O(nodes) does not.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: lab_record
 short_description: "Internal: decide the nodes, addresses and limits of a lab, and record them"
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Resolves a number of nodes or a topology into a record of the lab, with every address, network and limit. Recorded values are kept,
     so nodes keep their addresses.

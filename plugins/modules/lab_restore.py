@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: lab_restore
 short_description: Restore a stopped lab from a snapshot
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Replaces the etcd data and the volumes of a lab with those of a snapshot by M(ballast.kube.lab_snapshot). The lab must be stopped.
     The playbook C(ballast.kube.lab_restore) stops it and starts it again.

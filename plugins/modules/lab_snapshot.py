@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: lab_snapshot
 short_description: Take or remove a snapshot of a lab
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Saves the etcd data of a lab, the keys of its control plane and the volumes of its add-on C(storage) below C(snapshots) in the lab directory.
   - The nodes must be stopped, so that nothing writes to a volume, and the control plane must be running. The playbook C(ballast.kube.lab_snapshot)

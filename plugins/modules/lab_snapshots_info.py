@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: lab_snapshots_info
 short_description: List the snapshots of a lab
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Returns the snapshots that M(ballast.kube.lab_snapshot) has taken of a lab, oldest first.
 author:

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: lab_vm
 short_description: "Internal: run the virtual machines of a lab"
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Boots virtual machines on a bridge of this machine and waits until each responds to ssh; stops and removes them.
   - A machine's disk contains the differences from its image; it is kept while the machine is stopped, and removed with the machine.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: lab_vm_info
 short_description: "Internal: list the virtual machines of a lab"
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Returns the virtual machines that M(ballast.kube.lab_vm) created, and whether they are running.
 author:

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: labs_info
 short_description: List the labs of a machine
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Returns the labs of the machine that the module runs on, and queries the API server of each for its nodes.
 author:

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: node
 short_description: Configure kube-proxy, image pulls and the pull proxy of a node in one task
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Does what M(ballast.kube.image_pull_proxy), M(ballast.kube.image_pulls) and M(ballast.kube.kube_proxy) do, each with the same options, in one
     task. When nothing changes, run time is dominated by the number of tasks, see C(docs/fleet.md).

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: node_credentials_info
 short_description: "Internal: read the keys and certificates of nodes from a control plane"
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - ballast.kube contributors (@ballast-kube)
 description:

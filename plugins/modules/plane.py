@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: plane
 short_description: "Internal: decide the name and ports of a control plane, and record them"
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Records the desired state of a control plane, with a name that is unique among control planes and labs on this host, and with free
     ports, so that several control planes can coexist. The playbook C(ballast.kube.control_plane) then creates it with M(ballast.kube.control_plane).

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: plane_info
 short_description: "Internal: read the record of a control plane"
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Returns the record that M(ballast.kube.plane) wrote.
 author:

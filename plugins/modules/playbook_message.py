@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: playbook_message
 short_description: "Internal: print what a playbook of this collection reports, as plain lines"
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Prints text as it is, where M(ansible.builtin.debug) prints it as JSON with the callbacks P(ansible.builtin.default#callback) and
     P(ansible.builtin.minimal#callback).

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: playbook_report
 short_description: "Internal: compose the report of a playbook, and decide whether it goes on"
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Composes a report for the operator from the modules' results on the hosts of a playbook. Hosts with the same result share a line.
   - Decides which nodes are changed, in which batches, and whether the run continues after a batch.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: playbook_request
 short_description: "Internal: check the variables of a playbook"
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - The first task of the collection's playbooks. Checks the request before any host is contacted, and reports all problems together.
   - Refuses an unknown variable given with C(-e), and suggests the nearest known name. In an inventory, other programs can have variables

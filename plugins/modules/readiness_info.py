@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: readiness_info
 short_description: "Internal: judge the collected answers to the production readiness questionnaire"
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Combines what the features' info modules returned with O(ignore:readiness=true) on each host, judges it, and returns a
     report in the order of the production readiness questionnaire of Kubernetes' enhancement proposals.

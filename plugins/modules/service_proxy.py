@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: service_proxy
 short_description: Run a service proxy on a node, beside kube-proxy or instead of it
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Installs and runs C(ballast-service-proxy), which follows the cluster and programs the node's Services with nftables, in its own tables.
     See C(docs/service-proxy.md).

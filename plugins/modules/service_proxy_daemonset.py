@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: service_proxy_daemonset
 short_description: Run the service proxy on nodes as a DaemonSet
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Creates a DaemonSet C(ballast-service-proxy) in the namespace C(kube-system), its ConfigMap, and a ServiceAccount with its rights, and waits until
     a pod is ready on each node. See C(docs/service-proxy.md).

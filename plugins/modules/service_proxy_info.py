@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: service_proxy_info
 short_description: Report the service proxy of a node
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Reports whether C(ballast-service-proxy) runs on this node, whether it follows the cluster, and which Services it refuses.
 author:

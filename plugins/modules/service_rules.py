@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: service_rules
 short_description: Program a node's kernel with the rules of a cluster's Services
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Compiles a snapshot of a cluster's Services, EndpointSlices and Nodes for this node and one backend of kube-proxy. Compares the result
     with the rules in the kernel and applies the difference, with the fewest operations, in transactions where the kernel has them.

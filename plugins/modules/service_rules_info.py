@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: service_rules_info
 short_description: Trace Service traffic through a node's rules, and audit them
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Follows packets through the rules that this node's kernel holds, that a dump holds, or that would be compiled, ours or kube-proxy's.
   - Audits a node. Each difference between what the Services of a snapshot mean and what the rules do is a finding.
