@@ -204,7 +204,7 @@ def test_what_is_not_known_is_named(found: IpvsRules, named: str) -> None:
     ("match", "named"),
     [
         (MatchSet("machines", ("src",)), "machines of type hash:mac"),
-        (MatchSet("KUBE-CLUSTER-IP", ("dst",)), "asked for dst"),
+        (MatchSet("KUBE-CLUSTER-IP", ("dst",)), "matched by dst"),
         (MatchSet("KUBE-IPVS-IPS", ("dst",)), "KUBE-IPVS-IPS of type hash:net"),
         (MatchSet("gone", ("dst",)), "gone, which was not read"),
         (MatchSet("ports", ("dst", "src")), "ports, matched by the source's port"),
