@@ -395,7 +395,7 @@ def each_fault_of_the_pull_proxy_is_told(
     file.write_bytes(before)
     assert found["present"] == (of_proxy.SETTINGS_REFUSED,)
     assert_told(found, of_proxy.SETTINGS_REFUSED)
-    assert "other values of max_in_flight" in found["answers"]["healthy"]["text"]
+    assert "its values of max_in_flight differ" in found["answers"]["healthy"]["text"]
     with nearly_out_of_files(pid, PROXY_SOCKET):
         found = proxy()[1]
     assert found["present"] == (of_proxy.OUT_OF_FILES,)
@@ -414,10 +414,10 @@ def is_exercised_and_is_what_it_was(node: Node, place: Path, state_dir: str) -> 
     file.write_bytes(before[0] + b"\n")
     done, told = exercised(node, place, state_dir)
     assert done == {}
-    assert "image_pull_proxy is not exercised" in told
+    assert "image_pull_proxy is not drilled" in told
     file.write_bytes(before[0])
     done, told = exercised(node, place, state_dir)
-    assert "is not exercised" not in told
+    assert "is not drilled" not in told
     assert {kind: len(steps) for kind, steps in done.items()} == {"enable": 2, "setting": 4}
     assert all(step["ok"] for steps in done.values() for step in steps), done
     assert (file.read_bytes(), file.stat().st_mode, Path(state_dir, "ledger.jsonl").read_bytes()) == before
