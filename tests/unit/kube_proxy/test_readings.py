@@ -166,7 +166,7 @@ def test_failed_synchronisations_are_a_failure_mode_of_their_own() -> None:
     assert found["present"] == (r.SYNC_FAILS,)
     failed = figure(found, "healthy", "failed synchronisations")
     assert (failed["value"], failed["limit"]) == (2, 0)
-    assert "the counts begin at 0" in found["answers"]["healthy"]["remedy"]
+    assert "the counts restart at 0" in found["answers"]["healthy"]["remedy"]
 
 
 def test_a_count_that_is_not_told_yet_is_none_of_failures() -> None:

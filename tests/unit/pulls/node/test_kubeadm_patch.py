@@ -143,7 +143,7 @@ def test_what_somebody_wrote_into_the_file_is_not_lost(name: str) -> None:
     node.host.given(CONFIG, json.dumps({**json.loads(node.host.text(CONFIG)), name: "by hand"}))
     before = node.host.snapshot()
     plan = node.request(**LIMIT)
-    with pytest.raises(BallastError, match=f"kubeadm would also change {name} of"):
+    with pytest.raises(BallastError, match=f"kubeadm would also change {name} in"):
         ENGINE.observe(Context(plan, node.host))
     assert node.host.snapshot() == before
     assert node.runs == []
