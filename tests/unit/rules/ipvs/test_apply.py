@@ -307,7 +307,7 @@ def test_a_failure_puts_back_what_was_there(line: str) -> None:
         apply(compile_rules(view(), CONFIG), kernel.host())
     assert caught.value.id == "rules-ipvs-commit"
     assert "as the test asks" in str(caught.value)
-    assert "is put back" in str(caught.value) or "nothing had been changed" in str(caught.value)
+    assert "were undone" in str(caught.value) or "nothing had been changed" in str(caught.value)
     assert kernel.state() == before
 
 
