@@ -69,8 +69,7 @@ DEFAULT_PLACES = {
     "plugins/modules/plane.py": [rf"The default for a new one is V\({_V}\)"],
     **{f"roles/{role}/defaults/main.yml": [rf"^{role}_(?:kubernetes_)?version: {_V}$"] for role in _ROLES},
     **{f"roles/{role}/meta/argument_specs.yml": [rf"^        default: {_V}$"] for role in _ROLES},
-    **{f"roles/{role}/README.md": [rf"^\| `{role}_(?:kubernetes_)?version` \| `{_V}`"] for role in _ROLES},
-    "docs/lab.md": [rf"^\| `LAB_KUBERNETES` \|[^|]*\| {_V} \|", rf"^\| `kubernetes_version` \| lab \| {_V} \|"],
+    **{f"roles/{role}/README.md": [rf"^\| `{role}_(?:kubernetes_)?version`[^|]* \| str \| `{_V}`"] for role in _ROLES},
     "mk/proxy.mk": [rf"^MIGRATE_KUBERNETES \?= {_V}$"],
 }
 

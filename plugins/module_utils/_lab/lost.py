@@ -27,7 +27,9 @@ from .._core.host.cgroup_paths import cgroup_hierarchies
 from .._core.host.host import Host, Process, ProcessId
 from .._core.host.names import MARK, join_name, run_directory
 from .._core.host.processes import OWN_UIDS, has_ended, is_of, is_of_root, list_processes, program, read_command
+from .._core.service import supervisor_cgroup
 from .._core.service.cgroup import CGROUP_KINDS
+from .._core.service.supervisor_cgroup import SUPERVISORS
 from .._core.service.systemd import UNIT_DIRECTORY
 from .._core.text.errors import HostError
 from .._core.text.naming import format_name
@@ -65,6 +67,7 @@ def lost_resources(host: Host, name: str, lab_dir: str) -> tuple[Recorded, ...]:
         *((part.kind, part.target, part.title) for part in registration(name, lab_dir, group="", title=f"name {name}")),
         *_uses_of_directories(lab_dir),
         *_uses_of_settings(host, lab_dir),
+        ("lost-supervisors", SUPERVISORS, f"cgroup {SUPERVISORS}"),
         ("lost-place", lab_dir, f"directory {lab_dir}"),
         *(("lost-part", path, f"directory {path}") for path in (os.path.join(lab_dir, part) for part in PARTS)),
         ("private-directory", run_directory(name), f"directory {run_directory(name)}"),
@@ -220,6 +223,16 @@ class LostLinkKind(_Removable):
             ctx.host.run(["ip", "link", "del", target], timeout=_KILL_SECONDS, check=False)
 
 
+class LostSupervisorsKind(_Removable):
+    """The cgroup of all supervisors of this host, which stays while another lab has some."""
+
+    def read(self, ctx: Context[Any], target: str) -> Value:
+        return {} if supervisor_cgroup.exists(ctx.host) else ABSENT
+
+    def remove(self, ctx: Context[Any], target: str, before: Value) -> None:
+        supervisor_cgroup.leave(ctx.host)
+
+
 class LostPartKind(_Removable):
     """A part's directory, made again by programs that went on writing."""
 
@@ -255,6 +268,7 @@ LOST_KINDS: Mapping[str, Kind] = {
     "lost-part": LostPartKind(),
     "lost-place": LostPlaceKind(),
     "lost-process": LostProcessKind(),
+    "lost-supervisors": LostSupervisorsKind(),
     "lost-unit": LostUnitKind(),
 }
 

@@ -229,11 +229,14 @@ def test_progress_is_told_in_the_state_directory_or_where_it_is_asked_for(
 ) -> None:
     made = ran(lambda: loop.run(feature())).result["steps"]
     rows = [json.loads(line) for line in (tmp_path / "state/events.jsonl").read_text().splitlines()]
-    assert {(row["kind"], row["feature"], row["subject"]) for row in rows} == {("started", "toy", "node n1")}
-    assert len(rows) == len(made)
+    assert {(row["kind"], row["feature"], row["subject"]) for row in rows} == {
+        ("started", "toy", "node n1"),
+        ("done", "toy", "node n1"),
+    }
+    assert len(rows) == len(made) + 1
     changed = ran(lambda: loop.run(feature()), content="two", events=str(tmp_path / "other/events.jsonl")).result
-    assert (tmp_path / "other/events.jsonl").read_text().count("\n") == len(changed["steps"]) > 0
-    assert (tmp_path / "state/events.jsonl").read_text().count("\n") == len(made)
+    assert (tmp_path / "other/events.jsonl").read_text().count("\n") == len(changed["steps"]) + 1 > 1
+    assert (tmp_path / "state/events.jsonl").read_text().count("\n") == len(made) + 1
 
 
 def test_a_removal_leaves_nothing_not_even_its_events(ran: Callable[..., Ran], tmp_path: Path) -> None:

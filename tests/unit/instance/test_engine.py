@@ -548,8 +548,8 @@ def test_an_instance_is_ready_when_its_node_and_its_proxy_say_so(host: Kernel) -
         (json_answer(403, {}), "the API server returns status 403 for its Node"),
         (json_answer(200, g.node(ready="False", message="network plugin not ready")), "network plugin not ready"),
         (json_answer(200, {}), "its Node has no condition Ready yet"),
-        (json_answer(200, g.node(heartbeat="2020-01-01T00:00:00Z")), "is from before the kubelet's start"),
-        (json_answer(200, g.node(heartbeat="yesterday")), "is from before the kubelet's start"),
+        (json_answer(200, g.node(heartbeat="2020-01-01T00:00:00Z")), "is older than the kubelet's start"),
+        (json_answer(200, g.node(heartbeat="yesterday")), "is older than the kubelet's start"),
         (None, "Connection refused"),
     ],
 )

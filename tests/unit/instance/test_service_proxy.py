@@ -243,7 +243,7 @@ def test_what_it_runs_on_is_asked_for_where_an_instance_has_it() -> None:
     host = g.machine()
     host.on("/usr/bin/python3", answer="prometheus_client\n", reads=True)
     require(ENGINE, mixed("nftables"), host)
-    with pytest.raises(HostError, match="lacks Python modules that the service proxy needs: prometheus_client"):
+    with pytest.raises(HostError, match="lacks what the service proxy runs on: prometheus_client"):
         require(ENGINE, mixed(), host)
 
 

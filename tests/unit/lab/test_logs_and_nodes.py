@@ -96,7 +96,7 @@ def test_what_cannot_be_read_is_named() -> None:
     found = archive(host)
     assert "Connection refused" in found["api/nodes.json.missing"]
     assert "api/pods.json.missing" not in found, "the others would wait as long"
-    assert "conntrack is not installed on this node" in found["host/conntrack.missing"]
+    assert "conntrack is not on this machine" in found["host/conntrack.missing"]
     assert found["host/addresses.txt"] == "1: lo\n"
     assert found["ballast-lab-n1/addresses.txt"] == "2: eth0\n"
 

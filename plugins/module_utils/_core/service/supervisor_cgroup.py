@@ -30,6 +30,10 @@ def enter(host: Host, supervisor: ProcessId) -> None:
                 host.write_kernel_file(os.path.join(directory, "cgroup.procs"), str(pid))
 
 
+def exists(host: Host) -> bool:
+    return any(host.stat(directory) is not None for directory in _directories(host))
+
+
 def leave(host: Host) -> None:
     """Remove the cgroup. The kernel refuses it while it has processes."""
     for directory in _directories(host):

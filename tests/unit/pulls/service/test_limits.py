@@ -410,9 +410,9 @@ def test_more_data_than_the_window_allows_ends_the_connection() -> None:
 @pytest.mark.parametrize(
     ("seconds", "sent", "expected"),
     [
-        ("PREFACE", b"", "begin"),
-        ("PREFACE", http2.PREFACE[:10], "begin"),
-        ("PREFACE", http2.PREFACE, "begin"),
+        ("PREFACE", b"", "start"),
+        ("PREFACE", http2.PREFACE[:10], "start"),
+        ("PREFACE", http2.PREFACE, "start"),
         ("PARTIAL", BEGUN + b"\0\0", "do not end"),
         ("PARTIAL", BEGUN + http2.frame(http2.HEADERS, 0, 1), "do not end"),
         ("PARTIAL", BEGUN + http2.frame(http2.DATA, 0, 1, bytes(100))[:50], "do not end"),
