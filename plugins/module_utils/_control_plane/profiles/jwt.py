@@ -129,7 +129,7 @@ def _claim_problems(authenticator: Mapping[str, Any], where: str) -> Iterator[Ba
         if mapping is None:
             continue
         has_claim, has_expression = bool(mapping.get("claim")), bool(mapping.get("expression"))
-        # The API server asks for a prefix, which may be empty, so that nobody forgets it: see `system:masters`.
+        # The API server asks for a prefix, which may be empty: without one an issuer could name groups that have rights here.
         has_prefix = "prefix" in mapping or key == "uid"
         is_fit = has_prefix if has_claim else "prefix" not in mapping
         if has_claim == has_expression or not is_fit:
