@@ -14,7 +14,7 @@ _FENCE = re.compile(r"\s*(```+|~~~+)")
 _ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+")
 _QUOTE = re.compile(r"\s*>\s?")
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
-_CODE = re.compile(r"(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.DOTALL)
+CODE = re.compile(r"(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.DOTALL)
 _TAG = re.compile(r"</?[a-z][^<>]*>")
 _TARGET = re.compile(r"(?<=\])\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*\)")
 _LINK = re.compile(r"\]\(([^()\s]+(?:\([^()\s]*\)[^()\s]*)*)\)")
@@ -91,7 +91,7 @@ def cells(row: str) -> list[str]:
 
 def shown(text: str) -> str:
     """Code is one word of the same length, targets of links are blank: places in the text stay those of the page."""
-    text = _CODE.sub(lambda match: _hidden(match[0], "X"), text)
+    text = CODE.sub(lambda match: _hidden(match[0], "X"), text)
     text = _TARGET.sub(lambda match: _hidden(match[0], " "), text)
     text = _ADDRESS.sub(lambda match: _hidden(match[0], "X"), text)
     return _TAG.sub(lambda match: _hidden(match[0], " "), text)
@@ -104,7 +104,7 @@ def _hidden(text: str, letter: str) -> str:
 def links(page: str) -> Iterator[tuple[int, str]]:
     """Line and target of each link and picture, and of each address in the text; not of those in code."""
     kept = [("" if line.in_code else line.text) for line in lines(page)]
-    text = _CODE.sub(lambda match: _hidden(match[0], "X"), "\n".join(kept))
+    text = CODE.sub(lambda match: _hidden(match[0], "X"), "\n".join(kept))
     for match in _LINK.finditer(text):
         yield text.count("\n", 0, match.start()) + 1, match[1]
     bare = _TARGET.sub(lambda match: _hidden(match[0], " "), text)

@@ -13,6 +13,7 @@ of the checkout. `python -m scripts.wrap` wraps their lines. Each finding is a l
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -123,9 +124,15 @@ def _broken(path: Path, target: str, own: str, root: Path) -> str:
         other = path.parent / place if place else path
     if not other.exists():
         return "no such file"
-    if anchor and other.suffix == ".md" and anchor not in markdown.anchors(other.read_text(encoding="utf-8")):
+    if anchor and other.suffix == ".md" and anchor not in _anchors(other):
         return "no such heading"
     return ""
+
+
+@functools.cache
+def _anchors(page: Path) -> frozenset[str]:
+    """Hundreds of links lead to the pages of errors."""
+    return frozenset(markdown.anchors(page.read_text(encoding="utf-8")))
 
 
 def find_lines(path: Path, page: str) -> Iterator[Finding]:

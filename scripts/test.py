@@ -240,7 +240,7 @@ class Driver:
         self.interrupted = 0  # how often
         self.number = 0  # by which signal
         self.begun = self.spoken = time.monotonic()
-        self.used, self.ticks = test_times.processors()
+        self.ticks = test_times.read_ticks()
         self.last = test_times.read(test_times.place())
         self.terminal = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and not self.alone
 
@@ -413,12 +413,12 @@ class Driver:
         return 0 if passed else 1
 
     def remember(self) -> None:
-        used, ticks = test_times.processors()
+        ticks = test_times.read_ticks()
         test_times.write(
             test_times.place(),
             parts={run.part.name: round(run.seconds, 1) for run in self.runs},
             reports=[run.junit for run in self.runs if run.part.pytest],
-            busy=(used - self.used) / max(1.0, ticks - self.ticks),
+            busy=(ticks.in_use - self.ticks.in_use) / max(1, sum(ticks) - sum(self.ticks)),
         )
 
 

@@ -11,7 +11,7 @@ import os
 from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 SLOWEST = 60
@@ -49,8 +49,23 @@ def slowest(reports: list[Path]) -> dict[str, float]:
     return {name: round(value, 1) for name, value in most}
 
 
-def processors() -> tuple[float, float]:
-    """Ticks in use, and all of them, since the machine was started (proc(5), the first line of /proc/stat)."""
+class Ticks(NamedTuple):
+    """Of all processors since the machine was started (proc(5), the first line of /proc/stat). `nice`: of programs that give way."""
+
+    user: int
+    nice: int
+    system: int
+    idle: int
+    waiting: int
+    interrupts: int
+    soft_interrupts: int
+    stolen: int
+
+    @property
+    def in_use(self) -> int:
+        return sum(self) - self.idle - self.waiting
+
+
+def read_ticks() -> Ticks:
     with open("/proc/stat", encoding="ascii") as file:
-        ticks = [int(word) for word in file.readline().split()[1:9]]
-    return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
+        return Ticks(*map(int, file.readline().split()[1:9]))

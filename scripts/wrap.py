@@ -24,7 +24,6 @@ from scripts.written import ROOT, run
 COLUMNS = 120
 _ITEM = re.compile(r"(?P<indent> *)(?P<mark>(?:[-*+]|\d+[.)]) +)?")
 _OF_ITS_OWN = re.compile(r"\s*(?:[#|<>]|!\[)")
-_CODE = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)")
 # At the begin of a line these words would be a list, a heading, a quotation or a table.
 _STRUCTURE = re.compile(r" (?=(?:[-*+|>]|#+|\d+[.)])(?: |$))")
 _GLUE = "\0"
@@ -55,7 +54,7 @@ def _filled(paragraph: list[str]) -> list[str]:
     assert match is not None  # it matches everything
     indent, mark = match["indent"], match["mark"] or ""
     text = " ".join(line.strip() for line in paragraph)[len(mark) :]
-    text = _CODE.sub(lambda code: code[0].replace(" ", _GLUE), text)
+    text = markdown.CODE.sub(lambda code: code[0].replace(" ", _GLUE), text)
     lines = textwrap.wrap(
         _STRUCTURE.sub(_GLUE, text),
         COLUMNS,

@@ -168,7 +168,7 @@ class Renderer:
 
 
 class TaskLines:
-    """A task over all its hosts: one line where nothing or one subject was told of, else its subjects below its name."""
+    """A task over all its hosts: one line where it reported no subject or one, else its subjects below its name."""
 
     def __init__(self, name: str, *, started: float) -> None:
         self.name = name
@@ -200,7 +200,7 @@ class TaskLines:
         return Line(BUSY, self.name, now - self.started, text)
 
     def finish(self, *, ok: bool, now: float) -> list[str]:
-        """Before `end`, and before a failure is told: what is open has ended with it."""
+        """Before `end`, and before a failure is shown: what is open has ended with it."""
         lines = self._below(self._renderer.finish(ok=ok, now=now))
         return lines if ok else [*lines, *self._reveal()]
 

@@ -31,6 +31,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from scripts.test_times import read_ticks
 from tests.bench.page import write_between_marks, write_results
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -90,19 +91,16 @@ def measure(nodes: int, addons: str, *, repeats: int, lab: Sequence[str], direct
 
 
 def hold_ready(directory: str, nodes: int) -> tuple[int, float]:
-    """Watch for HOLD_SECONDS that every node stays Ready: how long they did, and the share of the processors that was left."""
-    begun, (unused, ticks) = time.monotonic(), processors()
+    """Watch for HOLD_SECONDS that every node stays Ready: how long they did, and the share of the processors that was left.
+
+    What runs with a lower priority is none of a lab's, and would have given way to it.
+    """
+    begun, before = time.monotonic(), read_ticks()
     while time.monotonic() - begun < HOLD_SECONDS and len(ready_nodes(directory)) == nodes:
         time.sleep(ASK_SECONDS)
-    unused_now, ticks_now = processors()
-    return round(time.monotonic() - begun), round((unused_now - unused) / (ticks_now - ticks), 3)
-
-
-def processors() -> tuple[int, int]:
-    """Ticks that no program used, and all (proc(5)). What runs with a lower priority is none of a lab's, and would have given way to it."""
-    with open("/proc/stat", encoding="ascii") as file:
-        user, nice, system, idle, waiting, *others = (int(word) for word in file.readline().split()[1:9])
-    return nice + idle + waiting, user + nice + system + idle + waiting + sum(others)
+    after = read_ticks()
+    used = (after.in_use - after.nice) - (before.in_use - before.nice)
+    return round(time.monotonic() - begun), round(1 - used / (sum(after) - sum(before)), 3)
 
 
 def ready_nodes(directory: str) -> list[str]:

@@ -45,6 +45,13 @@ def test_the_cgroup_stays_while_others_use_it():
     assert host.stat(PLACES[2]) is not None
 
 
+def test_a_host_without_cgroups_goes_on():
+    host = FakeHost()
+    supervisor_cgroup.enter(host, SUPERVISOR)
+    supervisor_cgroup.leave(host)
+    assert host.effects == []
+
+
 def test_a_host_whose_cgroups_refuse_it_goes_on():
     host = host_of(2)
     host.given(PLACES[2], "not a directory")

@@ -251,7 +251,7 @@ class JournalEngine(BaseEngine[J, JS, JP], Generic[J, JS, JP]):
     def _do(self, plan: JP, journal: Journal, ctx: Context[J]) -> None:
         begun: list[Step] = []
         last_of_group = {step.group: number for number, step in enumerate(plan.steps)}
-        told_later = {"", *self.groups_verified(ctx.desired)}
+        ended_by_verify = {"", *self.groups_verified(ctx.desired)}
         try:
             for number, step in enumerate(plan.steps):
                 if step.group:
@@ -260,7 +260,7 @@ class JournalEngine(BaseEngine[J, JS, JP], Generic[J, JS, JP]):
                 journal.doing(step)
                 self.change(step, ctx, after=step.after, before=step.before)
                 journal.done(step)
-                if last_of_group[step.group] == number and step.group not in told_later:
+                if last_of_group[step.group] == number and step.group not in ended_by_verify:
                     ctx.progress.end(step.group)
         except (Exception, KeyboardInterrupt) as error:
             failed = begun[-1]

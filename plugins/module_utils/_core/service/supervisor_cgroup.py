@@ -36,9 +36,9 @@ def exists(host: Host) -> bool:
 
 def leave(host: Host) -> None:
     """Remove the cgroup. The kernel refuses it while it has processes."""
-    for directory in _directories(host):
-        if host.stat(directory) is not None:
-            with suppress(HostError):
+    with suppress(HostError):
+        for directory in _directories(host):
+            if host.stat(directory) is not None:
                 host.remove_directory(directory)
 
 
