@@ -122,6 +122,7 @@ def hollow_node(program: str, directory: str) -> int:
     """PSS of a hollow node, its kubelet and its proxy, 30 seconds after it is Ready."""
     common = ["--name=hollow", f"--kubeconfig={directory}/admin.kubeconfig", "--use-host-image-service=false"]
     before = set(HOLLOW_ROOT.glob("hollow-kubelet.*"))  # it makes one for itself, and leaves it
+    tables = nft_tables()
     started = [
         subprocess.Popen([program, f"--morph={morph}", *common], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for morph in ("kubelet", "proxy")
@@ -142,6 +143,15 @@ def hollow_node(program: str, directory: str) -> int:
         kubectl(directory, "delete", "node", "hollow", "--ignore-not-found")
         for path in set(HOLLOW_ROOT.glob("hollow-kubelet.*")) - before:
             shutil.rmtree(path)
+        # Its kubelet writes chains of iptables into this host, as it has no namespace of its own.
+        for table in nft_tables() - tables:
+            subprocess.run(["nft", "delete", *table.split()], check=True, timeout=60)
+
+
+def nft_tables() -> set[str]:
+    """`table ip mangle`, ..."""
+    done = subprocess.run(["nft", "list", "tables"], check=True, capture_output=True, text=True, timeout=60)
+    return set(done.stdout.splitlines())
 
 
 def pss_bytes(pid: int) -> int:
