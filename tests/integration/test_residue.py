@@ -391,7 +391,7 @@ def test_the_playbook(node: Node, tmp_path: Path) -> None:
     chosen = (*mode, "-e", "kube_proxy_hosts=n1")
     status, said = playbook(node, hosts, *mode)
     assert status != 0
-    assert "kube_proxy_hosts is not given" in said
+    assert "kube_proxy_hosts is not set" in said
     status, said = playbook(node, hosts, *chosen)
     assert status == 0, said
     assert "goes:  link kube-ipvs0 (only mode ipvs binds Service addresses" in said
