@@ -239,13 +239,16 @@ def main() -> None:
             series = measure(nodes, addons, repeats=repeats, lab=lab, directory=lab_dir, hold=last)
             found["kubernetes_version"] = series.kubernetes_version
             found["series"].append(asdict(series))
+            write_report(found)  # a run that is cut off keeps what it had measured
     finally:
         make("lab-down", *lab)
         shutil.rmtree(directory)
+    print(table(found))
+
+
+def write_report(found: dict[str, Any]) -> None:
     write_results(RESULTS, found)
-    text = table(found)
-    print(text)
-    write_between_marks(ROOT / "README.md", "lab", text, RESULTS)
+    write_between_marks(ROOT / "README.md", "lab", table(found), RESULTS)
 
 
 if __name__ == "__main__":

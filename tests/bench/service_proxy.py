@@ -68,18 +68,18 @@ class Bench:
         self.addresses = iter(f"10.97.249.{last}" for last in range(20, 250))
         self.changes = Changes(sizes.services)
 
-    def run(self, *, large_peer: bool) -> dict[str, Any]:
-        sizes, found = self.sizes, dict[str, Any]()
+    def parts(self, *, large_peer: bool) -> Iterator[dict[str, Any]]:
+        """One after the other, so that a run that is cut off keeps those that it had done."""
+        sizes = self.sizes
         self.api.create(cluster.node())
         self.create(0, sizes.services)
-        found["main"] = self.rounds((OURS, PEER), sizes.starts)
+        yield {"main": self.rounds((OURS, PEER), sizes.starts)}
         if sizes.soak_minutes:
-            found["soak"] = self.soak()
+            yield {"soak": self.soak()}
         if sizes.large:
             self.create(sizes.services, sizes.large)
             self.changes = Changes(sizes.large)
-            found["large"] = self.large((OURS, PEER) if large_peer else (OURS,))
-        return found
+            yield {"large": self.large((OURS, PEER) if large_peer else (OURS,))}
 
     def create(self, start: int, end: int) -> None:
         begun = time.monotonic()
@@ -217,8 +217,9 @@ def main() -> None:
         api = undo.enter_context(control_plane(version, bin_dir, place))
         bench = Bench(api, f"{bin_dir}/kube-proxy", place, sizes)
         undo.callback(bench.loader.close)
-        found.update(bench.run(large_peer=arguments.large_peer))
-    write_report(found, None if arguments.quick else RESULTS)
+        for part in bench.parts(large_peer=arguments.large_peer):
+            found.update(part)
+            write_report(found, None if arguments.quick else RESULTS)
 
 
 if __name__ == "__main__":
