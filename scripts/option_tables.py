@@ -115,16 +115,16 @@ def _module_options(prefix: str) -> dict[str, Spec]:
     """By name, of the modules that playbooks of the prefix run."""
     found: dict[str, Spec] = {}
     for name in _WITH_MODULES[prefix]:
-        document = _documentation(MODULES / f"{name}.py")
+        document = documentation(MODULES / f"{name}.py")
         for fragment in document.get("extends_documentation_fragment", ()):
             file, _dot, variable = fragment.removeprefix("ballast.kube.").partition(".")
-            shared = _documentation(FRAGMENTS / f"{file}.py", (variable or "documentation").upper())
+            shared = documentation(FRAGMENTS / f"{file}.py", (variable or "documentation").upper())
             document["options"] = {**shared.get("options", {}), **document.get("options", {})}
         found = {**document["options"], **found}
     return found
 
 
-def _documentation(path: Path, variable: str = "DOCUMENTATION") -> dict[str, Any]:
+def documentation(path: Path, variable: str = "DOCUMENTATION") -> dict[str, Any]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == variable:
             page: dict[str, Any] = yaml.safe_load(ast.literal_eval(node.value))
