@@ -14,10 +14,12 @@ from .._core.engine.context import Context
 from .._core.engine.plan import ABSENT, Resource, Value
 from .._core.engine.wait import wait_until
 from .._core.host.host import Host
+from .._core.host.sockets import is_listening
 from .config import CONTAINERD_SOCKET
 from .messages import MESSAGES
 from .model import Archive
 
+_ANSWER_SECONDS = 5
 _START_SECONDS = 60
 _IMPORT_SECONDS = 300
 
@@ -30,6 +32,9 @@ class ImagesKind:
         mountns, ctr, _archive, names = target.split(" ")
         # Programs may be gone before their lab, and in check mode those of another version are not there yet.
         if ctx.host.stat(mountns) is None or ctx.host.stat(ctr) is None:
+            return ABSENT
+        # ctr would wait ten seconds for a stopped containerd.
+        if not is_listening(ctx.host, _socket(mountns), timeout=_ANSWER_SECONDS):
             return ABSENT
         filters = [f"name=={name}" for name in names.split(",")]
         # REF TYPE DIGEST ...
@@ -75,5 +80,8 @@ def _wait_for_containerd(host: Host, mountns: str, ctr: str) -> None:
 
 def _ctr(mountns: str, ctr: str) -> list[str]:
     """On the host, whose archives it reads: an instance may show one that was replaced since as it was before."""
-    socket = f"{mountns[: -len('.mnt')]}/{os.path.basename(CONTAINERD_SOCKET)}"
-    return [ctr, "--address", socket, "--namespace", "k8s.io"]
+    return [ctr, "--address", _socket(mountns), "--namespace", "k8s.io"]
+
+
+def _socket(mountns: str) -> str:
+    return f"{mountns[: -len('.mnt')]}/{os.path.basename(CONTAINERD_SOCKET)}"

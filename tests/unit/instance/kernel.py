@@ -16,7 +16,8 @@ import os
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
-from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Completed
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.host import Completed, Response
+from ansible_collections.ballast.kube.plugins.module_utils._core.host.web import no_answer_error
 from ansible_collections.ballast.kube.plugins.module_utils._instance.network import IPV6_SYSCTLS
 from tests.unit.fake_supervisors import FakeRunit, FakeSystemd
 from tests.unit.fakes import Answer, Call, FakeHost
@@ -89,6 +90,7 @@ class Kernel(FakeHost):
             answer=self._nsenter,
             reads=lambda argv: argv[3:5] == ("sysctl", "-n"),
         )
+        self.answer("unix:///run/ballast/", self._containerd)
         for ctr in ("/opt/kubernetes/ctr", "/opt/new/ctr", "/opt/newer/ctr", "/opt/old/ctr", "/bin/ctr"):
             self.on(ctr, answer=self._ctr, reads=lambda argv: "ls" in argv or "version" in argv)
 
@@ -368,11 +370,18 @@ class Kernel(FakeHost):
 
     # containerd, whose images lie in its directory.
 
+    def _runs_containerd(self, instance: str) -> bool:
+        return any(f"-{instance}-containerd" in process.argv[0] for process in self.processes.values())
+
+    def _containerd(self, url: str, _body: Optional[bytes]) -> Response:
+        runs = self._runs_containerd(url.split("/")[-3])  # unix:///run/ballast/LAB/INSTANCE/containerd.sock:/
+        error = ConnectionResetError("it speaks only HTTP/2") if runs else ConnectionRefusedError(111, "refused")
+        raise no_answer_error("GET", url, error) from error
+
     def _ctr(self, call: Call) -> Answer:
         words = call.argv[1:]
         instance = words[1].split("/")[-2]  # /run/ballast/LAB/INSTANCE/containerd.sock
-        unit = f"-{instance}-containerd"
-        if not any(unit in process.argv[0] for process in self.processes.values()):
+        if not self._runs_containerd(instance):
             return _failed(call, "ctr: failed to dial: connection refused")
         words = words[4:]
         path = (

@@ -228,6 +228,18 @@ def test_an_archive_that_comes_back_with_other_images_is_no_reason_to_need_conta
     assert host.snapshot() == before
 
 
+def test_ctr_is_not_run_for_a_containerd_that_is_stopped(host: Kernel) -> None:
+    """It would wait ten seconds for each node."""
+    apply(ENGINE, g.desired(2), host)
+    for pid, process in list(host.processes.items()):
+        if "-n1-containerd" in process.argv[0]:
+            del host.processes[pid]
+    done = len(host.commands)
+    apply(ENGINE, g.desired(state="absent", instances=None), host)
+    sockets = {argv[2] for argv in host.commands[done:] if argv[0].endswith("/ctr")}
+    assert sockets == {"/run/ballast/lab/n2/containerd.sock"}
+
+
 def test_stopped_keeps_directories_and_files_and_starts_again_with_the_same(host: Kernel) -> None:
     apply(ENGINE, g.desired(2), host)
     files = {path: host.text(path) for path in host.paths(g.STATE) if path.endswith((".key", ".json", "meta.db"))}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator
+from socket import timeout as timed_out
 from typing import Optional
 from urllib.parse import urlsplit
 
@@ -69,6 +70,20 @@ def ask_root(host: Host, url: str, *, timeout: float) -> Optional[Response]:
     except PeerError:
         return None
     return answer if _root_s(host, url) == held else None
+
+
+def is_listening(host: Host, path: str, *, timeout: float) -> bool:
+    """Whether a program accepts connections at this unix socket, and responds or closes them within `timeout` seconds.
+
+    The file of a killed program's socket remains, so it is connected to. One that speaks only HTTP/2 closes the connection.
+    """
+    try:
+        host.request(f"unix://{path}:/", timeout=timeout)
+    except PeerError as error:
+        # In Python 3.9 socket.timeout is no TimeoutError.
+        away = (ConnectionRefusedError, FileNotFoundError, TimeoutError, timed_out)
+        return not isinstance(error.__cause__, away)
+    return True
 
 
 def _root_s(host: Host, url: str) -> frozenset[str]:

@@ -18,6 +18,7 @@ from ..._core.engine.plan import ABSENT
 from ..._core.engine.readiness import Reading, off_reading
 from ..._core.engine.readiness_common import read_open_files, unknown_reading
 from ..._core.host.host import Host
+from ..._core.host.sockets import is_listening
 from ..._core.text.errors import BallastError, PeerError
 from ..._core.text.exposition import Sample, parse_exposition
 from ..._core.text.json_text import mapping_in, rows_in
@@ -90,19 +91,9 @@ def _find_runtimes_away(host: Host, status: Mapping[str, Any]) -> dict[str, str]
     away = {}
     for row in rows_in(status, "listeners"):
         path = str(row.get("runtime") or "")
-        if path.startswith("/") and not _answers(host, path):
+        if path.startswith("/") and not is_listening(host, path, timeout=_SECONDS):
             away[str(row.get("name"))] = path
     return away
-
-
-def _answers(host: Host, path: str) -> bool:
-    """Connect, because the socket file of a killed runtime remains. A live runtime speaks only HTTP/2, and closes the connection."""
-    try:
-        host.request(f"unix://{path}:/", timeout=_SECONDS)
-    except PeerError as error:
-        refused, cause = (ConnectionRefusedError, FileNotFoundError, TimeoutError), error.__cause__
-        return not isinstance(cause, refused)
-    return True
 
 
 def _metrics(host: Host, address: object) -> Optional[tuple[Sample, ...]]:
