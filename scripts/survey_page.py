@@ -41,9 +41,12 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
     "image_pull_proxy": ("hosts", "state", "max_in_flight", "on_full", "order", *_BATCHES),
     "balloons": ("hosts", "state", "grow_timeout", *_BATCHES),
     "readiness": ("hosts", "exercise"),
+    "fleet_run": ("playbook", "state", "slices", "parallelism", "forks"),
 }
+# A fleet run asks those of the playbook that it divides too. kube_proxy_migrate has all of kube_proxy_rollback; which of them is run, an answer says.
+_DIVIDED = {"fleet_run": "kube_proxy_migrate"}
 # Without it the playbook refuses, always or in one state, which no argument spec says.
-_REQUIRED = {("kube_proxy_migrate", "mode"), ("image_pull_proxy", "max_in_flight")}
+_REQUIRED = {("kube_proxy_migrate", "mode"), ("image_pull_proxy", "max_in_flight"), ("fleet_run", "playbook")}
 # Whose options are variables of the playbook.
 _MODULES = {
     "kube_proxy_migrate": "kube_proxy_change",
@@ -78,10 +81,17 @@ def documentation(module: Path) -> dict[str, Any]:
 
 def survey(playbook: str) -> dict[str, Any]:
     """As AWX's API takes it: POST to job_templates/ID/survey_spec/."""
+    return {"name": "", "description": "", "spec": questions(playbook)}
+
+
+def questions(playbook: str) -> list[dict[str, Any]]:
     prefix = PLAYBOOKS[playbook].prefix
     known = options(playbook)
     rows = [question(playbook, prefix, name, known[name]) for name in QUESTIONS[playbook]]
-    return {"name": "", "description": "", "spec": rows}
+    if playbook not in _DIVIDED:
+        return rows
+    # To end a run, or to roll back, there is no mode to name: an answer that must be given would be a wrong one.
+    return rows + [{**row, "required": False} for row in questions(_DIVIDED[playbook])]
 
 
 def question(playbook: str, prefix: str, name: str, option: Mapping[str, Any]) -> dict[str, Any]:
